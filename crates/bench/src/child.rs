@@ -1,0 +1,184 @@
+//! A process that is started for the bench and certainly ended with it.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::FileExt as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+const GRACE: Duration = Duration::from_secs(5);
+const LOG_TAIL_BYTES: usize = 2000;
+
+pub(crate) struct Child {
+    name: &'static str,
+    process: std::process::Child,
+    log: File,
+}
+
+/// Where a process's standard output goes: a pipe only if somebody reads it, for a full one stops the process.
+#[derive(Clone, Copy)]
+pub(crate) enum Stdout {
+    Log,
+    Pipe,
+}
+
+impl Child {
+    /// What it says goes to an unnamed file, to be shown if it fails.
+    pub(crate) fn start(name: &'static str, mut command: Command, stdout: Stdout) -> Result<Self> {
+        let log = tempfile::tempfile().context("could not make a log file")?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let process = command
+            .stdin(Stdio::null())
+            .stdout(match stdout {
+                Stdout::Log => log.try_clone()?.into(),
+                Stdout::Pipe => Stdio::piped(),
+            })
+            .stderr(log.try_clone()?)
+            .spawn()
+            .with_context(|| format!("could not start {name} (`{program}`)"))?;
+        Ok(Child { name, process, log })
+    }
+
+    pub(crate) fn first_line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        if let Some(stdout) = self.process.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line)?;
+        }
+        if line.is_empty() {
+            bail!("{} said nothing\n{}", self.name, self.log_tail())
+        }
+        Ok(line)
+    }
+
+    /// Fails, with what the process said last, when it has ended by itself.
+    pub(crate) fn check_alive(&mut self) -> Result<()> {
+        match self.process.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!("{} ended with {status}\n{}", self.name, self.log_tail()),
+        }
+    }
+
+    pub(crate) fn log_tail(&self) -> String {
+        let length = self.log.metadata().map_or(0, |metadata| metadata.len());
+        let mut tail = [0; LOG_TAIL_BYTES];
+        // The log only explains an error that is already being reported: failing to read it is no second error.
+        let read = self.log.read_at(&mut tail, length.saturating_sub(LOG_TAIL_BYTES as u64)).unwrap_or_default();
+        String::from_utf8_lossy(tail.get(..read).unwrap_or_default()).into_owned()
+    }
+
+    /// User and system time so far of the process and of its children (nginx works in its children).
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        let pid = self.process.id();
+        let mut ticks = Stat::read(pid)?.cpu_ticks;
+        for child in children(pid)? {
+            ticks += child.cpu_ticks;
+        }
+        let per_second = rustix::param::clock_ticks_per_second().max(1);
+        Ok(Duration::from_secs_f64(ticks as f64 / per_second as f64))
+    }
+
+    pub(crate) fn rss_kib(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.process.id());
+        let status = std::fs::read_to_string(&path).with_context(|| format!("could not read `{path}`"))?;
+        parse_rss_kib(&status).with_context(|| format!("no VmRSS in `{path}`"))
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // A polite signal first: nginx's master ends its workers on it, and would leave them behind if it were killed.
+        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+        let deadline = Instant::now() + GRACE;
+        while Instant::now() < deadline {
+            match self.process.try_wait() {
+                Ok(None) => std::thread::sleep(Duration::from_millis(5)),
+                Ok(Some(_)) | Err(_) => return,
+            }
+        }
+        for child in children(self.process.id()).unwrap_or_default() {
+            if let Some(pid) = Pid::from_raw(child.pid) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+struct Stat {
+    pid: i32,
+    parent: i32,
+    cpu_ticks: u64,
+}
+
+impl Stat {
+    fn read(pid: u32) -> Result<Self> {
+        let path = format!("/proc/{pid}/stat");
+        let text = std::fs::read_to_string(&path).with_context(|| format!("could not read `{path}`"))?;
+        Self::parse(&text).with_context(|| format!("could not make sense of `{path}`"))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (pid, _) = text.split_once(' ')?;
+        // The program's name stands in parentheses and may contain anything, parentheses and blanks included.
+        let (_, rest) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+        Some(Stat {
+            pid: pid.parse().ok()?,
+            parent: fields.get(1)?.parse().ok()?,
+            cpu_ticks: number(11)? + number(12)?,
+        })
+    }
+}
+
+fn children(parent: u32) -> Result<Vec<Stat>> {
+    let mut found = Vec::new();
+    for process in std::fs::read_dir("/proc").context("could not read `/proc`")? {
+        let name = process?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        // Processes of others come and go while we look.
+        let Ok(stat) = Stat::read(pid) else { continue };
+        if u32::try_from(stat.parent) == Ok(parent) {
+            found.push(stat);
+        }
+    }
+    Ok(found)
+}
+
+fn parse_rss_kib(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_survives_a_strange_name() {
+        let text = "42 (a) b (c) S 7 42 42 0 -1 4194560 1 2 3 4 150 25 0 0 20 0 1 0 100 0 0";
+        let stat = Stat::parse(text).unwrap();
+        assert_eq!((stat.pid, stat.parent, stat.cpu_ticks), (42, 7, 175));
+    }
+
+    #[test]
+    fn rss_is_read_in_kib() {
+        assert_eq!(parse_rss_kib("Name:\tx\nVmRSS:\t   12345 kB\nThreads:\t1\n"), Some(12345));
+        assert_eq!(parse_rss_kib("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn dropping_ends_the_process() {
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        let child = Child::start("sleep", command, Stdout::Log).unwrap();
+        let pid = child.process.id();
+        assert!(child.rss_kib().is_ok());
+        drop(child);
+        assert!(Stat::read(pid).is_err());
+    }
+}

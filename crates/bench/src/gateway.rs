@@ -1,0 +1,126 @@
+//! mcpproxy as it is installed: its own process, its own data folder, one server in its settings.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use hyper::StatusCode;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::child::{Child, Stdout};
+use crate::load;
+
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(20);
+const SETTLE_STEP: Duration = Duration::from_millis(500);
+const SETTLE_STEPS: usize = 10;
+const ADMIN_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
+
+pub(crate) struct Gateway {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: String,
+    pub(crate) child: Child,
+    _home: TempDir,
+}
+
+impl Gateway {
+    /// Starts it in front of the echo server and waits until all its tools are known.
+    pub(crate) async fn start(program: &Path, echo: SocketAddr, tools: usize) -> Result<Self> {
+        let home = tempfile::tempdir().context("could not make a data folder for mcpproxy")?;
+        let settings = json!({ "mcpServers": { "echo": { "url": format!("http://{echo}/mcp") } } });
+        std::fs::write(home.path().join("mcp_config.json"), settings.to_string())?;
+        let mut command = Command::new(program);
+        command.arg("serve").arg("--home").arg(home.path()).args(["--listen", "127.0.0.1:0"]);
+        let mut child = Child::start("mcpproxy", command, Stdout::Log)?;
+        let deadline = Instant::now() + START_TIMEOUT;
+        let address = loop {
+            child.check_alive()?;
+            if let Some(address) = ready_address(home.path()).await {
+                break address;
+            }
+            if Instant::now() > deadline {
+                bail!("mcpproxy was not ready in {START_TIMEOUT:?}\n{}", child.log_tail());
+            }
+            tokio::time::sleep(POLL).await;
+        };
+        let known = tool_count(home.path(), address).await?;
+        if known != tools {
+            bail!("mcpproxy knows {known} tools of the echo server's {tools}\n{}", child.log_tail());
+        }
+        let token = create_token(program, home.path())?;
+        Ok(Gateway { address, token, child, _home: home })
+    }
+
+    /// Resident memory once it no longer changes, or after some seconds if it never rests.
+    pub(crate) async fn idle_rss_kib(&self) -> Result<u64> {
+        let mut last = self.child.rss_kib()?;
+        for _ in 0..SETTLE_STEPS {
+            tokio::time::sleep(SETTLE_STEP).await;
+            let now = self.child.rss_kib()?;
+            if now == last {
+                break;
+            }
+            last = now;
+        }
+        Ok(last)
+    }
+}
+
+/// `cargo build --release` puts both programs in one folder.
+pub(crate) fn beside_this_program() -> Result<PathBuf> {
+    let program = std::env::current_exe().context("could not find this program")?.with_file_name("mcpproxy");
+    if !program.is_file() {
+        bail!("`{}` does not exist: run `cargo build --release` first, or name it with --mcpproxy", program.display());
+    }
+    Ok(program)
+}
+
+/// The content of `gateway.lock`, as far as it matters here.
+#[derive(Deserialize)]
+struct Lock {
+    address: SocketAddr,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    tools: usize,
+}
+
+async fn ready_address(home: &Path) -> Option<SocketAddr> {
+    let lock = std::fs::read(home.join("gateway.lock")).ok()?;
+    let Lock { address } = serde_json::from_slice(&lock).ok()?;
+    let (status, _) = load::fetch(address, "/readyz", HeaderMap::new()).await.ok()?;
+    (status == StatusCode::OK).then_some(address)
+}
+
+async fn tool_count(home: &Path, address: SocketAddr) -> Result<usize> {
+    let key = std::fs::read_to_string(home.join("admin.key")).context("could not read mcpproxy's admin key")?;
+    let mut headers = HeaderMap::new();
+    headers.insert(ADMIN_KEY_HEADER, HeaderValue::from_str(key.trim()).context("the admin key is no header value")?);
+    let (status, body) = load::fetch(address, "/api/v1/status", headers).await?;
+    let text = String::from_utf8_lossy(&body);
+    if status != StatusCode::OK {
+        bail!("mcpproxy's status was refused: HTTP {status}\n{text}");
+    }
+    let Status { tools } = serde_json::from_slice(&body).with_context(|| format!("no tool count in `{text}`"))?;
+    Ok(tools)
+}
+
+fn create_token(program: &Path, home: &Path) -> Result<String> {
+    let output = Command::new(program)
+        .args(["token", "create", "bench", "--home"])
+        .arg(home)
+        .output()
+        .context("could not run `mcpproxy token create`")?;
+    let token = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if !output.status.success() || token.is_empty() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        bail!("`mcpproxy token create` ended with {}\n{said}", output.status);
+    }
+    Ok(token)
+}

@@ -1,0 +1,286 @@
+//! The requests of the load, made once, and what a good answer to them looks like.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result, bail};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use hyper::{Method, Request, StatusCode};
+use serde_json::{Value, json};
+
+pub(crate) const MODERN_VERSION: &str = "2026-07-28";
+pub(crate) const LEGACY_VERSION: &str = "2025-11-25";
+pub(crate) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
+const VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method");
+const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
+
+/// Ids of one length keep every request of a series the same size.
+const FIRST_ID: u64 = 1_000_000_000;
+/// Strings up to this length are searched for with vector instructions.
+const QUICK_CHECK_BYTES: usize = 32;
+const ID_PLACE: &str = "@ID@";
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Revision {
+    /// 2026-07-28: stateless, everything in each request.
+    Modern,
+    /// 2025-11-25: `initialize` first, then a session.
+    Legacy,
+}
+
+impl Revision {
+    pub(crate) fn version(self) -> &'static str {
+        match self {
+            Revision::Modern => MODERN_VERSION,
+            Revision::Legacy => LEGACY_VERSION,
+        }
+    }
+}
+
+/// One `tools/call`, ready to be sent any number of times.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) address: SocketAddr,
+    pub(crate) revision: Revision,
+    head: Request<()>,
+    before_id: Bytes,
+    after_id: Bytes,
+    text: String,
+    next_id: u64,
+}
+
+impl Call {
+    pub(crate) fn new(
+        address: SocketAddr,
+        path: &str,
+        token: Option<&str>,
+        revision: Revision,
+        (tool, arguments): (&str, Value),
+        text: String,
+    ) -> Result<Self> {
+        let mut head = Request::builder()
+            .method(Method::POST)
+            .uri(path)
+            .header(HOST, address.to_string())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream");
+        if let Some(token) = token {
+            head = head.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let mut params = json!({ "name": tool, "arguments": arguments });
+        match revision {
+            Revision::Modern => {
+                head = head
+                    .header(VERSION_HEADER, MODERN_VERSION)
+                    .header(METHOD_HEADER, "tools/call")
+                    .header(NAME_HEADER, tool);
+                if let Some(params) = params.as_object_mut() {
+                    params.insert("_meta".to_owned(), modern_meta());
+                }
+            }
+            Revision::Legacy => {}
+        }
+        let body = json!({ "jsonrpc": "2.0", "id": ID_PLACE, "method": "tools/call", "params": params }).to_string();
+        let place = format!("\"{ID_PLACE}\"");
+        let (before_id, after_id) = body.split_once(&place).context("the request has no place for its id")?;
+        Ok(Call {
+            address,
+            revision,
+            head: head.body(()).context("could not make the request")?,
+            before_id: Bytes::copy_from_slice(before_id.as_bytes()),
+            after_id: Bytes::copy_from_slice(after_id.as_bytes()),
+            text,
+            next_id: FIRST_ID,
+        })
+    }
+
+    pub(crate) fn request(&mut self) -> Request<Full<Bytes>> {
+        let id = self.next_id.to_string();
+        self.next_id += 1;
+        let mut body = Vec::with_capacity(self.before_id.len() + id.len() + self.after_id.len());
+        body.extend_from_slice(&self.before_id);
+        body.extend_from_slice(id.as_bytes());
+        body.extend_from_slice(&self.after_id);
+        self.with_body(body)
+    }
+
+    /// The first request of a session.
+    pub(crate) fn initialize(&self) -> Request<Full<Bytes>> {
+        let body = json!({
+            "jsonrpc": "2.0", "id": 1, "method": "initialize",
+            "params": { "protocolVersion": LEGACY_VERSION, "capabilities": {}, "clientInfo": client_info() },
+        });
+        self.with_body(body.to_string().into_bytes())
+    }
+
+    pub(crate) fn initialized(&self) -> Request<Full<Bytes>> {
+        let body = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        self.with_body(body.to_string().into_bytes())
+    }
+
+    /// Every request after this one belongs to the session; without one only the version is named.
+    pub(crate) fn join(&mut self, session: Option<HeaderValue>) {
+        let headers = self.head.headers_mut();
+        headers.insert(VERSION_HEADER, HeaderValue::from_static(LEGACY_VERSION));
+        if let Some(session) = session {
+            headers.insert(SESSION_HEADER, session);
+        }
+    }
+
+    /// The last request of a session, if there is one.
+    pub(crate) fn leave(&self) -> Option<Request<Full<Bytes>>> {
+        self.head.headers().contains_key(SESSION_HEADER).then(|| {
+            let mut request = self.with_body(Vec::new());
+            *request.method_mut() = Method::DELETE;
+            request
+        })
+    }
+
+    /// The whole check, for the warm-up: the answer is a success and carries our text back.
+    pub(crate) fn check(&self, status: StatusCode, body: &[u8]) -> Result<()> {
+        self.check_quickly(status, body)?;
+        let answer = parse_answer(body).with_context(|| refused(status, body))?;
+        let result = answer.get("result").with_context(|| refused(status, body))?;
+        let missing_type = self.revision == Revision::Modern && result.get("resultType") != Some(&json!("complete"));
+        let text = result.pointer("/content/0/text").and_then(Value::as_str);
+        if missing_type || result.get("isError") == Some(&json!(true)) || text != Some(self.text.as_str()) {
+            bail!(refused(status, body));
+        }
+        Ok(())
+    }
+
+    /// The check of every measured call: no parsing and only short needles, so that the load is not the bottleneck.
+    pub(crate) fn check_quickly(&self, status: StatusCode, body: &[u8]) -> Result<()> {
+        let begin = self.text.get(..QUICK_CHECK_BYTES).unwrap_or(&self.text);
+        let good = body.len() > self.text.len()
+            && std::str::from_utf8(body).is_ok_and(|body| body.contains(begin) && !body.contains(r#""isError":true"#));
+        if status != StatusCode::OK || !good {
+            bail!(refused(status, body));
+        }
+        Ok(())
+    }
+
+    fn with_body(&self, body: Vec<u8>) -> Request<Full<Bytes>> {
+        self.head.clone().map(|()| Full::from(body))
+    }
+}
+
+/// Ordinary words, so that nobody gains from a text of one letter.
+pub(crate) fn payload(bytes: u32) -> String {
+    "the quick brown fox jumps over the lazy dog and runs on ".chars().cycle().take(bytes as usize).collect()
+}
+
+pub(crate) fn own_arguments(text: &str) -> Value {
+    json!({ "text": text })
+}
+
+pub(crate) fn read_arguments(text: &str) -> Value {
+    json!({ "name": "echo:echo", "args_json": own_arguments(text).to_string() })
+}
+
+pub(crate) fn refused(status: StatusCode, body: &[u8]) -> String {
+    format!("a call was not answered with success: HTTP {status}\n{}", String::from_utf8_lossy(body))
+}
+
+fn modern_meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
+        "io.modelcontextprotocol/clientInfo": client_info(),
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}
+
+fn client_info() -> Value {
+    json!({ "name": "bench", "version": env!("CARGO_PKG_VERSION") })
+}
+
+/// The answer is the body, or the last event of it when the other side prefers an event stream.
+fn parse_answer(body: &[u8]) -> Option<Value> {
+    serde_json::from_slice(body).ok().or_else(|| {
+        let lines = std::str::from_utf8(body).ok()?.lines();
+        lines.rev().filter_map(|line| serde_json::from_str(line.strip_prefix("data:")?.trim()).ok()).next()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    fn call(revision: Revision) -> Call {
+        let text = payload(5);
+        let address = "127.0.0.1:9".parse().unwrap();
+        let tool = ("call_tool_read", read_arguments(&text));
+        Call::new(address, "/mcp", Some("t"), revision, tool, text).unwrap()
+    }
+
+    async fn body(request: Request<Full<Bytes>>) -> Value {
+        serde_json::from_slice(&request.into_body().collect().await.unwrap().to_bytes()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn modern_calls_name_everything_in_headers_and_meta() {
+        let mut call = call(Revision::Modern);
+        let request = call.request();
+        let headers: Vec<_> =
+            request.headers().iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        assert_eq!(
+            headers,
+            [
+                "host: 127.0.0.1:9",
+                "content-type: application/json",
+                "accept: application/json, text/event-stream",
+                "authorization: Bearer t",
+                "mcp-protocol-version: 2026-07-28",
+                "mcp-method: tools/call",
+                "mcp-name: call_tool_read",
+            ]
+        );
+        assert_eq!(
+            body(request).await,
+            json!({
+                "jsonrpc": "2.0", "id": 1_000_000_000, "method": "tools/call",
+                "params": {
+                    "name": "call_tool_read",
+                    "arguments": { "name": "echo:echo", "args_json": "{\"text\":\"the q\"}" },
+                    "_meta": {
+                        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                        "io.modelcontextprotocol/clientInfo": { "name": "bench", "version": env!("CARGO_PKG_VERSION") },
+                        "io.modelcontextprotocol/clientCapabilities": {},
+                    },
+                },
+            })
+        );
+        assert_eq!(body(call.request()).await["id"], 1_000_000_001);
+        assert!(call.leave().is_none());
+    }
+
+    #[tokio::test]
+    async fn legacy_calls_carry_their_session() {
+        let mut call = call(Revision::Legacy);
+        call.join(Some(HeaderValue::from_static("s1")));
+        let request = call.request();
+        assert_eq!(request.headers()["mcp-session-id"], "s1");
+        assert_eq!(request.headers()["mcp-protocol-version"], "2025-11-25");
+        assert!(body(request).await["params"].get("_meta").is_none());
+        assert_eq!(call.leave().unwrap().method(), Method::DELETE);
+    }
+
+    #[test]
+    fn only_a_success_with_our_text_is_a_success() {
+        let call = call(Revision::Modern);
+        let check =
+            |status: u16, body: &str| call.check(StatusCode::from_u16(status).unwrap(), body.as_bytes()).is_ok();
+        let good = r#"{"id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"the q"}]}}"#;
+        assert!(check(200, good));
+        assert!(check(200, &format!("event: message\ndata: {good}\n\n")));
+        assert!(!check(500, good));
+        assert!(!check(200, &good.replace("the q", "another")));
+        assert!(!check(200, &good.replace("\"content\"", "\"isError\":true,\"content\"")));
+        assert!(!check(200, &good.replace("\"resultType\":\"complete\",", "")));
+        assert!(!check(200, r#"{"id":1,"error":{"code":1,"message":"the q"}}"#));
+    }
+}

@@ -1,0 +1,37 @@
+//! The demo server as a command: over stdio, or with `--http ADDRESS` over Streamable HTTP.
+
+use std::io::Write;
+
+use demo_server::http::{Endpoint, router};
+use demo_server::{Demo, DemoError, serve_io};
+
+const USAGE: &str = "usage: demo-server [--http ADDRESS]";
+
+#[tokio::main]
+async fn main() -> std::process::ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments.as_slice() {
+        [] => serve_io(tokio::io::stdin(), tokio::io::stdout()).await,
+        ["--http", address] => serve_http(address).await,
+        _ => {
+            let _ = writeln!(std::io::stderr(), "{USAGE}");
+            return std::process::ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "demo-server: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve_http(address: &str) -> Result<(), DemoError> {
+    let endpoint = Endpoint::bind(address).await?;
+    // Whoever started us may have closed our output; we serve all the same.
+    let _ = writeln!(std::io::stdout(), "listening {}", endpoint.url());
+    let demo = Demo::new();
+    endpoint.serve(router(move || demo.clone())).await
+}

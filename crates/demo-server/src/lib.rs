@@ -1,0 +1,35 @@
+//! A small MCP server over an in-memory workspace: something to play with, and something to test against.
+
+mod data;
+mod demo;
+pub mod http;
+mod tools;
+mod wire;
+
+use rmcp::ServiceExt;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use demo::Demo;
+
+/// Serves one connection with fresh data until the peer closes it.
+pub async fn serve_io<R, W>(reader: R, writer: W) -> Result<(), DemoError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let running = Demo::new().serve((reader, writer)).await.map_err(|source| DemoError::Handshake(Box::new(source)))?;
+    running.waiting().await.map(|_reason| ()).map_err(DemoError::Task)
+}
+
+/// Why serving ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    #[error("the client did not complete the MCP handshake")]
+    Handshake(#[source] Box<rmcp::service::ServerInitializeError>),
+    #[error("the connection's task failed")]
+    Task(#[source] tokio::task::JoinError),
+    #[error("could not listen on `{address}`")]
+    Listen { address: String, source: std::io::Error },
+    #[error("the HTTP server stopped")]
+    Http(#[source] std::io::Error),
+}

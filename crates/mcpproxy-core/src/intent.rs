@@ -1,0 +1,285 @@
+//! What an agent declares when it calls: the variant, and the parameters of `call_tool_*`.
+
+use crate::denial::Denial;
+use crate::json::{self, Members, members, string_value};
+use crate::nearest::nearest;
+use crate::settings::TwoKey;
+use crate::{ToolName, Untrusted, Variant};
+
+pub const REASON_MAX_CHARS: usize = 1000;
+
+/// A call as an agent put it, checked in itself but not yet against any tool.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Declared {
+    pub name: ToolName,
+    pub intent: Intent,
+    pub arguments: Arguments,
+}
+
+/// The agent's word on what it is about to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intent {
+    pub variant: Variant,
+    pub sensitivity: Option<Sensitivity>,
+    pub reason: Option<Untrusted>,
+}
+
+/// Arguments for a server's tool: the exact bytes of a JSON object, as the agent wrote them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arguments(String);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sensitivity {
+    Public,
+    Internal,
+    Private,
+    Unknown,
+}
+
+const FIELDS: [&str; 7] =
+    ["name", "args_json", "args", "intent_operation_type", "intent_data_sensitivity", "intent_reason", "intent"];
+const INTENT_FIELDS: [&str; 3] = ["operation_type", "data_sensitivity", "reason"];
+
+/// Reads the parameters of one of the three variants. `parameters` has passed the strict reader.
+pub fn declare(variant: Variant, parameters: &str, two_key: TwoKey) -> Result<Declared, Denial> {
+    let fields = members(parameters).ok_or(Denial::BadField { field: "arguments", expected: "an object" })?;
+    known_fields(&fields, &FIELDS)?;
+    let name = match field(&fields, "name") {
+        None => return Err(Denial::BadField { field: "name", expected: "given, as \"server:tool\"" }),
+        Some(text) => string_value(text).ok_or(Denial::BadField { field: "name", expected: "a string" })?,
+    };
+    let name = ToolName::parse(&name).map_err(Denial::InvalidToolName)?;
+    let arguments = Arguments::of(&fields)?;
+    let spoken = Spoken::of(&fields)?;
+    second_key(variant, &spoken, two_key)?;
+    let sensitivity = spoken.sensitivity.map(|word| Sensitivity::parse(&word)).transpose()?;
+    if spoken.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_MAX_CHARS) {
+        return Err(Denial::ReasonTooLong);
+    }
+    let intent = Intent { variant, sensitivity, reason: spoken.reason.map(Untrusted::new) };
+    Ok(Declared { name, intent, arguments })
+}
+
+/// The words of the intent, flat and nested forms made one.
+struct Spoken {
+    is_given: bool,
+    operation: Option<String>,
+    sensitivity: Option<String>,
+    reason: Option<String>,
+}
+
+impl Spoken {
+    fn of(fields: &Members<'_>) -> Result<Self, Denial> {
+        let nested = match field(fields, "intent") {
+            None => None,
+            Some(text) => {
+                Some(members(text).ok_or_else(|| Denial::InvalidIntent("intent must be an object".to_owned()))?)
+            }
+        };
+        if let Some(nested) = &nested {
+            known_fields(nested, &INTENT_FIELDS)?;
+        }
+        let word = |flat: &'static str, name: &'static str| {
+            let outer = field(fields, flat).map(|text| word(text, flat)).transpose()?;
+            let inner = nested.as_ref().and_then(|nested| field(nested, name));
+            let inner = inner.map(|text| word(text, &format!("intent.{name}"))).transpose()?;
+            match (outer, inner) {
+                (Some(outer), Some(inner)) if outer != inner => {
+                    Err(Denial::InvalidIntent(format!("{name} given twice with different values")))
+                }
+                (outer, inner) => Ok(outer.or(inner)),
+            }
+        };
+        Ok(Self {
+            is_given: nested.is_some() || field(fields, "intent_operation_type").is_some(),
+            operation: word("intent_operation_type", "operation_type")?,
+            sensitivity: word("intent_data_sensitivity", "data_sensitivity")?,
+            reason: word("intent_reason", "reason")?,
+        })
+    }
+}
+
+/// The second key: what the intent says must be what the variant says.
+fn second_key(variant: Variant, spoken: &Spoken, two_key: TwoKey) -> Result<(), Denial> {
+    match &spoken.operation {
+        Some(word) => match Variant::from_operation(word) {
+            None => Err(Denial::InvalidOperationType(Untrusted::new(word.clone()))),
+            Some(declared) if declared != variant => Err(Denial::IntentMismatch { variant, declared }),
+            Some(_) => Ok(()),
+        },
+        None => match two_key {
+            TwoKey::Optional => Ok(()),
+            TwoKey::Required if spoken.is_given => Err(Denial::MissingOperationType),
+            TwoKey::Required => Err(Denial::MissingIntent(variant)),
+        },
+    }
+}
+
+impl Arguments {
+    /// Text that is known to be a JSON object, such as the `arguments` of a direct call after the strict reader.
+    pub fn exact(text: &str) -> Result<Self, Denial> {
+        if text.starts_with('{') {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(Denial::InvalidArgs("arguments must be a JSON object".to_owned()))
+        }
+    }
+
+    pub fn none() -> Self {
+        Self("{}".to_owned())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn of(fields: &Members<'_>) -> Result<Self, Denial> {
+        match (field(fields, "args"), field(fields, "args_json")) {
+            (Some(_), Some(_)) => Err(Denial::InvalidArgs("args and args_json are mutually exclusive".to_owned())),
+            (Some(args), None) if args.starts_with('"') => {
+                Err(Denial::InvalidArgs("args must be a JSON object; send JSON text as args_json".to_owned()))
+            }
+            (Some(args), None) => Self::exact(args),
+            (None, Some(text)) => {
+                let text = string_value(text)
+                    .ok_or_else(|| Denial::InvalidArgs("args_json must be a string of JSON".to_owned()))?;
+                let text = json::read(text.as_bytes()).map_err(|error| {
+                    Denial::InvalidArgs(format!("args_json: {} at {}:{}", error.fault, error.line, error.column))
+                })?;
+                Self::exact(text.trim())
+            }
+            (None, None) => Ok(Self::none()),
+        }
+    }
+}
+
+impl Sensitivity {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Internal => "internal",
+            Self::Private => "private",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    fn parse(word: &str) -> Result<Self, Denial> {
+        [Self::Public, Self::Internal, Self::Private, Self::Unknown]
+            .into_iter()
+            .find(|level| level.as_str() == word)
+            .ok_or_else(|| Denial::InvalidSensitivity(Untrusted::new(word)))
+    }
+}
+
+fn field<'a>(fields: &Members<'a>, wanted: &str) -> Option<&'a str> {
+    fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value)
+}
+
+fn word(text: &str, name: &str) -> Result<String, Denial> {
+    let word = string_value(text).ok_or_else(|| Denial::InvalidIntent(format!("{name} must be a string")))?;
+    Ok(word.into_owned())
+}
+
+fn known_fields(fields: &Members<'_>, known: &'static [&'static str]) -> Result<(), Denial> {
+    match fields.iter().find(|(key, _)| !known.contains(&key.as_ref())) {
+        None => Ok(()),
+        Some((key, _)) => Err(Denial::UnknownField {
+            field: Untrusted::new(key.as_ref()),
+            nearest: nearest(key, known.iter().copied()),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(variant: Variant, two_key: TwoKey, parameters: &str, expected: &str) {
+        let found = match declare(variant, parameters, two_key) {
+            Ok(declared) => format!("{} {}", declared.name, declared.arguments.as_str()),
+            Err(denial) => format!("{}: {}", denial.code(), denial.message()),
+        };
+        assert_eq!(found, expected, "{parameters}");
+    }
+
+    #[test]
+    fn the_second_key() {
+        use TwoKey::{Optional, Required};
+        let read = Variant::Read;
+        let mismatch = "INTENT_MISMATCH: Intent mismatch: tool is call_tool_read but intent declares write";
+        let invalid =
+            "INVALID_OPERATION_TYPE: Invalid intent.operation_type 'delete': must be read, write, or destructive";
+        for two_key in [Optional, Required] {
+            check(read, two_key, r#"{"name":"fx:t","intent":{"operation_type":"read"}}"#, "fx:t {}");
+            check(read, two_key, r#"{"name":"fx:t","intent_operation_type":"read"}"#, "fx:t {}");
+            check(read, two_key, r#"{"name":"fx:t","intent":{"operation_type":"write"}}"#, mismatch);
+            check(read, two_key, r#"{"name":"fx:t","intent_operation_type":"write"}"#, mismatch);
+            check(read, two_key, r#"{"name":"fx:t","intent":{"operation_type":"delete"}}"#, invalid);
+        }
+        check(read, Optional, r#"{"name":"fx:t"}"#, "fx:t {}");
+        check(read, Optional, r#"{"name":"fx:t","intent":{}}"#, "fx:t {}");
+        check(read, Required, r#"{"name":"fx:t"}"#, "MISSING_INTENT: intent parameter is required for call_tool_read");
+        check(
+            read,
+            Required,
+            r#"{"name":"fx:t","intent":{}}"#,
+            "MISSING_OPERATION_TYPE: intent.operation_type is required",
+        );
+    }
+
+    #[test]
+    fn fields_are_never_ignored() {
+        let check = |parameters: &str, expected: &str| check(Variant::Write, TwoKey::Optional, parameters, expected);
+        check(
+            r#"{"name":"fx:t","args":{"n":1.0,"big":18446744073709551616}}"#,
+            r#"fx:t {"n":1.0,"big":18446744073709551616}"#,
+        );
+        check(r#"{"name":"fx:t","args_json":"{\"a\": [1]}"}"#, r#"fx:t {"a": [1]}"#);
+        check(
+            r#"{"name":"fx:t","args":{},"args_json":"{}"}"#,
+            "INVALID_ARGS: Invalid arguments: args and args_json are mutually exclusive",
+        );
+        check(
+            r#"{"name":"fx:t","args":"{}"}"#,
+            "INVALID_ARGS: Invalid arguments: args must be a JSON object; send JSON text as args_json",
+        );
+        check(
+            r#"{"name":"fx:t","args_json":"not json"}"#,
+            "INVALID_ARGS: Invalid arguments: args_json: expected a value at 1:2",
+        );
+        check(
+            r#"{"name":"fx:t","args_json":"[1,2]"}"#,
+            "INVALID_ARGS: Invalid arguments: arguments must be a JSON object",
+        );
+        check(
+            r#"{"name":"fx:t","args_json":"{} {}"}"#,
+            "INVALID_ARGS: Invalid arguments: args_json: trailing characters at 1:4",
+        );
+        check(
+            r#"{"name":"fx:t","args_json":"{\"a\":\"\\ud800\"}"}"#,
+            "INVALID_ARGS: Invalid arguments: args_json: lone surrogate at 1:13",
+        );
+        check(r#"{"name":"t"}"#, "INVALID_TOOL_NAME: Invalid tool name: expected server:tool");
+        check(r#"{"args":{}}"#, "INVALID_FIELD: name must be given, as \"server:tool\"");
+        check(r#"{"name":"fx:t","approved":true}"#, "UNKNOWN_FIELD: unknown field \"approved\"");
+        check(r#"{"name":"fx:t","arg":{}}"#, "UNKNOWN_FIELD: unknown field \"arg\"; did you mean \"args\"?");
+        check(r#"{"name":"fx:t","intent":"read"}"#, "INVALID_INTENT: Invalid intent: intent must be an object");
+        check(r#"{"name":"fx:t","intent_reason":7}"#, "INVALID_INTENT: Invalid intent: intent_reason must be a string");
+        check(
+            r#"{"name":"fx:t","intent_reason":"a","intent":{"operation_type":"write","reason":"b"}}"#,
+            "INVALID_INTENT: Invalid intent: reason given twice with different values",
+        );
+        check(
+            r#"{"name":"fx:t","intent_data_sensitivity":"Private"}"#,
+            "INVALID_SENSITIVITY: Invalid intent.data_sensitivity 'Private': must be public, internal, private, or unknown",
+        );
+    }
+
+    #[test]
+    fn a_reason_is_measured_in_characters() {
+        let reason = |text: String| format!(r#"{{"name":"fx:t","intent_reason":"{text}"}}"#);
+        check(Variant::Read, TwoKey::Optional, &reason("é".repeat(1000)), "fx:t {}");
+        let too_long = "REASON_TOO_LONG: intent.reason exceeds maximum length of 1000 characters";
+        check(Variant::Read, TwoKey::Optional, &reason("a".repeat(1001)), too_long);
+    }
+}

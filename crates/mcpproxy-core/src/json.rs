@@ -1,0 +1,7 @@
+//! JSON as it came: one strict reader for bytes from outside, and a way to look into them without changing them.
+
+mod members;
+mod reader;
+
+pub use members::{Members, members, quote, string_value};
+pub use reader::{DEPTH_MAX, Fault, ReadError, SERVER_DEPTH_MAX, read, read_server};

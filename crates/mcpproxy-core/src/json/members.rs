@@ -1,0 +1,143 @@
+//! Looking into JSON text that the strict reader has read, without parsing it into anything.
+
+use std::borrow::Cow;
+
+/// The members of an object in their order: key, and the exact text of the value.
+pub type Members<'a> = Vec<(Cow<'a, str>, &'a str)>;
+
+/// Splits the text of an object into its members. `None` when the text is not an object.
+///
+/// The text must have passed the strict reader; text that has not is never misread into a panic, only into `None` or
+/// odd pieces.
+pub fn members(object: &str) -> Option<Members<'_>> {
+    let mut scan = Scan { bytes: object.as_bytes(), at: 0 };
+    scan.space();
+    if scan.peek() != Some(b'{') {
+        return None;
+    }
+    scan.at += 1;
+    let mut found = Vec::with_capacity(8);
+    loop {
+        scan.space();
+        match scan.peek()? {
+            b'}' => return Some(found),
+            b',' => scan.at += 1,
+            b'"' => {
+                let key = scan.skip_value()?;
+                scan.space();
+                (scan.peek()? == b':').then_some(())?;
+                scan.at += 1;
+                scan.space();
+                let value = scan.skip_value()?;
+                found.push((string_value(object.get(key)?)?, object.get(value)?));
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// The content of a JSON string, given its text with the quotes. `None` when the text is not a string.
+pub fn string_value(text: &str) -> Option<Cow<'_, str>> {
+    let inner = text.strip_prefix('"')?.strip_suffix('"')?;
+    Some(if inner.contains('\\') { Cow::Owned(unescape(inner)) } else { Cow::Borrowed(inner) })
+}
+
+/// Writes text as a JSON string.
+pub fn quote(text: &str) -> String {
+    serde_json::Value::String(text.to_owned()).to_string()
+}
+
+/// Undoes the escapes of a string's inner text. Escapes were checked before.
+pub(super) fn unescape(inner: &str) -> String {
+    // serde_json knows the escapes; the quotes were cut off by our caller.
+    serde_json::from_str(&format!("\"{inner}\"")).unwrap_or_else(|_| inner.to_owned())
+}
+
+struct Scan<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Scan<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    /// Steps over one value and gives back where it stood.
+    fn skip_value(&mut self) -> Option<std::ops::Range<usize>> {
+        let start = self.at;
+        match self.peek()? {
+            b'"' => self.skip_string()?,
+            b'{' | b'[' => {
+                let mut depth = 0usize;
+                loop {
+                    match self.peek()? {
+                        b'"' => {
+                            self.skip_string()?;
+                            continue;
+                        }
+                        b'{' | b'[' => depth += 1,
+                        b'}' | b']' => depth -= 1,
+                        _ => {}
+                    }
+                    self.at += 1;
+                    if depth == 0 {
+                        break;
+                    }
+                }
+            }
+            _ => {
+                while self.peek().is_some_and(|b| !matches!(b, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r')) {
+                    self.at += 1;
+                }
+            }
+        }
+        Some(start..self.at)
+    }
+
+    fn skip_string(&mut self) -> Option<()> {
+        self.at += 1;
+        loop {
+            match self.peek()? {
+                b'"' => {
+                    self.at += 1;
+                    return Some(());
+                }
+                b'\\' => self.at += 2,
+                _ => self.at += 1,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn keeps_order_and_exact_text() {
+        let text = r#" { "b" : 1.0 , "a\u0062" : {"x":[1,"}\""]} , "c":"q\n", "d":[ ] } "#;
+        let found: Vec<(String, &str)> =
+            members(text).unwrap().into_iter().map(|(key, value)| (key.into_owned(), value)).collect();
+        let expected = [("b", "1.0"), ("ab", r#"{"x":[1,"}\""]}"#), ("c", r#""q\n""#), ("d", "[ ]")];
+        assert_eq!(found, expected.map(|(key, value)| (key.to_owned(), value)));
+        assert_eq!(members("[1]"), None);
+        assert_eq!(members("{}"), Some(vec![]));
+        assert_eq!(string_value(r#""a\"b""#).as_deref(), Some("a\"b"));
+        assert_eq!(string_value("1"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics_on_text_nobody_checked(text in r#"[\[\]{}",:a-b\\ 1]{0,30}"#) {
+            let _outcome = members(&text);
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! The strict reader: every byte from outside passes it before any library parses it.
+//!
+//! Parsers disagree on duplicate keys, lone surrogates and huge numbers; a caller that was judged by one reading must
+//! not be run by another. So whatever can be read in two ways is refused here.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use super::members::unescape;
+
+/// Deepest nesting an agent may send.
+pub const DEPTH_MAX: usize = 64;
+/// Deepest nesting a server may send: real schemas go deeper than real arguments.
+pub const SERVER_DEPTH_MAX: usize = 128;
+
+/// Above this many keys in one object, duplicates are looked up in a set instead of a list.
+const FEW_KEYS: usize = 16;
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{fault} (line {line}, column {column})")]
+pub struct ReadError {
+    pub fault: Fault,
+    pub line: usize,
+    pub column: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    #[error("empty body")]
+    Empty,
+    #[error("invalid UTF-8")]
+    Utf8,
+    #[error("byte order mark before the JSON text")]
+    ByteOrderMark,
+    #[error("unexpected end")]
+    End,
+    #[error("expected {0}")]
+    Expected(&'static str),
+    #[error("trailing characters")]
+    Trailing,
+    #[error("lone surrogate")]
+    LoneSurrogate,
+    #[error("number out of range")]
+    NumberRange,
+    #[error("duplicate key {key:?} at {}", if pointer.is_empty() { "/" } else { pointer })]
+    Duplicate { key: String, pointer: String },
+    #[error("nesting deeper than {0}")]
+    Depth(usize),
+}
+
+impl Fault {
+    /// Whether the text is JSON at all; the other faults are JSON that we refuse.
+    pub fn is_syntax(&self) -> bool {
+        !matches!(self, Self::Duplicate { .. } | Self::Depth(_))
+    }
+}
+
+/// Reads what an agent sent. The text that comes back holds exactly one unambiguous JSON value.
+pub fn read(bytes: &[u8]) -> Result<&str, ReadError> {
+    read_to_depth(bytes, DEPTH_MAX)
+}
+
+/// Reads what a server sent.
+pub fn read_server(bytes: &[u8]) -> Result<&str, ReadError> {
+    read_to_depth(bytes, SERVER_DEPTH_MAX)
+}
+
+fn read_to_depth(bytes: &[u8], depth_max: usize) -> Result<&str, ReadError> {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => return Err(error_at(bytes, error.valid_up_to(), Fault::Utf8)),
+    };
+    if bytes.starts_with(b"\xEF\xBB\xBF") {
+        return Err(error_at(bytes, 0, Fault::ByteOrderMark));
+    }
+    let mut reader = Reader { text, bytes, at: 0, depth_max };
+    reader.space();
+    if reader.peek().is_none() {
+        return Err(error_at(bytes, reader.at, Fault::Empty));
+    }
+    let read = reader.value(0).and_then(|()| {
+        reader.space();
+        if reader.peek().is_some() { Err(Stop::of(Fault::Trailing)) } else { Ok(()) }
+    });
+    match read {
+        Ok(()) => Ok(text),
+        Err(stop) => Err(error_at(bytes, reader.at, stop.into_fault())),
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+    depth_max: usize,
+}
+
+/// A fault on its way out; containers add where they are, so that the good path carries no pointer.
+struct Stop {
+    fault: Box<Fault>,
+    path: Vec<String>,
+}
+
+impl Stop {
+    fn of(fault: Fault) -> Self {
+        Self { fault: Box::new(fault), path: Vec::new() }
+    }
+
+    fn within(mut self, step: impl FnOnce() -> String) -> Self {
+        if matches!(*self.fault, Fault::Duplicate { .. }) {
+            self.path.push(step());
+        }
+        self
+    }
+
+    fn into_fault(self) -> Fault {
+        match *self.fault {
+            Fault::Duplicate { key, .. } => {
+                let pointer = self.path.iter().rev().map(|step| format!("/{step}")).collect();
+                Fault::Duplicate { key, pointer }
+            }
+            fault => fault,
+        }
+    }
+}
+
+impl<'a> Reader<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn fail<T>(&self, expected: &'static str) -> Result<T, Stop> {
+        Err(Stop::of(if self.peek().is_none() { Fault::End } else { Fault::Expected(expected) }))
+    }
+
+    fn value(&mut self, depth: usize) -> Result<(), Stop> {
+        match self.peek() {
+            Some(b'{') => self.object(depth + 1),
+            Some(b'[') => self.array(depth + 1),
+            Some(b'"') => self.string().map(|_| ()),
+            Some(b't') => self.word("true"),
+            Some(b'f') => self.word("false"),
+            Some(b'n') => self.word("null"),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            _ => self.fail("a value"),
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<(), Stop> {
+        self.enter(depth)?;
+        let mut keys = Keys::default();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            if self.peek() != Some(b'"') {
+                return self.fail("a key in double quotes");
+            }
+            let key = self.string()?;
+            if !keys.insert(key.clone()) {
+                return Err(Stop::of(Fault::Duplicate { key: key.into_owned(), pointer: String::new() }));
+            }
+            self.space();
+            if self.peek() != Some(b':') {
+                return self.fail("`:`");
+            }
+            self.at += 1;
+            self.space();
+            self.value(depth).map_err(|stop| stop.within(|| key.into_owned()))?;
+            self.space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                _ => return self.fail("`,` or `}`"),
+            }
+            self.space();
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Result<(), Stop> {
+        self.enter(depth)?;
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(());
+        }
+        for index in 0usize.. {
+            self.value(depth).map_err(|stop| stop.within(|| index.to_string()))?;
+            self.space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    break;
+                }
+                _ => return self.fail("`,` or `]`"),
+            }
+            self.space();
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, depth: usize) -> Result<(), Stop> {
+        if depth > self.depth_max {
+            return Err(Stop::of(Fault::Depth(self.depth_max)));
+        }
+        self.at += 1;
+        self.space();
+        Ok(())
+    }
+
+    /// Reads a string and gives its content back, unescaped where needed.
+    fn string(&mut self) -> Result<Cow<'a, str>, Stop> {
+        self.at += 1;
+        let start = self.at;
+        let mut escaped = false;
+        loop {
+            match self.peek() {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    escaped = true;
+                    self.escape()?;
+                }
+                Some(0..0x20) => return self.fail("no control character inside a string"),
+                Some(_) => self.at += 1,
+                None => return Err(Stop::of(Fault::End)),
+            }
+        }
+        let inner = self.text.get(start..self.at).unwrap_or_default();
+        self.at += 1;
+        Ok(if escaped { Cow::Owned(unescape(inner)) } else { Cow::Borrowed(inner) })
+    }
+
+    fn escape(&mut self) -> Result<(), Stop> {
+        self.at += 1;
+        match self.peek() {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                self.at += 1;
+                Ok(())
+            }
+            Some(b'u') => {
+                self.at += 1;
+                match self.hex4()? {
+                    0xD800..=0xDBFF => {
+                        if self.bytes.get(self.at..self.at + 2) != Some(b"\\u") {
+                            return Err(Stop::of(Fault::LoneSurrogate));
+                        }
+                        self.at += 2;
+                        match self.hex4()? {
+                            0xDC00..=0xDFFF => Ok(()),
+                            _ => Err(Stop::of(Fault::LoneSurrogate)),
+                        }
+                    }
+                    0xDC00..=0xDFFF => Err(Stop::of(Fault::LoneSurrogate)),
+                    _ => Ok(()),
+                }
+            }
+            _ => self.fail("an escape such as `\\n` or `\\u00e9`"),
+        }
+    }
+
+    fn hex4(&mut self) -> Result<u32, Stop> {
+        let mut code = 0;
+        for _ in 0..4 {
+            let Some(digit) = self.peek().and_then(|b| char::from(b).to_digit(16)) else {
+                return self.fail("four hexadecimal digits");
+            };
+            code = code * 16 + digit;
+            self.at += 1;
+        }
+        Ok(code)
+    }
+
+    fn number(&mut self) -> Result<(), Stop> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits()?,
+            _ => return self.fail("a digit"),
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        let mut may_overflow = self.at - start > 300;
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            may_overflow = true;
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        let fits = |text: &str| text.parse::<f64>().is_ok_and(f64::is_finite);
+        if may_overflow && !self.text.get(start..self.at).is_some_and(fits) {
+            self.at = start;
+            return Err(Stop::of(Fault::NumberRange));
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), Stop> {
+        if !self.peek().is_some_and(|b| b.is_ascii_digit()) {
+            return self.fail("a digit");
+        }
+        while self.peek().is_some_and(|b| b.is_ascii_digit()) {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, word: &'static str) -> Result<(), Stop> {
+        for expected in word.bytes() {
+            if self.peek() != Some(expected) {
+                return self.fail("a value");
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The keys of one object so far.
+#[derive(Default)]
+struct Keys<'a> {
+    few: Vec<Cow<'a, str>>,
+    many: HashSet<Cow<'a, str>>,
+}
+
+impl<'a> Keys<'a> {
+    fn insert(&mut self, key: Cow<'a, str>) -> bool {
+        if self.few.len() < FEW_KEYS {
+            let is_new = !self.few.contains(&key);
+            self.few.push(key);
+            return is_new;
+        }
+        if self.many.is_empty() {
+            self.many.extend(self.few.iter().cloned());
+        }
+        self.many.insert(key)
+    }
+}
+
+fn error_at(bytes: &[u8], at: usize, fault: Fault) -> ReadError {
+    let before = bytes.get(..at).unwrap_or(bytes);
+    let line_start = before.iter().rposition(|b| *b == b'\n').map_or(0, |newline| newline + 1);
+    let line = before.iter().filter(|b| **b == b'\n').count() + 1;
+    let column = String::from_utf8_lossy(before.get(line_start..).unwrap_or_default()).chars().count() + 1;
+    ReadError { fault, line, column }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(text: &str, expected: &str) {
+        let found = read(text.as_bytes()).map_or_else(|error| error.to_string(), |_| "ok".to_owned());
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn accepts_json() {
+        for good in [
+            "{}",
+            " [1, -0.5e3, 18446744073709551616, true, false, null] ",
+            r#"{"a":{"a":1},"A":2,"\u0062":"\ud83d\ude00 \"\\\/\b\f\n\r\t"}"#,
+            "1.0",
+            "\"é\"",
+        ] {
+            check(good, "ok");
+        }
+    }
+
+    #[test]
+    fn refuses_what_two_readers_could_read_differently() {
+        check("", "empty body (line 1, column 1)");
+        check(" \n ", "empty body (line 2, column 2)");
+        check("{\"a\":1", "unexpected end (line 1, column 7)");
+        check("\u{feff}{}", "byte order mark before the JSON text (line 1, column 1)");
+        check(r#"{"p":{"name":1,"n\u0061me":2}}"#, "duplicate key \"name\" at /p (line 1, column 27)");
+        check(r#"{"a":1,"a":2}"#, "duplicate key \"a\" at / (line 1, column 11)");
+        check(r#"[{"b":[0,{"x":1,"x":1}]}]"#, "duplicate key \"x\" at /0/b/1 (line 1, column 20)");
+        check(r#"{"a":"\ud800"}"#, "lone surrogate (line 1, column 13)");
+        check(r#""\udc00""#, "lone surrogate (line 1, column 8)");
+        check(r#""\ud800\u0041""#, "lone surrogate (line 1, column 14)");
+        check("1e400", "number out of range (line 1, column 1)");
+        check("[1,]", "expected a value (line 1, column 4)");
+        check("{} {}", "trailing characters (line 1, column 4)");
+        check("not json", "expected a value (line 1, column 2)");
+        check("01", "trailing characters (line 1, column 2)");
+        check("[1.]", "expected a digit (line 1, column 4)");
+        check("{'a':1}", "expected a key in double quotes (line 1, column 2)");
+        check("\"a\nb\"", "expected no control character inside a string (line 1, column 3)");
+        check(r#""\x""#, "expected an escape such as `\\n` or `\\u00e9` (line 1, column 3)");
+        check(&"[".repeat(65), "nesting deeper than 64 (line 1, column 65)");
+        check(&format!("{}{}", "[".repeat(64), "]".repeat(64)), "ok");
+        assert_eq!(read(b"\"\xff\"").unwrap_err().to_string(), "invalid UTF-8 (line 1, column 2)");
+    }
+
+    #[test]
+    fn finds_duplicates_among_many_keys() {
+        let keys: Vec<String> = (0..40).map(|n| format!("\"k{n}\":0")).collect();
+        check(&format!("{{{}}}", keys.join(",")), "ok");
+        check(&format!("{{{},\"k3\":1}}", keys.join(",")), "duplicate key \"k3\" at / (line 1, column 316)");
+    }
+
+    proptest! {
+        /// Whatever we accept, serde_json accepts too, and it keeps every key.
+        #[test]
+        fn agrees_with_serde_json(text in r#"[\[\]{}",:0-9eE.+\-a-c\\un ]{0,40}"#) {
+            if read(text.as_bytes()).is_ok() {
+                prop_assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{}", text);
+            }
+        }
+
+        #[test]
+        fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _outcome = read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The settings file: what an operator may write in `mcp_config.json`, read strictly, with a position for every mistake.
+
+mod address;
+mod amount;
+mod changes;
+mod keys;
+mod read;
+mod reference;
+mod schema;
+mod secret;
+mod server;
+mod suggest;
+mod syntax;
+#[cfg(test)]
+mod tests;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use crate::ServerName;
+use read::{Fields, Reader};
+
+pub use address::{check_listen, parse_listen};
+pub use changes::{Changes, diff};
+pub use reference::Outside;
+pub use schema::schema;
+pub use secret::Secret;
+
+pub const FILE_MAX_BYTES: usize = 1024 * 1024;
+pub const SERVERS_MAX: usize = 1000;
+
+/// A whole settings file, with references resolved and defaults filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// In the order of the file.
+    pub servers: Vec<ServerSettings>,
+    pub intent: IntentSettings,
+    pub activity: ActivitySettings,
+    pub listen: SocketAddr,
+    /// A caller on this machine without a token is a read-only agent.
+    pub allow_anonymous_loopback: bool,
+    pub tls_terminated_by_proxy: bool,
+    /// In lower case, with a port only where the operator wrote one.
+    pub allowed_hosts: Vec<String>,
+    /// As browsers send them: `scheme://host[:port]` in lower case.
+    pub allowed_origins: Vec<String>,
+    pub storage: StorageSettings,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerSettings {
+    pub name: ServerName,
+    pub enabled: bool,
+    pub description: Option<String>,
+    pub transport: TransportSettings,
+    pub call_timeout: Duration,
+    pub connect_timeout: Duration,
+    pub max_concurrent_calls: usize,
+    pub result_limit_bytes: usize,
+}
+
+/// How a server is reached. Its `Debug` shows no argument, value or address path, because each may hold a secret.
+#[derive(Clone, PartialEq)]
+pub enum TransportSettings {
+    Stdio { command: String, args: Vec<String>, env: Vec<(String, Secret)>, cwd: Option<String> },
+    Http { url: String, headers: Vec<(String, Secret)> },
+    Sse { url: String, headers: Vec<(String, Secret)> },
+    Demo,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IntentSettings {
+    pub strict_server_validation: bool,
+    pub two_key: TwoKey,
+    pub unannotated: Unannotated,
+}
+
+/// Whether an agent must declare the operation a second time, in `intent.operation_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TwoKey {
+    Optional,
+    Required,
+}
+
+/// What a read call on a tool without annotations gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unannotated {
+    Trust,
+    Warn,
+    RequireWrite,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActivitySettings {
+    pub durability: Durability,
+}
+
+/// Which calls are on disk before they are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    All,
+    Writes,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StorageSettings {
+    /// `sqlite:PATH`; none is the database in the data folder.
+    pub url: Option<String>,
+}
+
+/// One mistake and where it is. Lines and columns count from 1, columns in characters.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {message}")]
+pub struct SettingsError {
+    pub line: usize,
+    pub column: usize,
+    pub message: String,
+}
+
+/// Reads a settings file, or tells everything that is wrong with it, in the order of the file.
+pub fn parse(text: &str, outside: &dyn Outside) -> Result<Settings, Vec<SettingsError>> {
+    // Some editors put a byte order mark first; nobody sees it, so it may not shift a column.
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
+    if text.len() > FILE_MAX_BYTES {
+        let message =
+            "the settings file is larger than 1 MiB; keep long values in files and refer to them with `${file:PATH}`";
+        return Err(vec![SettingsError { line: 1, column: 1, message: message.to_owned() }]);
+    }
+    let mut reader = Reader::new(text, outside);
+    let settings = match syntax::tree(text) {
+        Ok(root) => {
+            reader.refuse_duplicate_keys(&root);
+            reader.fields(&root, &keys::TOP).map(|fields| read_settings(&mut reader, &fields))
+        }
+        Err((at, message)) => {
+            reader.error(at, message);
+            None
+        }
+    };
+    let errors = reader.into_errors();
+    match settings {
+        Some(settings) if errors.is_empty() => Ok(settings),
+        _ => Err(errors),
+    }
+}
+
+/// What runs when there is no settings file: the built-in demo server.
+pub fn demo() -> Settings {
+    // The only way to make a `ServerName` is to parse one, and `demo` is one.
+    let servers = ServerName::parse("demo").map(|name| ServerSettings::new(name, TransportSettings::Demo)).into_iter();
+    Settings { servers: servers.collect(), ..Settings::default() }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            intent: IntentSettings::default(),
+            activity: ActivitySettings { durability: Durability::Writes },
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            allow_anonymous_loopback: false,
+            tls_terminated_by_proxy: false,
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            storage: StorageSettings::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// Where a secret stands in the file itself and not behind a reference, judged by the name of its key.
+    /// A file like that is nobody else's to read.
+    pub fn inline_secrets(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for server in &self.servers {
+            let (kind, pairs) = match &server.transport {
+                TransportSettings::Stdio { env, .. } => ("env", env.as_slice()),
+                TransportSettings::Http { headers, .. } | TransportSettings::Sse { headers, .. } => {
+                    ("headers", headers.as_slice())
+                }
+                TransportSettings::Demo => ("", [].as_slice()),
+            };
+            let inline = pairs.iter().filter(|(name, value)| value.stands_in_file() && secret::is_secret_name(name));
+            found.extend(inline.map(|(name, _)| format!("mcpServers.{}.{kind}.{}", server.name, suggest::shown(name))));
+        }
+        found
+    }
+}
+
+impl ServerSettings {
+    pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+    pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+    pub const MAX_CONCURRENT_CALLS: usize = 32;
+    pub const RESULT_LIMIT_BYTES: usize = 10 * 1024 * 1024;
+
+    /// An enabled server with all defaults.
+    pub fn new(name: ServerName, transport: TransportSettings) -> Self {
+        Self {
+            name,
+            enabled: true,
+            description: None,
+            transport,
+            call_timeout: Self::CALL_TIMEOUT,
+            connect_timeout: Self::CONNECT_TIMEOUT,
+            max_concurrent_calls: Self::MAX_CONCURRENT_CALLS,
+            result_limit_bytes: Self::RESULT_LIMIT_BYTES,
+        }
+    }
+}
+
+impl TransportSettings {
+    /// `stdio`, `http`, `sse` or `demo`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Stdio { .. } => "stdio",
+            Self::Http { .. } => "http",
+            Self::Sse { .. } => "sse",
+            Self::Demo => "demo",
+        }
+    }
+}
+
+impl Default for IntentSettings {
+    fn default() -> Self {
+        Self { strict_server_validation: true, two_key: TwoKey::Optional, unannotated: Unannotated::Trust }
+    }
+}
+
+fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Settings {
+    let default = Settings::default();
+    let settings = Settings {
+        servers: fields.find("mcpServers").map(|field| server::read_all(reader, field)).unwrap_or_default(),
+        intent: read_intent(reader, fields).unwrap_or_default(),
+        activity: read_activity(reader, fields).unwrap_or(default.activity),
+        listen: fields
+            .find("listen")
+            .and_then(|field| reader.parsed(field.value, parse_listen))
+            .unwrap_or(default.listen),
+        allow_anonymous_loopback: reader.boolean_or(fields, "allow_anonymous_loopback", false),
+        tls_terminated_by_proxy: reader.boolean_or(fields, "tls_terminated_by_proxy", false),
+        allowed_hosts: reader.parsed_list(fields, "allowed_hosts", address::parse_host),
+        allowed_origins: reader.parsed_list(fields, "allowed_origins", address::parse_origin),
+        storage: StorageSettings { url: read_storage_url(reader, fields) },
+    };
+    if let Some(field) = fields.find("listen")
+        && let Err(message) = check_listen(settings.listen, settings.tls_terminated_by_proxy)
+    {
+        reader.error_at(field.value, message);
+    }
+    if let Some(field) = fields.find("allow_anonymous_loopback")
+        && settings.allow_anonymous_loopback
+        && settings.tls_terminated_by_proxy
+    {
+        // Callers of the proxy would all be local to us, and so all be let in.
+        let message = "`allow_anonymous_loopback` and `tls_terminated_by_proxy` exclude each other: behind a proxy every \
+                       caller seems to be on this machine; set one of them to false";
+        reader.error(field.key_at, message);
+    }
+    settings
+}
+
+fn read_intent(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<IntentSettings> {
+    let fields = reader.fields(fields.find("intent_declaration")?.value, &keys::INTENT)?;
+    let default = IntentSettings::default();
+    Some(IntentSettings {
+        strict_server_validation: reader.boolean_or(
+            &fields,
+            "strict_server_validation",
+            default.strict_server_validation,
+        ),
+        two_key: reader.choice_or(&fields, "two_key", keys::TWO_KEY, default.two_key),
+        unannotated: reader.choice_or(&fields, "unannotated", keys::UNANNOTATED, default.unannotated),
+    })
+}
+
+fn read_activity(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<ActivitySettings> {
+    let fields = reader.fields(fields.find("activity")?.value, &keys::ACTIVITY)?;
+    Some(ActivitySettings { durability: reader.choice_or(&fields, "durability", keys::DURABILITY, Durability::Writes) })
+}
+
+fn read_storage_url(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<String> {
+    let fields = reader.fields(fields.find("storage")?.value, &keys::STORAGE)?;
+    let value = fields.find("url")?.value;
+    let url = reader.expanded(value)?.text;
+    match url.strip_prefix("sqlite:") {
+        Some("") => {
+            reader.error_at(value, "`sqlite:` without a path; write `sqlite:PATH`");
+            None
+        }
+        Some(_) => Some(url),
+        None => {
+            reader.error_at(
+                value,
+                "storage is SQLite only; write `sqlite:PATH`, or remove `storage` for the data folder",
+            );
+            None
+        }
+    }
+}

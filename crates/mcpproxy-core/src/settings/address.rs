@@ -1,0 +1,133 @@
+//! Addresses: where mcpproxy listens, whom it answers, and where servers are.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use url::Url;
+
+use super::suggest::shown;
+
+/// `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`.
+pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse::<u16>().ok()) {
+        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
+    text.parse().map_err(|_| "expected an address and a port such as \"127.0.0.1:8080\"".to_owned())
+}
+
+/// Tokens would cross the network in the clear, so only a proxy that speaks TLS may stand in front of an open port.
+pub fn check_listen(addr: SocketAddr, tls_terminated_by_proxy: bool) -> Result<(), String> {
+    if addr.ip().to_canonical().is_loopback() || tls_terminated_by_proxy {
+        return Ok(());
+    }
+    Err("refusing a non-loopback listener without TLS; listen on 127.0.0.1, or put a proxy that terminates TLS in front \
+         and set `tls_terminated_by_proxy` to true"
+        .to_owned())
+}
+
+/// A host as it stands in a `Host` header, with or without a port.
+pub(super) fn parse_host(text: &str) -> Result<String, String> {
+    let host = text.to_ascii_lowercase();
+    let is_plain =
+        host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':' | b'[' | b']'));
+    // Whatever a URL takes between `//` and `/` is a host; the checks above keep the rest of a URL out.
+    let parsed = Url::parse(&format!("http://{host}/")).ok();
+    if is_plain && parsed.is_some_and(|url| url.host().is_some()) {
+        return Ok(host);
+    }
+    Err("expected a host such as \"gateway.example.com\" or \"gateway.example.com:8443\", without scheme, path or `*`"
+        .to_owned())
+}
+
+/// An origin as browsers send it.
+pub(super) fn parse_origin(text: &str) -> Result<String, String> {
+    let bad = || "expected an origin such as \"https://app.example.com\", without path or `*`".to_owned();
+    if text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '*') {
+        return Err(bad());
+    }
+    let url = Url::parse(text).map_err(|_| bad())?;
+    let is_bare = matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
+    if !is_bare || has_userinfo(&url) || url.host_str().is_none_or(str::is_empty) {
+        return Err(bad());
+    }
+    if matches!(url.scheme(), "http" | "https") {
+        return Ok(url.origin().ascii_serialization());
+    }
+    // Editors and browser extensions have schemes of their own, for which the library knows no origin.
+    Ok(text.trim_end_matches('/').to_ascii_lowercase())
+}
+
+/// Checks the address of a server. The messages leave its path and query out: they may hold a key.
+pub(super) fn check_server_url(text: &str) -> Result<(), String> {
+    if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err("the address contains a space, line end or control character; remove it".to_owned());
+    }
+    let url = Url::parse(text)
+        .map_err(|error| format!("not an address ({error}); expected a URL such as \"https://mcp.example.com/mcp\""))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        let scheme = shown(url.scheme());
+        return Err(format!("the address begins with `{scheme}:`; expected `http://` or `https://`"));
+    }
+    if has_userinfo(&url) {
+        return Err("the address contains a user or password before `@`; put it into `headers`, for example \
+                    \"Authorization\": \"Basic ${env:NAME}\""
+            .to_owned());
+    }
+    if url.fragment().is_some() {
+        return Err("the address contains `#`, which is never sent to a server; remove it and what follows".to_owned());
+    }
+    Ok(())
+}
+
+fn has_userinfo(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners() {
+        let check = |text: &str, tls: bool, expected: Option<&str>| {
+            let addr = parse_listen(text).and_then(|addr| check_listen(addr, tls).map(|()| addr.to_string()));
+            assert_eq!(addr.ok().as_deref(), expected, "{text:?}");
+        };
+        check("127.0.0.1:8080", false, Some("127.0.0.1:8080"));
+        check("localhost:0", false, Some("127.0.0.1:0"));
+        check("[::1]:8080", false, Some("[::1]:8080"));
+        check("[::ffff:127.0.0.1]:1", false, Some("[::ffff:127.0.0.1]:1"));
+        check("0.0.0.0:8080", false, None);
+        check("0.0.0.0:8080", true, Some("0.0.0.0:8080"));
+        for bad in
+            ["", ":8080", "8080", "127.0.0.1", "localhost", "localhost:70000", "example.com:80", "127.0.0.1:8080/"]
+        {
+            check(bad, true, None);
+        }
+    }
+
+    #[test]
+    fn hosts() {
+        let check =
+            |text: &str, expected: Option<&str>| assert_eq!(parse_host(text).ok().as_deref(), expected, "{text:?}");
+        check("Gateway.Example.com", Some("gateway.example.com"));
+        check("gateway:8443", Some("gateway:8443"));
+        check("[::1]:8080", Some("[::1]:8080"));
+        for bad in ["", "*", "*.example.com", "https://a", "a/b", "a b", "a:b", ":80", "u@h"] {
+            check(bad, None);
+        }
+    }
+
+    #[test]
+    fn origins() {
+        let check =
+            |text: &str, expected: Option<&str>| assert_eq!(parse_origin(text).ok().as_deref(), expected, "{text:?}");
+        check("https://App.example.com:443/", Some("https://app.example.com"));
+        check("http://localhost:6274", Some("http://localhost:6274"));
+        check("chrome-extension://abcdef", Some("chrome-extension://abcdef"));
+        for bad in
+            ["", "*", "null", "app.example.com", "https://a/b", "https://a?b", "https://*.a", "https://u@a", "file:///"]
+        {
+            check(bad, None);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What a reload has to do.
+
+use super::Settings;
+use crate::ServerName;
+
+/// The difference between two settings. What is not named here takes effect with the next snapshot by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub added: Vec<ServerName>,
+    pub removed: Vec<ServerName>,
+    pub changed: Vec<ServerName>,
+    /// Keys whose new value waits for a restart.
+    pub restart_needed: Vec<&'static str>,
+}
+
+/// Compares values, not texts: a secret behind a reference that has changed is a change of its server.
+pub fn diff(old: &Settings, new: &Settings) -> Changes {
+    let mut changes = Changes::default();
+    for server in &new.servers {
+        match old.servers.iter().find(|other| other.name == server.name) {
+            None => changes.added.push(server.name.clone()),
+            Some(other) if other != server => changes.changed.push(server.name.clone()),
+            Some(_) => {}
+        }
+    }
+    let is_gone = |name: &ServerName| !new.servers.iter().any(|server| server.name == *name);
+    changes.removed = old.servers.iter().map(|server| &server.name).filter(|name| is_gone(name)).cloned().collect();
+    if old.listen != new.listen {
+        changes.restart_needed.push("listen");
+    }
+    if old.storage != new.storage {
+        changes.restart_needed.push("storage");
+    }
+    changes
+}
+
+impl Changes {
+    /// Nothing to connect, disconnect or restart.
+    pub fn is_empty(&self) -> bool {
+        let Self { added, removed, changed, restart_needed } = self;
+        added.is_empty() && removed.is_empty() && changed.is_empty() && restart_needed.is_empty()
+    }
+}

@@ -1,0 +1,110 @@
+//! Every key and every word the settings file knows.
+
+use super::{Durability, TwoKey, Unannotated};
+
+/// The keys of one object, and what to say about keys that other programs know there.
+pub(super) struct Keys {
+    pub(super) known: &'static [&'static str],
+    pub(super) advice: &'static [(&'static str, &'static str)],
+}
+
+pub(super) const TOP: Keys = Keys {
+    known: &[
+        "$schema",
+        "mcpServers",
+        "intent_declaration",
+        "activity",
+        "listen",
+        "allow_anonymous_loopback",
+        "tls_terminated_by_proxy",
+        "allowed_hosts",
+        "allowed_origins",
+        "storage",
+    ],
+    advice: &[
+        ("servers", "did you mean `mcpServers`?"),
+        ("mcp_servers", "did you mean `mcpServers`?"),
+        ("context_servers", "did you mean `mcpServers`?"),
+        ("inputs", "mcpproxy asks for no inputs; refer to secrets with `${env:NAME}` or `${file:PATH}` and remove it"),
+        ("permissions", OWN_RULES),
+        ("autoApprove", OWN_RULES),
+        ("alwaysAllow", OWN_RULES),
+        ("trust", OWN_RULES),
+        ("_comment", COMMENTS),
+        ("//", COMMENTS),
+    ],
+};
+
+pub(super) const SERVER: Keys = Keys {
+    known: &[
+        "type",
+        "command",
+        "args",
+        "env",
+        "cwd",
+        "url",
+        "headers",
+        "enabled",
+        "disabled",
+        "description",
+        "call_timeout",
+        "connect_timeout",
+        "max_concurrent_calls",
+        "result_limit",
+    ],
+    advice: &[
+        ("httpUrl", "did you mean `url`?"),
+        ("serverUrl", "did you mean `url`?"),
+        ("environment", "did you mean `env`?"),
+        ("timeout", "did you mean `call_timeout`? It takes a text such as \"60s\""),
+        ("transport", "did you mean `type`?"),
+        ("autoApprove", OWN_RULES),
+        ("alwaysAllow", OWN_RULES),
+        ("trust", OWN_RULES),
+        ("permissions", OWN_RULES),
+        ("_comment", COMMENTS),
+        ("//", COMMENTS),
+    ],
+};
+
+pub(super) const INTENT: Keys =
+    Keys { known: &["strict_server_validation", "two_key", "unannotated"], advice: &[("_comment", COMMENTS)] };
+
+pub(super) const ACTIVITY: Keys = Keys { known: &["durability"], advice: &[("_comment", COMMENTS)] };
+
+pub(super) const STORAGE: Keys = Keys { known: &["url"], advice: &[("_comment", COMMENTS)] };
+
+pub(super) const STDIO_ONLY: &[&str] = &["command", "args", "env", "cwd"];
+pub(super) const HTTP_ONLY: &[&str] = &["url", "headers"];
+
+const OWN_RULES: &str = "mcpproxy decides by its own rules which calls need a question; remove it";
+const COMMENTS: &str = "write comments as `// …`";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Stdio,
+    Http,
+    Sse,
+    Demo,
+}
+
+pub(super) const KINDS: &[(&str, Kind)] = &[
+    ("stdio", Kind::Stdio),
+    ("http", Kind::Http),
+    ("streamable-http", Kind::Http),
+    ("streamableHttp", Kind::Http),
+    ("sse", Kind::Sse),
+    ("demo", Kind::Demo),
+];
+
+pub(super) const TWO_KEY: &[(&str, TwoKey)] = &[("optional", TwoKey::Optional), ("required", TwoKey::Required)];
+
+pub(super) const UNANNOTATED: &[(&str, Unannotated)] =
+    &[("trust", Unannotated::Trust), ("warn", Unannotated::Warn), ("require_write", Unannotated::RequireWrite)];
+
+pub(super) const DURABILITY: &[(&str, Durability)] = &[("all", Durability::All), ("writes", Durability::Writes)];
+
+/// The words of a table of choices.
+pub(super) fn words<T>(choices: &'static [(&'static str, T)]) -> impl Iterator<Item = &'static str> {
+    choices.iter().map(|(word, _)| *word)
+}

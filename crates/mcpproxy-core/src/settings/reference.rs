@@ -1,0 +1,84 @@
+//! `${env:NAME}` and `${file:PATH}`: how secrets stay out of the settings file.
+
+use super::suggest::shown;
+
+/// What lies outside the settings file. The caller reads it; this crate has no I/O.
+pub trait Outside {
+    /// The value of an environment variable, if it is set.
+    fn env(&self, name: &str) -> Option<String>;
+
+    /// The content of a file, or why it cannot be read. The implementation says what relative paths are relative to.
+    fn file(&self, path: &str) -> Result<String, String>;
+}
+
+/// A text with its references replaced.
+pub(super) struct Expanded {
+    pub(super) text: String,
+    pub(super) has_reference: bool,
+}
+
+/// Replaces every reference, or says what is wrong with each, with its byte offset in `text`.
+/// The messages never contain a value that was looked up.
+pub(super) fn expand(text: &str, outside: &dyn Outside) -> Result<Expanded, Vec<(usize, String)>> {
+    let mut out = String::with_capacity(text.len());
+    let mut has_reference = false;
+    let mut errors = Vec::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let at = text.len() - after.len() - "${".len();
+        if let Some(before) = before.strip_suffix('$') {
+            out.push_str(before);
+            out.push_str("${");
+            rest = after;
+            continue;
+        }
+        out.push_str(before);
+        let Some((reference, tail)) = after.split_once('}') else {
+            errors.push((at, "`${` without `}`; close it, or write `$${` for the characters themselves".to_owned()));
+            rest = "";
+            break;
+        };
+        has_reference = true;
+        match look_up(reference, outside) {
+            Ok(value) => out.push_str(&value),
+            Err(message) => errors.push((at, message)),
+        }
+        rest = tail;
+    }
+    out.push_str(rest);
+    if errors.is_empty() { Ok(Expanded { text: out, has_reference }) } else { Err(errors) }
+}
+
+fn look_up(reference: &str, outside: &dyn Outside) -> Result<String, String> {
+    match reference.split_once(':') {
+        Some(("env" | "file", "")) => {
+            Err(format!("`${{{reference}}}` names nothing; write `${{env:NAME}}` or `${{file:PATH}}`"))
+        }
+        Some(("env", name)) => outside.env(name).ok_or_else(|| {
+            let name = shown(name);
+            format!("environment variable `{name}` is not set; set it where mcpproxy starts, or remove the reference")
+        }),
+        Some(("file", path)) => match outside.file(path) {
+            Ok(content) => Ok(without_line_end(content)),
+            Err(reason) => Err(format!("could not read file `{}`: {}", shown(path), shown(&reason))),
+        },
+        _ => {
+            let reference = shown(reference);
+            Err(format!(
+                "unknown reference `${{{reference}}}`; write `${{env:NAME}}` for an environment variable, \
+                 `${{file:PATH}}` for a file, or `$${{` for the characters themselves"
+            ))
+        }
+    }
+}
+
+/// Editors and `echo` end a file with a line end that is no part of the secret.
+fn without_line_end(mut content: String) -> String {
+    if content.ends_with('\n') {
+        content.pop();
+        if content.ends_with('\r') {
+            content.pop();
+        }
+    }
+    content
+}

@@ -1,0 +1,225 @@
+//! The settings file as a table: what it may say, and what is said about what it may not.
+
+mod bad;
+mod random;
+
+use super::*;
+
+/// A little world: three variables and two files.
+pub(super) struct World;
+
+impl Outside for World {
+    fn env(&self, name: &str) -> Option<String> {
+        match name {
+            "GITHUB_TOKEN" => Some("ghp_hidden".to_owned()),
+            "HOME" => Some("/home/ann".to_owned()),
+            "BROKEN" => Some("hidden\r\nX-Evil: hidden".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn file(&self, path: &str) -> Result<String, String> {
+        match path {
+            "docs.key" => Ok("doc-hidden\r\n".to_owned()),
+            "zero" => Ok("hidden\0hidden".to_owned()),
+            _ => Err("no such file".to_owned()),
+        }
+    }
+}
+
+pub(super) const PASTED: &str = r#"{
+  // Pasted from a client.
+  "$schema": "./mcp_config.schema.json",
+  "mcpServers": {
+    "github": {
+      "command": "npx",
+      "args": ["-y", "@modelcontextprotocol/server-github", "--home=${env:HOME}", "$${literal}"],
+      "env": { "GITHUB_PERSONAL_ACCESS_TOKEN": "${env:GITHUB_TOKEN}", "LOG_LEVEL": "info", "API_KEY": "inline" },
+      "cwd": "/srv/my servers",
+    },
+    "docs": {
+      "type": "streamableHttp",
+      "url": "https://mcp.example.com/mcp?tenant=1",
+      "headers": { "Authorization": "Bearer ${file:docs.key}" },
+      "disabled": true,
+      "description": "Company handbook",
+    },
+    "old": { "type": "sse", "url": "http://127.0.0.1:9000/sse", "enabled": true, "disabled": false },
+    "play": {
+      "type": "demo",
+      "call_timeout": "5m",
+      "connect_timeout": "500ms",
+      "max_concurrent_calls": 4,
+      "result_limit": "512KiB",
+    },
+  },
+  "intent_declaration": { "strict_server_validation": false, "two_key": "required", "unannotated": "require_write" },
+  "activity": { "durability": "all" },
+  "listen": "0.0.0.0:9090", /* behind nginx */
+  "tls_terminated_by_proxy": true,
+  "allowed_hosts": ["Gateway.example.com"],
+  "allowed_origins": ["https://app.example.com/"],
+  "storage": { "url": "sqlite:/var/lib/mcpproxy.db" },
+}
+"#;
+
+#[test]
+fn a_pasted_file() {
+    let secret = Secret::new;
+    let inline = |text: &str| Secret::written_in_file(text.to_owned());
+    let server = |name: &str, transport| ServerSettings::new(ServerName::parse(name).unwrap(), transport);
+    let github = TransportSettings::Stdio {
+        command: "npx".to_owned(),
+        args: ["-y", "@modelcontextprotocol/server-github", "--home=/home/ann", "${literal}"].map(str::to_owned).into(),
+        env: vec![
+            ("GITHUB_PERSONAL_ACCESS_TOKEN".to_owned(), secret("ghp_hidden")),
+            ("LOG_LEVEL".to_owned(), inline("info")),
+            ("API_KEY".to_owned(), inline("inline")),
+        ],
+        cwd: Some("/srv/my servers".to_owned()),
+    };
+    let docs = TransportSettings::Http {
+        url: "https://mcp.example.com/mcp?tenant=1".to_owned(),
+        headers: vec![("Authorization".to_owned(), secret("Bearer doc-hidden"))],
+    };
+    let old = TransportSettings::Sse { url: "http://127.0.0.1:9000/sse".to_owned(), headers: vec![] };
+    let expected = Settings {
+        servers: vec![
+            server("github", github),
+            ServerSettings { enabled: false, description: Some("Company handbook".to_owned()), ..server("docs", docs) },
+            server("old", old),
+            ServerSettings {
+                call_timeout: Duration::from_secs(300),
+                connect_timeout: Duration::from_millis(500),
+                max_concurrent_calls: 4,
+                result_limit_bytes: 524_288,
+                ..server("play", TransportSettings::Demo)
+            },
+        ],
+        intent: IntentSettings {
+            strict_server_validation: false,
+            two_key: TwoKey::Required,
+            unannotated: Unannotated::RequireWrite,
+        },
+        activity: ActivitySettings { durability: Durability::All },
+        listen: "0.0.0.0:9090".parse().unwrap(),
+        allow_anonymous_loopback: false,
+        tls_terminated_by_proxy: true,
+        allowed_hosts: vec!["gateway.example.com".to_owned()],
+        allowed_origins: vec!["https://app.example.com".to_owned()],
+        storage: StorageSettings { url: Some("sqlite:/var/lib/mcpproxy.db".to_owned()) },
+    };
+    let settings = parse(PASTED, &World).unwrap();
+    assert_eq!(settings, expected);
+    assert_eq!(settings.inline_secrets(), ["mcpServers.github.env.API_KEY"]);
+}
+
+#[test]
+fn what_may_be_left_out() {
+    let listen = |text: &str| parse(text, &World).map(|settings| settings.listen.to_string());
+    assert_eq!(parse("{}", &World), Ok(Settings::default()));
+    assert_eq!(parse("\u{FEFF}// nothing\n{ }", &World), Ok(Settings::default()));
+    assert_eq!(listen("{}"), Ok("127.0.0.1:8080".to_owned()));
+    assert_eq!(listen(r#"{"listen": "localhost:0"}"#), Ok("127.0.0.1:0".to_owned()));
+    assert_eq!(parse(r#"{"mcpServers": {"demo": {"type": "demo"}}}"#, &World), Ok(demo()));
+    assert_eq!(demo().servers.len(), 1);
+}
+
+#[test]
+fn nothing_secret_is_printed() {
+    let printed = format!("{:?}", parse(PASTED, &World).unwrap());
+    for hidden in ["hidden\"", "ghp_", "doc-", "inline", "--home", "tenant"] {
+        assert!(!printed.contains(hidden), "{hidden} in {printed}");
+    }
+    assert_eq!(format!("{:?}", Secret::new("ghp_hidden")), "***");
+}
+
+#[test]
+fn changes() {
+    let old = parse(PASTED, &World).unwrap();
+    let mut new = old.clone();
+    assert!(diff(&old, &new).is_empty());
+    new.servers.remove(0);
+    new.servers[0].transport = TransportSettings::Http {
+        url: "https://mcp.example.com/mcp?tenant=1".to_owned(),
+        headers: vec![("Authorization".to_owned(), Secret::new("Bearer rotated"))],
+    };
+    new.servers.extend(demo().servers);
+    new.listen = "127.0.0.1:1".parse().unwrap();
+    new.storage.url = None;
+    new.intent.two_key = TwoKey::Optional;
+    let name = |name: &str| ServerName::parse(name).unwrap();
+    let expected = Changes {
+        added: vec![name("demo")],
+        removed: vec![name("github")],
+        changed: vec![name("docs")],
+        restart_needed: vec!["listen", "storage"],
+    };
+    assert_eq!(diff(&old, &new), expected);
+}
+
+/// Where an object of the file stands in the schema, its keys, and how to write a file with these fields in it.
+type ObjectOfFile = (&'static str, &'static keys::Keys, fn(&str) -> String);
+
+fn objects() -> [ObjectOfFile; 5] {
+    [
+        ("", &keys::TOP, |field| format!("{{{field}}}")),
+        ("/$defs/server", &keys::SERVER, |field| format!(r#"{{"mcpServers": {{"a": {{{field}}}}}}}"#)),
+        ("/properties/intent_declaration", &keys::INTENT, |field| format!(r#"{{"intent_declaration": {{{field}}}}}"#)),
+        ("/properties/activity", &keys::ACTIVITY, |field| format!(r#"{{"activity": {{{field}}}}}"#)),
+        ("/properties/storage", &keys::STORAGE, |field| format!(r#"{{"storage": {{{field}}}}}"#)),
+    ]
+}
+
+#[test]
+fn the_schema_and_the_parser_know_the_same_keys() {
+    let schema = schema();
+    for (pointer, keys, write) in objects() {
+        let object = schema.pointer(pointer).unwrap();
+        let in_schema: Vec<&String> = object["properties"].as_object().unwrap().keys().collect();
+        assert_eq!(in_schema, keys.known, "{pointer}");
+        assert_eq!(object["additionalProperties"], false, "{pointer}");
+        for key in keys.known.iter().filter(|key| **key != "$schema") {
+            // No key takes a list of lists, so a key that is read complains about it.
+            let errors = parse(&write(&format!(r#""{key}": [[]]"#)), &World).unwrap_err();
+            let complains =
+                |error: &SettingsError| error.message.starts_with("expected") && error.message.contains("array");
+            assert!(errors.iter().any(complains), "{key}: {errors:?}");
+        }
+    }
+}
+
+#[test]
+fn every_property_of_the_schema_is_described_and_its_values_are_taken() {
+    let schema = schema();
+    for (pointer, _, write) in objects() {
+        for (key, property) in schema.pointer(pointer).unwrap()["properties"].as_object().unwrap() {
+            assert!(property["description"].is_string(), "{key}");
+            let words = property["enum"].as_array().into_iter().flatten();
+            for value in words.chain(property.get("default")) {
+                let way = if pointer != "/$defs/server" || key == "type" { "" } else { r#", "type": "demo""# };
+                let errors = parse(&write(&format!(r#""{key}": {value}{way}"#)), &World).err().unwrap_or_default();
+                let refused =
+                    errors.iter().any(|error| error.message.contains("unknown") || error.message.contains("expected"));
+                assert!(!refused, "{key}: {value}: {errors:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_defaults_of_the_schema_are_the_defaults() {
+    let schema = schema();
+    for (pointer, _, write) in objects() {
+        let properties = schema.pointer(pointer).unwrap()["properties"].as_object().unwrap();
+        let defaults =
+            properties.iter().filter_map(|(key, property)| Some(format!(r#""{key}": {}"#, property.get("default")?)));
+        let mut defaults: Vec<String> = defaults.collect();
+        let mut without = Vec::new();
+        if pointer == "/$defs/server" {
+            defaults.push(r#""type": "demo""#.to_owned());
+            without.push(r#""type": "demo""#.to_owned());
+        }
+        assert_eq!(parse(&write(&defaults.join(",")), &World), parse(&write(&without.join(",")), &World), "{pointer}");
+    }
+}

@@ -1,0 +1,101 @@
+//! Whatever the text, the answer is a value.
+
+use proptest::prelude::*;
+
+use super::{PASTED, World};
+use crate::settings::{SettingsError, parse};
+
+fn check(text: &str) {
+    let errors = parse(text, &World).err().unwrap_or_else(|| vec![place(1, 1)]);
+    assert!(!errors.is_empty() && errors.len() <= 101, "{} errors", errors.len());
+    let lines: Vec<&str> = text.split(['\n', '\r']).collect();
+    for SettingsError { line, column, message } in errors {
+        assert!(line >= 1 && line <= lines.len().max(1), "{line}: {message}");
+        assert!(column >= 1 && column <= text.chars().count() + 1, "{column}: {message}");
+        assert!(!message.contains("hidden"), "{message}");
+        assert!(!message.contains(char::is_control), "{message:?}");
+    }
+}
+
+fn place(line: usize, column: usize) -> SettingsError {
+    SettingsError { line, column, message: String::new() }
+}
+
+/// Pieces that a file is made of, so that random files get past the first brace.
+fn piece() -> impl Strategy<Value = String> {
+    prop_oneof![
+        prop::sample::select(vec![
+            "{",
+            "}",
+            "[",
+            "]",
+            ",",
+            ":",
+            "\"",
+            "//",
+            "/*",
+            "*/",
+            "\n",
+            "\r",
+            "\\",
+            "true",
+            "null",
+            "1",
+            "-1e9",
+            "${",
+            "$${",
+            "}",
+            "${env:BROKEN}",
+            "${file:zero}",
+            "\"mcpServers\":",
+            "\"a\":{",
+            "\"command\":\"x\"",
+            "\"url\":\"http://h\"",
+            "\"headers\":{\"A\":\"${env:BROKEN}\"}",
+            "\"env\":",
+            "\"args\":[",
+            "\"listen\":\"",
+            "\"\\ud800\"",
+            "é",
+            "\u{FEFF}",
+        ])
+        .prop_map(str::to_owned),
+        ".{0,8}",
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+
+    #[test]
+    fn any_text(text in any::<String>()) {
+        check(&text);
+    }
+
+    #[test]
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        check(&String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
+    fn any_pieces(pieces in prop::collection::vec(piece(), 0..60)) {
+        check(&pieces.concat());
+        check(&format!("{{\"mcpServers\": {{\"a\": {{{}}}}}}}", pieces.concat()));
+    }
+
+    #[test]
+    fn a_good_file_with_a_wound(at in 0..PASTED.len(), length in 0..80usize, graft in piece()) {
+        let mut bytes = PASTED.as_bytes().to_vec();
+        bytes.splice(at..(at + length).min(PASTED.len()), graft.into_bytes());
+        check(&String::from_utf8_lossy(&bytes));
+    }
+}
+
+#[test]
+fn deep_and_large_files() {
+    check(&"[".repeat(100_000));
+    check(&"{\"a\":".repeat(100_000));
+    check(&format!("{{\"$schema\":{}{}}}", "[".repeat(500), "]".repeat(500)));
+    check(&format!("{{{}}}", "\"a\":1,".repeat(150_000)));
+    check(&" ".repeat(2_000_000));
+}

@@ -1,0 +1,47 @@
+//! The three ways to call a tool.
+
+use std::fmt;
+
+/// Which of the three `call_tool_*` tools an agent used, and so what kind of operation it declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Variant {
+    Read,
+    Write,
+    Destructive,
+}
+
+impl Variant {
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Destructive];
+
+    /// `call_tool_read` and so on: the tool an agent calls.
+    pub fn tool(self) -> &'static str {
+        match self {
+            Self::Read => "call_tool_read",
+            Self::Write => "call_tool_write",
+            Self::Destructive => "call_tool_destructive",
+        }
+    }
+
+    /// `read`, `write` or `destructive`: the operation type.
+    pub fn operation(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Destructive => "destructive",
+        }
+    }
+
+    pub fn from_tool(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|v| v.tool() == name)
+    }
+
+    pub fn from_operation(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|v| v.operation() == name)
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.operation())
+    }
+}

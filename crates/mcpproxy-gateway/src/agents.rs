@@ -1,0 +1,56 @@
+//! Tokens into agents, from memory where possible.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mcpproxy_core::Agent;
+use mcpproxy_store::{Store, StoreError};
+
+/// Tokens remembered; more than that and the memory starts anew.
+const REMEMBERED_MAX: usize = 1024;
+/// How soon a token that another process made or revoked is noticed.
+const CHECK_EVERY: Duration = Duration::from_millis(500);
+
+pub(crate) struct Agents {
+    store: Store,
+    known: Mutex<HashMap<String, Arc<Agent>>>,
+    version: AtomicI64,
+}
+
+impl Agents {
+    pub(crate) fn new(store: Store) -> Self {
+        Self { store, known: Mutex::default(), version: AtomicI64::new(-1) }
+    }
+
+    /// The agent behind a token. Unknown tokens are asked for in the store each time, so a new one works at once.
+    pub(crate) async fn find(&self, token: &str) -> Result<Option<Arc<Agent>>, StoreError> {
+        if let Some(agent) = self.known().get(token) {
+            return Ok(Some(Arc::clone(agent)));
+        }
+        let Some(agent) = self.store.find_agent(token).await?.map(Arc::new) else { return Ok(None) };
+        let mut known = self.known();
+        if known.len() >= REMEMBERED_MAX {
+            known.clear();
+        }
+        known.insert(token.to_owned(), Arc::clone(&agent));
+        Ok(Some(agent))
+    }
+
+    /// Forgets everything when the tokens changed, so that a revoked one ends soon.
+    pub(crate) async fn watch(&self) {
+        loop {
+            match self.store.tokens_version().await {
+                Ok(version) if self.version.swap(version, Ordering::Relaxed) == version => {}
+                // Also when the store does not answer: better to ask again than to trust what may be revoked.
+                Ok(_) | Err(_) => self.known().clear(),
+            }
+            tokio::time::sleep(CHECK_EVERY).await;
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<Agent>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,106 @@
+//! Agents that listen: who is told when a list or a resource changes.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mcpproxy_core::json::quote;
+use mcpproxy_core::{Agent, ServerName};
+use tokio::sync::mpsc;
+
+use crate::downstream::Door;
+use crate::message;
+
+/// Waiting messages per listener; a listener that does not read misses what comes on top.
+const WAITING_MAX: usize = 64;
+
+#[derive(Default)]
+pub(crate) struct Audience {
+    listeners: Mutex<Vec<Listener>>,
+}
+
+pub(crate) struct Listener {
+    pub(crate) agent: Arc<Agent>,
+    pub(crate) door: Door,
+    pub(crate) wants: Wants,
+    /// The id of the `subscriptions/listen` request, as raw JSON, which every message on its stream must carry.
+    pub(crate) subscription: Option<String>,
+    pub(crate) send: mpsc::Sender<String>,
+}
+
+pub(crate) struct Wants {
+    pub(crate) tools: bool,
+    pub(crate) prompts: bool,
+    pub(crate) resources: bool,
+    /// Resources whose changes are wanted, by the name the agent knows them under.
+    pub(crate) uris: Arc<Mutex<HashSet<String>>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Tools,
+    Prompts,
+    Resources,
+}
+
+impl Audience {
+    pub(crate) fn channel() -> (mpsc::Sender<String>, mpsc::Receiver<String>) {
+        mpsc::channel(WAITING_MAX)
+    }
+
+    pub(crate) fn join(&self, listener: Listener) {
+        let mut listeners = self.listeners();
+        listeners.retain(|listener| !listener.send.is_closed());
+        listeners.push(listener);
+    }
+
+    /// A list of a server changed.
+    pub(crate) fn list_changed(&self, server: &ServerName, kind: Kind) {
+        for listener in self.listeners().iter().filter(|listener| listener.sees(server)) {
+            let (is_wanted, method) = match kind {
+                // Behind the four tools the list of tools never changes; only what search finds does.
+                Kind::Tools => {
+                    (listener.wants.tools && listener.door != Door::Four, "notifications/tools/list_changed")
+                }
+                Kind::Prompts => (listener.wants.prompts, "notifications/prompts/list_changed"),
+                Kind::Resources => (listener.wants.resources, "notifications/resources/list_changed"),
+            };
+            if is_wanted {
+                listener.say(method, "{}");
+            }
+        }
+    }
+
+    /// One resource of a server changed.
+    pub(crate) fn resource_updated(&self, server: &ServerName, uri: &str, params: &str) {
+        for listener in self.listeners().iter().filter(|listener| listener.sees(server)) {
+            let uri = listener.door.uri_out(server, uri);
+            let is_wanted = listener.wants.uris.lock().unwrap_or_else(PoisonError::into_inner).contains(&uri);
+            if is_wanted {
+                listener
+                    .say("notifications/resources/updated", &message::with_members(params, &[("uri", &quote(&uri))]));
+            }
+        }
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener {
+    fn sees(&self, server: &ServerName) -> bool {
+        self.agent.scope.sees(server) && self.door.shows(server)
+    }
+
+    fn say(&self, method: &str, params: &str) {
+        let params = match &self.subscription {
+            Some(id) => {
+                let old = message::member(params, "_meta").unwrap_or("{}");
+                let meta = message::with_members(old, &[("io.modelcontextprotocol/subscriptionId", id)]);
+                message::with_members(params, &[("_meta", &meta)])
+            }
+            None => params.to_owned(),
+        };
+        let _missed_or_gone = self.send.try_send(message::notification(method, &params));
+    }
+}

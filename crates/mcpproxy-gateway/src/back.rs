@@ -1,0 +1,105 @@
+//! The way back to an agent while its request is open: what a server says meanwhile, and what it asks.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::message::RpcError;
+
+/// Messages for the agent of one open request.
+#[derive(Clone)]
+pub(crate) struct Back {
+    events: mpsc::Sender<Event>,
+    /// The agent's own progress token, as raw JSON.
+    progress_token: Option<Arc<str>>,
+    /// The lowest level of log messages the agent wants; none means none.
+    log_level: Option<LogLevel>,
+    /// What the agent can be asked, as raw JSON.
+    capabilities: Arc<str>,
+}
+
+pub(crate) enum Event {
+    /// A whole notification, as JSON text.
+    Say(String),
+    Ask(Question),
+}
+
+/// A request of a server to the agent (elicitation, sampling), waiting for its answer.
+pub(crate) struct Question {
+    pub(crate) method: String,
+    pub(crate) params: String,
+    pub(crate) answer: oneshot::Sender<Result<String, RpcError>>,
+}
+
+/// Syslog levels, mildest first, as the protocol orders them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LogLevel {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+/// How many messages may wait for a slow agent before its server waits too.
+const EVENTS_WAITING: usize = 64;
+
+impl Back {
+    pub(crate) fn new(
+        progress_token: Option<Arc<str>>,
+        log_level: Option<LogLevel>,
+        capabilities: Arc<str>,
+    ) -> (Self, mpsc::Receiver<Event>) {
+        let (events, receiver) = mpsc::channel(EVENTS_WAITING);
+        (Self { events, progress_token, log_level, capabilities }, receiver)
+    }
+
+    pub(crate) fn progress_token(&self) -> Option<&str> {
+        self.progress_token.as_deref()
+    }
+
+    pub(crate) fn log_level(&self) -> Option<LogLevel> {
+        self.log_level
+    }
+
+    pub(crate) fn capabilities(&self) -> &str {
+        &self.capabilities
+    }
+
+    pub(crate) async fn say(&self, notification: String) {
+        // An agent that hung up misses notifications; its call goes on and is recorded.
+        let _gone = self.events.send(Event::Say(notification)).await;
+    }
+
+    pub(crate) async fn ask(&self, method: &str, params: &str) -> Result<String, RpcError> {
+        let (answer, answered) = oneshot::channel();
+        let question = Question { method: method.to_owned(), params: params.to_owned(), answer };
+        let gone = || RpcError::new(crate::message::INTERNAL_ERROR, "the agent went away before it answered");
+        self.events.send(Event::Ask(question)).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+}
+
+impl LogLevel {
+    const ALL: [(Self, &'static str); 8] = [
+        (Self::Debug, "debug"),
+        (Self::Info, "info"),
+        (Self::Notice, "notice"),
+        (Self::Warning, "warning"),
+        (Self::Error, "error"),
+        (Self::Critical, "critical"),
+        (Self::Alert, "alert"),
+        (Self::Emergency, "emergency"),
+    ];
+
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(_, name)| *name == word).map(|(level, _)| level)
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        Self::ALL.into_iter().find(|(level, _)| *level == self).map_or("debug", |(_, name)| name)
+    }
+}

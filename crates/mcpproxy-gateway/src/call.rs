@@ -1,0 +1,167 @@
+//! The life of a tool call: eight stops, one function. There is no other way to a server's tool.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use mcpproxy_core::settings::Durability;
+use mcpproxy_core::{
+    Arguments, Decision, Declared, Denial, Intent, Permit, ToolName, Variant, Warning, decide, declare,
+};
+use mcpproxy_store::Wait;
+use serde_json::{Value, json};
+
+use crate::downstream::Caller;
+use crate::gateway::Inner;
+use crate::message::{self, INVALID_PARAMS, RpcError, member};
+use crate::record::{self, Asked};
+use crate::snapshot::Snapshot;
+use crate::upstream::{Passage, Reply, Server, UpstreamError, forward};
+
+/// A call as it was received: through one of the three variants, or directly by a tool's own name.
+pub(crate) struct CallRequest<'a> {
+    pub(crate) wanted: Wanted<'a>,
+    pub(crate) passage: Passage<'a>,
+}
+
+pub(crate) enum Wanted<'a> {
+    /// The parameters of a `call_tool_*`, which have passed the strict reader.
+    Variant { variant: Variant, parameters: &'a str },
+    /// In direct mode the tool itself says which variant it calls for.
+    Direct { name: ToolName, arguments: &'a str },
+}
+
+pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'_>) -> Reply {
+    let snapshot = gateway.snapshot.load_full();
+    let CallRequest { wanted, passage } = request;
+    let (variant, asked) = wanted.asked();
+
+    let declared = match wanted.declare(&snapshot) {
+        Ok(declared) => declared,
+        Err(denial) => return refuse(gateway, caller, &denial, variant, asked).await,
+    };
+    let tool = snapshot.catalog.resolve(&declared.name);
+    if tool.is_none()
+        && let Some(server) = not_connected(&snapshot, caller, &declared.name)
+    {
+        return failed(&declared.name, &server.unavailable());
+    }
+    let rules = &snapshot.settings.intent;
+    let permit = match decide(rules, &caller.agent, declared, tool, &snapshot.catalog) {
+        Decision::Allow(permit) => permit,
+        Decision::Deny(denial) => return refuse(gateway, caller, &denial, variant, asked).await,
+    };
+
+    let Some(server) = snapshot.servers.get(permit.tool().name.server()) else {
+        return Err(RpcError::new(INVALID_PARAMS, "the server was removed"));
+    };
+    let wait = durability(&snapshot, &permit);
+    let open =
+        match gateway.ledger.open(record::of_permit(&permit, &caller.agent, caller.client.as_deref()), wait).await {
+            Ok(open) => open,
+            Err(error) => return unrecorded(&error),
+        };
+    let name = permit.tool().name.clone();
+    let warnings = permit.warnings().to_vec();
+    let started = Instant::now();
+    let answer = forward(server, permit, &passage).await;
+    let outcome = record::outcome(&answer, started.elapsed());
+    if let Err(error) = gateway.ledger.close(open, outcome, wait).await {
+        tracing::error!(%error, tool = %name, "could not record how a call ended");
+    }
+    match answer {
+        Ok(reply) => reply.map(|result| with_warnings(result, &warnings)),
+        Err(error) => failed(&name, &error),
+    }
+}
+
+impl<'a> Wanted<'a> {
+    fn declare(self, snapshot: &Snapshot) -> Result<Declared, Denial> {
+        match self {
+            Self::Variant { variant, parameters } => declare(variant, parameters, snapshot.settings.intent.two_key),
+            Self::Direct { name, arguments } => {
+                let variant = snapshot.catalog.resolve(&name).map_or(Variant::Write, |tool| tool.call_with());
+                let intent = Intent { variant, sensitivity: None, reason: None };
+                Ok(Declared { name, intent, arguments: Arguments::exact(arguments)? })
+            }
+        }
+    }
+
+    /// What the agent asked for, for the record of a refusal.
+    fn asked(&self) -> (Option<Variant>, Asked<'a>) {
+        match self {
+            Self::Variant { variant, parameters } => {
+                (Some(*variant), Asked { name: None, arguments: Some(parameters) })
+            }
+            Self::Direct { arguments, .. } => (None, Asked { name: None, arguments: Some(arguments) }),
+        }
+    }
+}
+
+/// Writes and destructive calls are on disk before they are sent; reads need not be.
+fn durability(snapshot: &Snapshot, permit: &Permit) -> Wait {
+    match (snapshot.settings.activity.durability, permit.intent().variant) {
+        (Durability::Writes, Variant::Read) => Wait::Batched,
+        (Durability::Writes, Variant::Write | Variant::Destructive) | (Durability::All, _) => Wait::Durable,
+    }
+}
+
+/// A server that is configured but has not told its tools yet.
+fn not_connected<'s>(snapshot: &'s Snapshot, caller: &Caller, name: &ToolName) -> Option<&'s Arc<Server>> {
+    let server = snapshot.servers.get(name.server()).filter(|server| server.settings.enabled)?;
+    let has_tools = snapshot.catalog.offer(name.server()).is_some_and(|offer| !offer.is_empty());
+    (!has_tools && caller.agent.scope.sees(name.server())).then_some(server)
+}
+
+async fn refuse(
+    gateway: &Inner,
+    caller: &Caller,
+    denial: &Denial,
+    variant: Option<Variant>,
+    asked: Asked<'_>,
+) -> Reply {
+    let name = asked.arguments.and_then(|text| member(text, "name")).and_then(mcpproxy_core::json::string_value);
+    let asked = Asked { name: asked.name.or(name.as_deref()), ..asked };
+    record::note(&gateway.ledger, record::of_denial(denial, &caller.agent, caller.client.as_deref(), variant, asked))
+        .await;
+    if denial.is_malformed() {
+        return Err(RpcError::new(INVALID_PARAMS, denial.message()).with_data(&denial.details()));
+    }
+    Ok(error_result(denial.code(), &denial.message(), &denial.details()))
+}
+
+fn failed(name: &ToolName, error: &UpstreamError) -> Reply {
+    if matches!(error, UpstreamError::Cancelled) {
+        return Err(RpcError::new(message::INTERNAL_ERROR, "the call was cancelled"));
+    }
+    let message = format!("Tool '{name}' could not be called: {error}");
+    Ok(error_result(error.code(), &message, &json!({"tool": name.to_string()})))
+}
+
+/// No record, no call.
+fn unrecorded(error: &mcpproxy_store::StoreError) -> Reply {
+    tracing::error!(%error, "the activity log cannot be written; calls are refused");
+    Ok(error_result(
+        "audit_unavailable",
+        "The activity log cannot be written, so nothing was sent. Try again later.",
+        &json!({}),
+    ))
+}
+
+/// A refusal is a result that an agent can read and correct itself by.
+pub(crate) fn error_result(code: &str, message: &str, details: &Value) -> String {
+    json!({
+        "content": [{"type": "text", "text": message}],
+        "structuredContent": {"error": {"code": code, "message": message, "details": details}},
+        "isError": true,
+    })
+    .to_string()
+}
+
+fn with_warnings(result: String, warnings: &[Warning]) -> String {
+    if warnings.is_empty() {
+        return result;
+    }
+    let meta = member(&result, "_meta").unwrap_or("{}");
+    let meta = message::with_members(meta, &[("mcpproxy/warnings", &record::warnings_json(warnings))]);
+    message::with_members(&result, &[("_meta", &meta)])
+}

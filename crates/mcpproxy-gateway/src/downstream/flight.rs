@@ -1,0 +1,85 @@
+//! A request under way: its future, and what comes back to the agent before it is done.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::session::UnderWay;
+use crate::back::Event;
+use crate::upstream::Reply;
+
+type Work = Pin<Box<dyn Future<Output = Reply> + Send>>;
+
+pub(crate) struct Flight {
+    work: Option<Work>,
+    done: Option<Reply>,
+    events: mpsc::Receiver<Event>,
+    on_drop: OnDrop,
+    cancel: CancellationToken,
+    _under_way: Option<UnderWay>,
+}
+
+/// What an agent means by hanging up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnDrop {
+    /// Without sessions, closing the stream takes the request back.
+    Cancel,
+    /// With sessions, a lost connection says nothing; only a cancellation does.
+    Finish,
+}
+
+pub(crate) enum Step {
+    Event(Event),
+    Done(Reply),
+}
+
+impl Flight {
+    pub(crate) fn new(
+        work: Work,
+        events: mpsc::Receiver<Event>,
+        on_drop: OnDrop,
+        cancel: CancellationToken,
+        under_way: Option<UnderWay>,
+    ) -> Self {
+        Self { work: Some(work), done: None, events, on_drop, cancel, _under_way: under_way }
+    }
+
+    pub(crate) fn cancel_token(&self) -> CancellationToken {
+        self.cancel.clone()
+    }
+
+    /// The next thing for the agent: everything said on the way comes before the end.
+    pub(crate) async fn next(&mut self) -> Step {
+        loop {
+            if let Ok(event) = self.events.try_recv() {
+                return Step::Event(event);
+            }
+            if let Some(reply) = self.done.take() {
+                return Step::Done(reply);
+            }
+            let Some(work) = self.work.as_mut() else { std::future::pending().await };
+            tokio::select! {
+                biased;
+                Some(event) = self.events.recv() => return Step::Event(event),
+                reply = work => {
+                    self.work = None;
+                    self.done = Some(reply);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Flight {
+    /// A call that was begun is carried to its end and recorded, whether or not somebody still listens.
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take() {
+            if self.on_drop == OnDrop::Cancel {
+                self.cancel.cancel();
+            }
+            tokio::spawn(work);
+        }
+    }
+}

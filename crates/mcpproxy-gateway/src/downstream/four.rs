@@ -1,0 +1,183 @@
+//! The four tools that stand for all others.
+
+use std::sync::{Arc, LazyLock};
+
+use mcpproxy_core::json::{members, string_value};
+use mcpproxy_core::{ServerName, Variant, nearest};
+use rmcp::model::{MetaObject, Tool, ToolAnnotations};
+use serde_json::{Map, Value, json};
+
+use super::{Caller, Door};
+use crate::call::error_result;
+use crate::gateway::Inner;
+use crate::message::{INVALID_PARAMS, RpcError, field};
+use crate::upstream::Reply;
+use crate::view;
+
+pub(super) const RETRIEVE: &str = "retrieve_tools";
+const LIMIT_DEFAULT: usize = 5;
+const LIMIT_MAX: usize = 50;
+const RETRIEVE_FIELDS: [&str; 3] = ["query", "limit", "server"];
+
+const USAGE: &str = "Call a tool with the variant in its call_with: call_tool_read for read-only operations, \
+    call_tool_write for modifications, call_tool_destructive for deletions. Give name as \"server:tool\" and the \
+    tool's arguments as args_json. An intent.operation_type, if given, must match the variant.";
+
+/// The list as raw JSON; it never changes.
+pub(super) fn tools() -> &'static str {
+    static TOOLS: LazyLock<String> = LazyLock::new(|| {
+        let tools: Vec<Tool> = std::iter::once(retrieve_tool()).chain(Variant::ALL.map(call_tool)).collect();
+        serde_json::to_string(&tools).unwrap_or_else(|_| "[]".to_owned())
+    });
+    &TOOLS
+}
+
+pub(super) fn instructions(door: &Door) -> &'static str {
+    match door {
+        Door::Four => {
+            "Find tools of all connected servers with retrieve_tools, then call one with the variant its call_with \
+             names: call_tool_read, call_tool_write or call_tool_destructive. A refusal says what to do instead."
+        }
+        Door::Server(_) | Door::Direct => {
+            "Tools of the servers behind this gateway, under their own names. Each call is checked and recorded."
+        }
+    }
+}
+
+fn retrieve_tool() -> Tool {
+    let description = "Search for tools across all upstream servers. Results include annotations (readOnlyHint, \
+        destructiveHint) and recommended call_with variant. Use call_tool_read for read-only operations, \
+        call_tool_write for modifications, call_tool_destructive for deletions. Intent, if declared, must match tool variant.";
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "What the tool should do, in a few words"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
+            "server": {"type": "string", "description": "Only tools of this server"}
+        },
+        "required": ["query"],
+        "additionalProperties": false
+    });
+    let annotations = ToolAnnotations::new().read_only(true).open_world(false);
+    Tool::new(RETRIEVE, description, object(schema)).with_annotations(annotations)
+}
+
+fn call_tool(variant: Variant) -> Tool {
+    let (description, annotations) = match variant {
+        Variant::Read => (
+            "Execute a read-only tool discovered via retrieve_tools. Use for operations that query data without \
+             modifying state. An intent.operation_type, if given, must be 'read'. Will be rejected if server marks tool as destructive.",
+            ToolAnnotations::new().read_only(true).destructive(false).open_world(true),
+        ),
+        Variant::Write => (
+            "Execute a state-modifying tool discovered via retrieve_tools. Use for operations that create or update \
+             resources. An intent.operation_type, if given, must be 'write'. Will be rejected if server marks tool as destructive.",
+            ToolAnnotations::new().read_only(false).destructive(false).open_world(true),
+        ),
+        Variant::Destructive => (
+            "Execute a destructive tool discovered via retrieve_tools. Use for operations that delete or permanently \
+             modify resources. An intent.operation_type, if given, must be 'destructive'. Most permissive - allowed \
+             regardless of server annotations.",
+            ToolAnnotations::new().read_only(false).destructive(true).open_world(true),
+        ),
+    };
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "server:tool, as retrieve_tools gives it"},
+            "args_json": {"type": "string", "description": "The tool's arguments as JSON text"},
+            "args": {"type": "object", "description": "The same as an object; give one of the two"},
+            "intent_data_sensitivity": {"type": "string", "enum": ["public", "internal", "private", "unknown"]},
+            "intent_reason": {"type": "string", "maxLength": 1000, "description": "Why, for the activity log"},
+            "intent": {
+                "type": "object",
+                "properties": {
+                    "operation_type": {"type": "string", "enum": [variant.operation()]},
+                    "data_sensitivity": {"type": "string", "enum": ["public", "internal", "private", "unknown"]},
+                    "reason": {"type": "string", "maxLength": 1000}
+                },
+                "additionalProperties": false
+            }
+        },
+        "required": ["name"],
+        "additionalProperties": false
+    });
+    let tool = Tool::new(variant.tool(), description, object(schema)).with_annotations(annotations);
+    match variant {
+        // Asks every time in clients that know it, even where an allow rule exists.
+        Variant::Destructive => {
+            tool.with_meta(MetaObject::from(object_map(json!({"anthropic/requiresUserInteraction": true}))))
+        }
+        Variant::Read | Variant::Write => tool,
+    }
+}
+
+fn object(value: Value) -> Arc<Map<String, Value>> {
+    Arc::new(object_map(value))
+}
+
+fn object_map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// The answer to a tool that is none of the four; `call_tool` was one once.
+pub(super) fn no_such_tool(name: &str) -> RpcError {
+    RpcError::new(
+        INVALID_PARAMS,
+        format!(
+            "Tool '{}' not found. Use call_tool_read, call_tool_write, or call_tool_destructive with matching \
+             intent.operation_type. See retrieve_tools for annotations and recommendations.",
+            name.escape_debug()
+        ),
+    )
+}
+
+/// `retrieve_tools`: searches what this agent may see.
+pub(super) fn retrieve(gateway: &Inner, caller: &Caller, arguments: &str) -> Reply {
+    let invalid = |message: String| RpcError::new(INVALID_PARAMS, message);
+    let fields = members(arguments).ok_or_else(|| invalid("arguments must be an object".to_owned()))?;
+    if let Some((key, _)) = fields.iter().find(|(key, _)| !RETRIEVE_FIELDS.contains(&key.as_ref())) {
+        let hint = nearest(key, RETRIEVE_FIELDS).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+        return Err(invalid(format!("unknown field \"{}\"{hint}", key.escape_debug())));
+    }
+    let query =
+        field(&fields, "query").and_then(string_value).ok_or_else(|| invalid("query must be a string".to_owned()))?;
+    let limit = match field(&fields, "limit") {
+        None => LIMIT_DEFAULT,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|limit| (1..=LIMIT_MAX).contains(limit))
+            .ok_or_else(|| invalid(format!("limit must be an integer from 1 to {LIMIT_MAX}")))?,
+    };
+    let server = match field(&fields, "server") {
+        None => None,
+        Some(text) => {
+            let name = string_value(text).ok_or_else(|| invalid("server must be a string".to_owned()))?;
+            let known = ServerName::parse(&name)
+                .ok()
+                .filter(|name| caller.agent.scope.sees(name) && gateway.snapshot.load().offers.contains_key(name));
+            match known {
+                Some(name) => Some(name),
+                None => {
+                    return Ok(error_result(
+                        "SERVER_NOT_FOUND",
+                        &format!("unknown server '{}'", name.escape_debug()),
+                        &json!({}),
+                    ));
+                }
+            }
+        }
+    };
+    let snapshot = gateway.snapshot.load();
+    let hits = snapshot.index.find(&query, &caller.agent.scope, server.as_ref(), limit);
+    let tools: Vec<String> = hits.iter().map(|hit| view::found(&hit.tool, hit.score)).collect();
+    let found = format!("{{\"tools\":[{}],\"usage_instructions\":{}}}", tools.join(","), json!(USAGE));
+    Ok(format!(
+        "{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"structuredContent\":{found},\"isError\":false}}",
+        mcpproxy_core::json::quote(&found)
+    ))
+}

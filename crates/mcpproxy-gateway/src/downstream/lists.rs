@@ -1,0 +1,141 @@
+//! The lists an agent may ask for, made from the snapshot: no server is asked, so none can delay them.
+
+use std::sync::Arc;
+
+use mcpproxy_core::ServerName;
+use mcpproxy_core::json::{quote, string_value};
+use serde_json::value::RawValue;
+
+use super::{Caller, Door, four};
+use crate::gateway::Inner;
+use crate::message::{self, INVALID_PARAMS, Members, RpcError, field, member};
+use crate::upstream::{Era, Offers, Reply};
+
+/// How long an agent may keep a list that can differ between agents.
+const PRIVATE: [(&str, &str); 2] = [("ttlMs", "60000"), ("cacheScope", "\"private\"")];
+/// The four tools are the same for everybody.
+const PUBLIC: [(&str, &str); 2] = [("ttlMs", "3600000"), ("cacheScope", "\"public\"")];
+
+pub(super) fn tools(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> Reply {
+    only_page(params)?;
+    if caller.door == Door::Four {
+        return Ok(finish("tools", four::tools(), caller.era, PUBLIC));
+    }
+    let snapshot = gateway.snapshot.load();
+    let visible = snapshot.catalog.visible(&caller.agent.scope).filter(|tool| caller.door.shows(tool.name.server()));
+    let all: Vec<String> = visible
+        .map(|tool| match &caller.door {
+            Door::Server(_) => tool.json.clone(),
+            Door::Four | Door::Direct => message::with_members(
+                &tool.json,
+                &[("name", &quote(&caller.door.name_out(tool.name.server(), tool.name.tool())))],
+            ),
+        })
+        .collect();
+    Ok(finish("tools", &format!("[{}]", all.join(",")), caller.era, PRIVATE))
+}
+
+pub(super) fn prompts(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> Reply {
+    list(
+        gateway,
+        caller,
+        params,
+        "prompts",
+        |offers| &offers.prompts,
+        |server, prompt| {
+            let name = member(prompt, "name").and_then(string_value)?;
+            Some(message::with_members(prompt, &[("name", &quote(&caller.door.name_out(server, &name)))]))
+        },
+    )
+}
+
+pub(super) fn resources(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> Reply {
+    list(
+        gateway,
+        caller,
+        params,
+        "resources",
+        |offers| &offers.resources,
+        |server, resource| addressed(caller, server, resource, "uri"),
+    )
+}
+
+pub(super) fn templates(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> Reply {
+    list(
+        gateway,
+        caller,
+        params,
+        "resourceTemplates",
+        |offers| &offers.templates,
+        |server, template| addressed(caller, server, template, "uriTemplate"),
+    )
+}
+
+/// What a server answered to `resources/read`, under the addresses this agent knows.
+pub(super) fn read_result(reply: Reply, caller: &Caller, server: &ServerName) -> Reply {
+    let result = reply?;
+    let result = match (
+        &caller.door,
+        member(&result, "contents").and_then(|list| serde_json::from_str::<Vec<&RawValue>>(list).ok()),
+    ) {
+        (Door::Server(_), _) | (_, None) => result,
+        (Door::Four | Door::Direct, Some(contents)) => {
+            let all: Vec<String> = contents
+                .into_iter()
+                .map(|content| {
+                    addressed(caller, server, content.get(), "uri").unwrap_or_else(|| content.get().to_owned())
+                })
+                .collect();
+            message::with_members(&result, &[("contents", &format!("[{}]", all.join(",")))])
+        }
+    };
+    let lacks = |key: &str| member(&result, key).is_none();
+    match caller.era {
+        Era::Modern if lacks("ttlMs") || lacks("cacheScope") => {
+            // A server of the older kind promises nothing about how long its answer holds.
+            Ok(message::with_members(&result, &[("ttlMs", "0"), ("cacheScope", "\"private\"")]))
+        }
+        Era::Modern | Era::Legacy => Ok(result),
+    }
+}
+
+fn list(
+    gateway: &Inner,
+    caller: &Caller,
+    params: &Members<'_>,
+    key: &str,
+    of: impl Fn(&Offers) -> &Arc<[String]>,
+    shown: impl Fn(&ServerName, &str) -> Option<String>,
+) -> Reply {
+    only_page(params)?;
+    let snapshot = gateway.snapshot.load();
+    let visible =
+        snapshot.offers.iter().filter(|(server, _)| caller.door.shows(server) && caller.agent.scope.sees(server));
+    let all: Vec<String> = visible
+        .flat_map(|(server, offers)| of(offers).iter().filter_map(|json| shown(server, json)).collect::<Vec<_>>())
+        .collect();
+    Ok(finish(key, &format!("[{}]", all.join(",")), caller.era, PRIVATE))
+}
+
+fn addressed(caller: &Caller, server: &ServerName, json: &str, key: &str) -> Option<String> {
+    let uri = member(json, key).and_then(string_value)?;
+    Some(match &caller.door {
+        Door::Server(_) => json.to_owned(),
+        Door::Four | Door::Direct => message::with_members(json, &[(key, &quote(&caller.door.uri_out(server, &uri)))]),
+    })
+}
+
+fn finish(key: &str, list: &str, era: Era, cache: [(&str, &str); 2]) -> String {
+    match era {
+        Era::Legacy => message::object([(key, list)]),
+        Era::Modern => message::object([(key, list)].into_iter().chain(cache)),
+    }
+}
+
+/// Lists come whole, so a cursor was never given out.
+fn only_page(params: &Members<'_>) -> Result<(), RpcError> {
+    match field(params, "cursor") {
+        None | Some("null") => Ok(()),
+        Some(_) => Err(RpcError::new(INVALID_PARAMS, "params.cursor is not one of ours")),
+    }
+}

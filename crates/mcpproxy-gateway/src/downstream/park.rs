@@ -1,0 +1,81 @@
+//! Calls that wait for an answer of an agent that cannot be asked, only answered: they are parked until it returns.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mcpproxy_core::json::{quote, string_value};
+use tokio::sync::oneshot;
+
+use super::flight::Flight;
+use crate::back::Question;
+use crate::message::{self, Members, RpcError, field, member, object};
+
+const PREFIX: &str = "mcpproxy-parked-";
+/// The one question a parked call has, by the name under which it is answered.
+const QUESTION: &str = "question";
+const PARKED_MAX: usize = 1000;
+const WAIT_MAX: Duration = Duration::from_secs(600);
+
+#[derive(Clone, Default)]
+pub(crate) struct Parked {
+    waiting: Arc<Mutex<HashMap<String, Waiting>>>,
+}
+
+struct Waiting {
+    agent: String,
+    /// The request without what a retry adds, so that only the same one can go on.
+    subject: String,
+    answer: oneshot::Sender<Result<String, RpcError>>,
+    flight: Flight,
+}
+
+impl Parked {
+    /// Parks a call and gives the result that asks its question.
+    pub(crate) fn park(&self, flight: Flight, question: Question, agent: &str, subject: String) -> String {
+        let state = format!("{PREFIX}{:032x}", rand::random::<u128>());
+        let request = object([("method", quote(&question.method).as_str()), ("params", &question.params)]);
+        let waiting = Waiting { agent: agent.to_owned(), subject, answer: question.answer, flight };
+        {
+            let mut table = self.table();
+            if table.len() >= PARKED_MAX {
+                table.clear();
+            }
+            table.insert(state.clone(), waiting);
+        }
+        let (table, key) = (self.clone(), state.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(WAIT_MAX).await;
+            table.table().remove(&key);
+        });
+        let requests = object([(QUESTION, request.as_str())]);
+        object([("resultType", "\"input_required\""), ("inputRequests", &requests), ("requestState", &quote(&state))])
+    }
+
+    /// Takes a parked call up again, if this request is its retry.
+    pub(crate) fn resume(&self, params: &Members<'_>, agent: &str) -> Option<Flight> {
+        let state = field(params, "requestState").and_then(string_value)?;
+        let answer = member(field(params, "inputResponses")?, QUESTION)?.to_owned();
+        let mut table = self.table();
+        let is_same = table.get(state.as_ref()).is_some_and(|w| w.agent == agent && w.subject == subject(params));
+        let waiting = if is_same { table.remove(state.as_ref()) } else { None }?;
+        drop(table);
+        let _gone = waiting.answer.send(Ok(answer));
+        Some(waiting.flight)
+    }
+
+    /// Whether a request claims to be the retry of a parked call.
+    pub(crate) fn is_retry(params: &Members<'_>) -> bool {
+        field(params, "requestState").and_then(string_value).is_some_and(|state| state.starts_with(PREFIX))
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a request is about: its parameters without those that change from try to try.
+pub(crate) fn subject(params: &Members<'_>) -> String {
+    let stays = |key: &str| !matches!(key, "_meta" | "inputResponses" | "requestState");
+    message::object(params.iter().filter(|(key, _)| stays(key)).map(|(key, value)| (key.as_ref(), *value)))
+}

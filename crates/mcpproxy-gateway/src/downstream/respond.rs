@@ -1,0 +1,144 @@
+//! Answers over HTTP: one JSON text, or a stream of events when there is more to say.
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::Stream;
+use http::{HeaderValue, StatusCode, header};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::flight::{Flight, Step};
+use super::session::Session;
+use crate::back::Event;
+use crate::message::{
+    self, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, RpcError, UNSUPPORTED_VERSION,
+};
+use crate::upstream::{Era, Reply};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A comment this often keeps proxies from closing a quiet stream.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+pub(crate) fn json(status: StatusCode, text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+pub(crate) fn plain(status: StatusCode, text: &'static str) -> Response {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+pub(crate) fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// A message that could not be taken. The id is echoed where it could be read.
+pub(crate) fn rejected(id: Option<&str>, error: RpcError) -> Response {
+    let status = match error.code {
+        METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    json(status, message::response(id.unwrap_or("null"), &Err(error)))
+}
+
+/// The answer to a request that was carried out, or failed on the way.
+pub(crate) fn answer(id: &str, reply: &Reply, era: Era, has_session: bool) -> Response {
+    let status = match (reply, era) {
+        (Err(error), Era::Modern) => match error.code {
+            METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+            HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION => StatusCode::BAD_REQUEST,
+            _ => StatusCode::OK,
+        },
+        // Inside a session, a 404 would mean that the session is gone.
+        (Err(error), Era::Legacy) if !has_session => match error.code {
+            METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+            INVALID_PARAMS => StatusCode::BAD_REQUEST,
+            _ => StatusCode::OK,
+        },
+        _ => StatusCode::OK,
+    };
+    json(status, message::response(id, reply))
+}
+
+/// How a stream deals with a question of a server.
+pub(crate) enum Asking {
+    /// Put it on the stream; the answer comes in a request of its own.
+    OnStream(Arc<Session>),
+    /// There is no way to ask: the question goes unanswered.
+    Never,
+}
+
+/// A stream that carries a request to its end, beginning with what was said already.
+pub(crate) fn stream(first: String, flight: Flight, id: String, asking: Asking) -> Response {
+    let following = futures::stream::unfold(
+        (Some(first), Some(flight), id, asking),
+        |(first, flight, id, asking)| async move {
+            if let Some(first) = first {
+                return Some((event(&first), (None, flight, id, asking)));
+            }
+            let mut flight = flight?;
+            loop {
+                let step = tokio::select! {
+                    step = flight.next() => step,
+                    () = tokio::time::sleep(KEEP_ALIVE) => return Some((keep_alive(), (None, Some(flight), id, asking))),
+                };
+                match step {
+                    Step::Event(Event::Say(text)) => return Some((event(&text), (None, Some(flight), id, asking))),
+                    Step::Event(Event::Ask(question)) => {
+                        // Dropping the question tells the server that nobody answers.
+                        if let Asking::OnStream(session) = &asking {
+                            return Some((event(&session.ask(question)), (None, Some(flight), id, asking)));
+                        }
+                    }
+                    Step::Done(reply) => {
+                        return Some((event(&message::response(&id, &reply)), (None, None, id, asking)));
+                    }
+                }
+            }
+        },
+    );
+    events(following)
+}
+
+/// A stream that stands until one side ends it.
+pub(crate) fn standing(first: Option<String>, receive: mpsc::Receiver<String>, ended: CancellationToken) -> Response {
+    let state = (first, receive, ended);
+    let following = futures::stream::unfold(state, |(first, mut receive, ended)| async move {
+        if let Some(first) = first {
+            return Some((event(&first), (None, receive, ended)));
+        }
+        tokio::select! {
+            () = ended.cancelled() => None,
+            text = receive.recv() => text.map(|text| (event(&text), (None, receive, ended))),
+            () = tokio::time::sleep(KEEP_ALIVE) => Some((keep_alive(), (None, receive, ended))),
+        }
+    });
+    events(following)
+}
+
+fn events(stream: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response {
+    let mut response = Response::new(Body::from_stream(stream));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+fn event(text: &str) -> Result<Bytes, Infallible> {
+    Ok(format!("event: message\ndata: {}\n\n", message::one_line(text)).into())
+}
+
+fn keep_alive() -> Result<Bytes, Infallible> {
+    Ok(Bytes::from_static(b": keep-alive\n\n"))
+}

@@ -1,0 +1,143 @@
+//! Sessions of agents that came with a handshake.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::door::Door;
+use crate::back::{LogLevel, Question};
+use crate::message::{self, RpcError};
+
+const SESSIONS_MAX: usize = 10_000;
+/// A session nobody used for this long is over.
+const IDLE_MAX: Duration = Duration::from_secs(60 * 60);
+
+#[derive(Default)]
+pub(crate) struct Sessions {
+    open: Mutex<HashMap<String, Arc<Session>>>,
+}
+
+pub(crate) struct Session {
+    pub(crate) id: String,
+    pub(crate) agent: String,
+    pub(crate) door: Door,
+    pub(crate) client: Option<String>,
+    pub(crate) capabilities: Arc<str>,
+    /// Resources whose changes the agent wants to hear of.
+    pub(crate) uris: Arc<Mutex<HashSet<String>>>,
+    level: Mutex<Option<LogLevel>>,
+    used: Mutex<Instant>,
+    next_question: AtomicU64,
+    questions: Mutex<HashMap<String, oneshot::Sender<Result<String, RpcError>>>>,
+    /// Requests under way by their raw id, so that they can be taken back.
+    under_way: Mutex<HashMap<String, CancellationToken>>,
+    /// Cancelled when the session ends.
+    pub(crate) ended: CancellationToken,
+}
+
+impl Sessions {
+    pub(crate) fn open(&self, session: Session) -> Arc<Session> {
+        let session = Arc::new(session);
+        let mut open = self.table();
+        if open.len() >= SESSIONS_MAX {
+            let longest_idle = open.values().max_by_key(|session| session.idle()).map(|session| session.id.clone());
+            longest_idle.and_then(|id| open.remove(&id)).inspect(|session| session.ended.cancel());
+        }
+        open.retain(|_, session| session.idle() < IDLE_MAX);
+        open.insert(session.id.clone(), Arc::clone(&session));
+        session
+    }
+
+    /// The session of this id, if it belongs to this agent and door: an id is not a credential.
+    pub(crate) fn find(&self, id: &str, agent: &str, door: &Door) -> Option<Arc<Session>> {
+        let session =
+            self.table().get(id).filter(|session| session.agent == agent && session.door == *door).cloned()?;
+        *lock(&session.used) = Instant::now();
+        Some(session)
+    }
+
+    pub(crate) fn close(&self, session: &Session) {
+        self.table().remove(&session.id);
+        session.ended.cancel();
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
+        lock(&self.open)
+    }
+}
+
+impl Session {
+    pub(crate) fn new(agent: String, door: Door, client: Option<String>, capabilities: Arc<str>) -> Self {
+        Self {
+            id: format!("{:032x}", rand::random::<u128>()),
+            agent,
+            door,
+            client,
+            capabilities,
+            uris: Arc::default(),
+            level: Mutex::default(),
+            used: Mutex::new(Instant::now()),
+            next_question: AtomicU64::new(1),
+            questions: Mutex::default(),
+            under_way: Mutex::default(),
+            ended: CancellationToken::new(),
+        }
+    }
+
+    pub(crate) fn level(&self) -> Option<LogLevel> {
+        *lock(&self.level)
+    }
+
+    pub(crate) fn set_level(&self, level: LogLevel) {
+        *lock(&self.level) = Some(level);
+    }
+
+    /// Keeps a question until its answer comes, and gives the message that asks it.
+    pub(crate) fn ask(&self, question: Question) -> String {
+        let id = format!("\"mcpproxy-{}\"", self.next_question.fetch_add(1, Ordering::Relaxed));
+        let text = message::request(&id, &question.method, &question.params);
+        lock(&self.questions).insert(id, question.answer);
+        text
+    }
+
+    /// Takes an answer to a question of ours; `false` when nobody asked.
+    pub(crate) fn answer(&self, id: &str, outcome: Result<&str, &str>) -> bool {
+        let waiting = lock(&self.questions).remove(id);
+        waiting.is_some_and(|answer| answer.send(outcome.map(str::to_owned).map_err(RpcError::parse)).is_ok())
+    }
+
+    /// Notes a request as under way until the guard is dropped.
+    pub(crate) fn begin(self: &Arc<Self>, id: &str, cancel: CancellationToken) -> UnderWay {
+        lock(&self.under_way).insert(id.to_owned(), cancel);
+        UnderWay { session: Arc::clone(self), id: id.to_owned() }
+    }
+
+    pub(crate) fn cancel(&self, id: &str) {
+        if let Some(cancel) = lock(&self.under_way).get(id) {
+            cancel.cancel();
+        }
+    }
+
+    fn idle(&self) -> Duration {
+        if lock(&self.under_way).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
+    }
+}
+
+pub(crate) struct UnderWay {
+    session: Arc<Session>,
+    id: String,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        lock(&self.session.under_way).remove(&self.id);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,243 @@
+//! One agent on standard input and output, served in this process.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mcpproxy_core::Agent;
+use mcpproxy_core::json;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::mpsc;
+
+use super::dispatch::{self, Question};
+use super::flight::{Flight, OnDrop, Step};
+use super::http::{BODY_MAX_BYTES, legacy_caller};
+use super::park::{self, Parked};
+use super::revision::{self, Modern};
+use super::session::{Session, UnderWay};
+use super::{Caller, Door};
+use crate::audience::{Audience, Listener, Wants};
+use crate::back::Event;
+use crate::gateway::{Gateway, Inner};
+use crate::message::{self, INVALID_REQUEST, Message, RpcError, id_of, member, params_of};
+use crate::upstream::Era;
+
+/// Serves until the input ends.
+pub async fn serve_stdio<R, W>(gateway: &Gateway, agent: Agent, reader: R, mut writer: W) -> std::io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (out, mut lines) = mpsc::channel::<String>(64);
+    let writing = tokio::spawn(async move {
+        while let Some(text) = lines.recv().await {
+            let line = format!("{}\n", message::one_line(&text));
+            if writer.write_all(line.as_bytes()).await.is_err() || writer.flush().await.is_err() {
+                break;
+            }
+        }
+    });
+    let agent = Arc::new(agent);
+    let requests = Session::new(agent.name.clone(), Door::Four, None, "{}".into());
+    let line = Arc::new(Line {
+        gateway: Arc::clone(&gateway.inner),
+        agent,
+        out,
+        session: Mutex::new(None),
+        requests: Arc::new(requests),
+    });
+    let mut reader = BufReader::new(reader);
+    loop {
+        let mut bytes = Vec::new();
+        // One byte over the limit tells a long line from one that just fits.
+        let limit = BODY_MAX_BYTES as u64 + 1;
+        let read = (&mut reader).take(limit).read_until(b'\n', &mut bytes).await?;
+        if read == 0 {
+            break;
+        }
+        if read > BODY_MAX_BYTES && bytes.last() != Some(&b'\n') {
+            skip_line(&mut reader).await?;
+            line.reject(None, RpcError::new(INVALID_REQUEST, "message exceeds 4194304 bytes")).await;
+        } else if !bytes.trim_ascii().is_empty() {
+            line.incoming(&bytes).await;
+        }
+    }
+    drop(line);
+    writing.await.map_err(std::io::Error::other)
+}
+
+async fn skip_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<()> {
+    loop {
+        let chunk = reader.fill_buf().await?;
+        let newline = chunk.iter().position(|b| *b == b'\n');
+        let (used, is_end) = (newline.map_or(chunk.len(), |at| at + 1), newline.is_some() || chunk.is_empty());
+        reader.consume(used);
+        if is_end {
+            return Ok(());
+        }
+    }
+}
+
+struct Line {
+    gateway: Arc<Inner>,
+    agent: Arc<Agent>,
+    out: mpsc::Sender<String>,
+    /// After an `initialize`.
+    session: Mutex<Option<Arc<Session>>>,
+    /// Keeps requests under way also before and without a handshake.
+    requests: Arc<Session>,
+}
+
+impl Line {
+    async fn incoming(self: &Arc<Self>, bytes: &[u8]) {
+        let text = match json::read(bytes) {
+            Ok(text) => text,
+            Err(error) => {
+                let id = std::str::from_utf8(bytes).ok().filter(|_| !error.fault.is_syntax()).and_then(id_of);
+                return self.reject(id, RpcError::from_read(&error)).await;
+            }
+        };
+        match Message::parse(text) {
+            Err(error) => self.reject(id_of(text), error).await,
+            Ok(Message::Request { id, method, params }) => {
+                let question = Question { method: method.into_owned(), params: params.map(str::to_owned) };
+                match revision::of_line(params) {
+                    Err(error) => self.reject(Some(id), error).await,
+                    Ok(Some(modern)) => self.take_modern(id, modern, question).await,
+                    Ok(None) => self.take_legacy(id, question).await,
+                }
+            }
+            Ok(Message::Notification { method, params }) => {
+                if let ("notifications/cancelled", Some(id)) =
+                    (method.as_ref(), params.and_then(|params| member(params, "requestId")))
+                {
+                    self.requests.cancel(id);
+                }
+            }
+            Ok(Message::Response { id, outcome }) => {
+                if let Some(session) = self.session() {
+                    session.answer(id, outcome);
+                }
+            }
+        }
+    }
+
+    async fn take_modern(self: &Arc<Self>, id: &str, modern: Modern, question: Question) {
+        let Modern { client, capabilities, log_level } = modern;
+        let agent = Arc::clone(&self.agent);
+        let caller = Caller {
+            agent,
+            client,
+            era: Era::Modern,
+            door: Door::Four,
+            capabilities: capabilities.into(),
+            log_level,
+            session: None,
+        };
+        if question.method == "subscriptions/listen" {
+            match dispatch::listen(&self.gateway, &caller, id, &question) {
+                Err(error) => self.reject(Some(id), error).await,
+                Ok((acknowledged, receive)) => {
+                    self.say(acknowledged).await;
+                    self.pass_on(receive);
+                }
+            }
+            return;
+        }
+        let params = question.params.clone();
+        let params = match params_of(params.as_deref()) {
+            Ok(params) => params,
+            Err(error) => return self.reject(Some(id), error).await,
+        };
+        let flight = if Parked::is_retry(&params) {
+            self.gateway.doors.parked.resume(&params, &self.agent.name)
+        } else {
+            Some(dispatch::begin(&self.gateway, caller, question, OnDrop::Cancel, None))
+        };
+        match flight {
+            Some(flight) => self.follow(id, flight, Some(park::subject(&params))),
+            None => {
+                self.reject(
+                    Some(id),
+                    RpcError::new(message::INVALID_PARAMS, "this requestState is unknown, used or expired"),
+                )
+                .await
+            }
+        }
+    }
+
+    async fn take_legacy(self: &Arc<Self>, id: &str, question: Question) {
+        if question.method == "initialize" {
+            match dispatch::initialize(&self.gateway, &Door::Four, &self.agent, &question) {
+                Err(error) => self.reject(Some(id), error).await,
+                Ok((session, result)) => {
+                    let session = Arc::new(session);
+                    self.listen(&session);
+                    *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+                    self.say(message::response(id, &Ok(result))).await;
+                }
+            }
+            return;
+        }
+        let caller = legacy_caller(Arc::clone(&self.agent), Door::Four, self.session());
+        self.follow(id, dispatch::begin(&self.gateway, caller, question, OnDrop::Cancel, None), None);
+    }
+
+    /// Carries a request to its end beside the others. `subject` is there for the kind that cannot be asked.
+    fn follow(self: &Arc<Self>, id: &str, mut flight: Flight, subject: Option<String>) {
+        let (line, id) = (Arc::clone(self), id.to_owned());
+        let _noted: UnderWay = self.requests.begin(&id, flight.cancel_token());
+        tokio::spawn(async move {
+            let _noted = _noted;
+            loop {
+                match flight.next().await {
+                    Step::Event(Event::Say(text)) => line.say(text).await,
+                    Step::Event(Event::Ask(asked)) => match (&subject, line.session()) {
+                        (Some(subject), _) => {
+                            let result =
+                                line.gateway.doors.parked.park(flight, asked, &line.agent.name, subject.clone());
+                            return line.say(message::response(&id, &Ok(result))).await;
+                        }
+                        (None, Some(session)) => line.say(session.ask(asked)).await,
+                        (None, None) => {}
+                    },
+                    Step::Done(reply) => return line.say(message::response(&id, &reply)).await,
+                }
+            }
+        });
+    }
+
+    /// Passes changes on to an agent with a session.
+    fn listen(self: &Arc<Self>, session: &Session) {
+        let (send, receive) = Audience::channel();
+        let wants = Wants { tools: true, prompts: true, resources: true, uris: Arc::clone(&session.uris) };
+        self.gateway.audience.join(Listener {
+            agent: Arc::clone(&self.agent),
+            door: Door::Four,
+            wants,
+            subscription: None,
+            send,
+        });
+        self.pass_on(receive);
+    }
+
+    fn pass_on(self: &Arc<Self>, mut receive: mpsc::Receiver<String>) {
+        let out = self.out.downgrade();
+        tokio::spawn(async move {
+            while let Some(text) = receive.recv().await {
+                let Some(out) = out.upgrade() else { return };
+                let _gone = out.send(text).await;
+            }
+        });
+    }
+
+    async fn reject(&self, id: Option<&str>, error: RpcError) {
+        self.say(message::response(id.unwrap_or("null"), &Err(error))).await;
+    }
+
+    async fn say(&self, text: String) {
+        let _gone = self.out.send(text).await;
+    }
+
+    fn session(&self) -> Option<Arc<Session>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,277 @@
+//! The running gateway: owns the servers' tasks and makes the next snapshot when something changed.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use mcpproxy_core::json::string_value;
+use mcpproxy_core::settings::{Settings, diff};
+use mcpproxy_core::{ServerName, Untrusted};
+use mcpproxy_store::{Ledger, Store};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+
+use crate::agents::Agents;
+use crate::audience::{Audience, Kind};
+use crate::downstream::Doors;
+use crate::message::member;
+use crate::record;
+use crate::snapshot::Snapshot;
+use crate::status::ServerStatus;
+use crate::upstream::{Change, Server, Watch, supervise};
+
+/// Changes that come together make one snapshot.
+const GATHER: Duration = Duration::from_millis(20);
+/// Longest wait for servers to leave at the end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// A handle on the running gateway; clones are the same gateway.
+#[derive(Clone)]
+pub struct Gateway {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub struct Options {
+    pub settings: Settings,
+    pub store: Store,
+    /// Where the servers' logs go.
+    pub logs: PathBuf,
+    /// The program and arguments that run the demo server on standard input and output.
+    pub demo_command: Vec<String>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) snapshot: ArcSwap<Snapshot>,
+    pub(crate) ledger: Ledger,
+    pub(crate) agents: Agents,
+    pub(crate) audience: Audience,
+    pub(crate) doors: Doors,
+    store: Store,
+    logs: PathBuf,
+    demo: Arc<[String]>,
+    servers: Mutex<BTreeMap<ServerName, Supervised>>,
+    reload_error: Mutex<Option<String>>,
+    changes: mpsc::UnboundedSender<(ServerName, Change)>,
+    /// Changes seen and changes that are in the snapshot.
+    seen: AtomicU64,
+    taken: AtomicU64,
+    settled: Notify,
+}
+
+struct Supervised {
+    server: Arc<Server>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Gateway {
+    /// Starts everything and returns at once; servers connect in the background.
+    pub fn start(options: Options) -> Self {
+        let Options { settings, store, logs, demo_command } = options;
+        let (changes, changed) = mpsc::unbounded_channel();
+        let settings = Arc::new(settings);
+        let inner = Arc::new(Inner {
+            snapshot: ArcSwap::from_pointee(Snapshot::build(Arc::clone(&settings), BTreeMap::new())),
+            ledger: store.ledger(),
+            agents: Agents::new(store.clone()),
+            audience: Audience::default(),
+            doors: Doors::default(),
+            store,
+            logs,
+            demo: demo_command.into(),
+            servers: Mutex::default(),
+            reload_error: Mutex::default(),
+            changes,
+            seen: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            settled: Notify::new(),
+        });
+        let gateway = Self { inner };
+        tokio::spawn(take_changes(gateway.clone(), changed));
+        let watching = gateway.clone();
+        tokio::spawn(async move { watching.inner.agents.watch().await });
+        for server in &settings.servers {
+            gateway.start_server(server.clone());
+        }
+        gateway.refresh(settings);
+        gateway
+    }
+
+    /// Makes the next snapshot from new settings. Calls under way keep theirs.
+    pub fn reload(&self, settings: Settings) {
+        let old = Arc::clone(&self.inner.snapshot.load().settings);
+        let changes = diff(&old, &settings);
+        for name in changes.removed.iter().chain(&changes.changed) {
+            self.stop_server(name);
+        }
+        for server in &settings.servers {
+            if changes.added.contains(&server.name) || changes.changed.contains(&server.name) {
+                self.start_server(server.clone());
+            }
+        }
+        *self.reload_error_slot() = None;
+        self.refresh(Arc::new(settings));
+        for name in changes.added.iter().chain(&changes.removed).chain(&changes.changed) {
+            for kind in [Kind::Tools, Kind::Prompts, Kind::Resources] {
+                self.inner.audience.list_changed(name, kind);
+            }
+        }
+        let ledger = self.inner.ledger.clone();
+        tokio::spawn(async move { record::note_settings(&ledger, None).await });
+    }
+
+    /// New settings were no good: the old ones stay, and the reason is shown.
+    pub fn reload_failed(&self, message: String) {
+        let ledger = self.inner.ledger.clone();
+        let reason = message.clone();
+        tokio::spawn(async move { record::note_settings(&ledger, Some(reason)).await });
+        *self.reload_error_slot() = Some(message);
+    }
+
+    pub fn reload_error(&self) -> Option<String> {
+        self.reload_error_slot().clone()
+    }
+
+    /// Every enabled server has connected or failed once, and what came of it is in the snapshot.
+    pub fn is_ready(&self) -> bool {
+        let all_tried = self.servers_table().values().all(|supervised| supervised.server.was_tried());
+        all_tried && self.inner.taken.load(Ordering::Acquire) >= self.inner.seen.load(Ordering::Acquire)
+    }
+
+    pub async fn ready(&self) {
+        loop {
+            let settled = self.inner.settled.notified();
+            if self.is_ready() {
+                return;
+            }
+            settled.await;
+        }
+    }
+
+    pub fn servers(&self) -> Vec<ServerStatus> {
+        self.servers_table().values().map(|supervised| supervised.server.status()).collect()
+    }
+
+    /// The last lines of a server's log; `None` when there is no such server.
+    pub fn server_log(&self, name: &ServerName, lines: usize) -> Option<Vec<Untrusted>> {
+        self.servers_table().get(name).map(|supervised| supervised.server.last_log(lines))
+    }
+
+    /// Restarts a server; `false` when there is no such enabled server.
+    pub fn restart(&self, name: &ServerName) -> bool {
+        match self.servers_table().get(name) {
+            Some(Supervised { server, task: Some(_) }) => {
+                server.request_restart();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Ends sessions and servers, then closes the store.
+    pub async fn stop(&self) {
+        let servers = std::mem::take(&mut *self.servers_table());
+        let mut tasks = Vec::new();
+        for (_, supervised) in servers {
+            supervised.server.stop.cancel();
+            tasks.extend(supervised.task);
+        }
+        let all = futures::future::join_all(tasks);
+        if tokio::time::timeout(STOP_TIMEOUT, all).await.is_err() {
+            tracing::warn!("some servers did not leave in time");
+        }
+        if let Err(error) = self.inner.store.close().await {
+            tracing::error!(%error, "could not close the store");
+        }
+    }
+
+    fn start_server(&self, settings: mcpproxy_core::settings::ServerSettings) {
+        let name = settings.name.clone();
+        let is_enabled = settings.enabled;
+        let server = Arc::new(Server::new(settings, &self.inner.logs));
+        let task = is_enabled.then(|| {
+            let watch = Arc::new(Watcher(self.inner.changes.clone(), Arc::downgrade(&self.inner)));
+            tokio::spawn(supervise(Arc::clone(&server), Arc::clone(&self.inner.demo), watch))
+        });
+        self.servers_table().insert(name, Supervised { server, task });
+    }
+
+    fn stop_server(&self, name: &ServerName) {
+        if let Some(supervised) = self.servers_table().remove(name) {
+            supervised.server.stop.cancel();
+        }
+    }
+
+    fn refresh(&self, settings: Arc<Settings>) {
+        let servers = self.servers_table().iter().map(|(name, s)| (name.clone(), Arc::clone(&s.server))).collect();
+        self.inner.snapshot.store(Arc::new(Snapshot::build(settings, servers)));
+    }
+
+    fn servers_table(&self) -> MutexGuard<'_, BTreeMap<ServerName, Supervised>> {
+        self.inner.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reload_error_slot(&self) -> MutexGuard<'_, Option<String>> {
+        self.inner.reload_error.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Passes a supervisor's news on to the task that makes snapshots.
+struct Watcher(mpsc::UnboundedSender<(ServerName, Change)>, std::sync::Weak<Inner>);
+
+impl Watch for Watcher {
+    fn changed(&self, server: &Server, change: Change) {
+        if let Some(inner) = self.1.upgrade() {
+            inner.seen.fetch_add(1, Ordering::AcqRel);
+        }
+        let _stopping = self.0.send((server.name().clone(), change));
+    }
+}
+
+/// Gathers changes, makes a snapshot, then tells who listens: in this order, so that who asks on hearing it sees it.
+async fn take_changes(gateway: Gateway, mut changed: mpsc::UnboundedReceiver<(ServerName, Change)>) {
+    while let Some(first) = changed.recv().await {
+        tokio::time::sleep(GATHER).await;
+        let mut changes = vec![first];
+        while let Ok(more) = changed.try_recv() {
+            changes.push(more);
+        }
+        let count = changes.len() as u64;
+        let settings = Arc::clone(&gateway.inner.snapshot.load().settings);
+        let rebuild = gateway.clone();
+        let built = tokio::task::spawn_blocking(move || rebuild.refresh(settings)).await;
+        if let Err(error) = built {
+            tracing::error!(%error, "could not build a snapshot");
+        }
+        announce(&gateway, changes).await;
+        gateway.inner.taken.fetch_add(count, Ordering::AcqRel);
+        gateway.inner.settled.notify_waiters();
+    }
+}
+
+async fn announce(gateway: &Gateway, changes: Vec<(ServerName, Change)>) {
+    let inner = &gateway.inner;
+    let mut lists = HashSet::new();
+    for (name, change) in changes {
+        match change {
+            Change::Connected => {
+                lists.extend([Kind::Tools, Kind::Prompts, Kind::Resources].map(|kind| (name.clone(), kind)));
+                record::note_server(&inner.ledger, &name, None).await;
+            }
+            Change::Failed(reason) => record::note_server(&inner.ledger, &name, Some(reason)).await,
+            Change::Tools => drop(lists.insert((name, Kind::Tools))),
+            Change::Prompts => drop(lists.insert((name, Kind::Prompts))),
+            Change::Resources => drop(lists.insert((name, Kind::Resources))),
+            Change::ResourceUpdated(params) => {
+                if let Some(uri) = member(&params, "uri").and_then(string_value) {
+                    inner.audience.resource_updated(&name, &uri, &params);
+                }
+            }
+        }
+    }
+    for (name, kind) in lists {
+        inner.audience.list_changed(&name, kind);
+    }
+}

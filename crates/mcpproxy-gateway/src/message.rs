@@ -1,0 +1,226 @@
+//! JSON-RPC messages as text: what came in is looked into, what goes out is put together, nothing is re-typed.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+pub(crate) use mcpproxy_core::json::Members;
+use mcpproxy_core::json::{self, ReadError, members, quote, string_value};
+use serde_json::Value;
+
+/// A message from an agent or a server, borrowed from its text.
+#[derive(Debug)]
+pub(crate) enum Message<'a> {
+    Request { id: &'a str, method: Cow<'a, str>, params: Option<&'a str> },
+    Notification { method: Cow<'a, str>, params: Option<&'a str> },
+    Response { id: &'a str, outcome: Result<&'a str, &'a str> },
+}
+
+/// A JSON-RPC error of our own, or one to pass on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RpcError {
+    pub(crate) code: i64,
+    pub(crate) message: String,
+    /// Raw JSON.
+    pub(crate) data: Option<String>,
+}
+
+pub(crate) const PARSE_ERROR: i64 = -32700;
+pub(crate) const INVALID_REQUEST: i64 = -32600;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+pub(crate) const INVALID_PARAMS: i64 = -32602;
+pub(crate) const INTERNAL_ERROR: i64 = -32603;
+pub(crate) const HEADER_MISMATCH: i64 = -32020;
+pub(crate) const MISSING_CAPABILITY: i64 = -32021;
+pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
+
+impl RpcError {
+    pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    pub(crate) fn with_data(mut self, data: &Value) -> Self {
+        self.data = Some(data.to_string());
+        self
+    }
+
+    pub(crate) fn method_not_found(method: &str) -> Self {
+        Self::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))
+    }
+
+    pub(crate) fn from_read(error: &ReadError) -> Self {
+        if error.fault.is_syntax() {
+            Self::new(
+                PARSE_ERROR,
+                format!("Parse error: {} at line {}, column {}", error.fault, error.line, error.column),
+            )
+        } else {
+            Self::new(INVALID_REQUEST, error.fault.to_string())
+        }
+    }
+
+    /// Reads an error object that a server sent.
+    pub(crate) fn parse(error: &str) -> Self {
+        let fields = members(error).unwrap_or_default();
+        let code = field(&fields, "code").and_then(|code| code.parse().ok()).unwrap_or(INTERNAL_ERROR);
+        let message = field(&fields, "message").and_then(string_value).unwrap_or_default().into_owned();
+        let data = field(&fields, "data").map(str::to_owned);
+        Self { code, message, data }
+    }
+
+    pub(crate) fn object(&self) -> String {
+        let data = self.data.as_ref().map(|data| format!(",\"data\":{data}")).unwrap_or_default();
+        format!("{{\"code\":{},\"message\":{}{data}}}", self.code, quote(&self.message))
+    }
+}
+
+impl<'a> Message<'a> {
+    /// Reads text that has passed the strict reader.
+    pub(crate) fn parse(text: &'a str) -> Result<Self, RpcError> {
+        let invalid = |message: &str| RpcError::new(INVALID_REQUEST, message);
+        if text.trim_start().starts_with('[') {
+            return Err(invalid("batch requests are not supported"));
+        }
+        let fields = members(text).ok_or_else(|| invalid("a message must be a JSON object"))?;
+        if field(&fields, "jsonrpc") != Some("\"2.0\"") {
+            return Err(invalid("jsonrpc must be \"2.0\""));
+        }
+        let id = field(&fields, "id");
+        if id.is_some_and(|id| !is_id(id)) {
+            return Err(invalid("id must be a string or an integer"));
+        }
+        let params = field(&fields, "params");
+        match (field(&fields, "method"), id) {
+            (Some(method), id) => {
+                let method = string_value(method).ok_or_else(|| invalid("method must be a string"))?;
+                Ok(match id {
+                    Some(id) => Self::Request { id, method, params },
+                    None => Self::Notification { method, params },
+                })
+            }
+            (None, Some(id)) => match (field(&fields, "result"), field(&fields, "error")) {
+                (Some(result), None) => Ok(Self::Response { id, outcome: Ok(result) }),
+                (None, Some(error)) => Ok(Self::Response { id, outcome: Err(error) }),
+                _ => Err(invalid("method is required")),
+            },
+            (None, None) => Err(invalid("method is required")),
+        }
+    }
+}
+
+/// The id of a message that could not be understood otherwise, so that the answer finds its way.
+pub(crate) fn id_of(text: &str) -> Option<&str> {
+    field(&members(text)?, "id").filter(|id| is_id(id))
+}
+
+fn is_id(id: &str) -> bool {
+    id.starts_with('"') || (!id.is_empty() && id.strip_prefix('-').unwrap_or(id).bytes().all(|b| b.is_ascii_digit()))
+}
+
+pub(crate) fn field<'a>(fields: &Members<'a>, wanted: &str) -> Option<&'a str> {
+    fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value)
+}
+
+/// One member of an object's text.
+pub(crate) fn member<'a>(object: &'a str, wanted: &str) -> Option<&'a str> {
+    field(&members(object)?, wanted)
+}
+
+/// The `params` of a request as members; absent is empty.
+pub(crate) fn params_of(params: Option<&str>) -> Result<Members<'_>, RpcError> {
+    match params {
+        None => Ok(Vec::new()),
+        Some(text) => members(text).ok_or_else(|| RpcError::new(INVALID_PARAMS, "params must be an object")),
+    }
+}
+
+/// A required string among the `params`.
+pub(crate) fn required<'a>(params: &Members<'a>, name: &str) -> Result<Cow<'a, str>, RpcError> {
+    let text =
+        field(params, name).ok_or_else(|| RpcError::new(INVALID_PARAMS, format!("params.{name} is required")))?;
+    string_value(text).ok_or_else(|| RpcError::new(INVALID_PARAMS, format!("params.{name} must be a string")))
+}
+
+pub(crate) fn request(id: &str, method: &str, params: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":{},\"params\":{params}}}", quote(method))
+}
+
+pub(crate) fn notification(method: &str, params: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"method\":{},\"params\":{params}}}", quote(method))
+}
+
+pub(crate) fn response(id: &str, outcome: &Result<String, RpcError>) -> String {
+    match outcome {
+        Ok(result) => {
+            let mut text = String::with_capacity(result.len() + id.len() + 40);
+            let _infallible = write!(text, "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}");
+            text
+        }
+        Err(error) => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{}}}", error.object()),
+    }
+}
+
+/// Puts members together again, with their exact text.
+pub(crate) fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut text = String::from("{");
+    for (key, value) in members {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.push_str(&quote(key));
+        text.push(':');
+        text.push_str(value);
+    }
+    text.push('}');
+    text
+}
+
+/// The object with some members set: changed in place where they were, else added at the end.
+pub(crate) fn with_members(object_text: &str, set: &[(&str, &str)]) -> String {
+    let old = members(object_text).unwrap_or_default();
+    let replaced = |key: &str| set.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+    let added = set.iter().filter(|(name, _)| !old.iter().any(|(key, _)| key == name)).copied();
+    let kept = old.iter().map(|(key, value)| (key.as_ref(), replaced(key).unwrap_or(value)));
+    object(kept.chain(added))
+}
+
+/// The text on one line, for transports that end a message with a line break. In JSON, a line break is always between
+/// tokens, where a blank means the same.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    if text.contains(['\n', '\r']) { Cow::Owned(text.replace(['\n', '\r'], " ")) } else { Cow::Borrowed(text) }
+}
+
+/// Reads a message from a server, strictly.
+pub(crate) fn read_server(bytes: &[u8]) -> Result<&str, ReadError> {
+    json::read_server(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_what_is_not_a_message() {
+        let check =
+            |text: &str, expected: &str| assert_eq!(Message::parse(text).unwrap_err().message, expected, "{text}");
+        check("[{}]", "batch requests are not supported");
+        check("7", "a message must be a JSON object");
+        check(r#"{"jsonrpc":"1.0","id":1,"method":"x"}"#, "jsonrpc must be \"2.0\"");
+        check(r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#, "id must be a string or an integer");
+        check(r#"{"jsonrpc":"2.0","id":1.5,"method":"x"}"#, "id must be a string or an integer");
+        check(r#"{"jsonrpc":"2.0","id":1,"Method":"x"}"#, "method is required");
+        check(r#"{"jsonrpc":"2.0","id":1,"method":7}"#, "method must be a string");
+        check(r#"{"jsonrpc":"2.0","method_":"x"}"#, "method is required");
+    }
+
+    #[test]
+    fn members_are_set_in_place() {
+        assert_eq!(with_members(r#"{"a":1.0,"b":2}"#, &[("b", "3"), ("c", "4")]), r#"{"a":1.0,"b":3,"c":4}"#);
+        assert_eq!(with_members("{}", &[("c", "4")]), r#"{"c":4}"#);
+    }
+
+    #[test]
+    fn errors_keep_their_data() {
+        let error = RpcError::parse(r#"{"code":-32021,"message":"no \"x\"","data":{"b":1,"a":2.0}}"#);
+        assert_eq!(error.object(), r#"{"code":-32021,"message":"no \"x\"","data":{"b":1,"a":2.0}}"#);
+    }
+}

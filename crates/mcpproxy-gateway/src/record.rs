@@ -1,0 +1,155 @@
+//! What the gateway writes down: calls, refusals, and what became of servers and settings.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use mcpproxy_core::json::quote;
+use mcpproxy_core::{Agent, Denial, Intent, Permit, ServerName, Variant, Warning};
+use mcpproxy_store::{Cut, Kind, Ledger, NewRecord, Outcome, RecordId, Status, Wait};
+
+use crate::message::member;
+use crate::upstream::{Reply, UpstreamError};
+
+/// A record with a new id and the time, and nothing else yet.
+pub(crate) fn blank(kind: Kind, status: Status) -> NewRecord {
+    let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let time_ms = i64::try_from(time_ms).unwrap_or(i64::MAX);
+    NewRecord {
+        id: RecordId::new(time_ms, rand::random()),
+        time_ms,
+        kind,
+        status,
+        agent: None,
+        client: None,
+        server: None,
+        tool: None,
+        intent_type: None,
+        code: None,
+        message: None,
+        duration_us: None,
+        metadata: "{}".to_owned(),
+        args: None,
+    }
+}
+
+/// The `started` line of a call.
+pub(crate) fn of_permit(permit: &Permit, agent: &Agent, client: Option<&str>) -> NewRecord {
+    let tool = permit.tool();
+    let intent = permit.intent();
+    NewRecord {
+        agent: Some(agent.name.clone()),
+        client: client.map(str::to_owned),
+        server: Some(tool.name.server().to_string()),
+        tool: Some(tool.name.tool().to_owned()),
+        intent_type: Some(intent.variant),
+        metadata: metadata(intent, Some(permit.is_verified()), permit.warnings()),
+        args: Some(Cut::of(permit.arguments().as_str())),
+        ..blank(Kind::Call, Status::Started)
+    }
+}
+
+/// The line of a call that was refused. `name` is what the agent asked for, as far as it could be read.
+pub(crate) fn of_denial(
+    denial: &Denial,
+    agent: &Agent,
+    client: Option<&str>,
+    variant: Option<Variant>,
+    asked: Asked<'_>,
+) -> NewRecord {
+    let (server, tool) = asked.name.map_or((None, None), |name| match name.split_once(':') {
+        Some((server, tool)) => (Some(server.to_owned()), Some(tool.to_owned())),
+        None => (None, Some(name.to_owned())),
+    });
+    let metadata = variant.map_or_else(
+        || "{}".to_owned(),
+        |variant| {
+            let intent = Intent { variant, sensitivity: None, reason: None };
+            metadata(&intent, None, &[])
+        },
+    );
+    NewRecord {
+        agent: Some(agent.name.clone()),
+        client: client.map(str::to_owned),
+        server,
+        tool,
+        intent_type: variant,
+        code: Some(denial.code().to_owned()),
+        message: Some(denial.message()),
+        metadata,
+        args: asked.arguments.map(Cut::of),
+        ..blank(Kind::Refusal, Status::Refused)
+    }
+}
+
+/// What a refused call was about.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) name: Option<&'a str>,
+    pub(crate) arguments: Option<&'a str>,
+}
+
+pub(crate) fn outcome(answer: &Result<Reply, UpstreamError>, took: Duration) -> Outcome {
+    let (status, code, message, result) = match answer {
+        Ok(Ok(result)) if member(result, "isError") == Some("true") => {
+            (Status::Error, None, None, Some(Cut::of(result)))
+        }
+        Ok(Ok(result)) => (Status::Success, None, None, Some(Cut::of(result))),
+        Ok(Err(error)) => {
+            (Status::Error, Some(error.code.to_string()), Some(error.message.clone()), Some(Cut::of(&error.object())))
+        }
+        Err(error @ UpstreamError::Cancelled) => {
+            (Status::Cancelled, Some(error.code().to_owned()), Some(error.to_string()), None)
+        }
+        Err(error) => {
+            let unknown = if error.outcome_is_unknown() { "; the server may have run it" } else { "" };
+            (Status::Error, Some(error.code().to_owned()), Some(format!("{error}{unknown}")), None)
+        }
+    };
+    let duration_us = Some(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    Outcome { status, code, message, duration_us, result, metadata: None }
+}
+
+pub(crate) async fn note_server(ledger: &Ledger, server: &ServerName, failure: Option<String>) {
+    let status = if failure.is_some() { Status::Error } else { Status::Success };
+    let message = failure.unwrap_or_else(|| "connected".to_owned());
+    note(ledger, NewRecord { server: Some(server.to_string()), message: Some(message), ..blank(Kind::Server, status) })
+        .await;
+}
+
+pub(crate) async fn note_settings(ledger: &Ledger, failure: Option<String>) {
+    let status = if failure.is_some() { Status::Error } else { Status::Success };
+    let message = failure.unwrap_or_else(|| "reloaded".to_owned());
+    note(ledger, NewRecord { message: Some(message), ..blank(Kind::Settings, status) }).await;
+}
+
+/// Writes a line that nothing depends on.
+pub(crate) async fn note(ledger: &Ledger, record: NewRecord) {
+    if let Err(error) = ledger.note(record, Wait::Batched).await {
+        tracing::error!(%error, "could not write to the activity log");
+    }
+}
+
+fn metadata(intent: &Intent, is_verified: Option<bool>, warnings: &[Warning]) -> String {
+    let mut text = format!("{{\"intent\":{{\"operation_type\":\"{}\"", intent.variant);
+    if let Some(sensitivity) = intent.sensitivity {
+        text.push_str(&format!(",\"data_sensitivity\":\"{}\"", sensitivity.as_str()));
+    }
+    if let Some(reason) = &intent.reason {
+        text.push_str(&format!(",\"reason\":{}", quote(reason.for_json())));
+    }
+    text.push_str(&format!("}},\"tool_variant\":\"{}\"", intent.variant.tool()));
+    if let Some(is_verified) = is_verified {
+        text.push_str(&format!(",\"intent_verified\":{is_verified}"));
+    }
+    if !warnings.is_empty() {
+        text.push_str(&format!(",\"warnings\":{}", warnings_json(warnings)));
+    }
+    text + "}"
+}
+
+pub(crate) fn warnings_json(warnings: &[Warning]) -> String {
+    let each: Vec<String> = warnings
+        .iter()
+        .map(|warning| format!("{{\"code\":\"{}\",\"message\":{}}}", warning.code, quote(&warning.message)))
+        .collect();
+    format!("[{}]", each.join(","))
+}

@@ -1,0 +1,50 @@
+//! Servers out: one long-lived connection each, kept up by a task of its own, shared by all calls.
+
+mod connect;
+mod connection;
+mod duplex;
+mod error;
+mod events;
+mod forward;
+mod http;
+mod log;
+mod offers;
+mod pending;
+mod server;
+mod sse;
+mod stdio;
+mod supervise;
+
+pub(crate) use connection::Era;
+pub(crate) use error::UpstreamError;
+pub(crate) use forward::{Passage, Relayed, forward, relay};
+pub(crate) use offers::Offers;
+pub(crate) use server::Server;
+pub(crate) use supervise::{Change, Watch, supervise};
+
+use crate::message::RpcError;
+
+/// A server's answer as raw JSON: the result, or its JSON-RPC error.
+pub(crate) type Reply = Result<String, RpcError>;
+
+/// What a server says about itself unasked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    ToolsChanged,
+    PromptsChanged,
+    ResourcesChanged,
+    /// One resource changed: the raw `params`.
+    ResourceUpdated(String),
+}
+
+impl Notice {
+    pub(crate) fn parse(method: &str, params: &str) -> Option<Self> {
+        match method {
+            "notifications/tools/list_changed" => Some(Self::ToolsChanged),
+            "notifications/prompts/list_changed" => Some(Self::PromptsChanged),
+            "notifications/resources/list_changed" => Some(Self::ResourcesChanged),
+            "notifications/resources/updated" => Some(Self::ResourceUpdated(params.to_owned())),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Reaching a server and shaking hands with it, in whichever way it understands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcpproxy_core::json::{members, quote, string_value};
+use mcpproxy_core::settings::{ServerSettings, TransportSettings};
+use rmcp::model::ProtocolVersion;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::Notice;
+use super::connection::{Connection, Era, Link, Request, send};
+use super::error::UpstreamError;
+use super::http::HttpLink;
+use super::log::ServerLog;
+use super::stdio::{self, Process, Program};
+use crate::message::{self, member};
+use crate::{IMPLEMENTATION, LEGACY_VERSION, MODERN_VERSION};
+
+/// How long a server may think about a question it may never have heard of.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What we can pass on to agents: questions of servers. Roots are not ours to give.
+const LEGACY_CAPABILITIES: &str = "{\"elicitation\":{\"form\":{},\"url\":{}},\"sampling\":{}}";
+
+/// A server that was reached, and the process if it is one.
+pub(crate) struct Reached {
+    pub(crate) connection: Connection,
+    pub(crate) process: Option<Process>,
+    pub(crate) notices: mpsc::UnboundedReceiver<Notice>,
+}
+
+pub(crate) async fn reach(
+    settings: &ServerSettings,
+    demo: &[String],
+    log: Arc<ServerLog>,
+) -> Result<Reached, UpstreamError> {
+    let limit = settings.result_limit_bytes;
+    let (notify, notices) = mpsc::unbounded_channel();
+    let (link, process) = match &settings.transport {
+        TransportSettings::Stdio { command, args, env, cwd } => {
+            let program = Program { command, args, env, cwd: cwd.as_deref(), limit };
+            let process = stdio::start(&program, log, notify)?;
+            (Link::Duplex(Arc::clone(&process.line)), Some(process))
+        }
+        TransportSettings::Demo => {
+            let (command, args) = demo.split_first().ok_or(UpstreamError::Closed)?;
+            let process = stdio::start(&Program { command, args, env: &[], cwd: None, limit }, log, notify)?;
+            (Link::Duplex(Arc::clone(&process.line)), Some(process))
+        }
+        TransportSettings::Http { url, headers } => (Link::Http(HttpLink::new(url, headers, limit, notify)?), None),
+        TransportSettings::Sse { url, headers } => {
+            (Link::Duplex(super::sse::open(url, headers, limit, notify).await?), None)
+        }
+    };
+    let shaken = match &settings.transport {
+        // The old transport is older than the new handshake.
+        TransportSettings::Sse { .. } => initialize(link).await,
+        TransportSettings::Stdio { .. } | TransportSettings::Demo | TransportSettings::Http { .. } => {
+            shake_hands(link).await
+        }
+    };
+    match (shaken, process) {
+        (Ok(connection), process) => Ok(Reached { connection, process, notices }),
+        (Err(error), None) => Err(error),
+        (Err(error), Some(mut process)) => {
+            let error = if matches!(error, UpstreamError::Exited(_) | UpstreamError::Closed) {
+                UpstreamError::Exited(process.ending().await)
+            } else {
+                error
+            };
+            process.stop().await;
+            Err(error)
+        }
+    }
+}
+
+/// A second connection to a server over HTTP that speaks both kinds: the one for agents that came with a handshake.
+pub(crate) async fn reach_legacy(
+    settings: &ServerSettings,
+) -> Result<(Connection, mpsc::UnboundedReceiver<Notice>), UpstreamError> {
+    match &settings.transport {
+        TransportSettings::Http { url, headers } => {
+            let (notify, notices) = mpsc::unbounded_channel();
+            let link = Link::Http(HttpLink::new(url, headers, settings.result_limit_bytes, notify)?);
+            Ok((initialize(link).await?, notices))
+        }
+        TransportSettings::Stdio { .. } | TransportSettings::Sse { .. } | TransportSettings::Demo => {
+            Err(UpstreamError::Closed)
+        }
+    }
+}
+
+/// The newest kind first; any answer but a welcome means the server is of the older kind.
+async fn shake_hands(link: Link) -> Result<Connection, UpstreamError> {
+    let probe = send(&link, Era::Modern, Request::new("server/discover", Vec::new()));
+    match tokio::time::timeout(PROBE_TIMEOUT, probe).await {
+        Ok(Ok(Ok(result))) if speaks_modern(&result) => {
+            let capabilities = member(&result, "capabilities").unwrap_or("{}").to_owned();
+            return Ok(Connection { link, era: Era::Modern, version: MODERN_VERSION.to_owned(), capabilities });
+        }
+        Ok(Err(error @ (UpstreamError::Exited(_) | UpstreamError::Closed))) => return Err(error),
+        _ => {}
+    }
+    initialize(link).await
+}
+
+fn speaks_modern(result: &str) -> bool {
+    let versions = member(result, "supportedVersions").and_then(|list| serde_json::from_str::<Vec<Value>>(list).ok());
+    versions.is_some_and(|versions| versions.iter().any(|version| version.as_str() == Some(MODERN_VERSION)))
+}
+
+async fn initialize(link: Link) -> Result<Connection, UpstreamError> {
+    let version = quote(LEGACY_VERSION);
+    let params = vec![
+        ("protocolVersion", version.as_str()),
+        ("capabilities", LEGACY_CAPABILITIES),
+        ("clientInfo", IMPLEMENTATION.as_str()),
+    ];
+    let result = send(&link, Era::Legacy, Request::new("initialize", params)).await?;
+    let result = result.map_err(|error| UpstreamError::Refused(error.message))?;
+    let fields = members(&result).unwrap_or_default();
+    let version = message::field(&fields, "protocolVersion").and_then(string_value).unwrap_or_default().into_owned();
+    let is_known =
+        ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version && version != MODERN_VERSION);
+    if !is_known {
+        return Err(UpstreamError::Refused(format!("it wants protocol revision `{}`", version.escape_debug())));
+    }
+    let capabilities = message::field(&fields, "capabilities").unwrap_or("{}").to_owned();
+    let ready = message::notification("notifications/initialized", "{}");
+    match &link {
+        Link::Duplex(line) => line.send(ready).await?,
+        Link::Http(link) => {
+            link.speak(&version);
+            link.send(ready, Vec::new()).await?;
+        }
+    }
+    Ok(Connection { link, era: Era::Legacy, version, capabilities })
+}

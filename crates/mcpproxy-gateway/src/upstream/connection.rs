@@ -1,0 +1,154 @@
+//! A connection to a server after its handshake: knows the revision, and dresses requests for it.
+
+use std::sync::{Arc, LazyLock};
+
+use http::{HeaderName, HeaderValue};
+use mcpproxy_core::json::{members, quote};
+use tokio_util::sync::CancellationToken;
+
+use super::Reply;
+use super::duplex::Duplex;
+use super::error::UpstreamError;
+use super::http::HttpLink;
+use crate::back::Back;
+use crate::message::{self, object};
+use crate::{IMPLEMENTATION, MODERN_VERSION, headers};
+
+/// Which of the two kinds of the protocol is spoken: with a handshake, or with everything in each request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Era {
+    Legacy,
+    Modern,
+}
+
+pub(crate) struct Connection {
+    pub(crate) link: Link,
+    pub(crate) era: Era,
+    pub(crate) version: String,
+    /// The server's capabilities, as raw JSON.
+    pub(crate) capabilities: String,
+}
+
+#[derive(Clone)]
+pub(crate) enum Link {
+    Duplex(Arc<Duplex>),
+    Http(Arc<HttpLink>),
+}
+
+/// A request for a server, before it is dressed for a revision.
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) params: Vec<(&'a str, &'a str)>,
+    /// The agent's own `_meta`, as raw JSON.
+    pub(crate) meta: Option<&'a str>,
+    /// What `Mcp-Name` says.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) back: Option<&'a Back>,
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn new(method: &'a str, params: Vec<(&'a str, &'a str)>) -> Self {
+        Self { method, params, meta: None, name: None, headers: Vec::new(), back: None }
+    }
+}
+
+/// Keys of `_meta` that belong to one hop and are never passed on.
+const HOP_PREFIX: &str = "io.modelcontextprotocol/";
+
+static MODERN_META: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "\"{HOP_PREFIX}protocolVersion\":\"{MODERN_VERSION}\",\"{HOP_PREFIX}clientInfo\":{}",
+        IMPLEMENTATION.as_str()
+    )
+});
+
+impl Connection {
+    pub(crate) async fn request(&self, request: Request<'_>) -> Result<Reply, UpstreamError> {
+        send(&self.link, self.era, request).await
+    }
+
+    pub(crate) fn ended(&self) -> &CancellationToken {
+        match &self.link {
+            Link::Duplex(line) => &line.ended,
+            Link::Http(link) => &link.ended,
+        }
+    }
+
+    pub(crate) fn can(&self, capability: &str) -> bool {
+        message::member(&self.capabilities, capability).is_some()
+    }
+}
+
+/// Sends a request over a link in the manner of an era.
+pub(crate) async fn send(link: &Link, era: Era, request: Request<'_>) -> Result<Reply, UpstreamError> {
+    let id = match link {
+        Link::Duplex(line) => line.next_id(),
+        Link::Http(link) => link.next_id(),
+    };
+    let meta = meta(era, &request, id);
+    let params = object(request.params.iter().copied().chain(meta.as_deref().map(|meta| ("_meta", meta))));
+    let text = message::request(&id.to_string(), request.method, &params);
+    match link {
+        Link::Duplex(line) => line.request(id, text, request.back.cloned()).await,
+        Link::Http(link) => {
+            let headers = match era {
+                Era::Legacy => Vec::new(),
+                Era::Modern => modern_headers(request.method, request.name, request.headers)?,
+            };
+            link.request(id, text, headers, request.back).await
+        }
+    }
+}
+
+fn modern_headers(
+    method: &str,
+    name: Option<&str>,
+    more: Vec<(HeaderName, HeaderValue)>,
+) -> Result<Vec<(HeaderName, HeaderValue)>, UpstreamError> {
+    let unfit = || UpstreamError::Protocol("a name does not fit into a header".to_owned());
+    let mut all = more;
+    all.push((headers::VERSION, HeaderValue::from_static(MODERN_VERSION)));
+    all.push((headers::METHOD, HeaderValue::from_str(method).map_err(|_| unfit())?));
+    if let Some(name) = name {
+        all.push((headers::NAME, headers::encode(name).ok_or_else(unfit)?));
+    }
+    Ok(all)
+}
+
+/// The `_meta` for a server: what the agent put there for the server, and what this hop needs.
+fn meta(era: Era, request: &Request<'_>, id: u64) -> Option<String> {
+    let mut text = String::new();
+    let mut add = |key: &str, value: &str| {
+        text.push(if text.is_empty() { '{' } else { ',' });
+        text.push_str(&quote(key));
+        text.push(':');
+        text.push_str(value);
+    };
+    for (key, value) in request.meta.and_then(members).unwrap_or_default() {
+        if key != "progressToken" && !key.starts_with(HOP_PREFIX) {
+            add(&key, value);
+        }
+    }
+    if request.back.is_some_and(|back| back.progress_token().is_some()) {
+        add("progressToken", &id.to_string());
+    }
+    if era == Era::Modern {
+        let capabilities =
+            request.back.map_or_else(|| "{}".to_owned(), |back| passed_capabilities(back.capabilities()));
+        add("io.modelcontextprotocol/clientCapabilities", &capabilities);
+        if let Some(level) = request.back.and_then(Back::log_level) {
+            add("io.modelcontextprotocol/logLevel", &quote(level.as_str()));
+        }
+        text.push(',');
+        text.push_str(&MODERN_META);
+    }
+    (!text.is_empty()).then(|| text + "}")
+}
+
+/// Of what the agent can do, that which passes through us. Extensions are not relayed, so they are not promised.
+fn passed_capabilities(capabilities: &str) -> String {
+    let passed = |key: &str| matches!(key, "elicitation" | "sampling" | "roots");
+    let all = members(capabilities).unwrap_or_default();
+    object(all.iter().filter(|(key, _)| passed(key)).map(|(key, value)| (key.as_ref(), *value)))
+}

@@ -1,0 +1,218 @@
+//! A line to a server on which both sides talk at any time: standard input and output, or the old HTTP with SSE.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mcpproxy_core::json::string_value;
+use tokio::io::AsyncWriteExt;
+use tokio::process::ChildStdin;
+use tokio::sync::{Mutex, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::error::UpstreamError;
+use super::pending::{Answered, Belongs, Pending};
+use super::{Notice, Reply};
+use crate::back::{Back, LogLevel};
+use crate::message::{self, INTERNAL_ERROR, Message, RpcError, member};
+
+pub(crate) struct Duplex {
+    outlet: Outlet,
+    pending: Pending,
+    next_id: AtomicU64,
+    notices: mpsc::UnboundedSender<Notice>,
+    /// Cancelled when the line is down.
+    pub(crate) ended: CancellationToken,
+}
+
+/// Where our own messages go.
+pub(crate) enum Outlet {
+    /// Empty once the input was closed.
+    Stdin(Mutex<Option<ChildStdin>>),
+    Post(super::sse::Poster),
+}
+
+impl Duplex {
+    pub(crate) fn new(outlet: Outlet, notices: mpsc::UnboundedSender<Notice>) -> Arc<Self> {
+        let (pending, ended) = (Pending::default(), CancellationToken::new());
+        Arc::new(Self { outlet, pending, next_id: AtomicU64::new(1), notices, ended })
+    }
+
+    pub(crate) fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Sends a request. If the caller stops waiting, the server is told and the answer is dropped.
+    pub(crate) async fn request(
+        self: &Arc<Self>,
+        id: u64,
+        text: String,
+        back: Option<Back>,
+    ) -> Result<Reply, UpstreamError> {
+        let answered: Answered = self.pending.open(id, back)?;
+        let mut guard = Abandon { line: Some(Arc::clone(self)), id };
+        if let Err(error) = self.send(text).await {
+            guard.line = None;
+            self.pending.forget(id);
+            return Err(error);
+        }
+        let answer = answered.await.unwrap_or(Err(UpstreamError::Closed));
+        guard.line = None;
+        answer
+    }
+
+    pub(crate) async fn send(&self, text: String) -> Result<(), UpstreamError> {
+        match &self.outlet {
+            Outlet::Stdin(stdin) => {
+                let mut text = message::one_line(&text).into_owned();
+                text.push('\n');
+                let write = async {
+                    let mut stdin = stdin.lock().await;
+                    let stdin = stdin.as_mut().ok_or(UpstreamError::Closed)?;
+                    stdin.write_all(text.as_bytes()).await.map_err(|_| UpstreamError::Closed)?;
+                    stdin.flush().await.map_err(|_| UpstreamError::Closed)
+                };
+                // A server that stops reading must not hold its callers for longer than it lives.
+                tokio::select! {
+                    written = write => written,
+                    () = self.ended.cancelled() => Err(UpstreamError::Closed),
+                }
+            }
+            Outlet::Post(poster) => poster.post(text).await,
+        }
+    }
+
+    /// Closes the input of a child process, the polite way to ask it to leave.
+    pub(crate) async fn close(&self) {
+        self.end(&UpstreamError::Closed);
+        if let Outlet::Stdin(stdin) = &self.outlet {
+            stdin.lock().await.take();
+        }
+    }
+
+    /// The line went down.
+    pub(crate) fn end(&self, reason: &UpstreamError) {
+        self.pending.end(reason);
+        self.ended.cancel();
+    }
+
+    /// A message that was longer than the limit: its sender is found by the id at its start or its end.
+    pub(crate) fn oversized(&self, head: &[u8], tail: &[u8], limit: usize) {
+        for id in self.pending.ids() {
+            if [head, tail].into_iter().any(|part| has_id(part, id)) {
+                self.pending.answer(id, Err(UpstreamError::TooLarge(limit)));
+            }
+        }
+    }
+
+    /// Takes a message of the server. Text that is no message is the caller's to report.
+    pub(crate) async fn incoming(self: &Arc<Self>, text: &str) -> Result<(), RpcError> {
+        match Message::parse(text)? {
+            Message::Response { id, outcome } => {
+                if let Ok(id) = id.parse() {
+                    self.pending.answer(id, Ok(outcome.map(str::to_owned).map_err(RpcError::parse)));
+                }
+            }
+            Message::Notification { method, params } => self.notified(&method, params.unwrap_or("{}")).await,
+            Message::Request { id, method, params } => {
+                let (line, id) = (Arc::clone(self), id.to_owned());
+                let (method, params) = (method.into_owned(), params.unwrap_or("{}").to_owned());
+                // The reader must go on reading while somebody thinks about the answer.
+                tokio::spawn(async move {
+                    let outcome = line.asked(&method, &params).await;
+                    let _down = line.send(message::response(&id, &outcome)).await;
+                });
+            }
+        }
+        Ok(())
+    }
+
+    async fn notified(&self, method: &str, params: &str) {
+        if let Some(notice) = Notice::parse(method, params) {
+            let _stopped = self.notices.send(notice);
+            return;
+        }
+        match method {
+            "notifications/progress" => {
+                let token = member(params, "progressToken").and_then(|token| token.parse().ok());
+                if let Some(back) = token.and_then(|token| self.pending.back(token)) {
+                    say_progress(&back, params).await;
+                }
+            }
+            "notifications/message" => {
+                if let Belongs::To(back) = self.pending.belongs() {
+                    say_log(&back, params).await;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    async fn asked(&self, method: &str, params: &str) -> Result<String, RpcError> {
+        match method {
+            "ping" => Ok("{}".to_owned()),
+            "elicitation/create" | "sampling/createMessage" => match self.pending.belongs() {
+                Belongs::To(back) => ask_agent(&back, method, params).await,
+                Belongs::ToNobody => Err(RpcError::new(INTERNAL_ERROR, "no call is open that this could belong to")),
+                Belongs::ToSeveral => {
+                    Err(RpcError::new(INTERNAL_ERROR, "several calls are open; it is unclear which this belongs to"))
+                }
+            },
+            _ => Err(RpcError::method_not_found(method)),
+        }
+    }
+}
+
+/// Passes progress on under the agent's own token.
+pub(crate) async fn say_progress(back: &Back, params: &str) {
+    if let Some(token) = back.progress_token() {
+        let params = message::with_members(params, &[("progressToken", token)]);
+        back.say(message::notification("notifications/progress", &params)).await;
+    }
+}
+
+/// Passes a log message on, if the agent wants its level.
+pub(crate) async fn say_log(back: &Back, params: &str) {
+    let level = member(params, "level").and_then(string_value).and_then(|word| LogLevel::parse(&word));
+    if let (Some(level), Some(wanted)) = (level, back.log_level())
+        && level >= wanted
+    {
+        back.say(message::notification("notifications/message", params)).await;
+    }
+}
+
+/// Passes a server's question on to the agent whose call is open.
+pub(crate) async fn ask_agent(back: &Back, method: &str, params: &str) -> Result<String, RpcError> {
+    let capability = if method == "elicitation/create" { "elicitation" } else { "sampling" };
+    if member(back.capabilities(), capability).is_none() {
+        return Err(RpcError::new(
+            message::METHOD_NOT_FOUND,
+            format!("the agent of this call does not support {capability}"),
+        ));
+    }
+    back.ask(method, params).await
+}
+
+/// Tells the server when a caller no longer waits.
+struct Abandon {
+    line: Option<Arc<Duplex>>,
+    id: u64,
+}
+
+impl Drop for Abandon {
+    fn drop(&mut self) {
+        if let Some(line) = self.line.take() {
+            let id = self.id;
+            line.pending.forget(id);
+            tokio::spawn(async move {
+                let params = format!("{{\"requestId\":{id},\"reason\":\"the caller no longer waits\"}}");
+                let _down = line.send(message::notification("notifications/cancelled", &params)).await;
+            });
+        }
+    }
+}
+
+fn has_id(part: &[u8], id: u64) -> bool {
+    let part = String::from_utf8_lossy(part);
+    let compact = part.replace(' ', "");
+    [format!("\"id\":{id},"), format!("\"id\":{id}}}")].iter().any(|needle| compact.contains(needle.as_str()))
+}

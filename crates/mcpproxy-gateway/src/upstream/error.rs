@@ -1,0 +1,67 @@
+//! What can go wrong between us and a server.
+
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum UpstreamError {
+    #[error("could not start `{command}`: {reason}")]
+    Spawn { command: String, reason: String },
+    #[error("the process ended{}", if .0.is_empty() { String::new() } else { format!(" ({})", .0) })]
+    Exited(String),
+    #[error("the connection was closed")]
+    Closed,
+    #[error("{0}")]
+    Http(String),
+    #[error("the server's session is gone")]
+    SessionLost,
+    #[error("no answer within {}", duration(*.0))]
+    Timeout(Duration),
+    #[error("the answer is larger than {0} bytes")]
+    TooLarge(usize),
+    #[error("the server broke the protocol: {0}")]
+    Protocol(String),
+    #[error("it answered the handshake with an error: {0}")]
+    Refused(String),
+    #[error("the call was cancelled")]
+    Cancelled,
+    #[error("{0}")]
+    Unavailable(String),
+    #[error("{0} calls are open on this server already")]
+    Busy(usize),
+}
+
+impl UpstreamError {
+    /// The code an agent gets.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Timeout(_) => "UPSTREAM_TIMEOUT",
+            Self::TooLarge(_) => "RESULT_TOO_LARGE",
+            Self::Protocol(_) => "UPSTREAM_PROTOCOL_ERROR",
+            Self::Cancelled => "CANCELLED",
+            Self::Busy(_) => "UPSTREAM_BUSY",
+            Self::Spawn { .. }
+            | Self::Exited(_)
+            | Self::Closed
+            | Self::Http(_)
+            | Self::SessionLost
+            | Self::Refused(_)
+            | Self::Unavailable(_) => "UPSTREAM_UNAVAILABLE",
+        }
+    }
+
+    /// Whether the server may have run the call although we have no answer.
+    pub(crate) fn outcome_is_unknown(&self) -> bool {
+        matches!(
+            self,
+            Self::Timeout(_) | Self::Exited(_) | Self::Closed | Self::Protocol(_) | Self::TooLarge(_) | Self::Cancelled
+        )
+    }
+}
+
+fn duration(duration: Duration) -> String {
+    if duration.as_millis() % 1000 == 0 {
+        format!("{} s", duration.as_secs())
+    } else {
+        format!("{} ms", duration.as_millis())
+    }
+}

@@ -1,0 +1,157 @@
+//! The last step to a server. `forward` is the only code that sends `tools/call`, and it takes a permit for it.
+
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue};
+use mcpproxy_core::Permit;
+use mcpproxy_core::json::{members, quote, string_value};
+use tokio_util::sync::CancellationToken;
+
+use super::Reply;
+use super::connection::{Connection, Era, Request};
+use super::duplex::ask_agent;
+use super::error::UpstreamError;
+use super::server::Server;
+use crate::back::Back;
+use crate::headers;
+use crate::message::{member, object};
+
+/// How often a server may ask back before it answers.
+const ROUNDS_MAX: usize = 8;
+
+/// What travels with a request besides its subject: the agent's own words for the server, and the way back.
+pub(crate) struct Passage<'a> {
+    pub(crate) era: Era,
+    /// The agent's `_meta`, as raw JSON.
+    pub(crate) meta: Option<&'a str>,
+    /// Other members of `params` that the gateway has no opinion on.
+    pub(crate) others: Vec<(&'a str, &'a str)>,
+    pub(crate) back: &'a Back,
+    pub(crate) cancel: &'a CancellationToken,
+}
+
+/// Requests that are passed on without a permit, because they call no tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relayed {
+    ReadResource,
+    GetPrompt,
+    Complete,
+    Subscribe,
+    Unsubscribe,
+    SetLevel,
+}
+
+impl Relayed {
+    fn method(self) -> &'static str {
+        match self {
+            Self::ReadResource => "resources/read",
+            Self::GetPrompt => "prompts/get",
+            Self::Complete => "completion/complete",
+            Self::Subscribe => "resources/subscribe",
+            Self::Unsubscribe => "resources/unsubscribe",
+            Self::SetLevel => "logging/setLevel",
+        }
+    }
+}
+
+/// Spends a permit: sends exactly the call it was given for, once.
+pub(crate) async fn forward(server: &Server, permit: Permit, passage: &Passage<'_>) -> Result<Reply, UpstreamError> {
+    let tool = permit.tool();
+    let subject = Subject {
+        method: "tools/call",
+        name: Some(tool.name.tool()),
+        params: vec![("name", quote(tool.name.tool())), ("arguments", permit.arguments().as_str().to_owned())],
+        headers: headers::parameter_headers(tool, permit.arguments().as_str()),
+    };
+    bounded(server, subject, passage).await
+}
+
+/// Passes on a request that is not a call. `params` are its own parameters, `name` is the one `Mcp-Name` repeats.
+pub(crate) async fn relay(
+    server: &Server,
+    relayed: Relayed,
+    params: Vec<(&str, String)>,
+    name: Option<&str>,
+    passage: &Passage<'_>,
+) -> Result<Reply, UpstreamError> {
+    let subject = Subject { method: relayed.method(), name, params, headers: Vec::new() };
+    bounded(server, subject, passage).await
+}
+
+struct Subject<'a> {
+    method: &'a str,
+    name: Option<&'a str>,
+    params: Vec<(&'a str, String)>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// Within the server's limits: so many at once, each only so long, and not after the agent took it back.
+async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -> Result<Reply, UpstreamError> {
+    let limit = server.settings.call_timeout;
+    let sent = async {
+        let _slot = server.slots.acquire().await.map_err(|_| UpstreamError::Closed)?;
+        let connection = server.connection(passage.era).await?;
+        exchange(&connection, &subject, passage).await
+    };
+    tokio::select! {
+        answered = tokio::time::timeout(limit, sent) => match answered {
+            Ok(reply) => reply,
+            Err(_) if server.slots.available_permits() == 0 => Err(UpstreamError::Busy(server.settings.max_concurrent_calls)),
+            Err(_) => Err(UpstreamError::Timeout(limit)),
+        },
+        () = passage.cancel.cancelled() => Err(UpstreamError::Cancelled),
+    }
+}
+
+async fn exchange(
+    connection: &Arc<Connection>,
+    subject: &Subject<'_>,
+    passage: &Passage<'_>,
+) -> Result<Reply, UpstreamError> {
+    let own: Vec<(&str, &str)> = subject.params.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    let mut others = passage.others.clone();
+    let mut answers;
+    for _ in 0..ROUNDS_MAX {
+        let request = Request {
+            method: subject.method,
+            params: own.iter().copied().chain(others.iter().copied()).collect(),
+            meta: passage.meta,
+            name: subject.name,
+            headers: subject.headers.clone(),
+            back: Some(passage.back),
+        };
+        let reply = connection.request(request).await?;
+        let must_bridge = passage.era == Era::Legacy && connection.era == Era::Modern;
+        match &reply {
+            Ok(result) if must_bridge && wants_input(result) => {
+                // An agent of the older kind cannot answer this itself: ask it in its own way, then call again.
+                answers = ask_all(passage.back, result).await;
+                others = answers.iter().map(|(key, value)| (*key, value.as_str())).collect();
+            }
+            _ => return Ok(reply),
+        }
+    }
+    Err(UpstreamError::Protocol("the server asks for input without end".to_owned()))
+}
+
+fn wants_input(result: &str) -> bool {
+    member(result, "resultType") == Some("\"input_required\"")
+}
+
+/// Asks the agent everything a server wants to know.
+async fn ask_all(back: &Back, result: &str) -> Vec<(&'static str, String)> {
+    let mut responses: Vec<(String, String)> = Vec::new();
+    for (key, request) in member(result, "inputRequests").and_then(members).unwrap_or_default() {
+        let method = member(request, "method").and_then(string_value).unwrap_or_default();
+        let params = member(request, "params").unwrap_or("{}");
+        let answer = ask_agent(back, &method, params).await;
+        let declined = || "{\"action\":\"decline\"}".to_owned();
+        responses.push((key.into_owned(), answer.unwrap_or_else(|_| declined())));
+    }
+    let responses = object(responses.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+    let mut params = vec![("inputResponses", responses)];
+    if let Some(state) = member(result, "requestState") {
+        params.push(("requestState", state.to_owned()));
+    }
+    params
+}

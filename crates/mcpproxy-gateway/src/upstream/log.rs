@@ -1,0 +1,78 @@
+//! What a server writes to standard error: the last lines in memory, more in a file that cannot grow without end.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use mcpproxy_core::{ServerName, Untrusted};
+
+const LINES_KEPT: usize = 500;
+const LINE_MAX_BYTES: usize = 4096;
+const FILE_MAX_BYTES: u64 = 1024 * 1024;
+
+pub(crate) struct ServerLog {
+    path: PathBuf,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    lines: VecDeque<Untrusted>,
+    file: Option<File>,
+    file_bytes: u64,
+}
+
+impl ServerLog {
+    pub(crate) fn new(folder: &Path, server: &ServerName) -> Self {
+        Self { path: folder.join(format!("{server}.log")), inner: Mutex::default() }
+    }
+
+    /// Adds a line. A file that cannot be written costs the line on disk, never the server.
+    pub(crate) fn line(&self, bytes: &[u8]) {
+        let bytes = bytes.get(..LINE_MAX_BYTES).unwrap_or(bytes);
+        let line = Untrusted::new(String::from_utf8_lossy(bytes).trim_end());
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = inner.write(&self.path, &line) {
+            tracing::debug!(path = %self.path.display(), %error, "could not write a server's log");
+            inner.file = None;
+        }
+        if inner.lines.len() == LINES_KEPT {
+            inner.lines.pop_front();
+        }
+        inner.lines.push_back(line);
+    }
+
+    pub(crate) fn last(&self, count: usize) -> Vec<Untrusted> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.lines.iter().skip(inner.lines.len().saturating_sub(count)).cloned().collect()
+    }
+}
+
+impl Inner {
+    fn write(&mut self, path: &Path, line: &Untrusted) -> std::io::Result<()> {
+        if self.file.is_none() {
+            let file = open(path)?;
+            self.file_bytes = file.metadata()?.len();
+            self.file = Some(file);
+        }
+        if self.file_bytes > FILE_MAX_BYTES {
+            // One old file is kept, so that a log never takes more than twice the limit.
+            std::fs::rename(path, path.with_extension("log.1"))?;
+            self.file = Some(open(path)?);
+            self.file_bytes = 0;
+        }
+        let text = format!("{}\n", line.for_terminal());
+        self.file_bytes += text.len() as u64;
+        self.file.as_mut().map_or(Ok(()), |file| file.write_all(text.as_bytes()))
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}

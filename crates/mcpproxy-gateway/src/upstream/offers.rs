@@ -1,0 +1,122 @@
+//! What a server offers, read from its lists page by page, with an end even if the server knows none.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use mcpproxy_core::json::{quote, string_value};
+use mcpproxy_core::{Offer, ServerName, Tool};
+use serde_json::value::RawValue;
+
+use super::connection::{Connection, Era, Link, Request};
+use super::error::UpstreamError;
+use crate::headers;
+use crate::message::member;
+
+const PAGES_MAX: usize = 100;
+const OFFERS_MAX: usize = 10_000;
+
+/// Everything one server offers. Prompts and resources are kept as the server's own JSON.
+#[derive(Clone, Default)]
+pub(crate) struct Offers {
+    pub(crate) tools: Arc<Offer>,
+    /// Tools that were left out, with the reason.
+    pub(crate) hidden: Vec<(String, String)>,
+    pub(crate) prompts: Arc<[String]>,
+    pub(crate) resources: Arc<[String]>,
+    pub(crate) templates: Arc<[String]>,
+    pub(crate) can_complete: bool,
+    pub(crate) can_subscribe: bool,
+}
+
+impl Offers {
+    /// Reads all lists the server has.
+    pub(crate) async fn load(connection: &Connection, server: &ServerName) -> Result<Self, UpstreamError> {
+        let mut offers = Self { can_complete: connection.can("completions"), ..Self::default() };
+        offers.load_tools(connection, server).await?;
+        offers.load_prompts(connection).await?;
+        offers.load_resources(connection).await?;
+        Ok(offers)
+    }
+
+    pub(crate) async fn load_tools(
+        &mut self,
+        connection: &Connection,
+        server: &ServerName,
+    ) -> Result<(), UpstreamError> {
+        if !connection.can("tools") {
+            return Ok(());
+        }
+        let over_http = matches!((&connection.link, connection.era), (Link::Http(_), Era::Modern));
+        let (all, is_cut) = list(connection, "tools/list", "tools").await?;
+        let mut hidden = Vec::new();
+        let mut sound = Vec::new();
+        for json in all {
+            match Tool::parse(server, &json) {
+                Ok(tool) => match if over_http { headers::check_marks(&tool.json) } else { Ok(()) } {
+                    Ok(()) => sound.push(Ok(tool)),
+                    Err(reason) => hidden.push((tool.name.tool().to_owned(), reason)),
+                },
+                Err((name, error)) => hidden.push((name, error.to_string())),
+            }
+        }
+        if is_cut {
+            hidden.push((
+                "…".to_owned(),
+                format!("the list has no end; it was cut at {OFFERS_MAX} tools or {PAGES_MAX} pages"),
+            ));
+        }
+        let (tools, twice) = Offer::new(sound);
+        hidden.extend(twice.into_iter().map(|(name, error)| (name, error.to_string())));
+        (self.tools, self.hidden) = (Arc::new(tools), hidden);
+        Ok(())
+    }
+
+    pub(crate) async fn load_prompts(&mut self, connection: &Connection) -> Result<(), UpstreamError> {
+        if connection.can("prompts") {
+            self.prompts = list_or_none(connection, "prompts/list", "prompts").await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn load_resources(&mut self, connection: &Connection) -> Result<(), UpstreamError> {
+        if let Some(resources) = member(&connection.capabilities, "resources") {
+            self.resources = list_or_none(connection, "resources/list", "resources").await?;
+            self.templates = list_or_none(connection, "resources/templates/list", "resourceTemplates").await?;
+            self.can_subscribe = member(resources, "subscribe") == Some("true");
+        }
+        Ok(())
+    }
+}
+
+/// A list that the server may refuse although it declares the capability; some do.
+async fn list_or_none(connection: &Connection, method: &str, key: &str) -> Result<Arc<[String]>, UpstreamError> {
+    match list(connection, method, key).await {
+        Ok((all, _)) => Ok(all.into()),
+        Err(UpstreamError::Refused(_)) => Ok(Arc::default()),
+        Err(error) => Err(error),
+    }
+}
+
+/// All pages of a list, and whether it had to be cut.
+async fn list(connection: &Connection, method: &str, key: &str) -> Result<(Vec<String>, bool), UpstreamError> {
+    let mut all = Vec::new();
+    let mut cursor: Option<String> = None;
+    let mut seen = HashSet::new();
+    for _ in 0..PAGES_MAX {
+        let quoted = cursor.as_deref().map(quote);
+        let params = quoted.iter().map(|cursor| ("cursor", cursor.as_str())).collect();
+        let page = connection.request(Request::new(method, params)).await?;
+        let page = page.map_err(|error| UpstreamError::Refused(format!("{method}: {}", error.message)))?;
+        let broken = |_| UpstreamError::Protocol(format!("`{key}` in the answer to {method} is no list"));
+        let entries: Vec<&RawValue> = serde_json::from_str(member(&page, key).unwrap_or("[]")).map_err(broken)?;
+        all.extend(entries.into_iter().map(|entry| entry.get().to_owned()));
+        match member(&page, "nextCursor").and_then(string_value).map(std::borrow::Cow::into_owned) {
+            None => return Ok((all, false)),
+            // A cursor that comes back leads in a circle.
+            Some(next) if all.len() >= OFFERS_MAX || !seen.insert(next.clone()) => break,
+            Some(next) => cursor = Some(next),
+        }
+    }
+    all.truncate(OFFERS_MAX);
+    Ok((all, true))
+}

@@ -1,0 +1,94 @@
+//! Requests of ours that a server on a shared line has not answered yet.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::Reply;
+use super::error::UpstreamError;
+use crate::back::Back;
+
+#[derive(Default)]
+pub(crate) struct Pending {
+    open: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    waiting: HashMap<u64, Waiting>,
+    /// Set when the line is down: who comes later hears it at once.
+    ended: Option<UpstreamError>,
+}
+
+struct Waiting {
+    answer: oneshot::Sender<Result<Reply, UpstreamError>>,
+    back: Option<Back>,
+}
+
+pub(crate) type Answered = oneshot::Receiver<Result<Reply, UpstreamError>>;
+
+/// Whose call an uncorrelated message of a server belongs to.
+pub(crate) enum Belongs {
+    To(Back),
+    ToSeveral,
+    ToNobody,
+}
+
+impl Pending {
+    pub(crate) fn open(&self, id: u64, back: Option<Back>) -> Result<Answered, UpstreamError> {
+        let mut table = self.table();
+        if let Some(ended) = &table.ended {
+            return Err(ended.clone());
+        }
+        let (answer, answered) = oneshot::channel();
+        table.waiting.insert(id, Waiting { answer, back });
+        Ok(answered)
+    }
+
+    /// Hands an answer to the one who waits; an answer nobody waits for is dropped.
+    pub(crate) fn answer(&self, id: u64, answer: Result<Reply, UpstreamError>) -> bool {
+        let waiting = self.table().waiting.remove(&id);
+        waiting.is_some_and(|waiting| waiting.answer.send(answer).is_ok())
+    }
+
+    pub(crate) fn forget(&self, id: u64) {
+        self.table().waiting.remove(&id);
+    }
+
+    pub(crate) fn back(&self, id: u64) -> Option<Back> {
+        self.table().waiting.get(&id).and_then(|waiting| waiting.back.clone())
+    }
+
+    pub(crate) fn ids(&self) -> Vec<u64> {
+        self.table().waiting.keys().copied().collect()
+    }
+
+    /// On a shared line a server's own messages do not say which call they are about. Only when there is no doubt is
+    /// one passed on: an agent must not see or answer what belongs to another.
+    pub(crate) fn belongs(&self) -> Belongs {
+        let table = self.table();
+        let mut calls = table.waiting.values().filter_map(|waiting| waiting.back.as_ref());
+        match (calls.next(), calls.next()) {
+            (None, _) => Belongs::ToNobody,
+            (Some(back), None) => Belongs::To(back.clone()),
+            (Some(_), Some(_)) => Belongs::ToSeveral,
+        }
+    }
+
+    /// The line is down: everybody hears why.
+    pub(crate) fn end(&self, reason: &UpstreamError) {
+        let waiting = {
+            let mut table = self.table();
+            table.ended.get_or_insert_with(|| reason.clone());
+            std::mem::take(&mut table.waiting)
+        };
+        for (_, waiting) in waiting {
+            let _gone = waiting.answer.send(Err(reason.clone()));
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

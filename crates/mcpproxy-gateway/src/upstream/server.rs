@@ -1,0 +1,178 @@
+//! A server as the rest of the gateway knows it: its state, its offers, and room for a number of calls.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use mcpproxy_core::settings::ServerSettings;
+use mcpproxy_core::{ServerName, Untrusted};
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::connect::reach_legacy;
+use super::connection::{Connection, Era, Link};
+use super::error::UpstreamError;
+use super::log::ServerLog;
+use super::offers::Offers;
+use crate::status::{ServerStatus, StateName};
+
+pub(crate) struct Server {
+    pub(crate) settings: ServerSettings,
+    pub(super) log: Arc<ServerLog>,
+    pub(super) slots: Semaphore,
+    state: Mutex<State>,
+    connection: ArcSwapOption<Connection>,
+    twin: tokio::sync::Mutex<Twin>,
+    offers: ArcSwap<Offers>,
+    restarts: AtomicU64,
+    was_tried: AtomicBool,
+    /// Wakes the supervisor out of a wait or a good connection.
+    pub(super) restart: Notify,
+    pub(crate) stop: CancellationToken,
+}
+
+struct State {
+    name: StateName,
+    reason: Option<String>,
+    pid: Option<u32>,
+}
+
+/// The second connection to a server that speaks both kinds of the protocol, opened when first needed.
+enum Twin {
+    Unopened,
+    Open(Arc<Connection>),
+    /// The server speaks one kind only.
+    Absent,
+}
+
+impl Server {
+    pub(crate) fn new(settings: ServerSettings, logs: &Path) -> Self {
+        let name = if settings.enabled { StateName::Connecting } else { StateName::Disabled };
+        Self {
+            log: Arc::new(ServerLog::new(logs, &settings.name)),
+            slots: Semaphore::new(settings.max_concurrent_calls),
+            state: Mutex::new(State { name, reason: None, pid: None }),
+            connection: ArcSwapOption::empty(),
+            twin: tokio::sync::Mutex::new(Twin::Unopened),
+            offers: ArcSwap::default(),
+            restarts: AtomicU64::new(0),
+            was_tried: AtomicBool::new(!settings.enabled),
+            restart: Notify::new(),
+            stop: CancellationToken::new(),
+            settings,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &ServerName {
+        &self.settings.name
+    }
+
+    pub(crate) fn offers(&self) -> Arc<Offers> {
+        self.offers.load_full()
+    }
+
+    /// Whether it has a log level of its own to set. One without sessions is told with each request.
+    pub(crate) fn keeps_log_level(&self) -> bool {
+        self.connection.load().as_ref().is_some_and(|connection| connection.can("logging"))
+    }
+
+    /// Connected, or failed, at least once.
+    pub(crate) fn was_tried(&self) -> bool {
+        self.was_tried.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn last_log(&self, lines: usize) -> Vec<Untrusted> {
+        self.log.last(lines)
+    }
+
+    pub(crate) fn request_restart(&self) {
+        self.restart.notify_one();
+    }
+
+    pub(crate) fn status(&self) -> ServerStatus {
+        let offers = self.offers.load();
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        ServerStatus {
+            name: self.settings.name.clone(),
+            transport: self.settings.transport.kind(),
+            state: state.name,
+            reason: state.reason.clone(),
+            tools: offers.tools.len(),
+            prompts: offers.prompts.len(),
+            resources: offers.resources.len() + offers.templates.len(),
+            protocol: self.connection.load().as_ref().map(|connection| connection.version.clone()),
+            pid: state.pid,
+            restarts: self.restarts.load(Ordering::Relaxed),
+            hidden_tools: offers.hidden.clone(),
+        }
+    }
+
+    /// The connection that suits an agent of this era.
+    pub(super) async fn connection(&self, era: Era) -> Result<Arc<Connection>, UpstreamError> {
+        let Some(connection) = self.connection.load_full() else { return Err(self.unavailable()) };
+        let may_have_twin =
+            era == Era::Legacy && connection.era == Era::Modern && matches!(connection.link, Link::Http(_));
+        if !may_have_twin {
+            return Ok(connection);
+        }
+        let mut twin = self.twin.lock().await;
+        if let Twin::Open(open) = &*twin
+            && open.ended().is_cancelled()
+        {
+            *twin = Twin::Unopened;
+        }
+        if let Twin::Unopened = &*twin {
+            *twin = match tokio::time::timeout(self.settings.connect_timeout, reach_legacy(&self.settings)).await {
+                Ok(Ok((open, _notices))) => Twin::Open(Arc::new(open)),
+                Ok(Err(_)) | Err(_) => Twin::Absent,
+            };
+        }
+        Ok(match &*twin {
+            Twin::Open(open) => Arc::clone(open),
+            Twin::Unopened | Twin::Absent => connection,
+        })
+    }
+
+    /// Why there is no connection, in the words for an agent.
+    pub(crate) fn unavailable(&self) -> UpstreamError {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let because = state.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        UpstreamError::Unavailable(format!("server '{}' is {}{because}", self.settings.name, state.name.as_str()))
+    }
+
+    pub(super) fn set_connecting(&self) {
+        self.set_state(StateName::Connecting, None, None);
+    }
+
+    pub(super) fn set_offers(&self, offers: Offers) {
+        self.offers.store(Arc::new(offers));
+    }
+
+    pub(super) fn set_ready(&self, connection: Arc<Connection>, pid: Option<u32>) {
+        self.connection.store(Some(connection));
+        self.set_state(StateName::Ready, None, pid);
+        self.was_tried.store(true, Ordering::Release);
+    }
+
+    pub(super) async fn set_failed(&self, reason: String) {
+        self.connection.store(None);
+        self.set_state(StateName::Waiting, Some(reason), None);
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+        self.was_tried.store(true, Ordering::Release);
+        self.close_twin().await;
+    }
+
+    pub(super) async fn close_twin(&self) {
+        let twin = std::mem::replace(&mut *self.twin.lock().await, Twin::Unopened);
+        if let Twin::Open(open) = twin
+            && let Link::Http(link) = &open.link
+        {
+            link.close().await;
+        }
+    }
+
+    fn set_state(&self, name: StateName, reason: Option<String>, pid: Option<u32>) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State { name, reason, pid };
+    }
+}

@@ -1,0 +1,223 @@
+//! Servers that are child processes: started in a group of their own, ended as a group.
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcpproxy_core::settings::Secret;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::sync::{Mutex, mpsc};
+
+use super::Notice;
+use super::duplex::{Duplex, Outlet};
+use super::error::UpstreamError;
+use super::log::ServerLog;
+use crate::message;
+
+/// Variables that programs need to run at all and that hold no secrets. All others come from the settings.
+const INHERITED: [&str; 11] =
+    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ", "SYSTEMROOT"];
+
+/// How long a process may take to leave after each hint.
+const PATIENCE: Duration = Duration::from_millis(1000);
+const STDERR_LINE_MAX: usize = 8 * 1024;
+/// How much of a message that is too long is kept to find whose it is.
+const TRACE_BYTES: usize = 256;
+
+pub(crate) struct Program<'a> {
+    pub(crate) command: &'a str,
+    pub(crate) args: &'a [String],
+    pub(crate) env: &'a [(String, Secret)],
+    pub(crate) cwd: Option<&'a str>,
+    /// Longest message it may send.
+    pub(crate) limit: usize,
+}
+
+/// A running server process and the line to it.
+pub(crate) struct Process {
+    pub(crate) line: Arc<Duplex>,
+    pub(crate) pid: Option<u32>,
+    child: Child,
+}
+
+pub(crate) fn start(
+    program: &Program<'_>,
+    log: Arc<ServerLog>,
+    notices: mpsc::UnboundedSender<Notice>,
+) -> Result<Process, UpstreamError> {
+    let mut command = Command::new(program.command);
+    command.args(program.args).env_clear();
+    command.envs(INHERITED.iter().filter_map(|name| std::env::var_os(name).map(|value| (*name, value))));
+    command.envs(program.env.iter().map(|(name, value)| (name, value.expose())));
+    if let Some(cwd) = program.cwd {
+        command.current_dir(cwd);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.process_group(0).kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| spawn_error(program, &error))?;
+    let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(UpstreamError::Closed);
+    };
+    let line = Duplex::new(Outlet::Stdin(Mutex::new(Some(stdin))), notices);
+    tokio::spawn(read_stdout(stdout, Arc::clone(&line), program.limit, Arc::clone(&log)));
+    tokio::spawn(read_stderr(stderr, log));
+    Ok(Process { line, pid: child.id(), child })
+}
+
+impl Process {
+    /// Ends the process and everything it started: first by closing its input, then by signals to the whole group.
+    pub(crate) async fn stop(mut self) {
+        self.line.close().await;
+        let group = self.pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        if tokio::time::timeout(PATIENCE, self.child.wait()).await.is_err() {
+            signal(group, Signal::TERM);
+            let _late = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        }
+        // Also when the leader has left: what it started may still be there.
+        signal(group, Signal::KILL);
+        let _status = self.child.wait().await;
+    }
+
+    /// How the process ended, once its line is down.
+    pub(crate) async fn ending(&mut self) -> String {
+        match tokio::time::timeout(PATIENCE, self.child.wait()).await {
+            Ok(Ok(status)) => status.to_string(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "its output was closed".to_owned(),
+        }
+    }
+}
+
+fn signal(group: Option<Pid>, signal: Signal) {
+    if let Some(group) = group {
+        // Fails when the group is gone already, which is what we want.
+        let _gone = kill_process_group(group, signal);
+    }
+}
+
+fn spawn_error(program: &Program<'_>, error: &std::io::Error) -> UpstreamError {
+    let reason = match error.kind() {
+        std::io::ErrorKind::NotFound if program.cwd.is_some_and(|cwd| !std::path::Path::new(cwd).is_dir()) => {
+            "its `cwd` does not exist".to_owned()
+        }
+        std::io::ErrorKind::NotFound if program.command.contains(' ') => {
+            "command not found; put arguments in `args`".to_owned()
+        }
+        std::io::ErrorKind::NotFound => "command not found; is it installed and on the PATH?".to_owned(),
+        _ => error.to_string(),
+    };
+    UpstreamError::Spawn { command: program.command.to_owned(), reason }
+}
+
+async fn read_stdout(stdout: ChildStdout, line: Arc<Duplex>, limit: usize, log: Arc<ServerLog>) {
+    let mut lines = Lines::new(stdout, limit);
+    let mut has_noise = false;
+    loop {
+        match lines.next().await {
+            Some(Line::Whole(bytes)) => {
+                let understood = match message::read_server(&bytes) {
+                    Ok(text) => line.incoming(text).await.is_ok(),
+                    Err(_) => false,
+                };
+                if !understood && !bytes.trim_ascii().is_empty() && !has_noise {
+                    has_noise = true;
+                    log.line(b"[mcpproxy] standard output carries text that is no protocol message; it is ignored:");
+                    log.line(&bytes);
+                }
+            }
+            Some(Line::TooLong { head, tail }) => line.oversized(&head, &tail, limit),
+            None => break,
+        }
+    }
+    line.end(&UpstreamError::Exited(String::new()));
+}
+
+async fn read_stderr(stderr: ChildStderr, log: Arc<ServerLog>) {
+    let mut lines = Lines::new(stderr, STDERR_LINE_MAX);
+    while let Some(line) = lines.next().await {
+        match line {
+            Line::Whole(bytes) => log.line(&bytes),
+            Line::TooLong { head, .. } => log.line(&head),
+        }
+    }
+}
+
+enum Line {
+    Whole(Vec<u8>),
+    TooLong { head: Vec<u8>, tail: Vec<u8> },
+}
+
+/// Lines of a stream, none of which takes more memory than the limit.
+struct Lines<R> {
+    reader: BufReader<R>,
+    limit: usize,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    fn new(stream: R, limit: usize) -> Self {
+        Self { reader: BufReader::with_capacity(64 * 1024, stream), limit }
+    }
+
+    async fn next(&mut self) -> Option<Line> {
+        let mut bytes = Vec::new();
+        let mut overflow: Option<(Vec<u8>, Vec<u8>)> = None;
+        loop {
+            let chunk = self.reader.fill_buf().await.ok()?;
+            if chunk.is_empty() {
+                // A half line at the end was never finished, so it was never said.
+                return None;
+            }
+            let newline = chunk.iter().position(|b| *b == b'\n');
+            let part = chunk.get(..newline.unwrap_or(chunk.len())).unwrap_or_default();
+            match &mut overflow {
+                None if bytes.len() + part.len() > self.limit => {
+                    bytes.extend_from_slice(part);
+                    let head = bytes.get(..TRACE_BYTES).unwrap_or(&bytes).to_vec();
+                    overflow = Some((head, last(&bytes).to_vec()));
+                    bytes = Vec::new();
+                }
+                None => bytes.extend_from_slice(part),
+                Some((_, tail)) => {
+                    tail.extend_from_slice(part);
+                    *tail = last(tail).to_vec();
+                }
+            }
+            let used = newline.map_or(chunk.len(), |at| at + 1);
+            self.reader.consume(used);
+            if newline.is_some() {
+                return Some(match overflow {
+                    None => Line::Whole(bytes),
+                    Some((head, tail)) => Line::TooLong { head, tail },
+                });
+            }
+        }
+    }
+}
+
+fn last(bytes: &[u8]) -> &[u8] {
+    bytes.get(bytes.len().saturating_sub(TRACE_BYTES)..).unwrap_or(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn long_lines_leave_a_trace_only() {
+        let text = format!("short\n{{\"id\":7,{}\"z\":1}}\nend\nhalf", "x".repeat(200_000));
+        let mut lines = Lines::new(text.as_bytes(), 1000);
+        assert!(matches!(lines.next().await, Some(Line::Whole(bytes)) if bytes == b"short"));
+        match lines.next().await {
+            Some(Line::TooLong { head, tail }) => {
+                assert!(head.starts_with(b"{\"id\":7,") && head.len() == TRACE_BYTES);
+                assert!(tail.ends_with(b"\"z\":1}") && tail.len() == TRACE_BYTES);
+            }
+            _ => panic!("expected a line that is too long"),
+        }
+        assert!(matches!(lines.next().await, Some(Line::Whole(bytes)) if bytes == b"end"));
+        assert!(lines.next().await.is_none());
+    }
+}

@@ -1,0 +1,196 @@
+//! The task that keeps one server connected: reach it, read its lists, watch it, and try again with growing patience.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::RngExt as _;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::Notice;
+use super::connect::{Reached, reach};
+use super::connection::{Connection, Era, Link, Request};
+use super::error::UpstreamError;
+use super::offers::Offers;
+use super::server::Server;
+
+const BACKOFF_FIRST: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_secs(60);
+/// A connection that lasted this long was a good one; the next failure starts with little patience again.
+const GOOD_RUN: Duration = Duration::from_secs(60);
+/// A server that changes its lists all the time is read at most this often.
+const RELOAD_PAUSE: Duration = Duration::from_millis(100);
+
+/// Who is told what becomes of a server.
+pub(crate) trait Watch: Send + Sync {
+    fn changed(&self, server: &Server, change: Change);
+}
+
+pub(crate) enum Change {
+    Connected,
+    Failed(String),
+    Tools,
+    Prompts,
+    Resources,
+    ResourceUpdated(String),
+}
+
+enum End {
+    Stop,
+    Restart,
+    Failed(UpstreamError),
+}
+
+pub(crate) async fn supervise(server: Arc<Server>, demo: Arc<[String]>, watch: Arc<dyn Watch>) {
+    let mut backoff = BACKOFF_FIRST;
+    loop {
+        server.set_connecting();
+        let started = Instant::now();
+        match run_once(&server, &demo, watch.as_ref()).await {
+            End::Stop => break,
+            End::Restart => backoff = BACKOFF_FIRST,
+            End::Failed(error) => {
+                if started.elapsed() > GOOD_RUN {
+                    backoff = BACKOFF_FIRST;
+                }
+                let reason = error.to_string();
+                server.log.line(format!("[mcpproxy] {reason}").as_bytes());
+                server.set_failed(reason.clone()).await;
+                watch.changed(&server, Change::Failed(reason));
+                // Jitter, so that a hundred servers that fell together do not rise together.
+                let wait = backoff.mul_f64(rand::rng().random_range(0.8..1.2));
+                backoff = (backoff * 2).min(BACKOFF_MAX);
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => {}
+                    () = server.restart.notified() => backoff = BACKOFF_FIRST,
+                    () = server.stop.cancelled() => break,
+                }
+            }
+        }
+    }
+    server.close_twin().await;
+}
+
+/// One life of a connection, from reaching the server to losing it.
+async fn run_once(server: &Arc<Server>, demo: &[String], watch: &dyn Watch) -> End {
+    let limit = server.settings.connect_timeout;
+    let reached = tokio::select! {
+        reached = tokio::time::timeout(limit, reach(&server.settings, demo, Arc::clone(&server.log))) => reached,
+        () = server.stop.cancelled() => return End::Stop,
+        () = server.restart.notified() => return End::Restart,
+    };
+    let Reached { connection, process, mut notices } = match reached {
+        Ok(Ok(reached)) => reached,
+        Ok(Err(error)) => return End::Failed(error),
+        Err(_) => return End::Failed(UpstreamError::Timeout(limit)),
+    };
+    let connection = Arc::new(connection);
+    let pid = process.as_ref().and_then(|process| process.pid);
+    let end = tokio::select! {
+        end = live(server, &connection, pid, &mut notices, watch) => end,
+        () = server.stop.cancelled() => End::Stop,
+        () = server.restart.notified() => End::Restart,
+    };
+    if let Link::Http(link) = &connection.link {
+        link.close().await;
+    }
+    match process {
+        None => end,
+        Some(mut process) => {
+            let end = match end {
+                End::Failed(UpstreamError::Closed | UpstreamError::Exited(_)) => {
+                    End::Failed(UpstreamError::Exited(process.ending().await))
+                }
+                end => end,
+            };
+            process.stop().await;
+            end
+        }
+    }
+}
+
+/// Reads the lists, then follows what the server says of them until the connection is lost.
+async fn live(
+    server: &Arc<Server>,
+    connection: &Arc<Connection>,
+    pid: Option<u32>,
+    notices: &mut mpsc::UnboundedReceiver<Notice>,
+    watch: &dyn Watch,
+) -> End {
+    let limit = server.settings.connect_timeout;
+    match tokio::time::timeout(limit, Offers::load(connection, server.name())).await {
+        Ok(Ok(offers)) => server.set_offers(offers),
+        Ok(Err(error)) => return End::Failed(error),
+        Err(_) => return End::Failed(UpstreamError::Timeout(limit)),
+    }
+    server.set_ready(Arc::clone(connection), pid);
+    watch.changed(server, Change::Connected);
+    let mut standing = JoinSet::new();
+    match (&connection.link, connection.era) {
+        (Link::Http(link), Era::Legacy) => {
+            standing.spawn(Arc::clone(link).stand());
+        }
+        (_, Era::Modern) => {
+            let connection = Arc::clone(connection);
+            standing.spawn(async move { listen(&connection).await });
+        }
+        (Link::Duplex(_), Era::Legacy) => {}
+    }
+    loop {
+        let notice = tokio::select! {
+            notice = notices.recv() => notice,
+            () = connection.ended().cancelled() => return End::Failed(UpstreamError::Closed),
+        };
+        let Some(notice) = notice else { return End::Failed(UpstreamError::Closed) };
+        if let Err(error) = take_notice(server, connection, notice, watch).await {
+            return End::Failed(error);
+        }
+    }
+}
+
+async fn take_notice(
+    server: &Server,
+    connection: &Connection,
+    notice: Notice,
+    watch: &dyn Watch,
+) -> Result<(), UpstreamError> {
+    let mut offers = Offers::clone(&server.offers());
+    let limit = server.settings.connect_timeout;
+    let late = |_| UpstreamError::Timeout(limit);
+    let change = match notice {
+        Notice::ToolsChanged => {
+            tokio::time::timeout(limit, offers.load_tools(connection, server.name())).await.map_err(late)??;
+            Change::Tools
+        }
+        Notice::PromptsChanged => {
+            tokio::time::timeout(limit, offers.load_prompts(connection)).await.map_err(late)??;
+            Change::Prompts
+        }
+        Notice::ResourcesChanged => {
+            tokio::time::timeout(limit, offers.load_resources(connection)).await.map_err(late)??;
+            Change::Resources
+        }
+        Notice::ResourceUpdated(params) => {
+            watch.changed(server, Change::ResourceUpdated(params));
+            return Ok(());
+        }
+    };
+    server.set_offers(offers);
+    watch.changed(server, change);
+    tokio::time::sleep(RELOAD_PAUSE).await;
+    Ok(())
+}
+
+/// Subscribes to changes of the lists at a server without sessions. One that cannot is left alone.
+async fn listen(connection: &Connection) {
+    let wanted = "{\"toolsListChanged\":true,\"promptsListChanged\":true,\"resourcesListChanged\":true}";
+    loop {
+        let began = Instant::now();
+        let listened = connection.request(Request::new("subscriptions/listen", vec![("notifications", wanted)])).await;
+        // A refusal is final; a stream that stood for a while and broke off is opened again.
+        if matches!(listened, Ok(Err(_))) || began.elapsed() < BACKOFF_FIRST || connection.ended().is_cancelled() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Tools as agents and humans see them.
+
+use mcpproxy_core::json::quote;
+use mcpproxy_core::{Scope, ServerName, Tool, ToolName};
+use serde_json::Value;
+
+use crate::gateway::Gateway;
+use crate::message::object;
+
+impl Gateway {
+    /// Every tool, or those of one server.
+    pub fn tools(&self, server: Option<&ServerName>) -> Vec<Value> {
+        let snapshot = self.inner.snapshot.load();
+        let wanted = snapshot.catalog.tools().filter(|tool| server.is_none_or(|server| tool.name.server() == server));
+        wanted.map(|tool| parsed(&described(tool))).collect()
+    }
+
+    /// The tools that match a query, best first.
+    pub fn search(&self, query: &str, server: Option<&ServerName>, limit: usize) -> Vec<Value> {
+        let snapshot = self.inner.snapshot.load();
+        let hits = snapshot.index.find(query, &Scope::everything(), server, limit);
+        hits.iter().map(|hit| parsed(&found(&hit.tool, hit.score))).collect()
+    }
+
+    /// One tool, with the server's own words in full.
+    pub fn tool(&self, name: &ToolName) -> Option<Value> {
+        let snapshot = self.inner.snapshot.load();
+        let tool = snapshot.catalog.resolve(name)?;
+        let mut view = parsed(&described(tool));
+        if let Value::Object(fields) = &mut view {
+            fields.insert("tool".to_owned(), parsed(&tool.json));
+        }
+        Some(view)
+    }
+}
+
+/// A search hit, as raw JSON.
+pub(crate) fn found(tool: &Tool, score: f32) -> String {
+    let score = format!("{score:.3}");
+    // An agent that reads nothing but the description still learns which variant to use.
+    let words = tool.description.for_json();
+    let separator = if words.is_empty() { "" } else { "\n" };
+    let description = format!("{words}{separator}(Call with {}.)", tool.call_with().tool());
+    let parts = parts(tool, &description);
+    object(parts.iter().map(|(key, value)| (*key, value.as_str())).chain([("score", score.as_str())]))
+}
+
+fn described(tool: &Tool) -> String {
+    let parts = parts(tool, tool.description.for_json());
+    object(parts.iter().map(|(key, value)| (*key, value.as_str())))
+}
+
+fn parts(tool: &Tool, description: &str) -> Vec<(&'static str, String)> {
+    let call_with = tool.call_with().tool();
+    let field = |name: &str, otherwise: &str| tool.field(name).unwrap_or(otherwise).to_owned();
+    vec![
+        ("name", quote(&tool.name.to_string())),
+        ("server", quote(tool.name.server().as_str())),
+        ("description", quote(description)),
+        ("annotations", field("annotations", "{}")),
+        ("call_with", quote(call_with)),
+        ("inputSchema", field("inputSchema", "{}")),
+    ]
+}
+
+fn parsed(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_default()
+}

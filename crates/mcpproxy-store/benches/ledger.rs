@@ -1,0 +1,158 @@
+//! What a record costs: on the way of a read call, which waits for nothing, and of a write, which waits for the disk.
+
+#![allow(clippy::expect_used, reason = "a benchmark that cannot go on should stop")]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput};
+use mcpproxy_core::Variant;
+use mcpproxy_store::{Cut, Kind, Ledger, NewRecord, Outcome, RecordId, Status, Store, Wait};
+use tokio::runtime::Runtime;
+
+const PARALLEL: u64 = 64;
+const PACED_SECONDS: u64 = 4;
+const CPU_CALLS: u64 = 200_000;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("runtime");
+    let mut criterion =
+        Criterion::default().measurement_time(Duration::from_secs(3)).sample_size(10).configure_from_args();
+    batched(&mut criterion, &runtime);
+    durable(&mut criterion, &runtime);
+    criterion.final_summary();
+    report_cpu(&runtime);
+}
+
+/// Throughput when nothing but the log is busy: the time includes the last commit.
+fn batched(criterion: &mut Criterion, runtime: &Runtime) {
+    let mut group = criterion.benchmark_group("batched");
+    group.throughput(Throughput::Elements(1));
+    for (name, in_flight) in [("open+close at once", 1), ("open, 512 others, close", 512)] {
+        group.bench_function(name, |bench| {
+            bench.iter_custom(|calls| runtime.block_on(timed(|ledger| read_calls(ledger, 0..calls, in_flight))));
+        });
+    }
+    group.finish();
+}
+
+fn durable(criterion: &mut Criterion, runtime: &Runtime) {
+    let mut group = criterion.benchmark_group("durable");
+    group.throughput(Throughput::Elements(1));
+    for parallel in [1, PARALLEL] {
+        group.bench_function(format!("record, {parallel} in parallel"), |bench| {
+            bench.iter_custom(|records| runtime.block_on(timed(|ledger| durable_records(ledger, records, parallel))));
+        });
+    }
+    group.finish();
+}
+
+async fn timed<F: Future<Output = ()>>(work: impl FnOnce(Ledger) -> F) -> Duration {
+    let folder = tempfile::tempdir_in(Path::new(env!("CARGO_TARGET_TMPDIR"))).expect("a folder on a disk");
+    let store = Store::open(&folder.path().join("mcpproxy.db")).await.expect("a store");
+    let begin = Instant::now();
+    work(store.ledger()).await;
+    store.close().await.expect("everything is written");
+    begin.elapsed()
+}
+
+async fn read_calls(ledger: Ledger, calls: std::ops::Range<u64>, in_flight: u64) {
+    let mut open = Vec::new();
+    let last = calls.end - 1;
+    for n in calls {
+        open.push(ledger.open(call(n, Variant::Read), Wait::Batched).await.expect("open"));
+        if open.len() as u64 == in_flight || n == last {
+            for record in open.drain(..) {
+                ledger.close(record, success(), Wait::Batched).await.expect("close");
+            }
+        }
+    }
+}
+
+async fn durable_records(ledger: Ledger, records: u64, parallel: u64) {
+    let tasks: Vec<_> = (0..parallel)
+        .map(|task| {
+            let ledger = ledger.clone();
+            tokio::spawn(async move {
+                for n in (task..records).step_by(parallel as usize) {
+                    ledger.note(call(n, Variant::Write), Wait::Durable).await.expect("note");
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("task");
+    }
+}
+
+/// Small batches are what a gateway with little to do writes.
+async fn paced_calls(ledger: Ledger, per_second: u64) {
+    let mut clock = tokio::time::interval(Duration::from_millis(10));
+    let calls = per_second / 100;
+    for tick in 0..PACED_SECONDS * 100 {
+        clock.tick().await;
+        read_calls(ledger.clone(), tick * calls..(tick + 1) * calls, 1).await;
+    }
+}
+
+/// Wall clock hides what other threads do; this is what a call costs the machine.
+#[expect(clippy::print_stderr, reason = "a benchmark reports to whoever runs it")]
+fn report_cpu(runtime: &Runtime) {
+    let report = |name: &str, calls: u64, run: &dyn Fn()| {
+        let before = cpu();
+        run();
+        let (Some(before), Some(after)) = (before, cpu()) else { return };
+        let us = (after - before).as_secs_f64() * 1e6 / calls as f64;
+        eprintln!("batched open+close, {name}: {us:.1} µs of CPU per call");
+    };
+    for (name, in_flight) in [("as fast as it goes", 1), ("512 at a time", 512)] {
+        let work = || runtime.block_on(timed(|ledger| read_calls(ledger, 0..CPU_CALLS, in_flight)));
+        report(name, CPU_CALLS, &|| {
+            let _wall = work();
+        });
+    }
+    for per_second in [500, 5_000] {
+        let work = || runtime.block_on(timed(|ledger| paced_calls(ledger, per_second)));
+        report(&format!("{per_second} a second"), per_second * PACED_SECONDS, &|| {
+            let _wall = work();
+        });
+    }
+}
+
+/// User and system time of this process, where the kernel tells it in `/proc`, in ticks of 10 ms.
+fn cpu() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let mut fields = stat.rsplit(')').next()?.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    Some(Duration::from_millis((ticks()? + ticks()?) * 10))
+}
+
+fn call(n: u64, variant: Variant) -> NewRecord {
+    NewRecord {
+        id: RecordId::new(1_700_000_000_000 + n as i64 / 10, u128::from(n)),
+        time_ms: 1_700_000_000_000 + n as i64 / 10,
+        kind: Kind::Call,
+        status: Status::Started,
+        agent: Some("local".into()),
+        client: Some("cursor 1.2".into()),
+        server: Some("github".into()),
+        tool: Some("search_issues".into()),
+        intent_type: Some(variant),
+        code: None,
+        message: None,
+        duration_us: None,
+        metadata: r#"{"intent":{"operation_type":"read","reason":"look for duplicates"},"tool_variant":"call_tool_read","intent_verified":true,"warnings":[]}"#.into(),
+        args: Some(Cut::of(r#"{"query":"is:open label:bug","limit":10}"#)),
+    }
+}
+
+fn success() -> Outcome {
+    Outcome {
+        status: Status::Success,
+        code: None,
+        message: None,
+        duration_us: Some(350),
+        result: Some(Cut::of(r#"{"content":[{"type":"text","text":"3 issues: #12, #15, #18"}]}"#)),
+        metadata: None,
+    }
+}

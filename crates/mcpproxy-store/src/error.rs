@@ -1,0 +1,63 @@
+//! What can go wrong with the store.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Cloneable, because one failed commit answers every call that waited for it.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("could not open the database `{}`", path.display())]
+    Open { path: PathBuf, source: Arc<io::Error> },
+
+    #[error("could not {doing}")]
+    Database { doing: &'static str, source: Arc<sqlx::Error> },
+
+    #[error(
+        "the database `{}` has version {found}, and this mcpproxy knows versions up to {known}; use a newer mcpproxy",
+        path.display()
+    )]
+    Newer { path: PathBuf, found: i64, known: i64 },
+
+    #[error("the database `{}` has no tables yet; start the gateway once to make them", path.display())]
+    NotReady { path: PathBuf },
+
+    #[error("the database is open for reading only")]
+    ReadOnly,
+
+    #[error("the store is closed")]
+    Closed,
+
+    /// Nothing was recorded, so nothing may be sent.
+    #[error("the activity log takes no records at the moment")]
+    LogUnavailable,
+
+    #[error("agent names consist of 1 to 64 letters, digits, `.`, `_` and `-`")]
+    AgentName,
+
+    #[error("an agent named `{name}` exists already; revoke it first or choose another name")]
+    AgentExists { name: String },
+
+    #[error("no agent named `{name}` has a token")]
+    NoSuchAgent { name: String },
+
+    #[error("more than one record begins with `{prefix}`; give more of its id")]
+    AmbiguousId { prefix: String },
+
+    #[error("this is not a cursor of an earlier page")]
+    Cursor,
+
+    #[error("the database holds something that mcpproxy did not write: {what}")]
+    Corrupt { what: String },
+}
+
+impl StoreError {
+    /// For `map_err`: says what was being tried.
+    pub(crate) fn while_trying(doing: &'static str) -> impl Fn(sqlx::Error) -> Self {
+        move |source| Self::Database { doing, source: Arc::new(source) }
+    }
+
+    pub(crate) fn corrupt(what: impl Into<String>) -> Self {
+        Self::Corrupt { what: what.into() }
+    }
+}

@@ -1,0 +1,223 @@
+//! The guard in front of every route: only hosts and origins we know, decided before a body is read.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arc_swap::ArcSwap;
+use axum::extract::Request;
+use axum::response::{IntoResponse as _, Response};
+use futures::future::Either;
+use http::header::{HOST, HeaderMap, ORIGIN};
+use http::{StatusCode, Uri};
+use tower::{Layer, Service};
+
+use crate::wire;
+
+/// A page on the internet can make a browser send requests to loopback (DNS rebinding), but it cannot choose what
+/// the browser puts into `Host` and `Origin`. Cloning shares the lists, so that a reload reaches every connection.
+#[derive(Clone)]
+pub struct Guard {
+    port: u16,
+    allowed: Arc<ArcSwap<Allowed>>,
+}
+
+#[derive(Default)]
+struct Allowed {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    Host,
+    Origin,
+}
+
+impl Guard {
+    /// `port` is the one we listen on. `hosts` are `name` or `name:port`, `origins` are `scheme://host[:port]`.
+    pub fn new(port: u16, hosts: &[String], origins: &[String]) -> Self {
+        let guard = Self { port, allowed: Arc::default() };
+        guard.allow(hosts, origins);
+        guard
+    }
+
+    /// Replaces what is allowed beside loopback, for all clones.
+    pub fn allow(&self, hosts: &[String], origins: &[String]) {
+        let lower = |texts: &[String]| texts.iter().map(|text| text.to_ascii_lowercase()).collect();
+        self.allowed.store(Arc::new(Allowed { hosts: lower(hosts), origins: lower(origins) }));
+    }
+
+    fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        let allowed = self.allowed.load();
+        let host = only(headers, HOST).ok_or(Refusal::Host)?;
+        // A request line may carry a host as well; whoever sends two must mean the same by both.
+        let in_line = uri.authority().map(|authority| authority.as_str());
+        if !self.host_is_known(&allowed, host) || in_line.is_some_and(|line| !self.host_is_known(&allowed, line)) {
+            return Err(Refusal::Host);
+        }
+        if headers.contains_key(ORIGIN) {
+            let origin = only(headers, ORIGIN).ok_or(Refusal::Origin)?;
+            if !origin_is_known(&allowed, origin) {
+                return Err(Refusal::Origin);
+            }
+        }
+        Ok(())
+    }
+
+    fn host_is_known(&self, allowed: &Allowed, host: &str) -> bool {
+        let (name, port) = split_port(host);
+        let right_port = match port {
+            Some(port) => port.parse() == Ok(self.port),
+            None => self.port == 80,
+        };
+        (right_port && is_loopback(name))
+            || allowed.hosts.iter().any(|known| known.eq_ignore_ascii_case(host) || known.eq_ignore_ascii_case(name))
+    }
+}
+
+fn origin_is_known(allowed: &Allowed, origin: &str) -> bool {
+    let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let loopback = host.is_some_and(|host| {
+        let (name, port) = split_port(host);
+        is_loopback(name) && port.is_none_or(|port| port.parse::<u16>().is_ok())
+    });
+    loopback || allowed.origins.iter().any(|known| known.eq_ignore_ascii_case(origin))
+}
+
+fn is_loopback(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost") || name == "127.0.0.1" || name == "[::1]"
+}
+
+/// `[::1]:8080` into `[::1]` and `8080`.
+fn split_port(host: &str) -> (&str, Option<&str>) {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+        _ => (host, None),
+    }
+}
+
+/// The value of a header that must not be there twice.
+fn only(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
+}
+
+impl Refusal {
+    fn response(self) -> Response {
+        let error = match self {
+            Self::Host => wire::Error::new("HOST_NOT_ALLOWED", "host not allowed")
+                .hint("use http://localhost:PORT, or add the name to `allowed_hosts` in the settings"),
+            Self::Origin => wire::Error::new("ORIGIN_NOT_ALLOWED", "origin not allowed")
+                .hint("add the origin to `allowed_origins` in the settings if this page may talk to the gateway"),
+        };
+        error.response(StatusCode::FORBIDDEN)
+    }
+}
+
+impl<S> Layer<S> for Guard {
+    type Service = Guarded<S>;
+
+    fn layer(&self, inner: S) -> Guarded<S> {
+        Guarded { guard: self.clone(), inner }
+    }
+}
+
+/// A tower service of its own: a middleware function would box a future for every call.
+#[derive(Clone)]
+pub struct Guarded<S> {
+    guard: Guard,
+    inner: S,
+}
+
+impl<S> Service<Request> for Guarded<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible>,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Either<Ready<Result<Response, Infallible>>, S::Future>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        match self.guard.check(request.uri(), request.headers()) {
+            Ok(()) => Either::Right(self.inner.call(request)),
+            Err(refusal) => Either::Left(ready(Ok(refusal.response().into_response()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_and_origins() {
+        let guard = Guard::new(8080, &["Gateway.Internal".into(), "box:9000".into()], &["https://ide.example".into()]);
+        let check = |host: &str, origin: &str, expected: Result<(), Refusal>| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [(HOST, host), (ORIGIN, origin)] {
+                for part in value.split('|').filter(|part| !part.is_empty()) {
+                    headers.append(&name, part.parse().unwrap());
+                }
+            }
+            assert_eq!(guard.check(&Uri::from_static("/mcp"), &headers), expected, "{host:?} {origin:?}");
+        };
+        check("localhost:8080", "", Ok(()));
+        check("LOCALHOST:8080", "", Ok(()));
+        check("127.0.0.1:8080", "", Ok(()));
+        check("[::1]:8080", "", Ok(()));
+        check("gateway.internal", "", Ok(()));
+        check("gateway.internal:443", "", Ok(()));
+        check("box:9000", "", Ok(()));
+        check("box:9001", "", Err(Refusal::Host));
+        check("box", "", Err(Refusal::Host));
+        check("", "", Err(Refusal::Host));
+        check("localhost", "", Err(Refusal::Host));
+        check("localhost:", "", Err(Refusal::Host));
+        check("localhost:80", "", Err(Refusal::Host));
+        check("localhost:8080|evil.example:8080", "", Err(Refusal::Host));
+        check("evil.example:8080", "", Err(Refusal::Host));
+        check("127.0.0.1.evil.example:8080", "", Err(Refusal::Host));
+        check("localhost.evil.example:8080", "", Err(Refusal::Host));
+        check("evil@localhost:8080", "", Err(Refusal::Host));
+        check("0.0.0.0:8080", "", Err(Refusal::Host));
+        check("[::1]", "", Err(Refusal::Host));
+
+        check("localhost:8080", "http://localhost:8080", Ok(()));
+        check("localhost:8080", "http://localhost:5173", Ok(()));
+        check("localhost:8080", "https://127.0.0.1", Ok(()));
+        check("localhost:8080", "http://[::1]:3000", Ok(()));
+        check("localhost:8080", "https://ide.example", Ok(()));
+        check("localhost:8080", "https://evil.example", Err(Refusal::Origin));
+        check("localhost:8080", "null", Err(Refusal::Origin));
+        check("localhost:8080", "http://localhost:8080|http://localhost:8080", Err(Refusal::Origin));
+        check("localhost:8080", "http://localhost.evil.example", Err(Refusal::Origin));
+        check("localhost:8080", "http://localhost:80@evil.example", Err(Refusal::Origin));
+        check("localhost:8080", "http://localhost:8080/path", Err(Refusal::Origin));
+        check("localhost:8080", "file://localhost", Err(Refusal::Origin));
+    }
+
+    #[test]
+    fn a_host_in_the_request_line_counts_too() {
+        let guard = Guard::new(8080, &[], &[]);
+        let headers = HeaderMap::from_iter([(HOST, "localhost:8080".parse().unwrap())]);
+        let check = |uri: &'static str| guard.check(&Uri::from_static(uri), &headers);
+        assert_eq!(check("http://localhost:8080/mcp"), Ok(()));
+        assert_eq!(check("http://evil.example:8080/mcp"), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn a_reload_reaches_clones() {
+        let guard = Guard::new(8080, &[], &[]);
+        let headers = HeaderMap::from_iter([(HOST, "box:8080".parse().unwrap())]);
+        let clone = guard.clone();
+        guard.allow(&["box".into()], &[]);
+        assert_eq!(clone.check(&Uri::from_static("/"), &headers), Ok(()));
+    }
+}

@@ -1,0 +1,93 @@
+//! What `serve` says when it is up: where it is, how to connect, what to try.
+
+use std::path::Path;
+
+use mcpproxy_core::settings::TransportSettings;
+use serde_json::json;
+
+use crate::home::Home;
+use crate::runtime::Runtime;
+
+/// More names than this say nothing to a reader.
+const SERVERS_SHOWN_MAX: usize = 12;
+
+pub(crate) fn banner(home: &Home, runtime: &Runtime) -> String {
+    let address = runtime.address;
+    let url = format!("http://{address}/mcp");
+    let token = &runtime.local.token;
+    let settings = home.settings();
+    let settings = match runtime.has_settings_file {
+        true => settings.display().to_string(),
+        false => format!("none yet, so the demo server runs; `servers add` makes {}", settings.display()),
+    };
+    let http =
+        json!({"mcpServers": {"mcpproxy": {"url": url, "headers": {"Authorization": format!("Bearer {token}")}}}});
+    let revoked = if runtime.local.agent.is_none() { "  (revoked)" } else { "" };
+    let program = program();
+    format!(
+        "mcpproxy {version} listens on http://{address}
+
+  Settings     {settings}
+  Servers      {servers}
+  Agent token  {token}{revoked}
+
+For a client that speaks HTTP:
+  {http}
+For a client that starts its servers:
+  {stdio}
+
+Try, in another terminal:
+{tries}
+",
+        version = env!("CARGO_PKG_VERSION"),
+        servers = servers(runtime),
+        stdio = stdio_definition(home),
+        tries = tries(runtime)
+            .iter()
+            .map(|rest| format!("  {}", home.command(&program, rest)))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    )
+}
+
+fn servers(runtime: &Runtime) -> String {
+    let servers = &runtime.settings.servers;
+    let enabled: Vec<&str> =
+        servers.iter().filter(|server| server.enabled).map(|server| server.name.as_str()).collect();
+    let shown = enabled.iter().take(SERVERS_SHOWN_MAX).copied().collect::<Vec<_>>().join(", ");
+    match enabled.len() {
+        0 => "none enabled".to_owned(),
+        count if count > SERVERS_SHOWN_MAX => format!("{shown} and {} more", count - SERVERS_SHOWN_MAX),
+        _ => shown,
+    }
+}
+
+fn stdio_definition(home: &Home) -> String {
+    let program = std::env::current_exe().map_or_else(|_| "mcpproxy".to_owned(), |path| path.display().to_string());
+    let mut args = vec!["stdio".to_owned()];
+    if !home.is_default() {
+        args.extend(["--home".to_owned(), home.folder().display().to_string()]);
+    }
+    json!({"mcpServers": {"mcpproxy": {"command": program, "args": args}}}).to_string()
+}
+
+/// Three commands that work as they stand.
+fn tries(runtime: &Runtime) -> [&'static str; 3] {
+    let has_demo = runtime
+        .settings
+        .servers
+        .iter()
+        .any(|s| s.enabled && s.transport == TransportSettings::Demo && s.name.as_str() == "demo");
+    if has_demo {
+        ["tools search \"find a contact\"", "call tool-read demo:list_projects", "activity list"]
+    } else {
+        ["servers list", "tools list", "activity list"]
+    }
+}
+
+/// How this program was called, so that the lines can be pasted.
+fn program() -> String {
+    let program = std::env::args().next().unwrap_or_default();
+    let name = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
+    if program.contains('/') { program } else { name.unwrap_or_else(|| "mcpproxy".to_owned()) }
+}

@@ -1,0 +1,173 @@
+//! Carries MCP between standard input and output and the running gateway.
+
+mod session;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::home::{Home, Running};
+use crate::jsonrpc::Envelope;
+use session::Session;
+
+const LINE_MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// Answers that wait to be written.
+const QUEUE_MAX: usize = 64;
+/// How long calls may still take when the client has closed its side.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+const PARSE_ERROR: i64 = -32700;
+const INTERNAL_ERROR: i64 = -32603;
+
+/// Runs until the client closes its side.
+pub(crate) async fn run<R, W>(home: &Home, running: &Running, reader: R, writer: W) -> anyhow::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let (out, messages) = mpsc::channel(QUEUE_MAX);
+    let writer = tokio::spawn(write_lines(messages, writer));
+    let mut bridge = Bridge {
+        session: Arc::new(Session::new(home.clone(), running, Out(out))?),
+        calls: JoinSet::new(),
+        streams: JoinSet::new(),
+        cancellable: Arc::default(),
+    };
+    let outcome = bridge.read_all(BufReader::new(reader)).await;
+    bridge.finish().await;
+    writer.await.context("the writing task failed")?;
+    outcome
+}
+
+struct Bridge {
+    session: Arc<Session>,
+    calls: JoinSet<()>,
+    /// Streams that end when the client does, not before.
+    streams: JoinSet<()>,
+    /// Stateless requests under way, by their id: the gateway learns of a cancellation when its stream is closed.
+    cancellable: Arc<Mutex<HashMap<String, AbortHandle>>>,
+}
+
+impl Bridge {
+    async fn read_all<R: AsyncRead + Unpin>(&mut self, mut reader: BufReader<R>) -> anyhow::Result<()> {
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = (&mut reader).take(LINE_MAX_BYTES).read_until(b'\n', &mut line).await;
+            if read.context("could not read from the client")? == 0 {
+                return Ok(());
+            }
+            anyhow::ensure!(line.len() as u64 != LINE_MAX_BYTES, "the client sent a line of more than 64 MiB");
+            match std::str::from_utf8(&line).map(str::trim) {
+                Ok("") => {}
+                Ok(text) => self.take(text).await,
+                Err(_) => self.session.out.error(None, PARSE_ERROR, "not UTF-8").await,
+            }
+            while self.calls.try_join_next().is_some() {}
+        }
+    }
+
+    /// One message of the client. Requests run beside each other; everything else keeps its order.
+    async fn take(&mut self, text: &str) {
+        let envelope = match Envelope::parse(text) {
+            Ok(envelope) => envelope,
+            Err(_) if text.starts_with('[') => return self.start(text, None),
+            Err(error) => return self.session.out.error(None, PARSE_ERROR, &error.to_string()).await,
+        };
+        match (envelope.method.as_deref(), &envelope.id) {
+            (Some("initialize"), Some(_)) => self.session.initialize(text, &envelope).await,
+            (Some(_), Some(_)) => self.start(text, Some(envelope)),
+            (Some("notifications/cancelled"), None) if self.cancel(&envelope) => {}
+            (method, _) => {
+                self.session.exchange(text, Some(&envelope)).await;
+                if method == Some("notifications/initialized") {
+                    let session = Arc::clone(&self.session);
+                    self.streams.spawn(async move { session.listen().await });
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, text: &str, envelope: Option<Envelope>) {
+        let session = Arc::clone(&self.session);
+        let text = text.to_owned();
+        let id = envelope
+            .as_ref()
+            .filter(|envelope| envelope.revision().is_some())
+            .and_then(|envelope| envelope.id.as_ref());
+        let id = id.map(|id| id.get().to_owned());
+        let is_stream =
+            envelope.as_ref().is_some_and(|envelope| envelope.method.as_deref() == Some("subscriptions/listen"));
+        let cancellable = Arc::clone(&self.cancellable);
+        let done = id.clone();
+        let work = async move {
+            session.exchange(&text, envelope.as_ref()).await;
+            if let Some(id) = done {
+                lock(&cancellable).remove(&id);
+            }
+        };
+        // The lock is held until the request is noted, so that it cannot be done before.
+        let mut known = lock(&self.cancellable);
+        let handle = if is_stream { self.streams.spawn(work) } else { self.calls.spawn(work) };
+        if let Some(id) = id {
+            known.insert(id, handle);
+        }
+    }
+
+    /// Closes the request's connection. `false`: it is not a stateless one, and the gateway must be told.
+    fn cancel(&self, envelope: &Envelope) -> bool {
+        let handle = envelope.cancelled_id().and_then(|id| lock(&self.cancellable).remove(id));
+        if let Some(handle) = &handle {
+            handle.abort();
+        }
+        handle.is_some()
+    }
+
+    async fn finish(mut self) {
+        self.streams.shutdown().await;
+        let drain = async { while self.calls.join_next().await.is_some() {} };
+        if tokio::time::timeout(DRAIN_TIMEOUT, drain).await.is_err() {
+            self.calls.shutdown().await;
+        }
+        self.session.end().await;
+    }
+}
+
+/// Messages on their way to the client.
+#[derive(Clone)]
+struct Out(mpsc::Sender<String>);
+
+impl Out {
+    async fn message(&self, text: &str) {
+        // In JSON a line break can only stand between tokens, where a space means the same.
+        let line = if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text.to_owned() };
+        // A client that reads no more has closed its input too, or will.
+        let _client_is_gone = self.0.send(line).await;
+    }
+
+    async fn error(&self, id: Option<&RawValue>, code: i64, message: &str) {
+        let id = id.map_or("null", RawValue::get);
+        let error = json!({ "code": code, "message": message });
+        self.message(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)).await;
+    }
+}
+
+async fn write_lines<W: AsyncWrite + Unpin>(mut messages: mpsc::Receiver<String>, mut writer: W) {
+    while let Some(mut line) = messages.recv().await {
+        line.push('\n');
+        if writer.write_all(line.as_bytes()).await.is_err() || writer.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,140 @@
+//! The way to the running gateway, over plain HTTP on this machine.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+use crate::exit::{Exit, Failure};
+use crate::home::{Home, Running};
+use crate::output::line;
+
+/// More than the largest answer a gateway gives by default, so that a broken one cannot fill our memory.
+pub(crate) const ANSWER_MAX_BYTES: usize = 256 * 1024 * 1024;
+
+/// Requests to one gateway.
+#[derive(Clone)]
+pub(crate) struct Http {
+    client: Client<HttpConnector, Full<Bytes>>,
+    base: String,
+}
+
+impl Http {
+    pub(crate) fn new(running: &Running) -> anyhow::Result<Self> {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        let address: SocketAddr =
+            running.address.parse().with_context(|| format!("gateway.lock names no address: `{}`", running.address))?;
+        let base = format!("http://{}", reachable(address));
+        Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), base })
+    }
+
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, SendError> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = format!("{}{path}", self.base).parse().map_err(|_| SendError::BadPath)?;
+        *request.headers_mut() = headers;
+        self.client
+            .request(request)
+            .await
+            .map_err(|error| if error.is_connect() { SendError::NotConnected } else { SendError::Broken(error) })
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum SendError {
+    BadPath,
+    /// Nothing was sent, so sending it again is safe.
+    NotConnected,
+    /// Perhaps it was received, perhaps not.
+    Broken(hyper_util::client::legacy::Error),
+}
+
+impl From<SendError> for anyhow::Error {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::BadPath => Failure::new(Exit::Usage, "this name cannot be part of an address").into(),
+            SendError::NotConnected => Failure::new(Exit::NoGateway, "the gateway has just stopped").into(),
+            SendError::Broken(error) => Self::new(error).context("the gateway did not answer"),
+        }
+    }
+}
+
+/// The REST interface of the running gateway, with the admin key.
+pub(crate) struct Rest {
+    http: Http,
+    key: HeaderValue,
+}
+
+impl Rest {
+    pub(crate) fn connect(home: &Home) -> anyhow::Result<Self> {
+        let running = home.running()?.ok_or_else(|| no_gateway(home))?;
+        let mut key = HeaderValue::from_str(&home.existing_admin_key()?).context("admin.key is not a key")?;
+        key.set_sensitive(true);
+        Ok(Self { http: Http::new(&running)?, key })
+    }
+
+    /// One request and its JSON answer. An error answer is a failure with the gateway's own words.
+    pub(crate) async fn ask(&self, method: Method, path: &str) -> anyhow::Result<Value> {
+        let headers = HeaderMap::from_iter([(HeaderName::from_static("x-api-key"), self.key.clone())]);
+        let response = self.http.send(method, path, headers, Bytes::new()).await?;
+        let status = response.status();
+        let body = read_body(response).await?;
+        let answer: Value =
+            serde_json::from_slice(&body).with_context(|| format!("the gateway answered {status} and no JSON"))?;
+        if status.is_success() { Ok(answer) } else { Err(failure(status, &answer).into()) }
+    }
+}
+
+/// A whole body, up to a limit.
+pub(crate) async fn read_body(response: Response<Incoming>) -> anyhow::Result<Bytes> {
+    let body = Limited::new(response.into_body(), ANSWER_MAX_BYTES);
+    match body.collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) => Err(anyhow::anyhow!(error).context("the gateway's answer broke off")),
+    }
+}
+
+pub(crate) fn is_event_stream(response: &Response<Incoming>) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
+}
+
+pub(crate) fn no_gateway(home: &Home) -> Failure {
+    Failure::new(Exit::NoGateway, format!("no gateway is running on `{}`", home.folder().display()))
+        .hint(format!("start it in another terminal: {}", home.command("mcpproxy", "serve")))
+}
+
+fn failure(status: StatusCode, answer: &Value) -> Failure {
+    let text = |name: &str| answer.pointer(&format!("/error/{name}")).and_then(Value::as_str).map(line);
+    let failure =
+        Failure::new(Exit::Failed, text("message").unwrap_or_else(|| format!("the gateway answered {status}")));
+    match text("hint") {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// A gateway that listens on every address is asked on loopback.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST, address.port()).into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => (Ipv6Addr::LOCALHOST, address.port()).into(),
+        _ => address,
+    }
+}

@@ -1,0 +1,226 @@
+//! `call`: one tool call through the running gateway, as an agent would make it.
+
+mod answer;
+
+use std::io::Read as _;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use clap::{Args, Subcommand, ValueEnum};
+use http::{Method, StatusCode};
+use mcpproxy_core::{ToolName, Variant};
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::client::{Http, is_event_stream, no_gateway, read_body};
+use crate::events::Events;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::jsonrpc::{ENDPOINT, Envelope, REVISION, agent_headers};
+use crate::output::Format;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CallCommand {
+    /// Call a tool that only reads
+    #[command(
+        name = "tool-read",
+        after_help = "\
+Examples:
+  mcpproxy call tool-read github:list_repos --args '{\"org\": \"myorg\"}'
+  mcpproxy call tool-read github:list_repos --args @arguments.json -o json"
+    )]
+    Read(Call),
+    /// Call a tool that creates or changes something
+    #[command(
+        name = "tool-write",
+        after_help = "\
+Examples:
+  mcpproxy call tool-write github:create_issue --args '{\"title\": \"Bug\"}' --reason \"Reported by a user\""
+    )]
+    Write(Call),
+    /// Call a tool that deletes something or cannot be undone
+    #[command(
+        name = "tool-destructive",
+        after_help = "\
+Examples:
+  mcpproxy call tool-destructive github:delete_repo --args '{\"repo\": \"test\"}' \\
+      --sensitivity private --reason \"Asked for by its owner\""
+    )]
+    Destructive(Call),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Call {
+    /// `server:tool`
+    #[arg(required_unless_present = "tool_name", value_parser = ToolName::parse)]
+    name: Option<ToolName>,
+    /// The same as NAME
+    #[arg(long, value_name = "NAME", conflicts_with = "name", value_parser = ToolName::parse)]
+    tool_name: Option<ToolName>,
+    /// The arguments: a JSON object, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON", alias = "json_args", visible_alias = "json-args", allow_hyphen_values = true)]
+    args: Option<String>,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// How sensitive the data is
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    sensitivity: Option<Sensitivity>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum Sensitivity {
+    Public,
+    Internal,
+    Private,
+    Unknown,
+}
+
+pub(crate) async fn run(home: &Home, format: Format, command: CallCommand) -> anyhow::Result<Exit> {
+    let (variant, call) = match command {
+        CallCommand::Read(call) => (Variant::Read, call),
+        CallCommand::Write(call) => (Variant::Write, call),
+        CallCommand::Destructive(call) => (Variant::Destructive, call),
+    };
+    let tool = call.name.as_ref().or(call.tool_name.as_ref()).context("clap lets no call without a name through")?;
+    let args = call.args.as_deref().map(read_args).transpose()?;
+    let request = serde_json::to_string(&Request::new(variant, tool, args.as_deref(), &call))?;
+    let envelope = send(home, request).await?;
+    answer::print(format, &envelope, &answer::Asked { variant, tool, args: call.args.as_deref() })
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    jsonrpc: &'static str,
+    id: u32,
+    method: &'static str,
+    params: Params<'a>,
+}
+
+#[derive(Serialize)]
+struct Params<'a> {
+    name: &'static str,
+    arguments: Arguments<'a>,
+    #[serde(rename = "_meta")]
+    meta: serde_json::Value,
+}
+
+#[derive(Serialize)]
+struct Arguments<'a> {
+    name: String,
+    /// The very text that was given: no number is rounded and no key is moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<&'a RawValue>,
+    intent: Intent<'a>,
+}
+
+#[derive(Serialize)]
+struct Intent<'a> {
+    operation_type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_sensitivity: Option<Sensitivity>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+impl<'a> Request<'a> {
+    const ID: u32 = 1;
+
+    fn new(variant: Variant, tool: &ToolName, args: Option<&'a RawValue>, call: &'a Call) -> Self {
+        let intent = Intent {
+            operation_type: variant.operation(),
+            data_sensitivity: call.sensitivity,
+            reason: call.reason.as_deref(),
+        };
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": REVISION,
+            "io.modelcontextprotocol/clientInfo": { "name": "mcpproxy-cli", "version": env!("CARGO_PKG_VERSION") },
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let arguments = Arguments { name: tool.to_string(), args, intent };
+        let params = Params { name: variant.tool(), arguments, meta };
+        Self { jsonrpc: "2.0", id: Self::ID, method: "tools/call", params }
+    }
+}
+
+/// The arguments as they were given, if they are a JSON object.
+fn read_args(given: &str) -> anyhow::Result<Box<RawValue>> {
+    let text = if given == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("could not read the arguments from standard input")?;
+        text
+    } else if let Some(path) = given.strip_prefix('@') {
+        std::fs::read_to_string(path).with_context(|| format!("could not read the arguments from `{path}`"))?
+    } else {
+        given.to_owned()
+    };
+    let args: Box<RawValue> = serde_json::from_str(&text).map_err(|error| {
+        let line = if error.line() > 1 { format!("line {}, ", error.line()) } else { String::new() };
+        Failure::new(Exit::Usage, format!("--args: invalid JSON at {line}column {}", error.column()))
+            .hint("quote the whole of it for the shell: --args '{\"key\": \"value\"}'")
+    })?;
+    if !args.get().starts_with('{') {
+        return Err(Failure::new(Exit::Usage, "--args: expected a JSON object such as '{\"key\": \"value\"}'").into());
+    }
+    Ok(args)
+}
+
+/// Sends the request and waits for its answer, whichever way that comes.
+async fn send(home: &Home, request: String) -> anyhow::Result<Envelope> {
+    let running = home.running()?.ok_or_else(|| no_gateway(home))?;
+    let mut headers = agent_headers(&home.existing_agent_token()?)?;
+    headers.extend(Envelope::parse(&request)?.routing_headers(REVISION));
+    let response = Http::new(&running)?.send(Method::POST, ENDPOINT, headers, Bytes::from(request)).await?;
+    let status = response.status();
+    if status == StatusCode::UNAUTHORIZED {
+        return Err(Failure::new(Exit::Failed, "the gateway does not accept the token in agent.token")
+            .hint("if it was revoked: put a token of `mcpproxy token create NAME` into agent.token")
+            .into());
+    }
+    if !is_event_stream(&response) {
+        let body = read_body(response).await?;
+        let answer = std::str::from_utf8(&body).ok().and_then(|text| Envelope::parse(text).ok());
+        return answer
+            .filter(Envelope::is_answer)
+            .with_context(|| format!("the gateway answered {status} and no result"));
+    }
+    let mut events = Events::of(response);
+    while let Some(data) = events.next().await? {
+        // Progress and log messages share the stream with the answer.
+        if let Some(answer) = Envelope::parse(&data).ok().filter(Envelope::is_answer) {
+            return Ok(answer);
+        }
+    }
+    anyhow::bail!("the gateway ended the stream before it answered")
+}
+
+impl Envelope {
+    fn is_answer(&self) -> bool {
+        self.method.is_none() && (self.result.is_some() || self.error.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_stay_as_they_were_typed() {
+        let check = |given: &str, expected: Result<&str, &str>| {
+            let read = read_args(given).map(|args| args.get().to_owned()).map_err(|error| error.to_string());
+            assert_eq!(read.as_deref().map_err(String::as_str), expected, "{given}");
+        };
+        check(
+            "{\"n\": 1.0e2, \"big\": 12345678901234567890123}",
+            Ok("{\"n\": 1.0e2, \"big\": 12345678901234567890123}"),
+        );
+        check(" {\"b\":1,\"a\":2} ", Ok("{\"b\":1,\"a\":2}"));
+        check("{bad", Err("--args: invalid JSON at column 2"));
+        check("{} x", Err("--args: invalid JSON at column 4"));
+        check("{\n\"a\": }", Err("--args: invalid JSON at line 2, column 6"));
+        check("[1]", Err("--args: expected a JSON object such as '{\"key\": \"value\"}'"));
+        check("", Err("--args: invalid JSON at column 0"));
+    }
+}

@@ -1,0 +1,25 @@
+//! `completions`: scripts that let a shell complete our arguments.
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use crate::cli::Cli;
+use crate::exit::Exit;
+use crate::output::print;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mcpproxy completions bash > ~/.local/share/bash-completion/completions/mcpproxy
+  mcpproxy completions zsh > ~/.zfunc/_mcpproxy
+  mcpproxy completions fish > ~/.config/fish/completions/mcpproxy.fish")]
+pub(crate) struct Completions {
+    shell: Shell,
+}
+
+pub(crate) fn run(completions: &Completions) -> anyhow::Result<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(completions.shell, &mut Cli::command(), "mcpproxy", &mut script);
+    print(&String::from_utf8(script)?)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,32 @@
+//! `serve`: runs the gateway until it is told to stop.
+
+use std::net::SocketAddr;
+
+use anyhow::Context as _;
+use clap::Args;
+use mcpproxy_core::settings::parse_listen;
+
+use crate::banner::banner;
+use crate::exit::Exit;
+use crate::home::Home;
+use crate::output::tell;
+use crate::runtime::{Listen, Runtime, end_signal};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mcpproxy serve
+  mcpproxy serve --listen 127.0.0.1:9000
+  mcpproxy serve --home ./data")]
+pub(crate) struct Serve {
+    /// Where to listen [default: `listen` of the settings, or 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
+    pub(crate) listen: Option<SocketAddr>,
+}
+
+pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
+    let runtime = Runtime::start(home, Listen::Exactly(serve.listen)).await?;
+    tell(&banner(home, &runtime));
+    runtime.run_until(end_signal()).await.context("could not listen for signals")?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,194 @@
+//! `servers`: what state they are in, and which there are.
+
+use clap::{ArgGroup, Args, Subcommand};
+use http::Method;
+use mcpproxy_core::ServerName;
+use serde_json::{Value, json};
+
+use crate::client::Rest;
+use crate::edit::{self, Change};
+use crate::exit::{Exit, Failure};
+use crate::home::{Home, replace_file};
+use crate::output::{self, Format, line, member, print};
+use crate::settings_file;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServersCommand {
+    /// List servers, their state, and why one is not ready
+    #[command(after_help = "\
+Examples:
+  mcpproxy servers list
+  mcpproxy servers list -o json")]
+    List,
+    /// Print the newest lines a server wrote to standard error
+    #[command(after_help = "\
+Examples:
+  mcpproxy servers logs github
+  mcpproxy servers logs github --lines 500")]
+    Logs {
+        #[arg(value_parser = ServerName::parse)]
+        name: ServerName,
+        /// At most so many lines
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        lines: u32,
+    },
+    /// Stop a server and start it again
+    #[command(after_help = "\
+Examples:
+  mcpproxy servers restart github")]
+    Restart {
+        #[arg(value_parser = ServerName::parse)]
+        name: ServerName,
+    },
+    /// Add a server to the settings; comments and order stay
+    #[command(after_help = "\
+Examples:
+  mcpproxy servers add time -- uvx mcp-server-time
+  mcpproxy servers add git --env 'GIT_TOKEN=${env:GIT_TOKEN}' -- uvx mcp-server-git
+  mcpproxy servers add docs --url https://docs.example.com/mcp \\
+      --header 'Authorization=Bearer ${env:DOCS_TOKEN}'")]
+    Add(Add),
+    /// Remove a server from the settings
+    #[command(after_help = "\
+Examples:
+  mcpproxy servers remove docs")]
+    Remove {
+        #[arg(value_parser = ServerName::parse)]
+        name: ServerName,
+    },
+    /// Use a server again that was disabled
+    #[command(after_help = "\
+Examples:
+  mcpproxy servers enable docs")]
+    Enable {
+        #[arg(value_parser = ServerName::parse)]
+        name: ServerName,
+    },
+    /// Keep a server in the settings but do not use it
+    #[command(after_help = "\
+Examples:
+  mcpproxy servers disable docs")]
+    Disable {
+        #[arg(value_parser = ServerName::parse)]
+        name: ServerName,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("way").required(true).args(["url", "command"]))]
+pub(crate) struct Add {
+    /// What to call it: lower case letters, digits, `-` and `_`
+    #[arg(value_parser = ServerName::parse)]
+    name: ServerName,
+    /// Where it answers, if it is reached over HTTP
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    url: Option<String>,
+    /// A header to send it; may be given more than once
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_pair, requires = "url")]
+    headers: Vec<(String, String)>,
+    /// An environment variable to start it with; may be given more than once
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair, conflicts_with = "url")]
+    env: Vec<(String, String)>,
+    /// What starts it, after `--`
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub(crate) async fn run(home: &Home, format: Format, command: ServersCommand) -> anyhow::Result<Exit> {
+    match command {
+        ServersCommand::List => list(home, format).await?,
+        ServersCommand::Logs { name, lines } => logs(home, format, &name, lines).await?,
+        ServersCommand::Restart { name } => {
+            let path = format!("/api/v1/servers/{name}/restart");
+            let answer = Rest::connect(home)?.ask(Method::POST, &path).await?;
+            format.print(&answer, || format!("{name} is {}\n", member(&answer, "state")))?;
+        }
+        ServersCommand::Add(add) => change(home, &add.name.clone(), Change::Add(definition(add)))?,
+        ServersCommand::Remove { name } => change(home, &name, Change::Remove)?,
+        ServersCommand::Enable { name } => change(home, &name, Change::Enable)?,
+        ServersCommand::Disable { name } => change(home, &name, Change::Disable)?,
+    }
+    Ok(Exit::Done)
+}
+
+async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
+    let answer = Rest::connect(home)?.ask(Method::GET, "/api/v1/servers").await?;
+    format.print(&answer, || {
+        let servers = answer.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        if servers.is_empty() {
+            return "no servers; add one with `mcpproxy servers add NAME -- COMMAND`\n".to_owned();
+        }
+        let rows = servers.iter().map(|server| {
+            let cells = ["name", "transport", "state", "tools", "protocol", "restarts", "reason"];
+            cells.into_iter().map(|name| member(server, name)).collect()
+        });
+        output::table(&["NAME", "TRANSPORT", "STATE", "TOOLS", "PROTOCOL", "RESTARTS", "REASON"], rows)
+    })
+}
+
+async fn logs(home: &Home, format: Format, name: &ServerName, lines: u32) -> anyhow::Result<()> {
+    let path = format!("/api/v1/servers/{name}/logs?lines={lines}");
+    let answer = Rest::connect(home)?.ask(Method::GET, &path).await?;
+    format.print(&answer, || {
+        let lines = answer.get("lines").and_then(Value::as_array).into_iter().flatten();
+        lines.filter_map(Value::as_str).map(|text| line(text) + "\n").collect()
+    })
+}
+
+/// Changes the settings file. A running gateway sees the new file by itself.
+fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<()> {
+    home.create()?;
+    let path = home.settings();
+    let text = settings_file::read_text(&path)?.map(|(_, text)| text);
+    if let Some(text) = &text {
+        // A file that is wrong already would be blamed on this change.
+        settings_file::check(&path, text)?;
+    }
+    let done = match &change {
+        Change::Add(_) => "added",
+        Change::Remove => "removed",
+        Change::Enable => "enabled",
+        Change::Disable => "disabled",
+    };
+    let edited =
+        edit::apply(text.as_deref(), name, change).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+    settings_file::check(&path, &edited).map_err(|failure| failure.hint("nothing was changed"))?;
+    replace_file(&path, &edited)?;
+    let next = match home.running()? {
+        Some(_) => "the running gateway takes it over; see `mcpproxy servers list`",
+        None => "it counts from the next `mcpproxy serve`",
+    };
+    print(&format!("{done} {name} in {}\n", path.display()))?;
+    output::tell(next);
+    Ok(())
+}
+
+fn definition(add: Add) -> Value {
+    let object =
+        |pairs: Vec<(String, String)>| Value::Object(pairs.into_iter().map(|(k, v)| (k, Value::from(v))).collect());
+    let mut command = add.command.into_iter();
+    let (mut server, pairs, key) = match add.url {
+        Some(url) => (json!({ "url": url }), add.headers, "headers"),
+        None => {
+            let program = command.next().unwrap_or_default();
+            let args: Vec<String> = command.collect();
+            let server = if args.is_empty() {
+                json!({ "command": program })
+            } else {
+                json!({ "command": program, "args": args })
+            };
+            (server, add.env, "env")
+        }
+    };
+    if let (false, Some(members)) = (pairs.is_empty(), server.as_object_mut()) {
+        members.insert(key.to_owned(), object(pairs));
+    }
+    server
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}

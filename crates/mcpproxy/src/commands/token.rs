@@ -1,0 +1,180 @@
+//! `token`: makes, lists and revokes the tokens of agents.
+
+use clap::{Args, Subcommand, ValueEnum};
+use jiff::Timestamp;
+use mcpproxy_core::{Scope, ServerName, Variant};
+use mcpproxy_store::{Store, StoreError, TokenInfo};
+use rand::TryRng as _;
+use rand::rngs::SysRng;
+use serde::Serialize;
+
+use crate::commands::activity::local_time;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output::{self, Format, line};
+use crate::runtime::database_path;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token for an agent and print it, this one time
+    #[command(after_help = "\
+Examples:
+  mcpproxy token create cursor
+  mcpproxy token create ci --servers github,docs --operations read
+  mcpproxy token create mailer --grant emails:send --grant contacts:read")]
+    Create(Create),
+    /// List all agents and what their tokens are for
+    #[command(after_help = "\
+Examples:
+  mcpproxy token list
+  mcpproxy token list -o json")]
+    List,
+    /// Make a token useless, at once
+    #[command(after_help = "\
+Examples:
+  mcpproxy token revoke ci")]
+    Revoke {
+        /// The agent's name
+        name: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    /// The agent's name: letters, digits, `.`, `_` and `-`
+    name: String,
+    /// A permission such as `emails:send` or `files:*`; may be given more than once
+    #[arg(long = "grant", value_name = "PERMISSION")]
+    grants: Vec<String>,
+    /// The servers it may use [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = ServerName::parse)]
+    servers: Option<Vec<ServerName>>,
+    /// What it may do [default: all three]
+    #[arg(long, value_name = "OPERATIONS", value_delimiter = ',', value_enum)]
+    operations: Option<Vec<Operation>>,
+}
+
+/// `Variant`, as an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Operation {
+    Read,
+    Write,
+    Destructive,
+}
+
+impl From<Operation> for Variant {
+    fn from(operation: Operation) -> Self {
+        match operation {
+            Operation::Read => Self::Read,
+            Operation::Write => Self::Write,
+            Operation::Destructive => Self::Destructive,
+        }
+    }
+}
+
+pub(crate) async fn run(home: &Home, format: Format, command: TokenCommand) -> anyhow::Result<Exit> {
+    home.create()?;
+    let store = Store::open(&database_path(home)?).await?;
+    let outcome = match command {
+        TokenCommand::Create(create) => self::create(&store, format, create).await,
+        TokenCommand::List => list(&store, format).await,
+        TokenCommand::Revoke { name } => revoke(&store, &name).await,
+    };
+    store.close().await?;
+    outcome.map(|()| Exit::Done)
+}
+
+#[derive(Serialize)]
+struct Created<'a> {
+    name: &'a str,
+    token: &'a str,
+}
+
+async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result<()> {
+    let everything = Scope::everything();
+    let mut operations = match create.operations {
+        Some(operations) => operations.into_iter().map(Variant::from).collect(),
+        None => everything.operations,
+    };
+    operations.sort();
+    operations.dedup();
+    let scope = Scope { grants: create.grants, servers: create.servers, operations };
+    let token = store.create_token(&create.name, &scope, random()?, Timestamp::now().as_millisecond()).await;
+    let token = token.map_err(|error| match error {
+        StoreError::AgentName => anyhow::Error::from(Failure::new(Exit::Usage, error.to_string())),
+        other => other.into(),
+    })?;
+    format.print(&Created { name: &create.name, token: &token }, || token.clone())
+}
+
+/// Bytes nobody can guess, straight from the operating system.
+pub(crate) fn random() -> anyhow::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    SysRng.try_fill_bytes(&mut bytes)?;
+    Ok(bytes)
+}
+
+async fn revoke(store: &Store, name: &str) -> anyhow::Result<()> {
+    store.revoke_token(name, Timestamp::now().as_millisecond()).await?;
+    output::tell(&format!("revoked the token of {}", line(name)));
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Tokens {
+    tokens: Vec<Token>,
+}
+
+#[derive(Serialize)]
+struct Token {
+    name: String,
+    grants: Vec<String>,
+    /// `null`: every server.
+    servers: Option<Vec<String>>,
+    operations: Vec<&'static str>,
+    created: String,
+    last_used: Option<String>,
+    revoked: Option<String>,
+}
+
+impl From<&TokenInfo> for Token {
+    fn from(info: &TokenInfo) -> Self {
+        let servers = info.scope.servers.as_ref();
+        Self {
+            name: info.name.clone(),
+            grants: info.scope.grants.clone(),
+            servers: servers.map(|names| names.iter().map(ToString::to_string).collect()),
+            operations: info.scope.operations.iter().map(|variant| variant.operation()).collect(),
+            created: universal_time(info.created_ms),
+            last_used: info.last_used_ms.map(universal_time),
+            revoked: info.revoked_ms.map(universal_time),
+        }
+    }
+}
+
+async fn list(store: &Store, format: Format) -> anyhow::Result<()> {
+    let infos = store.list_tokens().await?;
+    let tokens = Tokens { tokens: infos.iter().map(Token::from).collect() };
+    format.print(&tokens, || {
+        if infos.is_empty() {
+            return "no tokens yet; make one with `mcpproxy token create NAME`\n".to_owned();
+        }
+        let rows = infos.iter().zip(&tokens.tokens).map(|(info, token)| {
+            vec![
+                token.name.clone(),
+                token.servers.as_ref().map_or("all".to_owned(), |names| names.join(",")),
+                token.operations.join(","),
+                if token.grants.is_empty() { "-".to_owned() } else { line(&token.grants.join(",")) },
+                local_time(info.created_ms),
+                info.last_used_ms.map_or("never".to_owned(), local_time),
+                if info.revoked_ms.is_some() { "revoked" } else { "valid" }.to_owned(),
+            ]
+        });
+        output::table(&["AGENT", "SERVERS", "OPERATIONS", "GRANTS", "CREATED", "LAST USED", "STATE"], rows)
+    })
+}
+
+/// For programs: RFC 3339 in UTC.
+pub(crate) fn universal_time(time_ms: i64) -> String {
+    Timestamp::from_millisecond(time_ms).map_or_else(|_| "-".to_owned(), |time| time.to_string())
+}

@@ -1,0 +1,156 @@
+//! Edits the settings file as a person would: only the lines concerned change, comments and order stay.
+
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use mcpproxy_core::ServerName;
+use serde_json::Value;
+
+pub(crate) enum Change {
+    Add(Value),
+    Remove,
+    Enable,
+    Disable,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum EditError {
+    NotJson(String),
+    NotAnObject,
+    Exists(ServerName),
+    Missing(ServerName),
+}
+
+impl std::fmt::Display for EditError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotJson(reason) => write!(f, "the settings cannot be read: {reason}"),
+            Self::NotAnObject => f.write_str("`mcpServers` in the settings is not an object"),
+            Self::Exists(name) => {
+                write!(f, "there is a server `{name}` already; remove it first, or choose another name")
+            }
+            Self::Missing(name) => write!(f, "the settings name no server `{name}`"),
+        }
+    }
+}
+
+/// The settings with the change made. Without settings, those begin with it.
+pub(crate) fn apply(text: Option<&str>, name: &ServerName, change: Change) -> Result<String, EditError> {
+    let text = text.filter(|text| !text.trim().is_empty()).unwrap_or("{\n  \"mcpServers\": {}\n}\n");
+    let root =
+        CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| EditError::NotJson(error.to_string()))?;
+    let settings = root.object_value_or_create().ok_or(EditError::NotAnObject)?;
+    let servers = settings.object_value_or_create("mcpServers").ok_or(EditError::NotAnObject)?;
+    let server = servers.get(name.as_str());
+    match change {
+        Change::Add(_) if server.is_some() => return Err(EditError::Exists(name.clone())),
+        Change::Add(definition) => {
+            servers.ensure_multiline();
+            servers.append(name.as_str(), input(&definition));
+        }
+        Change::Remove => server.ok_or_else(|| EditError::Missing(name.clone()))?.remove(),
+        Change::Enable | Change::Disable => {
+            let server =
+                server.and_then(|server| server.object_value()).ok_or_else(|| EditError::Missing(name.clone()))?;
+            set_enabled(&server, matches!(change, Change::Enable));
+        }
+    }
+    let mut text = root.to_string();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// Other programs write `disabled`, we write `enabled`; both are understood, and only one may stay.
+fn set_enabled(server: &CstObject, enabled: bool) {
+    for key in ["disabled", "enabled"] {
+        if let Some(property) = server.get(key) {
+            property.remove();
+        }
+    }
+    if !enabled {
+        server.append("enabled", CstInputValue::Bool(false));
+    }
+}
+
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(value) => CstInputValue::Bool(*value),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(values) => CstInputValue::Array(values.iter().map(input).collect()),
+        Value::Object(members) => {
+            CstInputValue::Object(members.iter().map(|(name, value)| (name.clone(), input(value))).collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const SETTINGS: &str = r#"// Ours.
+{
+  "listen": "127.0.0.1:9000", // not the default
+  "mcpServers": {
+    /* the clock */
+    "time": { "command": "uvx", "args": ["mcp-server-time"] },
+    "docs": {
+      "url": "https://docs.example.com/mcp", // slow
+      "disabled": true
+    }
+  }
+}
+"#;
+
+    fn edit(text: Option<&str>, name: &str, change: Change) -> Result<String, EditError> {
+        apply(text, &ServerName::parse(name).unwrap(), change)
+    }
+
+    #[test]
+    fn adding_keeps_everything_else() {
+        insta::assert_snapshot!(
+            edit(
+                Some(SETTINGS),
+                "git",
+                Change::Add(json!({"command": "uvx", "args": ["mcp-server-git"], "env": {"A": "b\"c"}}))
+            )
+            .unwrap()
+        );
+    }
+
+    #[test]
+    fn removing_keeps_everything_else() {
+        insta::assert_snapshot!(edit(Some(SETTINGS), "time", Change::Remove).unwrap());
+    }
+
+    #[test]
+    fn disabling_and_enabling() {
+        insta::assert_snapshot!("disabled", edit(Some(SETTINGS), "time", Change::Disable).unwrap());
+        let enabled = edit(Some(SETTINGS), "docs", Change::Enable).unwrap();
+        insta::assert_snapshot!("enabled", enabled);
+        assert_eq!(edit(Some(&enabled), "docs", Change::Enable).unwrap(), enabled);
+    }
+
+    #[test]
+    fn the_first_server_of_all() {
+        let add = || Change::Add(json!({"url": "https://docs.example.com/mcp"}));
+        insta::assert_snapshot!("first_in_no_file", edit(None, "docs", add()).unwrap());
+        insta::assert_snapshot!("first_in_an_empty_object", edit(Some("{}"), "docs", add()).unwrap());
+        assert_eq!(edit(Some(" \n"), "docs", add()), edit(None, "docs", add()));
+    }
+
+    #[test]
+    fn what_cannot_be_done() {
+        let name = |name: &str| ServerName::parse(name).unwrap();
+        let add = Change::Add(json!({"command": "x"}));
+        assert_eq!(edit(Some(SETTINGS), "time", add), Err(EditError::Exists(name("time"))));
+        assert_eq!(edit(Some(SETTINGS), "x", Change::Remove), Err(EditError::Missing(name("x"))));
+        assert_eq!(edit(Some(SETTINGS), "x", Change::Enable), Err(EditError::Missing(name("x"))));
+        assert_eq!(edit(Some("[]"), "x", Change::Remove), Err(EditError::NotAnObject));
+        assert_eq!(edit(Some("{\"mcpServers\": []}"), "x", Change::Remove), Err(EditError::NotAnObject));
+        assert!(matches!(edit(Some("{"), "x", Change::Remove), Err(EditError::NotJson(_))));
+    }
+}

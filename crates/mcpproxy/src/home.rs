@@ -1,0 +1,315 @@
+//! The data folder: where each file is, who may read it, and who runs on it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rand::TryRng as _;
+use rand::rngs::SysRng;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::{Exit, Failure};
+
+const FOLDER_MODE: u32 = 0o700;
+const SECRET_MODE: u32 = 0o600;
+const ADMIN_KEY_BYTES: usize = 32;
+
+/// A look at the lock holds it for a moment, so one refusal proves nothing.
+const LOCK_ATTEMPTS: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(30);
+/// How long a gateway may take from its lock to its address.
+const START_PAUSES: u32 = 100;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Home {
+    folder: PathBuf,
+    is_default: bool,
+}
+
+impl Home {
+    /// The folder that was asked for, or `~/.mcpproxy`.
+    pub(crate) fn resolve(asked: Option<PathBuf>) -> anyhow::Result<Self> {
+        match asked {
+            Some(folder) => {
+                let folder = std::path::absolute(&folder)
+                    .with_context(|| format!("could not find the folder `{}`", folder.display()))?;
+                Ok(Self { folder, is_default: false })
+            }
+            None => {
+                let user = std::env::home_dir().filter(|folder| !folder.as_os_str().is_empty()).ok_or_else(|| {
+                    Failure::new(Exit::Usage, "no home folder is known").hint("say where the data is: --home DIR")
+                })?;
+                Ok(Self { folder: user.join(".mcpproxy"), is_default: true })
+            }
+        }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether commands find this folder without being told.
+    pub(crate) fn is_default(&self) -> bool {
+        self.is_default
+    }
+
+    /// A command line that works on this folder.
+    pub(crate) fn command(&self, program: &str, rest: &str) -> String {
+        if self.is_default {
+            format!("{program} {rest}")
+        } else {
+            format!("{program} --home {} {rest}", self.folder.display())
+        }
+    }
+
+    pub(crate) fn settings(&self) -> PathBuf {
+        self.folder.join("mcp_config.json")
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.folder.join("mcpproxy.db")
+    }
+
+    pub(crate) fn logs(&self) -> PathBuf {
+        self.folder.join("logs")
+    }
+
+    pub(crate) fn agent_token(&self) -> PathBuf {
+        self.folder.join("agent.token")
+    }
+
+    fn admin_key(&self) -> PathBuf {
+        self.folder.join("admin.key")
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.folder.join("gateway.lock")
+    }
+
+    pub(crate) fn create(&self) -> anyhow::Result<()> {
+        let folder = &self.folder;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(FOLDER_MODE)
+            .create(folder)
+            .with_context(|| format!("could not create the data folder `{}`", folder.display()))
+    }
+
+    /// The admin key, made now if there is none.
+    pub(crate) fn admin_key_or_new(&self) -> anyhow::Result<String> {
+        if let Some(key) = read_secret(&self.admin_key())? {
+            return Ok(key);
+        }
+        let mut bytes = [0_u8; ADMIN_KEY_BYTES];
+        SysRng.try_fill_bytes(&mut bytes).context("the operating system gave no random bytes")?;
+        let key: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        write_secret(&self.admin_key(), &key)?;
+        Ok(key)
+    }
+
+    pub(crate) fn existing_admin_key(&self) -> anyhow::Result<String> {
+        read_secret(&self.admin_key())?.ok_or_else(|| no_secret(&self.admin_key()).into())
+    }
+
+    pub(crate) fn existing_agent_token(&self) -> anyhow::Result<String> {
+        read_secret(&self.agent_token())?.ok_or_else(|| no_secret(&self.agent_token()).into())
+    }
+
+    /// Makes this process the one gateway of the folder, until the lock is dropped.
+    pub(crate) fn take_lock(&self) -> anyhow::Result<Lock> {
+        let path = self.lock();
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(SECRET_MODE)
+            .open(&path)
+            .with_context(|| format!("could not open `{}`", path.display()))?;
+        for _ in 0..LOCK_ATTEMPTS {
+            match file.try_lock() {
+                Ok(()) => {
+                    file.set_len(0)?;
+                    return Ok(Lock { file });
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+                Err(TryLockError::Error(error)) => {
+                    return Err(error).with_context(|| format!("could not lock `{}`", path.display()));
+                }
+            }
+        }
+        let holder = match read_running(&file) {
+            Some(running) => format!("data directory is locked by pid {}", running.pid),
+            None => "data directory is locked by another gateway".to_owned(),
+        };
+        Err(Failure::new(Exit::Failed, format!("{holder} (`{}`)", self.folder.display()))
+            .hint("use the gateway that runs (mcpproxy servers list), stop it, or choose another folder with --home")
+            .into())
+    }
+
+    /// The gateway that runs on this folder, if one does. Waits for one that is just starting.
+    pub(crate) fn running(&self) -> anyhow::Result<Option<Running>> {
+        let path = self.lock();
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("could not open `{}`", path.display())),
+        };
+        for _ in 0..START_PAUSES {
+            match file.try_lock_shared() {
+                Ok(()) => return Ok(None),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => {
+                    return Err(error).with_context(|| format!("could not look at `{}`", path.display()));
+                }
+            }
+            file.rewind()?;
+            if let Some(running) = read_running(&file) {
+                return Ok(Some(running));
+            }
+            std::thread::sleep(LOCK_PAUSE);
+        }
+        Ok(None)
+    }
+}
+
+/// What `gateway.lock` says about the process that holds it.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Running {
+    pub(crate) pid: u32,
+    pub(crate) address: String,
+}
+
+/// Held for as long as the gateway runs; the kernel releases it, whatever happens to us.
+pub(crate) struct Lock {
+    file: File,
+}
+
+impl Lock {
+    /// Tells other commands where the gateway listens.
+    pub(crate) fn announce(&mut self, address: &str) -> anyhow::Result<()> {
+        let running = Running { pid: std::process::id(), address: address.to_owned() };
+        let text = serde_json::to_string(&running)? + "\n";
+        self.file.rewind()?;
+        self.file.write_all(text.as_bytes()).context("could not write the address into gateway.lock")
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _released_anyway = self.file.set_len(0);
+    }
+}
+
+fn read_running(mut file: &File) -> Option<Running> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+fn no_secret(path: &Path) -> Failure {
+    Failure::new(Exit::NoGateway, format!("there is no `{}`", path.display()))
+        .hint("start the gateway once, it makes one: mcpproxy serve")
+}
+
+/// A secret from its file. A file that others can read is refused: then it is a secret no more.
+pub(crate) fn read_secret(path: &Path) -> anyhow::Result<Option<String>> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("could not read `{}`", path.display())),
+    };
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        let path = path.display();
+        return Err(Failure::new(Exit::Failed, format!("`{path}`: permissions too open"))
+            .hint(format!("run chmod 600 {path}"))
+            .into());
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).with_context(|| format!("could not read `{}`", path.display()))?;
+    Ok(Some(text.trim().to_owned()))
+}
+
+/// A new file that only we can read. It must not exist yet: nobody may have put something in its place.
+pub(crate) fn write_secret(path: &Path, secret: &str) -> anyhow::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(SECRET_MODE)
+        .open(path)
+        .with_context(|| format!("could not create `{}`", path.display()))?;
+    writeln!(file, "{secret}").with_context(|| format!("could not write `{}`", path.display()))
+}
+
+/// Replaces a file in one step, so that nobody ever reads half of it. The mode stays, and is 0600 for a new one.
+pub(crate) fn replace_file(path: &Path, text: &str) -> anyhow::Result<()> {
+    // Through a symbolic link the real file is replaced, not the link.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mode = fs::metadata(&path).map_or(SECRET_MODE, |metadata| metadata.permissions().mode() & 0o7777);
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)
+        .with_context(|| format!("could not write into `{}`", folder.display()))?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().set_permissions(Permissions::from_mode(mode))?;
+    file.as_file().sync_all()?;
+    file.persist(&path).with_context(|| format!("could not replace `{}`", path.display()))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn home() -> (tempfile::TempDir, Home) {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::resolve(Some(folder.path().join("data"))).unwrap();
+        home.create().unwrap();
+        (folder, home)
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn one_gateway_for_a_folder() {
+        let (_folder, home) = home();
+        assert!(home.running().unwrap().is_none());
+        let mut lock = home.take_lock().unwrap();
+        lock.announce("127.0.0.1:1234").unwrap();
+        let running = home.running().unwrap().unwrap();
+        assert_eq!((running.pid, running.address.as_str()), (std::process::id(), "127.0.0.1:1234"));
+        let refused = home.take_lock().err().unwrap().to_string();
+        assert!(refused.starts_with(&format!("data directory is locked by pid {}", std::process::id())), "{refused}");
+        drop(lock);
+        assert!(home.running().unwrap().is_none());
+        home.take_lock().unwrap();
+    }
+
+    #[test]
+    fn secrets_are_ours_alone() {
+        let (_folder, home) = home();
+        assert_eq!(mode(home.folder()), 0o700);
+        let key = home.admin_key_or_new().unwrap();
+        assert_eq!(key.len(), 2 * ADMIN_KEY_BYTES);
+        assert_eq!(home.admin_key_or_new().unwrap(), key);
+        assert_eq!(mode(&home.admin_key()), 0o600);
+        assert!(write_secret(&home.admin_key(), "other").is_err());
+        fs::set_permissions(home.admin_key(), Permissions::from_mode(0o640)).unwrap();
+        let refused = home.existing_admin_key().unwrap_err().to_string();
+        assert!(refused.ends_with("permissions too open"), "{refused}");
+    }
+
+    #[test]
+    fn a_replaced_file_keeps_its_mode() {
+        let (_folder, home) = home();
+        replace_file(&home.settings(), "{}").unwrap();
+        assert_eq!(mode(&home.settings()), 0o600);
+        fs::set_permissions(home.settings(), Permissions::from_mode(0o640)).unwrap();
+        replace_file(&home.settings(), "{ }").unwrap();
+        assert_eq!((mode(&home.settings()), fs::read_to_string(home.settings()).unwrap()), (0o640, "{ }".to_owned()));
+    }
+}

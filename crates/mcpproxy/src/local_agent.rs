@@ -1,0 +1,51 @@
+//! The agent of this machine: the one whose token the gateway makes by itself.
+
+use jiff::Timestamp;
+use mcpproxy_core::{Agent, Scope};
+use mcpproxy_store::{Store, StoreError};
+
+use crate::commands::token::random;
+use crate::home::{Home, read_secret, replace_file, write_secret};
+
+const NAME: &str = "local";
+
+/// An agent and the token that proves it.
+pub(crate) struct LocalAgent {
+    pub(crate) token: String,
+    /// Nobody, when an operator has revoked the token.
+    pub(crate) agent: Option<Agent>,
+}
+
+/// Reads the token of `agent.token`, and makes one if there is none or if it belongs to another database.
+pub(crate) async fn open(home: &Home, store: &Store) -> anyhow::Result<LocalAgent> {
+    let path = home.agent_token();
+    let known = read_secret(&path)?;
+    if let Some(token) = &known {
+        let agent = store.find_agent(token).await?;
+        // A token that was revoked stays revoked: a restart may not give back what an operator took.
+        let was_revoked =
+            store.list_tokens().await?.iter().any(|token| token.name == NAME && token.revoked_ms.is_some());
+        if agent.is_some() || was_revoked {
+            return Ok(LocalAgent { token: token.clone(), agent });
+        }
+    }
+    let token = create(store).await?;
+    match known {
+        Some(_) => replace_file(&path, &format!("{token}\n"))?,
+        None => write_secret(&path, &token)?,
+    }
+    let agent = store.find_agent(&token).await?;
+    Ok(LocalAgent { token, agent })
+}
+
+async fn create(store: &Store) -> anyhow::Result<String> {
+    let now_ms = Timestamp::now().as_millisecond();
+    match store.create_token(NAME, &Scope::everything(), random()?, now_ms).await {
+        // Its file is gone, so nobody has the old token, or nobody should.
+        Err(StoreError::AgentExists { .. }) => {
+            store.revoke_token(NAME, now_ms).await?;
+            Ok(store.create_token(NAME, &Scope::everything(), random()?, now_ms).await?)
+        }
+        made => Ok(made?),
+    }
+}

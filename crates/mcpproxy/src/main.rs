@@ -1,0 +1,67 @@
+//! The command: arguments, output, exit codes, wiring.
+
+mod banner;
+mod bridge;
+mod cli;
+mod client;
+mod commands;
+mod edit;
+mod events;
+mod exit;
+mod home;
+mod http_server;
+mod jsonrpc;
+mod local_agent;
+mod output;
+mod reload;
+mod runtime;
+mod settings_file;
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Parser as _;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::Cli;
+use crate::exit::Exit;
+
+// Many small, short-lived texts on several threads: what the system's allocator is slowest at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _nobody_listens = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done }.into();
+        }
+    };
+    log_to_stderr();
+    let (exit, text) = exit::report(&run(cli));
+    if let Some(text) = text {
+        output::tell(&format!("error: {text}"));
+    }
+    exit.into()
+}
+
+fn run(cli: Cli) -> anyhow::Result<Exit> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("could not start threads")?;
+    let outcome = runtime.block_on(commands::run(cli));
+    // A read of standard input cannot be interrupted, and nothing else is left that is worth waiting for.
+    runtime.shutdown_background();
+    outcome
+}
+
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_env("MCPPROXY_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+}

@@ -1,0 +1,166 @@
+//! A gateway on a data folder: everything `serve` and `stdio` start, and how it ends.
+
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use mcpproxy_core::settings::{self, Settings};
+use mcpproxy_gateway::{Gateway, Options};
+use mcpproxy_store::Store;
+use mcpproxy_web::{AdminKey, Facts, Guard, Web};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::exit::{Exit, Failure};
+use crate::home::{Home, Lock};
+use crate::http_server::HttpServer;
+use crate::local_agent::{self, LocalAgent};
+use crate::reload::{self, Reload};
+use crate::settings_file;
+
+/// Longer than the gateway gives its servers to end, and short enough for whoever sent the signal.
+const STOP_TIMEOUT: Duration = Duration::from_secs(8);
+
+pub(crate) struct Runtime {
+    pub(crate) gateway: Gateway,
+    pub(crate) address: SocketAddr,
+    pub(crate) local: LocalAgent,
+    pub(crate) settings: Settings,
+    /// Whether there was a settings file, or the demo was started in its place.
+    pub(crate) has_settings_file: bool,
+    server: HttpServer,
+    reload: Reload,
+    /// Released last: whoever gets it next finds everything closed.
+    _lock: Lock,
+}
+
+/// Where to listen.
+pub(crate) enum Listen {
+    /// Here, or where the settings say.
+    Exactly(Option<SocketAddr>),
+    /// Where the settings say, or at any other port when that is taken.
+    Somewhere,
+}
+
+impl Runtime {
+    pub(crate) async fn start(home: &Home, listen: Listen) -> anyhow::Result<Self> {
+        home.create()?;
+        let path = home.settings();
+        let stamp = reload::stamp(&path);
+        let file = settings_file::read(&path)?;
+        let has_settings_file = file.is_some();
+        let settings = file.unwrap_or_else(settings::demo);
+        let mut lock = home.take_lock()?;
+        raise_file_limit();
+
+        let listener = bind(&settings, listen).await?;
+        let address = listener.local_addr()?;
+        let admin_key = home.admin_key_or_new()?;
+        let store = Store::open(&database(home, &settings)).await?;
+        let interrupted = store.recover_interrupted().await?;
+        if interrupted > 0 {
+            tracing::warn!(
+                "{interrupted} calls were under way when the gateway last stopped; they are marked as interrupted"
+            );
+        }
+        let local = local_agent::open(home, &store).await?;
+
+        let program = std::env::current_exe().context("could not find out which program this is")?;
+        let gateway = Gateway::start(Options {
+            settings: settings.clone(),
+            store,
+            logs: home.logs(),
+            demo_command: vec![program.display().to_string(), "demo-server".to_owned()],
+        });
+        let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
+        let router = mcpproxy_web::app(Web {
+            gateway: gateway.clone(),
+            admin_key: AdminKey::new(admin_key),
+            guard: guard.clone(),
+            facts: Facts {
+                version: env!("CARGO_PKG_VERSION"),
+                address: address.to_string(),
+                started: Instant::now(),
+                settings_path: path.clone(),
+            },
+        });
+        let server = HttpServer::new(listener, router);
+        let reload = Reload::new(path, stamp, settings.clone(), gateway.clone(), guard);
+        lock.announce(&address.to_string())?;
+        Ok(Self { gateway, address, local, settings, has_settings_file, server, reload, _lock: lock })
+    }
+
+    /// Serves until `end` is there, then stops everything in order.
+    pub(crate) async fn run_until<T>(self, end: impl Future<Output = T>) -> T {
+        let ended = tokio::select! {
+            ended = end => ended,
+            () = self.server.run() => std::future::pending().await,
+            () = self.reload.run() => std::future::pending().await,
+        };
+        let stop = async { tokio::join!(self.server.finish(), self.gateway.stop()) };
+        if tokio::time::timeout(STOP_TIMEOUT, stop).await.is_err() {
+            tracing::warn!("stopped without waiting for everything to end");
+        }
+        ended
+    }
+}
+
+/// The file the tokens and records of this folder are in.
+pub(crate) fn database_path(home: &Home) -> anyhow::Result<PathBuf> {
+    let settings = settings_file::read(&home.settings())?.unwrap_or_default();
+    Ok(database(home, &settings))
+}
+
+fn database(home: &Home, settings: &Settings) -> PathBuf {
+    match settings.storage.url.as_deref().and_then(|url| url.strip_prefix("sqlite:")) {
+        Some(path) => home.folder().join(path.trim_start_matches("//")),
+        None => home.database(),
+    }
+}
+
+/// Ends with SIGTERM or SIGINT.
+pub(crate) async fn end_signal() -> io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+async fn bind(settings: &Settings, listen: Listen) -> anyhow::Result<TcpListener> {
+    let (address, spare) = match listen {
+        Listen::Exactly(address) => (address.unwrap_or(settings.listen), None),
+        Listen::Somewhere => (settings.listen, Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))),
+    };
+    settings::check_listen(address, settings.tls_terminated_by_proxy)
+        .map_err(|message| Failure::new(Exit::BadSettings, message))?;
+    match (TcpListener::bind(address).await, spare) {
+        (Ok(listener), _) => Ok(listener),
+        (Err(error), Some(spare)) if error.kind() == io::ErrorKind::AddrInUse => {
+            TcpListener::bind(spare).await.with_context(|| format!("could not listen on {spare}"))
+        }
+        (Err(error), _) if error.kind() == io::ErrorKind::AddrInUse => {
+            let next = SocketAddr::new(address.ip(), address.port().wrapping_add(1));
+            let message = format!("port {} is taken: something else listens on {address}", address.port());
+            Err(Failure::new(Exit::Failed, message)
+                .hint(format!("choose another with --listen {next}, or with `listen` in the settings"))
+                .into())
+        }
+        (Err(error), _) => Err(error).with_context(|| format!("could not listen on {address}")),
+    }
+}
+
+/// Every agent and every server is a file to the kernel, and the usual limit is 1024.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "could not raise the number of open files");
+    }
+}

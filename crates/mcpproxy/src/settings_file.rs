@@ -1,0 +1,97 @@
+//! Reads the settings file: where it is, whose it is, and what is wrong with it.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use mcpproxy_core::settings::{self, FILE_MAX_BYTES, Outside, Settings, SettingsError};
+
+use crate::exit::{Exit, Failure};
+
+/// The settings of this file, or nothing when there is none.
+pub(crate) fn read(path: &Path) -> Result<Option<Settings>, Failure> {
+    let Some((file, text)) = read_text(path)? else { return Ok(None) };
+    let settings = check(path, &text)?;
+    check_access(path, &file, &settings)?;
+    Ok(Some(settings))
+}
+
+/// Reads a text as the settings file at `path` would be read.
+pub(crate) fn check(path: &Path, text: &str) -> Result<Settings, Failure> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    settings::parse(text, &Here { folder: folder.to_owned() }).map_err(|errors| bad(path, &errors))
+}
+
+/// The text of the file, or nothing when there is none.
+pub(crate) fn read_text(path: &Path) -> Result<Option<(File, String)>, Failure> {
+    let unreadable = |error: &io::Error| Failure::new(Exit::BadSettings, format!("{}: {error}", path.display()));
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(&error)),
+    };
+    let mut bytes = Vec::new();
+    // One byte more than allowed is enough to be refused, and a device that never ends is not read to its end.
+    let limit = u64::try_from(FILE_MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    (&file).take(limit).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let good = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
+        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+        Failure::new(Exit::BadSettings, format!("{}:{line}:1: not UTF-8 text", path.display()))
+    })?;
+    Ok(Some((file, text)))
+}
+
+/// Whoever may write the settings may start any program as us; whoever may read them knows the secrets in them.
+fn check_access(path: &Path, file: &File, settings: &Settings) -> Result<(), Failure> {
+    let shown = path.display();
+    let metadata = file.metadata().map_err(|error| Failure::new(Exit::BadSettings, format!("{shown}: {error}")))?;
+    let us = rustix::process::geteuid().as_raw();
+    if metadata.uid() != us && metadata.uid() != 0 {
+        let message = format!("{shown}: not owned by you (uid {us}) but by uid {}", metadata.uid());
+        return Err(Failure::new(Exit::BadSettings, message).hint(format!("run chown {us} {shown}")));
+    }
+    let secrets = settings.inline_secrets();
+    if !secrets.is_empty() && metadata.mode() & 0o077 != 0 {
+        let message = format!("{shown}: permissions too open for a file with secrets ({})", secrets.join(", "));
+        return Err(Failure::new(Exit::BadSettings, message).hint(format!(
+            "run chmod 600 {shown}, or keep the secrets elsewhere with ${{env:NAME}} or ${{file:PATH}}"
+        )));
+    }
+    if metadata.mode() & 0o002 != 0 {
+        let message = format!("{shown}: permissions too open, everybody can change it");
+        return Err(Failure::new(Exit::BadSettings, message).hint(format!("run chmod 600 {shown}")));
+    }
+    Ok(())
+}
+
+fn bad(path: &Path, errors: &[SettingsError]) -> Failure {
+    let lines: Vec<String> = errors
+        .iter()
+        .map(|error| format!("{}:{}:{}: {}", path.display(), error.line, error.column, error.message))
+        .collect();
+    Failure::new(Exit::BadSettings, lines.join("\n"))
+}
+
+/// What references in the settings see: our environment, and files beside the settings.
+struct Here {
+    folder: PathBuf,
+}
+
+impl Outside for Here {
+    fn env(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    fn file(&self, path: &str) -> Result<String, String> {
+        let path = match path.strip_prefix("~/") {
+            Some(rest) => std::env::home_dir().ok_or("no home folder is known")?.join(rest),
+            None => self.folder.join(path),
+        };
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        let mut text = String::new();
+        file.take(FILE_MAX_BYTES as u64).read_to_string(&mut text).map_err(|error| error.to_string())?;
+        Ok(text)
+    }
+}

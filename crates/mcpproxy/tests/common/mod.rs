@@ -1,0 +1,153 @@
+//! Runs the command on a data folder of its own.
+#![allow(dead_code, reason = "each test file uses a part of this")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Long enough for a loaded machine; nothing waits for it unless something is broken.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Folder {
+    folder: TempDir,
+}
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.file(name), text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.file(name)).unwrap()
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("mcpproxy"));
+        command.args(args).env_remove("MCPPROXY_LOG").env("MCPPROXY_HOME", self.path()).env("TZ", "UTC");
+        command
+    }
+
+    /// Everything a user sees of one command, with the folder's name taken out.
+    pub(crate) fn run(&self, args: &[&str]) -> String {
+        let output = self.command(args).stdin(Stdio::null()).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        let all = format!("exit {}\n--- stdout\n{stdout}--- stderr\n{stderr}", output.status.code().unwrap());
+        all.replace(&self.path().display().to_string(), "FOLDER")
+    }
+
+    /// The JSON a command prints, which must succeed.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let output = self.command(args).args(["-o", "json"]).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+/// A gateway that runs on a folder until it is dropped.
+pub(crate) struct Serving<'a> {
+    pub(crate) folder: &'a Folder,
+    pub(crate) address: String,
+    child: Child,
+}
+
+impl<'a> Serving<'a> {
+    /// Starts one and waits until its servers have connected or failed.
+    pub(crate) fn start(folder: &'a Folder) -> Self {
+        let serving = Self::start_connecting(folder);
+        serving.wait("ready", || serving.get("/readyz").starts_with("HTTP/1.1 200"));
+        serving
+    }
+
+    pub(crate) fn start_connecting(folder: &'a Folder) -> Self {
+        let mut command = folder.command(&["serve", "--listen", "127.0.0.1:0"]);
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut address = None;
+        let mut lines = stderr.lines();
+        for line in lines.by_ref().map(Result::unwrap) {
+            if let Some((_, found)) = line.split_once("listens on http://") {
+                address = Some(found.to_owned());
+                break;
+            }
+        }
+        // The rest is read so that the gateway never waits for us.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        Self { folder, address: address.expect("the banner names the address"), child }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    pub(crate) fn get(&self, path: &str) -> String {
+        let mut stream = self.connect();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    pub(crate) fn wait(&self, what: &str, done: impl FnMut() -> bool) {
+        wait(what, done);
+    }
+
+    /// Sends SIGTERM and returns the exit code.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        terminate(self.child.id());
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the gateway did not stop");
+    }
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _already_gone = self.child.kill();
+            let _status = self.child.wait();
+        }
+    }
+}
+
+pub(crate) fn terminate(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+}
+
+/// Asks again and again until it is so.
+pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "waited too long for: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

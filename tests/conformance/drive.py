@@ -1,0 +1,89 @@
+"""The client the suite starts: an agent behind a gateway whose only server is the suite's own.
+
+Usage: drive.py URL, with MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_PROTOCOL_VERSION in the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+
+from clients import PYTHON_LEGACY, PYTHON_MODERN, Kind, call, play, step  # noqa: E402
+from gateway import Gateway  # noqa: E402
+from schemas import filled, sample  # noqa: E402
+
+SERVER = "suite"
+FOCAL_TOOL = "json_schema_2020_12_tool"
+ECHO_TOOL = "json_schema_echo"
+
+
+def main() -> int:
+    url = sys.argv[-1]
+    scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
+    modern = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "2025-11-25") >= "2026-07-28"
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+    with tempfile.TemporaryDirectory() as home:
+        with Gateway(Path(home), {"mcpServers": {SERVER: {"url": url}}}) as gateway:
+            Agent(gateway, PYTHON_MODERN if modern else PYTHON_LEGACY).use(scenario, context)
+    return 0
+
+
+class Agent:
+    def __init__(self, gateway: Gateway, kind: Kind) -> None:
+        self.gateway = gateway
+        self.kind = kind
+
+    def use(self, scenario: str, context: dict[str, Any]) -> None:
+        tools = self.run([])[0]["tools"]
+        match scenario:
+            case "initialize" | "json-schema-ref-no-deref":
+                pass
+            case "json-schema-2020-12-preservation":
+                (schema,) = [tool["inputSchema"] for tool in tools if tool["name"] == FOCAL_TOOL]
+                self.run([call(ECHO_TOOL, {"schema": schema})])
+            case "http-invalid-tool-headers":
+                self.use_through_the_four_tools()
+            case "http-standard-headers":
+                self.run(everything_of(tools))
+                self.use_resources_and_prompts()
+            case _:
+                self.run(context_calls(context) or everything_of(tools))
+
+    def use_through_the_four_tools(self) -> None:
+        """The client library would leave out bad tools itself; behind `/mcp` only the gateway can."""
+        tools = self.gateway.admin("/tools")["tools"]
+        steps = [call(tool["call_with"], {"name": tool["name"], "args": sample(tool["inputSchema"])}) for tool in tools]
+        self.run(steps, self.gateway.mcp)
+
+    def use_resources_and_prompts(self) -> None:
+        _, resources, prompts = self.run([step("resources/list"), step("prompts/list")])
+        reads = [step("resources/read", {"uri": one["uri"]}) for one in resources["resources"]]
+        gets = [step("prompts/get", {"name": one["name"]}) for one in prompts["prompts"]]
+        self.run(reads + gets)
+
+    def run(self, steps: list[dict[str, Any]], url: str | None = None) -> list[dict[str, Any]]:
+        """Plays the steps in one connection, after the list of tools: what a tool wants in headers stands there."""
+        answers = {"elicitation": lambda params: {"action": "accept", "content": filled(params["requestedSchema"])}}
+        steps = [step("tools/list"), *steps]
+        results = play(self.kind, url or self.gateway.server_url(SERVER), self.gateway.token, steps, answers).results
+        for result in results:
+            assert "error" not in result, result
+        return results
+
+
+def everything_of(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [call(tool["name"], sample(tool["inputSchema"])) for tool in tools]
+
+
+def context_calls(context: dict[str, Any]) -> list[dict[str, Any]]:
+    return [call(one["name"], one["arguments"]) for one in context.get("toolCalls", [])]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

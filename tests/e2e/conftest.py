@@ -1,0 +1,61 @@
+"""Fixtures: a gateway in front of the demo server, and one in front of the real servers, each started once."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import peers
+from gateway import Gateway
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway without any settings, which therefore offers its own demo server."""
+    with Gateway(tmp_path_factory.mktemp("demo")) as gateway:
+        yield gateway
+
+
+@dataclass
+class Real:
+    """A gateway in front of the five real servers, with what they work on."""
+
+    gateway: Gateway
+    servers: dict[str, dict[str, Any]]
+    folder: Path
+    repository: Path
+    sent_to_everything: Path
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
+    scratch = tmp_path_factory.mktemp("real")
+    folder = scratch / "files"
+    folder.mkdir()
+    (folder / "hello.txt").write_text("hello from a file\n")
+    repository = scratch / "repository"
+    _git_repository(repository)
+    record = scratch / "sent.jsonl"
+    servers = {
+        "everything": peers.everything(),
+        "filesystem": peers.filesystem(folder),
+        "memory": peers.memory(scratch / "memory.jsonl"),
+        "git": peers.git(repository),
+        "time": peers.time(),
+    }
+    behind = {**servers, "everything": peers.tapped(servers["everything"], record)}
+    with Gateway(scratch / "home", {"mcpServers": behind}) as gateway:
+        yield Real(gateway, servers, folder, repository, record)
+
+
+def _git_repository(repository: Path) -> None:
+    repository.mkdir()
+    identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
+    (repository / "readme.md").write_text("first\n")
+    for args in (["init", "-q", "-b", "main"], ["add", "."], [*identity, "commit", "-q", "-m", "First commit"]):
+        subprocess.run(["git", *args], cwd=repository, check=True, capture_output=True)

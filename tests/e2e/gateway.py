@@ -1,0 +1,192 @@
+"""Starts and stops the gateway under test, and talks to it the way no client library would."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+import peers
+
+START_SECONDS = 20
+READY_SECONDS = 60
+STOP_SECONDS = 20
+MARK = "MCPPROXY_TEST_MARK"
+
+T = TypeVar("T")
+
+
+def until(probe: Callable[[], T], seconds: float, what: str) -> T:
+    """The first true answer of `probe`; fails when there is none in time."""
+    pause = threading.Event()
+    deadline = time.monotonic() + seconds
+    while True:
+        found = probe()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        pause.wait(0.02)
+
+
+class Gateway:
+    """One `mcpproxy serve` with its own home folder; every server it starts carries a mark, to be found again."""
+
+    def __init__(self, home: Path, settings: dict[str, Any] | str | None = None) -> None:
+        self.home = home
+        self.mark = uuid.uuid4().hex
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.child: subprocess.Popen[bytes] | None = None
+        self.address = ""
+        if settings is not None:
+            self.write_settings(settings)
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    def write_settings(self, settings: dict[str, Any] | str) -> None:
+        """Replaces the settings file in one step, as editors do."""
+        text = settings if isinstance(settings, str) else json.dumps(self._marked(settings), indent=2)
+        fresh = self.home / "mcp_config.json.new"
+        fresh.write_text(text)
+        fresh.chmod(0o600)
+        fresh.rename(self.home / "mcp_config.json")
+
+    def start(self, *, ready: bool = True) -> Gateway:
+        """Returns when the gateway listens, and by default when every server connected or failed once."""
+        began = time.monotonic()
+        with open(self.home / "stdout.txt", "wb") as out, open(self.home / "stderr.txt", "wb") as err:
+            self.child = subprocess.Popen(
+                [peers.MCPPROXY, "serve", "--home", str(self.home), "--listen", "127.0.0.1:0"],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=self.environment(),
+                start_new_session=True,
+            )
+        self.address = until(self._listening_at, START_SECONDS, "the gateway listens")
+        self.listening_after = time.monotonic() - began
+        if ready:
+            until(lambda: self.probe("/readyz") == 200, READY_SECONDS, "the gateway is ready")
+        return self
+
+    def stop(self) -> None:
+        """Asks the gateway to end, and checks that it took every process it started with it."""
+        if self.child is None:
+            return
+        self.child.send_signal(signal.SIGTERM)
+        try:
+            code = self.child.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+            raise AssertionError(f"the gateway did not end within {STOP_SECONDS} s of SIGTERM\n{self.words()}") from None
+        self.child = None
+        assert code == 0, f"the gateway ended with {code}\n{self.words()}"
+        until(lambda: not self.processes(), 5, f"every process of the gateway is gone; left: {self.processes()}")
+
+    def __enter__(self) -> Gateway:
+        return self.start()
+
+    def __exit__(self, kind: Any, _value: Any, _trace: Any) -> None:
+        if kind is not None:
+            print(self.words())
+        self.stop()
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+        return {**kept, "HOME": str(self.home), MARK: self.mark, "RUST_BACKTRACE": "1"}
+
+    def processes(self) -> list[int]:
+        """Every live process that carries the mark of this gateway."""
+        needle = f"{MARK}={self.mark}".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                alive = entry.joinpath("stat").read_text().rpartition(")")[2].split()[0] != "Z"
+                if alive and needle in entry.joinpath("environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue
+        return found
+
+    def words(self) -> str:
+        """What the gateway said, for a failing test."""
+        files = [self.home / "stdout.txt", self.home / "stderr.txt"]
+        return "\n".join(f"--- {file.name}\n{file.read_text(errors='replace')[-6000:]}" for file in files if file.exists())
+
+    # -- talk ---------------------------------------------------------------------------------------------------
+
+    @property
+    def base(self) -> str:
+        return f"http://{self.address}"
+
+    @property
+    def mcp(self) -> str:
+        return f"{self.base}/mcp"
+
+    def server_url(self, name: str) -> str:
+        return f"{self.base}/mcp/s/{name}"
+
+    @property
+    def token(self) -> str:
+        return (self.home / "agent.token").read_text().strip()
+
+    @property
+    def admin_key(self) -> str:
+        return (self.home / "admin.key").read_text().strip()
+
+    def probe(self, path: str) -> int:
+        try:
+            return httpx.get(self.base + path, timeout=5).status_code
+        except httpx.HTTPError:
+            return 0
+
+    def admin(self, path: str) -> Any:
+        answer = httpx.get(f"{self.base}/api/v1{path}", headers={"X-API-Key": self.admin_key}, timeout=20)
+        assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def servers(self) -> dict[str, dict[str, Any]]:
+        return {server["name"]: server for server in self.admin("/servers")["servers"]}
+
+    def run(self, *args: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Runs `mcpproxy ARGS --home HOME`."""
+        return subprocess.run(
+            [peers.MCPPROXY, *args, "--home", str(self.home)],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=self.environment(),
+        )
+
+    # -- details ------------------------------------------------------------------------------------------------
+
+    def _marked(self, settings: dict[str, Any]) -> dict[str, Any]:
+        servers = {
+            name: {**server, "env": {**server.get("env", {}), MARK: self.mark}} if "command" in server else server
+            for name, server in settings.get("mcpServers", {}).items()
+        }
+        return {**settings, "mcpServers": servers}
+
+    def _listening_at(self) -> str:
+        assert self.child is not None
+        assert self.child.poll() is None, f"the gateway ended with {self.child.returncode}\n{self.words()}"
+        try:
+            lock = json.loads((self.home / "gateway.lock").read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return ""
+        if lock.get("pid") != self.child.pid:
+            return ""
+        self.address = lock["address"]
+        return self.address if self.probe("/healthz") == 200 else ""

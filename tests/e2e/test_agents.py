@@ -1,0 +1,110 @@
+"""Agents and their tokens: what a token was made for, what it hides, and what is remembered of every call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+import peers
+from gateway import Gateway, until
+from wire import ACCEPT, LEGACY, MODERN, Wire
+
+ERAS = [LEGACY, MODERN]
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder = tmp_path_factory.mktemp("agents")
+    fx = {"command": peers.PYTHON, "args": [str(peers.HERE / "fx.py"), str(folder / "ledger.jsonl")]}
+    with Gateway(folder / "home", {"mcpServers": {"fx": fx, "other": peers.misbehaving()}}) as one:
+        yield one
+
+
+def create(gateway: Gateway, *args: str) -> str:
+    done = gateway.run("token", "create", *args)
+    assert done.returncode == 0, done.stderr
+    token = done.stdout.strip()
+    assert done.stdout == token + "\n" and " " not in token, "the token stands alone on standard output"
+    return token
+
+
+def use(wire: Wire, variant: str, tool: str, **more: object) -> dict:
+    return wire.ask("tools/call", {"name": f"call_tool_{variant}", "arguments": {"name": tool, "args": {}, **more}})
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_token_for_reading_only_reads(gateway: Gateway, era: str) -> None:
+    wire = Wire(gateway.mcp, create(gateway, f"reader-{era}", "--operations", "read"), era)
+    assert not use(wire, "read", "fx:echo").get("isError")
+    for variant, tool in (("write", "fx:create_note"), ("destructive", "fx:delete_thing")):
+        assert use(wire, variant, tool)["structuredContent"]["error"]["code"] == "permission_denied"
+    own = Wire(gateway.server_url("fx"), wire.http.headers["Authorization"].split()[1], era)
+    refused = own.ask("tools/call", {"name": "delete_thing", "arguments": {}})
+    assert refused["structuredContent"]["error"]["code"] == "permission_denied"
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_token_for_one_server_sees_no_other(gateway: Gateway, era: str) -> None:
+    token = create(gateway, f"narrow-{era}", "--servers", "fx")
+    wire = Wire(gateway.mcp, token, era)
+    assert not use(wire, "read", "fx:echo").get("isError")
+    hidden, unknown = use(wire, "read", "other:echo"), use(wire, "read", "absent:echo")
+    assert hidden["structuredContent"]["error"]["code"] == "TOOL_NOT_FOUND"
+    assert json.dumps(hidden).replace("other", "absent") == json.dumps(unknown), "a hidden server shows that it exists"
+    found = wire.ask("tools/call", {"name": "retrieve_tools", "arguments": {"query": "echo returns its arguments", "limit": 50}})
+    assert {tool["server"] for tool in found["structuredContent"]["tools"]} == {"fx"}
+    direct = Wire(f"{gateway.base}/mcp/direct", token, era).ask("tools/list")
+    assert {tool["name"].split("__")[0] for tool in direct["tools"]} == {"fx"}
+
+
+def test_a_hidden_server_has_no_address(gateway: Gateway) -> None:
+    token = create(gateway, "addressee", "--servers", "fx")
+    answers = [_post(gateway, f"/mcp/s/{server}", token) for server in ("other", "absent")]
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert answers[0].text.replace("other", "absent") == answers[1].text
+
+
+def test_a_revoked_token_is_useless_at_once(gateway: Gateway) -> None:
+    token = create(gateway, "gone")
+    assert not use(Wire(gateway.mcp, token, MODERN), "read", "fx:echo").get("isError")
+    assert gateway.run("token", "revoke", "gone").returncode == 0
+    until(lambda: _post(gateway, "/mcp", token).status_code == 401, 5, "the token is refused")
+
+
+def test_every_call_and_refusal_is_recorded(gateway: Gateway) -> None:
+    wire = Wire(gateway.mcp, create(gateway, "recorded"), MODERN)
+    use(wire, "read", "fx:echo", intent_reason="to look", intent_data_sensitivity="internal")
+    use(wire, "read", "fx:delete_thing")
+    use(wire, "destructive", "fx:delete_thing", intent_reason="to clean up")
+
+    def records() -> list[dict]:
+        done = gateway.run("activity", "list", "--agent", "recorded", "-o", "json")
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        return found["activities"] if isinstance(found, dict) else found
+
+    until(lambda: len(records()) == 3, 5, "three records of this agent")
+    shown = gateway.run("activity", "show", records()[0]["id"], "-o", "json")
+    assert shown.returncode == 0 and "to clean up" in shown.stdout
+    destructive = gateway.run("activity", "list", "--agent", "recorded", "--intent-type", "destructive", "-o", "json")
+    assert "to clean up" in destructive.stdout and "to look" not in destructive.stdout
+
+
+def test_two_keys_when_the_settings_ask_for_them(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = tmp_path_factory.mktemp("two-key")
+    fx = {"command": peers.PYTHON, "args": [str(peers.HERE / "fx.py"), str(home / "ledger.jsonl")]}
+    with Gateway(home, {"mcpServers": {"fx": fx}, "intent_declaration": {"two_key": "required"}}) as strict:
+        wire = Wire(strict.mcp, strict.token, MODERN)
+        assert use(wire, "read", "fx:echo")["structuredContent"]["error"]["code"] == "MISSING_INTENT"
+        empty = use(wire, "read", "fx:echo", intent={})["structuredContent"]["error"]
+        assert (empty["code"], empty["message"]) == ("MISSING_OPERATION_TYPE", "intent.operation_type is required")
+        assert not use(wire, "read", "fx:echo", intent={"operation_type": "read"}).get("isError")
+
+
+def _post(gateway: Gateway, path: str, token: str) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {token}", "Accept": ACCEPT, "Content-Type": "application/json"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    return httpx.post(gateway.base + path, json=body, headers=headers, timeout=10)

@@ -1,0 +1,123 @@
+"""The first minutes of a new user: no settings, one command, and a first call by every client."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+import peers
+from clients import ALL_KINDS, Kind, call, play, step
+from gateway import Gateway
+from schemas import sample
+from wire import LEGACY, MODERN, Wire
+
+FOUR = ["retrieve_tools", "call_tool_read", "call_tool_write", "call_tool_destructive"]
+LIST_MAX_BYTES = 12_000
+
+
+def demo_tool(demo: Gateway, call_with: str) -> dict:
+    """Some demo tool that wants this variant."""
+    tools = [tool for tool in demo.admin("/tools")["tools"] if tool["call_with"] == call_with]
+    assert tools, f"the demo server has no tool for {call_with}"
+    return demo.admin("/tools/{}/{}".format(*tools[0]["name"].split(":", 1)))
+
+
+def test_banner_shows_what_a_new_user_needs(demo: Gateway) -> None:
+    words = (demo.home / "stdout.txt").read_text() + (demo.home / "stderr.txt").read_text()
+    for needed in (f"http://{demo.address}/mcp", demo.token, "mcpServers", "retrieve_tools"):
+        assert needed in words, f"the banner lacks {needed!r}:\n{words}"
+
+
+def test_secrets_on_disk_are_private(demo: Gateway) -> None:
+    modes = {name: (demo.home / name).stat().st_mode & 0o777 for name in ("agent.token", "admin.key")}
+    assert modes == {"agent.token": 0o600, "admin.key": 0o600}
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
+def test_first_call_by_each_client(demo: Gateway, kind: Kind) -> None:
+    read = demo_tool(demo, "call_tool_read")
+    destructive = demo_tool(demo, "call_tool_destructive")
+    heard = play(
+        kind,
+        demo.mcp,
+        demo.token,
+        [
+            step("tools/list"),
+            call("retrieve_tools", {"query": read["description"]}),
+            call("call_tool_read", {"name": read["name"], "args_json": json.dumps(sample(read["inputSchema"]))}),
+            call("call_tool_read", {"name": destructive["name"], "args_json": "{}"}),
+            call(
+                "call_tool_destructive",
+                {"name": destructive["name"], "args": sample(destructive["inputSchema"]), "intent_reason": "a test"},
+            ),
+        ],
+    )
+    listed, found, done, refused, destroyed = heard.results
+
+    assert [tool["name"] for tool in listed["tools"]] == FOUR
+    assert read["name"] in [tool["name"] for tool in found["structuredContent"]["tools"]]
+    assert json.loads(found["content"][0]["text"]) == found["structuredContent"]
+    assert not done.get("isError") and done["content"], done
+    sentence = (
+        f"Tool '{destructive['name']}' is marked destructive by server, "
+        "use call_tool_destructive instead of call_tool_read"
+    )
+    assert refused["isError"] is True
+    assert refused["content"][0]["text"] == sentence
+    assert refused["structuredContent"]["error"]["code"] == "SERVER_MISMATCH"
+    assert refused["structuredContent"]["error"]["message"] == sentence
+    assert not destroyed.get("isError"), destroyed
+
+
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+def test_four_tools_say_what_an_ide_decides_by(demo: Gateway, era: str) -> None:
+    result = Wire(demo.mcp, demo.token, era).ask("tools/list")
+    hints = {tool["name"]: tool["annotations"] for tool in result["tools"]}
+    wanted = {
+        "retrieve_tools": {"readOnlyHint": True, "openWorldHint": False},
+        "call_tool_read": {"readOnlyHint": True, "destructiveHint": False, "openWorldHint": True},
+        "call_tool_write": {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": True},
+        "call_tool_destructive": {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
+    }
+    for name, want in wanted.items():
+        assert want.items() <= hints[name].items(), name
+    by_name = {tool["name"]: tool for tool in result["tools"]}
+    assert by_name["call_tool_destructive"]["_meta"]["anthropic/requiresUserInteraction"] is True
+    assert len(json.dumps(result, separators=(",", ":"))) < LIST_MAX_BYTES
+
+
+@pytest.mark.parametrize("path", ["/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server"])
+def test_no_oauth_is_promised(demo: Gateway, path: str) -> None:
+    assert demo.probe(path) == 404
+
+
+def inspector(demo: Gateway, era: str, *args: str) -> dict:
+    """Runs the Inspector's command line against `/mcp`, with the token in a header."""
+    script = peers.MODULES / ".bin" / "mcp-inspector"
+    done = subprocess.run(
+        [
+            peers.NODE, script, "--cli", demo.mcp, "--transport", "http", "--protocol-era", era,
+            "--header", f"Authorization: Bearer {demo.token}", "--format", "json", *args,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        env={**demo.environment(), "MCP_INSPECTOR_SECRET_STORE": "memory"},
+    )  # fmt: skip
+    assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout)["result"]
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_inspector_lists_and_calls(demo: Gateway, era: str) -> None:
+    read = demo_tool(demo, "call_tool_read")
+    listed = inspector(demo, era, "--method", "tools/list")
+    assert [tool["name"] for tool in listed["tools"]] == FOUR
+    arguments = {"name": read["name"], "args": sample(read["inputSchema"])}
+    done = inspector(
+        demo, era,
+        "--method", "tools/call", "--tool-name", "call_tool_read", "--tool-args-json", json.dumps(arguments),
+    )  # fmt: skip
+    assert not done.get("isError")
