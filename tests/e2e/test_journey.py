@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 
 import pytest
@@ -24,10 +25,20 @@ def demo_tool(demo: Gateway, call_with: str) -> dict:
     return demo.admin("/tools/{}/{}".format(*tools[0]["name"].split(":", 1)))
 
 
-def test_banner_shows_what_a_new_user_needs(demo: Gateway) -> None:
-    words = (demo.home / "stdout.txt").read_text() + (demo.home / "stderr.txt").read_text()
-    for needed in (f"http://{demo.address}/mcp", demo.token, "mcpServers", "retrieve_tools"):
-        assert needed in words, f"the banner lacks {needed!r}:\n{words}"
+def test_banner_can_be_followed(demo: Gateway) -> None:
+    """Whatever the first screen tells a new user to paste or to run, works."""
+    screen = (demo.home / "stdout.txt").read_text() + (demo.home / "stderr.txt").read_text()
+    lines = [line.strip() for line in screen.splitlines()]
+    entries = [json.loads(line)["mcpServers"]["mcpproxy"] for line in lines if line.startswith('{"mcpServers"')]
+    assert entries == [
+        {"url": demo.mcp, "headers": {"Authorization": f"Bearer {demo.token}"}},
+        {"command": peers.MCPPROXY, "args": ["stdio", "--home", str(demo.home)]},
+    ]
+    commands = [shlex.split(line) for line in lines if line.startswith(f"{peers.MCPPROXY} ")]
+    assert commands, screen
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=demo.environment())
+        assert done.returncode == 0 and done.stdout, (command, done)
 
 
 def test_secrets_on_disk_are_private(demo: Gateway) -> None:

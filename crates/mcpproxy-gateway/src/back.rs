@@ -16,6 +16,8 @@ pub(crate) struct Back {
     log_level: Option<LogLevel>,
     /// What the agent can be asked, as raw JSON.
     capabilities: Arc<str>,
+    /// Where the agent still listens when the request is done.
+    later: Option<mpsc::Sender<String>>,
 }
 
 pub(crate) enum Event {
@@ -52,9 +54,10 @@ impl Back {
         progress_token: Option<Arc<str>>,
         log_level: Option<LogLevel>,
         capabilities: Arc<str>,
+        later: Option<mpsc::Sender<String>>,
     ) -> (Self, mpsc::Receiver<Event>) {
         let (events, receiver) = mpsc::channel(EVENTS_WAITING);
-        (Self { events, progress_token, log_level, capabilities }, receiver)
+        (Self { events, progress_token, log_level, capabilities, later }, receiver)
     }
 
     pub(crate) fn progress_token(&self) -> Option<&str> {
@@ -69,9 +72,18 @@ impl Back {
         &self.capabilities
     }
 
+    /// Whether both lead to the same agent, as far as it listens between requests.
+    pub(crate) fn is_same_agent(&self, other: &Self) -> bool {
+        self.later.as_ref().zip(other.later.as_ref()).is_some_and(|(one, two)| one.same_channel(two))
+    }
+
     pub(crate) async fn say(&self, notification: String) {
         // An agent that hung up misses notifications; its call goes on and is recorded.
-        let _gone = self.events.send(Event::Say(notification)).await;
+        if let (Err(mpsc::error::SendError(Event::Say(text))), Some(later)) =
+            (self.events.send(Event::Say(notification)).await, &self.later)
+        {
+            let _missed_or_gone = later.try_send(text);
+        }
     }
 
     pub(crate) async fn ask(&self, method: &str, params: &str) -> Result<String, RpcError> {

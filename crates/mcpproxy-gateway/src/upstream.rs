@@ -1,5 +1,6 @@
 //! Servers out: one long-lived connection each, kept up by a task of its own, shared by all calls.
 
+mod callers;
 mod connect;
 mod connection;
 mod duplex;

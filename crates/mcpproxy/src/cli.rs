@@ -22,7 +22,8 @@ Examples:
   mcpproxy call tool-read time:get_current_time --args '{\"timezone\": \"Europe/Paris\"}'
   mcpproxy activity list
 
-Exit codes: 0 done, 1 failed, 2 usage, 3 refused, 5 server failed, 6 bad settings, 7 no gateway running";
+Exit codes:
+  0 done, 1 failed, 2 usage, 3 refused, 5 server failed, 6 bad settings, 7 no gateway running";
 
 const CALL: &str = "\
 Examples:

@@ -41,7 +41,8 @@ pub(crate) fn begin(
     let under_way = caller.session.as_ref().zip(id).map(|(session, id)| session.begin(id, cancel.clone()));
     let meta = question.params.as_deref().and_then(|params| member(params, "_meta"));
     let progress_token = meta.and_then(|meta| member(meta, "progressToken")).map(Arc::from);
-    let (back, events) = Back::new(progress_token, caller.log_level, Arc::clone(&caller.capabilities));
+    let later = caller.session.as_ref().and_then(|session| session.standing());
+    let (back, events) = Back::new(progress_token, caller.log_level, Arc::clone(&caller.capabilities), later);
     let (gateway, token) = (Arc::clone(gateway), cancel.clone());
     let work = async move {
         let reply = answer(&gateway, &caller, &question, &back, &token).await;

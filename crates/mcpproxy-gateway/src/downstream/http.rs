@@ -20,7 +20,7 @@ use super::respond::{self, Asking};
 use super::revision::{self, Modern};
 use super::session::Session;
 use super::{Caller, Door};
-use crate::back::Event;
+use crate::back::{Event, LogLevel};
 use crate::gateway::{Gateway, Inner};
 use crate::headers;
 use crate::message::{self, INTERNAL_ERROR, INVALID_REQUEST, Message, PARSE_ERROR, RpcError, id_of, member, params_of};
@@ -288,7 +288,11 @@ async fn take_legacy(
 
 pub(crate) fn legacy_caller(agent: Arc<Agent>, door: Door, session: Option<Arc<Session>>) -> Caller {
     let (client, capabilities, log_level) = match &session {
-        Some(session) => (session.client.clone(), Arc::clone(&session.capabilities), session.level()),
+        Some(session) => {
+            // Until an agent names a level, the protocol leaves it to us.
+            let level = session.level().unwrap_or(LogLevel::Info);
+            (session.client.clone(), Arc::clone(&session.capabilities), Some(level))
+        }
         None => (None, "{}".into(), None),
     };
     Caller { agent, client, era: Era::Legacy, door, capabilities, log_level, session }
@@ -333,6 +337,7 @@ fn get(gateway: &Inner, door: Door, agent: Arc<Agent>, headers: &HeaderMap) -> R
         Ok(None) => not_allowed(),
         Ok(Some(session)) => {
             let (send, receive) = audience::Audience::channel();
+            session.stands_on(send.clone());
             let wants =
                 audience::Wants { tools: true, prompts: true, resources: true, uris: Arc::clone(&session.uris) };
             gateway.audience.join(audience::Listener { agent, door, wants, subscription: None, send });

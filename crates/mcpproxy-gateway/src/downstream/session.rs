@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::door::Door;
@@ -30,6 +30,8 @@ pub(crate) struct Session {
     /// Resources whose changes the agent wants to hear of.
     pub(crate) uris: Arc<Mutex<HashSet<String>>>,
     level: Mutex<Option<LogLevel>>,
+    /// The stream on which the agent hears what it did not ask for, while there is one.
+    standing: Mutex<Option<mpsc::Sender<String>>>,
     used: Mutex<Instant>,
     next_question: AtomicU64,
     questions: Mutex<HashMap<String, oneshot::Sender<Result<String, RpcError>>>>,
@@ -80,6 +82,7 @@ impl Session {
             capabilities,
             uris: Arc::default(),
             level: Mutex::default(),
+            standing: Mutex::default(),
             used: Mutex::new(Instant::now()),
             next_question: AtomicU64::new(1),
             questions: Mutex::default(),
@@ -94,6 +97,14 @@ impl Session {
 
     pub(crate) fn set_level(&self, level: LogLevel) {
         *lock(&self.level) = Some(level);
+    }
+
+    pub(crate) fn standing(&self) -> Option<mpsc::Sender<String>> {
+        lock(&self.standing).clone()
+    }
+
+    pub(crate) fn stands_on(&self, send: mpsc::Sender<String>) {
+        *lock(&self.standing) = Some(send);
     }
 
     /// Keeps a question until its answer comes, and gives the message that asks it.

@@ -77,14 +77,12 @@ pub(crate) async fn reach(
 }
 
 /// A second connection to a server over HTTP that speaks both kinds: the one for agents that came with a handshake.
-pub(crate) async fn reach_legacy(
-    settings: &ServerSettings,
-) -> Result<(Connection, mpsc::UnboundedReceiver<Notice>), UpstreamError> {
+pub(crate) async fn reach_legacy(settings: &ServerSettings) -> Result<Connection, UpstreamError> {
     match &settings.transport {
         TransportSettings::Http { url, headers } => {
-            let (notify, notices) = mpsc::unbounded_channel();
-            let link = Link::Http(HttpLink::new(url, headers, settings.result_limit_bytes, notify)?);
-            Ok((initialize(link).await?, notices))
+            // Changes of the lists are heard on the first connection.
+            let (unheard, _) = mpsc::unbounded_channel();
+            initialize(Link::Http(HttpLink::new(url, headers, settings.result_limit_bytes, unheard)?)).await
         }
         TransportSettings::Stdio { .. } | TransportSettings::Sse { .. } | TransportSettings::Demo => {
             Err(UpstreamError::Closed)

@@ -12,6 +12,7 @@ use reqwest::Url;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::callers::Callers;
 use super::duplex::{ask_agent, say_log, say_progress};
 use super::error::UpstreamError;
 use super::events::SseReader;
@@ -37,6 +38,8 @@ pub(crate) struct HttpLink {
     next_id: AtomicU64,
     limit: usize,
     notices: mpsc::UnboundedSender<Notice>,
+    /// Whose calls are open, for what a server says on its standing stream.
+    callers: Callers,
     pub(crate) ended: CancellationToken,
 }
 
@@ -59,6 +62,7 @@ impl HttpLink {
             next_id: AtomicU64::new(1),
             limit,
             notices,
+            callers: Callers::default(),
             ended: CancellationToken::new(),
         }))
     }
@@ -83,7 +87,13 @@ impl HttpLink {
     ) -> Result<Reply, UpstreamError> {
         let is_session = self.version.get().is_some();
         let mut guard = Abandon { link: is_session.then(|| Arc::clone(self)), id };
+        if let (true, Some(back)) = (is_session, back) {
+            self.callers.begin(id, back.clone());
+        }
         let reply = self.exchange(id, text, headers, back).await;
+        if is_session {
+            self.callers.end(id);
+        }
         guard.link = None;
         reply
     }
@@ -261,7 +271,8 @@ impl HttpLink {
                     wait = Duration::from_millis(retry).min(RESUME_WAIT_MAX);
                 }
                 last_event = event.id.or(last_event);
-                let _answer_to_nobody = self.said(0, &event.data, None).await;
+                let back = self.callers.sole();
+                let _answer_to_nobody = self.said(0, &event.data, back.as_ref()).await;
             }
             tokio::time::sleep(wait).await;
         }

@@ -72,9 +72,13 @@ impl Server {
         self.offers.load_full()
     }
 
-    /// Whether it has a log level of its own to set. One without sessions is told with each request.
+    /// Whether it may have a log level of its own to set. One without sessions is told with each request, but over HTTP
+    /// it may have a second side with sessions.
     pub(crate) fn keeps_log_level(&self) -> bool {
-        self.connection.load().as_ref().is_some_and(|connection| connection.can("logging"))
+        self.connection.load().as_ref().is_some_and(|connection| match connection.era {
+            Era::Legacy => connection.can("logging"),
+            Era::Modern => matches!(connection.link, Link::Http(_)),
+        })
     }
 
     /// Connected, or failed, at least once.
@@ -124,7 +128,12 @@ impl Server {
         }
         if let Twin::Unopened = &*twin {
             *twin = match tokio::time::timeout(self.settings.connect_timeout, reach_legacy(&self.settings)).await {
-                Ok(Ok((open, _notices))) => Twin::Open(Arc::new(open)),
+                Ok(Ok(open)) => {
+                    if let Link::Http(link) = &open.link {
+                        tokio::spawn(Arc::clone(link).stand());
+                    }
+                    Twin::Open(Arc::new(open))
+                }
                 Ok(Err(_)) | Err(_) => Twin::Absent,
             };
         }

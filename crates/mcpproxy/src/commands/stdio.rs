@@ -1,11 +1,15 @@
 //! `stdio`: one agent on standard input and output, at the running gateway or at one of our own.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 
 use crate::bridge;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::runtime::{Listen, Runtime, end_signal};
+
+const HEAD_START: Duration = Duration::from_secs(2);
 
 pub(crate) const EXAMPLES: &str = "\
 For clients that start their servers; put this into the client's settings:
@@ -25,6 +29,8 @@ pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
             .hint("put a token of `mcpproxy token create NAME` into agent.token")
     })?;
     let gateway = runtime.gateway.clone();
+    // Clients ask for tools at once and some never again, so servers that are quick to start get the chance to be there.
+    let _slow_ones_come_later = tokio::time::timeout(HEAD_START, gateway.ready()).await;
     let served = runtime.run_until(async {
         tokio::select! {
             served = mcpproxy_gateway::serve_stdio(&gateway, agent, reader, writer) => served,

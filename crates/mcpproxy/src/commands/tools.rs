@@ -9,7 +9,7 @@ use url::form_urlencoded::Serializer;
 use crate::client::Rest;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::{self, Format, lines, member, shorten};
+use crate::output::{self, Format, line, lines, member, shorten};
 
 const DESCRIPTION_MAX_CHARS: usize = 80;
 
@@ -91,7 +91,8 @@ fn list(answer: &Value, none: &str) -> String {
         return none.to_owned();
     }
     let rows = tools.iter().map(|tool| {
-        let description = shorten(&member(tool, "description"), DESCRIPTION_MAX_CHARS);
+        let description = tool.get("description").and_then(Value::as_str).unwrap_or_default();
+        let description = shorten(&line(description.lines().next().unwrap_or_default()), DESCRIPTION_MAX_CHARS);
         vec![member(tool, "name"), member(tool, "call_with"), description]
     });
     output::table(&["TOOL", "CALL WITH", "DESCRIPTION"], rows)
