@@ -21,7 +21,7 @@ MISBEHAVING = str(BUILD / "misbehaving-server")
 CONFORMANCE_SERVER = str(BUILD / "conformance-server")
 
 # What a gateway that relays questions declares to its servers; some servers offer more tools to such a client.
-RELAY_CAPABILITIES = {"sampling": {}, "elicitation": {"form": {}}, "roots": {"listChanged": True}}
+RELAY_CAPABILITIES = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}}
 
 
 def everything() -> dict[str, Any]:

@@ -36,7 +36,8 @@ def listening(command: list[str], port: int, log: Path, **env: str) -> Iterator[
         assert child.poll() is None, log.read_text()
         yield child
     finally:
-        child.terminate()
+        # Not asked politely: these servers wait for open streams, and the gateway keeps one open.
+        child.kill()
         child.wait(10)
 
 

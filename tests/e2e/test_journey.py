@@ -11,18 +11,10 @@ import pytest
 import peers
 from clients import ALL_KINDS, Kind, call, play, step
 from gateway import Gateway
-from schemas import sample
 from wire import LEGACY, MODERN, Wire
 
 FOUR = ["retrieve_tools", "call_tool_read", "call_tool_write", "call_tool_destructive"]
 LIST_MAX_BYTES = 12_000
-
-
-def demo_tool(demo: Gateway, call_with: str) -> dict:
-    """Some demo tool that wants this variant."""
-    tools = [tool for tool in demo.admin("/tools")["tools"] if tool["call_with"] == call_with]
-    assert tools, f"the demo server has no tool for {call_with}"
-    return demo.admin("/tools/{}/{}".format(*tools[0]["name"].split(":", 1)))
 
 
 def test_banner_can_be_followed(demo: Gateway) -> None:
@@ -48,38 +40,35 @@ def test_secrets_on_disk_are_private(demo: Gateway) -> None:
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
 def test_first_call_by_each_client(demo: Gateway, kind: Kind) -> None:
-    read = demo_tool(demo, "call_tool_read")
-    destructive = demo_tool(demo, "call_tool_destructive")
+    mail = {"to": ["priya@northwind.example"], "subject": "Hello", "body": f"from {kind}"}
     heard = play(
         kind,
         demo.mcp,
         demo.token,
         [
             step("tools/list"),
-            call("retrieve_tools", {"query": read["description"]}),
-            call("call_tool_read", {"name": read["name"], "args_json": json.dumps(sample(read["inputSchema"]))}),
-            call("call_tool_read", {"name": destructive["name"], "args_json": "{}"}),
-            call(
-                "call_tool_destructive",
-                {"name": destructive["name"], "args": sample(destructive["inputSchema"]), "intent_reason": "a test"},
-            ),
+            call("retrieve_tools", {"query": "send an email to a customer"}),
+            call("call_tool_read", {"name": "demo:search_contacts", "args_json": '{"query": "northwind"}'}),
+            call("call_tool_read", {"name": "demo:emails.send_external", "args": mail}),
+            call("call_tool_destructive", {"name": "demo:emails.send_external", "args": mail, "intent_reason": "asked to"}),
         ],
     )
-    listed, found, done, refused, destroyed = heard.results
+    listed, found, contacts, refused, sent = heard.results
 
     assert [tool["name"] for tool in listed["tools"]] == FOUR
-    assert read["name"] in [tool["name"] for tool in found["structuredContent"]["tools"]]
+    best = found["structuredContent"]["tools"][0]
+    assert (best["name"], best["call_with"]) == ("demo:emails.send_external", "call_tool_destructive")
     assert json.loads(found["content"][0]["text"]) == found["structuredContent"]
-    assert not done.get("isError") and done["content"], done
+    assert "Priya Nair" in str(contacts["structuredContent"]) and not contacts.get("isError")
     sentence = (
-        f"Tool '{destructive['name']}' is marked destructive by server, "
+        "Tool 'demo:emails.send_external' is marked destructive by server, "
         "use call_tool_destructive instead of call_tool_read"
     )
     assert refused["isError"] is True
     assert refused["content"][0]["text"] == sentence
     assert refused["structuredContent"]["error"]["code"] == "SERVER_MISMATCH"
     assert refused["structuredContent"]["error"]["message"] == sentence
-    assert not destroyed.get("isError"), destroyed
+    assert not sent.get("isError"), sent
 
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
@@ -123,12 +112,11 @@ def inspector(demo: Gateway, era: str, *args: str) -> dict:
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_inspector_lists_and_calls(demo: Gateway, era: str) -> None:
-    read = demo_tool(demo, "call_tool_read")
     listed = inspector(demo, era, "--method", "tools/list")
     assert [tool["name"] for tool in listed["tools"]] == FOUR
-    arguments = {"name": read["name"], "args": sample(read["inputSchema"])}
+    arguments = {"name": "demo:search_contacts", "args": {"query": "northwind"}}
     done = inspector(
         demo, era,
         "--method", "tools/call", "--tool-name", "call_tool_read", "--tool-args-json", json.dumps(arguments),
     )  # fmt: skip
-    assert not done.get("isError")
+    assert "Priya Nair" in str(done["structuredContent"])

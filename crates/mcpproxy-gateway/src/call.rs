@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use mcpproxy_core::json::string_value;
 use mcpproxy_core::settings::Durability;
-use mcpproxy_core::{
-    Arguments, Decision, Declared, Denial, Intent, Permit, ToolName, Variant, Warning, decide, declare,
-};
+use mcpproxy_core::{Arguments, Decision, Declared, Denial, Intent, Permit, ServerName, ToolName, Variant, Warning, decide, declare};
 use mcpproxy_store::Wait;
 use serde_json::{Value, json};
 
@@ -31,8 +30,8 @@ pub(crate) enum Wanted<'a> {
 }
 
 pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'_>) -> Reply {
-    let snapshot = gateway.snapshot.load_full();
     let CallRequest { wanted, passage } = request;
+    let snapshot = gateway.snapshot_for(wanted.server().as_ref()).await;
     let (variant, asked) = wanted.asked();
 
     let declared = match wanted.declare(&snapshot) {
@@ -86,6 +85,17 @@ impl<'a> Wanted<'a> {
         }
     }
 
+    /// The server the call is for, as far as its name can be read.
+    fn server(&self) -> Option<ServerName> {
+        match self {
+            Self::Variant { parameters, .. } => {
+                let name = member(parameters, "name").and_then(string_value)?;
+                ServerName::parse(name.split_once(':')?.0).ok()
+            }
+            Self::Direct { name, .. } => Some(name.server().clone()),
+        }
+    }
+
     /// What the agent asked for, for the record of a refusal.
     fn asked(&self) -> (Option<Variant>, Asked<'a>) {
         match self {
@@ -108,8 +118,7 @@ fn durability(snapshot: &Snapshot, permit: &Permit) -> Wait {
 /// A server that is configured but has not told its tools yet.
 fn not_connected<'s>(snapshot: &'s Snapshot, caller: &Caller, name: &ToolName) -> Option<&'s Arc<Server>> {
     let server = snapshot.servers.get(name.server()).filter(|server| server.settings.enabled)?;
-    let has_tools = snapshot.catalog.offer(name.server()).is_some_and(|offer| !offer.is_empty());
-    (!has_tools && caller.agent.scope.sees(name.server())).then_some(server)
+    (!server.is_connected() && snapshot.awaits_tools(name.server()) && caller.agent.scope.sees(name.server())).then_some(server)
 }
 
 async fn refuse(
@@ -119,7 +128,7 @@ async fn refuse(
     variant: Option<Variant>,
     asked: Asked<'_>,
 ) -> Reply {
-    let name = asked.arguments.and_then(|text| member(text, "name")).and_then(mcpproxy_core::json::string_value);
+    let name = asked.arguments.and_then(|text| member(text, "name")).and_then(string_value);
     let asked = Asked { name: asked.name.or(name.as_deref()), ..asked };
     record::note(&gateway.ledger, record::of_denial(denial, &caller.agent, caller.client.as_deref(), variant, asked))
         .await;

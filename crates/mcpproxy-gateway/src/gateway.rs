@@ -21,10 +21,12 @@ use crate::message::member;
 use crate::record;
 use crate::snapshot::Snapshot;
 use crate::status::ServerStatus;
-use crate::upstream::{Change, Server, Watch, supervise};
+use crate::upstream::{Change, Server, Watch, supervise, sweep};
 
 /// Changes that come together make one snapshot.
 const GATHER: Duration = Duration::from_millis(20);
+/// Longest wait of a call for a server that is being reached for the first time.
+const FIRST_TRY: Duration = Duration::from_secs(10);
 /// Longest wait for servers to leave at the end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 
@@ -61,6 +63,32 @@ pub(crate) struct Inner {
     settled: Notify,
 }
 
+impl Inner {
+    /// The snapshot for a call to a server. While a server is being reached for the first time its tools are not known
+    /// yet, so the call waits for that, and for nothing else.
+    pub(crate) async fn snapshot_for(&self, name: Option<&ServerName>) -> Arc<Snapshot> {
+        let snapshot = self.snapshot.load_full();
+        let Some(name) = name.filter(|name| snapshot.awaits_tools(name)) else { return snapshot };
+        let settled = async {
+            loop {
+                let settled = self.settled.notified();
+                let is_tried = self.snapshot.load().servers.get(name).is_none_or(|server| server.was_tried());
+                if is_tried && self.has_taken_all() {
+                    return;
+                }
+                settled.await;
+            }
+        };
+        let _late = tokio::time::timeout(FIRST_TRY, settled).await;
+        self.snapshot.load_full()
+    }
+
+    /// Whether all that servers reported is in the snapshot.
+    fn has_taken_all(&self) -> bool {
+        self.taken.load(Ordering::Acquire) >= self.seen.load(Ordering::Acquire)
+    }
+}
+
 struct Supervised {
     server: Arc<Server>,
     task: Option<JoinHandle<()>>,
@@ -71,6 +99,10 @@ impl Gateway {
     pub fn start(options: Options) -> Self {
         let Options { settings, store, logs, demo_command } = options;
         let (changes, changed) = mpsc::unbounded_channel();
+        let left_behind = sweep(&logs);
+        if left_behind > 0 {
+            tracing::warn!(count = left_behind, "ended servers that an earlier gateway left behind");
+        }
         let settings = Arc::new(settings);
         let inner = Arc::new(Inner {
             snapshot: ArcSwap::from_pointee(Snapshot::build(Arc::clone(&settings), BTreeMap::new())),
@@ -137,7 +169,7 @@ impl Gateway {
     /// Every enabled server has connected or failed once, and what came of it is in the snapshot.
     pub fn is_ready(&self) -> bool {
         let all_tried = self.servers_table().values().all(|supervised| supervised.server.was_tried());
-        all_tried && self.inner.taken.load(Ordering::Acquire) >= self.inner.seen.load(Ordering::Acquire)
+        all_tried && self.inner.has_taken_all()
     }
 
     pub async fn ready(&self) {

@@ -28,4 +28,9 @@ impl Snapshot {
         let index = Index::build(&catalog);
         Self { settings, servers, offers, catalog, index }
     }
+
+    /// Whether a server is enabled and has told of no tools.
+    pub(crate) fn awaits_tools(&self, name: &ServerName) -> bool {
+        self.offers.get(name).is_some_and(|offers| offers.tools.is_empty())
+    }
 }

@@ -10,6 +10,7 @@ mod forward;
 mod http;
 mod log;
 mod offers;
+mod orphans;
 mod pending;
 mod server;
 mod sse;
@@ -20,6 +21,7 @@ pub(crate) use connection::Era;
 pub(crate) use error::UpstreamError;
 pub(crate) use forward::{Passage, Relayed, forward, relay};
 pub(crate) use offers::Offers;
+pub(crate) use orphans::sweep;
 pub(crate) use server::Server;
 pub(crate) use supervise::{Change, Watch, supervise};
 

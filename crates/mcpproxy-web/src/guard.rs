@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
-use axum::extract::Request;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use futures::future::Either;
 use http::header::{HOST, HeaderMap, ORIGIN};
-use http::{StatusCode, Uri};
-use tower::{Layer, Service};
+use http::{Request, StatusCode, Uri};
+use tower::Service;
 
 use crate::wire;
 
@@ -117,24 +116,22 @@ impl Refusal {
     }
 }
 
-impl<S> Layer<S> for Guard {
-    type Service = Guarded<S>;
-
-    fn layer(&self, inner: S) -> Guarded<S> {
-        Guarded { guard: self.clone(), inner }
-    }
-}
-
-/// A tower service of its own: a middleware function would box a future for every call.
+/// What stands behind the guard. It wraps the router as a whole: a layer inside of it would box every call once more.
 #[derive(Clone)]
 pub struct Guarded<S> {
     guard: Guard,
     inner: S,
 }
 
-impl<S> Service<Request> for Guarded<S>
+impl<S> Guarded<S> {
+    pub(crate) fn new(guard: Guard, inner: S) -> Self {
+        Self { guard, inner }
+    }
+}
+
+impl<S, B> Service<Request<B>> for Guarded<S>
 where
-    S: Service<Request, Response = Response, Error = Infallible>,
+    S: Service<Request<B>, Response = Response, Error = Infallible>,
 {
     type Response = Response;
     type Error = Infallible;
@@ -144,10 +141,10 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         match self.guard.check(request.uri(), request.headers()) {
             Ok(()) => Either::Right(self.inner.call(request)),
-            Err(refusal) => Either::Left(ready(Ok(refusal.response().into_response()))),
+            Err(refusal) => Either::Left(ready(Ok(refusal.response()))),
         }
     }
 }

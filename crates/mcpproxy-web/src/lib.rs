@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-pub use axum::Router;
+use axum::Router;
 use axum::http::StatusCode;
 use mcpproxy_gateway::Gateway;
 
 pub use admin::AdminKey;
-pub use guard::Guard;
+pub use guard::{Guard, Guarded};
 
 /// Everything the routes need to answer.
 pub struct Web {
@@ -37,10 +37,12 @@ pub struct Facts {
 }
 
 /// All routes of the process, behind the guard.
-pub fn app(state: Web) -> Router {
+pub type App = Guarded<Router>;
+
+pub fn app(state: Web) -> App {
     let agents = mcpproxy_gateway::router(&state.gateway);
     let guard = state.guard.clone();
-    endpoint::router(Arc::new(state)).merge(agents).fallback(unknown).layer(guard)
+    Guarded::new(guard, endpoint::router(Arc::new(state)).merge(agents).fallback(unknown))
 }
 
 /// A definite 404 without a body to misread: some clients take any JSON under `/.well-known` for an OAuth server

@@ -13,12 +13,12 @@ use tempfile::TempDir;
 use tower::ServiceExt as _;
 
 use crate::endpoint::{Access, Endpoint};
-use crate::{AdminKey, Facts, Guard, Router, Web, app};
+use crate::{AdminKey, App, Facts, Guard, Web, app};
 
 const KEY: &str = "0123456789abcdef";
 
 struct Fixture {
-    router: Router,
+    app: App,
     gateway: Gateway,
     _folder: TempDir,
 }
@@ -37,8 +37,8 @@ impl Fixture {
             settings_path: "/data/mcp_config.json".into(),
         };
         let guard = Guard::new(8080, &[], &[]);
-        let router = app(Web { gateway: gateway.clone(), admin_key: AdminKey::new(KEY), guard, facts });
-        Self { router, gateway, _folder: folder }
+        let app = app(Web { gateway: gateway.clone(), admin_key: AdminKey::new(KEY), guard, facts });
+        Self { app, gateway, _folder: folder }
     }
 
     async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> Response<Body> {
@@ -49,7 +49,7 @@ impl Fixture {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+        self.app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
     }
 
     async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> (StatusCode, Value) {

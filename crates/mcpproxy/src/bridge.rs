@@ -171,3 +171,84 @@ async fn write_lines<W: AsyncWrite + Unpin>(mut messages: mpsc::Receiver<String>
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::{TcpListener, TcpStream};
+
+    const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+
+    /// A client's end of a bridge to `gateway`.
+    async fn client(
+        gateway: &TcpListener,
+    ) -> (tempfile::TempDir, tokio::io::DuplexStream, tokio::task::JoinHandle<()>) {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::resolve(Some(folder.path().to_owned())).unwrap();
+        crate::home::write_secret(&home.agent_token(), "mcp_test").unwrap();
+        let running = Running { pid: 1, address: gateway.local_addr().unwrap().to_string() };
+        let (client, ours) = tokio::io::duplex(1024);
+        let (reader, writer) = tokio::io::split(ours);
+        let bridge = tokio::spawn(async move { run(&home, &running, reader, writer).await.unwrap() });
+        (folder, client, bridge)
+    }
+
+    async fn request(gateway: &TcpListener) -> (TcpStream, String) {
+        let (mut stream, _) = gateway.accept().await.unwrap();
+        let mut text = String::new();
+        while !text.ends_with('}') {
+            let mut bytes = [0; 1024];
+            let read = stream.read(&mut bytes).await.unwrap();
+            text.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+        }
+        (stream, text)
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_stateless_request_closes_its_connection() {
+        let gateway = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (_folder, mut client, bridge) = client(&gateway).await;
+        let call = format!(r#"{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{{"name":"x",{META}}}}}"#);
+        client.write_all(format!("{call}\n").as_bytes()).await.unwrap();
+        let (mut stream, text) = request(&gateway).await;
+        assert!(text.ends_with(&call), "{text}");
+        for header in [
+            "authorization: Bearer mcp_test",
+            "mcp-method: tools/call",
+            "mcp-name: x",
+            "mcp-protocol-version: 2026-07-28",
+        ] {
+            assert!(text.contains(&format!("{header}\r\n")), "{header} in {text}");
+        }
+        let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}"#;
+        client.write_all(format!("{cancel}\n").as_bytes()).await.unwrap();
+        assert_eq!(stream.read(&mut [0; 1]).await.unwrap(), 0);
+        client.shutdown().await.unwrap();
+        bridge.await.unwrap();
+        let mut said = String::new();
+        client.read_to_string(&mut said).await.unwrap();
+        assert_eq!(said, "");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_never_comes_is_an_error() {
+        let gateway = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (_folder, mut client, bridge) = client(&gateway).await;
+        let call = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"x",{META}}}}}"#);
+        client.write_all(format!("{call}\n").as_bytes()).await.unwrap();
+        let (mut stream, _) = request(&gateway).await;
+        let event = "data: {\"method\":\"notifications/progress\"}\n\n";
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n", event.len());
+        stream.write_all(format!("{head}{event}").as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        bridge.await.unwrap();
+        let mut said = String::new();
+        client.read_to_string(&mut said).await.unwrap();
+        assert_eq!(
+            said,
+            "{\"method\":\"notifications/progress\"}\n{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":-32603,\
+             \"message\":\"the gateway ended the stream before it answered\"}}\n"
+        );
+    }
+}

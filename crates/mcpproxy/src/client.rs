@@ -124,7 +124,13 @@ fn failure(status: StatusCode, answer: &Value) -> Failure {
     let text = |name: &str| answer.pointer(&format!("/error/{name}")).and_then(Value::as_str).map(line);
     let failure =
         Failure::new(Exit::Failed, text("message").unwrap_or_else(|| format!("the gateway answered {status}")));
-    match text("hint") {
+    // The gateway's hints are for scripts; where there is a command, people are better off with it.
+    let hint = match text("code").as_deref() {
+        Some("SERVER_NOT_FOUND") => Some("`mcpproxy servers list` names all servers".to_owned()),
+        Some("TOOL_NOT_FOUND") => Some("`mcpproxy tools list` names all tools".to_owned()),
+        _ => text("hint"),
+    };
+    match hint {
         Some(hint) => failure.hint(hint),
         None => failure,
     }

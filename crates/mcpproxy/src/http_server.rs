@@ -10,7 +10,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use mcpproxy_web::Router;
+use mcpproxy_web::App;
 use tokio::net::{TcpListener, TcpStream};
 
 /// A client that has not sent its first request by then is not going to.
@@ -22,13 +22,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct HttpServer {
     listener: TcpListener,
-    router: Router,
+    app: App,
     connections: GracefulShutdown,
 }
 
 impl HttpServer {
-    pub(crate) fn new(listener: TcpListener, router: Router) -> Self {
-        Self { listener, router, connections: GracefulShutdown::new() }
+    pub(crate) fn new(listener: TcpListener, app: App) -> Self {
+        Self { listener, app, connections: GracefulShutdown::new() }
     }
 
     /// Serves for as long as it is polled.
@@ -59,7 +59,7 @@ impl HttpServer {
         let connection = http1::Builder::new()
             .timer(HeadTimer::default())
             .header_read_timeout(FIRST_HEAD_TIMEOUT)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(self.router.clone()));
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(self.app.clone()));
         let connection = self.connections.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {

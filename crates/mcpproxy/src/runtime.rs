@@ -12,7 +12,7 @@ use mcpproxy_gateway::{Gateway, Options};
 use mcpproxy_store::Store;
 use mcpproxy_web::{AdminKey, Facts, Guard, Web};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{Exit, Failure};
 use crate::home::{Home, Lock};
@@ -41,7 +41,7 @@ pub(crate) struct Runtime {
 pub(crate) enum Listen {
     /// Here, or where the settings say.
     Exactly(Option<SocketAddr>),
-    /// Where the settings say, or at any other port when that is taken.
+    /// At any free port of this machine: who needs it finds it in `gateway.lock`.
     Somewhere,
 }
 
@@ -76,7 +76,7 @@ impl Runtime {
             demo_command: vec![program.display().to_string(), "demo-server".to_owned()],
         });
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
-        let router = mcpproxy_web::app(Web {
+        let app = mcpproxy_web::app(Web {
             gateway: gateway.clone(),
             admin_key: AdminKey::new(admin_key),
             guard: guard.clone(),
@@ -87,7 +87,7 @@ impl Runtime {
                 settings_path: path.clone(),
             },
         });
-        let server = HttpServer::new(listener, router);
+        let server = HttpServer::new(listener, app);
         let reload = Reload::new(path, stamp, settings.clone(), gateway.clone(), guard);
         lock.announce(&address.to_string())?;
         Ok(Self { gateway, address, local, settings, has_settings_file, server, reload, _lock: lock })
@@ -121,37 +121,49 @@ fn database(home: &Home, settings: &Settings) -> PathBuf {
     }
 }
 
-/// Ends with SIGTERM or SIGINT.
-pub(crate) async fn end_signal() -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// The signals that ask us to end.
+pub(crate) struct EndSignal {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl EndSignal {
+    /// From here on the signals do not end us by themselves, which would leave servers behind.
+    pub(crate) fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("could not listen for signals");
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
     }
-    Ok(())
+
+    pub(crate) async fn wait(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
 }
 
 async fn bind(settings: &Settings, listen: Listen) -> anyhow::Result<TcpListener> {
-    let (address, spare) = match listen {
-        Listen::Exactly(address) => (address.unwrap_or(settings.listen), None),
-        Listen::Somewhere => (settings.listen, Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))),
+    let address = match listen {
+        Listen::Exactly(address) => address.unwrap_or(settings.listen),
+        Listen::Somewhere => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
     };
     settings::check_listen(address, settings.tls_terminated_by_proxy)
         .map_err(|message| Failure::new(Exit::BadSettings, message))?;
-    match (TcpListener::bind(address).await, spare) {
-        (Ok(listener), _) => Ok(listener),
-        (Err(error), Some(spare)) if error.kind() == io::ErrorKind::AddrInUse => {
-            TcpListener::bind(spare).await.with_context(|| format!("could not listen on {spare}"))
-        }
-        (Err(error), _) if error.kind() == io::ErrorKind::AddrInUse => {
+    match TcpListener::bind(address).await {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let next = SocketAddr::new(address.ip(), address.port().wrapping_add(1));
             let message = format!("port {} is taken: something else listens on {address}", address.port());
             Err(Failure::new(Exit::Failed, message)
                 .hint(format!("choose another with --listen {next}, or with `listen` in the settings"))
                 .into())
         }
-        (Err(error), _) => Err(error).with_context(|| format!("could not listen on {address}")),
+        bound => bound.with_context(|| format!("could not listen on {address}")),
     }
 }
 

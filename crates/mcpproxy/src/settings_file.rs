@@ -46,11 +46,15 @@ pub(crate) fn read_text(path: &Path) -> Result<Option<(File, String)>, Failure> 
 /// Whoever may write the settings may start any program as us; whoever may read them knows the secrets in them.
 fn check_access(path: &Path, file: &File, settings: &Settings) -> Result<(), Failure> {
     let shown = path.display();
-    let metadata = file.metadata().map_err(|error| Failure::new(Exit::BadSettings, format!("{shown}: {error}")))?;
+    let unknown = |error: io::Error| Failure::new(Exit::BadSettings, format!("{shown}: {error}"));
+    let metadata = file.metadata().map_err(unknown)?;
     let us = rustix::process::geteuid().as_raw();
-    if metadata.uid() != us && metadata.uid() != 0 {
-        let message = format!("{shown}: not owned by you (uid {us}) but by uid {}", metadata.uid());
-        return Err(Failure::new(Exit::BadSettings, message).hint(format!("run chown {us} {shown}")));
+    // Whoever owns a link chooses the file, so a link counts as much as what it leads to.
+    for owner in [metadata.uid(), path.symlink_metadata().map_err(unknown)?.uid()] {
+        if owner != us && owner != 0 {
+            let message = format!("{shown}: not owned by you (uid {us}) but by uid {owner}");
+            return Err(Failure::new(Exit::BadSettings, message).hint(format!("run chown -h {us} {shown}")));
+        }
     }
     let secrets = settings.inline_secrets();
     if !secrets.is_empty() && metadata.mode() & 0o077 != 0 {

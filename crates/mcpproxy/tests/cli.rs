@@ -1,4 +1,11 @@
 //! Commands that need no running gateway: what they print, where, and how they end.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on stops"
+)]
 
 mod common;
 

@@ -1,4 +1,11 @@
 //! The running gateway, from the outside: with its demo server, over HTTP and on standard input and output.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on stops"
+)]
 
 mod common;
 
@@ -190,7 +197,6 @@ fn user(answer: &Value) -> Option<&str> {
 #[test]
 fn stdio_with_a_gateway_of_its_own() {
     let folder = Folder::new();
-    // Another program has the usual port or not; both must do.
     let mut client = Client::start(&folder);
     client.initialize();
     let tools = client.ask(2, "tools/list", json!({}));

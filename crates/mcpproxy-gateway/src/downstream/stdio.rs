@@ -1,6 +1,7 @@
 //! One agent on standard input and output, served in this process.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use mcpproxy_core::Agent;
 use mcpproxy_core::json;
@@ -16,9 +17,12 @@ use super::session::{Session, UnderWay};
 use super::{Caller, Door};
 use crate::audience::{Audience, Listener, Wants};
 use crate::back::Event;
-use crate::gateway::{Gateway, Inner};
+use crate::gateway::Gateway;
 use crate::message::{self, INVALID_REQUEST, Message, RpcError, id_of, member, params_of};
 use crate::upstream::Era;
+
+/// How long requests wait for the servers right after the start.
+const FIRST_WAIT: Duration = Duration::from_secs(5);
 
 /// Serves until the input ends.
 pub async fn serve_stdio<R, W>(gateway: &Gateway, agent: Agent, reader: R, mut writer: W) -> std::io::Result<()>
@@ -38,7 +42,7 @@ where
     let agent = Arc::new(agent);
     let requests = Session::new(agent.name.clone(), Door::Four, None, "{}".into());
     let line = Arc::new(Line {
-        gateway: Arc::clone(&gateway.inner),
+        gateway: gateway.clone(),
         agent,
         out,
         session: Mutex::new(None),
@@ -77,7 +81,7 @@ async fn skip_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Resu
 }
 
 struct Line {
-    gateway: Arc<Inner>,
+    gateway: Gateway,
     agent: Arc<Agent>,
     out: mpsc::Sender<String>,
     /// After an `initialize`.
@@ -133,7 +137,7 @@ impl Line {
             session: None,
         };
         if question.method == "subscriptions/listen" {
-            match dispatch::listen(&self.gateway, &caller, id, &question) {
+            match dispatch::listen(&self.gateway.inner, &caller, id, &question) {
                 Err(error) => self.reject(Some(id), error).await,
                 Ok((acknowledged, receive)) => {
                     self.say(acknowledged).await;
@@ -148,9 +152,9 @@ impl Line {
             Err(error) => return self.reject(Some(id), error).await,
         };
         let flight = if Parked::is_retry(&params) {
-            self.gateway.doors.parked.resume(&params, &self.agent.name)
+            self.gateway.inner.doors.parked.resume(&params, &self.agent.name)
         } else {
-            Some(dispatch::begin(&self.gateway, caller, question, OnDrop::Cancel, None))
+            Some(dispatch::begin(&self.gateway.inner, caller, question, OnDrop::Cancel, None))
         };
         match flight {
             Some(flight) => self.follow(id, flight, Some(park::subject(&params))),
@@ -166,7 +170,7 @@ impl Line {
 
     async fn take_legacy(self: &Arc<Self>, id: &str, question: Question) {
         if question.method == "initialize" {
-            match dispatch::initialize(&self.gateway, &Door::Four, &self.agent, &question) {
+            match dispatch::initialize(&self.gateway.inner, &Door::Four, &self.agent, &question) {
                 Err(error) => self.reject(Some(id), error).await,
                 Ok((session, result)) => {
                     let session = Arc::new(session);
@@ -178,7 +182,7 @@ impl Line {
             return;
         }
         let caller = legacy_caller(Arc::clone(&self.agent), Door::Four, self.session());
-        self.follow(id, dispatch::begin(&self.gateway, caller, question, OnDrop::Cancel, None), None);
+        self.follow(id, dispatch::begin(&self.gateway.inner, caller, question, OnDrop::Cancel, None), None);
     }
 
     /// Carries a request to its end beside the others. `subject` is there for the kind that cannot be asked.
@@ -187,13 +191,17 @@ impl Line {
         let _noted: UnderWay = self.requests.begin(&id, flight.cancel_token());
         tokio::spawn(async move {
             let _noted = _noted;
+            if !line.gateway.is_ready() {
+                // This gateway began with the agent, so the agent's first search should not come too early.
+                let _late = tokio::time::timeout(FIRST_WAIT, line.gateway.ready()).await;
+            }
             loop {
                 match flight.next().await {
                     Step::Event(Event::Say(text)) => line.say(text).await,
                     Step::Event(Event::Ask(asked)) => match (&subject, line.session()) {
                         (Some(subject), _) => {
                             let result =
-                                line.gateway.doors.parked.park(flight, asked, &line.agent.name, subject.clone());
+                                line.gateway.inner.doors.parked.park(flight, asked, &line.agent.name, subject.clone());
                             return line.say(message::response(&id, &Ok(result))).await;
                         }
                         (None, Some(session)) => line.say(session.ask(asked)).await,
@@ -209,7 +217,7 @@ impl Line {
     fn listen(self: &Arc<Self>, session: &Session) {
         let (send, receive) = Audience::channel();
         let wants = Wants { tools: true, prompts: true, resources: true, uris: Arc::clone(&session.uris) };
-        self.gateway.audience.join(Listener {
+        self.gateway.inner.audience.join(Listener {
             agent: Arc::clone(&self.agent),
             door: Door::Four,
             wants,

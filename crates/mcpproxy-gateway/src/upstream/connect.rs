@@ -65,11 +65,7 @@ pub(crate) async fn reach(
         (Ok(connection), process) => Ok(Reached { connection, process, notices }),
         (Err(error), None) => Err(error),
         (Err(error), Some(mut process)) => {
-            let error = if matches!(error, UpstreamError::Exited(_) | UpstreamError::Closed) {
-                UpstreamError::Exited(process.ending().await)
-            } else {
-                error
-            };
+            let error = process.explained(error).await;
             process.stop().await;
             Err(error)
         }
@@ -90,18 +86,44 @@ pub(crate) async fn reach_legacy(settings: &ServerSettings) -> Result<Connection
     }
 }
 
-/// The newest kind first; any answer but a welcome means the server is of the older kind.
+/// The newest kind first; any answer but a welcome means the server is of the older kind. A server that stays silent
+/// may not know the question, or may just be slow to start: then both are asked, and the first welcome counts.
 async fn shake_hands(link: Link) -> Result<Connection, UpstreamError> {
-    let probe = send(&link, Era::Modern, Request::new("server/discover", Vec::new()));
-    match tokio::time::timeout(PROBE_TIMEOUT, probe).await {
-        Ok(Ok(Ok(result))) if speaks_modern(&result) => {
-            let capabilities = member(&result, "capabilities").unwrap_or("{}").to_owned();
-            return Ok(Connection { link, era: Era::Modern, version: MODERN_VERSION.to_owned(), capabilities });
-        }
-        Ok(Err(error @ (UpstreamError::Exited(_) | UpstreamError::Closed))) => return Err(error),
-        _ => {}
+    let mut probe = std::pin::pin!(discover(link.clone()));
+    if let Ok(probed) = tokio::time::timeout(PROBE_TIMEOUT, &mut probe).await {
+        return match probed {
+            Ok(Some(connection)) => Ok(connection),
+            Ok(None) => initialize(link).await,
+            Err(error) => Err(error),
+        };
     }
-    initialize(link).await
+    let mut handshake = std::pin::pin!(initialize(link));
+    tokio::select! {
+        probed = &mut probe => match probed {
+            Ok(Some(connection)) => Ok(connection),
+            Ok(None) => handshake.await,
+            Err(error) => Err(error),
+        },
+        shaken = &mut handshake => match shaken {
+            Ok(connection) => Ok(connection),
+            Err(error) => match probe.await {
+                Ok(Some(connection)) => Ok(connection),
+                Ok(None) | Err(_) => Err(error),
+            },
+        },
+    }
+}
+
+/// Asks for a welcome of the newer kind. `None` when the server gives none.
+async fn discover(link: Link) -> Result<Option<Connection>, UpstreamError> {
+    match send(&link, Era::Modern, Request::new("server/discover", Vec::new())).await {
+        Ok(Ok(result)) if speaks_modern(&result) => {
+            let capabilities = member(&result, "capabilities").unwrap_or("{}").to_owned();
+            Ok(Some(Connection { link, era: Era::Modern, version: MODERN_VERSION.to_owned(), capabilities }))
+        }
+        Err(error @ (UpstreamError::Exited(_) | UpstreamError::Closed)) => Err(error),
+        Ok(_) | Err(_) => Ok(None),
+    }
 }
 
 fn speaks_modern(result: &str) -> bool {

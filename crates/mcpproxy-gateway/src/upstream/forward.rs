@@ -1,7 +1,5 @@
 //! The last step to a server. `forward` is the only code that sends `tools/call`, and it takes a permit for it.
 
-use std::sync::Arc;
-
 use http::{HeaderName, HeaderValue};
 use mcpproxy_core::Permit;
 use mcpproxy_core::json::{members, quote, string_value};
@@ -91,7 +89,14 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
     let sent = async {
         let _slot = server.slots.acquire().await.map_err(|_| UpstreamError::Closed)?;
         let connection = server.connection(passage.era).await?;
-        exchange(&connection, &subject, passage).await
+        match exchange(&connection, &subject, passage).await {
+            // A server that forgot the session did not look at the request: it is safe to send it again.
+            Err(UpstreamError::SessionLost) => {
+                server.reconnected().await;
+                exchange(&*server.connection(passage.era).await?, &subject, passage).await
+            }
+            answered => answered,
+        }
     };
     tokio::select! {
         answered = tokio::time::timeout(limit, sent) => match answered {
@@ -104,7 +109,7 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
 }
 
 async fn exchange(
-    connection: &Arc<Connection>,
+    connection: &Connection,
     subject: &Subject<'_>,
     passage: &Passage<'_>,
 ) -> Result<Reply, UpstreamError> {

@@ -1,6 +1,6 @@
 //! Servers over Streamable HTTP: one request, one answer, with whatever the server says in between.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -40,6 +40,7 @@ pub(crate) struct HttpLink {
     notices: mpsc::UnboundedSender<Notice>,
     /// Whose calls are open, for what a server says on its standing stream.
     callers: Callers,
+    lost_session: AtomicBool,
     pub(crate) ended: CancellationToken,
 }
 
@@ -63,8 +64,14 @@ impl HttpLink {
             limit,
             notices,
             callers: Callers::default(),
+            lost_session: AtomicBool::new(false),
             ended: CancellationToken::new(),
         }))
+    }
+
+    /// Whether the link ended because the server forgot the session, which a new handshake mends.
+    pub(crate) fn lost_session(&self) -> bool {
+        self.lost_session.load(Ordering::Acquire)
     }
 
     pub(crate) fn next_id(&self) -> u64 {
@@ -111,6 +118,7 @@ impl HttpLink {
             self.session.get_or_init(|| session.clone());
         }
         if status == StatusCode::NOT_FOUND && self.session.get().is_some() {
+            self.lost_session.store(true, Ordering::Release);
             self.ended.cancel();
             return Err(UpstreamError::SessionLost);
         }

@@ -29,6 +29,10 @@ impl ServerLog {
         Self { path: folder.join(format!("{server}.log")), inner: Mutex::default() }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Adds a line. A file that cannot be written costs the line on disk, never the server.
     pub(crate) fn line(&self, bytes: &[u8]) {
         let bytes = bytes.get(..LINE_MAX_BYTES).unwrap_or(bytes);
@@ -70,6 +74,9 @@ impl Inner {
 }
 
 fn open(path: &Path) -> std::io::Result<File> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
     let mut options = OpenOptions::new();
     options.create(true).append(true);
     #[cfg(unix)]

@@ -27,6 +27,8 @@ pub(crate) struct Server {
     offers: ArcSwap<Offers>,
     restarts: AtomicU64,
     was_tried: AtomicBool,
+    /// Told when a connection is there.
+    connected: Notify,
     /// Wakes the supervisor out of a wait or a good connection.
     pub(super) restart: Notify,
     pub(crate) stop: CancellationToken,
@@ -58,6 +60,7 @@ impl Server {
             offers: ArcSwap::default(),
             restarts: AtomicU64::new(0),
             was_tried: AtomicBool::new(!settings.enabled),
+            connected: Notify::new(),
             restart: Notify::new(),
             stop: CancellationToken::new(),
             settings,
@@ -79,6 +82,10 @@ impl Server {
             Era::Legacy => connection.can("logging"),
             Era::Modern => matches!(connection.link, Link::Http(_)),
         })
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connection.load().is_some()
     }
 
     /// Connected, or failed, at least once.
@@ -162,6 +169,18 @@ impl Server {
         self.connection.store(Some(connection));
         self.set_state(StateName::Ready, None, pid);
         self.was_tried.store(true, Ordering::Release);
+        self.connected.notify_waiters();
+    }
+
+    /// Waits until there is a connection other than one that has ended.
+    pub(super) async fn reconnected(&self) {
+        loop {
+            let connected = self.connected.notified();
+            if self.connection.load().as_ref().is_some_and(|connection| !connection.ended().is_cancelled()) {
+                return;
+            }
+            connected.await;
+        }
     }
 
     pub(super) async fn set_failed(&self, reason: String) {

@@ -9,11 +9,13 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinHandle;
 
 use super::Notice;
 use super::duplex::{Duplex, Outlet};
 use super::error::UpstreamError;
 use super::log::ServerLog;
+use super::orphans::Note;
 use crate::message;
 
 /// Variables that programs need to run at all and that hold no secrets. All others come from the settings.
@@ -40,6 +42,11 @@ pub(crate) struct Process {
     pub(crate) line: Arc<Duplex>,
     pub(crate) pid: Option<u32>,
     child: Child,
+    log: Arc<ServerLog>,
+    /// Ends when the process has closed its standard error.
+    stderr: JoinHandle<()>,
+    /// Until the process has ended, a note tells the next gateway about it.
+    _note: Option<Note>,
 }
 
 pub(crate) fn start(
@@ -61,10 +68,11 @@ pub(crate) fn start(
     else {
         return Err(UpstreamError::Closed);
     };
+    let note = child.id().and_then(|pid| Note::write(log.path(), pid));
     let line = Duplex::new(Outlet::Stdin(Mutex::new(Some(stdin))), notices);
     tokio::spawn(read_stdout(stdout, Arc::clone(&line), program.limit, Arc::clone(&log)));
-    tokio::spawn(read_stderr(stderr, log));
-    Ok(Process { line, pid: child.id(), child })
+    let stderr = tokio::spawn(read_stderr(stderr, Arc::clone(&log)));
+    Ok(Process { line, pid: child.id(), child, log, stderr, _note: note })
 }
 
 impl Process {
@@ -81,13 +89,19 @@ impl Process {
         let _status = self.child.wait().await;
     }
 
-    /// How the process ended, once its line is down.
-    pub(crate) async fn ending(&mut self) -> String {
-        match tokio::time::timeout(PATIENCE, self.child.wait()).await {
+    /// Says of a lost connection how the process ended and what it wrote last.
+    pub(crate) async fn explained(&mut self, error: UpstreamError) -> UpstreamError {
+        if !matches!(error, UpstreamError::Exited(_) | UpstreamError::Closed) {
+            return error;
+        }
+        let how = match tokio::time::timeout(PATIENCE, self.child.wait()).await {
             Ok(Ok(status)) => status.to_string(),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "its output was closed".to_owned(),
-        }
+        };
+        let _late = tokio::time::timeout(PATIENCE, &mut self.stderr).await;
+        let last = self.log.last(1).pop().map(|line| format!("; its last words: {}", line.for_terminal()));
+        UpstreamError::Exited(how + &last.unwrap_or_default())
     }
 }
 

@@ -99,10 +99,8 @@ async fn run_once(server: &Arc<Server>, demo: &[String], watch: &dyn Watch) -> E
         None => end,
         Some(mut process) => {
             let end = match end {
-                End::Failed(UpstreamError::Closed | UpstreamError::Exited(_)) => {
-                    End::Failed(UpstreamError::Exited(process.ending().await))
-                }
-                end => end,
+                End::Failed(error) => End::Failed(process.explained(error).await),
+                End::Stop | End::Restart => end,
             };
             process.stop().await;
             end
@@ -140,7 +138,10 @@ async fn live(
     loop {
         let notice = tokio::select! {
             notice = notices.recv() => notice,
-            () = connection.ended().cancelled() => return End::Failed(UpstreamError::Closed),
+            () = connection.ended().cancelled() => return match &connection.link {
+                Link::Http(link) if link.lost_session() => End::Restart,
+                Link::Http(_) | Link::Duplex(_) => End::Failed(UpstreamError::Closed),
+            },
         };
         let Some(notice) = notice else { return End::Failed(UpstreamError::Closed) };
         if let Err(error) = take_notice(server, connection, notice, watch).await {

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use anyhow::Context as _;
 use clap::Args;
 use mcpproxy_core::settings::parse_listen;
 
@@ -10,7 +9,7 @@ use crate::banner::banner;
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::output::tell;
-use crate::runtime::{Listen, Runtime, end_signal};
+use crate::runtime::{EndSignal, Listen, Runtime};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -25,8 +24,9 @@ pub(crate) struct Serve {
 }
 
 pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
+    let end = EndSignal::listen()?;
     let runtime = Runtime::start(home, Listen::Exactly(serve.listen)).await?;
     tell(&banner(home, &runtime));
-    runtime.run_until(end_signal()).await.context("could not listen for signals")?;
+    runtime.run_until(end.wait()).await;
     Ok(Exit::Done)
 }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use tokio::io::{stdin, stdout};
 
 use crate::bridge;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::runtime::{Listen, Runtime, end_signal};
+use crate::runtime::{EndSignal, Listen, Runtime};
 
 const HEAD_START: Duration = Duration::from_secs(2);
 
@@ -18,25 +19,39 @@ For clients that start their servers; put this into the client's settings:
 If a gateway runs on the data folder, this is a bridge to it; otherwise it runs one for as long as it lives.";
 
 pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
-    let (reader, writer) = (tokio::io::stdin(), tokio::io::stdout());
     if let Some(running) = home.running()? {
-        bridge::run(home, &running, reader, writer).await?;
+        bridge::run(home, &running, stdin(), stdout()).await?;
         return Ok(Exit::Done);
     }
-    let runtime = Runtime::start(home, Listen::Somewhere).await?;
-    let agent = runtime.local.agent.clone().ok_or_else(|| {
-        Failure::new(Exit::Failed, "the token in agent.token was revoked")
-            .hint("put a token of `mcpproxy token create NAME` into agent.token")
-    })?;
-    let gateway = runtime.gateway.clone();
-    // Clients ask for tools at once and some never again, so servers that are quick to start get the chance to be there.
-    let _slow_ones_come_later = tokio::time::timeout(HEAD_START, gateway.ready()).await;
-    let served = runtime.run_until(async {
-        tokio::select! {
-            served = mcpproxy_gateway::serve_stdio(&gateway, agent, reader, writer) => served,
-            signal = end_signal() => signal,
+    let end = EndSignal::listen()?;
+    let runtime = match Runtime::start(home, Listen::Somewhere).await {
+        Ok(runtime) => runtime,
+        // Two clients that start at the same time both find no gateway, and only one can become it.
+        Err(error) => {
+            let Some(running) = home.running()? else { return Err(error) };
+            bridge::run(home, &running, stdin(), stdout()).await?;
+            return Ok(Exit::Done);
         }
-    });
-    served.await.context("could not talk to the client")?;
+    };
+    let agent = runtime.local.agent.clone();
+    let gateway = runtime.gateway.clone();
+    let serve = async {
+        let agent = agent.ok_or_else(|| {
+            Failure::new(Exit::Failed, "the token in agent.token was revoked")
+                .hint("put a token of `mcpproxy token create NAME` into agent.token")
+        })?;
+        // Clients ask for tools at once and some never again, so servers that are quick to start may be there first.
+        let _slow_ones_come_later = tokio::time::timeout(HEAD_START, gateway.ready()).await;
+        let served = mcpproxy_gateway::serve_stdio(&gateway, agent, stdin(), stdout()).await;
+        served.context("could not talk to the client")
+    };
+    runtime
+        .run_until(async {
+            tokio::select! {
+                served = serve => served,
+                () = end.wait() => Ok(()),
+            }
+        })
+        .await?;
     Ok(Exit::Done)
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
 use crate::client::Rest;
-use crate::exit::{Exit, Failure};
+use crate::exit::Exit;
 use crate::home::Home;
 use crate::output::{self, Format, line, lines, member, shorten};
 
@@ -64,10 +64,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: ToolsCommand) -> a
         }
         ToolsCommand::Show { name } => {
             let path = format!("/api/v1/tools/{}/{}", name.server(), name.tool());
-            let tool = rest.ask(Method::GET, &path).await.map_err(|error| match error.downcast::<Failure>() {
-                Ok(failure) => failure.hint("`mcpproxy tools list` names all tools").into(),
-                Err(error) => error,
-            })?;
+            let tool = rest.ask(Method::GET, &path).await?;
             format.print(&tool, || show(&tool))?;
         }
     }

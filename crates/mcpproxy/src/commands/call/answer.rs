@@ -29,8 +29,11 @@ pub(super) fn print(format: Format, answer: &Envelope, asked: &Asked<'_>) -> any
         Format::Json => output::print(raw)?,
         Format::Yaml => format.print(&result, String::new)?,
         // A refusal's text is the failure's message, which goes to standard error.
-        Format::Table if failure.is_none() || is_servers_own(&result) => output::print(&text(&result))?,
+        Format::Table if gateways_error(&result).is_none() => output::print(&text(&result))?,
         Format::Table => {}
+    }
+    for warning in result.pointer("/_meta/mcpproxy~1warnings").and_then(Value::as_array).into_iter().flatten() {
+        output::tell(&format!("warning: {}", member(warning, "message")));
     }
     match failure {
         None => Ok(Exit::Done),
@@ -38,13 +41,13 @@ pub(super) fn print(format: Format, answer: &Envelope, asked: &Asked<'_>) -> any
     }
 }
 
-/// The gateway marks its own errors with a code; an error without one is the server's.
-fn error_member<'a>(result: &'a Value, name: &str) -> Option<&'a str> {
-    result.pointer("/structuredContent/error")?.get(name)?.as_str()
-}
-
-fn is_servers_own(result: &Value) -> bool {
-    error_member(result, "code").is_none()
+/// The gateway's own error, if this is one. It always has details, and says the same in its text;
+/// an error in any other shape is the server's.
+fn gateways_error(result: &Value) -> Option<(&str, &str)> {
+    let error = result.pointer("/structuredContent/error")?;
+    let (code, message) = (error.get("code")?.as_str()?, error.get("message")?.as_str()?);
+    let text = result.pointer("/content/0/text")?.as_str()?;
+    (error.get("details").is_some() && text == message).then_some((code, message))
 }
 
 fn failure(result: &Value, asked: &Asked<'_>) -> Option<Failure> {
@@ -54,10 +57,10 @@ fn failure(result: &Value, asked: &Asked<'_>) -> Option<Failure> {
     if result.get("isError") != Some(&Value::Bool(true)) {
         return None;
     }
-    let Some(code) = error_member(result, "code") else {
+    let Some((code, message)) = gateways_error(result) else {
         return Some(Failure::new(Exit::ServerFailed, format!("server `{}` reports an error", asked.tool.server())));
     };
-    let message = error_member(result, "message").map_or_else(|| text(result), line);
+    let message = line(message);
     let exit = match code {
         "RESULT_TOO_LARGE" => Exit::ServerFailed,
         code if code.starts_with("UPSTREAM_") => Exit::ServerFailed,
@@ -127,12 +130,17 @@ mod tests {
     fn who_said_no() {
         let refusal = |code: &str, message: &str| {
             json!({"isError": true, "content": [{"type": "text", "text": message}],
-                   "structuredContent": {"error": {"code": code, "message": message}}})
+                   "structuredContent": {"error": {"code": code, "message": message, "details": {}}}})
         };
         check(&json!({"content": []}), None);
         check(&json!({"content": [], "isError": false}), None);
         check(
             &json!({"content": [{"type": "text", "text": "no"}], "isError": true}),
+            Some((Exit::ServerFailed, "server `fx` reports an error")),
+        );
+        check(
+            &json!({"content": [{"type": "text", "text": "no user"}], "isError": true,
+                    "structuredContent": {"error": {"code": "not_found", "message": "no user"}}}),
             Some((Exit::ServerFailed, "server `fx` reports an error")),
         );
         check(

@@ -1,0 +1,136 @@
+//! Servers that outlived their gateway: a killed gateway cannot end them, so the next one does.
+//!
+//! While a server process runs, a small file names it. Whoever finds such a file of a gateway that is gone ends the
+//! process group it names. Only Linux tells enough about processes to do this without ending a stranger.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+const EXTENSION: &str = "pid";
+
+/// The file that names a running server process; gone when dropped.
+pub(crate) struct Note {
+    path: PathBuf,
+}
+
+/// What tells one process from another that got its number later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    pid: i32,
+    started: u64,
+}
+
+impl Note {
+    /// Writes the file beside the server's log. Failing to costs the clean-up after a crash, not the server.
+    pub(crate) fn write(log: &Path, pid: u32) -> Option<Self> {
+        let own = Identity::of(i32::try_from(std::process::id()).ok()?)?;
+        let leader = Identity::of(i32::try_from(pid).ok()?)?;
+        let path = log.with_extension(format!("{pid}.{EXTENSION}"));
+        let text = format!("{} {} {} {} {}\n", boot()?, own.pid, own.started, leader.pid, leader.started);
+        fs::write(&path, text).ok()?;
+        Some(Self { path })
+    }
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        let _gone = fs::remove_file(&self.path);
+    }
+}
+
+/// Ends what earlier gateways left behind, and gives back how many groups that were.
+pub(crate) fn sweep(folder: &Path) -> usize {
+    let Ok(files) = fs::read_dir(folder) else { return 0 };
+    let notes = files.flatten().map(|file| file.path()).filter(|path| path.extension().is_some_and(|e| e == EXTENSION));
+    notes.filter(|path| sweep_one(path)).count()
+}
+
+fn sweep_one(path: &Path) -> bool {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let Some((noted_boot, gateway, leader)) = parse(&text) else { return remove(path) };
+    // After a restart of the machine the numbers mean nothing.
+    if Some(noted_boot) != boot().as_deref() {
+        return remove(path);
+    }
+    if Identity::of(gateway.pid) == Some(gateway) {
+        return false;
+    }
+    // A number is not given again while a group of that number exists. So if the leader is gone, the group is still
+    // ours; if somebody else has the number now, the group is gone.
+    let is_ours = Identity::of(leader.pid).is_none_or(|found| found == leader);
+    let was_ended = is_ours && Pid::from_raw(leader.pid).is_some_and(|group| kill_process_group(group, Signal::KILL).is_ok());
+    remove(path);
+    was_ended
+}
+
+fn remove(path: &Path) -> bool {
+    let _gone = fs::remove_file(path);
+    false
+}
+
+fn parse(text: &str) -> Option<(&str, Identity, Identity)> {
+    let mut words = text.split_whitespace();
+    let boot = words.next()?;
+    let mut identity = || Some(Identity { pid: words.next()?.parse().ok()?, started: words.next()?.parse().ok()? });
+    Some((boot, identity()?, identity()?))
+}
+
+impl Identity {
+    fn of(pid: i32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in parentheses may contain anything; the fields after it may not.
+        let after_name = stat.rsplit_once(')')?.1;
+        let state = after_name.split_whitespace().next()?;
+        let started = after_name.split_whitespace().nth(19)?.parse().ok()?;
+        // A zombie has ended; only its parent has not noticed.
+        (state != "Z").then_some(Self { pid, started })
+    }
+}
+
+fn boot() -> Option<String> {
+    Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command};
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("60").process_group(0).spawn().unwrap()
+    }
+
+    fn leave_note(folder: &Path, gateway: Identity, leader: Identity) -> PathBuf {
+        let path = folder.join(format!("fx-{}.pid", leader.pid));
+        let text = format!("{} {} {} {} {}", boot().unwrap(), gateway.pid, gateway.started, leader.pid, leader.started);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn ends_only_what_a_dead_gateway_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut orphan = sleeper();
+        let mut stranger = sleeper();
+        let mut alive = sleeper();
+        let identity = |child: &Child| Identity::of(i32::try_from(child.id()).unwrap()).unwrap();
+        let dead_gateway = Identity { pid: identity(&orphan).pid, started: 1 };
+        let own = Identity::of(i32::try_from(std::process::id()).unwrap()).unwrap();
+        leave_note(folder.path(), dead_gateway, identity(&orphan));
+        // The number was given again: the note is about somebody else.
+        leave_note(folder.path(), dead_gateway, Identity { started: 2, ..identity(&stranger) });
+        let kept = leave_note(folder.path(), own, identity(&alive));
+        fs::write(folder.path().join("broken.pid"), "nonsense").unwrap();
+        assert_eq!(sweep(folder.path()), 1);
+        assert!(!orphan.wait().unwrap().success());
+        assert!(stranger.try_wait().unwrap().is_none() && alive.try_wait().unwrap().is_none());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().flatten().map(|f| f.path()).collect::<Vec<_>>(), [kept]);
+        for child in [&mut stranger, &mut alive] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}

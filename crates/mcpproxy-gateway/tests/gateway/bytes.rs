@@ -1,0 +1,1 @@
+//! Arguments, results and lists pass the gateway byte for byte.

@@ -1,0 +1,17 @@
+//! The gateway in one process with agents and servers that the tests play themselves.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod agent;
+mod bytes;
+mod calls;
+mod framing;
+mod peer;
+mod rig;

@@ -1,0 +1,215 @@
+//! A server the test plays itself: a child process passes its input and output on to a socket of the test.
+
+use std::sync::{Arc, Mutex};
+
+use mcpproxy_core::settings::ServerSettings;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use crate::rig::{stdio, within};
+
+/// Copies standard input to the socket and the socket to standard output; ends when either side does.
+const RELAY: &str = r#"exec 3<>"/dev/tcp/127.0.0.1/$0" && { cat <&3 & exec cat >&3; }"#;
+
+/// What the server says of itself, and what it does with calls.
+#[derive(Clone)]
+pub(crate) struct Script {
+    pub(crate) speaks: Speaks,
+    /// The members of `capabilities`.
+    pub(crate) capabilities: String,
+    /// The lists, as raw JSON.
+    pub(crate) tools: String,
+    pub(crate) prompts: String,
+    pub(crate) resources: String,
+    /// The raw result of a call by its raw parameters; none leaves the call to the test.
+    pub(crate) call: fn(&str) -> Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaks {
+    Legacy,
+    Modern,
+}
+
+impl Script {
+    /// Leaves every call to the test.
+    pub(crate) fn new(speaks: Speaks, tools: &str) -> Self {
+        Self {
+            speaks,
+            capabilities: r#"{"tools":{"listChanged":true},"prompts":{},"resources":{}}"#.to_owned(),
+            tools: tools.to_owned(),
+            prompts: "[]".to_owned(),
+            resources: "[]".to_owned(),
+            call: |_| None,
+        }
+    }
+
+    fn lists(&self, method: &str) -> Option<String> {
+        match method {
+            "tools/list" => Some(format!(r#"{{"tools":{}}}"#, self.tools)),
+            "prompts/list" => Some(format!(r#"{{"prompts":{}}}"#, self.prompts)),
+            "resources/list" => Some(format!(r#"{{"resources":{}}}"#, self.resources)),
+            "resources/templates/list" => Some(r#"{"resourceTemplates":[]}"#.to_owned()),
+            _ => None,
+        }
+    }
+
+    fn answer(&self, message: &Value, text: &str) -> Option<Result<String, String>> {
+        let capabilities = &self.capabilities;
+        let unknown = || Err(r#"{"code":-32601,"message":"Method not found"}"#.to_owned());
+        Some(match (message["method"].as_str()?, self.speaks) {
+            ("initialize", Speaks::Legacy) => Ok(format!(
+                r#"{{"protocolVersion":"2025-11-25","capabilities":{capabilities},"serverInfo":{{"name":"peer","version":"1"}}}}"#
+            )),
+            ("server/discover", Speaks::Modern) => Ok(format!(
+                r#"{{"supportedVersions":["2026-07-28"],"capabilities":{capabilities},"resultType":"complete"}}"#
+            )),
+            ("initialize" | "server/discover" | "subscriptions/listen", _) => unknown(),
+            ("tools/call", _) => Ok((self.call)(raw_params(text))?),
+            (method, _) => Ok(self.lists(method)?),
+        })
+    }
+}
+
+/// The text of `params`, which our messages end with.
+fn raw_params(text: &str) -> &str {
+    let at = text.find(r#""params":"#).expect("a request of the gateway has params");
+    text[at + 9..].strip_suffix('}').unwrap()
+}
+
+pub(crate) struct Peer {
+    port: u16,
+    script: Arc<Mutex<Script>>,
+    log: Arc<Mutex<Vec<String>>>,
+    heard: mpsc::UnboundedReceiver<Heard>,
+}
+
+/// A message that is for the test to deal with, and the way to answer it.
+#[derive(Clone)]
+pub(crate) struct Heard {
+    pub(crate) text: String,
+    pub(crate) message: Value,
+    line: Line,
+}
+
+#[derive(Clone)]
+pub(crate) struct Line {
+    writer: Arc<tokio::sync::Mutex<Option<OwnedWriteHalf>>>,
+    reading: tokio_util::sync::CancellationToken,
+}
+
+impl Peer {
+    pub(crate) async fn new(script: Script) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let script = Arc::new(Mutex::new(script));
+        let log = Arc::<Mutex<Vec<String>>>::default();
+        let (tell, heard) = mpsc::unbounded_channel();
+        let (playing, writing) = (Arc::clone(&script), Arc::clone(&log));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(play(stream, Arc::clone(&playing), Arc::clone(&writing), tell.clone()));
+            }
+        });
+        Self { port, script, log, heard }
+    }
+
+    pub(crate) fn settings(&self, server: &str) -> ServerSettings {
+        stdio(server, "bash", &["-c", RELAY, &self.port.to_string()])
+    }
+
+    /// What the server says from now on.
+    pub(crate) fn rewrite(&self, change: impl FnOnce(&mut Script)) {
+        change(&mut self.script.lock().unwrap());
+    }
+
+    /// The next call or notification; `notifications/initialized` is nothing a test waits for.
+    pub(crate) async fn next(&mut self) -> Heard {
+        within(self.heard.recv()).await.unwrap()
+    }
+
+    /// The raw parameters of every call that arrived so far.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        let log = self.log.lock().unwrap();
+        log.iter().filter(|text| text.contains(r#""method":"tools/call""#)).map(|t| raw_params(t).to_owned()).collect()
+    }
+}
+
+async fn play(
+    stream: TcpStream,
+    script: Arc<Mutex<Script>>,
+    log: Arc<Mutex<Vec<String>>>,
+    tell: mpsc::UnboundedSender<Heard>,
+) {
+    let (reader, writer) = stream.into_split();
+    let line = Line { writer: Arc::new(tokio::sync::Mutex::new(Some(writer))), reading: Default::default() };
+    let mut lines = BufReader::new(reader).lines();
+    loop {
+        let text = tokio::select! {
+            text = lines.next_line() => text,
+            () = line.reading.cancelled() => return,
+        };
+        let Ok(Some(text)) = text else { return };
+        log.lock().unwrap().push(text.clone());
+        let message: Value = serde_json::from_str(&text).unwrap();
+        let answer = if message["id"].is_null() { None } else { script.lock().unwrap().answer(&message, &text) };
+        let heard = Heard { text, message, line: line.clone() };
+        match answer {
+            Some(Ok(result)) => heard.answer(&result).await,
+            Some(Err(error)) => heard.refuse(&error).await,
+            None if heard.method() == "notifications/initialized" => {}
+            None => drop(tell.send(heard)),
+        }
+    }
+}
+
+impl Heard {
+    pub(crate) fn method(&self) -> &str {
+        self.message["method"].as_str().unwrap_or_default()
+    }
+
+    /// The raw parameters.
+    pub(crate) fn params(&self) -> &str {
+        raw_params(&self.text)
+    }
+
+    pub(crate) async fn answer(&self, result: &str) {
+        self.send(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, self.message["id"])).await;
+    }
+
+    pub(crate) async fn answer_text(&self, text: &str) {
+        self.answer(&text_result(text)).await;
+    }
+
+    pub(crate) async fn refuse(&self, error: &str) {
+        self.send(&format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, self.message["id"])).await;
+    }
+
+    /// Any message at all, on the line this one came by.
+    pub(crate) async fn send(&self, text: &str) {
+        let mut writer = self.line.writer.lock().await;
+        if let Some(writer) = writer.as_mut() {
+            writer.write_all(format!("{text}\n").as_bytes()).await.unwrap();
+        }
+    }
+
+    /// Ends the server's process.
+    pub(crate) async fn hang_up(&self) {
+        self.line.writer.lock().await.take();
+        self.line.reading.cancel();
+    }
+}
+
+pub(crate) fn text_result(text: &str) -> String {
+    format!(r#"{{"content":[{{"type":"text","text":{}}}],"isError":false}}"#, Value::from(text))
+}
+
+/// A tool with the given annotations, as raw JSON.
+pub(crate) fn tool(name: &str, annotations: &str) -> String {
+    format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}},"annotations":{annotations}}}"#)
+}
+
+pub(crate) const READ_ONLY: &str = r#"{"readOnlyHint":true}"#;

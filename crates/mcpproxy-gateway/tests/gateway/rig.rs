@@ -1,0 +1,188 @@
+//! A gateway of its own for each test: settings in, records out.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use mcpproxy_core::settings::{Secret, ServerSettings, Settings, TransportSettings};
+use mcpproxy_core::{Agent, Scope, ServerName};
+use mcpproxy_gateway::{Gateway, Options, ServerStatus};
+use mcpproxy_store::{Filter, Kind, Record, Store};
+use tempfile::TempDir;
+use tower::ServiceExt;
+
+/// Nothing waits this long unless something is broken.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Rig {
+    pub(crate) gateway: Gateway,
+    store: Store,
+    folder: TempDir,
+    tokens: AtomicU8,
+}
+
+/// An answer over HTTP, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Rig {
+    /// Starts a gateway and waits until every server was tried.
+    pub(crate) async fn start(settings: Settings) -> Self {
+        let rig = Self::launch(settings).await;
+        within(rig.gateway.ready()).await;
+        rig
+    }
+
+    pub(crate) async fn launch(settings: Settings) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("mcpproxy.db")).await.unwrap();
+        let logs = folder.path().to_owned();
+        let demo_command = vec![binary("demo-server").display().to_string()];
+        let gateway = Gateway::start(Options { settings, store: store.clone(), logs, demo_command });
+        Self { gateway, store, folder, tokens: AtomicU8::new(1) }
+    }
+
+    pub(crate) fn router(&self) -> Router {
+        mcpproxy_gateway::router(&self.gateway)
+    }
+
+    /// A token for an agent that may do everything.
+    pub(crate) async fn token(&self, name: &str) -> String {
+        self.token_for(&Agent { name: name.to_owned(), scope: Scope::everything() }).await
+    }
+
+    pub(crate) async fn token_for(&self, agent: &Agent) -> String {
+        let random = [self.tokens.fetch_add(1, Ordering::Relaxed); 32];
+        self.store.create_token(&agent.name, &agent.scope, random, 0).await.unwrap()
+    }
+
+    /// Sends a request as it is; the answer may be a stream that is still open.
+    pub(crate) async fn open(&self, request: Request<Body>) -> Response<Body> {
+        within(self.router().oneshot(request)).await.unwrap()
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        let (parts, body) = self.open(request).await.into_parts();
+        let bytes = within(body.collect()).await.unwrap().to_bytes();
+        Answer { status: parts.status, headers: parts.headers, body: String::from_utf8(bytes.to_vec()).unwrap() }
+    }
+
+    pub(crate) fn server(&self, name: &str) -> ServerStatus {
+        self.gateway.servers().into_iter().find(|server| server.name.as_str() == name).unwrap()
+    }
+
+    /// Waits until a server's status is as wanted. Status has no bell to ring, so it is looked at again and again.
+    pub(crate) async fn until(&self, name: &str, wanted: impl Fn(&ServerStatus) -> bool) -> ServerStatus {
+        let reached = async {
+            loop {
+                let status = self.server(name);
+                if wanted(&status) {
+                    return status;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        within(reached).await
+    }
+
+    /// Stops the gateway, which puts everything on disk, and reads the records of calls and refusals, oldest first.
+    pub(crate) async fn records(self) -> Vec<String> {
+        self.all_records().await.iter().filter(|r| matches!(r.kind, Kind::Call | Kind::Refusal)).map(line).collect()
+    }
+
+    pub(crate) async fn all_records(self) -> Vec<Record> {
+        within(self.gateway.stop()).await;
+        let store = Store::open_read_only(&self.folder.path().join("mcpproxy.db")).await.unwrap();
+        let mut records = store.list(&Filter::default(), None, 500).await.unwrap().records;
+        records.reverse();
+        records
+    }
+}
+
+/// `kind status agent server:tool intent code: message`, with `-` for what a record does not say.
+pub(crate) fn line(record: &Record) -> String {
+    let text = |field: &Option<mcpproxy_core::Untrusted>| {
+        field.as_ref().map_or_else(|| "-".to_owned(), |text| text.for_json().to_owned())
+    };
+    format!(
+        "{} {} {} {}:{} {} {}: {}",
+        record.kind.as_str(),
+        record.status.as_str(),
+        record.agent.as_deref().unwrap_or("-"),
+        text(&record.server),
+        text(&record.tool),
+        record.intent_type.map_or_else(|| "-".to_owned(), |variant| variant.to_string()),
+        text(&record.code),
+        text(&record.message),
+    )
+}
+
+pub(crate) async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, future).await.expect("it took too long")
+}
+
+/// A POST with the headers every agent sends, and more that replace them.
+pub(crate) fn post(path: &str, token: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Request<Body> {
+    let mut request = Request::builder().method(Method::POST).uri(path).body(body.into()).unwrap();
+    let usual = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+    let bearer = format!("Bearer {token}");
+    for (name, value) in usual.into_iter().chain([("authorization", bearer.as_str())]).chain(headers.iter().copied()) {
+        let name: http::HeaderName = name.parse().unwrap();
+        request.headers_mut().insert(name, value.parse().unwrap());
+    }
+    request
+}
+
+pub(crate) fn name(text: &str) -> ServerName {
+    ServerName::parse(text).unwrap()
+}
+
+pub(crate) fn settings(servers: impl IntoIterator<Item = ServerSettings>) -> Settings {
+    Settings { servers: servers.into_iter().collect(), ..Settings::default() }
+}
+
+pub(crate) fn stdio(server: &str, command: &str, args: &[&str]) -> ServerSettings {
+    let (command, args) = (command.to_owned(), args.iter().map(|&arg| arg.to_owned()).collect());
+    let transport = TransportSettings::Stdio { command, args, env: Vec::new(), cwd: None };
+    ServerSettings::new(name(server), transport)
+}
+
+pub(crate) fn demo(server: &str) -> ServerSettings {
+    ServerSettings::new(name(server), TransportSettings::Demo)
+}
+
+pub(crate) fn http_server(server: &str, url: &str) -> ServerSettings {
+    ServerSettings::new(name(server), TransportSettings::Http { url: url.to_owned(), headers: Vec::new() })
+}
+
+/// The misbehaving server with some of its switches, noting the calls that reach it in a file.
+pub(crate) fn misbehaving(server: &str, switches: &[&str], ledger: Option<&std::path::Path>) -> ServerSettings {
+    let env = ledger.map(|path| ("MISBEHAVING_LEDGER".to_owned(), Secret::new(path.display().to_string())));
+    let transport = TransportSettings::Stdio {
+        command: binary("misbehaving-server").display().to_string(),
+        args: switches.iter().map(|&switch| switch.to_owned()).collect(),
+        env: env.into_iter().collect(),
+        cwd: None,
+    };
+    ServerSettings::new(name(server), transport)
+}
+
+/// A program of the workspace. A run of all tests has built it; a run of this crate's alone may have to.
+pub(crate) fn binary(name: &str) -> PathBuf {
+    let folder = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned();
+    let path = folder.join(name);
+    if !path.exists() {
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+        let built = std::process::Command::new(cargo).args(["build", "-p", "demo-server", "--bins"]).status();
+        assert!(built.unwrap().success() && path.exists(), "could not build {name}");
+    }
+    path
+}

@@ -1,0 +1,123 @@
+//! Only `upstream/forward.rs` sends a tool call to a server, and only `policy.rs` makes the permit it takes.
+
+use crate::source::{Source, lines_with, lines_with_word};
+use crate::tree::{Problem, Tree};
+
+const METHOD: &str = "tools/call";
+const POLICY: &str = "crates/mcpproxy-core/src/policy.rs";
+const FORWARD: &str = "crates/mcpproxy-gateway/src/upstream/forward.rs";
+
+/// Where the name of the method stands in the product, how often, and what for.
+const PLACES: [(&str, usize, &str); 5] = [
+    (FORWARD, 1, "sends it to a server, for a permit"),
+    ("crates/mcpproxy-gateway/src/downstream/dispatch.rs", 2, "receives it from an agent"),
+    ("crates/mcpproxy-gateway/src/headers.rs", 1, "knows which parameter a header repeats"),
+    ("crates/mcpproxy/src/commands/call.rs", 1, "is an agent itself and sends it to the gateway"),
+    ("crates/mcpproxy/src/jsonrpc.rs", 1, "knows which parameter a header repeats"),
+];
+
+pub(super) fn check(tree: &Tree) -> Vec<Problem> {
+    let mut problems = senders(tree);
+    problems.extend(permits(tree));
+    problems
+}
+
+fn senders(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    // The demo server and the bench are the other ends of the line, not the product.
+    for file in tree.below("crates/mcpproxy") {
+        let lines = lines_with(&Source::of(file).with_strings, METHOD);
+        let allowed = PLACES.iter().find(|(path, ..)| *path == file.path).map_or(0, |(_, count, _)| *count);
+        problems.extend(lines.iter().skip(allowed).map(|line| {
+            Problem::new(file, *line, format!("`{METHOD}` here is not known to xtask/src/checks/call_path.rs"))
+        }));
+        if lines.len() < allowed {
+            problems.push(Problem::new(file, 1, format!("`{METHOD}` is expected {allowed} times here")));
+        }
+    }
+    problems
+}
+
+fn permits(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in tree.below("crates/") {
+        let code = Source::of(file).code;
+        let made: Vec<usize> = lines_with_word(&code, "Permit {")
+            .into_iter()
+            .filter(|line| {
+                let line = code.lines().nth(line - 1).unwrap_or_default();
+                !line.contains("struct Permit {") && !line.contains("impl Permit {")
+            })
+            .collect();
+        let allowed = usize::from(file.path == POLICY);
+        problems.extend(
+            made.iter()
+                .skip(allowed)
+                .map(|line| Problem::new(file, *line, "a permit is made in one place, where `decide` says yes")),
+        );
+        for line in lines_with(&code, " for Permit") {
+            problems.push(Problem::new(file, line, "a permit has no traits by which it could be made or doubled"));
+        }
+    }
+    match tree.find(POLICY) {
+        Some(file) => {
+            problems.extend(derives(&file.text).map(|line| {
+                Problem::new(file, line, "a permit derives `Debug` and nothing else: one permit, one call")
+            }))
+        }
+        None => problems.push(Problem::missing(POLICY, "the file that makes permits is gone")),
+    }
+    if tree.find(FORWARD).is_none_or(|file| !Source::of(file).code.contains("permit: Permit,")) {
+        problems.push(Problem::missing(FORWARD, "`forward` takes its permit by value"));
+    }
+    problems
+}
+
+/// The line of the permit's `derive`, if it is not as it should be.
+fn derives(policy: &str) -> Option<usize> {
+    let lines: Vec<&str> = policy.lines().collect();
+    let at = lines.iter().position(|line| line.starts_with("pub struct Permit {"))?;
+    let derive = at.checked_sub(1).and_then(|above| lines.get(above))?;
+    (*derive != "#[derive(Debug)]").then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD_POLICY: &str =
+        "//! P.\n#[derive(Debug)]\npub struct Permit {\n}\nimpl Permit {\n}\nfn decide() {\n    Permit { }\n}\n";
+    const GOOD_FORWARD: &str =
+        "//! F.\nasync fn forward(server: &Server, permit: Permit, x: X) {\n    send(\"tools/call\")\n}\n";
+
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        let all: Vec<(&str, &str)> =
+            [(POLICY, GOOD_POLICY), (FORWARD, GOOD_FORWARD)].into_iter().chain(files.iter().copied()).collect();
+        check(&Tree::of(&all)).iter().map(Problem::to_string).collect()
+    }
+
+    #[test]
+    fn another_sender_is_found() {
+        assert_eq!(found(&[]), [""; 0]);
+        let sender = "//! A way round `tools/call`.\nfn sneak() { send(\"tools/call\") }\n";
+        assert_eq!(
+            found(&[("crates/mcpproxy-gateway/src/sneak.rs", sender), ("crates/bench/src/load.rs", sender)]),
+            ["crates/mcpproxy-gateway/src/sneak.rs:2: `tools/call` here is not known to xtask/src/checks/call_path.rs"]
+        );
+    }
+
+    #[test]
+    fn another_permit_is_found() {
+        let forged = "//! F.\nfn forge() -> Permit {\n    let made = Permit { tool };\n}\nimpl Clone for Permit {}\n";
+        let found = found(&[("crates/mcpproxy-core/src/forged.rs", forged)]);
+        assert!(
+            found.iter().any(|problem| problem.starts_with("crates/mcpproxy-core/src/forged.rs:3: a permit is made"))
+        );
+        assert!(
+            found.iter().any(|problem| problem.starts_with("crates/mcpproxy-core/src/forged.rs:5: a permit has no"))
+        );
+        let cloned = GOOD_POLICY.replace("(Debug)", "(Clone, Debug)");
+        assert_eq!(derives(&cloned), Some(2));
+        assert_eq!(derives(GOOD_POLICY), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! Who may know whom: the crates of the workspace, and the few libraries that mean knowing something.
+
+use crate::tree::{File, Problem, Tree};
+
+/// Each crate and those of ours it may use. Every crate has its line here.
+const CRATES: [(&str, &[&str]); 8] = [
+    ("mcpproxy", &["mcpproxy-web", "mcpproxy-gateway", "mcpproxy-store", "mcpproxy-core", "demo-server"]),
+    ("mcpproxy-web", &["mcpproxy-gateway", "mcpproxy-core"]),
+    ("mcpproxy-gateway", &["mcpproxy-store", "mcpproxy-core"]),
+    ("mcpproxy-store", &["mcpproxy-core"]),
+    ("mcpproxy-core", &[]),
+    ("demo-server", &[]),
+    ("bench", &[]),
+    ("xtask", &["mcpproxy-core"]),
+];
+
+/// Libraries whose use says what a crate knows, and the crates that may.
+const LIBRARIES: [(&str, &[&str]); 6] = [
+    ("sqlx", &["mcpproxy-store"]),
+    ("rmcp", &["mcpproxy-gateway", "demo-server"]),
+    ("axum", &["mcpproxy-web", "mcpproxy-gateway", "demo-server"]),
+    ("reqwest", &["mcpproxy-gateway"]),
+    ("clap", &["mcpproxy", "bench"]),
+    ("anyhow", &["mcpproxy", "bench", "xtask"]),
+];
+
+/// The rules need nothing else: no runtime, no clock, no log.
+const CORE: (&str, &[&str]) =
+    ("mcpproxy-core", &["jsonc-parser", "schemars", "serde", "serde_json", "thiserror", "url"]);
+
+pub(super) fn check(tree: &Tree) -> Vec<Problem> {
+    let manifests = tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml"));
+    manifests.flat_map(check_manifest).collect()
+}
+
+fn check_manifest(file: &File) -> Vec<Problem> {
+    let name = file.path.trim_end_matches("/Cargo.toml").rsplit('/').next().unwrap_or_default();
+    let Some((_, allowed)) = CRATES.iter().find(|(known, _)| *known == name) else {
+        return vec![Problem::new(file, 1, format!("`{name}` has no line in xtask/src/checks/direction.rs"))];
+    };
+    let mut problems = Vec::new();
+    for (line, dependency) in dependencies(&file.text) {
+        let is_ours = CRATES.iter().any(|(known, _)| *known == dependency);
+        let library = LIBRARIES.iter().find(|(known, _)| *known == dependency);
+        if is_ours && !allowed.contains(&dependency) {
+            problems.push(Problem::new(file, line, format!("`{name}` may not know `{dependency}`")));
+        }
+        if library.is_some_and(|(_, users)| !users.contains(&name)) {
+            problems.push(Problem::new(file, line, format!("`{name}` may not use `{dependency}`")));
+        }
+        if name == CORE.0 && !CORE.1.contains(&dependency) {
+            problems.push(Problem::new(file, line, format!("the rules need no `{dependency}`")));
+        }
+    }
+    problems
+}
+
+/// What a crate is built with, and the line that says so. What its tests are built with does not count.
+fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut is_list = false;
+    for (number, line) in (1..).zip(manifest.lines()) {
+        if let Some(section) = line.strip_prefix('[').and_then(|line| line.split(']').next()) {
+            let section = section.rsplit_once("cfg(").map_or(section, |(_, tail)| tail);
+            is_list = section.ends_with("dependencies") && !section.ends_with("dev-dependencies");
+            let single = section.split_once("dependencies.").filter(|(before, _)| !before.ends_with("dev-"));
+            found.extend(single.map(|(_, name)| (number, name)));
+        } else if is_list {
+            let name = line.split(['.', '=', ' ']).next().unwrap_or_default();
+            if !name.is_empty() && !name.starts_with('#') {
+                found.push((number, name));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, manifest: &str) -> Vec<String> {
+        check(&Tree::of(&[(path, manifest)])).iter().map(Problem::to_string).collect()
+    }
+
+    #[test]
+    fn dependencies_are_found_in_every_form() {
+        let manifest = "[package]\nname = \"a\"\n[dependencies]\n# why\none.workspace = true\ntwo = { path = \"x\" }\n\
+            [dev-dependencies]\nthree = \"1\"\n[dependencies.four]\nversion = \"1\"\n[target.'cfg(unix)'.dependencies]\nfive = \"1\"\n\
+            [dev-dependencies.six]\nversion = \"1\"\n[build-dependencies]\nseven = \"1\"\n";
+        let names: Vec<&str> = dependencies(manifest).into_iter().map(|(_, name)| name).collect();
+        assert_eq!(names, ["one", "two", "four", "five", "seven"]);
+    }
+
+    #[test]
+    fn wrong_directions_are_found() {
+        let store = "[dependencies]\nmcpproxy-core.workspace = true\nmcpproxy-gateway.workspace = true\nrmcp = \"3\"\n";
+        assert_eq!(
+            found("crates/mcpproxy-store/Cargo.toml", store),
+            [
+                "crates/mcpproxy-store/Cargo.toml:3: `mcpproxy-store` may not know `mcpproxy-gateway`",
+                "crates/mcpproxy-store/Cargo.toml:4: `mcpproxy-store` may not use `rmcp`",
+            ]
+        );
+        assert_eq!(
+            found("crates/mcpproxy-core/Cargo.toml", "[dependencies]\nserde = \"1\"\ntokio = \"1\"\n"),
+            ["crates/mcpproxy-core/Cargo.toml:3: the rules need no `tokio`"]
+        );
+        assert_eq!(
+            found("crates/new/Cargo.toml", ""),
+            ["crates/new/Cargo.toml:1: `new` has no line in xtask/src/checks/direction.rs"]
+        );
+    }
+}

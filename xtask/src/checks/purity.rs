@@ -1,0 +1,54 @@
+//! `mcpproxy-core` decides. It reads no file, clock, random number or environment, waits for nothing and logs nothing.
+
+use crate::source::{Source, lines_with_word};
+use crate::tree::{Problem, Tree};
+
+const FORBIDDEN: [&str; 19] = [
+    "std::fs",
+    "std::env",
+    "std::io",
+    "std::process",
+    "std::thread",
+    "std::os",
+    "SystemTime",
+    "Instant",
+    "TcpStream",
+    "UdpSocket",
+    "ToSocketAddrs",
+    "RandomState",
+    "rand",
+    "tokio",
+    "tracing",
+    "async",
+    "await",
+    "println",
+    "eprintln",
+];
+
+pub(super) fn check(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in tree.below("crates/mcpproxy-core/src/") {
+        let code = Source::of(file).code;
+        for word in FORBIDDEN {
+            problems.extend(
+                lines_with_word(&code, word)
+                    .into_iter()
+                    .map(|line| Problem::new(file, line, format!("no `{word}` here: what a rule needs is handed in"))),
+            );
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_found_and_a_word_is_not() {
+        let text = "//! Not the `Instant`.\nuse std::net::IpAddr;\nlet now = Instant::now();\nlet x = \"tokio\";\nlet operand = 1;\n";
+        let tree = Tree::of(&[("crates/mcpproxy-core/src/a.rs", text), ("crates/mcpproxy-gateway/src/a.rs", text)]);
+        let found: Vec<String> = check(&tree).iter().map(Problem::to_string).collect();
+        assert_eq!(found, ["crates/mcpproxy-core/src/a.rs:3: no `Instant` here: what a rule needs is handed in"]);
+    }
+}

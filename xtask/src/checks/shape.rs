@@ -1,0 +1,63 @@
+//! Every Rust file is short, begins with a sentence on what it is for, and ends with its tests.
+
+use crate::source::TESTS;
+use crate::tree::{Problem, Tree};
+
+const LINES_MAX: usize = 600;
+
+pub(super) fn check(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in tree.rust() {
+        let lines = file.text.lines().count();
+        if lines > LINES_MAX {
+            problems.push(Problem::new(
+                file,
+                LINES_MAX + 1,
+                format!("{lines} lines; split it, {LINES_MAX} is the limit"),
+            ));
+        }
+        let sentence = file.text.lines().next().and_then(|line| line.strip_prefix("//! "));
+        if sentence.is_none_or(|sentence| sentence.trim().is_empty()) {
+            problems.push(Problem::new(file, 1, "begin with `//! ` and a sentence on what the file is for"));
+        }
+        problems.extend(after_tests(&file.text).map(|line| {
+            Problem::new(file, line, "tests come last; other checks do not look at what stands behind them")
+        }));
+    }
+    problems
+}
+
+/// The first line of an item that stands behind the tests.
+fn after_tests(text: &str) -> Option<usize> {
+    let (before, tests) = text.split_once(TESTS)?;
+    let end = tests.lines().position(|line| line == "}")?;
+    let behind = tests.lines().skip(end + 1).position(|line| !line.trim().is_empty())?;
+    Some(before.lines().count() + TESTS.lines().count() + end + behind + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_nameless_and_badly_ended_files_are_found() {
+        let long = "//! Long.\n".to_owned() + &"\n".repeat(LINES_MAX);
+        let behind = format!("//! Ends badly.\n{TESTS}\n    fn test() {{}}\n}}\n\nfn hidden() {{}}\n");
+        let tree = Tree::of(&[
+            ("crates/a/src/long.rs", &long),
+            ("crates/a/src/nameless.rs", "fn main() {}\n"),
+            ("crates/a/src/behind.rs", &behind),
+            ("crates/a/src/good.rs", &format!("//! Good.\n\n{TESTS}\n}}\n")),
+            ("README.md", "no Rust\n"),
+        ]);
+        let found: Vec<String> = check(&tree).iter().map(Problem::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "crates/a/src/long.rs:601: 601 lines; split it, 600 is the limit",
+                "crates/a/src/nameless.rs:1: begin with `//! ` and a sentence on what the file is for",
+                "crates/a/src/behind.rs:6: tests come last; other checks do not look at what stands behind them",
+            ]
+        );
+    }
+}
