@@ -21,6 +21,19 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         yield gateway
 
 
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway in front of small servers of our own, for what the published ones do not do on demand."""
+    folder = tmp_path_factory.mktemp("small")
+    servers = {
+        "fx": peers.fx(folder / "ledger.jsonl"),
+        "echo": peers.misbehaving(),
+        "changing": peers.misbehaving("--list-changed-every", "200"),
+    }
+    with Gateway(folder / "home", {"mcpServers": servers}) as gateway:
+        yield gateway
+
+
 @dataclass
 class Real:
     """A gateway in front of the five real servers, with what they work on."""

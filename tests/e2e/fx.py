@@ -9,30 +9,46 @@ import json
 import sys
 from typing import Any
 
-ANYTHING = {"type": "object"}
-TOOLS: list[dict[str, Any]] = [
-    {"name": "echo", "description": "Returns its arguments.", "inputSchema": ANYTHING, "annotations": {"readOnlyHint": True}},
-    {"name": "create_note", "description": "Creates a note.", "inputSchema": ANYTHING, "annotations": {"readOnlyHint": False, "destructiveHint": False}},
-    {"name": "delete_thing", "description": "Deletes a thing.", "inputSchema": ANYTHING, "annotations": {"destructiveHint": True}},
-    {"name": "both_hints", "description": "Claims everything.", "inputSchema": ANYTHING, "annotations": {"readOnlyHint": True, "destructiveHint": True}},
-    {"name": "plain", "description": "Claims nothing.", "inputSchema": ANYTHING},
-]  # fmt: skip
+
+def tool(name: str, description: str, **annotations: bool) -> dict[str, Any]:
+    hints = {"annotations": annotations} if annotations else {}
+    return {"name": name, "description": description, "inputSchema": {"type": "object"}, **hints}
+
+
+TOOLS = [
+    tool("echo", "Returns its arguments.", readOnlyHint=True),
+    tool("create_note", "Creates a note.", readOnlyHint=False, destructiveHint=False),
+    tool("delete_thing", "Deletes a thing.", destructiveHint=True),
+    tool("both_hints", "Claims everything.", readOnlyHint=True, destructiveHint=True),
+    tool("plain", "Claims nothing."),
+    tool("ask_late", "Tells its progress, then asks a question.", readOnlyHint=True),
+]
 
 
 def main() -> None:
     ledger = open(sys.argv[1], "a", buffering=1)
+    waiting: dict[str, dict[str, Any]] = {}
     for line in sys.stdin:
         message = json.loads(line)
         if "id" not in message:
             continue
-        match message.get("method"):
+        if "method" not in message:
+            answer(
+                waiting.pop(message["id"]), {"content": [{"type": "text", "text": json.dumps(message.get("result"))}]}
+            )
+            continue
+        match message["method"]:
             case "initialize":
                 version = message["params"]["protocolVersion"]
-                answer(message, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "fx", "version": "1"}})
+                server = {"name": "fx", "version": "1"}
+                answer(message, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": server})
             case "tools/list":
                 answer(message, {"tools": TOOLS})
             case "tools/call":
                 ledger.write(json.dumps(message["params"]) + "\n")
+                if message["params"]["name"] == "ask_late":
+                    waiting[ask(message)] = message
+                    continue
                 text = json.dumps(message["params"].get("arguments"))
                 answer(message, {"content": [{"type": "text", "text": text}]})
             case "ping":
@@ -41,12 +57,27 @@ def main() -> None:
                 reply(message, {"error": {"code": -32601, "message": "method not found"}})
 
 
+def ask(call: dict[str, Any]) -> str:
+    """Tells the caller of its progress and asks it for a name; returns the id of the question."""
+    token = call["params"].get("_meta", {}).get("progressToken")
+    if token is not None:
+        send({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    question = f"question-{call['id']}"
+    send({"id": question, "method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": schema}})
+    return question
+
+
 def answer(message: dict[str, Any], result: dict[str, Any]) -> None:
     reply(message, {"result": result})
 
 
 def reply(message: dict[str, Any], body: dict[str, Any]) -> None:
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **body}), flush=True)
+    send({"id": message["id"], **body})
+
+
+def send(message: dict[str, Any]) -> None:
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,9 @@ class Gateway:
         except subprocess.TimeoutExpired:
             self.child.kill()
             self.child.wait()
-            raise AssertionError(f"the gateway did not end within {STOP_SECONDS} s of SIGTERM\n{self.words()}") from None
+            raise AssertionError(
+                f"the gateway did not end within {STOP_SECONDS} s of SIGTERM\n{self.words()}"
+            ) from None
         self.child = None
         assert code == 0, f"the gateway ended with {code}\n{self.words()}"
         until(lambda: not self.processes(), 5, f"every process of the gateway is gone; left: {self.processes()}")
@@ -122,7 +124,9 @@ class Gateway:
     def words(self) -> str:
         """What the gateway said, for a failing test."""
         files = [self.home / "stdout.txt", self.home / "stderr.txt"]
-        return "\n".join(f"--- {file.name}\n{file.read_text(errors='replace')[-6000:]}" for file in files if file.exists())
+        return "\n".join(
+            f"--- {file.name}\n{file.read_text(errors='replace')[-6000:]}" for file in files if file.exists()
+        )
 
     # -- talk ---------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""An HTTP server on the Python SDK that speaks both protocol eras, with tools for what passes between the ends of a call.
+"""An HTTP server on the Python SDK for both protocol eras, with tools for what passes between the ends of a call.
 
 Usage: modern_server.py PORT
 """

@@ -20,8 +20,9 @@ MCPPROXY = os.environ.get("MCPPROXY_BIN", str(BUILD / "mcpproxy"))
 MISBEHAVING = str(BUILD / "misbehaving-server")
 CONFORMANCE_SERVER = str(BUILD / "conformance-server")
 
+LEGACY_VERSION = "2025-11-25"
 # What a gateway that relays questions declares to its servers; some servers offer more tools to such a client.
-RELAY_CAPABILITIES = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}}
+RELAY_CAPABILITIES = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
 
 
 def everything() -> dict[str, Any]:
@@ -48,9 +49,17 @@ def misbehaving(*switches: str, **env: str) -> dict[str, Any]:
     return {"command": MISBEHAVING, "args": list(switches), "env": env}
 
 
+def fx(ledger: Path) -> dict[str, Any]:
+    return {"command": PYTHON, "args": [str(HERE / "fx.py"), str(ledger)]}
+
+
 def tapped(server: dict[str, Any], record: Path) -> dict[str, Any]:
     """The same server, with every line it is sent written to `record` as well."""
-    return {**server, "command": PYTHON, "args": [str(HERE / "tap.py"), str(record), server["command"], *server["args"]]}
+    return {
+        **server,
+        "command": PYTHON,
+        "args": [str(HERE / "tap.py"), str(record), server["command"], *server["args"]],
+    }
 
 
 def _npm(package: str, *args: str) -> dict[str, Any]:
@@ -59,8 +68,10 @@ def _npm(package: str, *args: str) -> dict[str, Any]:
     return {"command": NODE, "args": [str(folder / script), *args]}
 
 
-def ask_directly(server: dict[str, Any], *requests: tuple[str, dict[str, Any]]) -> list[Any]:
-    """Sends requests over the standard streams of a server, and returns the raw results."""
+def ask_directly(
+    server: dict[str, Any], *requests: tuple[str, dict[str, Any]], version: str = LEGACY_VERSION
+) -> list[Any]:
+    """Sends requests over the standard streams of a server in one revision, and returns the raw results."""
     child = subprocess.Popen(
         [server["command"], *server["args"]],
         stdin=subprocess.PIPE,
@@ -69,38 +80,38 @@ def ask_directly(server: dict[str, Any], *requests: tuple[str, dict[str, Any]]) 
         env={**os.environ, **server.get("env", {})},
     )
     assert child.stdin and child.stdout
+    client = {"name": "direct", "version": "1"}
     try:
-        hello = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": RELAY_CAPABILITIES,
-            "clientInfo": {"name": "direct", "version": "1"},
+        if version == LEGACY_VERSION:
+            hello = {"protocolVersion": version, "capabilities": RELAY_CAPABILITIES, "clientInfo": client}
+            _ask(child, 0, "initialize", hello)
+            _send(child, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+            return [_ask(child, number, method, params) for number, (method, params) in enumerate(requests, 1)]
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": version,
+            "io.modelcontextprotocol/clientInfo": client,
+            "io.modelcontextprotocol/clientCapabilities": RELAY_CAPABILITIES,
         }
-        results = []
-        for number, (method, params) in enumerate((("initialize", hello), *requests)):
-            _send(child, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-            results.append(_answer(child, number))
-            if number == 0:
-                _send(child, {"jsonrpc": "2.0", "method": "notifications/initialized"})
-        return results[1:]
+        every = enumerate(requests, 1)
+        return [_ask(child, number, method, {**params, "_meta": meta}) for number, (method, params) in every]
     finally:
         child.stdin.close()
         child.terminate()
         child.wait(10)
 
 
-def _send(child: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
-    assert child.stdin
-    child.stdin.write(json.dumps(message).encode() + b"\n")
-    child.stdin.flush()
-
-
-def _answer(child: subprocess.Popen[bytes], number: int) -> Any:
-    """The result with this number; what the server asks or tells in the meantime is answered emptily or skipped."""
+def _ask(child: subprocess.Popen[bytes], number: int, method: str, params: dict[str, Any]) -> Any:
+    """The result of one request; what the server tells in the meantime is skipped."""
+    _send(child, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
     assert child.stdout
     for line in child.stdout:
         message = json.loads(line)
         if message.get("id") == number and "method" not in message:
             return message.get("result", {"error": message.get("error")})
-        if "id" in message and "method" in message:
-            _send(child, {"jsonrpc": "2.0", "id": message["id"], "result": {"roots": []}})
-    raise EOFError(f"the server ended before it answered request {number}")
+    raise EOFError(f"the server ended before it answered {method}")
+
+
+def _send(child: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
+    assert child.stdin
+    child.stdin.write(json.dumps(message).encode() + b"\n")
+    child.stdin.flush()

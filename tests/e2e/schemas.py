@@ -29,4 +29,7 @@ def sample(schema: dict[str, Any]) -> Any:
 def filled(schema: dict[str, Any]) -> dict[str, Any]:
     """A form filled in with every default, and with yes where there is none."""
     properties = schema.get("properties", {})
-    return {name: one.get("default", True if one.get("type") == "boolean" else sample(one)) for name, one in properties.items()}
+    return {
+        name: one.get("default", True if one.get("type") == "boolean" else sample(one))
+        for name, one in properties.items()
+    }

@@ -18,8 +18,8 @@ ERAS = [LEGACY, MODERN]
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("agents")
-    fx = {"command": peers.PYTHON, "args": [str(peers.HERE / "fx.py"), str(folder / "ledger.jsonl")]}
-    with Gateway(folder / "home", {"mcpServers": {"fx": fx, "other": peers.misbehaving()}}) as one:
+    servers = {"fx": peers.fx(folder / "ledger.jsonl"), "other": peers.misbehaving()}
+    with Gateway(folder / "home", {"mcpServers": servers}) as one:
         yield one
 
 
@@ -54,7 +54,9 @@ def test_a_token_for_one_server_sees_no_other(gateway: Gateway, era: str) -> Non
     hidden, unknown = use(wire, "read", "other:echo"), use(wire, "read", "absent:echo")
     assert hidden["structuredContent"]["error"]["code"] == "TOOL_NOT_FOUND"
     assert json.dumps(hidden).replace("other", "absent") == json.dumps(unknown), "a hidden server shows that it exists"
-    found = wire.ask("tools/call", {"name": "retrieve_tools", "arguments": {"query": "echo returns its arguments", "limit": 50}})
+    found = wire.ask(
+        "tools/call", {"name": "retrieve_tools", "arguments": {"query": "echo returns its arguments", "limit": 50}}
+    )
     assert {tool["server"] for tool in found["structuredContent"]["tools"]} == {"fx"}
     direct = Wire(f"{gateway.base}/mcp/direct", token, era).ask("tools/list")
     assert {tool["name"].split("__")[0] for tool in direct["tools"]} == {"fx"}
@@ -95,7 +97,7 @@ def test_every_call_and_refusal_is_recorded(gateway: Gateway) -> None:
 
 def test_two_keys_when_the_settings_ask_for_them(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> None:
     home = tmp_path_factory.mktemp("two-key")
-    fx = {"command": peers.PYTHON, "args": [str(peers.HERE / "fx.py"), str(home / "ledger.jsonl")]}
+    fx = peers.fx(home / "ledger.jsonl")
     with Gateway(home, {"mcpServers": {"fx": fx}, "intent_declaration": {"two_key": "required"}}) as strict:
         wire = Wire(strict.mcp, strict.token, MODERN)
         assert use(wire, "read", "fx:echo")["structuredContent"]["error"]["code"] == "MISSING_INTENT"

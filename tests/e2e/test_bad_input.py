@@ -32,8 +32,7 @@ class Fx:
 
     def __init__(self, folder: Path) -> None:
         self.ledger = folder / "ledger.jsonl"
-        server = {"command": peers.PYTHON, "args": [str(peers.HERE / "fx.py"), str(self.ledger)]}
-        self.gateway = Gateway(folder / "home", {"mcpServers": {"fx": server}})
+        self.gateway = Gateway(folder / "home", {"mcpServers": {"fx": peers.fx(self.ledger)}})
 
     def calls(self) -> int:
         return len(self.ledger.read_text().splitlines())

@@ -50,7 +50,10 @@ def test_first_call_by_each_client(demo: Gateway, kind: Kind) -> None:
             call("retrieve_tools", {"query": "send an email to a customer"}),
             call("call_tool_read", {"name": "demo:search_contacts", "args_json": '{"query": "northwind"}'}),
             call("call_tool_read", {"name": "demo:emails.send_external", "args": mail}),
-            call("call_tool_destructive", {"name": "demo:emails.send_external", "args": mail, "intent_reason": "asked to"}),
+            call(
+                "call_tool_destructive",
+                {"name": "demo:emails.send_external", "args": mail, "intent_reason": "asked to"},
+            ),
         ],
     )
     listed, found, contacts, refused, sent = heard.results

@@ -18,6 +18,10 @@ ERAS = [LEGACY, MODERN]
 ENVELOPE = {"resultType", "ttlMs", "cacheScope", "_meta"}
 
 
+def content(result: dict) -> dict:
+    return {key: value for key, value in result.items() if key not in ENVELOPE}
+
+
 def test_all_are_ready(real: Real) -> None:
     states = {name: (server["state"], server["reason"]) for name, server in real.gateway.servers().items()}
     assert states == {name: ("ready", None) for name in NAMES}
@@ -26,9 +30,11 @@ def test_all_are_ready(real: Real) -> None:
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("name", NAMES)
 def test_tools_are_listed_without_loss(real: Real, name: str, era: str) -> None:
-    (direct,) = peers.ask_directly(real.servers[name], ("tools/list", {}))
+    # Some servers write the same list differently in each revision; the gateway has it in one.
+    version = real.gateway.servers()[name]["protocol"]
+    (direct,) = peers.ask_directly(real.servers[name], ("tools/list", {}), version=version)
     through = Wire(real.gateway.server_url(name), real.gateway.token, era).ask("tools/list")
-    assert {key: value for key, value in through.items() if key not in ENVELOPE} == direct
+    assert content(through) == content(direct)
     # Equal is not enough: a model reads the schema's properties in their order.
     assert [json.dumps(tool) for tool in through["tools"]] == [json.dumps(tool) for tool in direct["tools"]]
 
@@ -38,7 +44,7 @@ def test_tools_are_listed_without_loss(real: Real, name: str, era: str) -> None:
 def test_resources_and_prompts_are_listed_without_loss(real: Real, method: str, era: str) -> None:
     (direct,) = peers.ask_directly(real.servers["everything"], (method, {}))
     through = Wire(real.gateway.server_url("everything"), real.gateway.token, era).ask(method)
-    assert {key: value for key, value in through.items() if key not in ENVELOPE} == direct
+    assert content(through) == content(direct)
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -165,8 +171,7 @@ def test_results_arrive_without_loss(real: Real, era: str) -> None:
     wire = Wire(real.gateway.server_url("everything"), real.gateway.token, era)
     for (method, params), want in zip(requests, direct, strict=True):
         through = wire.ask(method, params)
-        stripped = {key: value for key, value in through.items() if key not in ENVELOPE}
-        assert _timeless(stripped) == _timeless(want), (method, params)
+        assert _timeless(content(through)) == _timeless(content(want)), (method, params)
 
 
 def _timeless(value: dict) -> str:
@@ -178,7 +183,9 @@ def _timeless(value: dict) -> str:
 def test_understated_call_on_a_real_server_is_refused_and_not_sent(real: Real, kind: Kind) -> None:
     path = real.folder / "must-not-exist.txt"
     arguments = {"path": str(path), "content": "no"}
-    heard = play(kind, real.gateway.mcp, real.gateway.token, [through_four("filesystem", "write_file", "write", arguments)])
+    heard = play(
+        kind, real.gateway.mcp, real.gateway.token, [through_four("filesystem", "write_file", "write", arguments)]
+    )
     assert heard.results[0]["isError"] is True
     assert heard.results[0]["content"][0]["text"] == (
         "Tool 'filesystem:write_file' is marked destructive by server, use call_tool_destructive instead of call_tool_write"
@@ -189,7 +196,9 @@ def test_understated_call_on_a_real_server_is_refused_and_not_sent(real: Real, k
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
 def test_search_finds_the_right_tool_of_a_real_server(real: Real, kind: Kind) -> None:
     wanted = {"commit history of a repository": "git:git_log", "current time in a timezone": "time:get_current_time"}
-    heard = play(kind, real.gateway.mcp, real.gateway.token, [call("retrieve_tools", {"query": query}) for query in wanted])
+    heard = play(
+        kind, real.gateway.mcp, real.gateway.token, [call("retrieve_tools", {"query": query}) for query in wanted]
+    )
     for result, name in zip(heard.results, wanted.values(), strict=True):
         assert name in [tool["name"] for tool in result["structuredContent"]["tools"]]
 
@@ -198,7 +207,8 @@ def test_one_connection_serves_all_calls(real: Real) -> None:
     before = {name: server["pid"] for name, server in real.gateway.servers().items()}
     for era in ERAS:
         wire = Wire(real.gateway.mcp, real.gateway.token, era)
+        arguments = {"name": "time:get_current_time", "args": {"timezone": "UTC"}}
         for _ in range(3):
-            wire.ask("tools/call", {"name": "call_tool_read", "arguments": {"name": "time:get_current_time", "args": {"timezone": "UTC"}}})
+            wire.ask("tools/call", {"name": "call_tool_read", "arguments": arguments})
     assert {name: server["pid"] for name, server in real.gateway.servers().items()} == before
     assert all(server["restarts"] == 0 for server in real.gateway.servers().values())

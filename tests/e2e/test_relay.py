@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import anyio
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
-from clients import ALL_KINDS, LEGACY_KINDS, MODERN_KINDS, Kind, call, play, step
+from clients import ALL_KINDS, LEGACY, LEGACY_KINDS, MODERN, MODERN_KINDS, Kind, call, play, step
 from conftest import Real
-from gateway import until
+from gateway import Gateway, until
 
 ELICITED = {"action": "accept", "content": {"name": "Ada"}}
 SAMPLED = {"role": "assistant", "model": "test-model", "content": {"type": "text", "text": "words of a model"}}
@@ -73,6 +77,20 @@ def test_sampling_reaches_the_agent_and_its_answer_the_server(real: Real, kind: 
     assert "words of a model" in text(heard.results[0])
 
 
+@pytest.mark.parametrize("way", ["own name", "four tools"])
+@pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
+def test_a_question_after_progress(small: Gateway, kind: Kind, way: str) -> None:
+    url, one = (
+        (small.server_url("fx"), call("ask_late"))
+        if way == "own name"
+        else (small.mcp, call("call_tool_read", {"name": "fx:ask_late", "args": {}}))
+    )
+    heard = play(kind, url, small.token, [one], {"elicitation": ELICITED})
+    assert heard.progress[0]["progress"] == 1
+    assert [asked["kind"] for asked in heard.asked] == ["elicitation"]
+    assert json.loads(text(heard.results[0])) == ELICITED
+
+
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
 def test_a_question_to_an_agent_that_takes_none_ends_the_call(real: Real, kind: Kind) -> None:
     heard = play(kind, real.gateway.server_url("everything"), real.gateway.token, [call("trigger-elicitation-request")])
@@ -97,7 +115,9 @@ def test_cancellation_reaches_the_server(real: Real, kind: Kind, way: str) -> No
     def cancelled() -> bool:
         sent = _sent(real.sent_to_everything)[before:]
         calls = [message["id"] for message in sent if message.get("method") == "tools/call"]
-        given_up = [message["params"]["requestId"] for message in sent if message.get("method") == "notifications/cancelled"]
+        given_up = [
+            message["params"]["requestId"] for message in sent if message.get("method") == "notifications/cancelled"
+        ]
         return len(calls) == 1 and given_up == calls
 
     until(cancelled, 10, "the server is told that the call is cancelled")
@@ -112,8 +132,36 @@ def test_arguments_arrive_as_they_were_written(real: Real) -> None:
     assert any(odd in line for line in lines), lines
 
 
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+def test_agents_hear_that_a_list_changed(small: Gateway, era: str) -> None:
+    assert anyio.run(_hears_change, small, era)
+
+
+async def _hears_change(gateway: Gateway, era: str) -> bool:
+    heard = anyio.Event()
+
+    async def on_message(message: object) -> None:
+        if "list_changed" in str(getattr(message, "method", "")):
+            heard.set()
+
+    headers = {"Authorization": f"Bearer {gateway.token}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+        transport = streamable_http_client(gateway.server_url("changing"), http_client=http)
+        async with Client(transport, mode=era, message_handler=on_message) as client:
+            with anyio.fail_after(10):
+                if era == LEGACY:
+                    await heard.wait()
+                else:
+                    async with client.listen(tools_list_changed=True) as changes:
+                        async for _change in changes:
+                            break
+    return True
+
+
 def _variant(real: Real, tool: str) -> str:
-    (found,) = [one for one in real.gateway.admin("/tools?server=everything")["tools"] if one["name"] == f"everything:{tool}"]
+    (found,) = [
+        one for one in real.gateway.admin("/tools?server=everything")["tools"] if one["name"] == f"everything:{tool}"
+    ]
     return found["call_with"].removeprefix("call_tool_")
 
 

@@ -32,7 +32,10 @@ def test_bridge_to_a_running_gateway(real: Real, era: str) -> None:
         [
             step("tools/list"),
             call("call_tool_read", {"name": "everything:get-sum", "args": {"a": 1, "b": 2}}),
-            call("call_tool_read", {"name": "everything:trigger-long-running-operation", "args": {"duration": 0.2, "steps": 2}}),
+            call(
+                "call_tool_read",
+                {"name": "everything:trigger-long-running-operation", "args": {"duration": 0.2, "steps": 2}},
+            ),
         ],
     )
     listed, total, _ = heard.results

@@ -20,6 +20,11 @@ impl Source {
     }
 }
 
+/// A whole file, tests included, without comments and the insides of strings.
+pub(crate) fn whole_code(text: &str) -> String {
+    blank(text, Blank::CommentsAndStrings)
+}
+
 pub(crate) fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.contains("/benches/") || path.ends_with("/tests.rs")
 }
@@ -156,7 +161,7 @@ mod tests {
             assert_eq!(blank(text, Blank::CommentsAndStrings), code, "{text}");
             assert_eq!(blank(text, Blank::Comments), with_strings, "{text}");
         };
-        check("a // b \"c\nd", "a         \nd", "a         \nd");
+        check("a // b \"c\nd", "a        \nd", "a        \nd");
         check("a /* b /* c */ */ d", "a                 d", "a                 d");
         check(r#"a("b // \" c") // d"#, r#"a("         ")     "#, r#"a("b // \" c")     "#);
         check(r##"r#"a"b"# + c"##, r##"r#"   "# + c"##, r##"r#"a"b"# + c"##);

@@ -42,7 +42,10 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     if tool.is_none()
         && let Some(server) = not_connected(&snapshot, caller, &declared.name)
     {
-        return failed(&declared.name, &server.unavailable());
+        let error = server.unavailable();
+        let record = record::of_unavailable(&declared, &error, &caller.agent, caller.client.as_deref());
+        record::note(&gateway.ledger, record).await;
+        return failed(&declared.name, &error);
     }
     let rules = &snapshot.settings.intent;
     let permit = match decide(rules, &caller.agent, declared, tool, &snapshot.catalog) {

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcpproxy_core::json::quote;
-use mcpproxy_core::{Agent, Denial, Intent, Permit, ServerName, Variant, Warning};
+use mcpproxy_core::{Agent, Declared, Denial, Intent, Permit, ServerName, Variant, Warning};
 use mcpproxy_store::{Cut, Kind, Ledger, NewRecord, Outcome, RecordId, Status, Wait};
 
 use crate::message::member;
@@ -44,6 +44,22 @@ pub(crate) fn of_permit(permit: &Permit, agent: &Agent, client: Option<&str>) ->
         metadata: metadata(intent, Some(permit.is_verified()), permit.warnings()),
         args: Some(Cut::of(permit.arguments().as_str())),
         ..blank(Kind::Call, Status::Started)
+    }
+}
+
+/// The line of a call for which there was no server to send it to.
+pub(crate) fn of_unavailable(declared: &Declared, error: &UpstreamError, agent: &Agent, client: Option<&str>) -> NewRecord {
+    NewRecord {
+        agent: Some(agent.name.clone()),
+        client: client.map(str::to_owned),
+        server: Some(declared.name.server().to_string()),
+        tool: Some(declared.name.tool().to_owned()),
+        intent_type: Some(declared.intent.variant),
+        code: Some(error.code().to_owned()),
+        message: Some(error.to_string()),
+        metadata: metadata(&declared.intent, None, &[]),
+        args: Some(Cut::of(declared.arguments.as_str())),
+        ..blank(Kind::Call, Status::Error)
     }
 }
 

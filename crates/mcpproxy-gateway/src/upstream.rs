@@ -1,6 +1,7 @@
 //! Servers out: one long-lived connection each, kept up by a task of its own, shared by all calls.
 
 mod callers;
+mod client;
 mod connect;
 mod connection;
 mod duplex;

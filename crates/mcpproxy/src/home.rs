@@ -244,11 +244,23 @@ pub(crate) fn write_secret(path: &Path, secret: &str) -> anyhow::Result<()> {
     writeln!(file, "{secret}").with_context(|| format!("could not write `{}`", path.display()))
 }
 
-/// Replaces a file in one step, so that nobody ever reads half of it. The mode stays, and is 0600 for a new one.
-pub(crate) fn replace_file(path: &Path, text: &str) -> anyhow::Result<()> {
+/// Who may read a file once it is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// Whoever could before; only we, if the file is new.
+    AsBefore,
+    OnlyUs,
+}
+
+/// Replaces a file in one step, so that nobody ever reads half of it.
+pub(crate) fn replace_file(path: &Path, text: &str, readers: Readers) -> anyhow::Result<()> {
     // Through a symbolic link the real file is replaced, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mode = fs::metadata(&path).map_or(SECRET_MODE, |metadata| metadata.permissions().mode() & 0o7777);
+    let before = fs::metadata(&path).map_or(SECRET_MODE, |metadata| metadata.permissions().mode() & 0o7777);
+    let mode = match readers {
+        Readers::AsBefore => before,
+        Readers::OnlyUs => before & !0o077,
+    };
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)
         .with_context(|| format!("could not write into `{}`", folder.display()))?;
@@ -306,10 +318,12 @@ mod tests {
     #[test]
     fn a_replaced_file_keeps_its_mode() {
         let (_folder, home) = home();
-        replace_file(&home.settings(), "{}").unwrap();
+        replace_file(&home.settings(), "{}", Readers::AsBefore).unwrap();
         assert_eq!(mode(&home.settings()), 0o600);
         fs::set_permissions(home.settings(), Permissions::from_mode(0o640)).unwrap();
-        replace_file(&home.settings(), "{ }").unwrap();
+        replace_file(&home.settings(), "{ }", Readers::AsBefore).unwrap();
         assert_eq!((mode(&home.settings()), fs::read_to_string(home.settings()).unwrap()), (0o640, "{ }".to_owned()));
+        replace_file(&home.settings(), "{}", Readers::OnlyUs).unwrap();
+        assert_eq!(mode(&home.settings()), 0o600);
     }
 }

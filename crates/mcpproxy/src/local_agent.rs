@@ -5,7 +5,7 @@ use mcpproxy_core::{Agent, Scope};
 use mcpproxy_store::{Store, StoreError};
 
 use crate::commands::token::random;
-use crate::home::{Home, read_secret, replace_file, write_secret};
+use crate::home::{Home, Readers, read_secret, replace_file, write_secret};
 
 const NAME: &str = "local";
 
@@ -31,7 +31,7 @@ pub(crate) async fn open(home: &Home, store: &Store) -> anyhow::Result<LocalAgen
     }
     let token = create(store).await?;
     match known {
-        Some(_) => replace_file(&path, &format!("{token}\n"))?,
+        Some(_) => replace_file(&path, &format!("{token}\n"), Readers::OnlyUs)?,
         None => write_secret(&path, &token)?,
     }
     let agent = store.find_agent(&token).await?;

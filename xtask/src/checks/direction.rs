@@ -19,7 +19,7 @@ const LIBRARIES: [(&str, &[&str]); 6] = [
     ("sqlx", &["mcpproxy-store"]),
     ("rmcp", &["mcpproxy-gateway", "demo-server"]),
     ("axum", &["mcpproxy-web", "mcpproxy-gateway", "demo-server"]),
-    ("reqwest", &["mcpproxy-gateway"]),
+    ("tokio-rustls", &["mcpproxy-gateway"]),
     ("clap", &["mcpproxy", "bench"]),
     ("anyhow", &["mcpproxy", "bench", "xtask"]),
 ];

@@ -145,15 +145,15 @@ fn settings_reference(readme: &File) -> Vec<Problem> {
     let server = schema.pointer("/$defs/server").cloned().unwrap_or_default();
     keys(&server, "mcpServers.NAME.", &mut known);
     known.retain(|key| key != "$schema");
-    let section =
-        readme.text.split("\n## Settings").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap_or_default();
-    let start = readme.text.split("\n## Settings").next().map_or(0, |before| before.lines().count());
-    let rows: Vec<(usize, &str)> = (start + 1..)
+    let (before, behind) = readme.text.split_once("\n## Settings").unwrap_or_default();
+    let section = behind.split("\n## ").next().unwrap_or_default();
+    let heading = 2 + before.matches('\n').count();
+    let rows: Vec<(usize, &str)> = (heading..)
         .zip(section.lines())
         .filter_map(|(number, line)| Some((number, line.strip_prefix("| `")?.split('`').next()?)))
         .collect();
     let missing = known.iter().filter(|key| !rows.iter().any(|(_, row)| row == key));
-    let missing = missing.map(|key| Problem::new(readme, start + 1, format!("the setting `{key}` is not described")));
+    let missing = missing.map(|key| Problem::new(readme, heading, format!("the setting `{key}` is not described")));
     let invented = rows.iter().filter(|(_, row)| !known.iter().any(|key| key == row));
     let invented = invented.map(|(line, row)| Problem::new(readme, *line, format!("there is no setting `{row}`")));
     missing.chain(invented).collect()

@@ -1,6 +1,6 @@
 //! Every Rust file is short, begins with a sentence on what it is for, and ends with its tests.
 
-use crate::source::TESTS;
+use crate::source::{TESTS, whole_code};
 use crate::tree::{Problem, Tree};
 
 const LINES_MAX: usize = 600;
@@ -20,7 +20,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
         if sentence.is_none_or(|sentence| sentence.trim().is_empty()) {
             problems.push(Problem::new(file, 1, "begin with `//! ` and a sentence on what the file is for"));
         }
-        problems.extend(after_tests(&file.text).map(|line| {
+        problems.extend(after_tests(&whole_code(&file.text)).map(|line| {
             Problem::new(file, line, "tests come last; other checks do not look at what stands behind them")
         }));
     }
@@ -56,7 +56,7 @@ mod tests {
             [
                 "crates/a/src/long.rs:601: 601 lines; split it, 600 is the limit",
                 "crates/a/src/nameless.rs:1: begin with `//! ` and a sentence on what the file is for",
-                "crates/a/src/behind.rs:6: tests come last; other checks do not look at what stands behind them",
+                "crates/a/src/behind.rs:7: tests come last; other checks do not look at what stands behind them",
             ]
         );
     }

@@ -116,7 +116,16 @@ async fn shake_hands(link: Link) -> Result<Connection, UpstreamError> {
 
 /// Asks for a welcome of the newer kind. `None` when the server gives none.
 async fn discover(link: Link) -> Result<Option<Connection>, UpstreamError> {
-    match send(&link, Era::Modern, Request::new("server/discover", Vec::new())).await {
+    let ask = || send(&link, Era::Modern, Request::new("server/discover", Vec::new()));
+    let mut answer = ask().await;
+    if let Ok(Err(error)) = &answer
+        && error.code == message::UNSUPPORTED_VERSION
+        && error.data.as_deref().and_then(|data| member(data, "supported")).is_some_and(names_modern)
+    {
+        // It names our revision among those it speaks, so it means something passing by its refusal.
+        answer = ask().await;
+    }
+    match answer {
         Ok(Ok(result)) if speaks_modern(&result) => {
             let capabilities = member(&result, "capabilities").unwrap_or("{}").to_owned();
             Ok(Some(Connection { link, era: Era::Modern, version: MODERN_VERSION.to_owned(), capabilities }))
@@ -127,8 +136,12 @@ async fn discover(link: Link) -> Result<Option<Connection>, UpstreamError> {
 }
 
 fn speaks_modern(result: &str) -> bool {
-    let versions = member(result, "supportedVersions").and_then(|list| serde_json::from_str::<Vec<Value>>(list).ok());
-    versions.is_some_and(|versions| versions.iter().any(|version| version.as_str() == Some(MODERN_VERSION)))
+    member(result, "supportedVersions").is_some_and(names_modern)
+}
+
+fn names_modern(versions: &str) -> bool {
+    let versions = serde_json::from_str::<Vec<Value>>(versions).unwrap_or_default();
+    versions.iter().any(|version| version.as_str() == Some(MODERN_VERSION))
 }
 
 async fn initialize(link: Link) -> Result<Connection, UpstreamError> {

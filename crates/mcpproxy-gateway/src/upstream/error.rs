@@ -12,6 +12,8 @@ pub(crate) enum UpstreamError {
     Closed,
     #[error("{0}")]
     Http(String),
+    #[error("{0}")]
+    Unreachable(String),
     #[error("the server's session is gone")]
     SessionLost,
     #[error("no answer within {}", duration(*.0))]
@@ -43,6 +45,7 @@ impl UpstreamError {
             | Self::Exited(_)
             | Self::Closed
             | Self::Http(_)
+            | Self::Unreachable(_)
             | Self::SessionLost
             | Self::Refused(_)
             | Self::Unavailable(_) => "UPSTREAM_UNAVAILABLE",
@@ -59,7 +62,7 @@ impl UpstreamError {
 }
 
 fn duration(duration: Duration) -> String {
-    if duration.as_millis() % 1000 == 0 {
+    if duration.subsec_millis() == 0 {
         format!("{} s", duration.as_secs())
     } else {
         format!("{} ms", duration.as_millis())

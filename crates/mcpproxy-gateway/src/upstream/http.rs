@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use mcpproxy_core::settings::Secret;
-use reqwest::Url;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use super::callers::Callers;
+use super::client::{Answer, Client};
 use super::duplex::{ask_agent, say_log, say_progress};
 use super::error::UpstreamError;
 use super::events::SseReader;
@@ -29,7 +30,7 @@ const RESUME_WAIT: Duration = Duration::from_millis(1000);
 const RESUME_WAIT_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) struct HttpLink {
-    client: reqwest::Client,
+    client: Arc<Client>,
     url: Url,
     operator_headers: HeaderMap,
     session: OnceLock<HeaderValue>,
@@ -54,9 +55,10 @@ impl HttpLink {
         notices: mpsc::UnboundedSender<Notice>,
     ) -> Result<Arc<Self>, UpstreamError> {
         let bad = |error: &dyn std::fmt::Display| UpstreamError::Http(error.to_string());
+        let url = Url::parse(url).map_err(|error| bad(&error))?;
         Ok(Arc::new(Self {
-            client: client()?,
-            url: Url::parse(url).map_err(|error| bad(&error))?,
+            client: Client::new(&url)?,
+            url,
             operator_headers: header_map(operator_headers)?,
             session: OnceLock::new(),
             version: OnceLock::new(),
@@ -113,8 +115,8 @@ impl HttpLink {
         back: Option<&Back>,
     ) -> Result<Reply, UpstreamError> {
         let response = self.post(text, headers).await?;
-        let status = response.status();
-        if let Some(session) = response.headers().get(headers::SESSION) {
+        let status = response.status;
+        if let Some(session) = response.headers.get(headers::SESSION) {
             self.session.get_or_init(|| session.clone());
         }
         if status == StatusCode::NOT_FOUND && self.session.get().is_some() {
@@ -122,10 +124,10 @@ impl HttpLink {
             self.ended.cancel();
             return Err(UpstreamError::SessionLost);
         }
-        if content_type(&response) == Some(EVENT_STREAM) && status.is_success() {
+        if response.content_type() == Some(EVENT_STREAM) && status.is_success() {
             return self.follow(id, response, back).await;
         }
-        let body = self.body(response).await?;
+        let body = response.body(self.limit).await?;
         match read_reply(&body, id) {
             Some(reply) => Ok(reply),
             None if status.is_success() => {
@@ -137,64 +139,47 @@ impl HttpLink {
 
     /// Sends a notification or an answer of ours.
     pub(crate) async fn send(&self, text: String, headers: Headers) -> Result<(), UpstreamError> {
-        let status = self.post(text, headers).await?.status();
+        let response = self.post(text, headers).await?;
+        let status = response.status;
+        // Reading to the end keeps the connection for the next message.
+        response.body(self.limit).await?;
         if status.is_success() { Ok(()) } else { Err(status_error(status)) }
     }
 
-    async fn post(&self, text: String, headers: Headers) -> Result<reqwest::Response, UpstreamError> {
-        let mut request = reqwest::Request::new(http::Method::POST, self.url.clone());
-        let map = request.headers_mut();
-        map.extend(self.operator_headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+    async fn post(&self, text: String, headers: Headers) -> Result<Answer, UpstreamError> {
+        let mut map = self.own_headers();
         map.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         map.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        self.add_session(map);
-        for (name, value) in headers {
-            map.insert(name, value);
+        map.extend(headers);
+        let sent = self.client.send(Method::POST, &self.url, map, text.into()).await;
+        if let Err(UpstreamError::Unreachable(_)) = &sent {
+            // Nobody is there any more: whoever watches this link should know at once.
+            self.ended.cancel();
         }
-        *request.body_mut() = Some(text.into());
-        self.client.execute(request).await.map_err(|error| {
-            if error.is_connect() {
-                // Nobody is there any more: whoever watches this link should know at once.
-                self.ended.cancel();
-            }
-            http_error(&error)
-        })
+        sent
     }
 
-    fn add_session(&self, map: &mut HeaderMap) {
+    /// What goes with every request: the operator's headers, the revision and the session.
+    fn own_headers(&self) -> HeaderMap {
+        let mut map = self.operator_headers.clone();
         for (name, value) in [(headers::VERSION, self.version.get()), (headers::SESSION, self.session.get())] {
             if let Some(value) = value {
                 map.insert(name, value.clone());
             }
         }
-    }
-
-    async fn body(&self, response: reqwest::Response) -> Result<Bytes, UpstreamError> {
-        let limit = self.limit;
-        if response.content_length().is_some_and(|length| length <= limit as u64) {
-            return response.bytes().await.map_err(|error| http_error(&error));
-        }
-        let mut body = Vec::new();
-        let mut chunks = response.bytes_stream();
-        while let Some(chunk) = chunks.next().await {
-            body.extend_from_slice(&chunk.map_err(|error| http_error(&error))?);
-            if body.len() > limit {
-                return Err(UpstreamError::TooLarge(limit));
-            }
-        }
-        Ok(body.into())
+        map
     }
 
     /// Follows an event stream until the answer comes. A stream that breaks off is taken up again where it stopped.
     async fn follow(
         self: &Arc<Self>,
         id: u64,
-        response: reqwest::Response,
+        response: Answer,
         back: Option<&Back>,
     ) -> Result<Reply, UpstreamError> {
         let mut last_event = None;
         let mut wait = RESUME_WAIT;
-        let mut events = SseReader::new(response.bytes_stream().boxed(), self.limit);
+        let mut events = SseReader::new(response.chunks().boxed(), self.limit);
         for _ in 0..=RESUMES_MAX {
             let broken = loop {
                 let event = match events.next().await {
@@ -251,21 +236,15 @@ impl HttpLink {
     }
 
     /// Opens the stream on which a server speaks unasked, or one that was interrupted.
-    async fn listen(
-        &self,
-        last_event: Option<&str>,
-    ) -> Result<impl Stream<Item = reqwest::Result<Bytes>> + use<>, UpstreamError> {
-        let mut request = reqwest::Request::new(http::Method::GET, self.url.clone());
-        let map = request.headers_mut();
-        map.extend(self.operator_headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+    async fn listen(&self, last_event: Option<&str>) -> Result<impl Stream<Item = Result<Bytes, UpstreamError>> + use<>, UpstreamError> {
+        let mut map = self.own_headers();
         map.insert(header::ACCEPT, HeaderValue::from_static(EVENT_STREAM));
-        self.add_session(map);
         if let Some(value) = last_event.and_then(|id| HeaderValue::from_str(id).ok()) {
             map.insert(headers::LAST_EVENT, value);
         }
-        let response = self.client.execute(request).await.map_err(|error| http_error(&error))?;
-        let is_stream = response.status().is_success() && content_type(&response) == Some(EVENT_STREAM);
-        if is_stream { Ok(response.bytes_stream()) } else { Err(status_error(response.status())) }
+        let response = self.client.send(Method::GET, &self.url, map, Bytes::new()).await?;
+        let is_stream = response.status.is_success() && response.content_type() == Some(EVENT_STREAM);
+        if is_stream { Ok(response.chunks()) } else { Err(status_error(response.status)) }
     }
 
     /// Follows the server's standing stream until it ends for good; many servers have none.
@@ -290,23 +269,10 @@ impl HttpLink {
     pub(crate) async fn close(&self) {
         self.ended.cancel();
         if self.session.get().is_some() {
-            let mut request = reqwest::Request::new(http::Method::DELETE, self.url.clone());
-            let map = request.headers_mut();
-            map.extend(self.operator_headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-            self.add_session(map);
-            let _lost = tokio::time::timeout(RESUME_WAIT, self.client.execute(request)).await;
+            let ending = self.client.send(Method::DELETE, &self.url, self.own_headers(), Bytes::new());
+            let _lost = tokio::time::timeout(RESUME_WAIT, ending).await;
         }
     }
-}
-
-pub(crate) fn client() -> Result<reqwest::Client, UpstreamError> {
-    reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .tcp_nodelay(true)
-        .connect_timeout(Duration::from_secs(10))
-        .no_proxy()
-        .build()
-        .map_err(|error| http_error(&error))
 }
 
 pub(crate) fn header_map(headers: &[(String, Secret)]) -> Result<HeaderMap, UpstreamError> {
@@ -320,19 +286,6 @@ pub(crate) fn header_map(headers: &[(String, Secret)]) -> Result<HeaderMap, Upst
     Ok(map)
 }
 
-/// The cause in full: reqwest's own text stops before the part that matters. Addresses may hold secrets and stay out.
-pub(crate) fn http_error(error: &reqwest::Error) -> UpstreamError {
-    let mut text = if error.is_connect() { "could not connect".to_owned() } else { "the request failed".to_owned() };
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        if cause.source().is_none() {
-            text = format!("{text}: {cause}");
-        }
-        source = cause.source();
-    }
-    UpstreamError::Http(text)
-}
-
 pub(crate) fn status_error(status: StatusCode) -> UpstreamError {
     UpstreamError::Http(match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
@@ -343,11 +296,6 @@ pub(crate) fn status_error(status: StatusCode) -> UpstreamError {
         }
         status => format!("the server answered {status}"),
     })
-}
-
-fn content_type(response: &reqwest::Response) -> Option<&str> {
-    let value = response.headers().get(header::CONTENT_TYPE)?.to_str().ok()?;
-    Some(value.split(';').next().unwrap_or(value).trim())
 }
 
 fn read_reply(body: &[u8], id: u64) -> Option<Reply> {

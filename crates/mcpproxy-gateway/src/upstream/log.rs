@@ -8,6 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use mcpproxy_core::{ServerName, Untrusted};
 
+/// Before lines that are ours.
+const REMARK: &str = "[mcpproxy] ";
 const LINES_KEPT: usize = 500;
 const LINE_MAX_BYTES: usize = 4096;
 const FILE_MAX_BYTES: u64 = 1024 * 1024;
@@ -31,6 +33,17 @@ impl ServerLog {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Adds a line of our own, beside what the server wrote.
+    pub(crate) fn remark(&self, text: &str) {
+        self.line(format!("{REMARK}{text}").as_bytes());
+    }
+
+    /// The last thing the server itself wrote.
+    pub(crate) fn last_words(&self) -> Option<Untrusted> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.lines.back().filter(|line| !line.for_json().starts_with(REMARK)).cloned()
     }
 
     /// Adds a line. A file that cannot be written costs the line on disk, never the server.

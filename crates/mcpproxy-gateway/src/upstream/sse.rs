@@ -2,33 +2,36 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::StreamExt;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use mcpproxy_core::settings::Secret;
-use reqwest::Url;
 use tokio::sync::mpsc;
+use url::Url;
 
 use super::Notice;
+use super::client::Client;
 use super::duplex::{Duplex, Outlet};
 use super::error::UpstreamError;
 use super::events::SseReader;
-use super::http::{client, header_map, http_error, status_error};
+use super::http::{header_map, status_error};
 use crate::message;
 
 /// Posts our messages to the address the server named.
 pub(crate) struct Poster {
-    client: reqwest::Client,
+    client: Arc<Client>,
     url: Url,
     headers: HeaderMap,
+    limit: usize,
 }
 
 impl Poster {
     pub(crate) async fn post(&self, text: String) -> Result<(), UpstreamError> {
-        let mut request = reqwest::Request::new(http::Method::POST, self.url.clone());
-        *request.headers_mut() = self.headers.clone();
-        request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        *request.body_mut() = Some(text.into());
-        let status = self.client.execute(request).await.map_err(|error| http_error(&error))?.status();
+        let mut headers = self.headers.clone();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let answer = self.client.send(Method::POST, &self.url, headers, text.into()).await?;
+        let status = answer.status;
+        answer.body(self.limit).await?;
         if status.is_success() { Ok(()) } else { Err(status_error(status)) }
     }
 }
@@ -40,16 +43,16 @@ pub(crate) async fn open(
     limit: usize,
     notices: mpsc::UnboundedSender<Notice>,
 ) -> Result<Arc<Duplex>, UpstreamError> {
-    let (client, headers) = (client()?, header_map(headers)?);
+    let headers = header_map(headers)?;
     let url = Url::parse(url).map_err(|error| UpstreamError::Http(error.to_string()))?;
-    let mut request = reqwest::Request::new(http::Method::GET, url.clone());
-    *request.headers_mut() = headers.clone();
-    request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-    let response = client.execute(request).await.map_err(|error| http_error(&error))?;
-    if !response.status().is_success() {
-        return Err(status_error(response.status()));
+    let client = Client::new(&url)?;
+    let mut asking = headers.clone();
+    asking.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+    let answer = client.send(Method::GET, &url, asking, Bytes::new()).await?;
+    if !answer.status.is_success() {
+        return Err(status_error(answer.status));
     }
-    let mut events = SseReader::new(response.bytes_stream().boxed(), limit);
+    let mut events = SseReader::new(answer.chunks().boxed(), limit);
     let endpoint = loop {
         match events.next().await? {
             Some(event) if event.event.as_deref() == Some("endpoint") => break event.data,
@@ -62,7 +65,7 @@ pub(crate) async fn open(
     if post_url.origin() != url.origin() {
         return Err(UpstreamError::Protocol("the server names an endpoint on another host".to_owned()));
     }
-    let line = Duplex::new(Outlet::Post(Poster { client, url: post_url, headers }), notices);
+    let line = Duplex::new(Outlet::Post(Poster { client, url: post_url, headers, limit }), notices);
     let reading = Arc::clone(&line);
     tokio::spawn(async move {
         let read = async {

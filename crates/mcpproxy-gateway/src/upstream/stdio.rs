@@ -100,7 +100,7 @@ impl Process {
             Err(_) => "its output was closed".to_owned(),
         };
         let _late = tokio::time::timeout(PATIENCE, &mut self.stderr).await;
-        let last = self.log.last(1).pop().map(|line| format!("; its last words: {}", line.for_terminal()));
+        let last = self.log.last_words().map(|line| format!("; its last words: {}", line.for_terminal()));
         UpstreamError::Exited(how + &last.unwrap_or_default())
     }
 }
@@ -138,7 +138,7 @@ async fn read_stdout(stdout: ChildStdout, line: Arc<Duplex>, limit: usize, log: 
                 };
                 if !understood && !bytes.trim_ascii().is_empty() && !has_noise {
                     has_noise = true;
-                    log.line(b"[mcpproxy] standard output carries text that is no protocol message; it is ignored:");
+                    log.remark("standard output carries text that is no protocol message; it is ignored:");
                     log.line(&bytes);
                 }
             }

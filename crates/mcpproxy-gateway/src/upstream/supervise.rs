@@ -55,7 +55,7 @@ pub(crate) async fn supervise(server: Arc<Server>, demo: Arc<[String]>, watch: A
                     backoff = BACKOFF_FIRST;
                 }
                 let reason = error.to_string();
-                server.log.line(format!("[mcpproxy] {reason}").as_bytes());
+                server.log.remark(&reason);
                 server.set_failed(reason.clone()).await;
                 watch.changed(&server, Change::Failed(reason));
                 // Jitter, so that a hundred servers that fell together do not rise together.

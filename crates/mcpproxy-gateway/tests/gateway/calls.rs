@@ -1,1 +1,153 @@
 //! Calls through the four tools, by every kind of agent: what is refused, in which words, and that it reaches no server.
+
+use mcpproxy_core::settings::{IntentSettings, Settings, TwoKey, Unannotated};
+use serde_json::{Value, json};
+
+use crate::agent::{Agent, Reply, WAYS, Way};
+use crate::peer::{Peer, READ_ONLY, Script, Speaks, text_result, tool};
+use crate::rig::{Rig, settings};
+
+const ROWS: &str = include_str!("../data/calls.jsonl");
+
+/// A server of every kind of tool that answers each call with its name.
+async fn fx() -> Peer {
+    let tools = [
+        tool("echo", READ_ONLY),
+        tool("create_note", "{}"),
+        tool("not_read_only", r#"{"readOnlyHint":false}"#),
+        tool("delete_thing", r#"{"destructiveHint":true}"#),
+        tool("both_hints", r#"{"readOnlyHint":true,"destructiveHint":true}"#),
+    ];
+    let mut script = Script::new(Speaks::Legacy, &format!("[{}]", tools.join(",")));
+    script.call = |params| {
+        let params: Value = serde_json::from_str(params).unwrap();
+        Some(text_result(&format!("{} ran", params["name"].as_str().unwrap())))
+    };
+    Peer::new(script).await
+}
+
+/// The whole answer for `CODE message` and its details.
+fn refusal(code: &str, message: &str, details: &Value) -> Value {
+    json!({
+        "content": [{"type": "text", "text": message}],
+        "structuredContent": {"error": {"code": code, "message": message, "details": details}},
+        "isError": true,
+    })
+}
+
+fn check(row: &Value, way: Way, reply: Reply) {
+    let (code, message, details) = (&row["code"], &row["message"], &row["details"]);
+    match (reply, code) {
+        (Reply::Result(result), Value::Null) => {
+            let expected = text_result(message.as_str().unwrap());
+            assert_eq!(result, expected, "{way:?} {row}");
+        }
+        (Reply::Result(result), Value::String(code)) => {
+            let result: Value = serde_json::from_str(&result).unwrap();
+            assert_eq!(result, refusal(code, message.as_str().unwrap(), details), "{way:?} {row}");
+        }
+        (Reply::Error(error), Value::Number(_)) => {
+            let error: Value = serde_json::from_str(&error).unwrap();
+            let mut expected = json!({"code": code, "message": message});
+            if !details.is_null() {
+                expected["data"] = details.clone();
+            }
+            assert_eq!(error, expected, "{way:?} {row}");
+        }
+        (reply, _) => panic!("{way:?} {row}: {reply:?}"),
+    }
+}
+
+/// Runs the rows made for these settings by every kind of agent, and gives the records and the calls that arrived.
+async fn run(under: &str, intent: IntentSettings) -> (Vec<String>, usize, usize) {
+    let peer = fx().await;
+    let rig = Rig::start(Settings { intent, ..settings([peer.settings("fx")]) }).await;
+    let rows: Vec<Value> = ROWS.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    let rows: Vec<&Value> = rows.iter().filter(|row| row["under"].as_str().unwrap_or("defaults") == under).collect();
+    let mut allowed = 0;
+    for way in WAYS {
+        let mut agent = Agent::new(&rig, way, &format!("{way:?}")).await;
+        for row in &rows {
+            let (tool, arguments) = (row["tool"].as_str().unwrap(), row["arguments"].as_str().unwrap());
+            check(row, way, agent.call(&rig, tool, arguments).await);
+            allowed += usize::from(row["code"].is_null());
+        }
+    }
+    assert!(!rows.is_empty());
+    let arrived = peer.calls().len();
+    assert_eq!(arrived, allowed, "{under}: a refused call reached the server, or an allowed one did not");
+    (rig.records().await, allowed, rows.len() * WAYS.len())
+}
+
+#[tokio::test]
+async fn every_row_by_every_kind_of_agent() {
+    let (records, allowed, all) = run("defaults", IntentSettings::default()).await;
+    let of_kind = |kind: &str| records.iter().filter(|line| line.starts_with(kind)).count();
+    // `call_tool` is no tool of ours, so asking for it is no call.
+    let no_calls = WAYS.len();
+    assert_eq!((of_kind("call success "), of_kind("refusal refused ")), (allowed, all - allowed - no_calls));
+    assert_eq!(records.len(), all - no_calls, "each has exactly one record: {records:#?}");
+}
+
+#[tokio::test]
+async fn two_keys_required() {
+    run("two keys", IntentSettings { two_key: TwoKey::Required, ..IntentSettings::default() }).await;
+}
+
+#[tokio::test]
+async fn tools_without_annotations_require_write() {
+    run("require write", IntentSettings { unannotated: Unannotated::RequireWrite, ..IntentSettings::default() }).await;
+}
+
+#[tokio::test]
+async fn a_lenient_operator_gets_warnings() {
+    let peer = fx().await;
+    let intent = IntentSettings {
+        strict_server_validation: false,
+        unannotated: Unannotated::Warn,
+        ..IntentSettings::default()
+    };
+    let rig = Rig::start(Settings { intent, ..settings([peer.settings("fx")]) }).await;
+    let mut agent = Agent::new(&rig, Way::Session, "a").await;
+    let mut check = async |tool: &str, name: &str, warning: &str| {
+        let found = agent.call(&rig, tool, &format!(r#"{{"name":"fx:{name}"}}"#)).await.result();
+        let text = text_result(&format!("{name} ran"));
+        let text = text.strip_suffix('}').unwrap();
+        assert_eq!(found, format!(r#"{text},"_meta":{{"mcpproxy/warnings":[{warning}]}}}}"#));
+    };
+    check("call_tool_read", "delete_thing", r#"{"code":"SERVER_MISMATCH","message":"Tool 'fx:delete_thing' is marked destructive by server, use call_tool_destructive instead of call_tool_read"}"#).await;
+    check("call_tool_read", "create_note", r#"{"code":"UNANNOTATED","message":"Tool 'fx:create_note' is not annotated by server, the agent's word was taken"}"#).await;
+    check("call_tool_write", "echo", r#"{"code":"OVERLY_CAUTIOUS","message":"Tool 'fx:echo' is marked read-only by server, call_tool_read would do"}"#).await;
+    assert_eq!(
+        rig.records().await,
+        [
+            "call success a fx:delete_thing read -: -",
+            "call success a fx:create_note read -: -",
+            "call success a fx:echo write -: -"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_an_agent_declares_is_on_the_record() {
+    let peer = fx().await;
+    let rig = Rig::start(settings([peer.settings("fx")])).await;
+    let mut agent = Agent::new(&rig, Way::Stateless, "a").await;
+    let reason = "é".repeat(1000);
+    let arguments = format!(
+        r#"{{"name":"fx:echo","args":{{"b":1,"a":1.0}},"intent_data_sensitivity":"private","intent_reason":"{reason}"}}"#
+    );
+    assert_eq!(agent.call(&rig, "call_tool_read", &arguments).await.brief(), "echo ran");
+    assert_eq!(agent.call(&rig, "call_tool_read", r#"{"name":"fx:create_note"}"#).await.brief(), "create_note ran");
+    let records = rig.all_records().await;
+    let metadata: Vec<&str> =
+        records.iter().filter(|record| record.agent.is_some()).map(|record| record.metadata.for_json()).collect();
+    let declared = format!(
+        r#"{{"intent":{{"operation_type":"read","data_sensitivity":"private","reason":"{reason}"}},"tool_variant":"call_tool_read","intent_verified":true}}"#
+    );
+    let bare = r#"{"intent":{"operation_type":"read"},"tool_variant":"call_tool_read","intent_verified":false}"#;
+    assert_eq!(metadata, [declared.as_str(), bare]);
+    let first = records.iter().find(|record| record.agent.is_some()).unwrap();
+    assert_eq!(first.args.as_ref().unwrap().for_json(), r#"{"b":1,"a":1.0}"#);
+    assert_eq!(first.result.as_ref().unwrap().for_json(), text_result("echo ran"));
+}

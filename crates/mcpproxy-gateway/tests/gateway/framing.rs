@@ -83,8 +83,8 @@ async fn methods_and_parameters_that_do_not_fit() {
     check("B023", "tools/call", r#"{"arguments":{}}"#, &format!("400 {no_name}"), &format!("200 {no_name}")).await;
     let no_page = "-32602 params.cursor is not one of ours";
     check("cursor", "tools/list", r#"{"cursor":"x"}"#, &format!("400 {no_page}"), &format!("200 {no_page}")).await;
-    let older_only = "404 -32601 Method not found: ping";
-    check("ping", "ping", "{}", "200", older_only).await;
+    let no_discover = "404 -32601 Method not found: prompts/listen";
+    check("no such method", "prompts/listen", "{}", no_discover, no_discover).await;
 }
 
 #[tokio::test]

@@ -13,5 +13,8 @@ mod agent;
 mod bytes;
 mod calls;
 mod framing;
+mod limits;
+mod misbehaving;
 mod peer;
+mod peer_http;
 mod rig;

@@ -57,7 +57,7 @@ impl Script {
         }
     }
 
-    fn answer(&self, message: &Value, text: &str) -> Option<Result<String, String>> {
+    pub(crate) fn answer(&self, message: &Value, text: &str) -> Option<Result<String, String>> {
         let capabilities = &self.capabilities;
         let unknown = || Err(r#"{"code":-32601,"message":"Method not found"}"#.to_owned());
         Some(match (message["method"].as_str()?, self.speaks) {
@@ -75,7 +75,7 @@ impl Script {
 }
 
 /// The text of `params`, which our messages end with.
-fn raw_params(text: &str) -> &str {
+pub(crate) fn raw_params(text: &str) -> &str {
     let at = text.find(r#""params":"#).expect("a request of the gateway has params");
     text[at + 9..].strip_suffix('}').unwrap()
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::client::Rest;
 use crate::edit::{self, Change};
 use crate::exit::{Exit, Failure};
-use crate::home::{Home, replace_file};
+use crate::home::{Home, Readers, replace_file};
 use crate::output::{self, Format, line, member, print};
 use crate::settings_file;
 
@@ -152,8 +152,10 @@ fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<()> 
     };
     let edited =
         edit::apply(text.as_deref(), name, change).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-    settings_file::check(&path, &edited).map_err(|failure| failure.hint("nothing was changed"))?;
-    replace_file(&path, &edited)?;
+    let settings = settings_file::check(&path, &edited).map_err(|failure| failure.hint("nothing was changed"))?;
+    // The gateway takes no secrets from a file that others can read.
+    let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
+    replace_file(&path, &edited, readers)?;
     let next = match home.running()? {
         Some(_) => "the running gateway takes it over; see `mcpproxy servers list`",
         None => "it counts from the next `mcpproxy serve`",

@@ -1,0 +1,190 @@
+//! Servers that misbehave: each costs its own callers a clear answer, and nobody else anything.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mcpproxy_core::settings::ServerSettings;
+use mcpproxy_gateway::StateName;
+
+use crate::agent::{Agent, Way};
+use crate::rig::{Rig, misbehaving, name, settings, stdio, within};
+
+const ECHO: &str = r#"{"name":"fx:echo","args":{"n":1}}"#;
+
+#[tokio::test]
+async fn noise_half_lines_and_double_answers_do_not_matter() {
+    for switches in [&["--noise"][..], &["--half-lines"], &["--duplicate-ids"], &["--noise", "--half-lines"]] {
+        let rig = Rig::start(settings([misbehaving("fx", switches, None)])).await;
+        let mut agent = Agent::new(&rig, Way::Session, "a").await;
+        for n in 0..10 {
+            let arguments = format!(r#"{{"name":"fx:echo","args":{{"n":{n}}}}}"#);
+            let found = agent.call(&rig, "call_tool_read", &arguments).await.brief();
+            assert_eq!(found, format!(r#"{{"n":{n}}}"#), "{switches:?}");
+        }
+        assert_eq!(rig.records().await, vec!["call success a fx:echo read -: -"; 10]);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_over_the_limit_is_dropped_and_the_next_one_comes() {
+    let server = ServerSettings { result_limit_bytes: 100_000, ..misbehaving("fx", &["--huge", "3000000"], None) };
+    let rig = Rig::start(settings([server])).await;
+    let mut agent = Agent::new(&rig, Way::Stateless, "a").await;
+    let huge = agent.call(&rig, "call_tool_read", r#"{"name":"fx:huge"}"#).await.brief();
+    assert_eq!(
+        huge,
+        "RESULT_TOO_LARGE Tool 'fx:huge' could not be called: the answer is larger than 100000 bytes"
+    );
+    assert_eq!(agent.call(&rig, "call_tool_read", ECHO).await.brief(), r#"{"n":1}"#);
+    assert_eq!(
+        rig.records().await,
+        [
+            "call error a fx:huge read RESULT_TOO_LARGE: the answer is larger than 100000 bytes; the server may have run it",
+            "call success a fx:echo read -: -"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_cut() {
+    let rig = Rig::start(settings([misbehaving("fx", &["--endless-list"], None)])).await;
+    let status = rig.server("fx");
+    assert_eq!((status.state, status.tools), (StateName::Ready, 100));
+    let cut = ("…".to_owned(), "the list has no end; it was cut at 10000 tools or 100 pages".to_owned());
+    assert_eq!(status.hidden_tools, [cut]);
+}
+
+#[tokio::test]
+async fn bad_tools_hide_nobody_else() {
+    let rig = Rig::start(settings([misbehaving("fx", &["--bad-tools"], None)])).await;
+    let hidden = rig.server("fx").hidden_tools;
+    let hidden: Vec<String> = hidden.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
+    assert_eq!(
+        hidden,
+        [
+            "without_schema: `inputSchema` must be an object",
+            "text_hint: `annotations.readOnlyHint` must be true or false",
+            "with:colon: tool names consist of letters, digits, `_`, `.` and `-`",
+        ]
+    );
+    let mut agent = Agent::new(&rig, Way::Session, "a").await;
+    assert_eq!(agent.call(&rig, "call_tool_read", r#"{"name":"fx:good"}"#).await.brief(), "done");
+}
+
+#[tokio::test]
+async fn a_server_that_leaves_at_once_waits_with_its_reason() {
+    let rig = Rig::start(settings([
+        misbehaving("fx", &["--exit-at-start"], None),
+        stdio("absent", "/no/such/program", &[]),
+        misbehaving("well", &[], None),
+    ]))
+    .await;
+    let reason = "the process ended (exit status: 1)";
+    let status = rig.server("fx");
+    assert_eq!((status.state, status.reason.as_deref(), status.pid), (StateName::Waiting, Some(reason), None));
+    let log = rig.gateway.server_log(&name("fx"), 10).unwrap();
+    let log: Vec<&str> = log.iter().map(mcpproxy_core::Untrusted::for_json).collect();
+    assert!(log.contains(&"misbehaving-server: leaving at once, as asked"), "{log:?}");
+
+    let mut agent = Agent::new(&rig, Way::Line, "a").await;
+    let missing = "could not start `/no/such/program`: command not found; is it installed and on the PATH?";
+    let mut check = async |server: &str, reason: &str| {
+        let found = agent.call(&rig, "call_tool_read", &format!(r#"{{"name":"{server}:echo"}}"#)).await.brief();
+        let expected = format!(
+            "UPSTREAM_UNAVAILABLE Tool '{server}:echo' could not be called: server '{server}' is waiting: {reason}"
+        );
+        assert_eq!(found, expected);
+    };
+    check("fx", reason).await;
+    check("absent", missing).await;
+    assert_eq!(agent.call(&rig, "call_tool_read", r#"{"name":"well:echo"}"#).await.brief(), "{}");
+    assert_eq!(
+        rig.records().await,
+        [
+            format!("call error a fx:echo read UPSTREAM_UNAVAILABLE: server 'fx' is waiting: {reason}"),
+            format!("call error a absent:echo read UPSTREAM_UNAVAILABLE: server 'absent' is waiting: {missing}"),
+            "call success a well:echo read -: -".to_owned(),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_falls_during_a_call_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = folder.path().join("ledger");
+    let rig = Rig::start(settings([misbehaving("fx", &[], Some(&ledger))])).await;
+    let first = rig.server("fx").pid.unwrap();
+    let mut agent = Agent::new(&rig, Way::Session, "a").await;
+    let crashed = agent.call(&rig, "call_tool_write", r#"{"name":"fx:crash"}"#).await.brief();
+    assert_eq!(crashed, "UPSTREAM_UNAVAILABLE Tool 'fx:crash' could not be called: the process ended");
+    let back = rig.until("fx", |status| status.state == StateName::Ready && status.pid != Some(first)).await;
+    assert_eq!(back.restarts, 1);
+    assert!(!process(first).exists(), "the old process is gone before the new one starts");
+    assert_eq!(agent.call(&rig, "call_tool_read", ECHO).await.brief(), r#"{"n":1}"#);
+    assert_eq!(
+        rig.records().await,
+        [
+            "call error a fx:crash write UPSTREAM_UNAVAILABLE: the process ended; the server may have run it",
+            "call success a fx:echo read -: -"
+        ]
+    );
+    let calls = std::fs::read_to_string(&ledger).unwrap();
+    assert_eq!(calls, "{\"tool\":\"crash\",\"arguments\":{}}\n{\"tool\":\"echo\",\"arguments\":{\"n\":1}}\n");
+}
+
+#[tokio::test]
+async fn a_mute_server_delays_nobody() {
+    let mute = ServerSettings { connect_timeout: Duration::from_secs(600), ..misbehaving("mute", &["--mute"], None) };
+    let rig = Rig::launch(settings([mute, misbehaving("fx", &[], None)])).await;
+    within(async {
+        while rig.gateway.tools(None).is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(!rig.gateway.is_ready());
+    assert_eq!(rig.server("mute").state, StateName::Connecting);
+    for way in [Way::Session, Way::Stateless, Way::Line] {
+        let mut agent = Agent::new(&rig, way, &format!("{way:?}")).await;
+        assert_eq!(agent.call(&rig, "call_tool_read", ECHO).await.brief(), r#"{"n":1}"#);
+        let found = agent.call(&rig, "retrieve_tools", r#"{"query":"echo arguments","limit":1}"#).await.result();
+        assert!(found.contains(r#""name":"fx:echo""#), "{found}");
+        let found = agent.call(&rig, "call_tool_read", r#"{"name":"mute:echo"}"#).await.brief();
+        let expected =
+            "UPSTREAM_UNAVAILABLE Tool 'mute:echo' could not be called: server 'mute' is connecting";
+        assert_eq!(found, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_mute_server_is_given_up_in_time() {
+    let mute =
+        ServerSettings { connect_timeout: Duration::from_millis(200), ..misbehaving("mute", &["--mute"], None) };
+    let rig = Rig::start(settings([mute])).await;
+    let status = rig.server("mute");
+    let reason = status.reason.as_deref();
+    assert_eq!((status.state, reason), (StateName::Waiting, Some("no answer within 200 ms")));
+}
+
+#[tokio::test]
+async fn nothing_is_left_behind() {
+    let rig = Rig::start(settings([misbehaving("fx", &["--grandchild", "--ignore-term"], None)])).await;
+    let pid = rig.server("fx").pid.unwrap();
+    let log = rig.gateway.server_log(&name("fx"), 10).unwrap();
+    let grandchild = log.iter().find_map(|line| line.for_json().strip_prefix("grandchild ")).unwrap();
+    let grandchild: u32 = grandchild.parse().unwrap();
+    assert!(process(pid).exists() && process(grandchild).exists());
+    within(rig.gateway.stop()).await;
+    assert!(!process(pid).exists());
+    within(async {
+        // Nobody waits for the grandchild but init, whose pace is its own.
+        while std::fs::read_to_string(process(grandchild).join("stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+fn process(pid: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}"))
+}
