@@ -347,11 +347,13 @@ def test_an_agent_is_no_admin(fx: Fx) -> None:
 @pytest.mark.parametrize("row", rows("config", with_body=False))
 @pytest.mark.parametrize("command", [["serve", "--listen", "127.0.0.1:0"], ["config", "check"]], ids=["serve", "check"])
 def test_bad_settings(tmp_path: Path, row: dict[str, Any], command: list[str]) -> None:
-    done = Gateway(tmp_path, row["settings"]).run(*command, timeout=20)
+    gateway = Gateway(tmp_path, row["settings"])
+    (tmp_path / "mcp_config.json").chmod(int(row.get("mode", "600"), 8))
+    done = gateway.run(*command, timeout=20)
     assert done.returncode == row["exit"], done
     assert row["says"] in done.stderr, done.stderr
     assert str(tmp_path / "mcp_config.json") in done.stderr, "the file is not named"
-    assert done.stdout == ""
+    assert "s3cr3t" not in done.stderr and done.stdout == ""
 
 
 @pytest.mark.parametrize("row", rows("cli", with_body=False))

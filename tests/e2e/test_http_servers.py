@@ -1,4 +1,4 @@
-"""Servers behind a URL: Streamable HTTP in both eras, the older HTTP with SSE, and one that comes back.
+"""Servers behind a URL: Streamable HTTP in both eras, the older HTTP with SSE, and one that comes back."""
 
 from __future__ import annotations
 

@@ -183,3 +183,15 @@ def test_a_changed_list_is_seen(rough: Gateway) -> None:
 
     until(offered, 10, "the new tool is listed")
     until(lambda: not offered(), 10, "it is gone again")
+
+
+def test_what_went_wrong_is_recorded(rough: Gateway, caller: Caller) -> None:
+    for tool in ("huge:huge", "hanging:hang", "leaving:echo"):
+        assert caller.read(tool)["isError"] is True
+
+    def codes() -> dict[str, str]:
+        done = rough.run("activity", "list", "--type", "call", "--status", "error", "--limit", "200", "-o", "json")
+        return {one["server"]: one["code"] for one in json.loads(done.stdout)["activities"]}
+
+    wanted = {"huge": "RESULT_TOO_LARGE", "hanging": "UPSTREAM_TIMEOUT", "leaving": "UPSTREAM_UNAVAILABLE"}
+    until(lambda: wanted.items() <= codes().items(), 5, "all three are in the log")

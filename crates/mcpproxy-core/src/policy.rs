@@ -148,19 +148,24 @@ fn bears_out(hints: Hints, variant: Variant) -> bool {
 /// The answer for a tool that is not there. It suggests only what the agent may see anyway.
 fn no_such_tool(name: ToolName, agent: &Agent, catalog: &Catalog) -> Denial {
     let has_server = agent.scope.sees(name.server()) && catalog.offer(name.server()).is_some();
-    let wanted = name.to_string();
-    let visible: Vec<(String, &ToolName)> =
-        catalog.visible(&agent.scope).map(|tool| (tool.name.to_string(), &tool.name)).collect();
-    let mut left: Vec<&(String, &ToolName)> = visible.iter().collect();
-    let mut suggestions = Vec::new();
-    while suggestions.len() < SUGGESTIONS_MAX {
-        let Some(found) = nearest(&wanted, left.iter().map(|(text, _)| text.as_str())) else { break };
-        if let Some(index) = left.iter().position(|(text, _)| text == found) {
-            suggestions.push(left.remove(index).1.clone());
+    let missing = if has_server { Missing::Tool } else { Missing::Server };
+    let suggestions = suggestions(&name, catalog.visible(&agent.scope).map(|tool| &tool.name));
+    Denial::NoSuchTool { name, missing, suggestions }
+}
+
+/// Tools of the same name elsewhere first, then names that look alike.
+fn suggestions<'t>(wanted: &ToolName, visible: impl Iterator<Item = &'t ToolName>) -> Vec<ToolName> {
+    let (mut found, mut others): (Vec<&ToolName>, Vec<&ToolName>) = visible.partition(|name| name.tool() == wanted.tool());
+    let wanted = wanted.to_string();
+    while found.len() < SUGGESTIONS_MAX {
+        let texts: Vec<String> = others.iter().map(|name| name.to_string()).collect();
+        let Some(near) = nearest(&wanted, texts.iter().map(String::as_str)) else { break };
+        match texts.iter().position(|text| text == near) {
+            Some(index) => found.push(others.remove(index)),
+            None => break,
         }
     }
-    let missing = if has_server { Missing::Tool } else { Missing::Server };
-    Denial::NoSuchTool { name, missing, suggestions }
+    found.into_iter().take(SUGGESTIONS_MAX).cloned().collect()
 }
 
 #[cfg(test)]
@@ -277,6 +282,11 @@ mod tests {
     #[test]
     fn an_unknown_tool_comes_with_suggestions() {
         let rules = IntentSettings::default();
+        let elsewhere = outcome(&rules, Scope::everything(), (None, None), Variant::Read, "nope:tool");
+        assert_eq!(
+            elsewhere,
+            "deny TOOL_NOT_FOUND: Tool 'nope:tool' not found: unknown server 'nope'; did you mean 'fx:tool'?"
+        );
         let found = outcome(&rules, Scope::everything(), (None, None), Variant::Read, "fx:toll");
         assert_eq!(
             found,

@@ -1,7 +1,10 @@
 //! The way back to an agent while its request is open: what a server says meanwhile, and what it asks.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::message::RpcError;
@@ -18,6 +21,8 @@ pub(crate) struct Back {
     capabilities: Arc<str>,
     /// Where the agent still listens when the request is done.
     later: Option<mpsc::Sender<String>>,
+    /// Set while the agent does not take what waits for it.
+    is_deaf: Arc<AtomicBool>,
 }
 
 pub(crate) enum Event {
@@ -46,8 +51,10 @@ pub(crate) enum LogLevel {
     Emergency,
 }
 
-/// How many messages may wait for a slow agent before its server waits too.
+/// How many messages may wait for a slow agent before its server waits too, and how long it does. Other agents wait for
+/// the same server, so after that the slow one misses what comes on top.
 const EVENTS_WAITING: usize = 64;
+const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Back {
     pub(crate) fn new(
@@ -57,7 +64,7 @@ impl Back {
         later: Option<mpsc::Sender<String>>,
     ) -> (Self, mpsc::Receiver<Event>) {
         let (events, receiver) = mpsc::channel(EVENTS_WAITING);
-        (Self { events, progress_token, log_level, capabilities, later }, receiver)
+        (Self { events, progress_token, log_level, capabilities, later, is_deaf: Arc::default() }, receiver)
     }
 
     pub(crate) fn progress_token(&self) -> Option<&str> {
@@ -78,10 +85,18 @@ impl Back {
     }
 
     pub(crate) async fn say(&self, notification: String) {
+        let unsent = match self.events.try_send(Event::Say(notification)) {
+            Ok(()) => return self.is_deaf.store(false, Ordering::Relaxed),
+            Err(TrySendError::Full(_)) if self.is_deaf.load(Ordering::Relaxed) => return,
+            Err(TrySendError::Full(event)) => match tokio::time::timeout(PATIENCE, self.events.send(event)).await {
+                Ok(Ok(())) => return,
+                Ok(Err(mpsc::error::SendError(event))) => event,
+                Err(_) => return self.is_deaf.store(true, Ordering::Relaxed),
+            },
+            Err(TrySendError::Closed(event)) => event,
+        };
         // An agent that hung up misses notifications; its call goes on and is recorded.
-        if let (Err(mpsc::error::SendError(Event::Say(text))), Some(later)) =
-            (self.events.send(Event::Say(notification)).await, &self.later)
-        {
+        if let (Event::Say(text), Some(later)) = (unsent, &self.later) {
             let _missed_or_gone = later.try_send(text);
         }
     }

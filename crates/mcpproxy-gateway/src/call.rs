@@ -32,11 +32,11 @@ pub(crate) enum Wanted<'a> {
 pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'_>) -> Reply {
     let CallRequest { wanted, passage } = request;
     let snapshot = gateway.snapshot_for(wanted.server().as_ref()).await;
-    let (variant, asked) = wanted.asked();
+    let asking = wanted.asking();
 
     let declared = match wanted.declare(&snapshot) {
         Ok(declared) => declared,
-        Err(denial) => return refuse(gateway, caller, &denial, variant, asked).await,
+        Err(denial) => return refuse(gateway, caller, &denial, &asking).await,
     };
     let tool = snapshot.catalog.resolve(&declared.name);
     if tool.is_none()
@@ -50,7 +50,7 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     let rules = &snapshot.settings.intent;
     let permit = match decide(rules, &caller.agent, declared, tool, &snapshot.catalog) {
         Decision::Allow(permit) => permit,
-        Decision::Deny(denial) => return refuse(gateway, caller, &denial, variant, asked).await,
+        Decision::Deny(denial) => return refuse(gateway, caller, &denial, &asking).await,
     };
 
     let Some(server) = snapshot.servers.get(permit.tool().name.server()) else {
@@ -99,15 +99,22 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// What the agent asked for, for the record of a refusal.
-    fn asked(&self) -> (Option<Variant>, Asked<'a>) {
+    fn asking(&self) -> Asking<'a> {
         match self {
             Self::Variant { variant, parameters } => {
-                (Some(*variant), Asked { name: None, arguments: Some(parameters) })
+                Asking { variant: Some(*variant), direct: None, arguments: parameters }
             }
-            Self::Direct { arguments, .. } => (None, Asked { name: None, arguments: Some(arguments) }),
+            Self::Direct { name, arguments } => Asking { variant: None, direct: Some(name.clone()), arguments },
         }
     }
+}
+
+/// What the agent asked for, for the record of a refusal.
+struct Asking<'a> {
+    variant: Option<Variant>,
+    /// In direct mode the tool is named beside the arguments, not in them.
+    direct: Option<ToolName>,
+    arguments: &'a str,
 }
 
 /// Writes and destructive calls are on disk before they are sent; reads need not be.
@@ -124,17 +131,14 @@ fn not_connected<'s>(snapshot: &'s Snapshot, caller: &Caller, name: &ToolName) -
     (!server.is_connected() && snapshot.awaits_tools(name.server()) && caller.agent.scope.sees(name.server())).then_some(server)
 }
 
-async fn refuse(
-    gateway: &Inner,
-    caller: &Caller,
-    denial: &Denial,
-    variant: Option<Variant>,
-    asked: Asked<'_>,
-) -> Reply {
-    let name = asked.arguments.and_then(|text| member(text, "name")).and_then(string_value);
-    let asked = Asked { name: asked.name.or(name.as_deref()), ..asked };
-    record::note(&gateway.ledger, record::of_denial(denial, &caller.agent, caller.client.as_deref(), variant, asked))
-        .await;
+async fn refuse(gateway: &Inner, caller: &Caller, denial: &Denial, asking: &Asking<'_>) -> Reply {
+    let name = match &asking.direct {
+        Some(name) => Some(name.to_string().into()),
+        None => member(asking.arguments, "name").and_then(string_value),
+    };
+    let asked = Asked { name: name.as_deref(), arguments: Some(asking.arguments) };
+    let client = caller.client.as_deref();
+    record::note(&gateway.ledger, record::of_denial(denial, &caller.agent, client, asking.variant, asked)).await;
     if denial.is_malformed() {
         return Err(RpcError::new(INVALID_PARAMS, denial.message()).with_data(&denial.details()));
     }
@@ -145,7 +149,7 @@ fn failed(name: &ToolName, error: &UpstreamError) -> Reply {
     if matches!(error, UpstreamError::Cancelled) {
         return Err(RpcError::new(message::INTERNAL_ERROR, "the call was cancelled"));
     }
-    let message = format!("Tool '{name}' could not be called: {error}");
+    let message = format!("Tool '{name}' could not be called: {}", error.for_agent());
     Ok(error_result(error.code(), &message, &json!({"tool": name.to_string()})))
 }
 

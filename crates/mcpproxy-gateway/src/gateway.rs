@@ -55,6 +55,8 @@ pub(crate) struct Inner {
     logs: PathBuf,
     demo: Arc<[String]>,
     servers: Mutex<BTreeMap<ServerName, Supervised>>,
+    /// The settings of the next snapshot. Snapshots are built one at a time, under this lock.
+    settings: Mutex<Arc<Settings>>,
     reload_error: Mutex<Option<String>>,
     changes: mpsc::UnboundedSender<(ServerName, Change)>,
     /// Changes seen and changes that are in the snapshot.
@@ -114,6 +116,7 @@ impl Gateway {
             logs,
             demo: demo_command.into(),
             servers: Mutex::default(),
+            settings: Mutex::new(Arc::clone(&settings)),
             reload_error: Mutex::default(),
             changes,
             seen: AtomicU64::new(0),
@@ -127,7 +130,7 @@ impl Gateway {
         for server in &settings.servers {
             gateway.start_server(server.clone());
         }
-        gateway.refresh(settings);
+        gateway.refresh(None);
         gateway
     }
 
@@ -144,7 +147,7 @@ impl Gateway {
             }
         }
         *self.reload_error_slot() = None;
-        self.refresh(Arc::new(settings));
+        self.refresh(Some(Arc::new(settings)));
         for name in changes.added.iter().chain(&changes.removed).chain(&changes.changed) {
             for kind in [Kind::Tools, Kind::Prompts, Kind::Resources] {
                 self.inner.audience.list_changed(name, kind);
@@ -236,9 +239,14 @@ impl Gateway {
         }
     }
 
-    fn refresh(&self, settings: Arc<Settings>) {
+    /// Builds the next snapshot, from new settings if there are any.
+    fn refresh(&self, new_settings: Option<Arc<Settings>>) {
+        let mut settings = self.inner.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(new_settings) = new_settings {
+            *settings = new_settings;
+        }
         let servers = self.servers_table().iter().map(|(name, s)| (name.clone(), Arc::clone(&s.server))).collect();
-        self.inner.snapshot.store(Arc::new(Snapshot::build(settings, servers)));
+        self.inner.snapshot.store(Arc::new(Snapshot::build(Arc::clone(&settings), servers)));
     }
 
     fn servers_table(&self) -> MutexGuard<'_, BTreeMap<ServerName, Supervised>> {
@@ -271,9 +279,8 @@ async fn take_changes(gateway: Gateway, mut changed: mpsc::UnboundedReceiver<(Se
             changes.push(more);
         }
         let count = changes.len() as u64;
-        let settings = Arc::clone(&gateway.inner.snapshot.load().settings);
         let rebuild = gateway.clone();
-        let built = tokio::task::spawn_blocking(move || rebuild.refresh(settings)).await;
+        let built = tokio::task::spawn_blocking(move || rebuild.refresh(None)).await;
         if let Err(error) = built {
             tracing::error!(%error, "could not build a snapshot");
         }

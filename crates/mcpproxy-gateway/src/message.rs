@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 pub(crate) use mcpproxy_core::json::Members;
-use mcpproxy_core::json::{self, ReadError, members, quote, string_value};
+use mcpproxy_core::json::{self, Fault, ReadError, members, quote, string_value};
 use serde_json::Value;
 
 /// A message from an agent or a server, borrowed from its text.
@@ -48,7 +48,9 @@ impl RpcError {
     }
 
     pub(crate) fn from_read(error: &ReadError) -> Self {
-        if error.fault.is_syntax() {
+        if error.fault == Fault::Empty {
+            Self::new(PARSE_ERROR, format!("Parse error: {}", error.fault))
+        } else if error.fault.is_syntax() {
             Self::new(
                 PARSE_ERROR,
                 format!("Parse error: {} at line {}, column {}", error.fault, error.line, error.column),

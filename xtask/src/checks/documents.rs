@@ -94,7 +94,9 @@ fn commands(tree: &Tree, file: &File) -> Vec<Problem> {
                 }
             }
         }
-        if path.is_empty() && !rest.starts_with('-') {
+        // `mcpproxy` alone is a command; a group such as `mcpproxy servers` is none without a word after it.
+        let is_unfinished = help.is_some_and(|help| help.text.contains("\nCommands:\n"));
+        if is_unfinished && !(path.is_empty() && rest.starts_with('-')) {
             problems.push(Problem::new(file, number, format!("there is no command `mcpproxy {rest}`")));
         }
     }
@@ -204,10 +206,10 @@ mod tests {
             ("README.md", readme),
             ("docs/picture.svg", "<svg/>"),
             ("crates/a/src/lib.rs", ""),
-            (&help(""), "--home -o --version"),
-            (&help("_servers"), "--home -o"),
+            (&help(""), "\nCommands:\n --home -o --version"),
+            (&help("_servers"), "\nCommands:\n --home -o"),
             (&help("_servers_add"), "--home -o --env --url"),
-            (&help("_call"), "--home"),
+            (&help("_call"), "\nCommands:\n --home"),
             (&help("_call_tool_read"), "--home --args"),
         ]);
         check(&tree, tree.find("README.md").unwrap()).iter().map(Problem::to_string).collect()
@@ -224,12 +226,13 @@ mod tests {
     fn wrong_commands_are_found() {
         let text = "```sh\nmcpproxy servers add time -- uvx --quiet x\nmcpproxy --home /x servers add a --url y\n\
             mcpproxy servers add a \\\n    --wrong y\nTOKEN=$(mcpproxy call tool-read a:b --args '{}')\n\
-            mcpproxy tolls list\nexport X=\"mcpproxy nothing\"\n```\nmcpproxy outside\n";
+            mcpproxy tolls list\nmcpproxy servers ad a\nmcpproxy --home x --version\nexport X=\"mcpproxy nothing\"\n```\nmcpproxy outside\n";
         assert_eq!(
             found(text, commands),
             [
                 "README.md:4: `mcpproxy servers add` has no `--wrong`",
                 "README.md:7: there is no command `mcpproxy tolls list`",
+                "README.md:8: there is no command `mcpproxy servers ad a`",
             ]
         );
     }

@@ -152,7 +152,7 @@ fn find<'n>(gateway: &Inner, caller: &Caller, name: Option<(ServerName, &'n str)
 fn relayed(answer: Result<Reply, crate::upstream::UpstreamError>) -> Reply {
     answer.unwrap_or_else(|error| {
         let data = serde_json::json!({"code": error.code()});
-        Err(RpcError::new(message::INTERNAL_ERROR, error.to_string()).with_data(&data))
+        Err(RpcError::new(message::INTERNAL_ERROR, error.for_agent()).with_data(&data))
     })
 }
 

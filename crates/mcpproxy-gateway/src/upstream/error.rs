@@ -52,6 +52,22 @@ impl UpstreamError {
         }
     }
 
+    /// What happened, in words for an agent: what it can do, and nothing of how the server is run.
+    pub(crate) fn for_agent(&self) -> String {
+        match self {
+            Self::Timeout(_) | Self::TooLarge(_) | Self::Cancelled | Self::Busy(_) => self.to_string(),
+            Self::Protocol(_) => "the server broke the protocol".to_owned(),
+            Self::Spawn { .. }
+            | Self::Exited(_)
+            | Self::Closed
+            | Self::Http(_)
+            | Self::Unreachable(_)
+            | Self::SessionLost
+            | Self::Refused(_)
+            | Self::Unavailable(_) => "the server is not available at the moment; try again later".to_owned(),
+        }
+    }
+
     /// Whether the server may have run the call although we have no answer.
     pub(crate) fn outcome_is_unknown(&self) -> bool {
         matches!(

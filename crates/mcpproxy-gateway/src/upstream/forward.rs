@@ -1,5 +1,7 @@
 //! The last step to a server. `forward` is the only code that sends `tools/call`, and it takes a permit for it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use http::{HeaderName, HeaderValue};
 use mcpproxy_core::Permit;
 use mcpproxy_core::json::{members, quote, string_value};
@@ -86,8 +88,10 @@ struct Subject<'a> {
 /// Within the server's limits: so many at once, each only so long, and not after the agent took it back.
 async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -> Result<Reply, UpstreamError> {
     let limit = server.settings.call_timeout;
+    let has_slot = AtomicBool::new(false);
     let sent = async {
         let _slot = server.slots.acquire().await.map_err(|_| UpstreamError::Closed)?;
+        has_slot.store(true, Ordering::Relaxed);
         let connection = server.connection(passage.era).await?;
         match exchange(&connection, &subject, passage).await {
             // A server that forgot the session did not look at the request: it is safe to send it again.
@@ -101,8 +105,9 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
     tokio::select! {
         answered = tokio::time::timeout(limit, sent) => match answered {
             Ok(reply) => reply,
-            Err(_) if server.slots.available_permits() == 0 => Err(UpstreamError::Busy(server.settings.max_concurrent_calls)),
-            Err(_) => Err(UpstreamError::Timeout(limit)),
+            // Without a slot nothing was sent; with one, the server may have run it.
+            Err(_) if has_slot.load(Ordering::Relaxed) => Err(UpstreamError::Timeout(limit)),
+            Err(_) => Err(UpstreamError::Busy(server.settings.max_concurrent_calls)),
         },
         () = passage.cancel.cancelled() => Err(UpstreamError::Cancelled),
     }

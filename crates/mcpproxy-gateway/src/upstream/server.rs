@@ -150,7 +150,7 @@ impl Server {
         })
     }
 
-    /// Why there is no connection, in the words for an agent.
+    /// Why there is no connection.
     pub(crate) fn unavailable(&self) -> UpstreamError {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let because = state.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
@@ -168,7 +168,6 @@ impl Server {
     pub(super) fn set_ready(&self, connection: Arc<Connection>, pid: Option<u32>) {
         self.connection.store(Some(connection));
         self.set_state(StateName::Ready, None, pid);
-        self.was_tried.store(true, Ordering::Release);
         self.connected.notify_waiters();
     }
 
@@ -187,8 +186,12 @@ impl Server {
         self.connection.store(None);
         self.set_state(StateName::Waiting, Some(reason), None);
         self.restarts.fetch_add(1, Ordering::Relaxed);
-        self.was_tried.store(true, Ordering::Release);
         self.close_twin().await;
+    }
+
+    /// The first attempt is over, and whoever watches has been told how it ended.
+    pub(super) fn set_tried(&self) {
+        self.was_tried.store(true, Ordering::Release);
     }
 
     pub(super) async fn close_twin(&self) {

@@ -17,4 +17,6 @@ mod limits;
 mod misbehaving;
 mod peer;
 mod peer_http;
+mod relay;
 mod rig;
+mod sessions;

@@ -64,6 +64,10 @@ impl Rig {
         self.store.create_token(&agent.name, &agent.scope, random, 0).await.unwrap()
     }
 
+    pub(crate) async fn revoke(&self, agent: &str) {
+        self.store.revoke_token(agent, 1).await.unwrap();
+    }
+
     /// Sends a request as it is; the answer may be a stream that is still open.
     pub(crate) async fn open(&self, request: Request<Body>) -> Response<Body> {
         within(self.router().oneshot(request)).await.unwrap()
