@@ -21,7 +21,7 @@ import peers  # noqa: E402
 from gateway import Gateway  # noqa: E402
 
 SUITE = peers.MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-OUTPUT = peers.ROOT / "target" / "conformance"
+OUTPUT = peers.TARGET / "conformance"
 SUITE_SECONDS = 600
 REVISIONS = ["2025-11-25", "2026-07-28"]
 # What a gateway does as a client; exceptions.md says why the suite's other client scenarios are not here.

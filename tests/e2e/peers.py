@@ -15,8 +15,9 @@ NODE_DIR = HERE / "node"
 MODULES = NODE_DIR / "node_modules"
 NODE = str(MODULES / "node" / "bin" / "node")
 PYTHON = sys.executable
-BUILD = ROOT / "target" / "debug"
-MCPPROXY = os.environ.get("MCPPROXY_BIN", str(BUILD / "mcpproxy"))
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+BUILD = TARGET / "debug"
+MCPPROXY = str(Path(os.environ.get("MCPPROXY_BIN", BUILD / "mcpproxy")).resolve())
 MISBEHAVING = str(BUILD / "misbehaving-server")
 CONFORMANCE_SERVER = str(BUILD / "conformance-server")
 

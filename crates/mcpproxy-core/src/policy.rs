@@ -155,7 +155,8 @@ fn no_such_tool(name: ToolName, agent: &Agent, catalog: &Catalog) -> Denial {
 
 /// Tools of the same name elsewhere first, then names that look alike.
 fn suggestions<'t>(wanted: &ToolName, visible: impl Iterator<Item = &'t ToolName>) -> Vec<ToolName> {
-    let (mut found, mut others): (Vec<&ToolName>, Vec<&ToolName>) = visible.partition(|name| name.tool() == wanted.tool());
+    let (mut found, mut others): (Vec<&ToolName>, Vec<&ToolName>) =
+        visible.partition(|name| name.tool() == wanted.tool());
     let wanted = wanted.to_string();
     while found.len() < SUGGESTIONS_MAX {
         let texts: Vec<String> = others.iter().map(|name| name.to_string()).collect();

@@ -1,7 +1,7 @@
 //! The way back to an agent while its request is open: what a server says meanwhile, and what it asks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc::error::TrySendError;
@@ -23,6 +23,8 @@ pub(crate) struct Back {
     later: Option<mpsc::Sender<String>>,
     /// Set while the agent does not take what waits for it.
     is_deaf: Arc<AtomicBool>,
+    /// Questions the agent has not answered yet.
+    questions: Arc<AtomicUsize>,
 }
 
 pub(crate) enum Event {
@@ -55,6 +57,8 @@ pub(crate) enum LogLevel {
 /// the same server, so after that the slow one misses what comes on top.
 const EVENTS_WAITING: usize = 64;
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Longest wait for an answer to a question.
+const ANSWER_MAX: Duration = Duration::from_secs(600);
 
 impl Back {
     pub(crate) fn new(
@@ -64,7 +68,18 @@ impl Back {
         later: Option<mpsc::Sender<String>>,
     ) -> (Self, mpsc::Receiver<Event>) {
         let (events, receiver) = mpsc::channel(EVENTS_WAITING);
-        (Self { events, progress_token, log_level, capabilities, later, is_deaf: Arc::default() }, receiver)
+        (
+            Self {
+                events,
+                progress_token,
+                log_level,
+                capabilities,
+                later,
+                is_deaf: Arc::default(),
+                questions: Arc::default(),
+            },
+            receiver,
+        )
     }
 
     pub(crate) fn progress_token(&self) -> Option<&str> {
@@ -106,7 +121,17 @@ impl Back {
         let question = Question { method: method.to_owned(), params: params.to_owned(), answer };
         let gone = || RpcError::new(crate::message::INTERNAL_ERROR, "the agent went away before it answered");
         self.events.send(Event::Ask(question)).await.map_err(|_| gone())?;
-        answered.await.map_err(|_| gone())?
+        self.questions.fetch_add(1, Ordering::AcqRel);
+        let answer = tokio::time::timeout(ANSWER_MAX, answered).await;
+        self.questions.fetch_sub(1, Ordering::AcqRel);
+        answer
+            .map_err(|_| RpcError::new(crate::message::INTERNAL_ERROR, "the agent did not answer in time"))?
+            .map_err(|_| gone())?
+    }
+
+    /// Whether the agent, and perhaps a human behind it, is thinking about an answer.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.questions.load(Ordering::Acquire) > 0
     }
 }
 

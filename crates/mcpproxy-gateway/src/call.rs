@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use mcpproxy_core::json::string_value;
 use mcpproxy_core::settings::Durability;
-use mcpproxy_core::{Arguments, Decision, Declared, Denial, Intent, Permit, ServerName, ToolName, Variant, Warning, decide, declare};
+use mcpproxy_core::{
+    Arguments, Decision, Declared, Denial, Intent, Permit, ServerName, ToolName, Variant, Warning, decide, declare,
+};
 use mcpproxy_store::Wait;
 use serde_json::{Value, json};
 
@@ -128,7 +130,8 @@ fn durability(snapshot: &Snapshot, permit: &Permit) -> Wait {
 /// A server that is configured but has not told its tools yet.
 fn not_connected<'s>(snapshot: &'s Snapshot, caller: &Caller, name: &ToolName) -> Option<&'s Arc<Server>> {
     let server = snapshot.servers.get(name.server()).filter(|server| server.settings.enabled)?;
-    (!server.is_connected() && snapshot.awaits_tools(name.server()) && caller.agent.scope.sees(name.server())).then_some(server)
+    (!server.is_connected() && snapshot.awaits_tools(name.server()) && caller.agent.scope.sees(name.server()))
+        .then_some(server)
 }
 
 async fn refuse(gateway: &Inner, caller: &Caller, denial: &Denial, asking: &Asking<'_>) -> Reply {

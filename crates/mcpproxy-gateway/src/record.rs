@@ -48,7 +48,12 @@ pub(crate) fn of_permit(permit: &Permit, agent: &Agent, client: Option<&str>) ->
 }
 
 /// The line of a call for which there was no server to send it to.
-pub(crate) fn of_unavailable(declared: &Declared, error: &UpstreamError, agent: &Agent, client: Option<&str>) -> NewRecord {
+pub(crate) fn of_unavailable(
+    declared: &Declared,
+    error: &UpstreamError,
+    agent: &Agent,
+    client: Option<&str>,
+) -> NewRecord {
     NewRecord {
         agent: Some(agent.name.clone()),
         client: client.map(str::to_owned),

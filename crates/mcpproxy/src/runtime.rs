@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use mcpproxy_core::settings::{self, Settings};
+use mcpproxy_core::settings::{self, Settings, StorageSettings};
 use mcpproxy_gateway::{Gateway, Options};
 use mcpproxy_store::Store;
 use mcpproxy_web::{AdminKey, Facts, Guard, Web};
@@ -59,7 +59,7 @@ impl Runtime {
         let listener = bind(&settings, listen).await?;
         let address = listener.local_addr()?;
         let admin_key = home.admin_key_or_new()?;
-        let store = Store::open(&database(home, &settings)).await?;
+        let store = Store::open(&database(home, &settings.storage)).await?;
         let interrupted = store.recover_interrupted().await?;
         if interrupted > 0 {
             tracing::warn!(
@@ -110,12 +110,11 @@ impl Runtime {
 
 /// The file the tokens and records of this folder are in.
 pub(crate) fn database_path(home: &Home) -> anyhow::Result<PathBuf> {
-    let settings = settings_file::read(&home.settings())?.unwrap_or_default();
-    Ok(database(home, &settings))
+    Ok(database(home, &settings_file::read_storage(&home.settings())?))
 }
 
-fn database(home: &Home, settings: &Settings) -> PathBuf {
-    match settings.storage.url.as_deref().and_then(|url| url.strip_prefix("sqlite:")) {
+fn database(home: &Home, storage: &StorageSettings) -> PathBuf {
+    match storage.url.as_deref().and_then(|url| url.strip_prefix("sqlite:")) {
         Some(path) => home.folder().join(path.trim_start_matches("//")),
         None => home.database(),
     }

@@ -5,22 +5,49 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use mcpproxy_core::settings::{self, FILE_MAX_BYTES, Outside, Settings, SettingsError};
+use mcpproxy_core::settings::{self, FILE_MAX_BYTES, Outside, Settings, SettingsError, StorageSettings};
 
 use crate::exit::{Exit, Failure};
 
 /// The settings of this file, or nothing when there is none.
 pub(crate) fn read(path: &Path) -> Result<Option<Settings>, Failure> {
     let Some((file, text)) = read_text(path)? else { return Ok(None) };
-    let settings = check(path, &text)?;
+    let settings = parse(path, &text, References::Resolved)?;
     check_access(path, &file, &settings)?;
     Ok(Some(settings))
 }
 
-/// Reads a text as the settings file at `path` would be read.
-pub(crate) fn check(path: &Path, text: &str) -> Result<Settings, Failure> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    settings::parse(text, &Here { folder: folder.to_owned() }).map_err(|errors| bad(path, &errors))
+/// Where the settings put the store. Secrets that only the gateway's environment has are not needed for that.
+pub(crate) fn read_storage(path: &Path) -> Result<StorageSettings, Failure> {
+    let Some((_, text)) = read_text(path)? else { return Ok(StorageSettings::default()) };
+    let storage = parse(path, &text, References::Left)?.storage;
+    if storage.url.as_ref().is_some_and(|url| url.contains(LEFT)) {
+        // The store itself is behind a reference, so this one must resolve.
+        return Ok(parse(path, &text, References::Resolved)?.storage);
+    }
+    Ok(storage)
+}
+
+/// Reads a text as the settings file at `path` would be read, but for references into the gateway's environment.
+pub(crate) fn check_shape(path: &Path, text: &str) -> Result<Settings, Failure> {
+    parse(path, text, References::Left)
+}
+
+/// What becomes of `${env:NAME}` and `${file:PATH}` that cannot be resolved here.
+#[derive(Clone, Copy, PartialEq)]
+enum References {
+    /// An error.
+    Resolved,
+    /// They are left: the gateway may well see what this command does not.
+    Left,
+}
+
+/// Stands for a reference that was left; it is valid wherever a reference may stand.
+const LEFT: &str = "http://reference.invalid/";
+
+fn parse(path: &Path, text: &str, references: References) -> Result<Settings, Failure> {
+    let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
+    settings::parse(text, &Here { folder, references }).map_err(|errors| bad(path, &errors))
 }
 
 /// The text of the file, or nothing when there is none.
@@ -81,14 +108,27 @@ fn bad(path: &Path, errors: &[SettingsError]) -> Failure {
 /// What references in the settings see: our environment, and files beside the settings.
 struct Here {
     folder: PathBuf,
+    references: References,
+}
+
+impl Here {
+    fn left(&self) -> Option<String> {
+        (self.references == References::Left).then(|| LEFT.to_owned())
+    }
 }
 
 impl Outside for Here {
     fn env(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok()
+        std::env::var(name).ok().or_else(|| self.left())
     }
 
     fn file(&self, path: &str) -> Result<String, String> {
+        self.text(path).or_else(|error| self.left().ok_or(error))
+    }
+}
+
+impl Here {
+    fn text(&self, path: &str) -> Result<String, String> {
         let path = match path.strip_prefix("~/") {
             Some(rest) => std::env::home_dir().ok_or("no home folder is known")?.join(rest),
             None => self.folder.join(path),

@@ -244,7 +244,10 @@ async fn take_modern(
 async fn follow_modern(gateway: &Inner, caller: &Caller, id: &str, subject: String, mut flight: Flight) -> Response {
     match flight.next().await {
         Step::Done(reply) => respond::answer(id, &reply, Era::Modern, false),
-        Step::Event(Event::Say(first)) => respond::stream(first, flight, id.to_owned(), Asking::Never),
+        Step::Event(Event::Say(first)) => {
+            let (parked, agent) = (gateway.doors.parked.clone(), caller.agent.name.clone());
+            respond::stream(first, flight, id.to_owned(), Asking::ByReturn { parked, agent, subject })
+        }
         Step::Event(Event::Ask(asked)) => {
             let result = gateway.doors.parked.park(flight, asked, &caller.agent.name, subject);
             respond::answer(id, &Ok(result), Era::Modern, false)

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::flight::{Flight, Step};
+use super::park::Parked;
 use super::session::Session;
 use crate::back::Event;
 use crate::message::{
@@ -74,6 +75,8 @@ pub(crate) fn answer(id: &str, reply: &Reply, era: Era, has_session: bool) -> Re
 pub(crate) enum Asking {
     /// Put it on the stream; the answer comes in a request of its own.
     OnStream(Arc<Session>),
+    /// End with the question; the agent comes back with the answer.
+    ByReturn { parked: Parked, agent: String, subject: String },
     /// There is no way to ask: the question goes unanswered.
     Never,
 }
@@ -94,12 +97,17 @@ pub(crate) fn stream(first: String, flight: Flight, id: String, asking: Asking) 
                 };
                 match step {
                     Step::Event(Event::Say(text)) => return Some((event(&text), (None, Some(flight), id, asking))),
-                    Step::Event(Event::Ask(question)) => {
-                        // Dropping the question tells the server that nobody answers.
-                        if let Asking::OnStream(session) = &asking {
+                    Step::Event(Event::Ask(question)) => match asking {
+                        Asking::OnStream(ref session) => {
                             return Some((event(&session.ask(question)), (None, Some(flight), id, asking)));
                         }
-                    }
+                        Asking::ByReturn { parked, agent, subject } => {
+                            let reply = Ok(parked.park(flight, question, &agent, subject));
+                            return Some((event(&message::response(&id, &reply)), (None, None, id, Asking::Never)));
+                        }
+                        // Dropping the question tells the server that nobody answers.
+                        Asking::Never => {}
+                    },
                     Step::Done(reply) => {
                         return Some((event(&message::response(&id, &reply)), (None, None, id, asking)));
                     }

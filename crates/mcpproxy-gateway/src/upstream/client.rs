@@ -65,7 +65,13 @@ impl Client {
     }
 
     /// Sends a request and waits for the head of the answer.
-    pub(crate) async fn send(self: &Arc<Self>, method: Method, url: &Url, mut headers: HeaderMap, body: Bytes) -> Result<Answer, UpstreamError> {
+    pub(crate) async fn send(
+        self: &Arc<Self>,
+        method: Method,
+        url: &Url,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, UpstreamError> {
         headers.insert(header::HOST, self.host.clone());
         let path = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
         let mut request = Request::new(Full::new(body));
@@ -101,12 +107,14 @@ impl Client {
     async fn connect(&self) -> Result<Wire, UpstreamError> {
         let late = |_| UpstreamError::Unreachable(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()));
         let io = tokio::time::timeout(CONNECT_TIMEOUT, self.dial()).await.map_err(late)??;
-        let (send, machine) = http1::handshake(TokioIo::new(io)).await.map_err(|error| UpstreamError::Http(cause(&error)))?;
+        let (send, machine) =
+            http1::handshake(TokioIo::new(io)).await.map_err(|error| UpstreamError::Http(cause(&error)))?;
         Ok(Wire { send, machine: Box::pin(machine), has_ended: false })
     }
 
     async fn dial(&self) -> Result<Either<TcpStream, TlsStream<TcpStream>>, UpstreamError> {
-        let failed = |error: &dyn std::error::Error| UpstreamError::Unreachable(format!("could not connect: {}", cause(error)));
+        let failed =
+            |error: &dyn std::error::Error| UpstreamError::Unreachable(format!("could not connect: {}", cause(error)));
         let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let port = self.url.port_or_known_default().unwrap_or(80);
         let stream = TcpStream::connect((host, port)).await.map_err(|error| failed(&error))?;
@@ -160,7 +168,11 @@ impl Wire {
 }
 
 /// Waits for something that needs a connection to move.
-async fn drive<T>(machine: &mut Machine, has_ended: &mut bool, wanted: impl Future<Output = T>) -> Result<T, UpstreamError> {
+async fn drive<T>(
+    machine: &mut Machine,
+    has_ended: &mut bool,
+    wanted: impl Future<Output = T>,
+) -> Result<T, UpstreamError> {
     let mut wanted = pin!(wanted);
     poll_fn(|context| {
         if let Poll::Ready(found) = wanted.as_mut().poll(context) {

@@ -1,5 +1,6 @@
 //! The last step to a server. `forward` is the only code that sends `tools/call`, and it takes a permit for it.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{HeaderName, HeaderValue};
@@ -102,14 +103,20 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
             answered => answered,
         }
     };
-    tokio::select! {
-        answered = tokio::time::timeout(limit, sent) => match answered {
-            Ok(reply) => reply,
+    let mut sent = pin!(sent);
+    loop {
+        let answered = tokio::select! {
+            answered = tokio::time::timeout(limit, &mut sent) => answered,
+            () = passage.cancel.cancelled() => return Err(UpstreamError::Cancelled),
+        };
+        match answered {
+            Ok(reply) => return reply,
+            // The limit is for the server; a human who thinks about its question is not slow.
+            Err(_) if passage.back.is_asking() => {}
             // Without a slot nothing was sent; with one, the server may have run it.
-            Err(_) if has_slot.load(Ordering::Relaxed) => Err(UpstreamError::Timeout(limit)),
-            Err(_) => Err(UpstreamError::Busy(server.settings.max_concurrent_calls)),
-        },
-        () = passage.cancel.cancelled() => Err(UpstreamError::Cancelled),
+            Err(_) if has_slot.load(Ordering::Relaxed) => return Err(UpstreamError::Timeout(limit)),
+            Err(_) => return Err(UpstreamError::Busy(server.settings.max_concurrent_calls)),
+        }
     }
 }
 

@@ -171,12 +171,7 @@ impl HttpLink {
     }
 
     /// Follows an event stream until the answer comes. A stream that breaks off is taken up again where it stopped.
-    async fn follow(
-        self: &Arc<Self>,
-        id: u64,
-        response: Answer,
-        back: Option<&Back>,
-    ) -> Result<Reply, UpstreamError> {
+    async fn follow(self: &Arc<Self>, id: u64, response: Answer, back: Option<&Back>) -> Result<Reply, UpstreamError> {
         let mut last_event = None;
         let mut wait = RESUME_WAIT;
         let mut events = SseReader::new(response.chunks().boxed(), self.limit);
@@ -236,7 +231,10 @@ impl HttpLink {
     }
 
     /// Opens the stream on which a server speaks unasked, or one that was interrupted.
-    async fn listen(&self, last_event: Option<&str>) -> Result<impl Stream<Item = Result<Bytes, UpstreamError>> + use<>, UpstreamError> {
+    async fn listen(
+        &self,
+        last_event: Option<&str>,
+    ) -> Result<impl Stream<Item = Result<Bytes, UpstreamError>> + use<>, UpstreamError> {
         let mut map = self.own_headers();
         map.insert(header::ACCEPT, HeaderValue::from_static(EVENT_STREAM));
         if let Some(value) = last_event.and_then(|id| HeaderValue::from_str(id).ok()) {

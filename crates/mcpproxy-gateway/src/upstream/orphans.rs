@@ -60,7 +60,8 @@ fn sweep_one(path: &Path) -> bool {
     // A number is not given again while a group of that number exists. So if the leader is gone, the group is still
     // ours; if somebody else has the number now, the group is gone.
     let is_ours = Identity::of(leader.pid).is_none_or(|found| found == leader);
-    let was_ended = is_ours && Pid::from_raw(leader.pid).is_some_and(|group| kill_process_group(group, Signal::KILL).is_ok());
+    let was_ended =
+        is_ours && Pid::from_raw(leader.pid).is_some_and(|group| kill_process_group(group, Signal::KILL).is_ok());
     remove(path);
     was_ended
 }

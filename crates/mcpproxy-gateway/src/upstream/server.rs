@@ -157,8 +157,11 @@ impl Server {
         UpstreamError::Unavailable(format!("server '{}' is {}{because}", self.settings.name, state.name.as_str()))
     }
 
+    /// On its way; why the last attempt failed stays to be seen.
     pub(super) fn set_connecting(&self) {
-        self.set_state(StateName::Connecting, None, None);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.name = StateName::Connecting;
+        state.pid = None;
     }
 
     pub(super) fn set_offers(&self, offers: Offers) {

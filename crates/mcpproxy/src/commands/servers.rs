@@ -142,7 +142,7 @@ fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<()> 
     let text = settings_file::read_text(&path)?.map(|(_, text)| text);
     if let Some(text) = &text {
         // A file that is wrong already would be blamed on this change.
-        settings_file::check(&path, text)?;
+        settings_file::check_shape(&path, text)?;
     }
     let done = match &change {
         Change::Add(_) => "added",
@@ -152,7 +152,7 @@ fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<()> 
     };
     let edited =
         edit::apply(text.as_deref(), name, change).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-    let settings = settings_file::check(&path, &edited).map_err(|failure| failure.hint("nothing was changed"))?;
+    let settings = settings_file::check_shape(&path, &edited).map_err(|failure| failure.hint("nothing was changed"))?;
     // The gateway takes no secrets from a file that others can read.
     let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
     replace_file(&path, &edited, readers)?;
