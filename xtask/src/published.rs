@@ -7,26 +7,31 @@ use anyhow::Context as _;
 
 use crate::tree::{Problem, Tree};
 
-const SCHEMA: &str = "docs/mcp_config.schema.json";
+/// Each file and what must be in it.
+fn files() -> [(&'static str, String); 2] {
+    [
+        // Word for word what `mcpproxy config schema` prints.
+        ("docs/mcp_config.schema.json", format!("{:#}\n", mcpproxy_core::settings::schema())),
+        ("crates/mcpproxy-core/decisions.txt", mcpproxy_core::policy::table()),
+    ]
+}
 
 pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
-    match tree.find(SCHEMA) {
-        Some(file) if file.text == schema() => Vec::new(),
-        _ => vec![Problem::missing(SCHEMA, "out of date; `cargo run -p xtask -- bless` writes it")],
-    }
+    let is_current = |name: &str, text: &str| tree.find(name).is_some_and(|file| file.text == text);
+    let stale = files().into_iter().filter(|(name, text)| !is_current(name, text));
+    stale.map(|(name, _)| Problem::missing(name, "out of date; `cargo run -p xtask -- bless` writes it")).collect()
 }
 
 /// Writes them all, and says so.
 pub(crate) fn write(root: &Path) -> anyhow::Result<String> {
-    let path = root.join(SCHEMA);
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("could not make `{}`", folder.display()))?;
+    let mut said = String::new();
+    for (name, text) in files() {
+        let path = root.join(name);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("could not make `{}`", folder.display()))?;
+        }
+        fs::write(&path, text).with_context(|| format!("could not write `{}`", path.display()))?;
+        said.push_str(&format!("wrote {name}\n"));
     }
-    fs::write(&path, schema()).with_context(|| format!("could not write `{}`", path.display()))?;
-    Ok(format!("wrote {SCHEMA}\n"))
-}
-
-/// Word for word what `mcpproxy config schema` prints.
-fn schema() -> String {
-    format!("{:#}\n", mcpproxy_core::settings::schema())
+    Ok(said)
 }

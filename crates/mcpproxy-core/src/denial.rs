@@ -52,6 +52,30 @@ pub enum Denial {
     },
 }
 
+/// The checks a call passes, in their order. The first that fails answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Check {
+    Shape,
+    TwoKeys,
+    Exists,
+    Annotations,
+    Permissions,
+}
+
+impl Check {
+    pub const ALL: [Self; 5] = [Self::Shape, Self::TwoKeys, Self::Exists, Self::Annotations, Self::Permissions];
+
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Shape => "shape and intent fields",
+            Self::TwoKeys => "two keys",
+            Self::Exists => "the tool exists",
+            Self::Annotations => "server annotations",
+            Self::Permissions => "permissions",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     Server,
@@ -83,6 +107,24 @@ impl Denial {
             Self::NoSuchTool { .. } => "TOOL_NOT_FOUND",
             Self::ServerMismatch { .. } => "SERVER_MISMATCH",
             Self::NotGranted { .. } | Self::NotKnownToRead { .. } => "permission_denied",
+        }
+    }
+
+    /// The check that failed.
+    pub fn check(&self) -> Check {
+        match self {
+            Self::UnknownField { .. }
+            | Self::BadField { .. }
+            | Self::InvalidToolName(_)
+            | Self::InvalidArgs(_)
+            | Self::InvalidIntent(_)
+            | Self::InvalidOperationType(_)
+            | Self::InvalidSensitivity(_)
+            | Self::ReasonTooLong => Check::Shape,
+            Self::MissingIntent(_) | Self::MissingOperationType | Self::IntentMismatch { .. } => Check::TwoKeys,
+            Self::NoSuchTool { .. } => Check::Exists,
+            Self::ServerMismatch { .. } => Check::Annotations,
+            Self::NotGranted { .. } | Self::NotKnownToRead { .. } => Check::Permissions,
         }
     }
 
@@ -164,7 +206,7 @@ impl Mark {
         match self {
             Self::Destructive => "marked destructive by server",
             Self::NotReadOnly => "marked not read-only by server",
-            Self::Unannotated => "not annotated by server",
+            Self::Unannotated => "not marked read-only by server",
         }
     }
 }

@@ -51,11 +51,12 @@ pub fn declare(variant: Variant, parameters: &str, two_key: TwoKey) -> Result<De
     let name = ToolName::parse(&name).map_err(Denial::InvalidToolName)?;
     let arguments = Arguments::of(&fields)?;
     let spoken = Spoken::of(&fields)?;
-    second_key(variant, &spoken, two_key)?;
-    let sensitivity = spoken.sensitivity.map(|word| Sensitivity::parse(&word)).transpose()?;
+    let declared = spoken.operation.as_deref().map(operation).transpose()?;
+    let sensitivity = spoken.sensitivity.as_deref().map(Sensitivity::parse).transpose()?;
     if spoken.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_MAX_CHARS) {
         return Err(Denial::ReasonTooLong);
     }
+    second_key(variant, declared, spoken.is_given, two_key)?;
     let intent = Intent { variant, sensitivity, reason: spoken.reason.map(Untrusted::new) };
     Ok(Declared { name, intent, arguments })
 }
@@ -99,19 +100,17 @@ impl Spoken {
     }
 }
 
+fn operation(word: &str) -> Result<Variant, Denial> {
+    Variant::from_operation(word).ok_or_else(|| Denial::InvalidOperationType(Untrusted::new(word)))
+}
+
 /// The second key: what the intent says must be what the variant says.
-fn second_key(variant: Variant, spoken: &Spoken, two_key: TwoKey) -> Result<(), Denial> {
-    match &spoken.operation {
-        Some(word) => match Variant::from_operation(word) {
-            None => Err(Denial::InvalidOperationType(Untrusted::new(word.clone()))),
-            Some(declared) if declared != variant => Err(Denial::IntentMismatch { variant, declared }),
-            Some(_) => Ok(()),
-        },
-        None => match two_key {
-            TwoKey::Optional => Ok(()),
-            TwoKey::Required if spoken.is_given => Err(Denial::MissingOperationType),
-            TwoKey::Required => Err(Denial::MissingIntent(variant)),
-        },
+fn second_key(variant: Variant, declared: Option<Variant>, is_given: bool, two_key: TwoKey) -> Result<(), Denial> {
+    match (declared, two_key) {
+        (Some(declared), _) if declared != variant => Err(Denial::IntentMismatch { variant, declared }),
+        (Some(_), _) | (None, TwoKey::Optional) => Ok(()),
+        (None, TwoKey::Required) if is_given => Err(Denial::MissingOperationType),
+        (None, TwoKey::Required) => Err(Denial::MissingIntent(variant)),
     }
 }
 

@@ -7,7 +7,7 @@ mod intent;
 pub mod json;
 mod name;
 mod nearest;
-mod policy;
+pub mod policy;
 mod search;
 pub mod settings;
 mod untrusted;
@@ -15,7 +15,7 @@ mod variant;
 
 pub use agent::{Agent, Scope};
 pub use catalog::{Catalog, Hints, Offer, Tool, ToolError};
-pub use denial::{Denial, Mark, Missing};
+pub use denial::{Check, Denial, Mark, Missing};
 pub use intent::{Arguments, Declared, Intent, REASON_MAX_CHARS, Sensitivity, declare};
 pub use name::{NameError, SERVER_NAME_MAX_CHARS, ServerName, TOOL_NAME_MAX_CHARS, ToolName};
 pub use nearest::nearest;

@@ -2,6 +2,9 @@
 //!
 //! One function, first failure answers. Only this module can make a `Permit`, and without one nothing reaches a server.
 
+mod explain;
+mod table;
+
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Hints, Tool};
@@ -10,6 +13,9 @@ use crate::intent::{Arguments, Declared, Intent};
 use crate::nearest::nearest;
 use crate::settings::{IntentSettings, Unannotated};
 use crate::{Agent, ToolName, Variant};
+
+pub use explain::{Explanation, Finding, Verdict, explain};
+pub use table::{Row, rows, table};
 
 /// How many similar tools a refusal names.
 const SUGGESTIONS_MAX: usize = 3;
@@ -118,7 +124,7 @@ fn unannotated(rules: &IntentSettings, tool: &Tool, denial: &Denial) -> Result<V
     match rules.unannotated {
         Unannotated::Trust => Ok(Vec::new()),
         Unannotated::Warn => {
-            let message = format!("Tool '{}' is not annotated by server, the agent's word was taken", tool.name);
+            let message = format!("Tool '{}' is not marked read-only by server, the agent's word was taken", tool.name);
             Ok(vec![Warning { code: "UNANNOTATED", message }])
         }
         Unannotated::RequireWrite => Err(denial.clone()),
@@ -248,7 +254,7 @@ mod tests {
             &require_write,
             (None, None),
             Read,
-            "deny SERVER_MISMATCH: Tool 'fx:tool' is not annotated by server, use call_tool_write instead of call_tool_read",
+            "deny SERVER_MISMATCH: Tool 'fx:tool' is not marked read-only by server, use call_tool_write instead of call_tool_read",
         );
     }
 

@@ -82,12 +82,31 @@ pub enum TwoKey {
     Required,
 }
 
+impl TwoKey {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Optional => "optional",
+            Self::Required => "required",
+        }
+    }
+}
+
 /// What a read call on a tool without annotations gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unannotated {
     Trust,
     Warn,
     RequireWrite,
+}
+
+impl Unannotated {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trust => "trust",
+            Self::Warn => "warn",
+            Self::RequireWrite => "require_write",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -152,7 +152,8 @@ fn failed(name: &ToolName, error: &UpstreamError) -> Reply {
     if matches!(error, UpstreamError::Cancelled) {
         return Err(RpcError::new(message::INTERNAL_ERROR, "the call was cancelled"));
     }
-    let message = format!("Tool '{name}' could not be called: {}", error.for_agent());
+    let unknown = if error.outcome_is_unknown() { "; it may have run the call" } else { "" };
+    let message = format!("Tool '{name}' could not be called: {}{unknown}", error.for_agent());
     Ok(error_result(error.code(), &message, &json!({"tool": name.to_string()})))
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct Inner {
     pub(crate) agents: Agents,
     pub(crate) audience: Audience,
     pub(crate) doors: Doors,
-    store: Store,
+    pub(crate) store: Store,
     logs: PathBuf,
     demo: Arc<[String]>,
     servers: Mutex<BTreeMap<ServerName, Supervised>>,

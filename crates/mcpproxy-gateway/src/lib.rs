@@ -21,6 +21,7 @@ use rmcp::model::{Implementation, ProtocolVersion};
 pub use downstream::{router, serve_stdio};
 pub use gateway::{Gateway, Options};
 pub use status::{ServerStatus, StateName};
+pub use view::ExplainError;
 
 /// The revision without handshake.
 pub(crate) const MODERN_VERSION: &str = "2026-07-28";

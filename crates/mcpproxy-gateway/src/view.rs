@@ -1,7 +1,9 @@
 //! Tools as agents and humans see them.
 
-use mcpproxy_core::json::quote;
-use mcpproxy_core::{Scope, ServerName, Tool, ToolName};
+use mcpproxy_core::json::{self, quote};
+use mcpproxy_core::policy::{Explanation, explain};
+use mcpproxy_core::{Agent, Scope, ServerName, Tool, ToolName, Untrusted, Variant};
+use mcpproxy_store::StoreError;
 use serde_json::Value;
 
 use crate::gateway::Gateway;
@@ -22,6 +24,28 @@ impl Gateway {
         hits.iter().map(|hit| parsed(&found(&hit.tool, hit.score))).collect()
     }
 
+    /// What would happen to a call, check by check. Nothing is sent and nothing is recorded. `parameters` are those of a
+    /// `call_tool_*`; without an agent, one whose token covers everything is taken.
+    pub async fn explain(
+        &self,
+        agent: Option<&str>,
+        variant: Variant,
+        parameters: &str,
+    ) -> Result<Explanation, ExplainError> {
+        let parameters = json::read(parameters.as_bytes())?;
+        let agent = match agent {
+            None => Agent { name: "anybody".to_owned(), scope: Scope::everything() },
+            Some(name) => {
+                let tokens = self.inner.store.list_tokens().await?;
+                let token = tokens.into_iter().find(|token| token.name == name && token.revoked_ms.is_none());
+                let token = token.ok_or_else(|| ExplainError::NoAgent(Untrusted::new(name)))?;
+                Agent { name: token.name, scope: token.scope }
+            }
+        };
+        let snapshot = self.inner.snapshot.load_full();
+        Ok(explain(&snapshot.settings.intent, &agent, variant, parameters, &snapshot.catalog))
+    }
+
     /// One tool, with the server's own words in full.
     pub fn tool(&self, name: &ToolName) -> Option<Value> {
         let snapshot = self.inner.snapshot.load();
@@ -32,6 +56,17 @@ impl Gateway {
         }
         Some(view)
     }
+}
+
+/// Why there is nothing to explain.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    #[error("the parameters are not JSON that we take")]
+    Parameters(#[from] json::ReadError),
+    #[error("there is no agent of that name")]
+    NoAgent(Untrusted),
+    #[error("the tokens cannot be read")]
+    Store(#[from] StoreError),
 }
 
 /// A search hit, as raw JSON.

@@ -20,6 +20,7 @@ pub(crate) enum Endpoint {
     Tools,
     SearchTools,
     Tool,
+    ExplainCall,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub(crate) enum Access {
 }
 
 impl Endpoint {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Health,
         Self::Ready,
         Self::Status,
@@ -40,6 +41,7 @@ impl Endpoint {
         Self::Tools,
         Self::SearchTools,
         Self::Tool,
+        Self::ExplainCall,
     ];
 
     pub(crate) fn path(self) -> &'static str {
@@ -53,6 +55,7 @@ impl Endpoint {
             Self::Tools => "/api/v1/tools",
             Self::SearchTools => "/api/v1/tools/search",
             Self::Tool => "/api/v1/tools/{server}/{tool}",
+            Self::ExplainCall => "/api/v1/policy/explain",
         }
     }
 
@@ -65,7 +68,8 @@ impl Endpoint {
             | Self::RestartServer
             | Self::Tools
             | Self::SearchTools
-            | Self::Tool => Access::AdminKey,
+            | Self::Tool
+            | Self::ExplainCall => Access::AdminKey,
         }
     }
 
@@ -80,6 +84,7 @@ impl Endpoint {
             Self::Tools => get(rest::tools),
             Self::SearchTools => get(rest::search_tools),
             Self::Tool => get(rest::tool),
+            Self::ExplainCall => post(rest::explain_call),
         }
     }
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use mcpproxy_core::{ServerName, ToolName};
-use mcpproxy_gateway::StateName;
+use mcpproxy_core::{ServerName, ToolName, Variant, json};
+use mcpproxy_gateway::{ExplainError, StateName};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -131,6 +132,19 @@ pub(crate) async fn tool(
     web.gateway.tool(&name).map(Json).ok_or(Problem::NoTool)
 }
 
+pub(crate) async fn explain_call(State(web): State<Arc<Web>>, body: Bytes) -> Result<Json<wire::Explanation>, Problem> {
+    let text = json::read(&body).map_err(|error| Problem::BadBody(error.to_string()))?;
+    let asked: wire::ExplainCall = serde_json::from_str(text).map_err(|error| Problem::BadBody(error.to_string()))?;
+    let variant = Variant::from_operation(&asked.variant)
+        .ok_or_else(|| Problem::BadBody("`variant` must be read, write or destructive".to_owned()))?;
+    let explanation = web.gateway.explain(asked.agent.as_deref(), variant, asked.parameters.get()).await;
+    match explanation {
+        Ok(explanation) => Ok(Json((variant, explanation).into())),
+        Err(ExplainError::NoAgent(_)) => Err(Problem::NoAgent),
+        Err(error @ (ExplainError::Parameters(_) | ExplainError::Store(_))) => Err(Problem::BadBody(error.to_string())),
+    }
+}
+
 /// The server a query names, if it names one. An unknown name is an error: an empty list would hide a typo.
 fn known_server(web: &Web, name: Option<&str>) -> Result<Option<ServerName>, Problem> {
     let Some(name) = name else { return Ok(None) };
@@ -142,7 +156,9 @@ fn known_server(web: &Web, name: Option<&str>) -> Result<Option<ServerName>, Pro
 pub(crate) enum Problem {
     NoServer,
     NoTool,
+    NoAgent,
     BadQuery(String),
+    BadBody(String),
 }
 
 impl From<QueryRejection> for Problem {
@@ -160,6 +176,10 @@ impl IntoResponse for Problem {
             Self::NoTool => wire::Error::new("TOOL_NOT_FOUND", "no such tool")
                 .hint("GET /api/v1/tools lists all")
                 .response(StatusCode::NOT_FOUND),
+            Self::NoAgent => wire::Error::new("AGENT_NOT_FOUND", "no such agent")
+                .hint("`mcpproxy token list` shows the names")
+                .response(StatusCode::NOT_FOUND),
+            Self::BadBody(message) => wire::Error::new("BAD_BODY", message).response(StatusCode::BAD_REQUEST),
             Self::BadQuery(message) => wire::Error::new("BAD_QUERY", message).response(StatusCode::BAD_REQUEST),
         }
     }

@@ -70,7 +70,7 @@ async fn text(response: Response<Body>) -> String {
 
 fn method(endpoint: Endpoint) -> Method {
     match endpoint {
-        Endpoint::RestartServer => Method::POST,
+        Endpoint::RestartServer | Endpoint::ExplainCall => Method::POST,
         _ => Method::GET,
     }
 }
@@ -108,7 +108,7 @@ async fn without_the_key_nobody_gets_in() {
             }
         }
     }
-    assert_eq!(counted, 9, "a new route needs a line in `Endpoint` and this number");
+    assert_eq!(counted, 10, "a new route needs a line in `Endpoint` and this number");
     fixture.stop().await;
 }
 

@@ -3,9 +3,12 @@
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
+use mcpproxy_core::Variant;
+use mcpproxy_core::policy::{self, Verdict};
 use mcpproxy_gateway::ServerStatus;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 #[derive(Serialize)]
 pub(crate) struct Health {
@@ -131,5 +134,77 @@ impl Error {
 
     pub(crate) fn response(self, status: StatusCode) -> Response {
         (status, Json(self)).into_response()
+    }
+}
+
+/// A call to explain.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExplainCall {
+    pub(crate) variant: String,
+    /// Whose token counts; none is one that covers everything.
+    pub(crate) agent: Option<String>,
+    /// The parameters of the `call_tool_*`, as an agent would send them.
+    pub(crate) parameters: Box<RawValue>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Explanation {
+    /// `allow` or `deny`.
+    decision: &'static str,
+    variant: &'static str,
+    /// The variant the tool asks for, if there is such a tool.
+    call_with: Option<&'static str>,
+    intent_verified: Option<bool>,
+    error: Option<ExplainedError>,
+    checks: Vec<ExplainedCheck>,
+}
+
+#[derive(Serialize)]
+struct ExplainedError {
+    code: &'static str,
+    message: String,
+    details: Value,
+}
+
+#[derive(Serialize)]
+struct ExplainedCheck {
+    check: &'static str,
+    /// `passed`, `warned`, `failed` or `not_reached`.
+    verdict: &'static str,
+    why: String,
+}
+
+impl From<(Variant, policy::Explanation)> for Explanation {
+    fn from((variant, explanation): (Variant, policy::Explanation)) -> Self {
+        let denial = explanation.denial();
+        let error = denial.map(|denial| ExplainedError {
+            code: denial.code(),
+            message: denial.message(),
+            details: denial.details(),
+        });
+        Self {
+            decision: if denial.is_some() { "deny" } else { "allow" },
+            variant: variant.tool(),
+            call_with: explanation.call_with.map(Variant::tool),
+            intent_verified: explanation.is_verified,
+            error,
+            checks: explanation.findings.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<policy::Finding> for ExplainedCheck {
+    fn from(finding: policy::Finding) -> Self {
+        let (verdict, why) = match finding.verdict {
+            Verdict::Passed(why) => ("passed", why),
+            Verdict::Warned(warnings) => {
+                let messages: Vec<String> = warnings.into_iter().map(|warning| warning.message).collect();
+                ("warned", messages.join("; "))
+            }
+            Verdict::Failed(denial) => ("failed", denial.message()),
+            Verdict::NotReached => ("not_reached", String::new()),
+        };
+        Self { check: finding.check.words(), verdict, why }
     }
 }

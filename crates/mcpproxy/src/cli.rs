@@ -8,6 +8,7 @@ use crate::commands::activity::ActivityCommand;
 use crate::commands::call::CallCommand;
 use crate::commands::completions::Completions;
 use crate::commands::config::ConfigCommand;
+use crate::commands::policy::PolicyCommand;
 use crate::commands::serve::Serve;
 use crate::commands::servers::ServersCommand;
 use crate::commands::token::TokenCommand;
@@ -53,6 +54,11 @@ const ACTIVITY: &str = "\
 Examples:
   mcpproxy activity list --intent-type destructive
   mcpproxy activity show 01JG2ABCDEF";
+
+const POLICY: &str = "\
+Examples:
+  mcpproxy policy explain github:delete_repo --variant read
+  mcpproxy policy table";
 
 const CONFIG: &str = "\
 Examples:
@@ -102,6 +108,9 @@ pub(crate) enum Command {
     /// See what agents did
     #[command(subcommand, after_help = ACTIVITY)]
     Activity(ActivityCommand),
+    /// See what would become of a call, and every decision there is
+    #[command(subcommand, after_help = POLICY)]
+    Policy(PolicyCommand),
     /// Check the settings file, or print its JSON Schema
     #[command(subcommand, after_help = CONFIG)]
     Config(ConfigCommand),

@@ -91,8 +91,17 @@ impl Rest {
 
     /// One request and its JSON answer. An error answer is a failure with the gateway's own words.
     pub(crate) async fn ask(&self, method: Method, path: &str) -> anyhow::Result<Value> {
+        self.send(method, path, Bytes::new()).await
+    }
+
+    /// The same with a JSON body.
+    pub(crate) async fn post(&self, path: &str, body: String) -> anyhow::Result<Value> {
+        self.send(Method::POST, path, body.into()).await
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Value> {
         let headers = HeaderMap::from_iter([(HeaderName::from_static("x-api-key"), self.key.clone())]);
-        let response = self.http.send(method, path, headers, Bytes::new()).await?;
+        let response = self.http.send(method, path, headers, body).await?;
         let status = response.status();
         let body = read_body(response).await?;
         let answer: Value =

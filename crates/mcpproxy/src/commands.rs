@@ -4,6 +4,7 @@ pub(crate) mod activity;
 pub(crate) mod call;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod policy;
 pub(crate) mod serve;
 pub(crate) mod servers;
 pub(crate) mod stdio;
@@ -25,6 +26,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Servers(command) => servers::run(&home, format, command).await,
         Command::Token(command) => token::run(&home, format, command).await,
         Command::Activity(command) => activity::run(&home, format, command).await,
+        Command::Policy(command) => policy::run(&home, format, command).await,
         Command::Config(command) => config::run(&home, format, &command),
         Command::Completions(completions) => completions::run(&completions),
         Command::DemoServer => {

@@ -27,6 +27,11 @@ fn the_first_run_shows_the_whole_product() {
     assert_snapshot!("tools_show", folder.run(&["tools", "show", "demo:delete_user"]));
     assert_snapshot!("tools_show_unknown", folder.run(&["tools", "show", "demo:nothing"]));
     assert_snapshot!("call_read", folder.run(&["call", "tool-read", "demo:get_current_user"]));
+    assert_snapshot!("explain_refused", folder.run(&["policy", "explain", "demo:delete_user", "--variant", "read"]));
+    let too_careful = ["policy", "explain", "demo:list_projects", "--variant", "write", "--declared", "write"];
+    assert_snapshot!("explain_warned", folder.run(&too_careful));
+    let unknown_agent = ["policy", "explain", "demo:list_projects", "--variant", "read", "--agent", "nobody"];
+    assert_snapshot!("explain_unknown_agent", folder.run(&unknown_agent));
     let delete = ["demo:delete_user", "--args", "{\"userId\": \"u_max\"}"];
     assert_snapshot!("call_refused", folder.run(&[&["call", "tool-read"][..], &delete].concat()));
     assert_snapshot!("call_destructive", folder.run(&[&["call", "tool-destructive"][..], &delete].concat()));

@@ -7,21 +7,22 @@ use mcpproxy_core::Agent;
 use mcpproxy_core::json;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::dispatch::{self, Question};
 use super::flight::{Flight, OnDrop, Step};
-use super::http::{BODY_MAX_BYTES, legacy_caller};
+use super::http::{BODY_MAX_BYTES, legacy_caller, tool_name};
 use super::park::{self, Parked};
 use super::revision::{self, Modern};
 use super::session::{Session, UnderWay};
-use super::{Caller, Door};
+use super::{Caller, Door, four};
 use crate::audience::{Audience, Listener, Wants};
 use crate::back::Event;
 use crate::gateway::Gateway;
 use crate::message::{self, INVALID_REQUEST, Message, RpcError, id_of, member, params_of};
 use crate::upstream::Era;
 
-/// How long requests wait for the servers right after the start.
+/// How long after the start requests wait for the servers.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 
 /// Serves until the input ends.
@@ -42,6 +43,7 @@ where
     let agent = Arc::new(agent);
     let requests = Session::new(agent.name.clone(), Door::Four, None, "{}".into());
     let line = Arc::new(Line {
+        began: Instant::now(),
         gateway: gateway.clone(),
         agent,
         out,
@@ -80,7 +82,18 @@ async fn skip_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Resu
     }
 }
 
+/// Whether what a request finds depends on more than one server: a call waits for its own server by itself, and the four
+/// tools are always the same.
+fn needs_all_servers(question: &Question) -> bool {
+    match question.method.as_str() {
+        "tools/call" => tool_name(question).as_deref() == Some(four::RETRIEVE),
+        "tools/list" | "server/discover" | "ping" => false,
+        _ => true,
+    }
+}
+
 struct Line {
+    began: Instant,
     gateway: Gateway,
     agent: Arc<Agent>,
     out: mpsc::Sender<String>,
@@ -146,6 +159,7 @@ impl Line {
             }
             return;
         }
+        let needs_all = needs_all_servers(&question);
         let params = question.params.clone();
         let params = match params_of(params.as_deref()) {
             Ok(params) => params,
@@ -157,7 +171,7 @@ impl Line {
             Some(dispatch::begin(&self.gateway.inner, caller, question, OnDrop::Cancel, None))
         };
         match flight {
-            Some(flight) => self.follow(id, flight, Some(park::subject(&params))),
+            Some(flight) => self.follow(id, flight, Some(park::subject(&params)), needs_all),
             None => {
                 self.reject(
                     Some(id),
@@ -182,18 +196,19 @@ impl Line {
             return;
         }
         let caller = legacy_caller(Arc::clone(&self.agent), Door::Four, self.session());
-        self.follow(id, dispatch::begin(&self.gateway.inner, caller, question, OnDrop::Cancel, None), None);
+        let needs_all = needs_all_servers(&question);
+        self.follow(id, dispatch::begin(&self.gateway.inner, caller, question, OnDrop::Cancel, None), None, needs_all);
     }
 
     /// Carries a request to its end beside the others. `subject` is there for the kind that cannot be asked.
-    fn follow(self: &Arc<Self>, id: &str, mut flight: Flight, subject: Option<String>) {
+    fn follow(self: &Arc<Self>, id: &str, mut flight: Flight, subject: Option<String>, needs_all: bool) {
         let (line, id) = (Arc::clone(self), id.to_owned());
         let _noted: UnderWay = self.requests.begin(&id, flight.cancel_token());
         tokio::spawn(async move {
             let _noted = _noted;
-            if !line.gateway.is_ready() {
+            if needs_all && !line.gateway.is_ready() {
                 // This gateway began with the agent, so the agent's first search should not come too early.
-                let _late = tokio::time::timeout(FIRST_WAIT, line.gateway.ready()).await;
+                let _late = tokio::time::timeout_at(line.began + FIRST_WAIT, line.gateway.ready()).await;
             }
             loop {
                 match flight.next().await {

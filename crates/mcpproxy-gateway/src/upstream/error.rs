@@ -57,10 +57,9 @@ impl UpstreamError {
         match self {
             Self::Timeout(_) | Self::TooLarge(_) | Self::Cancelled | Self::Busy(_) => self.to_string(),
             Self::Protocol(_) => "the server broke the protocol".to_owned(),
+            // Not "try again": what was sent may have been done.
+            Self::Exited(_) | Self::Closed | Self::Http(_) => "the server went away before it answered".to_owned(),
             Self::Spawn { .. }
-            | Self::Exited(_)
-            | Self::Closed
-            | Self::Http(_)
             | Self::Unreachable(_)
             | Self::SessionLost
             | Self::Refused(_)
@@ -70,10 +69,21 @@ impl UpstreamError {
 
     /// Whether the server may have run the call although we have no answer.
     pub(crate) fn outcome_is_unknown(&self) -> bool {
-        matches!(
-            self,
-            Self::Timeout(_) | Self::Exited(_) | Self::Closed | Self::Protocol(_) | Self::TooLarge(_) | Self::Cancelled
-        )
+        match self {
+            Self::Timeout(_)
+            | Self::Exited(_)
+            | Self::Closed
+            | Self::Http(_)
+            | Self::Protocol(_)
+            | Self::TooLarge(_)
+            | Self::Cancelled => true,
+            Self::Spawn { .. }
+            | Self::Unreachable(_)
+            | Self::SessionLost
+            | Self::Refused(_)
+            | Self::Unavailable(_)
+            | Self::Busy(_) => false,
+        }
     }
 }
 

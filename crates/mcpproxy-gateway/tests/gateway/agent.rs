@@ -179,7 +179,12 @@ impl Reply {
     /// Takes the envelope off, and the mark that results of the newer kind end with.
     fn of(text: &str, way: Way) -> Self {
         let text = text.strip_suffix('}').unwrap_or_else(|| panic!("not a message: {text}"));
-        let (kind, body) = text.split_once(r#""id":1,"#).unwrap_or_else(|| panic!("not our answer: {text}")).1.split_once(':').unwrap();
+        let (kind, body) = text
+            .split_once(r#""id":1,"#)
+            .unwrap_or_else(|| panic!("not our answer: {text}"))
+            .1
+            .split_once(':')
+            .unwrap();
         match (kind, way) {
             (r#""error""#, _) => Self::Error(body.to_owned()),
             (_, Way::Stateless) => {

@@ -1,5 +1,7 @@
 //! Arguments, results and lists pass the gateway byte for byte.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -147,12 +149,9 @@ async fn meta_of_an_agent_reaches_the_server_without_what_belongs_to_one_hop() {
 
 /// The raw text of each tool in a server's answer.
 fn tools_of(text: &str) -> Vec<String> {
-    #[derive(serde::Deserialize)]
-    struct List {
-        tools: Vec<Box<RawValue>>,
-    }
-    let list: List = serde_json::from_str(text).unwrap();
-    list.tools.iter().map(|tool| tool.get().to_owned()).collect()
+    let fields: HashMap<String, &RawValue> = serde_json::from_str(text).unwrap();
+    let tools: Vec<&RawValue> = serde_json::from_str(fields["tools"].get()).unwrap();
+    tools.iter().map(|tool| tool.get().to_owned()).collect()
 }
 
 #[tokio::test]

@@ -102,11 +102,8 @@ async fn tools_without_annotations_require_write() {
 #[tokio::test]
 async fn a_lenient_operator_gets_warnings() {
     let peer = fx().await;
-    let intent = IntentSettings {
-        strict_server_validation: false,
-        unannotated: Unannotated::Warn,
-        ..IntentSettings::default()
-    };
+    let intent =
+        IntentSettings { strict_server_validation: false, unannotated: Unannotated::Warn, ..IntentSettings::default() };
     let rig = Rig::start(Settings { intent, ..settings([peer.settings("fx")]) }).await;
     let mut agent = Agent::new(&rig, Way::Session, "a").await;
     let mut check = async |tool: &str, name: &str, warning: &str| {
@@ -116,7 +113,7 @@ async fn a_lenient_operator_gets_warnings() {
         assert_eq!(found, format!(r#"{text},"_meta":{{"mcpproxy/warnings":[{warning}]}}}}"#));
     };
     check("call_tool_read", "delete_thing", r#"{"code":"SERVER_MISMATCH","message":"Tool 'fx:delete_thing' is marked destructive by server, use call_tool_destructive instead of call_tool_read"}"#).await;
-    check("call_tool_read", "create_note", r#"{"code":"UNANNOTATED","message":"Tool 'fx:create_note' is not annotated by server, the agent's word was taken"}"#).await;
+    check("call_tool_read", "create_note", r#"{"code":"UNANNOTATED","message":"Tool 'fx:create_note' is not marked read-only by server, the agent's word was taken"}"#).await;
     check("call_tool_write", "echo", r#"{"code":"OVERLY_CAUTIOUS","message":"Tool 'fx:echo' is marked read-only by server, call_tool_read would do"}"#).await;
     assert_eq!(
         rig.records().await,

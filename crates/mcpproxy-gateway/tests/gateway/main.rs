@@ -12,11 +12,16 @@
 mod agent;
 mod bytes;
 mod calls;
+mod crowd;
 mod framing;
+mod http_servers;
 mod limits;
 mod misbehaving;
 mod peer;
 mod peer_http;
 mod relay;
+mod reload;
+mod resources;
 mod rig;
+mod scope;
 mod sessions;

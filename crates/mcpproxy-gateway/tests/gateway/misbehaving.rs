@@ -9,6 +9,7 @@ use mcpproxy_gateway::StateName;
 use crate::agent::{Agent, WAYS, Way};
 use crate::rig::{Rig, misbehaving, name, settings, stdio, within};
 
+const NOT_NOW: &str = "the server is not available at the moment; try again later";
 const ECHO: &str = r#"{"name":"fx:echo","args":{"n":1}}"#;
 
 #[tokio::test]
@@ -33,7 +34,7 @@ async fn an_answer_over_the_limit_is_dropped_and_the_next_one_comes() {
     let huge = agent.call(&rig, "call_tool_read", r#"{"name":"fx:huge"}"#).await.brief();
     assert_eq!(
         huge,
-        "RESULT_TOO_LARGE Tool 'fx:huge' could not be called: the answer is larger than 100000 bytes"
+        "RESULT_TOO_LARGE Tool 'fx:huge' could not be called: the answer is larger than 100000 bytes; it may have run the call"
     );
     assert_eq!(agent.call(&rig, "call_tool_read", ECHO).await.brief(), r#"{"n":1}"#);
     assert_eq!(
@@ -88,15 +89,12 @@ async fn a_server_that_leaves_at_once_waits_with_its_reason() {
 
     let mut agent = Agent::new(&rig, Way::Line, "a").await;
     let missing = "could not start `/no/such/program`: command not found; is it installed and on the PATH?";
-    let mut check = async |server: &str, reason: &str| {
+    // Why is for the operator; the agent hears that it cannot be called.
+    for server in ["fx", "absent"] {
         let found = agent.call(&rig, "call_tool_read", &format!(r#"{{"name":"{server}:echo"}}"#)).await.brief();
-        let expected = format!(
-            "UPSTREAM_UNAVAILABLE Tool '{server}:echo' could not be called: server '{server}' is waiting: {reason}"
-        );
+        let expected = format!("UPSTREAM_UNAVAILABLE Tool '{server}:echo' could not be called: {NOT_NOW}");
         assert_eq!(found, expected);
-    };
-    check("fx", reason).await;
-    check("absent", missing).await;
+    }
     assert_eq!(agent.call(&rig, "call_tool_read", r#"{"name":"well:echo"}"#).await.brief(), "{}");
     assert_eq!(
         rig.records().await,
@@ -116,7 +114,10 @@ async fn a_server_that_falls_during_a_call_comes_back() {
     let first = rig.server("fx").pid.unwrap();
     let mut agent = Agent::new(&rig, Way::Session, "a").await;
     let crashed = agent.call(&rig, "call_tool_write", r#"{"name":"fx:crash"}"#).await.brief();
-    assert_eq!(crashed, "UPSTREAM_UNAVAILABLE Tool 'fx:crash' could not be called: the process ended");
+    assert_eq!(
+        crashed,
+        "UPSTREAM_UNAVAILABLE Tool 'fx:crash' could not be called: the server went away before it answered; it may have run the call"
+    );
     let back = rig.until("fx", |status| status.state == StateName::Ready && status.pid != Some(first)).await;
     assert_eq!(back.restarts, 1);
     assert!(!process(first).exists(), "the old process is gone before the new one starts");
@@ -149,10 +150,13 @@ async fn a_mute_server_delays_nobody() {
         for way in WAYS {
             let mut agent = Agent::new(&rig, way, &format!("{way:?}")).await;
             assert_eq!(agent.call(&rig, "call_tool_read", ECHO).await.brief(), r#"{"n":1}"#);
-            let found = agent.call(&rig, "retrieve_tools", r#"{"query":"echo arguments","limit":1}"#).await.result();
-            assert!(found.contains(r#""name":"fx:echo""#), "{found}");
             agent.request(&rig, "tools/list", "{}").await.result();
-            agent.request(&rig, "prompts/list", "{}").await.result();
+            // A gateway that began with its agent gives the servers a moment before the first search.
+            if way != Way::Line {
+                let search = agent.call(&rig, "retrieve_tools", r#"{"query":"echo arguments","limit":1}"#);
+                assert!(search.await.result().contains(r#""name":"fx:echo""#));
+                agent.request(&rig, "prompts/list", "{}").await.result();
+            }
         }
     };
     tokio::time::timeout(Duration::from_secs(4), others).await.expect("a mute server delays others");
@@ -160,15 +164,14 @@ async fn a_mute_server_delays_nobody() {
 
 #[tokio::test]
 async fn a_mute_server_is_given_up_in_time() {
-    let mute =
-        ServerSettings { connect_timeout: Duration::from_millis(200), ..misbehaving("mute", &["--mute"], None) };
+    let mute = ServerSettings { connect_timeout: Duration::from_millis(200), ..misbehaving("mute", &["--mute"], None) };
     let rig = Rig::launch(settings([mute])).await;
     // The first call waits for the first try to end.
     let mut agent = Agent::new(&rig, Way::Session, "a").await;
     let found = agent.call(&rig, "call_tool_read", r#"{"name":"mute:echo"}"#).await.brief();
-    let expected = "UPSTREAM_UNAVAILABLE Tool 'mute:echo' could not be called: server 'mute' is waiting: no answer within 200 ms";
-    assert_eq!(found, expected);
-    assert_eq!(rig.server("mute").state, StateName::Waiting);
+    assert_eq!(found, format!("UPSTREAM_UNAVAILABLE Tool 'mute:echo' could not be called: {NOT_NOW}"));
+    let status = rig.server("mute");
+    assert_eq!((status.state, status.reason.as_deref()), (StateName::Waiting, Some("no answer within 200 ms")));
 }
 
 #[tokio::test]

@@ -92,13 +92,7 @@ pub(crate) struct Peer {
 pub(crate) struct Heard {
     pub(crate) text: String,
     pub(crate) message: Value,
-    line: Line,
-}
-
-#[derive(Clone)]
-pub(crate) struct Line {
-    writer: Arc<tokio::sync::Mutex<Option<OwnedWriteHalf>>>,
-    reading: tokio_util::sync::CancellationToken,
+    writer: Arc<tokio::sync::Mutex<OwnedWriteHalf>>,
 }
 
 impl Peer {
@@ -145,18 +139,13 @@ async fn play(
     tell: mpsc::UnboundedSender<Heard>,
 ) {
     let (reader, writer) = stream.into_split();
-    let line = Line { writer: Arc::new(tokio::sync::Mutex::new(Some(writer))), reading: Default::default() };
+    let writer = Arc::new(tokio::sync::Mutex::new(writer));
     let mut lines = BufReader::new(reader).lines();
-    loop {
-        let text = tokio::select! {
-            text = lines.next_line() => text,
-            () = line.reading.cancelled() => return,
-        };
-        let Ok(Some(text)) = text else { return };
+    while let Ok(Some(text)) = lines.next_line().await {
         log.lock().unwrap().push(text.clone());
         let message: Value = serde_json::from_str(&text).unwrap();
         let answer = if message["id"].is_null() { None } else { script.lock().unwrap().answer(&message, &text) };
-        let heard = Heard { text, message, line: line.clone() };
+        let heard = Heard { text, message, writer: Arc::clone(&writer) };
         match answer {
             Some(Ok(result)) => heard.answer(&result).await,
             Some(Err(error)) => heard.refuse(&error).await,
@@ -190,16 +179,7 @@ impl Heard {
 
     /// Any message at all, on the line this one came by.
     pub(crate) async fn send(&self, text: &str) {
-        let mut writer = self.line.writer.lock().await;
-        if let Some(writer) = writer.as_mut() {
-            writer.write_all(format!("{text}\n").as_bytes()).await.unwrap();
-        }
-    }
-
-    /// Ends the server's process.
-    pub(crate) async fn hang_up(&self) {
-        self.line.writer.lock().await.take();
-        self.line.reading.cancel();
+        self.writer.lock().await.write_all(format!("{text}\n").as_bytes()).await.unwrap();
     }
 }
 

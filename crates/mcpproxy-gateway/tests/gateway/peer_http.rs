@@ -6,6 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
+use http::request::Parts;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use mcpproxy_core::settings::ServerSettings;
@@ -20,16 +21,31 @@ pub(crate) struct HttpPeer {
     log: Arc<Mutex<Vec<String>>>,
 }
 
+/// What a test has to say about a request before the script answers it.
+pub(crate) enum Verdict {
+    /// As the script says.
+    Usual,
+    /// As the script says, with one header more.
+    With(&'static str, String),
+    Instead(Response),
+}
+
+pub(crate) type Judge = Arc<dyn Fn(&Parts, &Value) -> Verdict + Send + Sync>;
+
 impl HttpPeer {
     /// Answers each request by the script with one JSON text. It has no stream to listen on.
     pub(crate) async fn new(script: Script) -> Self {
+        Self::judged(script, Arc::new(|_, _| Verdict::Usual)).await
+    }
+
+    pub(crate) async fn judged(script: Script, judge: Judge) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let log = Arc::<Mutex<Vec<String>>>::default();
         let writing = Arc::clone(&log);
         let answer = move |request: Request| {
-            let (script, log) = (script.clone(), Arc::clone(&writing));
-            async move { play(&script, &log, request).await }
+            let (script, log, judge) = (script.clone(), Arc::clone(&writing), Arc::clone(&judge));
+            async move { play(&script, &log, &judge, request).await }
         };
         tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await.unwrap() });
         Self { url, log }
@@ -39,21 +55,26 @@ impl HttpPeer {
         http_server(server, &self.url)
     }
 
-    /// The raw parameters of every call that arrived so far.
+    /// The raw parameters of every call that was answered so far.
     pub(crate) fn calls(&self) -> Vec<String> {
         let log = self.log.lock().unwrap();
         log.iter().filter(|text| text.contains(r#""method":"tools/call""#)).map(|t| raw_params(t).to_owned()).collect()
     }
 }
 
-async fn play(script: &Script, log: &Mutex<Vec<String>>, request: Request) -> Response {
-    if request.method() != Method::POST {
+async fn play(script: &Script, log: &Mutex<Vec<String>>, judge: &Judge, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    let message: Value = serde_json::from_str(&text).unwrap_or_default();
+    let verdict = judge(&parts, &message);
+    if let Verdict::Instead(response) = verdict {
+        return response;
+    }
+    if parts.method != Method::POST {
         return empty(StatusCode::METHOD_NOT_ALLOWED);
     }
-    let body = request.into_body().collect().await.unwrap().to_bytes();
-    let text = String::from_utf8(body.to_vec()).unwrap();
     log.lock().unwrap().push(text.clone());
-    let message: Value = serde_json::from_str(&text).unwrap();
     if message["id"].is_null() {
         return empty(StatusCode::ACCEPTED);
     }
@@ -61,11 +82,20 @@ async fn play(script: &Script, log: &Mutex<Vec<String>>, request: Request) -> Re
         Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, message["id"]),
         Err(error) => format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, message["id"]),
     };
-    Response::builder().header("content-type", "application/json").body(Body::from(answer)).unwrap()
+    let response = Response::builder().header("content-type", "application/json");
+    match verdict {
+        Verdict::With(name, value) => response.header(name, value).body(Body::from(answer)).unwrap(),
+        Verdict::Usual | Verdict::Instead(_) => response.body(Body::from(answer)).unwrap(),
+    }
 }
 
-fn empty(status: StatusCode) -> Response {
+pub(crate) fn empty(status: StatusCode) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response
+}
+
+/// A stream of events that a test writes.
+pub(crate) fn events(body: Body) -> Response {
+    Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
 }

@@ -68,7 +68,10 @@ async fn a_question_reaches_an_agent_with_a_session_and_its_answer_the_server() 
         call
     });
     let asked = stream.next().await.unwrap();
-    assert_eq!(asked, format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1","method":"elicitation/create","params":{FORM}}}"#));
+    assert_eq!(
+        asked,
+        format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1","method":"elicitation/create","params":{FORM}}}"#)
+    );
     let answer = format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1","result":{ACCEPTED}}}"#);
     // Another agent cannot answer it.
     let mut other = Agent::at(&rig, Way::Session, "other", "/mcp", ALL_CAPABILITIES).await;
@@ -94,7 +97,10 @@ async fn a_question_reaches_an_agent_on_a_line() {
     let call = peer.next().await;
     ask(&call).await;
     let asked = agent.read().await;
-    assert_eq!(asked, format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1","method":"elicitation/create","params":{FORM}}}"#));
+    assert_eq!(
+        asked,
+        format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1","method":"elicitation/create","params":{FORM}}}"#)
+    );
     agent.write(&format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1","result":{ACCEPTED}}}"#)).await;
     check_answered(&mut peer, ACCEPTED).await;
     call.answer_text("Hello Ada").await;
@@ -184,20 +190,28 @@ async fn a_server_that_asks_by_result_is_bridged_to_an_agent_with_a_session() {
     let mut agent = Agent::at(&rig, Way::Session, "a", "/mcp", ALL_CAPABILITIES).await;
     let (mut stream, ()) = tokio::join!(agent.stream(&rig, 1, "tools/call", CALL), async {
         let call = peer.next().await;
-        assert!(call.params().contains(r#""io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}},"sampling":{}}"#));
+        assert!(
+            call.params()
+                .contains(r#""io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}},"sampling":{}}"#)
+        );
         call.answer(&input_required()).await;
     });
     let asked = stream.next().await.unwrap();
-    assert_eq!(asked, format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1","method":"elicitation/create","params":{FORM}}}"#));
-    agent.tell(&rig, &format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1","result":{ACCEPTED}}}"#)).await;
-    let again = peer.next().await;
-    let expected = format!(
-        r#"{{"name":"work","arguments":{{"n":1}},"inputResponses":{{"who":{ACCEPTED}}},"requestState":"s\u00e9","_meta":"#
+    assert_eq!(
+        asked,
+        format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1","method":"elicitation/create","params":{FORM}}}"#)
     );
-    assert!(again.params().starts_with(&expected), "{}", again.params());
-    again.answer(r#"{"content":[{"type":"text","text":"Hello Ada"}],"resultType":"complete"}"#).await;
+    agent.tell(&rig, &format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1","result":{ACCEPTED}}}"#)).await;
+    let (last, ()) = tokio::join!(stream.next(), async {
+        let again = peer.next().await;
+        let expected = format!(
+            r#"{{"name":"work","arguments":{{"n":1}},"inputResponses":{{"who":{ACCEPTED}}},"requestState":"s\u00e9","_meta":"#
+        );
+        assert!(again.params().starts_with(&expected), "{}", again.params());
+        again.answer(r#"{"content":[{"type":"text","text":"Hello Ada"}],"resultType":"complete"}"#).await;
+    });
     let expected = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"Hello Ada"}]}}"#;
-    assert_eq!(stream.next().await.unwrap(), expected);
+    assert_eq!(last.unwrap(), expected);
     assert_eq!(rig.records().await, ["call success a fx:work read -: -"]);
 }
 
@@ -219,8 +233,9 @@ async fn between_two_without_sessions_the_question_passes_as_it_is() {
     let params = format!(r#"{params},"inputResponses":{{"who":{ACCEPTED}}},"requestState":"s\u00e9"}}"#);
     let (answer, ()) = tokio::join!(rig.send(agent.http(1, "tools/call", &params)), async {
         let again = peer.next().await;
-        let expected =
-            format!(r#"{{"name":"work","arguments":{{"n":1}},"inputResponses":{{"who":{ACCEPTED}}},"requestState":"s\u00e9","#);
+        let expected = format!(
+            r#"{{"name":"work","arguments":{{"n":1}},"inputResponses":{{"who":{ACCEPTED}}},"requestState":"s\u00e9","#
+        );
         assert!(again.params().starts_with(&expected), "{}", again.params());
         again.answer(r#"{"content":[],"resultType":"complete"}"#).await;
     });

@@ -28,7 +28,8 @@ async fn a_session_belongs_to_one_agent_at_one_door() {
     let (_peer, rig) = fx().await;
     let owner = Agent::new(&rig, Way::Session, "owner").await;
     let other = rig.token("other").await;
-    let over = r#"404 {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"this session is over; initialize again"}}"#;
+    let over =
+        r#"404 {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"this session is over; initialize again"}}"#;
     let check = async |method: Method, path: &str, token: &str, session: &str, expected: &str| {
         let mut request = post(path, token, &[("mcp-session-id", session)], LIST);
         *request.method_mut() = method.clone();
@@ -150,8 +151,7 @@ async fn hanging_up_takes_a_call_back_only_without_sessions() {
     within(dropped.notified()).await;
     call.answer_text("finished all the same").await;
 
-    let headers =
-        "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: call_tool_read\r\n";
+    let headers = "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: call_tool_read\r\n";
     let body = request_text(2, "tools/call", &with_meta(CALL, "{}"));
     let newer = dial(address, &token, headers, &body).await;
     let call = peer.next().await;

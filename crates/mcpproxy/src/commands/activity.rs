@@ -2,6 +2,8 @@
 
 mod view;
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::tz::TimeZone;
@@ -94,7 +96,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: ActivityCommand) -
     match command {
         ActivityCommand::List(list) => {
             // A folder where no gateway ever ran has no records, which is an answer and not an error.
-            let page = match open(&path).await? {
+            let page = match open(home, &path).await? {
                 Some(store) => store.list(&list.filter(), list.cursor, list.limit).await?,
                 None => Page { records: Vec::new(), next: None },
             };
@@ -104,7 +106,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: ActivityCommand) -
             }
         }
         ActivityCommand::Show { id } => {
-            let record = match open(&path).await? {
+            let record = match open(home, &path).await? {
                 Some(store) => store.find(&id).await?,
                 None => None,
             };
@@ -118,9 +120,16 @@ pub(crate) async fn run(home: &Home, format: Format, command: ActivityCommand) -
     Ok(Exit::Done)
 }
 
-async fn open(path: &std::path::Path) -> anyhow::Result<Option<Store>> {
+/// A running gateway gathers the records of reads for a moment before it writes them. Whoever looks right after a call
+/// should see it.
+const GATHERED: Duration = Duration::from_millis(30);
+
+async fn open(home: &Home, path: &std::path::Path) -> anyhow::Result<Option<Store>> {
     if !path.try_exists().with_context(|| format!("could not look for `{}`", path.display()))? {
         return Ok(None);
+    }
+    if home.running()?.is_some() {
+        tokio::time::sleep(GATHERED).await;
     }
     match Store::open_read_only(path).await {
         Ok(store) => Ok(Some(store)),

@@ -8,9 +8,8 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use clap::{Args, Subcommand, ValueEnum};
 use http::{Method, StatusCode};
-use mcpproxy_core::{ToolName, Variant};
+use mcpproxy_core::{ToolName, Variant, json};
 use serde::Serialize;
-use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::client::{Http, is_event_stream, no_gateway, read_body};
@@ -134,7 +133,7 @@ impl<'a> Request<'a> {
             data_sensitivity: call.sensitivity,
             reason: call.reason.as_deref(),
         };
-        let meta = json!({
+        let meta = serde_json::json!({
             "io.modelcontextprotocol/protocolVersion": REVISION,
             "io.modelcontextprotocol/clientInfo": { "name": "mcpproxy-cli", "version": env!("CARGO_PKG_VERSION") },
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -146,7 +145,7 @@ impl<'a> Request<'a> {
 }
 
 /// The arguments as they were given, if they are a JSON object.
-fn read_args(given: &str) -> anyhow::Result<Box<RawValue>> {
+pub(crate) fn read_args(given: &str) -> anyhow::Result<Box<RawValue>> {
     let text = if given == "-" {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("could not read the arguments from standard input")?;
@@ -156,11 +155,12 @@ fn read_args(given: &str) -> anyhow::Result<Box<RawValue>> {
     } else {
         given.to_owned()
     };
-    let args: Box<RawValue> = serde_json::from_str(&text).map_err(|error| {
-        let line = if error.line() > 1 { format!("line {}, ", error.line()) } else { String::new() };
-        Failure::new(Exit::Usage, format!("--args: invalid JSON at {line}column {}", error.column()))
+    json::read(text.as_bytes()).map_err(|error| {
+        let line = if error.line > 1 { format!("line {}, ", error.line) } else { String::new() };
+        Failure::new(Exit::Usage, format!("--args: invalid JSON at {line}column {}: {}", error.column, error.fault))
             .hint("quote the whole of it for the shell: --args '{\"key\": \"value\"}'")
     })?;
+    let args: Box<RawValue> = serde_json::from_str(&text).context("--args: invalid JSON")?;
     if !args.get().starts_with('{') {
         return Err(Failure::new(Exit::Usage, "--args: expected a JSON object such as '{\"key\": \"value\"}'").into());
     }
@@ -217,10 +217,11 @@ mod tests {
             Ok("{\"n\": 1.0e2, \"big\": 12345678901234567890123}"),
         );
         check(" {\"b\":1,\"a\":2} ", Ok("{\"b\":1,\"a\":2}"));
-        check("{bad", Err("--args: invalid JSON at column 2"));
-        check("{} x", Err("--args: invalid JSON at column 4"));
-        check("{\n\"a\": }", Err("--args: invalid JSON at line 2, column 6"));
+        check("{bad", Err("--args: invalid JSON at column 2: expected a key in double quotes"));
+        check("{\"a\":1,\"a\":2}", Err("--args: invalid JSON at column 11: duplicate key \"a\" at /"));
+        check("{} x", Err("--args: invalid JSON at column 4: trailing characters"));
+        check("{\n\"a\": }", Err("--args: invalid JSON at line 2, column 6: expected a value"));
         check("[1]", Err("--args: expected a JSON object such as '{\"key\": \"value\"}'"));
-        check("", Err("--args: invalid JSON at column 0"));
+        check("", Err("--args: invalid JSON at column 1: empty body"));
     }
 }

@@ -1,0 +1,137 @@
+//! From the bytes of a request to the decision on it, against catalogs of 10 to 10,000 tools.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a measurement that cannot go on has failed")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use criterion::{BenchmarkId, Criterion};
+use mcpproxy_core::json::{self, members, string_value};
+use mcpproxy_core::settings::{IntentSettings, TwoKey, Unannotated};
+use mcpproxy_core::{Agent, Catalog, Decision, Denial, Offer, Scope, ServerName, Tool, Variant, decide, declare};
+
+const SIZES: [usize; 4] = [10, 100, 1_000, 10_000];
+const SERVERS_MAX: usize = 20;
+const RULES: IntentSettings =
+    IntentSettings { strict_server_validation: true, two_key: TwoKey::Optional, unannotated: Unannotated::Warn };
+
+/// What a call of the benchmark must come to, so that it measures what its name says.
+type Expected = &'static str;
+
+const CALLS: [(&str, Variant, &str, Expected); 7] = [
+    ("read", Variant::Read, "srv0:list_records_0", "allow"),
+    ("write", Variant::Write, "srv0:update_records_0", "allow"),
+    ("destructive", Variant::Destructive, "srv0:delete_records_0", "allow"),
+    ("refused: contradicts the server", Variant::Read, "srv0:delete_records_0", "SERVER_MISMATCH"),
+    ("refused: no such tool, a slip", Variant::Read, "srv0:list_recodrs_0", "TOOL_NOT_FOUND"),
+    ("refused: no such tool, a stranger", Variant::Read, "srv0:compose_a_symphony", "TOOL_NOT_FOUND"),
+    ("refused: no such server", Variant::Read, "nowhere:list_records_0", "TOOL_NOT_FOUND"),
+];
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    let agent = Agent { name: "local".to_owned(), scope: Scope::everything() };
+    let catalogs = SIZES.map(|size| (size, catalog(size)));
+    for (name, variant, tool, expected) in CALLS {
+        let request = request(variant, tool);
+        let mut group = criterion.benchmark_group(name);
+        for (size, catalog) in &catalogs {
+            assert_eq!(outcome(&decision(request.as_bytes(), &agent, catalog)), expected, "{name}");
+            group.bench_with_input(BenchmarkId::from_parameter(size), catalog, |bencher, catalog| {
+                bencher.iter(|| decision(black_box(request.as_bytes()), &agent, catalog));
+            });
+        }
+        group.finish();
+    }
+    pieces(&mut criterion);
+    criterion.final_summary();
+}
+
+/// Where the time goes, and what a hostile request costs.
+fn pieces(criterion: &mut Criterion) {
+    let read = request(Variant::Read, "srv0:list_records_0");
+    let mut group = criterion.benchmark_group("pieces");
+    group.bench_function("strict reader", |bencher| bencher.iter(|| json::read(black_box(read.as_bytes())).is_ok()));
+    let parameters = parameters(&read);
+    group.bench_function("intent", |bencher| {
+        bencher.iter(|| declare(Variant::Read, black_box(parameters), TwoKey::Optional).is_ok());
+    });
+    let text = format!("\"{}\"", "plain text, as in a file ".repeat(40_000));
+    group.bench_function("strict reader, string of 1 MB", |bencher| {
+        bencher.iter(|| json::read(black_box(text.as_bytes())).is_ok());
+    });
+    let numbers = format!("[{}0]", "{\"a\":1,\"b\":[2.5,null]},".repeat(40_000));
+    group.bench_function("strict reader, objects of 1 MB", |bencher| {
+        bencher.iter(|| json::read(black_box(numbers.as_bytes())).is_ok());
+    });
+    let long_key = format!("{{\"{}\":1}}", "x".repeat(1_000_000));
+    group.sample_size(10).bench_function("unknown field of 1 MB", |bencher| {
+        bencher.iter(|| declare(Variant::Read, black_box(&long_key), TwoKey::Optional).is_err());
+    });
+    group.finish();
+}
+
+/// The way of a call through the gateway, without waiting for anything: read, take apart, declare, resolve, decide.
+fn decision(bytes: &[u8], agent: &Agent, catalog: &Catalog) -> Decision {
+    let text = json::read(bytes).unwrap();
+    let params = member(text, "params");
+    let variant = Variant::from_tool(&string_value(member(params, "name")).unwrap()).unwrap();
+    match declare(variant, member(params, "arguments"), RULES.two_key) {
+        Ok(declared) => {
+            let tool = catalog.resolve(&declared.name);
+            decide(&RULES, agent, declared, tool, catalog)
+        }
+        Err(denial) => Decision::Deny(denial),
+    }
+}
+
+fn member<'t>(object: &'t str, wanted: &str) -> &'t str {
+    members(object).unwrap().into_iter().find(|(key, _)| key == wanted).unwrap().1
+}
+
+fn parameters(request: &str) -> &str {
+    member(member(request, "params"), "arguments")
+}
+
+fn outcome(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Allow(_) => "allow",
+        Decision::Deny(denial) => Denial::code(denial),
+    }
+}
+
+/// About 200 bytes, as an editor sends them.
+fn request(variant: Variant, tool: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{{"name":"{}","arguments":{{"name":"{tool}","args_json":"{{\"owner\":\"acme\",\"limit\":20}}","intent_reason":"list what is open"}}}}}}"#,
+        variant.tool()
+    )
+}
+
+/// Tools over several servers: of three, one reads, one writes and one destroys.
+fn catalog(size: usize) -> Catalog {
+    let hints = [
+        ("list", r#"{"readOnlyHint":true}"#),
+        ("update", r#"{"readOnlyHint":false,"destructiveHint":false}"#),
+        ("delete", r#"{"destructiveHint":true}"#),
+    ];
+    // Three tools at least for each server, so that every call has its tool in the smallest catalog too.
+    let servers = (size / hints.len()).min(SERVERS_MAX);
+    let servers = (0..servers).map(|number| {
+        let server = ServerName::parse(&format!("srv{number}")).unwrap();
+        let count = size / servers + usize::from(number < size % servers);
+        let tools = (0..count).zip(hints.iter().cycle()).map(|(tool, (verb, annotations))| {
+            let json = format!(
+                r#"{{"name":"{verb}_records_{}","description":"Does it","inputSchema":{{"type":"object"}},"annotations":{annotations}}}"#,
+                tool / hints.len()
+            );
+            Tool::parse(&server, &json)
+        });
+        let (offer, hidden) = Offer::new(tools);
+        assert_eq!(hidden.len(), 0);
+        (server, Arc::new(offer))
+    });
+    let catalog = Catalog::new(servers);
+    assert_eq!(catalog.tools().count(), size);
+    catalog
+}

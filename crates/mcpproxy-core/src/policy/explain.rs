@@ -1,0 +1,161 @@
+//! What would happen to a call, and why: the decision itself, told check by check.
+
+use super::{Decision, Warning, decide};
+use crate::catalog::{Catalog, Tool};
+use crate::denial::{Check, Denial};
+use crate::intent::declare;
+use crate::settings::IntentSettings;
+use crate::{Agent, Variant};
+
+/// A decision with its reasons. It is made by the very functions that decide on real calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    pub findings: Vec<Finding>,
+    /// The variant the tool asks for, if there is such a tool.
+    pub call_with: Option<Variant>,
+    /// Whether the server's annotations bear the agent's word out; `None` when the call is refused.
+    pub is_verified: Option<bool>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub check: Check,
+    pub verdict: Verdict,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Passed(String),
+    Warned(Vec<Warning>),
+    Failed(Denial),
+    /// An earlier check answered.
+    NotReached,
+}
+
+impl Explanation {
+    pub fn denial(&self) -> Option<&Denial> {
+        self.findings.iter().find_map(|finding| match &finding.verdict {
+            Verdict::Failed(denial) => Some(denial),
+            Verdict::Passed(_) | Verdict::Warned(_) | Verdict::NotReached => None,
+        })
+    }
+}
+
+/// Decides on a call without making it. `parameters` are those of a `call_tool_*` and have passed the strict reader.
+pub fn explain(
+    rules: &IntentSettings,
+    agent: &Agent,
+    variant: Variant,
+    parameters: &str,
+    catalog: &Catalog,
+) -> Explanation {
+    let declared = match declare(variant, parameters, rules.two_key) {
+        Ok(declared) => declared,
+        Err(denial) => return told(Err(denial), None, variant),
+    };
+    let tool = catalog.resolve(&declared.name);
+    let seen = tool.filter(|tool| agent.scope.sees(tool.name.server()));
+    match decide(rules, agent, declared, tool, catalog) {
+        Decision::Deny(denial) => told(Err(denial), seen.map(AsRef::as_ref), variant),
+        Decision::Allow(permit) => {
+            let mut explanation = told(Ok(permit.warnings().to_vec()), seen.map(AsRef::as_ref), variant);
+            explanation.is_verified = Some(permit.is_verified());
+            explanation
+        }
+    }
+}
+
+fn told(outcome: Result<Vec<Warning>, Denial>, tool: Option<&Tool>, variant: Variant) -> Explanation {
+    let verdict = |check: Check| match &outcome {
+        Err(denial) if check == denial.check() => Verdict::Failed(denial.clone()),
+        Err(denial) if check > denial.check() => Verdict::NotReached,
+        Ok(warnings) if check == Check::Annotations && !warnings.is_empty() => Verdict::Warned(warnings.clone()),
+        Ok(_) | Err(_) => Verdict::Passed(passed(check, tool, variant)),
+    };
+    let findings = Check::ALL.map(|check| Finding { check, verdict: verdict(check) }).to_vec();
+    Explanation { findings, call_with: tool.map(Tool::call_with), is_verified: None }
+}
+
+fn passed(check: Check, tool: Option<&Tool>, variant: Variant) -> String {
+    match check {
+        Check::Shape => "well-formed".to_owned(),
+        Check::TwoKeys => format!("nothing contradicts {}", variant.tool()),
+        Check::Exists => {
+            tool.map_or_else(String::new, |tool| format!("{} asks for {}", tool.name, tool.call_with().tool()))
+        }
+        Check::Annotations => tool.map_or_else(String::new, |tool| {
+            let hint = |name: &str, value: Option<bool>| match value {
+                None => format!("{name} not given"),
+                Some(value) => format!("{name} {value}"),
+            };
+            let hints = tool.hints;
+            format!("{}, {}", hint("readOnlyHint", hints.read_only), hint("destructiveHint", hints.destructive))
+        }),
+        Check::Permissions => format!("the token covers {variant} operations on this tool"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::catalog::Offer;
+    use crate::{Scope, ServerName};
+
+    fn check(parameters: &str, variant: Variant, expected: &[&str]) {
+        let server = ServerName::parse("fx").unwrap();
+        let tool = r#"{"name":"drop","inputSchema":{},"annotations":{"destructiveHint":true}}"#;
+        let catalog = Catalog::new([(server.clone(), Arc::new(Offer::new([Tool::parse(&server, tool)]).0))]);
+        let agent = Agent { name: "a1".to_owned(), scope: Scope::everything() };
+        let found = explain(&IntentSettings::default(), &agent, variant, parameters, &catalog);
+        let lines: Vec<String> = found
+            .findings
+            .iter()
+            .map(|finding| match &finding.verdict {
+                Verdict::Passed(why) => format!("{}: passed, {why}", finding.check.words()),
+                Verdict::Warned(_) => format!("{}: warned", finding.check.words()),
+                Verdict::Failed(denial) => format!("{}: failed, {}", finding.check.words(), denial.code()),
+                Verdict::NotReached => format!("{}: not reached", finding.check.words()),
+            })
+            .collect();
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn each_check_is_told_in_order() {
+        check(
+            r#"{"name":"fx:drop"}"#,
+            Variant::Read,
+            &[
+                "shape and intent fields: passed, well-formed",
+                "two keys: passed, nothing contradicts call_tool_read",
+                "the tool exists: passed, fx:drop asks for call_tool_destructive",
+                "server annotations: failed, SERVER_MISMATCH",
+                "permissions: not reached",
+            ],
+        );
+        check(
+            r#"{"name":"fx:drop"}"#,
+            Variant::Destructive,
+            &[
+                "shape and intent fields: passed, well-formed",
+                "two keys: passed, nothing contradicts call_tool_destructive",
+                "the tool exists: passed, fx:drop asks for call_tool_destructive",
+                "server annotations: passed, readOnlyHint not given, destructiveHint true",
+                "permissions: passed, the token covers destructive operations on this tool",
+            ],
+        );
+        check(
+            r#"{"name":"fx:drop","intent":{"operation_type":"write"}}"#,
+            Variant::Read,
+            &[
+                "shape and intent fields: passed, well-formed",
+                "two keys: failed, INTENT_MISMATCH",
+                "the tool exists: not reached",
+                "server annotations: not reached",
+                "permissions: not reached",
+            ],
+        );
+    }
+}

@@ -1,0 +1,34 @@
+//! The inputs that fuzzing starts from, held against what must be true of any input.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod intent;
+mod reader;
+mod walk;
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn kept_inputs_of_the_reader() {
+    run("reader", reader::check);
+}
+
+#[test]
+fn kept_inputs_of_the_intent_parser() {
+    run("intent", intent::check);
+}
+
+/// Every input goes through whole, and cut off at every byte: most faults are found at the end of something.
+fn run(name: &str, check: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus-seed").join(name);
+    let mut count = 0;
+    for file in fs::read_dir(folder).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap();
+        for end in 0..=bytes.len() {
+            check(bytes.get(..end).unwrap());
+        }
+        count += 1;
+    }
+    assert!(count > 10, "{count} inputs");
+}

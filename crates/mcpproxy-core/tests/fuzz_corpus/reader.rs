@@ -1,0 +1,65 @@
+//! What must hold of any bytes that come to the strict reader.
+//!
+//! Another parser reads the same bytes step by step, so that a mistake would have to be made twice.
+
+use mcpproxy_core::json::{self, DEPTH_MAX, Fault, ReadError, members, string_value};
+use serde_json::Value;
+
+use crate::walk::{Walked, walk};
+
+/// The reader accepts what another parser accepts and reads in one way only, and refuses for the reason it names.
+pub fn check(bytes: &[u8]) {
+    match json::read(bytes) {
+        Ok(text) => {
+            assert_eq!(text.as_bytes(), bytes);
+            accepted(text);
+        }
+        Err(error) => refused(bytes, &error),
+    }
+}
+
+fn accepted(text: &str) {
+    let Walked { value, deepest, duplicates } = walk(text);
+    let Ok(value) = value else { panic!("accepted, and another parser cannot read it: {text:?}") };
+    assert!(deepest <= DEPTH_MAX, "{deepest} deep: {text:?}");
+    assert_eq!(duplicates, Vec::<String>::new(), "{text:?}");
+    assert_eq!(serde_json::from_str::<Value>(text).ok().as_ref(), Some(&value), "two readings: {text:?}");
+    takes_apart(text.trim(), &value);
+}
+
+/// The pieces of a value are the value, at every depth.
+fn takes_apart(text: &str, value: &Value) {
+    assert_eq!(string_value(text).as_deref(), value.as_str());
+    let Value::Object(object) = value else {
+        assert_eq!(members(text), None);
+        return;
+    };
+    let found = members(text).unwrap_or_default();
+    assert!(found.iter().map(|(key, _)| key.as_ref()).eq(object.keys()), "{text:?}");
+    let pieces: Vec<String> = found.iter().map(|(key, piece)| format!("{}:{piece}", json::quote(key))).collect();
+    assert_eq!(walk(&format!("{{{}}}", pieces.join(","))).value.ok().as_ref(), Some(value), "{text:?}");
+    for ((_, piece), member) in found.iter().zip(object.values()) {
+        assert_eq!(piece.trim(), *piece);
+        takes_apart(piece, member);
+    }
+}
+
+fn refused(bytes: &[u8], error: &ReadError) {
+    assert!(!error.to_string().chars().any(char::is_control), "{error:?}");
+    let lines = bytes.iter().filter(|byte| **byte == b'\n').count() + 1;
+    assert!((1..=lines).contains(&error.line) && (1..=bytes.len() + 1).contains(&error.column), "{error}: {bytes:?}");
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        assert_eq!(error.fault, Fault::Utf8);
+        return;
+    };
+    let Walked { value, deepest, duplicates } = walk(text);
+    let is_right = match &error.fault {
+        Fault::Utf8 => false,
+        Fault::ByteOrderMark => text.starts_with('\u{feff}'),
+        Fault::Empty => text.trim().is_empty(),
+        Fault::End | Fault::Expected(_) | Fault::Trailing | Fault::LoneSurrogate | Fault::NumberRange => value.is_err(),
+        Fault::Duplicate { key, .. } => duplicates.contains(key),
+        Fault::Depth(limit) => *limit == DEPTH_MAX && deepest > DEPTH_MAX,
+    };
+    assert!(is_right, "{error}: {text:?}");
+}

@@ -1,0 +1,157 @@
+//! New settings while agents work: what changed changes, what did not goes on.
+
+use mcpproxy_core::settings::{IntentSettings, ServerSettings, Settings, TwoKey};
+use mcpproxy_gateway::StateName;
+use mcpproxy_store::Kind;
+
+use crate::agent::{Agent, Events, Way};
+use crate::peer::{Peer, READ_ONLY, Script, Speaks, text_result, tool};
+use crate::rig::{Rig, demo, line, post, settings, within};
+
+/// A server with one tool that answers by the server's name.
+async fn named(server: &str) -> Peer {
+    let mut script = Script::new(Speaks::Legacy, &format!("[{}]", tool("work", READ_ONLY)));
+    script.prompts = format!(r#"[{{"name":"{server}-prompt"}}]"#);
+    script.resources = format!(r#"[{{"uri":"{server}://thing","name":"{server} thing"}}]"#);
+    script.call = |_| Some(text_result("done"));
+    Peer::new(script).await
+}
+
+/// Everything an agent finds: tools, prompts, resources.
+async fn found(rig: &Rig, agent: &mut Agent) -> String {
+    let tools = agent.call(rig, "retrieve_tools", r#"{"query":"work","limit":50}"#).await.result();
+    let tools: serde_json::Value = serde_json::from_str(&tools).unwrap();
+    let tools = tools["structuredContent"]["tools"].as_array().unwrap().clone();
+    let mut names: Vec<String> = tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
+    names.sort();
+    for (method, list, key) in [("prompts/list", "prompts", "name"), ("resources/list", "resources", "uri")] {
+        let result: serde_json::Value = serde_json::from_str(&agent.request(rig, method, "{}").await.result()).unwrap();
+        names.extend(result[list].as_array().unwrap().iter().map(|one| one[key].as_str().unwrap().to_owned()));
+    }
+    names.join(" ")
+}
+
+const A: &str = "a__a-prompt mcpproxy://a/a://thing";
+
+#[tokio::test]
+async fn servers_come_go_and_change() {
+    let (a, b) = (named("a").await, named("b").await);
+    let rig = Rig::start(settings([a.settings("a")])).await;
+    let mut agent = Agent::new(&rig, Way::Session, "agent").await;
+    let check = async |agent: &mut Agent, expected: &str| {
+        within(rig.gateway.ready()).await;
+        assert_eq!(found(&rig, agent).await, expected);
+    };
+    check(&mut agent, &format!("a:work {A}")).await;
+    let pid = rig.server("a").pid;
+
+    rig.gateway.reload(settings([a.settings("a"), b.settings("b")]));
+    let both = "a:work b:work a__a-prompt b__b-prompt mcpproxy://a/a://thing mcpproxy://b/b://thing";
+    check(&mut agent, both).await;
+    assert_eq!(rig.server("a").pid, pid, "an unchanged server keeps its process");
+
+    let changed = ServerSettings { max_concurrent_calls: 1, ..a.settings("a") };
+    rig.gateway.reload(settings([changed.clone(), b.settings("b")]));
+    check(&mut agent, both).await;
+    assert_ne!(rig.server("a").pid, pid, "a changed server starts anew");
+
+    rig.gateway.reload(settings([changed]));
+    check(&mut agent, &format!("a:work {A}")).await;
+    let gone = agent.call(&rig, "call_tool_read", r#"{"name":"b:work"}"#).await.brief();
+    assert_eq!(gone, "TOOL_NOT_FOUND Tool 'b:work' not found: unknown server 'b'; did you mean 'a:work'?");
+    assert_eq!(rig.send(post("/mcp/s/b", &agent.token, &[], "{}")).await.status, http::StatusCode::NOT_FOUND);
+    let records = rig.all_records().await;
+    let reloads: Vec<String> = records.iter().filter(|record| record.kind == Kind::Settings).map(line).collect();
+    assert_eq!(reloads, vec!["settings success - -:- - -: reloaded"; 3]);
+}
+
+#[tokio::test]
+async fn a_disabled_server_is_gone_with_all_it_offers() {
+    let (a, b) = (named("a").await, named("b").await);
+    let off = ServerSettings { enabled: false, ..b.settings("b") };
+    let rig = Rig::start(settings([a.settings("a"), b.settings("b")])).await;
+    rig.gateway.reload(settings([a.settings("a"), off]));
+    within(rig.gateway.ready()).await;
+    assert_eq!((rig.server("b").state, rig.server("b").pid), (StateName::Disabled, None));
+    let mut agent = Agent::new(&rig, Way::Stateless, "agent").await;
+    assert_eq!(found(&rig, &mut agent).await, format!("a:work {A}"));
+    let mut check = async |method: &str, params: &str, expected: &str| {
+        assert_eq!(agent.request(&rig, method, params).await.brief(), expected);
+    };
+    check(
+        "tools/call",
+        r#"{"name":"call_tool_read","arguments":{"name":"b:work"}}"#,
+        "TOOL_NOT_FOUND Tool 'b:work' not found: unknown server 'b'; did you mean 'a:work'?",
+    )
+    .await;
+    check("prompts/get", r#"{"name":"b__b-prompt"}"#, "-32602 Unknown prompt: b__b-prompt").await;
+    check("resources/read", r#"{"uri":"mcpproxy://b/b://thing"}"#, "-32602 Resource not found").await;
+    assert_eq!(rig.send(post("/mcp/s/b", &agent.token, &[], "{}")).await.status, http::StatusCode::NOT_FOUND);
+    assert!(!rig.gateway.restart(&crate::rig::name("b")));
+    rig.gateway.reload(settings([a.settings("a"), b.settings("b")]));
+    within(rig.gateway.ready()).await;
+    assert_eq!(agent.call(&rig, "call_tool_read", r#"{"name":"b:work"}"#).await.brief(), "done");
+}
+
+#[tokio::test]
+async fn calls_under_way_go_on_through_a_reload() {
+    let mut a = Peer::new(Script::new(Speaks::Legacy, &format!("[{}]", tool("work", READ_ONLY)))).await;
+    let b = named("b").await;
+    let rig = Rig::start(settings([a.settings("a"), b.settings("b")])).await;
+    let mut agent = Agent::new(&rig, Way::Session, "agent").await;
+    let (reply, ()) = tokio::join!(agent.call(&rig, "call_tool_read", r#"{"name":"a:work"}"#), async {
+        let call = a.next().await;
+        let intent = IntentSettings { two_key: TwoKey::Required, ..IntentSettings::default() };
+        rig.gateway.reload(Settings { intent, ..settings([a.settings("a")]) });
+        call.answer_text("finished").await;
+    });
+    assert_eq!(reply.brief(), "finished");
+    let next = agent.call(&rig, "call_tool_read", r#"{"name":"a:work"}"#).await.brief();
+    assert_eq!(next, "MISSING_INTENT intent parameter is required for call_tool_read", "new calls have the new rules");
+}
+
+#[tokio::test]
+async fn a_call_to_a_server_that_is_removed_ends_with_a_reason() {
+    let mut a = Peer::new(Script::new(Speaks::Legacy, &format!("[{}]", tool("work", READ_ONLY)))).await;
+    let rig = Rig::start(settings([a.settings("a")])).await;
+    let mut agent = Agent::new(&rig, Way::Session, "agent").await;
+    let (reply, ()) = tokio::join!(agent.call(&rig, "call_tool_read", r#"{"name":"a:work"}"#), async {
+        a.next().await;
+        rig.gateway.reload(settings([]));
+    });
+    assert_eq!(
+        reply.brief(),
+        "UPSTREAM_UNAVAILABLE Tool 'a:work' could not be called: the server went away before it answered; it may have run the call"
+    );
+    assert_eq!(
+        rig.records().await,
+        ["call error agent a:work read UPSTREAM_UNAVAILABLE: the connection was closed; the server may have run it"]
+    );
+}
+
+#[tokio::test]
+async fn who_listens_hears_of_a_reload() {
+    let a = named("a").await;
+    let rig = Rig::start(settings([a.settings("a")])).await;
+    let agent = Agent::new(&rig, Way::Session, "agent").await;
+    let mut get = post("/mcp", &agent.token, &[("mcp-session-id", agent.session())], "");
+    *get.method_mut() = http::Method::GET;
+    let mut standing = Events::new(rig.open(get).await.into_body());
+    rig.gateway.reload(settings([]));
+    // Behind the four tools the list of tools never changes.
+    for kind in ["prompts", "resources"] {
+        let expected = format!(r#"{{"jsonrpc":"2.0","method":"notifications/{kind}/list_changed","params":{{}}}}"#);
+        assert_eq!(standing.next().await.unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn settings_that_are_no_good_change_nothing_and_say_so() {
+    let rig = Rig::start(settings([demo("demo")])).await;
+    rig.gateway.reload_failed("line 3, column 1: unknown key".to_owned());
+    assert_eq!(rig.gateway.reload_error().as_deref(), Some("line 3, column 1: unknown key"));
+    let mut agent = Agent::new(&rig, Way::Session, "agent").await;
+    agent.call(&rig, "call_tool_read", r#"{"name":"demo:list_projects"}"#).await.result();
+    rig.gateway.reload(settings([demo("demo")]));
+    assert_eq!(rig.gateway.reload_error(), None);
+}
