@@ -18,7 +18,7 @@ use crate::record::{self, Asked};
 use crate::snapshot::Snapshot;
 use crate::upstream::{Passage, Reply, Server, UpstreamError, forward};
 
-/// A call as it was received: through one of the three variants, or directly by a tool's own name.
+/// A call as it was received, which is the first stop: through one of the three variants, or directly by a tool's own name.
 pub(crate) struct CallRequest<'a> {
     pub(crate) wanted: Wanted<'a>,
     pub(crate) passage: Passage<'a>,
@@ -36,10 +36,12 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     let snapshot = gateway.snapshot_for(wanted.server().as_ref()).await;
     let asking = wanted.asking();
 
+    // 2 declare: the variant and its parameters into an intent.
     let declared = match wanted.declare(&snapshot) {
         Ok(declared) => declared,
         Err(denial) => return refuse(gateway, caller, &denial, &asking).await,
     };
+    // 3 resolve: a name into a tool, or into nothing.
     let tool = snapshot.catalog.resolve(&declared.name);
     if tool.is_none()
         && let Some(server) = not_connected(&snapshot, caller, &declared.name)
@@ -49,6 +51,7 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
         record::note(&gateway.ledger, record).await;
         return failed(&declared.name, &error);
     }
+    // 4 decide: all of that into a permit or a refusal. 5, asking a human, has no rule that calls for it yet.
     let rules = &snapshot.settings.intent;
     let permit = match decide(rules, &caller.agent, declared, tool, &snapshot.catalog) {
         Decision::Allow(permit) => permit,
@@ -58,6 +61,7 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     let Some(server) = snapshot.servers.get(permit.tool().name.server()) else {
         return Err(RpcError::new(INVALID_PARAMS, "the server was removed"));
     };
+    // 6 open: no record, no call.
     let wait = durability(&snapshot, &permit);
     let open =
         match gateway.ledger.open(record::of_permit(&permit, &caller.agent, caller.client.as_deref()), wait).await {
@@ -66,8 +70,10 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
         };
     let name = permit.tool().name.clone();
     let warnings = permit.warnings().to_vec();
+    // 7 forward: the permit, spent, into the server's answer.
     let started = Instant::now();
     let answer = forward(server, permit, &passage).await;
+    // 8 close: the outcome into a finished record.
     let outcome = record::outcome(&answer, started.elapsed());
     if let Err(error) = gateway.ledger.close(open, outcome, wait).await {
         tracing::error!(%error, tool = %name, "could not record how a call ended");

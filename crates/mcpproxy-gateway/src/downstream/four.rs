@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use mcpproxy_core::json::{members, string_value};
+use mcpproxy_core::settings::TwoKey;
 use mcpproxy_core::{ServerName, Variant, nearest};
 use rmcp::model::{MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
@@ -23,13 +24,20 @@ const USAGE: &str = "Call a tool with the variant in its call_with: call_tool_re
     call_tool_write for modifications, call_tool_destructive for deletions. Give name as \"server:tool\" and the \
     tool's arguments as args_json. An intent.operation_type, if given, must match the variant.";
 
-/// The list as raw JSON; it never changes.
-pub(super) fn tools() -> &'static str {
-    static TOOLS: LazyLock<String> = LazyLock::new(|| {
-        let tools: Vec<Tool> = std::iter::once(retrieve_tool()).chain(Variant::ALL.map(call_tool)).collect();
-        serde_json::to_string(&tools).unwrap_or_else(|_| "[]".to_owned())
-    });
-    &TOOLS
+/// The list as raw JSON. It says whether the second key is wanted, and is the same for everybody otherwise.
+pub(super) fn tools(two_key: TwoKey) -> &'static str {
+    static OPTIONAL: LazyLock<String> = LazyLock::new(|| list(TwoKey::Optional));
+    static REQUIRED: LazyLock<String> = LazyLock::new(|| list(TwoKey::Required));
+    match two_key {
+        TwoKey::Optional => &OPTIONAL,
+        TwoKey::Required => &REQUIRED,
+    }
+}
+
+fn list(two_key: TwoKey) -> String {
+    let calls = Variant::ALL.map(|variant| call_tool(variant, two_key));
+    let tools: Vec<Tool> = std::iter::once(retrieve_tool()).chain(calls).collect();
+    serde_json::to_string(&tools).unwrap_or_else(|_| "[]".to_owned())
 }
 
 pub(super) fn instructions(door: &Door) -> &'static str {
@@ -62,24 +70,27 @@ fn retrieve_tool() -> Tool {
     Tool::new(RETRIEVE, description, object(schema)).with_annotations(annotations)
 }
 
-fn call_tool(variant: Variant) -> Tool {
-    let (description, annotations) = match variant {
+fn call_tool(variant: Variant, two_key: TwoKey) -> Tool {
+    let (purpose, limit, annotations) = match variant {
         Variant::Read => (
-            "Execute a read-only tool discovered via retrieve_tools. Use for operations that query data without \
-             modifying state. An intent.operation_type, if given, must be 'read'. Will be rejected if server marks tool as destructive.",
+            "Execute a read-only tool discovered via retrieve_tools. Use for operations that query data without modifying state.",
+            "Will be rejected if server marks tool as destructive.",
             ToolAnnotations::new().read_only(true).destructive(false).open_world(true),
         ),
         Variant::Write => (
-            "Execute a state-modifying tool discovered via retrieve_tools. Use for operations that create or update \
-             resources. An intent.operation_type, if given, must be 'write'. Will be rejected if server marks tool as destructive.",
+            "Execute a state-modifying tool discovered via retrieve_tools. Use for operations that create or update resources.",
+            "Will be rejected if server marks tool as destructive.",
             ToolAnnotations::new().read_only(false).destructive(false).open_world(true),
         ),
         Variant::Destructive => (
-            "Execute a destructive tool discovered via retrieve_tools. Use for operations that delete or permanently \
-             modify resources. An intent.operation_type, if given, must be 'destructive'. Most permissive - allowed \
-             regardless of server annotations.",
+            "Execute a destructive tool discovered via retrieve_tools. Use for operations that delete or permanently modify resources.",
+            "Most permissive - allowed regardless of server annotations.",
             ToolAnnotations::new().read_only(false).destructive(true).open_world(true),
         ),
+    };
+    let (key, required) = match two_key {
+        TwoKey::Optional => (format!("An intent.operation_type, if given, must be '{variant}'."), json!(["name"])),
+        TwoKey::Required => (format!("Requires intent.operation_type='{variant}'."), json!(["name", "intent"])),
     };
     let schema = json!({
         "type": "object",
@@ -91,17 +102,14 @@ fn call_tool(variant: Variant) -> Tool {
             "intent_reason": {"type": "string", "maxLength": 1000, "description": "Why, for the activity log"},
             "intent": {
                 "type": "object",
-                "properties": {
-                    "operation_type": {"type": "string", "enum": [variant.operation()]},
-                    "data_sensitivity": {"type": "string", "enum": ["public", "internal", "private", "unknown"]},
-                    "reason": {"type": "string", "maxLength": 1000}
-                },
-                "additionalProperties": false
+                "description": "operation_type, and again data_sensitivity and reason",
+                "properties": {"operation_type": {"type": "string", "enum": [variant.operation()]}}
             }
         },
-        "required": ["name"],
+        "required": required,
         "additionalProperties": false
     });
+    let description = format!("{purpose} {key} {limit}");
     let tool = Tool::new(variant.tool(), description, object(schema)).with_annotations(annotations);
     match variant {
         // Asks every time in clients that know it, even where an allow rule exists.

@@ -18,10 +18,10 @@ const PUBLIC: [(&str, &str); 2] = [("ttlMs", "3600000"), ("cacheScope", "\"publi
 
 pub(super) fn tools(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> Reply {
     only_page(params)?;
-    if caller.door == Door::Four {
-        return Ok(finish("tools", four::tools(), caller.era, PUBLIC));
-    }
     let snapshot = gateway.snapshot.load();
+    if caller.door == Door::Four {
+        return Ok(finish("tools", four::tools(snapshot.settings.intent.two_key), caller.era, PUBLIC));
+    }
     let visible = snapshot.catalog.visible(&caller.agent.scope).filter(|tool| caller.door.shows(tool.name.server()));
     let all: Vec<String> = visible
         .map(|tool| match &caller.door {

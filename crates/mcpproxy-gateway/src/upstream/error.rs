@@ -59,11 +59,9 @@ impl UpstreamError {
             Self::Protocol(_) => "the server broke the protocol".to_owned(),
             // Not "try again": what was sent may have been done.
             Self::Exited(_) | Self::Closed | Self::Http(_) => "the server went away before it answered".to_owned(),
-            Self::Spawn { .. }
-            | Self::Unreachable(_)
-            | Self::SessionLost
-            | Self::Refused(_)
-            | Self::Unavailable(_) => "the server is not available at the moment; try again later".to_owned(),
+            Self::Spawn { .. } | Self::Unreachable(_) | Self::SessionLost | Self::Refused(_) | Self::Unavailable(_) => {
+                "the server is not available at the moment; try again later".to_owned()
+            }
         }
     }
 

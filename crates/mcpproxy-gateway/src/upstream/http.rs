@@ -322,7 +322,7 @@ struct Abandon {
 impl Drop for Abandon {
     fn drop(&mut self) {
         if let Some(link) = self.link.take() {
-//            link.callers.end(self.id);
+            link.callers.end(self.id);
             let params = format!("{{\"requestId\":{},\"reason\":\"the caller no longer waits\"}}", self.id);
             tokio::spawn(async move {
                 let _lost = link.send(message::notification("notifications/cancelled", &params), Vec::new()).await;

@@ -25,3 +25,4 @@ mod resources;
 mod rig;
 mod scope;
 mod sessions;
+mod welcome;

@@ -1,0 +1,173 @@
+//! How agents are welcomed, and the four tools they find.
+
+use serde_json::{Value, json};
+
+use crate::agent::{Agent, WAYS, Way, request_text};
+use crate::peer::{Peer, Script, Speaks};
+use crate::rig::{Rig, post, settings};
+
+const FOUR: &str = "Find tools of all connected servers with retrieve_tools, then call one with the variant its call_with names: \
+    call_tool_read, call_tool_write or call_tool_destructive. A refusal says what to do instead.";
+
+fn capabilities() -> Value {
+    json!({
+        "tools": {"listChanged": true},
+        "prompts": {"listChanged": true},
+        "resources": {"listChanged": true, "subscribe": true},
+    })
+}
+
+#[tokio::test]
+async fn a_handshake_agrees_on_a_revision() {
+    let rig = Rig::start(settings([])).await;
+    let token = rig.token("a").await;
+    let check = async |wanted: &str, agreed: &str| {
+        let params = format!(
+            r#"{{"protocolVersion":"{wanted}","capabilities":{{}},"clientInfo":{{"name":"t","version":"1"}}}}"#
+        );
+        let answer = rig.send(post("/mcp", &token, &[], request_text(1, "initialize", &params))).await;
+        let mut capabilities = capabilities();
+        capabilities["logging"] = json!({});
+        let expected = json!({"jsonrpc": "2.0", "id": 1, "result": {
+            "protocolVersion": agreed,
+            "capabilities": capabilities,
+            "serverInfo": {"name": "mcpproxy", "version": env!("CARGO_PKG_VERSION")},
+            "instructions": FOUR,
+        }});
+        assert_eq!(serde_json::from_str::<Value>(&answer.body).unwrap(), expected, "{wanted}");
+        assert!(answer.headers.contains_key("mcp-session-id"));
+    };
+    for known in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        check(known, known).await;
+    }
+    // The newest revision has no handshake, so who asks for one gets the newest that has.
+    check("2026-07-28", "2025-11-25").await;
+    check("1999-01-01", "2025-11-25").await;
+}
+
+#[tokio::test]
+async fn an_agent_without_a_session_can_look_around() {
+    let rig = Rig::start(settings([])).await;
+    let mut agent = Agent::new(&rig, Way::Stateless, "a").await;
+    let found: Value = serde_json::from_str(&agent.request(&rig, "server/discover", "{}").await.result()).unwrap();
+    let expected = json!({
+        "supportedVersions": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"],
+        "capabilities": capabilities(),
+        "instructions": FOUR,
+        "ttlMs": 60000,
+        "cacheScope": "private",
+        "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "mcpproxy", "version": env!("CARGO_PKG_VERSION")}},
+    });
+    assert_eq!(found, expected);
+}
+
+/// Agents decide by these whether to ask their human.
+#[tokio::test]
+async fn the_four_tools_say_what_they_do() {
+    let rig = Rig::start(settings([])).await;
+    let mut texts = Vec::new();
+    for way in WAYS {
+        let mut agent = Agent::new(&rig, way, &format!("{way:?}")).await;
+        let text = agent.request(&rig, "tools/list", "{}").await.result();
+        assert!(text.len() < 6000, "{} bytes are too many for every conversation to carry", text.len());
+        let list: Value = serde_json::from_str(&text).unwrap();
+        let tools = list["tools"].as_array().unwrap();
+        let found: Vec<Value> =
+            tools.iter().map(|tool| json!([tool["name"], tool["annotations"], tool["_meta"]])).collect();
+        let expected = [
+            json!(["retrieve_tools", {"readOnlyHint": true, "openWorldHint": false}, null]),
+            json!(["call_tool_read", {"readOnlyHint": true, "destructiveHint": false, "openWorldHint": true}, null]),
+            json!(["call_tool_write", {"readOnlyHint": false, "destructiveHint": false, "openWorldHint": true}, null]),
+            json!([
+                "call_tool_destructive",
+                {"readOnlyHint": false, "destructiveHint": true, "openWorldHint": true},
+                {"anthropic/requiresUserInteraction": true}
+            ]),
+        ];
+        assert_eq!(found, expected, "{way:?}");
+        texts.push(list["tools"].to_string());
+    }
+    texts.dedup();
+    assert_eq!(texts.len(), 1, "the same for every kind of agent");
+}
+
+async fn two_tools() -> Peer {
+    let tools = r#"[
+        {"name":"create_issue","description":"Creates an issue in a tracker.","inputSchema":{"type":"object","properties":{"b":{},"a":{}}}},
+        {"name":"delete_issue","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true,"x-new":1.0}}
+    ]"#;
+    Peer::new(Script::new(Speaks::Legacy, &tools.replace('\n', ""))).await
+}
+
+#[tokio::test]
+async fn a_search_says_how_to_call_what_it_finds() {
+    let peer = two_tools().await;
+    let rig = Rig::start(settings([peer.settings("fx")])).await;
+    for way in WAYS {
+        let mut agent = Agent::new(&rig, way, &format!("{way:?}")).await;
+        let result = agent.call(&rig, "retrieve_tools", r#"{"query":"issue"}"#).await.result();
+        let mut result: Value = serde_json::from_str(&result).unwrap();
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert_eq!(
+            serde_json::from_str::<Value>(text).unwrap(),
+            result["structuredContent"],
+            "text and structure agree"
+        );
+        assert_eq!(result["isError"], false);
+        for tool in result["structuredContent"]["tools"].as_array_mut().unwrap() {
+            let score = tool["score"].take();
+            assert!((0.0..=1.0).contains(&score.as_f64().unwrap()), "{score}");
+        }
+        let mut found = result["structuredContent"]["tools"].as_array().unwrap().clone();
+        found.sort_by_key(|tool| tool["name"].to_string());
+        let expected = [
+            json!({"name": "fx:create_issue", "server": "fx", "description": "Creates an issue in a tracker.\n(Call with call_tool_write.)", "annotations": {}, "call_with": "call_tool_write", "inputSchema": {"type": "object", "properties": {"b": {}, "a": {}}}, "score": null}),
+            json!({"name": "fx:delete_issue", "server": "fx", "description": "(Call with call_tool_destructive.)", "annotations": {"destructiveHint": true, "x-new": 1.0}, "call_with": "call_tool_destructive", "inputSchema": {"type": "object"}, "score": null}),
+        ];
+        assert_eq!(found, expected, "{way:?}");
+        assert!(result["structuredContent"]["usage_instructions"].is_string());
+    }
+}
+
+#[tokio::test]
+async fn a_search_that_does_not_fit_is_refused() {
+    let peer = two_tools().await;
+    let rig = Rig::start(settings([peer.settings("fx")])).await;
+    let mut agent = Agent::new(&rig, Way::Session, "a").await;
+    let mut check = async |arguments: &str, expected: &str| {
+        assert_eq!(agent.call(&rig, "retrieve_tools", arguments).await.brief(), expected, "{arguments}");
+    };
+    check("{}", "-32602 query must be a string").await;
+    check(r#"{"query":7}"#, "-32602 query must be a string").await;
+    check("[]", "-32602 arguments must be an object").await;
+    for limit in ["0", "51", "-1", "1.5", "\"5\"", "null"] {
+        let arguments = format!(r#"{{"query":"issue","limit":{limit}}}"#);
+        check(&arguments, "-32602 limit must be an integer from 1 to 50").await;
+    }
+    check(r#"{"query":"issue","limits":5}"#, r#"-32602 unknown field "limits"; did you mean "limit"?"#).await;
+    check(r#"{"query":"issue","server":"nope"}"#, "SERVER_NOT_FOUND unknown server 'nope'").await;
+    check(r#"{"query":"issue","server":"FX"}"#, "SERVER_NOT_FOUND unknown server 'FX'").await;
+}
+
+/// A server may ask how we are; anything else it asks of its own accord is refused.
+#[tokio::test]
+async fn servers_are_answered_too() {
+    let mut peer = two_tools().await;
+    let rig = Rig::start(settings([peer.settings("fx")])).await;
+    let mut agent = Agent::new(&rig, Way::Session, "a").await;
+    let (reply, ()) = tokio::join!(agent.call(&rig, "call_tool_write", r#"{"name":"fx:create_issue"}"#), async {
+        let call = peer.next().await;
+        for (asked, expected) in [
+            ("ping", r#"{"jsonrpc":"2.0","id":"s","result":{}}"#),
+            (
+                "roots/list",
+                r#"{"jsonrpc":"2.0","id":"s","error":{"code":-32601,"message":"Method not found: roots/list"}}"#,
+            ),
+        ] {
+            call.send(&format!(r#"{{"jsonrpc":"2.0","id":"s","method":"{asked}"}}"#)).await;
+            assert_eq!(peer.next().await.text, expected);
+        }
+        call.answer_text("done").await;
+    });
+    assert_eq!(reply.brief(), "done");
+}
