@@ -7,6 +7,8 @@ use crate::settings::TwoKey;
 use crate::{ToolName, Untrusted, Variant};
 
 pub const REASON_MAX_CHARS: usize = 1000;
+/// How much of a wrong word an answer repeats.
+const QUOTE_MAX_CHARS: usize = 64;
 
 /// A call as an agent put it, checked in itself but not yet against any tool.
 #[derive(Debug, PartialEq, Eq)]
@@ -101,7 +103,8 @@ impl Spoken {
 }
 
 fn operation(word: &str) -> Result<Variant, Denial> {
-    Variant::from_operation(word).ok_or_else(|| Denial::InvalidOperationType(Untrusted::new(word)))
+    Variant::from_operation(word)
+        .ok_or_else(|| Denial::InvalidOperationType(Untrusted::shortened(word, QUOTE_MAX_CHARS)))
 }
 
 /// The second key: what the intent says must be what the variant says.
@@ -166,7 +169,7 @@ impl Sensitivity {
         [Self::Public, Self::Internal, Self::Private, Self::Unknown]
             .into_iter()
             .find(|level| level.as_str() == word)
-            .ok_or_else(|| Denial::InvalidSensitivity(Untrusted::new(word)))
+            .ok_or_else(|| Denial::InvalidSensitivity(Untrusted::shortened(word, QUOTE_MAX_CHARS)))
     }
 }
 
@@ -183,7 +186,7 @@ fn known_fields(fields: &Members<'_>, known: &'static [&'static str]) -> Result<
     match fields.iter().find(|(key, _)| !known.contains(&key.as_ref())) {
         None => Ok(()),
         Some((key, _)) => Err(Denial::UnknownField {
-            field: Untrusted::new(key.as_ref()),
+            field: Untrusted::shortened(key, QUOTE_MAX_CHARS),
             nearest: nearest(key, known.iter().copied()),
         }),
     }

@@ -12,6 +12,14 @@ impl Untrusted {
         Self(text.into())
     }
 
+    /// Only the beginning, for places where somebody's words are quoted.
+    pub fn shortened(text: &str, max_chars: usize) -> Self {
+        match text.char_indices().nth(max_chars) {
+            None => Self(text.to_owned()),
+            Some((at, _)) => Self(format!("{}…", text.get(..at).unwrap_or_default())),
+        }
+    }
+
     /// One line for a terminal or a log: control, bidirectional and invisible characters become visible escapes.
     pub fn for_terminal(&self) -> Cow<'_, str> {
         escape(&self.0, Lines::One)
@@ -66,6 +74,12 @@ fn is_hidden(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quotes_are_short() {
+        assert_eq!(Untrusted::shortened("été", 3), Untrusted::new("été"));
+        assert_eq!(Untrusted::shortened("étés", 3), Untrusted::new("été…"));
+    }
 
     #[test]
     fn escapes_what_acts_or_hides() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use mcpproxy_core::json::string_value;
+use mcpproxy_core::json::{members, string_value};
 use mcpproxy_core::settings::Durability;
 use mcpproxy_core::{
     Arguments, Decision, Declared, Denial, Intent, Permit, ServerName, ToolName, Variant, Warning, decide, declare,
@@ -34,13 +34,14 @@ pub(crate) enum Wanted<'a> {
 pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'_>) -> Reply {
     let CallRequest { wanted, passage } = request;
     let snapshot = gateway.snapshot_for(wanted.server().as_ref()).await;
-    let asking = wanted.asking();
+    let mut asking = wanted.asking();
 
     // 2 declare: the variant and its parameters into an intent.
     let declared = match wanted.declare(&snapshot) {
         Ok(declared) => declared,
         Err(denial) => return refuse(gateway, caller, &denial, &asking).await,
     };
+    asking.intent = Some(declared.intent.clone());
     // 3 resolve: a name into a tool, or into nothing.
     let tool = snapshot.catalog.resolve(&declared.name);
     if tool.is_none()
@@ -51,7 +52,7 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
         record::note(&gateway.ledger, record).await;
         return failed(&declared.name, &error);
     }
-    // 4 decide: all of that into a permit or a refusal. 5, asking a human, has no rule that calls for it yet.
+    // 4 decide: all of that into a permit or a refusal.
     let rules = &snapshot.settings.intent;
     let permit = match decide(rules, &caller.agent, declared, tool, &snapshot.catalog) {
         Decision::Allow(permit) => permit,
@@ -61,7 +62,7 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     let Some(server) = snapshot.servers.get(permit.tool().name.server()) else {
         return Err(RpcError::new(INVALID_PARAMS, "the server was removed"));
     };
-    // 6 open: no record, no call.
+    // 5 open: no record, no call.
     let wait = durability(&snapshot, &permit);
     let open =
         match gateway.ledger.open(record::of_permit(&permit, &caller.agent, caller.client.as_deref()), wait).await {
@@ -70,16 +71,17 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
         };
     let name = permit.tool().name.clone();
     let warnings = permit.warnings().to_vec();
-    // 7 forward: the permit, spent, into the server's answer.
+    // 6 forward: the permit, spent, into the server's answer.
     let started = Instant::now();
     let answer = forward(server, permit, &passage).await;
-    // 8 close: the outcome into a finished record.
+    // 7 close: the outcome into a finished record.
     let outcome = record::outcome(&answer, started.elapsed());
     if let Err(error) = gateway.ledger.close(open, outcome, wait).await {
         tracing::error!(%error, tool = %name, "could not record how a call ended");
     }
+    // 8 answer: what the server said, with our warnings, or what to do instead.
     match answer {
-        Ok(reply) => reply.map(|result| with_warnings(result, &warnings)),
+        Ok(reply) => reply.map(|result| with_own_words(result, &warnings)),
         Err(error) => failed(&name, &error),
     }
 }
@@ -110,16 +112,18 @@ impl<'a> Wanted<'a> {
     fn asking(&self) -> Asking<'a> {
         match self {
             Self::Variant { variant, parameters } => {
-                Asking { variant: Some(*variant), direct: None, arguments: parameters }
+                let intent = Intent { variant: *variant, sensitivity: None, reason: None };
+                Asking { intent: Some(intent), direct: None, arguments: parameters }
             }
-            Self::Direct { name, arguments } => Asking { variant: None, direct: Some(name.clone()), arguments },
+            Self::Direct { name, arguments } => Asking { intent: None, direct: Some(name.clone()), arguments },
         }
     }
 }
 
 /// What the agent asked for, for the record of a refusal.
 struct Asking<'a> {
-    variant: Option<Variant>,
+    /// As far as it was understood.
+    intent: Option<Intent>,
     /// In direct mode the tool is named beside the arguments, not in them.
     direct: Option<ToolName>,
     arguments: &'a str,
@@ -147,7 +151,8 @@ async fn refuse(gateway: &Inner, caller: &Caller, denial: &Denial, asking: &Aski
     };
     let asked = Asked { name: name.as_deref(), arguments: Some(asking.arguments) };
     let client = caller.client.as_deref();
-    record::note(&gateway.ledger, record::of_denial(denial, &caller.agent, client, asking.variant, asked)).await;
+    record::note(&gateway.ledger, record::of_denial(denial, &caller.agent, client, asking.intent.as_ref(), asked))
+        .await;
     if denial.is_malformed() {
         return Err(RpcError::new(INVALID_PARAMS, denial.message()).with_data(&denial.details()));
     }
@@ -173,21 +178,47 @@ fn unrecorded(error: &mcpproxy_store::StoreError) -> Reply {
     ))
 }
 
-/// A refusal is a result that an agent can read and correct itself by.
+/// A name that is none of ours: refused before it is a call, and recorded all the same.
+pub(crate) async fn refuse_unknown(
+    gateway: &Inner,
+    caller: &Caller,
+    name: &str,
+    arguments: &str,
+    error: RpcError,
+) -> Reply {
+    let record = record::of_unknown(name, arguments, &error.message, &caller.agent, caller.client.as_deref());
+    record::note(&gateway.ledger, record).await;
+    Err(error)
+}
+
+/// What begins our own keys in a result's `_meta`.
+const OWN_PREFIX: &str = "mcpproxy/";
+
+/// A refusal is a result that an agent can read and correct itself by. Its `_meta` tells it from an error of a server.
 pub(crate) fn error_result(code: &str, message: &str, details: &Value) -> String {
     json!({
         "content": [{"type": "text", "text": message}],
         "structuredContent": {"error": {"code": code, "message": message, "details": details}},
         "isError": true,
+        "_meta": {"mcpproxy/error": code},
     })
     .to_string()
 }
 
-fn with_warnings(result: String, warnings: &[Warning]) -> String {
-    if warnings.is_empty() {
+/// The server's result with our warnings. What the server put under our own keys is dropped: it does not speak for us.
+fn with_own_words(result: String, warnings: &[Warning]) -> String {
+    let may_pretend = result.contains(OWN_PREFIX);
+    if warnings.is_empty() && !may_pretend {
         return result;
     }
-    let meta = member(&result, "_meta").unwrap_or("{}");
-    let meta = message::with_members(meta, &[("mcpproxy/warnings", &record::warnings_json(warnings))]);
+    let meta = member(&result, "_meta").and_then(members).unwrap_or_default();
+    let has_pretended = meta.iter().any(|(key, _)| key.starts_with(OWN_PREFIX));
+    if warnings.is_empty() && !has_pretended {
+        return result;
+    }
+    let warned = record::warnings_json(warnings);
+    let ours = (!warnings.is_empty()).then_some(("mcpproxy/warnings", warned.as_str()));
+    let theirs = meta.iter().filter(|(key, _)| !key.starts_with(OWN_PREFIX)).map(|(key, value)| (key.as_ref(), *value));
+    let meta = message::object(theirs.chain(ours));
     message::with_members(&result, &[("_meta", &meta)])
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcpproxy_core::json::quote;
-use mcpproxy_core::{Agent, Declared, Denial, Intent, Permit, ServerName, Variant, Warning};
+use mcpproxy_core::{Agent, Declared, Denial, Intent, Permit, ServerName, Warning};
 use mcpproxy_store::{Cut, Kind, Ledger, NewRecord, Outcome, RecordId, Status, Wait};
 
 use crate::message::member;
@@ -68,35 +68,41 @@ pub(crate) fn of_unavailable(
     }
 }
 
-/// The line of a call that was refused. `name` is what the agent asked for, as far as it could be read.
+/// The line of a call that was refused. `asked` is what the agent asked for, as far as it could be read.
 pub(crate) fn of_denial(
     denial: &Denial,
     agent: &Agent,
     client: Option<&str>,
-    variant: Option<Variant>,
+    intent: Option<&Intent>,
     asked: Asked<'_>,
 ) -> NewRecord {
     let (server, tool) = asked.name.map_or((None, None), |name| match name.split_once(':') {
         Some((server, tool)) => (Some(server.to_owned()), Some(tool.to_owned())),
         None => (None, Some(name.to_owned())),
     });
-    let metadata = variant.map_or_else(
-        || "{}".to_owned(),
-        |variant| {
-            let intent = Intent { variant, sensitivity: None, reason: None };
-            metadata(&intent, None, &[])
-        },
-    );
     NewRecord {
         agent: Some(agent.name.clone()),
         client: client.map(str::to_owned),
         server,
         tool,
-        intent_type: variant,
+        intent_type: intent.map(|intent| intent.variant),
         code: Some(denial.code().to_owned()),
         message: Some(denial.message()),
-        metadata,
+        metadata: intent.map_or_else(|| "{}".to_owned(), |intent| metadata(intent, None, &[])),
         args: asked.arguments.map(Cut::of),
+        ..blank(Kind::Refusal, Status::Refused)
+    }
+}
+
+/// The line of a `tools/call` for a name that is not offered.
+pub(crate) fn of_unknown(name: &str, arguments: &str, message: &str, agent: &Agent, client: Option<&str>) -> NewRecord {
+    NewRecord {
+        agent: Some(agent.name.clone()),
+        client: client.map(str::to_owned),
+        tool: Some(name.to_owned()),
+        code: Some("TOOL_NOT_FOUND".to_owned()),
+        message: Some(message.to_owned()),
+        args: Some(Cut::of(arguments)),
         ..blank(Kind::Refusal, Status::Refused)
     }
 }

@@ -7,7 +7,7 @@ use mcpproxy_store::StoreError;
 use serde_json::Value;
 
 use crate::gateway::Gateway;
-use crate::message::object;
+use crate::message::{member, object};
 
 impl Gateway {
     /// Every tool, or those of one server.
@@ -43,6 +43,11 @@ impl Gateway {
             }
         };
         let snapshot = self.inner.snapshot.load_full();
+        let name = member(parameters, "name").and_then(json::string_value).and_then(|name| ToolName::parse(&name).ok());
+        let absent = name.and_then(|name| snapshot.servers.get(name.server()).filter(|s| s.settings.enabled).cloned());
+        if let Some(server) = absent.filter(|s| !s.is_connected() && snapshot.awaits_tools(s.name())) {
+            return Err(ExplainError::NotConnected(server.unavailable().to_string()));
+        }
         Ok(explain(&snapshot.settings.intent, &agent, variant, parameters, &snapshot.catalog))
     }
 
@@ -63,6 +68,8 @@ impl Gateway {
 pub enum ExplainError {
     #[error("the parameters are not JSON that we take")]
     Parameters(#[from] json::ReadError),
+    #[error("nobody knows the server's tools: {0}")]
+    NotConnected(String),
     #[error("there is no agent of that name")]
     NoAgent(Untrusted),
     #[error("the tokens cannot be read")]

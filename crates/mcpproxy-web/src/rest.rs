@@ -141,6 +141,7 @@ pub(crate) async fn explain_call(State(web): State<Arc<Web>>, body: Bytes) -> Re
     match explanation {
         Ok(explanation) => Ok(Json((variant, explanation).into())),
         Err(ExplainError::NoAgent(_)) => Err(Problem::NoAgent),
+        Err(error @ ExplainError::NotConnected(_)) => Err(Problem::NotConnected(error.to_string())),
         Err(error @ (ExplainError::Parameters(_) | ExplainError::Store(_))) => Err(Problem::BadBody(error.to_string())),
     }
 }
@@ -157,6 +158,7 @@ pub(crate) enum Problem {
     NoServer,
     NoTool,
     NoAgent,
+    NotConnected(String),
     BadQuery(String),
     BadBody(String),
 }
@@ -179,6 +181,9 @@ impl IntoResponse for Problem {
             Self::NoAgent => wire::Error::new("AGENT_NOT_FOUND", "no such agent")
                 .hint("`mcpproxy token list` shows the names")
                 .response(StatusCode::NOT_FOUND),
+            Self::NotConnected(message) => wire::Error::new("UPSTREAM_UNAVAILABLE", message)
+                .hint("`mcpproxy servers list` shows why")
+                .response(StatusCode::SERVICE_UNAVAILABLE),
             Self::BadBody(message) => wire::Error::new("BAD_BODY", message).response(StatusCode::BAD_REQUEST),
             Self::BadQuery(message) => wire::Error::new("BAD_QUERY", message).response(StatusCode::BAD_REQUEST),
         }

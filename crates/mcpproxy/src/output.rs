@@ -22,7 +22,11 @@ impl Format {
         match self {
             Self::Table => print(&text()),
             Self::Json => print(&serde_json::to_string_pretty(value)?),
-            Self::Yaml => print(&serde_saphyr::to_string(value).context("could not write YAML")?),
+            // By way of a value: JSON that is passed through as it came means nothing to a writer of YAML.
+            Self::Yaml => {
+                let value = serde_json::to_value(value)?;
+                print(&serde_saphyr::to_string(&value).context("could not write YAML")?)
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::tree::{File, Problem, Tree};
 
 /// Each crate and those of ours it may use. Every crate has its line here.
-const CRATES: [(&str, &[&str]); 8] = [
+const CRATES: [(&str, &[&str]); 9] = [
     ("mcpproxy", &["mcpproxy-web", "mcpproxy-gateway", "mcpproxy-store", "mcpproxy-core", "demo-server"]),
     ("mcpproxy-web", &["mcpproxy-gateway", "mcpproxy-core"]),
     ("mcpproxy-gateway", &["mcpproxy-store", "mcpproxy-core"]),
@@ -11,6 +11,7 @@ const CRATES: [(&str, &[&str]); 8] = [
     ("mcpproxy-core", &[]),
     ("demo-server", &[]),
     ("bench", &[]),
+    ("fuzz", &["mcpproxy-core"]),
     ("xtask", &["mcpproxy-core"]),
 ];
 

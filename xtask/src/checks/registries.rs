@@ -22,7 +22,7 @@ const HOSTS: [&str; 9] = [
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for file in &tree.files {
-        if file.path == "Cargo.lock" {
+        if file.path.ends_with("Cargo.lock") {
             let sources = (1..).zip(file.text.lines()).filter(|(_, line)| line.starts_with("source = "));
             let strange = sources.filter(|(_, line)| *line != CARGO_SOURCE);
             problems.extend(strange.map(|(line, _)| Problem::new(file, line, "a source that is not the public index")));

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::members::unescape;
+use crate::Untrusted;
 
 /// Deepest nesting an agent may send.
 pub const DEPTH_MAX: usize = 64;
@@ -15,6 +16,9 @@ pub const SERVER_DEPTH_MAX: usize = 128;
 
 /// Above this many keys in one object, duplicates are looked up in a set instead of a list.
 const FEW_KEYS: usize = 16;
+
+/// With such a key in an object, `serde_json` reads the object as something else: a string's text, or a number.
+const PRIVATE_KEY: &str = "$serde_json::private::";
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} (line {line}, column {column})")]
@@ -46,12 +50,14 @@ pub enum Fault {
     Duplicate { key: String, pointer: String },
     #[error("nesting deeper than {0}")]
     Depth(usize),
+    #[error("key {0:?} is reserved")]
+    Reserved(String),
 }
 
 impl Fault {
     /// Whether the text is JSON at all; the other faults are JSON that we refuse.
     pub fn is_syntax(&self) -> bool {
-        !matches!(self, Self::Duplicate { .. } | Self::Depth(_))
+        !matches!(self, Self::Duplicate { .. } | Self::Depth(_) | Self::Reserved(_))
     }
 }
 
@@ -116,12 +122,18 @@ impl Stop {
     fn into_fault(self) -> Fault {
         match *self.fault {
             Fault::Duplicate { key, .. } => {
-                let pointer = self.path.iter().rev().map(|step| format!("/{step}")).collect();
+                let pointer = self.path.into_iter().rev().map(pointer_step).collect();
                 Fault::Duplicate { key, pointer }
             }
             fault => fault,
         }
     }
+}
+
+/// One step of a JSON pointer. Its keys are the sender's words, and the pointer is for people to read.
+fn pointer_step(key: String) -> String {
+    let key = if key.contains(['~', '/']) { key.replace('~', "~0").replace('/', "~1") } else { key };
+    format!("/{}", Untrusted::new(key).for_terminal())
 }
 
 impl<'a> Reader<'a> {
@@ -166,6 +178,9 @@ impl<'a> Reader<'a> {
             let key = self.string()?;
             if !keys.insert(key.clone()) {
                 return Err(Stop::of(Fault::Duplicate { key: key.into_owned(), pointer: String::new() }));
+            }
+            if key.starts_with(PRIVATE_KEY) {
+                return Err(Stop::of(Fault::Reserved(key.into_owned())));
             }
             self.space();
             if self.peek() != Some(b':') {
@@ -303,7 +318,10 @@ impl<'a> Reader<'a> {
             }
             self.digits()?;
         }
-        let fits = |text: &str| text.parse::<f64>().is_ok_and(f64::is_finite);
+        // Two opinions: close to the largest number, `serde_json` rounds its own way.
+        let fits = |text: &str| {
+            text.parse::<f64>().is_ok_and(f64::is_finite) && serde_json::from_str::<f64>(text).is_ok_and(f64::is_finite)
+        };
         if may_overflow && !self.text.get(start..self.at).is_some_and(fits) {
             self.at = start;
             return Err(Stop::of(Fault::NumberRange));
@@ -393,10 +411,17 @@ mod tests {
         check(r#"{"p":{"name":1,"n\u0061me":2}}"#, "duplicate key \"name\" at /p (line 1, column 27)");
         check(r#"{"a":1,"a":2}"#, "duplicate key \"a\" at / (line 1, column 11)");
         check(r#"[{"b":[0,{"x":1,"x":1}]}]"#, "duplicate key \"x\" at /0/b/1 (line 1, column 20)");
+        check(r#"{"a/\u001b[2J":{"x":1,"x":1}}"#, "duplicate key \"x\" at /a~1\\u{1b}[2J (line 1, column 26)");
         check(r#"{"a":"\ud800"}"#, "lone surrogate (line 1, column 13)");
         check(r#""\udc00""#, "lone surrogate (line 1, column 8)");
         check(r#""\ud800\u0041""#, "lone surrogate (line 1, column 14)");
         check("1e400", "number out of range (line 1, column 1)");
+        check("1.7976931348623157e308", "ok");
+        check("1.7976931348623158e308", "number out of range (line 1, column 1)");
+        check(
+            r#"{"$serde_json::private::RawValue":"{}"}"#,
+            "key \"$serde_json::private::RawValue\" is reserved (line 1, column 34)",
+        );
         check("[1,]", "expected a value (line 1, column 4)");
         check("{} {}", "trailing characters (line 1, column 4)");
         check("not json", "expected a value (line 1, column 2)");

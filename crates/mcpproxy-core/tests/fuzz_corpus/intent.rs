@@ -4,12 +4,12 @@
 
 use std::borrow::Cow;
 
-use mcpproxy_core::json::{self, members};
+use mcpproxy_core::json::{self, DEPTH_MAX, members};
 use mcpproxy_core::settings::TwoKey;
 use mcpproxy_core::{Declared, Denial, REASON_MAX_CHARS, Variant, declare};
 use serde_json::{Map, Value};
 
-use crate::walk::walk;
+use crate::walk::{Walked, walk};
 
 const CODES: [&str; 11] = [
     "UNKNOWN_FIELD",
@@ -26,7 +26,7 @@ const CODES: [&str; 11] = [
 ];
 
 /// The parser takes exactly the calls that are sound by the second formulation, and hands on what the agent wrote.
-pub fn check(bytes: &[u8]) {
+pub(crate) fn check(bytes: &[u8]) {
     let Ok(text) = json::read(bytes) else { return };
     parameters(text);
     // A whole message holds its parameters further in; kept inputs are whole messages.
@@ -39,7 +39,9 @@ pub fn check(bytes: &[u8]) {
 }
 
 fn parameters(text: &str) {
-    let Ok(value) = walk(text).value else { panic!("another parser cannot read it: {text:?}") };
+    let Walked { value, deepest, duplicates } = walk(text);
+    assert!(deepest <= DEPTH_MAX && duplicates.is_empty(), "{text:?}");
+    let Ok(value) = value else { panic!("another parser cannot read it: {text:?}") };
     for variant in Variant::ALL {
         for two_key in [TwoKey::Optional, TwoKey::Required] {
             let outcome = declare(variant, text, two_key);

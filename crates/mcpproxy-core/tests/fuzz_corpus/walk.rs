@@ -7,14 +7,14 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Value};
 
 /// What a walk through a text saw, up to its end or to the first error.
-pub struct Walked {
-    pub value: Result<Value, serde_json::Error>,
-    pub deepest: usize,
+pub(crate) struct Walked {
+    pub(crate) value: Result<Value, serde_json::Error>,
+    pub(crate) deepest: usize,
     /// Keys that came again in the same object.
-    pub duplicates: Vec<String>,
+    pub(crate) duplicates: Vec<String>,
 }
 
-pub fn walk(text: &str) -> Walked {
+pub(crate) fn walk(text: &str) -> Walked {
     let mut seen = Seen::default();
     let mut parser = serde_json::Deserializer::from_str(text);
     let value = Step { depth: 0, seen: &mut seen }.deserialize(&mut parser).and_then(|value| {

@@ -116,7 +116,7 @@ async fn answer(
         ("resources/unsubscribe", Era::Legacy) => {
             subscribe(gateway, caller, &params, Relayed::Unsubscribe, &passage(&["uri"])).await
         }
-        (method, _) => Err(RpcError::method_not_found(method)),
+        (method, _) => Err(RpcError::method_not_found(&four::quoted(method))),
     }
 }
 
@@ -128,11 +128,17 @@ async fn call_tool(gateway: &Arc<Inner>, caller: &Caller, params: &Members<'_>, 
         Door::Four => match (Variant::from_tool(&name), name.as_ref()) {
             (Some(variant), _) => Wanted::Variant { variant, parameters: arguments },
             (None, four::RETRIEVE) => return four::retrieve(gateway, caller, arguments),
-            (None, _) => return Err(four::no_such_tool(&name)),
+            (None, _) => {
+                let error = four::no_such_tool(&name);
+                return call::refuse_unknown(gateway, caller, &name, arguments, error).await;
+            }
         },
         Door::Server(_) | Door::Direct => match caller.door.tool_in(&name) {
             Some(name) => Wanted::Direct { name, arguments },
-            None => return Err(unknown("tool", &name)),
+            None => {
+                let error = unknown("tool", &name);
+                return call::refuse_unknown(gateway, caller, &name, arguments, error).await;
+            }
         },
     };
     call::run(gateway, caller, CallRequest { wanted, passage }).await
@@ -157,7 +163,7 @@ fn relayed(answer: Result<Reply, crate::upstream::UpstreamError>) -> Reply {
 }
 
 fn unknown(kind: &str, name: &str) -> RpcError {
-    RpcError::new(INVALID_PARAMS, format!("Unknown {kind}: {}", name.escape_debug()))
+    RpcError::new(INVALID_PARAMS, format!("Unknown {kind}: {}", four::quoted(name)))
 }
 
 fn no_resource(uri: &str) -> RpcError {

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use mcpproxy_core::json::{members, string_value};
 use mcpproxy_core::settings::TwoKey;
-use mcpproxy_core::{ServerName, Variant, nearest};
+use mcpproxy_core::{ServerName, Untrusted, Variant, nearest};
 use rmcp::model::{MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
@@ -22,7 +22,7 @@ const RETRIEVE_FIELDS: [&str; 3] = ["query", "limit", "server"];
 
 const USAGE: &str = "Call a tool with the variant in its call_with: call_tool_read for read-only operations, \
     call_tool_write for modifications, call_tool_destructive for deletions. Give name as \"server:tool\" and the \
-    tool's arguments as args_json. An intent.operation_type, if given, must match the variant.";
+    tool's arguments as args_json. A declared intent must match the variant.";
 
 /// The list as raw JSON. It says whether the second key is wanted, and is the same for everybody otherwise.
 pub(super) fn tools(two_key: TwoKey) -> &'static str {
@@ -98,6 +98,7 @@ fn call_tool(variant: Variant, two_key: TwoKey) -> Tool {
             "name": {"type": "string", "description": "server:tool, as retrieve_tools gives it"},
             "args_json": {"type": "string", "description": "The tool's arguments as JSON text"},
             "args": {"type": "object", "description": "The same as an object; give one of the two"},
+            "intent_operation_type": {"type": "string", "enum": [variant.operation()]},
             "intent_data_sensitivity": {"type": "string", "enum": ["public", "internal", "private", "unknown"]},
             "intent_reason": {"type": "string", "maxLength": 1000, "description": "Why, for the activity log"},
             "intent": {
@@ -131,6 +132,11 @@ fn object_map(value: Value) -> Map<String, Value> {
     }
 }
 
+/// Somebody's word in a sentence of ours: short, and harmless wherever it is shown.
+pub(super) fn quoted(word: &str) -> String {
+    Untrusted::shortened(word, 64).for_terminal().into_owned()
+}
+
 /// The answer to a tool that is none of the four; `call_tool` was one once.
 pub(super) fn no_such_tool(name: &str) -> RpcError {
     RpcError::new(
@@ -138,7 +144,7 @@ pub(super) fn no_such_tool(name: &str) -> RpcError {
         format!(
             "Tool '{}' not found. Use call_tool_read, call_tool_write, or call_tool_destructive with matching \
              intent.operation_type. See retrieve_tools for annotations and recommendations.",
-            name.escape_debug()
+            quoted(name)
         ),
     )
 }
@@ -149,7 +155,7 @@ pub(super) fn retrieve(gateway: &Inner, caller: &Caller, arguments: &str) -> Rep
     let fields = members(arguments).ok_or_else(|| invalid("arguments must be an object".to_owned()))?;
     if let Some((key, _)) = fields.iter().find(|(key, _)| !RETRIEVE_FIELDS.contains(&key.as_ref())) {
         let hint = nearest(key, RETRIEVE_FIELDS).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
-        return Err(invalid(format!("unknown field \"{}\"{hint}", key.escape_debug())));
+        return Err(invalid(format!("unknown field \"{}\"{hint}", quoted(key))));
     }
     let query =
         field(&fields, "query").and_then(string_value).ok_or_else(|| invalid("query must be a string".to_owned()))?;
@@ -173,7 +179,7 @@ pub(super) fn retrieve(gateway: &Inner, caller: &Caller, arguments: &str) -> Rep
                 None => {
                     return Ok(error_result(
                         "SERVER_NOT_FOUND",
-                        &format!("unknown server '{}'", name.escape_debug()),
+                        &format!("unknown server '{}'", quoted(&name)),
                         &json!({}),
                     ));
                 }

@@ -36,13 +36,16 @@ impl Parked {
         let state = format!("{PREFIX}{:032x}", rand::random::<u128>());
         let request = object([("method", quote(&question.method).as_str()), ("params", &question.params)]);
         let waiting = Waiting { agent: agent.to_owned(), subject, answer: question.answer, flight };
-        {
+        let _dropped = {
             let mut table = self.table();
-            if table.len() >= PARKED_MAX {
-                table.clear();
-            }
+            // An agent that parks too much loses its own calls first.
+            let is_own = |(key, waiting): (&String, &Waiting)| (waiting.agent == agent).then(|| key.clone());
+            let is_full = table.len() >= PARKED_MAX;
+            let dropped =
+                if is_full { table.iter().find_map(is_own).or_else(|| table.keys().next().cloned()) } else { None };
             table.insert(state.clone(), waiting);
-        }
+            dropped.and_then(|key| table.remove(&key))
+        };
         let (table, key) = (self.clone(), state.clone());
         tokio::spawn(async move {
             tokio::time::sleep(WAIT_MAX).await;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mcpproxy_core::json::string_value;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::error::UpstreamError;
@@ -27,7 +27,7 @@ pub(crate) struct Duplex {
 /// Where our own messages go.
 pub(crate) enum Outlet {
     /// Empty once the input was closed.
-    Stdin(Mutex<Option<ChildStdin>>),
+    Stdin(Arc<Mutex<Option<ChildStdin>>>),
     Post(super::sse::Poster),
 }
 
@@ -66,10 +66,8 @@ impl Duplex {
                 let mut text = message::one_line(&text).into_owned();
                 text.push('\n');
                 let write = async {
-                    let mut stdin = stdin.lock().await;
-                    let stdin = stdin.as_mut().ok_or(UpstreamError::Closed)?;
-                    stdin.write_all(text.as_bytes()).await.map_err(|_| UpstreamError::Closed)?;
-                    stdin.flush().await.map_err(|_| UpstreamError::Closed)
+                    let stdin = Arc::clone(stdin).lock_owned().await;
+                    LineOut { stdin: Some(stdin), text: text.into_bytes(), at: 0, ended: &self.ended }.write().await
                 };
                 // A server that stops reading must not hold its callers for longer than it lives.
                 tokio::select! {
@@ -190,6 +188,58 @@ pub(crate) async fn ask_agent(back: &Back, method: &str, params: &str) -> Result
         ));
     }
     back.ask(method, params).await
+}
+
+/// A line on its way into a process. Once begun it is written to its end, whether or not its sender still waits: the next
+/// message would be glued to half a line, and both lost.
+struct LineOut<'a> {
+    stdin: Option<OwnedMutexGuard<Option<ChildStdin>>>,
+    text: Vec<u8>,
+    /// How much of it is written.
+    at: usize,
+    ended: &'a CancellationToken,
+}
+
+impl LineOut<'_> {
+    async fn write(mut self) -> Result<(), UpstreamError> {
+        let Some(stdin) = self.stdin.as_mut().and_then(|stdin| stdin.as_mut()) else {
+            return Err(UpstreamError::Closed);
+        };
+        while let Some(rest) = self.text.get(self.at..).filter(|rest| !rest.is_empty()) {
+            match stdin.write(rest).await {
+                Ok(written) if written > 0 => self.at += written,
+                Ok(_) | Err(_) => {
+                    // Nobody reads any more, so there is nothing left to finish.
+                    self.text.clear();
+                    return Err(UpstreamError::Closed);
+                }
+            }
+        }
+        stdin.flush().await.map_err(|_| UpstreamError::Closed)
+    }
+}
+
+impl Drop for LineOut<'_> {
+    fn drop(&mut self) {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        if self.at == 0 || rest.is_empty() {
+            return;
+        }
+        if let Some(mut stdin) = self.stdin.take() {
+            let (rest, ended) = (rest.to_vec(), self.ended.clone());
+            tokio::spawn(async move {
+                let finish = async {
+                    if let Some(stdin) = stdin.as_mut() {
+                        let _down = stdin.write_all(&rest).await;
+                    }
+                };
+                tokio::select! {
+                    () = finish => {}
+                    () = ended.cancelled() => {}
+                }
+            });
+        }
+    }
 }
 
 /// Tells the server when a caller no longer waits.

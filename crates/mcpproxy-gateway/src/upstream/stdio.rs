@@ -69,7 +69,7 @@ pub(crate) fn start(
         return Err(UpstreamError::Closed);
     };
     let note = child.id().and_then(|pid| Note::write(log.path(), pid));
-    let line = Duplex::new(Outlet::Stdin(Mutex::new(Some(stdin))), notices);
+    let line = Duplex::new(Outlet::Stdin(Arc::new(Mutex::new(Some(stdin)))), notices);
     tokio::spawn(read_stdout(stdout, Arc::clone(&line), program.limit, Arc::clone(&log)));
     let stderr = tokio::spawn(read_stderr(stderr, Arc::clone(&log)));
     Ok(Process { line, pid: child.id(), child, log, stderr, _note: note })

@@ -19,6 +19,7 @@ mod limits;
 mod misbehaving;
 mod peer;
 mod peer_http;
+mod pipes;
 mod relay;
 mod reload;
 mod resources;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::rig::{stdio, within};
 
@@ -85,6 +85,7 @@ pub(crate) struct Peer {
     script: Arc<Mutex<Script>>,
     log: Arc<Mutex<Vec<String>>>,
     heard: mpsc::UnboundedReceiver<Heard>,
+    reading: watch::Sender<bool>,
 }
 
 /// A message that is for the test to deal with, and the way to answer it.
@@ -102,13 +103,14 @@ impl Peer {
         let script = Arc::new(Mutex::new(script));
         let log = Arc::<Mutex<Vec<String>>>::default();
         let (tell, heard) = mpsc::unbounded_channel();
-        let (playing, writing) = (Arc::clone(&script), Arc::clone(&log));
+        let (reading, may_read) = watch::channel(true);
+        let stage = Stage { script: Arc::clone(&script), log: Arc::clone(&log), tell, may_read };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(play(stream, Arc::clone(&playing), Arc::clone(&writing), tell.clone()));
+                tokio::spawn(stage.clone().play(stream));
             }
         });
-        Self { port, script, log, heard }
+        Self { port, script, log, heard, reading }
     }
 
     pub(crate) fn settings(&self, server: &str) -> ServerSettings {
@@ -118,6 +120,11 @@ impl Peer {
     /// What the server says from now on.
     pub(crate) fn rewrite(&self, change: impl FnOnce(&mut Script)) {
         change(&mut self.script.lock().unwrap());
+    }
+
+    /// Whether the server reads what it is sent.
+    pub(crate) fn read(&self, may: bool) {
+        self.reading.send_replace(may);
     }
 
     /// The next call or notification; `notifications/initialized` is nothing a test waits for.
@@ -132,25 +139,33 @@ impl Peer {
     }
 }
 
-async fn play(
-    stream: TcpStream,
+/// What every connection of the peer shares.
+#[derive(Clone)]
+struct Stage {
     script: Arc<Mutex<Script>>,
     log: Arc<Mutex<Vec<String>>>,
     tell: mpsc::UnboundedSender<Heard>,
-) {
-    let (reader, writer) = stream.into_split();
-    let writer = Arc::new(tokio::sync::Mutex::new(writer));
-    let mut lines = BufReader::new(reader).lines();
-    while let Ok(Some(text)) = lines.next_line().await {
-        log.lock().unwrap().push(text.clone());
-        let message: Value = serde_json::from_str(&text).unwrap();
-        let answer = if message["id"].is_null() { None } else { script.lock().unwrap().answer(&message, &text) };
-        let heard = Heard { text, message, writer: Arc::clone(&writer) };
-        match answer {
-            Some(Ok(result)) => heard.answer(&result).await,
-            Some(Err(error)) => heard.refuse(&error).await,
-            None if heard.method() == "notifications/initialized" => {}
-            None => drop(tell.send(heard)),
+    may_read: watch::Receiver<bool>,
+}
+
+impl Stage {
+    async fn play(mut self, stream: TcpStream) {
+        let (reader, writer) = stream.into_split();
+        let writer = Arc::new(tokio::sync::Mutex::new(writer));
+        let mut lines = BufReader::new(reader).lines();
+        while self.may_read.wait_for(|may| *may).await.is_ok() {
+            let Ok(Some(text)) = lines.next_line().await else { return };
+            self.log.lock().unwrap().push(text.clone());
+            let message: Value = serde_json::from_str(&text).unwrap();
+            let is_request = !message["id"].is_null();
+            let answer = if is_request { self.script.lock().unwrap().answer(&message, &text) } else { None };
+            let heard = Heard { text, message, writer: Arc::clone(&writer) };
+            match answer {
+                Some(Ok(result)) => heard.answer(&result).await,
+                Some(Err(error)) => heard.refuse(&error).await,
+                None if heard.method() == "notifications/initialized" => {}
+                None => drop(self.tell.send(heard)),
+            }
         }
     }
 }

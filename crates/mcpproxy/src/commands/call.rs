@@ -17,7 +17,7 @@ use crate::events::Events;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::jsonrpc::{ENDPOINT, Envelope, REVISION, agent_headers};
-use crate::output::Format;
+use crate::output::{Format, line};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CallCommand {
@@ -87,7 +87,10 @@ pub(crate) async fn run(home: &Home, format: Format, command: CallCommand) -> an
     let args = call.args.as_deref().map(read_args).transpose()?;
     let request = serde_json::to_string(&Request::new(variant, tool, args.as_deref(), &call))?;
     let envelope = send(home, request).await?;
-    answer::print(format, &envelope, &answer::Asked { variant, tool, args: call.args.as_deref() })
+    let sensitivity =
+        call.sensitivity.and_then(|level| level.to_possible_value()).map(|value| value.get_name().to_owned());
+    let (args, reason) = (call.args.as_deref(), call.reason.as_deref());
+    answer::print(format, &envelope, &answer::Asked { tool, args, reason, sensitivity })
 }
 
 #[derive(Serialize)]
@@ -151,7 +154,8 @@ pub(crate) fn read_args(given: &str) -> anyhow::Result<Box<RawValue>> {
         std::io::stdin().read_to_string(&mut text).context("could not read the arguments from standard input")?;
         text
     } else if let Some(path) = given.strip_prefix('@') {
-        std::fs::read_to_string(path).with_context(|| format!("could not read the arguments from `{path}`"))?
+        std::fs::read_to_string(path)
+            .map_err(|error| Failure::new(Exit::Usage, format!("--args: could not read `{}`: {error}", line(path))))?
     } else {
         given.to_owned()
     };

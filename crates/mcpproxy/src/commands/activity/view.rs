@@ -4,6 +4,7 @@ use mcpproxy_core::{Untrusted, Variant};
 use mcpproxy_store::{Page, Record};
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::local_time;
 use crate::commands::token::universal_time;
@@ -36,16 +37,16 @@ struct Activity {
     code: Option<String>,
     message: Option<String>,
     duration_ms: Option<f64>,
-    metadata: Value,
+    metadata: Box<RawValue>,
 }
 
 #[derive(Serialize)]
 pub(super) struct Whole {
     #[serde(flatten)]
     activity: Activity,
-    arguments: Option<Value>,
+    arguments: Option<Box<RawValue>>,
     arguments_bytes: Option<u64>,
-    result: Option<Value>,
+    result: Option<Box<RawValue>>,
     result_bytes: Option<u64>,
 }
 
@@ -82,9 +83,11 @@ fn activity(record: &Record) -> Activity {
     }
 }
 
-/// JSON where it is JSON; text that was cut is text.
-fn json(text: &Untrusted) -> Value {
-    serde_json::from_str(text.for_json()).unwrap_or_else(|_| Value::from(text.for_json()))
+/// JSON as it was recorded, digit for digit; text that was cut, and so is no JSON any more, is text.
+fn json(text: &Untrusted) -> Box<RawValue> {
+    RawValue::from_string(text.for_json().to_owned())
+        .or_else(|_| to_raw_value(text.for_json()))
+        .unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 pub(super) fn table(records: &[Record]) -> String {
@@ -125,7 +128,7 @@ pub(super) fn text(record: &Record) -> String {
             ("Message", word(&record.message)),
         ],
     );
-    let metadata = json(&record.metadata);
+    let metadata: Value = serde_json::from_str(record.metadata.for_json()).unwrap_or_default();
     let declared = metadata.get("intent").unwrap_or(&Value::Null);
     section(
         &mut out,
@@ -172,11 +175,7 @@ fn payload(out: &mut String, heading: &str, text: Option<&Untrusted>, bytes: Opt
         _ => String::new(),
     };
     out.push_str(&format!("\n{heading} ({} bytes{cut})\n", bytes.unwrap_or(kept.len() as u64)));
-    let pretty = match serde_json::from_str::<Value>(kept) {
-        Ok(value) => serde_json::to_string_pretty(&value).unwrap_or_default(),
-        Err(_) => kept.to_owned(),
-    };
-    for line in lines(&pretty).lines() {
+    for line in lines(kept).lines() {
         out.push_str(&format!("  {line}\n"));
     }
 }

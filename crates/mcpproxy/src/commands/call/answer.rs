@@ -12,9 +12,10 @@ const INTERNAL_ERROR: i64 = -32603;
 
 /// What was asked, to say how to ask better.
 pub(super) struct Asked<'a> {
-    pub(super) variant: Variant,
     pub(super) tool: &'a ToolName,
     pub(super) args: Option<&'a str>,
+    pub(super) reason: Option<&'a str>,
+    pub(super) sensitivity: Option<String>,
 }
 
 pub(super) fn print(format: Format, answer: &Envelope, asked: &Asked<'_>) -> anyhow::Result<Exit> {
@@ -41,13 +42,11 @@ pub(super) fn print(format: Format, answer: &Envelope, asked: &Asked<'_>) -> any
     }
 }
 
-/// The gateway's own error, if this is one. It always has details, and says the same in its text;
-/// an error in any other shape is the server's.
+/// The gateway's own error, if this is one. The gateway marks its own, and drops such a mark from a server's answer.
 fn gateways_error(result: &Value) -> Option<(&str, &str)> {
+    result.pointer("/_meta/mcpproxy~1error")?;
     let error = result.pointer("/structuredContent/error")?;
-    let (code, message) = (error.get("code")?.as_str()?, error.get("message")?.as_str()?);
-    let text = result.pointer("/content/0/text")?.as_str()?;
-    (error.get("details").is_some() && text == message).then_some((code, message))
+    Some((error.get("code")?.as_str()?, error.get("message")?.as_str()?))
 }
 
 fn failure(result: &Value, asked: &Asked<'_>) -> Option<Failure> {
@@ -67,20 +66,22 @@ fn failure(result: &Value, asked: &Asked<'_>) -> Option<Failure> {
         _ => Exit::Refused,
     };
     let failure = Failure::new(exit, format!("{message} ({})", line(code)));
-    Some(match right_command(code, &message, asked) {
+    Some(match right_command(result, asked) {
         Some(command) => failure.hint(command),
         None => failure,
     })
 }
 
-/// The command that would be right, when the server's annotations ask for another variant.
-fn right_command(code: &str, message: &str, asked: &Asked<'_>) -> Option<String> {
-    if code != "SERVER_MISMATCH" {
-        return None;
-    }
-    let right = Variant::ALL.into_iter().find(|v| *v != asked.variant && message.contains(v.tool()))?;
-    let args = asked.args.map(|args| format!(" --args {}", shell_word(&line(args)))).unwrap_or_default();
-    Some(format!("mcpproxy call tool-{right} {}{args}", asked.tool))
+/// The command that would be right, when the tool asks for another variant.
+fn right_command(result: &Value, asked: &Asked<'_>) -> Option<String> {
+    let call_with = result.pointer("/structuredContent/error/details/call_with")?.as_str()?;
+    let right = Variant::from_tool(call_with)?;
+    let option = |name: &str, value: Option<&str>| {
+        value.map(|value| format!(" --{name} {}", shell_word(&line(value)))).unwrap_or_default()
+    };
+    let (args, reason) = (option("args", asked.args), option("reason", asked.reason));
+    let sensitivity = asked.sensitivity.as_ref().map(|level| format!(" --sensitivity {level}")).unwrap_or_default();
+    Some(format!("mcpproxy call tool-{right} {}{args}{sensitivity}{reason}", asked.tool))
 }
 
 fn shell_word(text: &str) -> String {
@@ -120,7 +121,8 @@ mod tests {
 
     fn check(result: &Value, expected: Option<(Exit, &str)>) {
         let tool = ToolName::parse("fx:delete_thing").unwrap();
-        let asked = Asked { variant: Variant::Read, tool: &tool, args: Some("{\"a\": \"it's\"}") };
+        let (args, reason) = (Some("{\"a\": \"it's\"}"), Some("because"));
+        let asked = Asked { tool: &tool, args, reason, sensitivity: Some("private".to_owned()) };
         let reported = failure(result, &asked).map(|failure| crate::exit::report(&Err(failure.into())));
         let expected = expected.map(|(exit, text)| (exit, Some(text.to_owned())));
         assert_eq!(reported, expected, "{result}");
@@ -130,8 +132,12 @@ mod tests {
     fn who_said_no() {
         let refusal = |code: &str, message: &str| {
             json!({"isError": true, "content": [{"type": "text", "text": message}],
-                   "structuredContent": {"error": {"code": code, "message": message, "details": {}}}})
+                   "structuredContent": {"error": {"code": code, "message": message,
+                                                   "details": {"call_with": "call_tool_destructive"}}},
+                   "_meta": {"mcpproxy/error": code}})
         };
+        let hint = "hint: mcpproxy call tool-destructive fx:delete_thing --args '{\"a\": \"it'\\''s\"}' \
+                    --sensitivity private --reason 'because'";
         check(&json!({"content": []}), None);
         check(&json!({"content": [], "isError": false}), None);
         check(
@@ -145,15 +151,17 @@ mod tests {
         );
         check(
             &refusal("UPSTREAM_TIMEOUT", "server did not answer"),
-            Some((Exit::ServerFailed, "server did not answer (UPSTREAM_TIMEOUT)")),
+            Some((Exit::ServerFailed, &format!("server did not answer (UPSTREAM_TIMEOUT)\n{hint}"))),
         );
-        check(&refusal("REASON_TOO_LONG", "too long"), Some((Exit::Refused, "too long (REASON_TOO_LONG)")));
+        let too_long = format!("too long (REASON_TOO_LONG)\n{hint}");
+        check(&refusal("REASON_TOO_LONG", "too long"), Some((Exit::Refused, &too_long)));
         check(
             &refusal("SERVER_MISMATCH", "marked destructive, use call_tool_destructive instead of call_tool_read"),
             Some((
                 Exit::Refused,
-                "marked destructive, use call_tool_destructive instead of call_tool_read (SERVER_MISMATCH)\n\
-                 hint: mcpproxy call tool-destructive fx:delete_thing --args '{\"a\": \"it'\\''s\"}'",
+                &format!(
+                    "marked destructive, use call_tool_destructive instead of call_tool_read (SERVER_MISMATCH)\n{hint}"
+                ),
             )),
         );
     }
