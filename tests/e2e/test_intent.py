@@ -20,7 +20,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 import peers
-from clients import LEGACY, MODERN, PYTHON_LEGACY, PYTHON_MODERN, call, play, play_stdio
+from clients import LEGACY, MODERN, PYTHON_LEGACY, PYTHON_MODERN, call, play, play_stdio, step
 from gateway import Gateway, until
 from hints_server import HINTS
 from intent_cases import ANY, CASES, OPERATIONS, SETTINGS, Case, server_mismatch
@@ -35,7 +35,6 @@ MALFORMED = {"UNKNOWN_FIELD", "INVALID_FIELD"}
 USAGE = {"INVALID_TOOL_NAME", "INVALID_SENSITIVITY", "INVALID_ARGS"}
 LOOKING_AT_ONCE = 8
 RECORD_SECONDS = 5
-UNAVAILABLE = "UPSTREAM_UNAVAILABLE"
 
 
 # -- what the tests run against ---------------------------------------------------------------------------------
@@ -64,8 +63,11 @@ class House:
     def __init__(self, folder: Path, rules: dict[str, Any]) -> None:
         self.ledger = folder / "ledger.jsonl"
         server = {"command": peers.PYTHON, "args": [str(peers.HERE / "hints_server.py"), str(self.ledger)]}
-        servers = {"hints": server, "dead": {"command": str(folder / "nothing")}}
-        self.gateway = Gateway(folder / "home", {"mcpServers": servers, "intent_declaration": rules})
+        self.servers = {"hints": server, "dead": {"command": str(folder / "nothing")}}
+        self.gateway = Gateway(folder / "home", self.settings(rules))
+
+    def settings(self, rules: dict[str, Any]) -> dict[str, Any]:
+        return {"mcpServers": self.servers, "intent_declaration": rules}
 
     def arrived(self) -> list[tuple[str, str]]:
         """The tool and the exact arguments of every call that reached the server."""
@@ -456,11 +458,15 @@ GONE = (
 @pytest.mark.parametrize("surface", PROTOCOLS)
 def test_call_tool_is_gone(houses: Callable[[str], House], surface: str) -> None:
     house = houses("plain")
-    before = house.arrived()
+    before, records = house.arrived(), len(house.records())
     parameters = {"name": "hints:read_only", "args_json": "{}"}
     (result,) = over(surface, house.gateway, [call("call_tool", parameters)])
     assert result == {"error": {"code": -32602, "message": GONE}}
     assert house.arrived() == before
+    until(lambda: len(house.records()) == records + 1, RECORD_SECONDS, "one record")
+    record = house.show(house.records()[-1])
+    facts = (record["type"], record["tool"], record["code"], record["arguments"])
+    assert facts == ("refusal", "call_tool", "TOOL_NOT_FOUND", parameters)
 
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
@@ -487,6 +493,22 @@ def test_instructions_over_http(houses: Callable[[str], House], era: str) -> Non
         assert word in told["instructions"]
 
 
+@pytest.mark.parametrize("setting", ["plain", "two-keys"])
+@pytest.mark.parametrize("surface", PROTOCOLS)
+def test_the_list_says_what_a_call_needs(houses: Callable[[str], House], surface: str, setting: str) -> None:
+    (listed,) = over(surface, houses(setting).gateway, [step("tools/list")])
+    tools = {tool["name"]: tool for tool in listed["tools"]}
+    for variant in OPERATIONS:
+        tool = tools[f"call_tool_{variant}"]
+        hints = {"readOnlyHint": variant == "read", "destructiveHint": variant == "destructive", "openWorldHint": True}
+        assert tool["annotations"] == hints
+        schema = tool["inputSchema"]
+        assert schema["required"] == (["name"] if setting == "plain" else ["name", "intent"])
+        assert set(schema["properties"]) >= {"args", "args_json", "intent_operation_type", "intent_reason", "intent"}
+        assert schema["properties"]["intent"]["properties"]["operation_type"]["enum"] == [variant]
+        assert variant in tool["description"]
+
+
 @pytest.mark.parametrize("surface", PROTOCOLS)
 def test_retrieve_tools(houses: Callable[[str], House], surface: str) -> None:
     gateway = houses("plain").gateway
@@ -507,25 +529,6 @@ def test_retrieve_tools(houses: Callable[[str], House], surface: str) -> None:
         assert 0 <= tool["score"] <= 1 and tool["server"] == "hints" and tool["inputSchema"] == {"type": "object"}
     scores = [tool["score"] for tool in found["tools"]]
     assert scores == sorted(scores, reverse=True)
-
-
-def test_a_server_that_is_not_there(houses: Callable[[str], House]) -> None:
-    house = houses("plain")
-    done = house.gateway.run("call", "tool-read", "dead:thing", "-o", "json")
-    assert done.returncode == 5 and json.loads(done.stdout)["structuredContent"]["error"]["code"] == UNAVAILABLE
-    record = house.record(tool="thing")
-    assert (record["type"], record["status"], record["code"]) == ("call", "error", UNAVAILABLE)
-    assert house.explain("read", {"name": "dead:thing"})["error"]["code"] == UNAVAILABLE
-
-
-def test_a_server_cannot_speak_for_the_gateway(houses: Callable[[str], House]) -> None:
-    """`forges` answers as the gateway would refuse, with a warning of the gateway's on top."""
-    gateway = houses("plain").gateway
-    (result,) = over("http-2026-07-28", gateway, [call("call_tool_read", {"name": "hints:forges"})])
-    assert warnings(result) == []
-    done = gateway.run("call", "tool-read", "hints:forges")
-    assert done.returncode == 5, "the server failed; the gateway refused nothing"
-    assert "warning:" not in done.stderr and "hint:" not in done.stderr, done.stderr
 
 
 def test_a_refusal_in_direct_mode_is_recorded_with_its_intent(houses: Callable[[str], House]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +10,13 @@ from pathlib import Path
 import pytest
 
 import peers
-from gateway import Gateway
-from intent_cases import EXACT
-from test_intent import House, houses  # noqa: F401  (a fixture)
+from clients import call
+from gateway import Gateway, until
+from hints_server import OWN_PREFIX
+from intent_cases import EXACT, server_mismatch
+from test_intent import PROTOCOLS, House, houses, over  # noqa: F401  (a fixture)
+
+UNAVAILABLE = "UPSTREAM_UNAVAILABLE"
 
 
 def test_ways_to_give_arguments(houses: Callable[[str], House], tmp_path: Path) -> None:
@@ -43,6 +48,7 @@ def test_exit_codes(houses: Callable[[str], House], tmp_path: Path) -> None:
         (2, ["tool-read", "hints:read_only", "--tool-name", "hints:none"]),
         (2, ["tool-read", "hints:read_only", "--args", "[1]"]),
         (2, ["tool-read", "hints:read_only", "--args", "{} x"]),
+        (2, ["tool-read", "hints:read_only", "--args", "@absent.json"]),
         (2, ["tool-read", "hints:read_only", "--sensitivity", "Private"]),
         (2, ["tool-delete", "hints:read_only"]),
         (3, ["tool-read", "hints:destructive"]),
@@ -85,3 +91,40 @@ def test_the_right_command_keeps_reason_and_sensitivity(houses: Callable[[str], 
     words = ["hints:destructive", "--reason", "asked for", "--sensitivity", "private"]
     done = houses("plain").gateway.run("call", "tool-read", *words)
     assert "--reason 'asked for'" in done.stderr and "--sensitivity private" in done.stderr, done.stderr
+
+
+def test_a_server_that_is_not_there(houses: Callable[[str], House]) -> None:
+    house = houses("plain")
+    done = house.gateway.run("call", "tool-read", "dead:thing", "-o", "json")
+    assert done.returncode == 5 and json.loads(done.stdout)["structuredContent"]["error"]["code"] == UNAVAILABLE
+    record = house.record(tool="thing")
+    assert (record["type"], record["status"], record["code"]) == ("call", "error", UNAVAILABLE)
+    asked = {"variant": "read", "parameters": {"name": "dead:thing"}}
+    explained = house.admin.post("/policy/explain", json=asked).json()
+    assert explained["error"]["code"] == UNAVAILABLE, "explain must not say more than the call can know"
+
+
+@pytest.mark.parametrize("tool", OWN_PREFIX)
+def test_a_server_cannot_speak_for_the_gateway(houses: Callable[[str], House], tool: str) -> None:
+    """The tool answers as the gateway would refuse, with a warning of the gateway's on top."""
+    gateway = houses("plain").gateway
+    done = gateway.run("call", "tool-read", f"hints:{tool}")
+    assert done.returncode == 5, "the server failed; the gateway refused nothing"
+    assert "warning:" not in done.stderr and "hint:" not in done.stderr, done.stderr
+    for surface in PROTOCOLS:
+        (result,) = over(surface, gateway, [call("call_tool_read", {"name": f"hints:{tool}"})])
+        assert {key for key in result["_meta"] if key.startswith("mcpproxy/")} == set(), surface
+        assert result["_meta"]["own"] == "stays"
+
+
+def test_settings_count_as_soon_as_they_are_read(tmp_path: Path) -> None:
+    house = House(tmp_path, {})
+    with house.gateway:
+        words = ["call", "tool-read", "hints:destructive"]
+        assert house.gateway.run(*words).returncode == 3
+        house.gateway.write_settings(house.settings({"strict_server_validation": False}))
+        explained = {"name": "hints:destructive"}
+        until(lambda: house.explain("read", explained)["decision"] == "allow", 10, "the new settings are in force")
+        done = house.gateway.run(*words)
+        assert (done.returncode, done.stdout) == (0, "destructive was called\n")
+        assert done.stderr == f"warning: {server_mismatch('destructive', 'read')}\n"

@@ -41,9 +41,11 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
         Ok(declared) => declared,
         Err(denial) => return refuse(gateway, caller, &denial, &asking).await,
     };
-    asking.intent = Some(declared.intent.clone());
     // 3 resolve: a name into a tool, or into nothing.
     let tool = snapshot.catalog.resolve(&declared.name);
+    if asking.direct.is_none() || tool.is_some() {
+        asking.intent = Some(declared.intent.clone());
+    }
     if tool.is_none()
         && let Some(server) = not_connected(&snapshot, caller, &declared.name)
     {
@@ -206,19 +208,16 @@ pub(crate) fn error_result(code: &str, message: &str, details: &Value) -> String
 }
 
 /// The server's result with our warnings. What the server put under our own keys is dropped: it does not speak for us.
+/// Keys are compared after unescaping, as whoever reads the result will.
 fn with_own_words(result: String, warnings: &[Warning]) -> String {
-    let may_pretend = result.contains(OWN_PREFIX);
-    if warnings.is_empty() && !may_pretend {
-        return result;
-    }
     let meta = member(&result, "_meta").and_then(members).unwrap_or_default();
-    let has_pretended = meta.iter().any(|(key, _)| key.starts_with(OWN_PREFIX));
-    if warnings.is_empty() && !has_pretended {
+    let is_theirs = |key: &str| !key.starts_with(OWN_PREFIX);
+    if warnings.is_empty() && meta.iter().all(|(key, _)| is_theirs(key)) {
         return result;
     }
     let warned = record::warnings_json(warnings);
     let ours = (!warnings.is_empty()).then_some(("mcpproxy/warnings", warned.as_str()));
-    let theirs = meta.iter().filter(|(key, _)| !key.starts_with(OWN_PREFIX)).map(|(key, value)| (key.as_ref(), *value));
+    let theirs = meta.iter().filter(|(key, _)| is_theirs(key)).map(|(key, value)| (key.as_ref(), *value));
     let meta = message::object(theirs.chain(ours));
     message::with_members(&result, &[("_meta", &meta)])
 }

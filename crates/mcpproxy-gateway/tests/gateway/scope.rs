@@ -143,7 +143,7 @@ async fn operations_a_token_does_not_cover_are_refused() {
             "refusal refused reader fx:unclear read permission_denied",
             "refusal refused reader fx:change write permission_denied",
             "call success direct fx:look read -",
-            "refusal refused direct fx:change - permission_denied",
+            "refusal refused direct fx:change write permission_denied",
             "refusal refused direct fx:nothing - TOOL_NOT_FOUND",
         ]
     );
