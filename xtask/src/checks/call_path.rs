@@ -8,9 +8,10 @@ const POLICY: &str = "crates/mcpproxy-core/src/policy.rs";
 const FORWARD: &str = "crates/mcpproxy-gateway/src/upstream/forward.rs";
 
 /// Where the name of the method stands in the product, how often, and what for.
-const PLACES: [(&str, usize, &str); 5] = [
+const PLACES: [(&str, usize, &str); 6] = [
     (FORWARD, 1, "sends it to a server, for a permit"),
     ("crates/mcpproxy-gateway/src/downstream/dispatch.rs", 2, "receives it from an agent"),
+    ("crates/mcpproxy-gateway/src/downstream/stdio.rs", 1, "knows which requests wait for all servers"),
     ("crates/mcpproxy-gateway/src/headers.rs", 1, "knows which parameter a header repeats"),
     ("crates/mcpproxy/src/commands/call.rs", 1, "is an agent itself and sends it to the gateway"),
     ("crates/mcpproxy/src/jsonrpc.rs", 1, "knows which parameter a header repeats"),

@@ -1,7 +1,7 @@
 //! Calls that wait for an answer of an agent that cannot be asked, only answered: they are parked until it returns.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mcpproxy_core::json::{quote, string_value};
@@ -11,9 +11,12 @@ use super::flight::Flight;
 use crate::back::Question;
 use crate::message::{self, Members, RpcError, field, member, object};
 
-const PREFIX: &str = "mcpproxy-parked-";
+/// Begins the states we give out. It names this process, because a server may be a gateway of the same kind.
+static PREFIX: LazyLock<String> = LazyLock::new(|| format!("mcpproxy-parked-{:016x}-", rand::random::<u64>()));
 /// The one question a parked call has, by the name under which it is answered.
 const QUESTION: &str = "question";
+/// A parked call keeps its place at the server, so one agent may not park many.
+const PARKED_PER_AGENT: usize = 8;
 const PARKED_MAX: usize = 1000;
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
@@ -33,16 +36,18 @@ struct Waiting {
 impl Parked {
     /// Parks a call and gives the result that asks its question.
     pub(crate) fn park(&self, flight: Flight, question: Question, agent: &str, subject: String) -> String {
-        let state = format!("{PREFIX}{:032x}", rand::random::<u128>());
+        let state = format!("{}{:032x}", *PREFIX, rand::random::<u128>());
         let request = object([("method", quote(&question.method).as_str()), ("params", &question.params)]);
         let waiting = Waiting { agent: agent.to_owned(), subject, answer: question.answer, flight };
         let _dropped = {
             let mut table = self.table();
-            // An agent that parks too much loses its own calls first.
-            let is_own = |(key, waiting): (&String, &Waiting)| (waiting.agent == agent).then(|| key.clone());
-            let is_full = table.len() >= PARKED_MAX;
-            let dropped =
-                if is_full { table.iter().find_map(is_own).or_else(|| table.keys().next().cloned()) } else { None };
+            let own: Vec<&String> = table.iter().filter(|(_, w)| w.agent == agent).map(|(key, _)| key).collect();
+            let dropped = match own.first() {
+                // An agent that parks too much loses its own calls first.
+                Some(first) if own.len() >= PARKED_PER_AGENT || table.len() >= PARKED_MAX => Some((*first).clone()),
+                None if table.len() >= PARKED_MAX => table.keys().next().cloned(),
+                Some(_) | None => None,
+            };
             table.insert(state.clone(), waiting);
             dropped.and_then(|key| table.remove(&key))
         };
@@ -69,7 +74,7 @@ impl Parked {
 
     /// Whether a request claims to be the retry of a parked call.
     pub(crate) fn is_retry(params: &Members<'_>) -> bool {
-        field(params, "requestState").and_then(string_value).is_some_and(|state| state.starts_with(PREFIX))
+        field(params, "requestState").and_then(string_value).is_some_and(|state| state.starts_with(PREFIX.as_str()))
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
