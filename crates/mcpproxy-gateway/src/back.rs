@@ -12,7 +12,7 @@ use crate::message::RpcError;
 /// Messages for the agent of one open request.
 #[derive(Clone)]
 pub(crate) struct Back {
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<Box<Event>>,
     /// The agent's own progress token, as raw JSON.
     progress_token: Option<Arc<str>>,
     /// The lowest level of log messages the agent wants; none means none.
@@ -66,7 +66,8 @@ impl Back {
         log_level: Option<LogLevel>,
         capabilities: Arc<str>,
         later: Option<mpsc::Sender<String>>,
-    ) -> (Self, mpsc::Receiver<Event>) {
+    ) -> (Self, mpsc::Receiver<Box<Event>>) {
+        // Boxed, because a channel sets room aside for many at once, and most requests send none.
         let (events, receiver) = mpsc::channel(EVENTS_WAITING);
         (
             Self {
@@ -100,7 +101,7 @@ impl Back {
     }
 
     pub(crate) async fn say(&self, notification: String) {
-        let unsent = match self.events.try_send(Event::Say(notification)) {
+        let unsent = match self.events.try_send(Box::new(Event::Say(notification))) {
             Ok(()) => return self.is_deaf.store(false, Ordering::Relaxed),
             Err(TrySendError::Full(_)) if self.is_deaf.load(Ordering::Relaxed) => return,
             Err(TrySendError::Full(event)) => match tokio::time::timeout(PATIENCE, self.events.send(event)).await {
@@ -111,7 +112,7 @@ impl Back {
             Err(TrySendError::Closed(event)) => event,
         };
         // An agent that hung up misses notifications; its call goes on and is recorded.
-        if let (Event::Say(text), Some(later)) = (unsent, &self.later) {
+        if let (Event::Say(text), Some(later)) = (*unsent, &self.later) {
             let _missed_or_gone = later.try_send(text);
         }
     }
@@ -120,7 +121,7 @@ impl Back {
         let (answer, answered) = oneshot::channel();
         let question = Question { method: method.to_owned(), params: params.to_owned(), answer };
         let gone = || RpcError::new(crate::message::INTERNAL_ERROR, "the agent went away before it answered");
-        self.events.send(Event::Ask(question)).await.map_err(|_| gone())?;
+        self.events.send(Box::new(Event::Ask(question))).await.map_err(|_| gone())?;
         self.questions.fetch_add(1, Ordering::AcqRel);
         let answer = tokio::time::timeout(ANSWER_MAX, answered).await;
         self.questions.fetch_sub(1, Ordering::AcqRel);

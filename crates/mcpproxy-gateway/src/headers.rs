@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use mcpproxy_core::Tool;
-use mcpproxy_core::json::{members, string_value};
+use mcpproxy_core::json::{Members, string_value};
 use serde_json::Value;
 
 use crate::message::field;
@@ -45,7 +45,7 @@ fn decode(value: &HeaderValue) -> Option<String> {
 }
 
 /// Checks the headers of an agent's request against its body.
-pub(crate) fn check(headers: &HeaderMap, method: &str, params: Option<&str>) -> Result<(), String> {
+pub(crate) fn check(headers: &HeaderMap, method: &str, params: &Members<'_>) -> Result<(), String> {
     match single(headers, &METHOD)? {
         None => return Err("missing required Mcp-Method header".to_owned()),
         Some(value) if value.as_bytes() != method.as_bytes() => {
@@ -54,8 +54,7 @@ pub(crate) fn check(headers: &HeaderMap, method: &str, params: Option<&str>) -> 
         Some(_) => {}
     }
     let Some(parameter) = name_parameter(method) else { return Ok(()) };
-    let params = params.and_then(members).unwrap_or_default();
-    let Some(expected) = field(&params, parameter).and_then(string_value) else { return Ok(()) };
+    let Some(expected) = field(params, parameter).and_then(string_value) else { return Ok(()) };
     match single(headers, &NAME)? {
         None => Err(format!("missing required Mcp-Name header for `{method}`")),
         Some(value) if decode(value).as_deref() == Some(expected.as_ref()) => Ok(()),

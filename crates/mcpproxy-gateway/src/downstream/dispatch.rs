@@ -25,8 +25,8 @@ use crate::{IMPLEMENTATION, LEGACY_VERSION, MODERN_VERSION, VERSIONS, headers};
 /// A request, on its own feet.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
-    pub(crate) method: String,
-    pub(crate) params: Option<String>,
+    pub(crate) method: Arc<str>,
+    pub(crate) params: Option<Arc<str>>,
 }
 
 /// Sets a request going. `id` lets an agent with a session take it back.
@@ -85,7 +85,7 @@ async fn answer(
         back,
         cancel,
     };
-    match (question.method.as_str(), caller.era) {
+    match (&*question.method, caller.era) {
         ("server/discover", Era::Modern) => Ok(discover(gateway, &caller.door)),
         ("tools/list", _) => lists::tools(gateway, caller, &params),
         ("prompts/list", _) => lists::prompts(gateway, caller, &params),
@@ -335,7 +335,7 @@ pub(crate) fn check_parameter_headers(
     question: &Question,
     given: &HeaderMap,
 ) -> Result<(), RpcError> {
-    if caller.door == Door::Four || question.method != "tools/call" {
+    if caller.door == Door::Four || &*question.method != "tools/call" {
         return Ok(());
     }
     let snapshot = gateway.snapshot.load();

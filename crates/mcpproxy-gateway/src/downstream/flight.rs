@@ -15,7 +15,7 @@ type Work = Pin<Box<dyn Future<Output = Reply> + Send>>;
 pub(crate) struct Flight {
     work: Option<Work>,
     done: Option<Reply>,
-    events: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<Box<Event>>,
     on_drop: OnDrop,
     cancel: CancellationToken,
     _under_way: Option<UnderWay>,
@@ -38,7 +38,7 @@ pub(crate) enum Step {
 impl Flight {
     pub(crate) fn new(
         work: Work,
-        events: mpsc::Receiver<Event>,
+        events: mpsc::Receiver<Box<Event>>,
         on_drop: OnDrop,
         cancel: CancellationToken,
         under_way: Option<UnderWay>,
@@ -54,7 +54,7 @@ impl Flight {
     pub(crate) async fn next(&mut self) -> Step {
         loop {
             if let Ok(event) = self.events.try_recv() {
-                return Step::Event(event);
+                return Step::Event(*event);
             }
             if let Some(reply) = self.done.take() {
                 return Step::Done(reply);
@@ -62,7 +62,7 @@ impl Flight {
             let Some(work) = self.work.as_mut() else { std::future::pending().await };
             tokio::select! {
                 biased;
-                Some(event) = self.events.recv() => return Step::Event(event),
+                Some(event) = self.events.recv() => return Step::Event(*event),
                 reply = work => {
                     self.work = None;
                     self.done = Some(reply);

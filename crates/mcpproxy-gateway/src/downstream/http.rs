@@ -10,7 +10,7 @@ use axum::routing::any;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
-use mcpproxy_core::json::{self, string_value};
+use mcpproxy_core::json::{self, members, string_value};
 use mcpproxy_core::{Agent, Scope, ServerName};
 
 use super::dispatch::{self, Question};
@@ -23,7 +23,9 @@ use super::{Caller, Door};
 use crate::back::{Event, LogLevel};
 use crate::gateway::{Gateway, Inner};
 use crate::headers;
-use crate::message::{self, INTERNAL_ERROR, INVALID_REQUEST, Message, PARSE_ERROR, RpcError, id_of, member, params_of};
+use crate::message::{
+    self, INTERNAL_ERROR, INVALID_REQUEST, Members, Message, PARSE_ERROR, RpcError, id_of, member, params_of,
+};
 use crate::record;
 use crate::upstream::Era;
 use crate::{MODERN_VERSION, audience};
@@ -137,14 +139,12 @@ async fn post(gateway: Arc<Inner>, door: Door, agent: Arc<Agent>, request: Reque
     match Message::parse(text) {
         Err(error) => respond::rejected(id_of(text), error),
         Ok(Message::Request { id, method, params }) => {
-            let modern = match revision::of_http(&parts.headers, &method, params) {
-                Ok(modern) => modern,
-                Err(error) => return respond::rejected(Some(id), error),
-            };
-            let question = Question { method: method.into_owned(), params: params.map(str::to_owned) };
+            let question = Question { method: method.as_ref().into(), params: params.map(Into::into) };
+            let modern = params_of(params).and_then(|params| revision::of_http(&parts.headers, &method, &params));
             match modern {
-                Some(modern) => take_modern(gateway, door, agent, (id, modern), question, &parts.headers).await,
-                None => take_legacy(gateway, door, agent, id, question, &parts.headers).await,
+                Ok(Some(modern)) => take_modern(gateway, door, agent, (id, modern), question, &parts.headers).await,
+                Ok(None) => take_legacy(gateway, door, agent, id, question, &parts.headers).await,
+                Err(error) => respond::rejected(Some(id), error),
             }
         }
         Ok(Message::Notification { method, params }) => match find_session(&gateway, &door, &agent, &parts.headers) {
@@ -213,7 +213,7 @@ async fn take_modern(
     let Modern { client, capabilities, log_level } = modern;
     let caller =
         Caller { agent, client, era: Era::Modern, door, capabilities: capabilities.into(), log_level, session: None };
-    if question.method == "subscriptions/listen" {
+    if &*question.method == "subscriptions/listen" {
         return match dispatch::listen(&gateway, &caller, id, &question) {
             Ok((acknowledged, receive)) => respond::standing(Some(acknowledged), receive, Default::default()),
             Err(error) => respond::answer(id, &Err(error), Era::Modern, false),
@@ -222,14 +222,12 @@ async fn take_modern(
     if let Err(error) = dispatch::check_parameter_headers(&gateway, &caller, &question, headers) {
         return respond::rejected(Some(id), error);
     }
-    let params = match params_of(question.params.as_deref()) {
-        Ok(params) => params,
-        Err(error) => return respond::answer(id, &Err(error), Era::Modern, false),
-    };
+    let params = question.params.clone();
+    let params = params.as_deref().and_then(members).unwrap_or_default();
     let flight = if Parked::is_retry(&params) {
         gateway.doors.parked.resume(&params, &caller.agent.name)
     } else {
-        Some(dispatch::begin(&gateway, caller.clone(), question.clone(), OnDrop::Cancel, None))
+        Some(dispatch::begin(&gateway, caller.clone(), question, OnDrop::Cancel, None))
     };
     let Some(flight) = flight else {
         let error = RpcError::new(
@@ -238,18 +236,25 @@ async fn take_modern(
         );
         return respond::answer(id, &Err(error), Era::Modern, false);
     };
-    follow_modern(&gateway, &caller, id, park::subject(&params), flight).await
+    follow_modern(&gateway, &caller, id, &params, flight).await
 }
 
-async fn follow_modern(gateway: &Inner, caller: &Caller, id: &str, subject: String, mut flight: Flight) -> Response {
+async fn follow_modern(
+    gateway: &Inner,
+    caller: &Caller,
+    id: &str,
+    params: &Members<'_>,
+    mut flight: Flight,
+) -> Response {
     match flight.next().await {
         Step::Done(reply) => respond::answer(id, &reply, Era::Modern, false),
         Step::Event(Event::Say(first)) => {
             let (parked, agent) = (gateway.doors.parked.clone(), caller.agent.name.clone());
+            let subject = park::subject(params);
             respond::stream(first, flight, id.to_owned(), Asking::ByReturn { parked, agent, subject })
         }
         Step::Event(Event::Ask(asked)) => {
-            let result = gateway.doors.parked.park(flight, asked, &caller.agent.name, subject);
+            let result = gateway.doors.parked.park(flight, asked, &caller.agent.name, park::subject(params));
             respond::answer(id, &Ok(result), Era::Modern, false)
         }
     }
@@ -264,7 +269,7 @@ async fn take_legacy(
     question: Question,
     headers: &HeaderMap,
 ) -> Response {
-    if question.method == "initialize" {
+    if &*question.method == "initialize" {
         return initialize(&gateway, door, agent, id, &question);
     }
     let session = match find_session(&gateway, &door, &agent, headers) {

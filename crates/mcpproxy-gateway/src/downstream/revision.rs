@@ -1,12 +1,14 @@
 //! Which kind of the protocol a request over HTTP is, and whether it keeps that kind's rules.
 
+use std::borrow::Cow;
+
 use http::HeaderMap;
 use mcpproxy_core::json::{members, string_value};
 use serde_json::json;
 
 use crate::back::LogLevel;
 use crate::headers;
-use crate::message::{self, HEADER_MISMATCH, INVALID_PARAMS, RpcError, UNSUPPORTED_VERSION, field, member};
+use crate::message::{HEADER_MISMATCH, INVALID_PARAMS, Members, RpcError, UNSUPPORTED_VERSION, field, member};
 use crate::{MODERN_VERSION, VERSIONS};
 
 pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -23,10 +25,11 @@ pub(crate) struct Modern {
 }
 
 /// `Some` for the newer kind, `None` for the older. An error is a request that is neither.
-pub(crate) fn of_http(headers: &HeaderMap, method: &str, params: Option<&str>) -> Result<Option<Modern>, RpcError> {
-    let header = headers.get(headers::VERSION).map(|value| value.to_str().unwrap_or("?").to_owned());
-    let in_body = params.and_then(version_in);
-    match (header.as_deref(), in_body.as_deref()) {
+pub(crate) fn of_http(headers: &HeaderMap, method: &str, params: &Members<'_>) -> Result<Option<Modern>, RpcError> {
+    let header = headers.get(headers::VERSION).map(|value| value.to_str().unwrap_or("?"));
+    let meta = field(params, "_meta").and_then(members);
+    let in_body = meta.as_ref().and_then(version_in);
+    match (header, in_body.as_deref()) {
         (None, None) => Ok(None),
         (None, Some(_)) => Err(RpcError::new(HEADER_MISMATCH, "missing required MCP-Protocol-Version header")),
         (Some(header), Some(body)) if header != body => Err(RpcError::new(
@@ -35,7 +38,7 @@ pub(crate) fn of_http(headers: &HeaderMap, method: &str, params: Option<&str>) -
         )),
         (Some(header), _) if !VERSIONS.contains(&header) => Err(unsupported(header)),
         (Some(MODERN_VERSION), _) => {
-            let modern = of_params(params)?;
+            let modern = of_meta(meta)?;
             headers::check(headers, method, params).map_err(|reason| RpcError::new(HEADER_MISMATCH, reason))?;
             Ok(Some(modern))
         }
@@ -44,21 +47,18 @@ pub(crate) fn of_http(headers: &HeaderMap, method: &str, params: Option<&str>) -
 }
 
 /// The same for a line on standard input, which has no headers.
-pub(crate) fn of_line(params: Option<&str>) -> Result<Option<Modern>, RpcError> {
-    match params.and_then(version_in) {
+pub(crate) fn of_line(params: &Members<'_>) -> Result<Option<Modern>, RpcError> {
+    let meta = field(params, "_meta").and_then(members);
+    match meta.as_ref().and_then(version_in) {
         None => Ok(None),
         Some(version) if version != MODERN_VERSION => Err(unsupported(&version)),
-        Some(_) => of_params(params).map(Some),
+        Some(_) => of_meta(meta).map(Some),
     }
 }
 
-fn of_params(params: Option<&str>) -> Result<Modern, RpcError> {
+fn of_meta(meta: Option<Members<'_>>) -> Result<Modern, RpcError> {
     let missing = |key: &str| RpcError::new(INVALID_PARAMS, format!("params._meta[\"{key}\"] is required"));
-    let meta =
-        params.and_then(|params| member(params, "_meta")).and_then(members).ok_or_else(|| missing(META_VERSION))?;
-    if field(&meta, META_VERSION).is_none() {
-        return Err(missing(META_VERSION));
-    }
+    let meta = meta.filter(|meta| field(meta, META_VERSION).is_some()).ok_or_else(|| missing(META_VERSION))?;
     let capabilities = field(&meta, META_CAPABILITIES).filter(|text| text.starts_with('{'));
     let capabilities = capabilities.ok_or_else(|| missing(META_CAPABILITIES))?.to_owned();
     let client = field(&meta, META_CLIENT).and_then(client_name);
@@ -73,9 +73,8 @@ pub(crate) fn client_name(info: &str) -> Option<String> {
     Some(word("version").map_or_else(|| name.to_string(), |version| format!("{name} {version}")))
 }
 
-fn version_in(params: &str) -> Option<String> {
-    let meta = member(params, "_meta")?;
-    message::member(meta, META_VERSION).map(|text| string_value(text).unwrap_or_default().into_owned())
+fn version_in<'a>(meta: &Members<'a>) -> Option<Cow<'a, str>> {
+    field(meta, META_VERSION).map(|text| string_value(text).unwrap_or_default())
 }
 
 fn unsupported(requested: &str) -> RpcError {

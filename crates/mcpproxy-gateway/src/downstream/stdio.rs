@@ -85,7 +85,7 @@ async fn skip_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Resu
 /// Whether what a request finds depends on more than one server: a call waits for its own server by itself, and the four
 /// tools are always the same.
 fn needs_all_servers(question: &Question) -> bool {
-    match question.method.as_str() {
+    match &*question.method {
         "tools/call" => tool_name(question).as_deref() == Some(four::RETRIEVE),
         "tools/list" | "server/discover" | "ping" => false,
         _ => true,
@@ -115,8 +115,8 @@ impl Line {
         match Message::parse(text) {
             Err(error) => self.reject(id_of(text), error).await,
             Ok(Message::Request { id, method, params }) => {
-                let question = Question { method: method.into_owned(), params: params.map(str::to_owned) };
-                match revision::of_line(params) {
+                let question = Question { method: method.as_ref().into(), params: params.map(Into::into) };
+                match params_of(params).and_then(|params| revision::of_line(&params)) {
                     Err(error) => self.reject(Some(id), error).await,
                     Ok(Some(modern)) => self.take_modern(id, modern, question).await,
                     Ok(None) => self.take_legacy(id, question).await,
@@ -149,7 +149,7 @@ impl Line {
             log_level,
             session: None,
         };
-        if question.method == "subscriptions/listen" {
+        if &*question.method == "subscriptions/listen" {
             match dispatch::listen(&self.gateway.inner, &caller, id, &question) {
                 Err(error) => self.reject(Some(id), error).await,
                 Ok((acknowledged, receive)) => {
@@ -183,7 +183,7 @@ impl Line {
     }
 
     async fn take_legacy(self: &Arc<Self>, id: &str, question: Question) {
-        if question.method == "initialize" {
+        if &*question.method == "initialize" {
             match dispatch::initialize(&self.gateway.inner, &Door::Four, &self.agent, &question) {
                 Err(error) => self.reject(Some(id), error).await,
                 Ok((session, result)) => {
