@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::catalog::{Catalog, Hints, Tool};
 use crate::denial::{Denial, Mark, Missing};
 use crate::intent::{Arguments, Declared, Intent};
-use crate::nearest::nearest;
+use crate::nearest::closest;
 use crate::settings::{IntentSettings, Unannotated};
 use crate::{Agent, ToolName, Variant};
 
@@ -161,16 +161,11 @@ fn no_such_tool(name: ToolName, agent: &Agent, catalog: &Catalog) -> Denial {
 
 /// Tools of the same name elsewhere first, then names that look alike.
 fn suggestions<'t>(wanted: &ToolName, visible: impl Iterator<Item = &'t ToolName>) -> Vec<ToolName> {
-    let (mut found, mut others): (Vec<&ToolName>, Vec<&ToolName>) =
-        visible.partition(|name| name.tool() == wanted.tool());
-    let wanted = wanted.to_string();
-    while found.len() < SUGGESTIONS_MAX {
-        let texts: Vec<String> = others.iter().map(|name| name.to_string()).collect();
-        let Some(near) = nearest(&wanted, texts.iter().map(String::as_str)) else { break };
-        match texts.iter().position(|text| text == near) {
-            Some(index) => found.push(others.remove(index)),
-            None => break,
-        }
+    let (mut found, others): (Vec<&ToolName>, Vec<&ToolName>) = visible.partition(|name| name.tool() == wanted.tool());
+    if found.len() < SUGGESTIONS_MAX {
+        // Spelled out letter by letter: ten thousand names are compared without writing one of them down.
+        let letters = |name: &'t ToolName| name.server().as_str().chars().chain([':']).chain(name.tool().chars());
+        found.extend(closest(&wanted.to_string(), others, letters, SUGGESTIONS_MAX));
     }
     found.into_iter().take(SUGGESTIONS_MAX).cloned().collect()
 }

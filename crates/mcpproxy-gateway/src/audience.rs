@@ -70,6 +70,13 @@ impl Audience {
         }
     }
 
+    /// The four tools themselves changed: whether they ask for the second key.
+    pub(crate) fn four_tools_changed(&self) {
+        for listener in self.listeners().iter().filter(|listener| listener.door == Door::Four && listener.wants.tools) {
+            listener.say("notifications/tools/list_changed", "{}");
+        }
+    }
+
     /// One resource of a server changed.
     pub(crate) fn resource_updated(&self, server: &ServerName, uri: &str, params: &str) {
         for listener in self.listeners().iter().filter(|listener| listener.sees(server)) {

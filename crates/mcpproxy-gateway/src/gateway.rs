@@ -27,6 +27,8 @@ use crate::upstream::{Change, Server, Watch, supervise, sweep};
 const GATHER: Duration = Duration::from_millis(20);
 /// Longest wait of a call for a server that is being reached for the first time.
 const FIRST_TRY: Duration = Duration::from_secs(10);
+/// Longest wait of a server that was removed or changed for its open calls.
+const OPEN_CALLS: Duration = Duration::from_secs(10);
 /// Longest wait for servers to leave at the end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 
@@ -55,6 +57,8 @@ pub(crate) struct Inner {
     logs: PathBuf,
     demo: Arc<[String]>,
     servers: Mutex<BTreeMap<ServerName, Supervised>>,
+    /// Servers that are no longer in the settings and have not left yet.
+    leaving: Mutex<Vec<Supervised>>,
     /// The settings of the next snapshot. Snapshots are built one at a time, under this lock.
     settings: Mutex<Arc<Settings>>,
     reload_error: Mutex<Option<String>>,
@@ -116,6 +120,7 @@ impl Gateway {
             logs,
             demo: demo_command.into(),
             servers: Mutex::default(),
+            leaving: Mutex::default(),
             settings: Mutex::new(Arc::clone(&settings)),
             reload_error: Mutex::default(),
             changes,
@@ -147,7 +152,11 @@ impl Gateway {
             }
         }
         *self.reload_error_slot() = None;
+        let two_key = settings.intent.two_key;
         self.refresh(Some(Arc::new(settings)));
+        if two_key != old.intent.two_key {
+            self.inner.audience.four_tools_changed();
+        }
         for name in changes.added.iter().chain(&changes.removed).chain(&changes.changed) {
             for kind in [Kind::Tools, Kind::Prompts, Kind::Resources] {
                 self.inner.audience.list_changed(name, kind);
@@ -208,8 +217,9 @@ impl Gateway {
     /// Ends sessions and servers, then closes the store.
     pub async fn stop(&self) {
         let servers = std::mem::take(&mut *self.servers_table());
+        let leaving = std::mem::take(&mut *self.inner.leaving.lock().unwrap_or_else(PoisonError::into_inner));
         let mut tasks = Vec::new();
-        for (_, supervised) in servers {
+        for supervised in servers.into_values().chain(leaving) {
             supervised.server.stop.cancel();
             tasks.extend(supervised.task);
         }
@@ -233,10 +243,17 @@ impl Gateway {
         self.servers_table().insert(name, Supervised { server, task });
     }
 
+    /// Lets a server go. Nobody finds it any more, and it leaves when its open calls are done.
     fn stop_server(&self, name: &ServerName) {
-        if let Some(supervised) = self.servers_table().remove(name) {
-            supervised.server.stop.cancel();
-        }
+        let Some(supervised) = self.servers_table().remove(name) else { return };
+        let server = Arc::clone(&supervised.server);
+        tokio::spawn(async move {
+            let _late = tokio::time::timeout(OPEN_CALLS, server.idle()).await;
+            server.stop.cancel();
+        });
+        let mut leaving = self.inner.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        leaving.retain(|supervised| supervised.task.as_ref().is_some_and(|task| !task.is_finished()));
+        leaving.push(supervised);
     }
 
     /// Builds the next snapshot, from new settings if there are any.

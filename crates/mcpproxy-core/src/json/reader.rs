@@ -11,8 +11,8 @@ use crate::Untrusted;
 
 /// Deepest nesting an agent may send.
 pub const DEPTH_MAX: usize = 64;
-/// Deepest nesting a server may send: real schemas go deeper than real arguments.
-pub const SERVER_DEPTH_MAX: usize = 128;
+/// Deepest nesting a server may send: real schemas go deeper than real arguments. serde_json reads as deep as this.
+pub const SERVER_DEPTH_MAX: usize = 127;
 
 /// Above this many keys in one object, duplicates are looked up in a set instead of a list.
 const FEW_KEYS: usize = 16;

@@ -174,6 +174,12 @@ impl Server {
         self.connected.notify_waiters();
     }
 
+    /// Waits until no call is open.
+    pub(crate) async fn idle(&self) {
+        let all = u32::try_from(self.settings.max_concurrent_calls).unwrap_or(u32::MAX);
+        let _slots = self.slots.acquire_many(all).await;
+    }
+
     /// Waits until there is a connection other than one that has ended.
     pub(super) async fn reconnected(&self) {
         loop {
