@@ -29,6 +29,7 @@ impl Note {
         let leader = Identity::of(i32::try_from(pid).ok()?)?;
         let path = log.with_extension(format!("{pid}.{EXTENSION}"));
         let text = format!("{} {} {} {} {}\n", boot()?, own.pid, own.started, leader.pid, leader.started);
+        fs::create_dir_all(log.parent()?).ok()?;
         fs::write(&path, text).ok()?;
         Some(Self { path })
     }

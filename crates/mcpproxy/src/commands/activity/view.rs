@@ -1,7 +1,7 @@
 //! Records as people and as programs see them.
 
 use mcpproxy_core::{Untrusted, Variant};
-use mcpproxy_store::{Page, Record};
+use mcpproxy_store::{Kind, Page, Record};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -99,13 +99,21 @@ pub(super) fn table(records: &[Record]) -> String {
             record.id.to_string().chars().take(ID_CHARS).collect(),
             local_time(record.time_ms),
             word(&record.server),
-            word(&record.tool),
+            subject(record),
             record.intent_type.map_or(NONE.to_owned(), intent),
             record.status.as_str().to_owned(),
             record.duration_us.map_or(NONE.to_owned(), duration),
         ]
     });
     output::table(&["ID", "TIME", "SERVER", "TOOL", "INTENT", "STATUS", "DURATION"], rows)
+}
+
+/// The tool, or in its place what else a record is about.
+fn subject(record: &Record) -> String {
+    match record.kind {
+        Kind::Call | Kind::Refusal => word(&record.tool),
+        Kind::Server | Kind::Settings | Kind::Auth => format!("({})", record.kind.as_str()),
+    }
 }
 
 /// One record as a page of text: facts, intent, arguments, result.

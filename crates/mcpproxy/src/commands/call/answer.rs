@@ -66,9 +66,10 @@ fn failure(result: &Value, asked: &Asked<'_>) -> Option<Failure> {
         _ => Exit::Refused,
     };
     let failure = Failure::new(exit, format!("{message} ({})", line(code)));
-    Some(match right_command(result, asked) {
-        Some(command) => failure.hint(command),
-        None => failure,
+    Some(match (right_command(result, asked), code) {
+        (Some(command), _) => failure.hint(command),
+        (None, "UPSTREAM_UNAVAILABLE") => failure.hint("`mcpproxy servers list` shows why"),
+        (None, _) => failure,
     })
 }
 
