@@ -333,7 +333,7 @@ fn find_session(
         Some(session) => Ok(Some(session)),
         None => Err(Box::new(respond::json(
             StatusCode::NOT_FOUND,
-            message::response("null", &Err(RpcError::new(INVALID_REQUEST, "this session is over; initialize again"))),
+            message::response("null", &Err(RpcError::new(INVALID_REQUEST, "the session has ended; initialize again"))),
         ))),
     }
 }
