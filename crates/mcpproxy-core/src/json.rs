@@ -1,7 +1,9 @@
 //! JSON as it came: one strict reader for bytes from outside, and a way to look into them without changing them.
 
+mod fault;
 mod members;
 mod reader;
 
+pub use fault::{Fault, ReadError};
 pub use members::{Members, members, quote, string_value};
-pub use reader::{DEPTH_MAX, Fault, ReadError, SERVER_DEPTH_MAX, read, read_server};
+pub use reader::{DEPTH_MAX, SERVER_DEPTH_MAX, read, read_server};

@@ -1,6 +1,5 @@
 //! The life of a tool call: eight stops, one function. There is no other way to a server's tool.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use mcpproxy_core::json::{members, string_value};
@@ -16,7 +15,7 @@ use crate::gateway::Inner;
 use crate::message::{self, INVALID_PARAMS, RpcError, member};
 use crate::record::{self, Asked};
 use crate::snapshot::Snapshot;
-use crate::upstream::{Passage, Reply, Server, UpstreamError, forward};
+use crate::upstream::{Passage, Reply, UpstreamError, forward};
 
 /// A call as it was received, which is the first stop: through one of the three variants, or directly by a tool's own name.
 pub(crate) struct CallRequest<'a> {
@@ -47,7 +46,8 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
         asking.intent = Some(declared.intent.clone());
     }
     if tool.is_none()
-        && let Some(server) = not_connected(&snapshot, caller, &declared.name)
+        && caller.agent.scope.sees(declared.name.server())
+        && let Some(server) = snapshot.unreached(declared.name.server())
     {
         let error = server.unavailable();
         let record = record::of_unavailable(&declared, &error, &caller.agent, caller.client.as_deref());
@@ -137,13 +137,6 @@ fn durability(snapshot: &Snapshot, permit: &Permit) -> Wait {
         (Durability::Writes, Variant::Read) => Wait::Batched,
         (Durability::Writes, Variant::Write | Variant::Destructive) | (Durability::All, _) => Wait::Durable,
     }
-}
-
-/// A server that is configured but has not told its tools yet.
-fn not_connected<'s>(snapshot: &'s Snapshot, caller: &Caller, name: &ToolName) -> Option<&'s Arc<Server>> {
-    let server = snapshot.servers.get(name.server()).filter(|server| server.settings.enabled)?;
-    (!server.is_connected() && snapshot.awaits_tools(name.server()) && caller.agent.scope.sees(name.server()))
-        .then_some(server)
 }
 
 async fn refuse(gateway: &Inner, caller: &Caller, denial: &Denial, asking: &Asking<'_>) -> Reply {

@@ -20,7 +20,7 @@ use crate::downstream::Doors;
 use crate::message::member;
 use crate::record;
 use crate::snapshot::Snapshot;
-use crate::status::ServerStatus;
+use crate::status::{ServerStatus, StateName};
 use crate::upstream::{Change, Server, Watch, supervise, sweep};
 
 /// Changes that come together make one snapshot.
@@ -194,8 +194,16 @@ impl Gateway {
         }
     }
 
+    /// Every server by name. One is ready when its tools are listed, a moment after it has told them.
     pub fn servers(&self) -> Vec<ServerStatus> {
-        self.servers_table().values().map(|supervised| supervised.server.status()).collect()
+        let statuses: Vec<ServerStatus> = self.servers_table().values().map(|s| s.server.status()).collect();
+        let snapshot = self.inner.snapshot.load();
+        let is_unlisted = |status: &ServerStatus| status.tools > 0 && snapshot.awaits_tools(&status.name);
+        let shown = |status: ServerStatus| match status.state {
+            StateName::Ready if is_unlisted(&status) => ServerStatus { state: StateName::Connecting, ..status },
+            _ => status,
+        };
+        statuses.into_iter().map(shown).collect()
     }
 
     /// The last lines of a server's log; `None` when there is no such server.
@@ -283,6 +291,8 @@ impl Watch for Watcher {
         if let Some(inner) = self.1.upgrade() {
             inner.seen.fetch_add(1, Ordering::AcqRel);
         }
+        // Between the two: whoever sees the server as tried knows of news to wait for, and is woken when it is taken.
+        server.set_tried();
         let _stopping = self.0.send((server.name().clone(), change));
     }
 }

@@ -33,4 +33,9 @@ impl Snapshot {
     pub(crate) fn awaits_tools(&self, name: &ServerName) -> bool {
         self.offers.get(name).is_some_and(|offers| offers.tools.is_empty())
     }
+
+    /// A server whose tools nobody knows, because it was never reached.
+    pub(crate) fn unreached(&self, name: &ServerName) -> Option<&Arc<Server>> {
+        self.servers.get(name).filter(|server| self.awaits_tools(name) && !server.is_connected())
+    }
 }

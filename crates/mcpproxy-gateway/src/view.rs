@@ -44,8 +44,11 @@ impl Gateway {
         };
         let snapshot = self.inner.snapshot.load_full();
         let name = member(parameters, "name").and_then(json::string_value).and_then(|name| ToolName::parse(&name).ok());
-        let absent = name.and_then(|name| snapshot.servers.get(name.server()).filter(|s| s.settings.enabled).cloned());
-        if let Some(server) = absent.filter(|s| !s.is_connected() && snapshot.awaits_tools(s.name())) {
+        if let Some(server) = name
+            .as_ref()
+            .filter(|name| agent.scope.sees(name.server()))
+            .and_then(|name| snapshot.unreached(name.server()))
+        {
             return Err(ExplainError::NotConnected(server.unavailable().to_string()));
         }
         Ok(explain(&snapshot.settings.intent, &agent, variant, parameters, &snapshot.catalog))

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use super::fault::{Fault, ReadError};
 use super::members::unescape;
 use crate::Untrusted;
 
@@ -20,47 +21,6 @@ const FEW_KEYS: usize = 16;
 /// With such a key in an object, `serde_json` reads the object as something else: a string's text, or a number.
 const PRIVATE_KEY: &str = "$serde_json::private::";
 
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{fault} (line {line}, column {column})")]
-pub struct ReadError {
-    pub fault: Fault,
-    pub line: usize,
-    pub column: usize,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    #[error("empty body")]
-    Empty,
-    #[error("invalid UTF-8")]
-    Utf8,
-    #[error("byte order mark before the JSON text")]
-    ByteOrderMark,
-    #[error("unexpected end")]
-    End,
-    #[error("expected {0}")]
-    Expected(&'static str),
-    #[error("trailing characters")]
-    Trailing,
-    #[error("lone surrogate")]
-    LoneSurrogate,
-    #[error("number out of range")]
-    NumberRange,
-    #[error("duplicate key {key:?} at {}", if pointer.is_empty() { "/" } else { pointer })]
-    Duplicate { key: String, pointer: String },
-    #[error("nesting deeper than {0}")]
-    Depth(usize),
-    #[error("key {0:?} is reserved")]
-    Reserved(String),
-}
-
-impl Fault {
-    /// Whether the text is JSON at all; the other faults are JSON that we refuse.
-    pub fn is_syntax(&self) -> bool {
-        !matches!(self, Self::Duplicate { .. } | Self::Depth(_) | Self::Reserved(_))
-    }
-}
-
 /// Reads what an agent sent. The text that comes back holds exactly one unambiguous JSON value.
 pub fn read(bytes: &[u8]) -> Result<&str, ReadError> {
     read_to_depth(bytes, DEPTH_MAX)
@@ -74,15 +34,15 @@ pub fn read_server(bytes: &[u8]) -> Result<&str, ReadError> {
 fn read_to_depth(bytes: &[u8], depth_max: usize) -> Result<&str, ReadError> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        Err(error) => return Err(error_at(bytes, error.valid_up_to(), Fault::Utf8)),
+        Err(error) => return Err(ReadError::at(bytes, error.valid_up_to(), Fault::Utf8)),
     };
     if bytes.starts_with(b"\xEF\xBB\xBF") {
-        return Err(error_at(bytes, 0, Fault::ByteOrderMark));
+        return Err(ReadError::at(bytes, 0, Fault::ByteOrderMark));
     }
     let mut reader = Reader { text, bytes, at: 0, depth_max };
     reader.space();
     if reader.peek().is_none() {
-        return Err(error_at(bytes, reader.at, Fault::Empty));
+        return Err(ReadError::at(bytes, reader.at, Fault::Empty));
     }
     let read = reader.value(0).and_then(|()| {
         reader.space();
@@ -90,7 +50,7 @@ fn read_to_depth(bytes: &[u8], depth_max: usize) -> Result<&str, ReadError> {
     });
     match read {
         Ok(()) => Ok(text),
-        Err(stop) => Err(error_at(bytes, reader.at, stop.into_fault())),
+        Err(stop) => Err(ReadError::at(bytes, reader.at, stop.into_fault())),
     }
 }
 
@@ -369,14 +329,6 @@ impl<'a> Keys<'a> {
         }
         self.many.insert(key)
     }
-}
-
-fn error_at(bytes: &[u8], at: usize, fault: Fault) -> ReadError {
-    let before = bytes.get(..at).unwrap_or(bytes);
-    let line_start = before.iter().rposition(|b| *b == b'\n').map_or(0, |newline| newline + 1);
-    let line = before.iter().filter(|b| **b == b'\n').count() + 1;
-    let column = String::from_utf8_lossy(before.get(line_start..).unwrap_or_default()).chars().count() + 1;
-    ReadError { fault, line, column }
 }
 
 #[cfg(test)]

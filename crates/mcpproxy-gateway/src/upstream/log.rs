@@ -96,3 +96,34 @@ fn open(path: &Path) -> std::io::Result<File> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_noisy_server_fills_no_disk_and_no_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = ServerLog::new(&folder.path().join("logs"), &ServerName::parse("noisy").unwrap());
+        for number in 0..3000 {
+            log.line(format!("{number} {}", "x".repeat(2 * LINE_MAX_BYTES)).as_bytes());
+        }
+        let size = |name: &str| std::fs::metadata(folder.path().join("logs").join(name)).unwrap().len();
+        let line = LINE_MAX_BYTES as u64 + 1;
+        assert!(size("noisy.log") <= FILE_MAX_BYTES + line && size("noisy.log.1") <= FILE_MAX_BYTES + line);
+        assert_eq!(std::fs::read_dir(folder.path().join("logs")).unwrap().count(), 2);
+        assert_eq!(log.last(usize::MAX).len(), LINES_KEPT);
+        assert!(log.last(1).first().unwrap().for_json().starts_with("2999 "));
+    }
+
+    #[test]
+    fn our_remarks_are_not_the_servers_last_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = ServerLog::new(folder.path(), &ServerName::parse("fx").unwrap());
+        assert_eq!(log.last_words(), None);
+        log.line(b"no credentials \x1b[2J");
+        assert_eq!(log.last_words().unwrap().for_terminal(), "no credentials \\u{1b}[2J");
+        log.remark("the process ended");
+        assert_eq!(log.last_words(), None);
+    }
+}

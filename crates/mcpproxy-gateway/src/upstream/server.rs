@@ -198,8 +198,8 @@ impl Server {
         self.close_twin().await;
     }
 
-    /// The first attempt is over, and whoever watches has been told how it ended.
-    pub(super) fn set_tried(&self) {
+    /// The first attempt is over.
+    pub(crate) fn set_tried(&self) {
         self.was_tried.store(true, Ordering::Release);
     }
 

@@ -79,14 +79,23 @@ impl Process {
     /// Ends the process and everything it started: first by closing its input, then by signals to the whole group.
     pub(crate) async fn stop(mut self) {
         self.line.close().await;
-        let group = self.pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         if tokio::time::timeout(PATIENCE, self.child.wait()).await.is_err() {
-            signal(group, Signal::TERM);
+            self.signal(Signal::TERM);
             let _late = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         }
         // Also when the leader has left: what it started may still be there.
-        signal(group, Signal::KILL);
+        self.signal(Signal::KILL);
         let _status = self.child.wait().await;
+        // From here on the number may belong to somebody else.
+        self.pid = None;
+    }
+
+    fn signal(&self, signal: Signal) {
+        let group = self.pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        if let Some(group) = group {
+            // Fails when the group is gone already, which is what we want.
+            let _gone = kill_process_group(group, signal);
+        }
     }
 
     /// Says of a lost connection how the process ended and what it wrote last.
@@ -105,10 +114,10 @@ impl Process {
     }
 }
 
-fn signal(group: Option<Pid>, signal: Signal) {
-    if let Some(group) = group {
-        // Fails when the group is gone already, which is what we want.
-        let _gone = kill_process_group(group, signal);
+/// A process that nobody waits for any more, such as one whose handshake was given up, ends with all it started.
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
     }
 }
 

@@ -58,7 +58,6 @@ pub(crate) async fn supervise(server: Arc<Server>, demo: Arc<[String]>, watch: A
                 server.log.remark(&reason);
                 server.set_failed(reason.clone()).await;
                 watch.changed(&server, Change::Failed(reason));
-                server.set_tried();
                 // Jitter, so that a hundred servers that fell together do not rise together.
                 let wait = backoff.mul_f64(rand::rng().random_range(0.8..1.2));
                 backoff = (backoff * 2).min(BACKOFF_MAX);
@@ -125,7 +124,6 @@ async fn live(
     }
     server.set_ready(Arc::clone(connection), pid);
     watch.changed(server, Change::Connected);
-    server.set_tried();
     let mut standing = JoinSet::new();
     match (&connection.link, connection.era) {
         (Link::Http(link), Era::Legacy) => {

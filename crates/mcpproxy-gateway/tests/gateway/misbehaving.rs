@@ -178,14 +178,37 @@ async fn a_mute_server_is_given_up_in_time() {
 async fn nothing_is_left_behind() {
     let rig = Rig::start(settings([misbehaving("fx", &["--grandchild", "--ignore-term"], None)])).await;
     let pid = rig.server("fx").pid.unwrap();
-    let log = rig.gateway.server_log(&name("fx"), 10).unwrap();
-    let grandchild = log.iter().find_map(|line| line.for_json().strip_prefix("grandchild ")).unwrap();
-    let grandchild: u32 = grandchild.parse().unwrap();
+    let grandchild = grandchild(&rig).unwrap();
     assert!(process(pid).exists() && process(grandchild).exists());
     within(rig.gateway.stop()).await;
     assert!(!process(pid).exists());
+    gone(grandchild).await;
+}
+
+/// A server that never answers the handshake is a process too, and so is what it started.
+#[tokio::test]
+async fn nothing_is_left_of_a_server_that_was_never_reached() {
+    let rig = Rig::launch(settings([misbehaving("fx", &["--grandchild", "--mute"], None)])).await;
     within(async {
-        // Nobody waits for the grandchild but init, whose pace is its own.
+        while grandchild(&rig).is_none() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let grandchild = grandchild(&rig).unwrap();
+    within(rig.gateway.stop()).await;
+    gone(grandchild).await;
+}
+
+/// The pid of what the server started, once it has told.
+fn grandchild(rig: &Rig) -> Option<u32> {
+    let log = rig.gateway.server_log(&name("fx"), 10).unwrap();
+    log.iter().find_map(|line| line.for_json().strip_prefix("grandchild ")?.parse().ok())
+}
+
+/// Nobody waits for a grandchild but init, whose pace is its own.
+async fn gone(grandchild: u32) {
+    within(async {
         while std::fs::read_to_string(process(grandchild).join("stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
             tokio::task::yield_now().await;
         }

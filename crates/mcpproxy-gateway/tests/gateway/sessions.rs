@@ -28,8 +28,7 @@ async fn a_session_belongs_to_one_agent_at_one_door() {
     let (_peer, rig) = fx().await;
     let owner = Agent::new(&rig, Way::Session, "owner").await;
     let other = rig.token("other").await;
-    let over =
-        r#"404 {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the session has ended; initialize again"}}"#;
+    let over = r#"404 {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the session has ended; initialize again"}}"#;
     let check = async |method: Method, path: &str, token: &str, session: &str, expected: &str| {
         let mut request = post(path, token, &[("mcp-session-id", session)], LIST);
         *request.method_mut() = method.clone();

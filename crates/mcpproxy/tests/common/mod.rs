@@ -117,15 +117,20 @@ impl<'a> Serving<'a> {
 
     /// Sends SIGTERM and returns the exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
-        terminate(self.child.id());
-        let start = Instant::now();
-        while start.elapsed() < PATIENCE {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
+        let pid = self.child.id();
+        terminate(pid);
+        let (ended, watch) = std::sync::mpsc::channel::<()>();
+        let watchdog = std::thread::spawn(move || {
+            let is_late = watch.recv_timeout(PATIENCE).is_err();
+            if is_late {
+                kill(pid);
             }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("the gateway did not stop");
+            is_late
+        });
+        let status = self.child.wait().unwrap();
+        let _watchdog_is_gone = ended.send(());
+        assert!(!watchdog.join().unwrap(), "the gateway did not stop");
+        status.code()
     }
 }
 
@@ -139,8 +144,16 @@ impl Drop for Serving<'_> {
 }
 
 pub(crate) fn terminate(pid: u32) {
+    signal(pid, rustix::process::Signal::TERM);
+}
+
+fn kill(pid: u32) {
+    signal(pid, rustix::process::Signal::KILL);
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
 }
 
 /// Asks again and again until it is so.
