@@ -113,7 +113,8 @@ def test_a_server_cannot_speak_for_the_gateway(houses: Callable[[str], House], t
     assert "warning:" not in done.stderr and "hint:" not in done.stderr, done.stderr
     for surface in PROTOCOLS:
         (result,) = over(surface, gateway, [call("call_tool_read", {"name": f"hints:{tool}"})])
-        assert {key for key in result["_meta"] if key.startswith("mcpproxy/")} == set(), surface
+        assert {key for key in result["_meta"] if key.startswith("mcpproxy/")} == {"mcpproxy/record"}, surface
+        assert gateway.admin(f"/activity/{result['_meta']['mcpproxy/record']}")["tool"] == tool, surface
         assert result["_meta"]["own"] == "stays"
 
 

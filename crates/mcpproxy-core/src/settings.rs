@@ -1,5 +1,6 @@
 //! The settings file: what an operator may write in `mcp_config.json`, read strictly, with a position for every mistake.
 
+mod activity;
 mod address;
 mod amount;
 mod changes;
@@ -9,6 +10,7 @@ mod reference;
 mod schema;
 mod secret;
 mod server;
+mod storage;
 mod suggest;
 mod syntax;
 #[cfg(test)]
@@ -20,11 +22,13 @@ use std::time::Duration;
 use crate::ServerName;
 use read::{Fields, Reader};
 
+pub use activity::{ActivitySettings, Durability, Retention};
 pub use address::{check_listen, parse_listen};
 pub use changes::{Changes, diff};
 pub use reference::Outside;
 pub use schema::schema;
 pub use secret::Secret;
+pub use storage::{StorageSettings, StorageUrl};
 
 pub const FILE_MAX_BYTES: usize = 1024 * 1024;
 pub const SERVERS_MAX: usize = 1000;
@@ -109,24 +113,6 @@ impl Unannotated {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ActivitySettings {
-    pub durability: Durability,
-}
-
-/// Which calls are on disk before they are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    All,
-    Writes,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StorageSettings {
-    /// `sqlite:PATH`; none is the database in the data folder.
-    pub url: Option<String>,
-}
-
 /// One mistake and where it is. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
@@ -175,7 +161,7 @@ impl Default for Settings {
         Self {
             servers: Vec::new(),
             intent: IntentSettings::default(),
-            activity: ActivitySettings { durability: Durability::Writes },
+            activity: ActivitySettings::default(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             allow_anonymous_loopback: false,
             tls_terminated_by_proxy: false,
@@ -187,7 +173,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Where a secret stands in the file itself and not behind a reference, judged by the name of its key.
+    /// Where a secret stands in the file itself and not behind a reference: judged by the name of its key, and in the
+    /// address of a database by the place of the password.
     /// A file like that is nobody else's to read.
     pub fn inline_secrets(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -201,6 +188,11 @@ impl Settings {
             };
             let inline = pairs.iter().filter(|(name, value)| value.stands_in_file() && secret::is_secret_name(name));
             found.extend(inline.map(|(name, _)| format!("mcpServers.{}.{kind}.{}", server.name, suggest::shown(name))));
+        }
+        if let Some(StorageUrl::Postgres(url)) = &self.storage.url
+            && url.stands_in_file()
+        {
+            found.push("storage.url".to_owned());
         }
         found
     }
@@ -250,7 +242,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Settings {
     let settings = Settings {
         servers: fields.find("mcpServers").map(|field| server::read_all(reader, field)).unwrap_or_default(),
         intent: read_intent(reader, fields).unwrap_or_default(),
-        activity: read_activity(reader, fields).unwrap_or(default.activity),
+        activity: activity::read(reader, fields).unwrap_or_default(),
         listen: fields
             .find("listen")
             .and_then(|field| reader.parsed(field.value, parse_listen))
@@ -259,7 +251,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Settings {
         tls_terminated_by_proxy: reader.boolean_or(fields, "tls_terminated_by_proxy", false),
         allowed_hosts: reader.parsed_list(fields, "allowed_hosts", address::parse_host),
         allowed_origins: reader.parsed_list(fields, "allowed_origins", address::parse_origin),
-        storage: StorageSettings { url: read_storage_url(reader, fields) },
+        storage: storage::read(reader, fields),
     };
     if let Some(field) = fields.find("listen")
         && let Err(message) = check_listen(settings.listen, settings.tls_terminated_by_proxy)
@@ -290,29 +282,4 @@ fn read_intent(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<Inten
         two_key: reader.choice_or(&fields, "two_key", keys::TWO_KEY, default.two_key),
         unannotated: reader.choice_or(&fields, "unannotated", keys::UNANNOTATED, default.unannotated),
     })
-}
-
-fn read_activity(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<ActivitySettings> {
-    let fields = reader.fields(fields.find("activity")?.value, &keys::ACTIVITY)?;
-    Some(ActivitySettings { durability: reader.choice_or(&fields, "durability", keys::DURABILITY, Durability::Writes) })
-}
-
-fn read_storage_url(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<String> {
-    let fields = reader.fields(fields.find("storage")?.value, &keys::STORAGE)?;
-    let value = fields.find("url")?.value;
-    let url = reader.expanded(value)?.text;
-    match url.strip_prefix("sqlite:") {
-        Some("") => {
-            reader.error_at(value, "`sqlite:` without a path; write `sqlite:PATH`");
-            None
-        }
-        Some(_) => Some(url),
-        None => {
-            reader.error_at(
-                value,
-                "storage is SQLite only; write `sqlite:PATH`, or remove `storage` for the data folder",
-            );
-            None
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mcpproxy_core::Agent;
 use mcpproxy_store::{Store, StoreError};
@@ -12,6 +12,8 @@ use mcpproxy_store::{Store, StoreError};
 const REMEMBERED_MAX: usize = 1024;
 /// How soon a token that another process made or revoked is noticed.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
+/// How long tokens are remembered when nobody can tell whether they were revoked.
+const TRUSTED_FOR: Duration = Duration::from_secs(60);
 
 pub(crate) struct Agents {
     store: Store,
@@ -40,11 +42,18 @@ impl Agents {
 
     /// Forgets everything when the tokens changed, so that a revoked one ends soon.
     pub(crate) async fn watch(&self) {
+        let mut answered = Instant::now();
         loop {
             match self.store.tokens_version().await {
-                Ok(version) if self.version.swap(version, Ordering::Relaxed) == version => {}
-                // Also when the store does not answer: better to ask again than to trust what may be revoked.
-                Ok(_) | Err(_) => self.known().clear(),
+                Ok(version) => {
+                    answered = Instant::now();
+                    if self.version.swap(version, Ordering::Relaxed) != version {
+                        self.known().clear();
+                    }
+                }
+                // While the store is away no call can be recorded, and so none is sent: agents may hear that for a while.
+                Err(_) if answered.elapsed() < TRUSTED_FOR => {}
+                Err(_) => self.known().clear(),
             }
             tokio::time::sleep(CHECK_EVERY).await;
         }

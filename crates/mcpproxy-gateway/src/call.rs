@@ -7,12 +7,12 @@ use mcpproxy_core::settings::Durability;
 use mcpproxy_core::{
     Arguments, Decision, Declared, Denial, Intent, Permit, ServerName, ToolName, Variant, Warning, decide, declare,
 };
-use mcpproxy_store::Wait;
+use mcpproxy_store::{RecordId, Wait};
 use serde_json::{Value, json};
 
 use crate::downstream::Caller;
 use crate::gateway::Inner;
-use crate::message::{self, INVALID_PARAMS, RpcError, member};
+use crate::message::{self, INVALID_PARAMS, RpcError, field, member};
 use crate::record::{self, Asked};
 use crate::snapshot::Snapshot;
 use crate::upstream::{Passage, Reply, UpstreamError, forward};
@@ -51,8 +51,8 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     {
         let error = server.unavailable();
         let record = record::of_unavailable(&declared, &error, &caller.agent, caller.client.as_deref());
-        record::note(&gateway.ledger, record).await;
-        return failed(&declared.name, &error);
+        let record = record::note(&gateway.ledger, record).await;
+        return failed(&declared.name, &error, record);
     }
     // 4 decide: all of that into a permit or a refusal.
     let rules = &snapshot.settings.intent;
@@ -71,8 +71,9 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
             Ok(open) => open,
             Err(error) => return unrecorded(&error),
         };
+    let record = open.id();
     let name = permit.tool().name.clone();
-    let warnings = permit.warnings().to_vec();
+    let mut warnings = permit.warnings().to_vec();
     // 6 forward: the permit, spent, into the server's answer.
     let started = Instant::now();
     let answer = forward(server, permit, &passage).await;
@@ -80,11 +81,13 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     let outcome = record::outcome(&answer, started.elapsed());
     if let Err(error) = gateway.ledger.close(open, outcome, wait).await {
         tracing::error!(%error, tool = %name, "could not record how a call ended");
+        warnings.push(unfinished());
     }
-    // 8 answer: what the server said, with our warnings, or what to do instead.
+    // 8 answer: what the server said, with our own words, or what to do instead.
     match answer {
-        Ok(reply) => reply.map(|result| with_own_words(result, &warnings)),
-        Err(error) => failed(&name, &error),
+        Ok(Ok(result)) => Ok(with_own_words(&result, record, &warnings)),
+        Ok(Err(error)) => Err(error.with_record(record)),
+        Err(error) => failed(&name, &error, Some(record)),
     }
 }
 
@@ -146,31 +149,43 @@ async fn refuse(gateway: &Inner, caller: &Caller, denial: &Denial, asking: &Aski
     };
     let asked = Asked { name: name.as_deref(), arguments: Some(asking.arguments) };
     let client = caller.client.as_deref();
-    record::note(&gateway.ledger, record::of_denial(denial, &caller.agent, client, asking.intent.as_ref(), asked))
-        .await;
+    let record = record::of_denial(denial, &caller.agent, client, asking.intent.as_ref(), asked);
+    let record = record::note(&gateway.ledger, record).await;
     if denial.is_malformed() {
-        return Err(RpcError::new(INVALID_PARAMS, denial.message()).with_data(&denial.details()));
+        let error = RpcError::new(INVALID_PARAMS, denial.message()).with_data(&denial.details());
+        return Err(match record {
+            Some(record) => error.with_record(record),
+            None => error,
+        });
     }
-    Ok(error_result(denial.code(), &denial.message(), &denial.details()))
+    Ok(error_result(denial.code(), &denial.message(), &denial.details(), record))
 }
 
-fn failed(name: &ToolName, error: &UpstreamError) -> Reply {
+fn failed(name: &ToolName, error: &UpstreamError, record: Option<RecordId>) -> Reply {
     if matches!(error, UpstreamError::Cancelled) {
         return Err(RpcError::new(message::INTERNAL_ERROR, "the call was cancelled"));
     }
     let unknown = if error.outcome_is_unknown() { "; it may have run the call" } else { "" };
     let message = format!("Tool '{name}' could not be called: {}{unknown}", error.for_agent());
-    Ok(error_result(error.code(), &message, &json!({"tool": name.to_string()})))
+    Ok(error_result(error.code(), &message, &json!({"tool": name.to_string()}), record))
 }
 
 /// No record, no call.
 fn unrecorded(error: &mcpproxy_store::StoreError) -> Reply {
-    tracing::error!(%error, "the activity log cannot be written; calls are refused");
+    // The writer has said so once; an agent that tries again and again must not fill the machine's own log.
+    tracing::debug!(%error, "the activity log cannot be written; calls are refused");
     Ok(error_result(
         "audit_unavailable",
         "The activity log cannot be written, so nothing was sent. Try again later.",
         &json!({}),
+        None,
     ))
+}
+
+/// The call is done and its outcome waits in memory until the log works again.
+fn unfinished() -> Warning {
+    let message = "The call was made, but its outcome could not be written to the activity log yet.".to_owned();
+    Warning { code: "AUDIT_INCOMPLETE", message }
 }
 
 /// A name that is none of ours: refused before it is a call, and recorded all the same.
@@ -182,35 +197,45 @@ pub(crate) async fn refuse_unknown(
     error: RpcError,
 ) -> Reply {
     let record = record::of_unknown(name, arguments, &error.message, &caller.agent, caller.client.as_deref());
-    record::note(&gateway.ledger, record).await;
-    Err(error)
+    let record = record::note(&gateway.ledger, record).await;
+    Err(match record {
+        Some(record) => error.with_record(record),
+        None => error,
+    })
 }
 
 /// What begins our own keys in a result's `_meta`.
 const OWN_PREFIX: &str = "mcpproxy/";
 
 /// A refusal is a result that an agent can read and correct itself by. Its `_meta` tells it from an error of a server.
-pub(crate) fn error_result(code: &str, message: &str, details: &Value) -> String {
+pub(crate) fn error_result(code: &str, message: &str, details: &Value, record: Option<RecordId>) -> String {
+    let mut meta = json!({"mcpproxy/error": code});
+    if let (Some(record), Some(meta)) = (record, meta.as_object_mut()) {
+        meta.insert(message::RECORD_KEY.to_owned(), record.to_string().into());
+    }
     json!({
         "content": [{"type": "text", "text": message}],
         "structuredContent": {"error": {"code": code, "message": message, "details": details}},
         "isError": true,
-        "_meta": {"mcpproxy/error": code},
+        "_meta": meta,
     })
     .to_string()
 }
 
-/// The server's result with our warnings. What the server put under our own keys is dropped: it does not speak for us.
-/// Keys are compared after unescaping, as whoever reads the result will.
-fn with_own_words(result: String, warnings: &[Warning]) -> String {
-    let meta = member(&result, "_meta").and_then(members).unwrap_or_default();
-    let is_theirs = |key: &str| !key.starts_with(OWN_PREFIX);
-    if warnings.is_empty() && meta.iter().all(|(key, _)| is_theirs(key)) {
-        return result;
-    }
+/// The server's result with the id of the record and our warnings. What the server put under our own keys is dropped:
+/// it does not speak for us. Keys are compared after unescaping, as whoever reads the result will.
+fn with_own_words(result: &str, record: RecordId, warnings: &[Warning]) -> String {
+    let fields = members(result).unwrap_or_default();
+    let old = field(&fields, "_meta");
+    let meta = old.and_then(members).unwrap_or_default();
+    let theirs = meta.iter().filter(|(key, _)| !key.starts_with(OWN_PREFIX)).map(|(key, value)| (key.as_ref(), *value));
+    let record = format!("\"{record}\"");
     let warned = record::warnings_json(warnings);
     let ours = (!warnings.is_empty()).then_some(("mcpproxy/warnings", warned.as_str()));
-    let theirs = meta.iter().filter(|(key, _)| is_theirs(key)).map(|(key, value)| (key.as_ref(), *value));
-    let meta = message::object(theirs.chain(ours));
-    message::with_members(&result, &[("_meta", &meta)])
+    let meta = message::object(theirs.chain([(message::RECORD_KEY, record.as_str())]).chain(ours));
+    match result.trim_end().strip_suffix('}') {
+        // Nothing else is touched, and nothing is read twice.
+        Some(open) if old.is_none() && !fields.is_empty() => format!("{open},\"_meta\":{meta}}}"),
+        _ => message::with_members(result, &[("_meta", &meta)]),
+    }
 }

@@ -13,6 +13,7 @@ use mcpproxy_core::{ServerName, Untrusted};
 use mcpproxy_store::{Ledger, Store};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::agents::Agents;
 use crate::audience::{Audience, Kind};
@@ -21,6 +22,7 @@ use crate::message::member;
 use crate::record;
 use crate::snapshot::Snapshot;
 use crate::status::{ServerStatus, StateName};
+use crate::turned_away::TurnedAway;
 use crate::upstream::{Change, Server, Watch, supervise, sweep};
 
 /// Changes that come together make one snapshot.
@@ -41,6 +43,7 @@ pub struct Gateway {
 pub struct Options {
     pub settings: Settings,
     pub store: Store,
+    pub ledger: Ledger,
     /// Where the servers' logs go.
     pub logs: PathBuf,
     /// The program and arguments that run the demo server on standard input and output.
@@ -51,6 +54,7 @@ pub(crate) struct Inner {
     pub(crate) snapshot: ArcSwap<Snapshot>,
     pub(crate) ledger: Ledger,
     pub(crate) agents: Agents,
+    pub(crate) turned_away: TurnedAway,
     pub(crate) audience: Audience,
     pub(crate) doors: Doors,
     pub(crate) store: Store,
@@ -67,6 +71,8 @@ pub(crate) struct Inner {
     seen: AtomicU64,
     taken: AtomicU64,
     settled: Notify,
+    /// Ends the streams on which agents only listen.
+    pub(crate) stopping: CancellationToken,
 }
 
 impl Inner {
@@ -103,7 +109,7 @@ struct Supervised {
 impl Gateway {
     /// Starts everything and returns at once; servers connect in the background.
     pub fn start(options: Options) -> Self {
-        let Options { settings, store, logs, demo_command } = options;
+        let Options { settings, store, ledger, logs, demo_command } = options;
         let (changes, changed) = mpsc::unbounded_channel();
         let left_behind = sweep(&logs);
         if left_behind > 0 {
@@ -112,8 +118,9 @@ impl Gateway {
         let settings = Arc::new(settings);
         let inner = Arc::new(Inner {
             snapshot: ArcSwap::from_pointee(Snapshot::build(Arc::clone(&settings), BTreeMap::new())),
-            ledger: store.ledger(),
+            ledger,
             agents: Agents::new(store.clone()),
+            turned_away: TurnedAway::default(),
             audience: Audience::default(),
             doors: Doors::default(),
             store,
@@ -127,6 +134,7 @@ impl Gateway {
             seen: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             settled: Notify::new(),
+            stopping: CancellationToken::new(),
         });
         let gateway = Self { inner };
         tokio::spawn(take_changes(gateway.clone(), changed));
@@ -222,8 +230,9 @@ impl Gateway {
         }
     }
 
-    /// Ends sessions and servers, then closes the store.
+    /// Ends sessions and servers, then finishes the log and closes the store.
     pub async fn stop(&self) {
+        self.inner.stopping.cancel();
         let servers = std::mem::take(&mut *self.servers_table());
         let leaving = std::mem::take(&mut *self.inner.leaving.lock().unwrap_or_else(PoisonError::into_inner));
         let mut tasks = Vec::new();
@@ -235,9 +244,10 @@ impl Gateway {
         if tokio::time::timeout(STOP_TIMEOUT, all).await.is_err() {
             tracing::warn!("some servers did not leave in time");
         }
-        if let Err(error) = self.inner.store.close().await {
-            tracing::error!(%error, "could not close the store");
+        if let Err(error) = self.inner.ledger.finish().await {
+            tracing::error!(%error, "the end of the activity log could not be written");
         }
+        self.inner.store.close().await;
     }
 
     fn start_server(&self, settings: mcpproxy_core::settings::ServerSettings) {

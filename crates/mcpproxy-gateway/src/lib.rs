@@ -11,6 +11,7 @@ mod message;
 mod record;
 mod snapshot;
 mod status;
+mod turned_away;
 mod upstream;
 mod view;
 

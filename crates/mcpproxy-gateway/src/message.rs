@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 pub(crate) use mcpproxy_core::json::Members;
 use mcpproxy_core::json::{self, Fault, ReadError, members, quote, string_value};
+use mcpproxy_store::RecordId;
 use serde_json::Value;
 
 /// A message from an agent or a server, borrowed from its text.
@@ -33,6 +34,9 @@ pub(crate) const HEADER_MISMATCH: i64 = -32020;
 pub(crate) const MISSING_CAPABILITY: i64 = -32021;
 pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 
+/// Under this key an answer says which record it has in the activity log: in `_meta` of a result, in `data` of an error.
+pub(crate) const RECORD_KEY: &str = "mcpproxy/record";
+
 impl RpcError {
     pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
@@ -40,6 +44,17 @@ impl RpcError {
 
     pub(crate) fn with_data(mut self, data: &Value) -> Self {
         self.data = Some(data.to_string());
+        self
+    }
+
+    /// Says under which id this is in the activity log. Data of another shape than an object is left as it is.
+    pub(crate) fn with_record(mut self, record: RecordId) -> Self {
+        let record = format!("\"{record}\"");
+        match self.data.as_deref() {
+            None => self.data = Some(object([(RECORD_KEY, record.as_str())])),
+            Some(data) if data.starts_with('{') => self.data = Some(with_members(data, &[(RECORD_KEY, &record)])),
+            Some(_) => {}
+        }
         self
     }
 

@@ -3,26 +3,27 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcpproxy_core::json::quote;
-use mcpproxy_core::{Agent, Declared, Denial, Intent, Permit, ServerName, Warning};
-use mcpproxy_store::{Cut, Kind, Ledger, NewRecord, Outcome, RecordId, Status, Wait};
+use mcpproxy_core::{Agent, Check, Declared, Denial, Intent, Permit, ServerName, Warning, mask};
+use mcpproxy_store::{Kind, Ledger, NewRecord, Outcome, Payload, RecordId, Status, Wait};
 
 use crate::message::member;
 use crate::upstream::{Reply, UpstreamError};
 
-/// A record with a new id and the time, and nothing else yet.
+/// A record with the time, and nothing else yet.
 pub(crate) fn blank(kind: Kind, status: Status) -> NewRecord {
     let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let time_ms = i64::try_from(time_ms).unwrap_or(i64::MAX);
     NewRecord {
-        id: RecordId::new(time_ms, rand::random()),
-        time_ms,
+        time_ms: i64::try_from(time_ms).unwrap_or(i64::MAX),
+        random: rand::random(),
         kind,
         status,
         agent: None,
         client: None,
         server: None,
         tool: None,
+        is_known_tool: false,
         intent_type: None,
+        risk: None,
         code: None,
         message: None,
         duration_us: None,
@@ -40,9 +41,10 @@ pub(crate) fn of_permit(permit: &Permit, agent: &Agent, client: Option<&str>) ->
         client: client.map(str::to_owned),
         server: Some(tool.name.server().to_string()),
         tool: Some(tool.name.tool().to_owned()),
+        is_known_tool: true,
         intent_type: Some(intent.variant),
         metadata: metadata(intent, Some(permit.is_verified()), permit.warnings()),
-        args: Some(Cut::of(permit.arguments().as_str())),
+        args: Some(payload(permit.arguments().as_str())),
         ..blank(Kind::Call, Status::Started)
     }
 }
@@ -63,7 +65,7 @@ pub(crate) fn of_unavailable(
         code: Some(error.code().to_owned()),
         message: Some(error.to_string()),
         metadata: metadata(&declared.intent, None, &[]),
-        args: Some(Cut::of(declared.arguments.as_str())),
+        args: Some(payload(declared.arguments.as_str())),
         ..blank(Kind::Call, Status::Error)
     }
 }
@@ -85,11 +87,15 @@ pub(crate) fn of_denial(
         client: client.map(str::to_owned),
         server,
         tool,
+        is_known_tool: match denial.check() {
+            Check::Shape | Check::TwoKeys | Check::Exists => false,
+            Check::Annotations | Check::Permissions => true,
+        },
         intent_type: intent.map(|intent| intent.variant),
         code: Some(denial.code().to_owned()),
         message: Some(denial.message()),
         metadata: intent.map_or_else(|| "{}".to_owned(), |intent| metadata(intent, None, &[])),
-        args: asked.arguments.map(Cut::of),
+        args: asked.arguments.map(payload),
         ..blank(Kind::Refusal, Status::Refused)
     }
 }
@@ -102,7 +108,7 @@ pub(crate) fn of_unknown(name: &str, arguments: &str, message: &str, agent: &Age
         tool: Some(name.to_owned()),
         code: Some("TOOL_NOT_FOUND".to_owned()),
         message: Some(message.to_owned()),
-        args: Some(Cut::of(arguments)),
+        args: Some(payload(arguments)),
         ..blank(Kind::Refusal, Status::Refused)
     }
 }
@@ -117,11 +123,11 @@ pub(crate) struct Asked<'a> {
 pub(crate) fn outcome(answer: &Result<Reply, UpstreamError>, took: Duration) -> Outcome {
     let (status, code, message, result) = match answer {
         Ok(Ok(result)) if member(result, "isError") == Some("true") => {
-            (Status::Error, None, None, Some(Cut::of(result)))
+            (Status::Error, None, None, Some(payload(result)))
         }
-        Ok(Ok(result)) => (Status::Success, None, None, Some(Cut::of(result))),
+        Ok(Ok(result)) => (Status::Success, None, None, Some(payload(result))),
         Ok(Err(error)) => {
-            (Status::Error, Some(error.code.to_string()), Some(error.message.clone()), Some(Cut::of(&error.object())))
+            (Status::Error, Some(error.code.to_string()), Some(error.message.clone()), Some(payload(&error.object())))
         }
         Err(error @ UpstreamError::Cancelled) => {
             (Status::Cancelled, Some(error.code().to_owned()), Some(error.to_string()), None)
@@ -148,11 +154,15 @@ pub(crate) async fn note_settings(ledger: &Ledger, failure: Option<String>) {
     note(ledger, NewRecord { message: Some(message), ..blank(Kind::Settings, status) }).await;
 }
 
-/// Writes a line that nothing depends on.
-pub(crate) async fn note(ledger: &Ledger, record: NewRecord) {
-    if let Err(error) = ledger.note(record, Wait::Batched).await {
-        tracing::error!(%error, "could not write to the activity log");
-    }
+/// Writes a record that nothing depends on, and returns its id.
+pub(crate) async fn note(ledger: &Ledger, record: NewRecord) -> Option<RecordId> {
+    let noted = ledger.note(record, Wait::Batched).await;
+    noted.inspect_err(|error| tracing::debug!(%error, "could not write to the activity log")).ok()
+}
+
+/// Arguments or a result, as the log keeps them.
+fn payload(text: &str) -> Payload {
+    Payload::of(mask(text, &[]), text.len())
 }
 
 fn metadata(intent: &Intent, is_verified: Option<bool>, warnings: &[Warning]) -> String {

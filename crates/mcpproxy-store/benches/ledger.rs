@@ -1,14 +1,26 @@
 //! What a record costs: on the way of a read call, which waits for nothing, and of a write, which waits for the disk.
 
-#![allow(clippy::expect_used, reason = "a benchmark that cannot go on should stop")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark that cannot go on should stop")]
+
+#[path = "../tests/common/postgres.rs"]
+#[allow(dead_code, reason = "tests use more of it")]
+mod postgres;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput};
-use mcpproxy_core::Variant;
-use mcpproxy_store::{Cut, Kind, Ledger, NewRecord, Outcome, RecordId, Status, Store, Wait};
+use mcpproxy_core::settings::Retention;
+use mcpproxy_core::{RiskLevel, Variant, mask};
+use mcpproxy_store::{
+    Kind, Ledger, LedgerOptions, Location, NewRecord, Outcome, Payload, SigningKey, Status, Store, Wait,
+};
+use postgres::{Cluster, Durability};
 use tokio::runtime::Runtime;
+
+// The allocator of the product: with the system's, most of what is measured is two threads waiting for it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const PARALLEL: u64 = 64;
 const PACED_SECONDS: u64 = 4;
@@ -22,6 +34,13 @@ fn main() {
     durable(&mut criterion, &runtime);
     criterion.final_summary();
     report_cpu(&runtime);
+    report_rates(&runtime, "SQLite", [2_000, 100_000], &sqlite);
+    let cluster = Cluster::start(Durability::On);
+    report_rates(&runtime, "PostgreSQL", [1_000, 50_000], &|_| Location::Postgres(cluster.new_database("")));
+}
+
+fn sqlite(folder: &Path) -> Location {
+    Location::Sqlite(folder.join("mcpproxy.db"))
 }
 
 /// Throughput when nothing but the log is busy: the time includes the last commit.
@@ -30,7 +49,8 @@ fn batched(criterion: &mut Criterion, runtime: &Runtime) {
     group.throughput(Throughput::Elements(1));
     for (name, in_flight) in [("open+close at once", 1), ("open, 512 others, close", 512)] {
         group.bench_function(name, |bench| {
-            bench.iter_custom(|calls| runtime.block_on(timed(|ledger| read_calls(ledger, 0..calls, in_flight))));
+            let work = |calls| runtime.block_on(timed(&sqlite, |ledger| read_calls(ledger, 0..calls, in_flight)));
+            bench.iter_custom(work);
         });
     }
     group.finish();
@@ -41,19 +61,41 @@ fn durable(criterion: &mut Criterion, runtime: &Runtime) {
     group.throughput(Throughput::Elements(1));
     for parallel in [1, PARALLEL] {
         group.bench_function(format!("record, {parallel} in parallel"), |bench| {
-            bench.iter_custom(|records| runtime.block_on(timed(|ledger| durable_records(ledger, records, parallel))));
+            let work = |records| runtime.block_on(timed(&sqlite, |ledger| durable_records(ledger, records, parallel)));
+            bench.iter_custom(work);
         });
     }
     group.finish();
 }
 
-async fn timed<F: Future<Output = ()>>(work: impl FnOnce(Ledger) -> F) -> Duration {
+/// A whole log at a time, because the first batches that PostgreSQL sees cost more than the others.
+#[expect(clippy::print_stderr, reason = "a benchmark reports to whoever runs it")]
+fn report_rates(runtime: &Runtime, name: &str, records: [u64; 2], place: &dyn Fn(&Path) -> Location) {
+    for (parallel, records) in [1, PARALLEL].into_iter().zip(records) {
+        let time = runtime.block_on(timed(place, |ledger| durable_records(ledger, records, parallel)));
+        let rate = records as f64 / time.as_secs_f64();
+        eprintln!("durable records, {name}, {parallel} in parallel: {rate:.0} a second");
+    }
+}
+
+async fn timed<F: Future<Output = ()>>(place: &dyn Fn(&Path) -> Location, work: impl FnOnce(Ledger) -> F) -> Duration {
     let folder = tempfile::tempdir_in(Path::new(env!("CARGO_TARGET_TMPDIR"))).expect("a folder on a disk");
-    let store = Store::open(&folder.path().join("mcpproxy.db")).await.expect("a store");
+    let store = Store::open(&place(folder.path())).await.expect("a store");
+    let options = LedgerOptions {
+        key: SigningKey::from_seed(&[1; 32]).expect("a key"),
+        newest_checkpoint: Some(folder.path().join("checkpoint.txt")),
+        checkpoints_to: None,
+        retention: Retention::default(),
+        patience: std::time::Duration::from_secs(20),
+        now_ms: || 1_700_000_000_000,
+    };
+    let ledger = Ledger::start(&store, options).await.expect("a ledger");
     let begin = Instant::now();
-    work(store.ledger()).await;
-    store.close().await.expect("everything is written");
-    begin.elapsed()
+    work(ledger.clone()).await;
+    ledger.finish().await.expect("everything is written");
+    let elapsed = begin.elapsed();
+    store.close().await;
+    elapsed
 }
 
 async fn read_calls(ledger: Ledger, calls: std::ops::Range<u64>, in_flight: u64) {
@@ -63,7 +105,7 @@ async fn read_calls(ledger: Ledger, calls: std::ops::Range<u64>, in_flight: u64)
         open.push(ledger.open(call(n, Variant::Read), Wait::Batched).await.expect("open"));
         if open.len() as u64 == in_flight || n == last {
             for record in open.drain(..) {
-                ledger.close(record, success(), Wait::Batched).await.expect("close");
+                ledger.close(record, success(n), Wait::Batched).await.expect("close");
             }
         }
     }
@@ -106,13 +148,13 @@ fn report_cpu(runtime: &Runtime) {
         eprintln!("batched open+close, {name}: {us:.1} µs of CPU per call");
     };
     for (name, in_flight) in [("as fast as it goes", 1), ("512 at a time", 512)] {
-        let work = || runtime.block_on(timed(|ledger| read_calls(ledger, 0..CPU_CALLS, in_flight)));
+        let work = || runtime.block_on(timed(&sqlite, |ledger| read_calls(ledger, 0..CPU_CALLS, in_flight)));
         report(name, CPU_CALLS, &|| {
             let _wall = work();
         });
     }
     for per_second in [500, 5_000] {
-        let work = || runtime.block_on(timed(|ledger| paced_calls(ledger, per_second)));
+        let work = || runtime.block_on(timed(&sqlite, |ledger| paced_calls(ledger, per_second)));
         report(&format!("{per_second} a second"), per_second * PACED_SECONDS, &|| {
             let _wall = work();
         });
@@ -129,30 +171,30 @@ fn cpu() -> Option<Duration> {
 
 fn call(n: u64, variant: Variant) -> NewRecord {
     NewRecord {
-        id: RecordId::new(1_700_000_000_000 + n as i64 / 10, u128::from(n)),
         time_ms: 1_700_000_000_000 + n as i64 / 10,
+        random: n.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         kind: Kind::Call,
         status: Status::Started,
         agent: Some("local".into()),
         client: Some("cursor 1.2".into()),
         server: Some("github".into()),
         tool: Some("search_issues".into()),
+        is_known_tool: true,
         intent_type: Some(variant),
+        risk: Some(RiskLevel::Low),
         code: None,
         message: None,
         duration_us: None,
         metadata: r#"{"intent":{"operation_type":"read","reason":"look for duplicates"},"tool_variant":"call_tool_read","intent_verified":true,"warnings":[]}"#.into(),
-        args: Some(Cut::of(r#"{"query":"is:open label:bug","limit":10}"#)),
+        args: Some(payload(r#"{"query":"is:open label:bug","limit":10}"#)),
     }
 }
 
-fn success() -> Outcome {
-    Outcome {
-        status: Status::Success,
-        code: None,
-        message: None,
-        duration_us: Some(350),
-        result: Some(Cut::of(r#"{"content":[{"type":"text","text":"3 issues: #12, #15, #18"}]}"#)),
-        metadata: None,
-    }
+fn success(n: u64) -> Outcome {
+    let result = payload(r#"{"content":[{"type":"text","text":"3 issues: #12, #15, #18"}]}"#);
+    Outcome { duration_us: Some(300 + n % 100), result: Some(result), ..Outcome::bare(Status::Success) }
+}
+
+fn payload(text: &str) -> Payload {
+    Payload::of(mask(text, &[]), text.len())
 }

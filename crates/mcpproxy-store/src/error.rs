@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::{Location, NoteError};
+
 /// Cloneable, because one failed commit answers every call that waited for it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
@@ -14,13 +16,42 @@ pub enum StoreError {
     Database { doing: &'static str, source: Arc<sqlx::Error> },
 
     #[error(
-        "the database `{}` has version {found}, and this mcpproxy knows versions up to {known}; use a newer mcpproxy",
-        path.display()
+        "the database `{location}` has version {found}, and this mcpproxy knows versions up to {known}; \
+         use a newer mcpproxy"
     )]
-    Newer { path: PathBuf, found: i64, known: i64 },
+    Newer { location: Location, found: i64, known: i64 },
 
-    #[error("the database `{}` has no tables yet; start the gateway once to make them", path.display())]
-    NotReady { path: PathBuf },
+    #[error("the database `{location}` has no tables yet; start the gateway once to make them")]
+    NotReady { location: Location },
+
+    #[error("the database does not answer")]
+    NoAnswer,
+
+    #[error(
+        "another gateway writes to the chain `{chain}` at this moment; \
+         every gateway needs a data folder of its own, with its own `signing.key`"
+    )]
+    ChainTaken { chain: String },
+
+    #[error(
+        "the database has as many chains as it can take; use a new database, or a data folder that was used before"
+    )]
+    ChainsFull,
+
+    #[error(
+        "the activity log ends at position {found} of chain `{chain}`, but position {signed} was signed: records are \
+         missing. `mcpproxy activity verify` tells more"
+    )]
+    Truncated { chain: String, found: i64, signed: i64 },
+
+    #[error(
+        "the activity log of chain `{chain}` is not the one that was signed at position {seq}. \
+         `mcpproxy activity verify` tells more"
+    )]
+    Rewritten { chain: String, seq: i64 },
+
+    #[error("this is not a checkpoint of the chain")]
+    Checkpoint { source: NoteError },
 
     #[error("the database is open for reading only")]
     ReadOnly,

@@ -1,16 +1,52 @@
 //! The ledger: where a call is recorded before it is sent, and again when it is over.
 
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::oneshot;
+use mcpproxy_core::settings::Retention;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 
-use crate::queue::{Change, Operation, Place, Queue, Row, Stage};
-use crate::{NewRecord, Outcome, RecordId, StoreError};
+use crate::copies::Copies;
+use crate::health::{Health, Pulse};
+use crate::keeper::{CopyPaths, Keeper};
+use crate::payload::storable;
+use crate::queue::{End, Limits, Place, Queue, Stage, Waiter};
+use crate::retention::Retainer;
+use crate::sql::RecordWriter;
+use crate::subject::Subject;
+use crate::writer::Writer;
+use crate::{Checkpoint, NewRecord, Outcome, RecordId, SigningKey, Store, StoreError, Verifier};
 
-/// Writes records. All clones share one queue and one writer.
+/// Writes records of one chain. All clones share one queue and one writer.
 #[derive(Clone)]
 pub struct Ledger {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
     queue: Arc<Queue>,
+    pulse: Arc<Pulse>,
+    committed: watch::Receiver<u64>,
+    verifier: Verifier,
+    interrupted: usize,
+    /// `None` when it was awaited.
+    writer: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
+}
+
+pub struct LedgerOptions {
+    /// Names the chain, and signs its checkpoints.
+    pub key: SigningKey,
+    /// A file that holds the newest checkpoint. What the database says is held against it at the start.
+    pub newest_checkpoint: Option<PathBuf>,
+    /// A file to which all checkpoints are appended.
+    pub checkpoints_to: Option<PathBuf>,
+    pub retention: Retention,
+    /// How long a caller waits for a log that neither takes a record nor says why.
+    pub patience: Duration,
+    pub now_ms: fn() -> i64,
 }
 
 /// When a record counts as written.
@@ -18,7 +54,7 @@ pub struct Ledger {
 pub enum Wait {
     /// When it is on disk.
     Durable,
-    /// When the writer has it; it will be on disk a moment later.
+    /// When the writer has it; it will be on disk a moment later. While the log cannot be written, this is `Durable`.
     Batched,
 }
 
@@ -28,50 +64,135 @@ pub enum Wait {
 pub struct OpenRecord {
     id: RecordId,
     place: Place,
+    subject: Arc<Subject>,
 }
 
 impl Ledger {
-    pub(crate) fn new(queue: Arc<Queue>) -> Self {
-        Self { queue }
+    /// Takes up the chain of this key. Only for the process that holds the lock of the data folder: it ends the calls
+    /// that an earlier run left open.
+    pub async fn start(store: &Store, options: LedgerOptions) -> Result<Self, StoreError> {
+        let limits = Limits { wait: options.patience, ..Limits::DEFAULT };
+        Self::start_with(store, options, limits).await
+    }
+
+    pub(crate) async fn start_with(store: &Store, options: LedgerOptions, limits: Limits) -> Result<Self, StoreError> {
+        let LedgerOptions { key, newest_checkpoint, checkpoints_to, retention, patience: _, now_ms } = options;
+        let verifier = key.verifier().clone();
+        let mut database = store.database().record_writer(&verifier, now_ms()).await?;
+        if let Some(path) = &newest_checkpoint {
+            check_newest(&mut database, &verifier, path).await?;
+        }
+        let interrupted = database.close_interrupted().await?;
+        let signed_seq = database.signed_seq().await?;
+        let queue = Arc::new(Queue::new(limits, database.chain(), database.head().key));
+        let pulse = Arc::new(Pulse::default());
+        let (sender, committed) = watch::channel(0);
+        let copies = Copies::start(CopyPaths { newest: newest_checkpoint, all: checkpoints_to });
+        let keeper = Keeper::new(key, copies, Retainer::new(retention), signed_seq);
+        let writer = Writer {
+            queue: Arc::clone(&queue),
+            pulse: Arc::clone(&pulse),
+            database,
+            keeper,
+            committed: sender,
+            now_ms,
+        };
+        let writer = Mutex::new(Some(tokio::spawn(writer.run())));
+        Ok(Self { shared: Arc::new(Shared { queue, pulse, committed, verifier, interrupted, writer }) })
     }
 
     /// Records that a call begins. An error means that nothing was recorded and nothing may be sent.
     pub async fn open(&self, record: NewRecord, wait: Wait) -> Result<OpenRecord, StoreError> {
-        let id = record.id;
-        let place = self.insert(record, Stage::Begun, wait).await?;
-        Ok(OpenRecord { id, place })
+        let (id, place, subject) = self.insert(record, Stage::Begun, wait).await?;
+        Ok(OpenRecord { id, place, subject })
     }
 
     /// Records how a call ended. An end whose waiter was told of an error is still written when the log works again.
     pub async fn close(&self, open: OpenRecord, outcome: Outcome, wait: Wait) -> Result<(), StoreError> {
+        let OpenRecord { id, place, subject } = open;
+        let queue = &self.shared.queue;
         let mut outcome = outcome.bounded();
-        let room = match self.queue.take_room(outcome.text_bytes()).await {
+        outcome.metadata = outcome.metadata.map(storable);
+        let deadline = queue.deadline();
+        let room = match queue.take_room(outcome.text_bytes(), deadline).await {
             Ok(room) => room,
             // What happened has happened: without room for the result, the rest is kept all the same.
             // There cannot be more of these than there are open calls.
             Err(_) => {
-                outcome.result = outcome.result.map(|cut| cut.without_text());
+                outcome.result = outcome.result.map(|result| result.without_text());
                 0
             }
         };
         let (waiter, written) = waiter(wait);
-        self.queue.push_close(open.place, Operation { change: Change::Close(open.id, outcome), waiter, room })?;
-        finish(written).await
+        queue.close_record(place, End { id, outcome, subject }, waiter, room)?;
+        finished(written, deadline).await
     }
 
     /// Records something that is over at once: a refusal, or an event.
-    pub async fn note(&self, record: NewRecord, wait: Wait) -> Result<(), StoreError> {
-        self.insert(record, Stage::Complete, wait).await.map(drop)
+    pub async fn note(&self, record: NewRecord, wait: Wait) -> Result<RecordId, StoreError> {
+        self.insert(record, Stage::Complete, wait).await.map(|(id, ..)| id)
     }
 
-    async fn insert(&self, record: NewRecord, stage: Stage, wait: Wait) -> Result<Place, StoreError> {
-        let record = record.bounded();
-        let room = self.queue.take_room(record.text_bytes()).await?;
+    /// How many calls an earlier run had left open.
+    pub fn interrupted(&self) -> usize {
+        self.shared.interrupted
+    }
+
+    pub fn health(&self) -> Health {
+        self.shared.pulse.health()
+    }
+
+    /// Changes after every commit.
+    pub fn committed(&self) -> watch::Receiver<u64> {
+        self.shared.committed.clone()
+    }
+
+    pub fn verifier(&self) -> &Verifier {
+        &self.shared.verifier
+    }
+
+    /// Writes what was accepted, signs it, and takes nothing more. An error means that some could not be written.
+    pub async fn finish(&self) -> Result<(), StoreError> {
+        self.shared.queue.close();
+        let writer = self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match writer {
+            Some(writer) => writer.await.unwrap_or(Err(StoreError::LogUnavailable)),
+            None => Ok(()),
+        }
+    }
+
+    async fn insert(
+        &self,
+        record: NewRecord,
+        stage: Stage,
+        wait: Wait,
+    ) -> Result<(RecordId, Place, Arc<Subject>), StoreError> {
+        let Shared { queue, pulse, .. } = &*self.shared;
+        let mut record = record.bounded();
+        record.metadata = storable(record.metadata);
+        let deadline = queue.deadline();
+        let room = queue.take_room(record.text_bytes(), deadline).await?;
+        // A log that does not work may never get to what it is handed now.
+        let wait = if pulse.is_failing() { Wait::Durable } else { wait };
         let (waiter, written) = waiter(wait);
-        let change = Change::Insert(Row::new(record, stage));
-        let place = self.queue.push(Operation { change, waiter, room })?;
-        finish(written).await?;
-        Ok(place)
+        let inserted = queue.insert(record, stage, waiter, room)?;
+        finished(written, deadline).await?;
+        Ok(inserted)
+    }
+}
+
+async fn finished(written: Option<Written>, deadline: Instant) -> Result<(), StoreError> {
+    let Some(written) = written else { return Ok(()) };
+    match timeout_at(deadline, written).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(_)) | Err(_) => Err(StoreError::LogUnavailable),
+    }
+}
+
+impl Drop for Shared {
+    /// Lets the writer finish by itself. Who needs to know that it did, calls `finish`.
+    fn drop(&mut self) {
+        self.queue.close();
     }
 }
 
@@ -83,7 +204,7 @@ impl OpenRecord {
 
 type Written = oneshot::Receiver<Result<(), StoreError>>;
 
-fn waiter(wait: Wait) -> (Option<oneshot::Sender<Result<(), StoreError>>>, Option<Written>) {
+fn waiter(wait: Wait) -> (Option<Waiter>, Option<Written>) {
     match wait {
         Wait::Batched => (None, None),
         Wait::Durable => {
@@ -93,34 +214,56 @@ fn waiter(wait: Wait) -> (Option<oneshot::Sender<Result<(), StoreError>>>, Optio
     }
 }
 
-async fn finish(written: Option<Written>) -> Result<(), StoreError> {
-    match written {
-        None => Ok(()),
-        Some(written) => written.await.unwrap_or(Err(StoreError::LogUnavailable)),
+/// The database must have come at least as far as what was signed last, by the same way.
+async fn check_newest(database: &mut RecordWriter, verifier: &Verifier, path: &Path) -> Result<(), StoreError> {
+    let note = match std::fs::read_to_string(path) {
+        Ok(note) => note,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(StoreError::Open { path: path.to_owned(), source: Arc::new(source) }),
+    };
+    let signed = match Checkpoint::open(&note, verifier) {
+        Ok(signed) => signed,
+        Err(error) => {
+            tracing::warn!(error = crate::health::chain(&error), path = %path.display(), "unusable checkpoint");
+            return Ok(());
+        }
+    };
+    let chain = verifier.chain().to_owned();
+    if database.head().seq < signed.seq {
+        return Err(StoreError::Truncated { chain, found: database.head().seq, signed: signed.seq });
+    }
+    match database.hash_at(signed.seq).await? {
+        Some(hash) if hash != signed.hash => Err(StoreError::Rewritten { chain, seq: signed.seq }),
+        // Removed when its time was over.
+        Some(_) | None => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tokio::time::timeout;
+    use mcpproxy_core::mask;
 
     use super::*;
-    use crate::queue::{Intake, Limits};
-    use crate::{Cut, Filter, Kind, Status, Store};
+    use crate::queue::{Change, Operation};
+    use crate::{Filter, Kind, Location, Payload, Status};
+
+    fn payload(text: &str) -> Payload {
+        Payload::of(mask(text, &[]), text.len())
+    }
 
     fn call(n: u32) -> NewRecord {
         NewRecord {
-            id: RecordId::new(1, n.into()),
             time_ms: 1,
+            random: n.into(),
             kind: Kind::Call,
             status: Status::Started,
             agent: None,
             client: None,
             server: None,
             tool: None,
+            is_known_tool: true,
             intent_type: None,
+            risk: None,
             code: None,
             message: None,
             duration_us: None,
@@ -130,13 +273,22 @@ mod tests {
     }
 
     fn success() -> Outcome {
-        Outcome { status: Status::Success, result: Some(Cut::of("done")), ..Outcome::cancelled() }
+        Outcome { result: Some(payload("done")), ..Outcome::bare(Status::Success) }
     }
 
+    /// A ledger whose writer never comes.
     fn stalled(room: u32) -> (Arc<Queue>, Ledger) {
-        let limits = Limits { room, room_wait: Duration::from_millis(10), ..Limits::DEFAULT };
-        let queue = Arc::new(Queue::new(limits, Intake::Open));
-        (Arc::clone(&queue), Ledger::new(queue))
+        let limits = Limits { room, wait: Duration::from_millis(10), ..Limits::DEFAULT };
+        let queue = Arc::new(Queue::new(limits, 0, None));
+        let shared = Shared {
+            queue: Arc::clone(&queue),
+            pulse: Arc::default(),
+            committed: watch::channel(0).1,
+            verifier: SigningKey::from_seed(&[1; 32]).unwrap().verifier().clone(),
+            interrupted: 0,
+            writer: Mutex::new(None),
+        };
+        (queue, Ledger { shared: Arc::new(shared) })
     }
 
     #[tokio::test]
@@ -148,7 +300,7 @@ mod tests {
         assert!(matches!(refused, Err(StoreError::LogUnavailable)));
         assert!(matches!(ledger.note(call(4), Wait::Durable).await, Err(StoreError::LogUnavailable)));
         ledger.close(first, success(), Wait::Batched).await.unwrap();
-        let batch = queue.take();
+        let batch = queue.take(usize::MAX);
         ledger.close(second, success(), Wait::Batched).await.unwrap();
         let [Operation { change: Change::Insert(whole), .. }, Operation { change: Change::Insert(begun), .. }] =
             &batch[..]
@@ -156,55 +308,50 @@ mod tests {
             panic!("two rows");
         };
         assert_eq!((whole.record.status, begun.record.status), (Status::Success, Status::Started));
-        assert_eq!(
-            whole.result,
-            Some(Cut::of("done").without_text()),
-            "without room, only the size of the result is kept"
-        );
-        assert!(matches!(&queue.take()[..], [Operation { change: Change::Close(..), room: 0, .. }]));
+        let without_text = Some(payload("done").without_text());
+        assert_eq!(whole.ended.result, without_text, "without room, only the size of the result is kept");
+        assert!(matches!(&queue.take(usize::MAX)[..], [Operation { change: Change::Close(..), room: 0, .. }]));
     }
 
     #[tokio::test]
     async fn long_texts_take_more_room() {
         let (queue, ledger) = stalled(100);
-        let long = NewRecord { args: Some(Cut::of(&"x".repeat(60 * 1024))), ..call(1) };
+        let long = NewRecord { args: Some(payload(&"x".repeat(60 * 1024))), ..call(1) };
         ledger.note(long.clone(), Wait::Batched).await.unwrap();
         assert!(matches!(ledger.note(long.clone(), Wait::Batched).await, Err(StoreError::LogUnavailable)));
-        queue.give_room(queue.take().iter().map(|operation| operation.room).sum());
+        queue.give_room(queue.take(usize::MAX).iter().map(|operation| operation.room).sum());
         ledger.note(long, Wait::Batched).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_writer_that_never_comes_is_not_waited_for_long() {
+        let (_queue, ledger) = stalled(100);
+        assert!(matches!(ledger.open(call(1), Wait::Durable).await, Err(StoreError::LogUnavailable)));
+        assert!(matches!(ledger.note(call(2), Wait::Durable).await, Err(StoreError::LogUnavailable)));
     }
 
     #[tokio::test]
     async fn room_is_given_back() {
         let folder = tempfile::tempdir().unwrap();
-        let limits = Limits { room: 8, room_wait: Duration::from_secs(60), ..Limits::DEFAULT };
-        let store = Store::open_with(&folder.path().join("mcpproxy.db"), limits).await.unwrap();
-        let ledger = store.ledger();
+        let limits = Limits { room: 8, wait: Duration::from_secs(60), ..Limits::DEFAULT };
+        let store = Store::open(&Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
+        let retention = Retention { payloads: None, payload_bytes: None, records: None };
+        let key = SigningKey::from_seed(&[1; 32]).unwrap();
+        let options = LedgerOptions {
+            key,
+            newest_checkpoint: None,
+            checkpoints_to: None,
+            retention,
+            patience: limits.wait,
+            now_ms: || 1,
+        };
+        let ledger = Ledger::start_with(&store, options, limits).await.unwrap();
         for n in 0..200 {
             let record = ledger.open(call(n), Wait::Batched).await.unwrap();
             ledger.close(record, success(), Wait::Batched).await.unwrap();
         }
-        store.close().await.unwrap();
-        let store = Store::open(&folder.path().join("mcpproxy.db")).await.unwrap();
+        ledger.finish().await.unwrap();
         let page = store.list(&Filter::default(), None, 500).await.unwrap();
         assert!(page.records.len() == 200 && page.records.iter().all(|record| record.status == Status::Success));
-    }
-
-    #[tokio::test]
-    async fn a_caller_that_leaves_early_leaves_no_open_call() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("mcpproxy.db")).await.unwrap();
-        let ledger = store.ledger();
-        for n in 0..50 {
-            // Polled once, so that it stands in the queue, and then dropped before or while it is written.
-            let leaving = timeout(Duration::from_micros(u64::from(n) * 20), ledger.open(call(n), Wait::Durable));
-            if let Ok(opened) = leaving.await {
-                ledger.close(opened.unwrap(), success(), Wait::Batched).await.unwrap();
-            }
-        }
-        store.close().await.unwrap();
-        let store = Store::open(&folder.path().join("mcpproxy.db")).await.unwrap();
-        let page = store.list(&Filter::default(), None, 500).await.unwrap();
-        assert!(page.records.iter().all(|record| record.status != Status::Started));
     }
 }

@@ -1,19 +1,49 @@
-//! What survives a restart: the tokens of agents and the records of what they did, in one SQLite file.
+//! What survives a restart: the tokens of agents and the records of what they did, in SQLite or PostgreSQL.
 
+mod bundle;
+mod checkpoint;
+mod copies;
+mod damage;
 mod error;
+mod feed;
+mod health;
+mod keeper;
+mod key;
 mod ledger;
+mod line;
 mod list;
+mod location;
+mod payload;
+mod positions;
 mod queue;
 mod record;
+mod removal;
+mod retention;
 mod row;
+mod signature;
 mod sql;
 mod store;
+mod subject;
+mod summary;
+mod tally;
 mod token;
+mod verify;
 mod writer;
 
+pub use bundle::{BundleError, BundleVerdict, ExportError, Exported, KeyFrom, Selection, verify_bundle};
+pub use checkpoint::Checkpoint;
+pub use damage::{Damage, DamageKind};
 pub use error::StoreError;
-pub use ledger::{Ledger, OpenRecord, Wait};
-pub use list::{Cursor, Filter, LIMIT_MAX, Page};
-pub use record::{Cut, Kind, NewRecord, Outcome, PAYLOAD_MAX_BYTES, Record, RecordId, Status};
+pub use feed::{Feed, FeedCursor};
+pub use health::Health;
+pub use key::RecordId;
+pub use ledger::{Ledger, LedgerOptions, OpenRecord, Wait};
+pub use list::{Cursor, Filter, LIMIT_MAX, Page, SCAN_MAX};
+pub use location::Location;
+pub use payload::{Digests, PAYLOAD_MAX_BYTES, Payload, PayloadFacts};
+pub use record::{Kind, NewRecord, Outcome, Record, Status, WholeRecord};
+pub use signature::{NoteError, SigningKey, Verifier};
 pub use store::Store;
+pub use summary::{Count, Durations, Summary};
 pub use token::{AGENT_NAME_MAX_CHARS, TokenInfo};
+pub use verify::{ChainInfo, ChainVerdict, Progress, VerifyOptions};

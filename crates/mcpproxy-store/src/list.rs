@@ -2,15 +2,18 @@
 
 use std::fmt;
 
-use mcpproxy_core::Variant;
+use mcpproxy_core::{RiskLevel, Untrusted, Variant};
 
-use crate::{Kind, Record, Status, Store, StoreError};
+use crate::key::Key;
+use crate::{Kind, Record, RecordId, Status, Store, StoreError, WholeRecord};
 
-/// No page is longer, whatever is asked for: a record can hold 128 KiB of text.
+/// No page is longer, whatever is asked for.
 pub const LIMIT_MAX: usize = 500;
+/// No page looks at more records, however few of them fit: its cost must not grow with the log.
+pub const SCAN_MAX: usize = 10_000;
 
 /// What a record must have to be listed; `None` is no condition.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub intent_type: Option<Variant>,
     pub kind: Option<Kind>,
@@ -18,9 +21,13 @@ pub struct Filter {
     pub server: Option<String>,
     pub tool: Option<String>,
     pub agent: Option<String>,
+    pub risk: Option<RiskLevel>,
     /// Both ends belong to the range.
     pub since_ms: Option<i64>,
     pub until_ms: Option<i64>,
+    /// Part of the tool, the server, `server:tool`, the agent, the client, the code, the message or the metadata, in
+    /// small or capital letters of ASCII. The whole id of a record stands for that record.
+    pub text: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -28,6 +35,8 @@ pub struct Page {
     pub records: Vec<Record>,
     /// Where the next page begins, if there is one.
     pub next: Option<Cursor>,
+    /// So far back this page looked before it gave up. `None` when it is full, or when the log ended.
+    pub searched_to_ms: Option<i64>,
 }
 
 /// Where a page begins, for callers to hand back unread.
@@ -37,33 +46,124 @@ pub struct Cursor {
 }
 
 impl Store {
-    /// The newest records before the cursor, at least one and at most `LIMIT_MAX` of them.
+    /// The newest records before the cursor, at most `limit` and never more than `LIMIT_MAX` of them. A page can be
+    /// short, even empty, and yet have a next one.
     pub async fn list(&self, filter: &Filter, before: Option<Cursor>, limit: usize) -> Result<Page, StoreError> {
         let limit = limit.clamp(1, LIMIT_MAX);
-        let before = before.map(|cursor| cursor.before);
+        let keys = filter.keys(before);
         // One more than asked for tells whether there is a next page.
-        let mut records = self.database().records(filter, before, limit + 1).await?;
-        let more = records.len() > limit;
-        records.truncate(limit);
-        let next = records.last().filter(|_| more).map(|record| Cursor { before: record.seq });
-        Ok(Page { records, next })
+        let mut records = self.database().records(filter, &keys, limit + 1).await?;
+        if records.len() > limit {
+            records.truncate(limit);
+            return Ok(Page { next: records.last().map(Cursor::after), records, searched_to_ms: None });
+        }
+        let Some(last_seen) = self.database().last_looked_at(filter, &keys).await? else {
+            return Ok(Page { records, next: None, searched_to_ms: None });
+        };
+        // Records that were written between the two questions must not bring back what is on this page.
+        let last = records.last().map_or(last_seen, |record| last_seen.min(record.id.key()));
+        Ok(Page { records, next: Some(Cursor { before: last.0 }), searched_to_ms: Some(last.time_ms()) })
     }
 
     /// The record with this id, or the only one whose id begins so. Upper or lower case.
-    pub async fn find(&self, id_or_prefix: &str) -> Result<Option<Record>, StoreError> {
-        let prefix = id_or_prefix.to_ascii_uppercase();
-        if prefix.is_empty() || prefix.len() > ulid::ULID_LEN || !prefix.bytes().all(|b| b.is_ascii_alphanumeric()) {
-            return Ok(None);
+    pub async fn find(&self, id_or_prefix: &str) -> Result<Option<WholeRecord>, StoreError> {
+        let Some((first, last)) = RecordId::beginning_with(id_or_prefix) else { return Ok(None) };
+        // Either the beginning leaves one key, or it says nothing about what comes after the key: two rows are enough.
+        let found = self.database().records_between(first.key(), last.key(), 2).await?;
+        let mut found = found.into_iter().filter(|record| first <= record.id && record.id <= last);
+        let record = match (found.next(), found.next()) {
+            (Some(_), Some(_)) => {
+                return Err(StoreError::AmbiguousId { prefix: id_or_prefix.to_ascii_uppercase() });
+            }
+            (None, _) => return Ok(None),
+            (Some(record), None) => record,
+        };
+        let (_, args, result) = self.database().payloads(&[record.id]).await?.pop().unwrap_or((record.id, None, None));
+        Ok(Some(WholeRecord { record, args, result }))
+    }
+
+    /// Arguments and result of each of these records, as far as they are kept. Records without any are left out.
+    pub async fn payloads(
+        &self,
+        ids: &[RecordId],
+    ) -> Result<Vec<(RecordId, Option<Untrusted>, Option<Untrusted>)>, StoreError> {
+        let mut payloads = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(LIMIT_MAX) {
+            payloads.extend(self.database().payloads(ids).await?);
         }
-        let mut records = self.database().records_beginning_with(&prefix).await?.into_iter();
-        match (records.next(), records.next()) {
-            (Some(_), Some(_)) => Err(StoreError::AmbiguousId { prefix }),
-            (first, _) => Ok(first),
-        }
+        Ok(payloads)
     }
 }
 
+/// From the first key to the one before the second.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Keys {
+    pub(crate) from: i64,
+    pub(crate) before: i64,
+}
+
+impl Filter {
+    /// The record that is named by its id instead of being described.
+    pub(crate) fn named(&self) -> Option<RecordId> {
+        self.text.as_deref().and_then(|text| RecordId::parse(&text.trim().to_ascii_uppercase()))
+    }
+
+    /// What else must be part of the record, in small letters.
+    pub(crate) fn part(&self) -> Option<String> {
+        let text = self.text.as_deref().filter(|text| !text.is_empty() && self.named().is_none());
+        text.map(str::to_ascii_lowercase)
+    }
+
+    pub(crate) fn keys(&self, before: Option<Cursor>) -> Keys {
+        let mut keys = Keys { from: 0, before: before.map_or(i64::MAX, |cursor| cursor.before) };
+        if let Some(since_ms) = self.since_ms {
+            keys.from = keys.from.max(Key::at(since_ms).0);
+        }
+        if let Some(until_ms) = self.until_ms {
+            keys.before = keys.before.min(Key::at(until_ms.saturating_add(1)).0);
+        }
+        if let Some(id) = self.named() {
+            keys.from = keys.from.max(id.key().0);
+            keys.before = keys.before.min(id.key().0.saturating_add(1));
+        }
+        keys
+    }
+
+    /// The same as in the database, for records that come from elsewhere.
+    pub(crate) fn fits(&self, record: &Record) -> bool {
+        fn is<T: PartialEq + ?Sized>(wanted: Option<&T>, found: Option<&T>) -> bool {
+            wanted.is_none() || wanted == found
+        }
+        let keys = self.keys(None);
+        (keys.from..keys.before).contains(&record.id.key().0)
+            && is(self.named().as_ref(), Some(&record.id).filter(|_| self.named().is_some()))
+            && is(self.intent_type.as_ref(), record.intent_type.as_ref())
+            && is(self.kind.as_ref(), Some(&record.kind))
+            && is(self.status.as_ref(), Some(&record.status))
+            && is(self.server.as_deref(), record.server.as_ref().map(Untrusted::for_json))
+            && is(self.tool.as_deref(), record.tool.as_ref().map(Untrusted::for_json))
+            && is(self.agent.as_deref(), record.agent.as_deref())
+            && is(self.risk.as_ref(), record.risk.as_ref())
+            && self.part().is_none_or(|part| mentions(record, &part))
+    }
+}
+
+/// `part` is in small letters.
+fn mentions(record: &Record, part: &str) -> bool {
+    let word = |word: &Option<Untrusted>| word.as_ref().map(|word| word.for_json().to_owned());
+    let (server, tool) = (word(&record.server), word(&record.tool));
+    let both = server.as_ref().zip(tool.as_ref()).map(|(server, tool)| format!("{server}:{tool}"));
+    let words = [server, tool, both, record.agent.clone(), word(&record.client), word(&record.code)];
+    let long = [word(&record.message), Some(record.metadata.for_json().to_owned()), word(&record.end_metadata)];
+    words.into_iter().chain(long).flatten().any(|text| text.to_ascii_lowercase().contains(part))
+}
+
 impl Cursor {
+    /// Where the page after this record begins.
+    pub fn after(record: &Record) -> Self {
+        Self { before: record.id.key().0 }
+    }
+
     pub fn parse(text: &str) -> Result<Self, StoreError> {
         let digits = text.strip_prefix('c').ok_or(StoreError::Cursor)?;
         let before = i64::from_str_radix(digits, 16).map_err(|_| StoreError::Cursor)?;
@@ -93,5 +193,20 @@ mod tests {
         {
             assert!(matches!(Cursor::parse(text), Err(StoreError::Cursor)), "{text}");
         }
+    }
+
+    #[test]
+    fn times_and_ids_are_ranges_of_keys() {
+        let id = RecordId::new(Key::at(70), 5);
+        let check = |since_ms: Option<i64>, until_ms: Option<i64>, text: Option<String>, from: i64, before: i64| {
+            let filter = Filter { since_ms, until_ms, text, ..Filter::default() };
+            assert_eq!(filter.keys(None), Keys { from, before }, "{filter:?}");
+        };
+        check(None, None, None, 0, i64::MAX);
+        check(Some(-5), Some(i64::MAX), None, 0, Key::at(i64::MAX).0);
+        check(Some(7), Some(7), None, Key::at(7).0, Key::at(8).0);
+        check(None, Some(-1), None, 0, 0);
+        check(Some(70), None, Some(id.to_string().to_ascii_lowercase()), id.key().0, id.key().0 + 1);
+        check(None, None, Some("01J".into()), 0, i64::MAX);
     }
 }

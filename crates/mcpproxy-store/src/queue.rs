@@ -1,13 +1,16 @@
 //! The line before the writer: everything that was accepted and is not on disk yet.
 
-use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::{Cut, NewRecord, Outcome, RecordId, StoreError};
+use crate::key::Key;
+use crate::subject::Subject;
+use crate::tally::HOUR_MS;
+use crate::{NewRecord, Outcome, Payload, RecordId, StoreError};
 
 /// A record costs this much room, plus what its texts take.
 const RECORD_BYTES: usize = 1024;
@@ -25,24 +28,34 @@ pub(crate) struct Queue {
 pub(crate) struct Limits {
     /// Units of `RECORD_BYTES`.
     pub(crate) room: u32,
-    pub(crate) room_wait: Duration,
+    /// Longest wait for room, and for the disk.
+    pub(crate) wait: Duration,
     /// So many changes are written at once, without waiting for more.
     pub(crate) batch: usize,
+    /// No more than so many are written at once: who waits for the disk, or for room, waits for all of a batch.
+    pub(crate) batch_max: usize,
     /// So long may a change that nobody waits for lie here.
     pub(crate) linger: Duration,
 }
 
 impl Limits {
-    pub(crate) const DEFAULT: Self =
-        Self { room: 16 * 1024, room_wait: Duration::from_secs(1), batch: 256, linger: Duration::from_millis(20) };
+    pub(crate) const DEFAULT: Self = Self {
+        room: 16 * 1024,
+        wait: Duration::from_millis(900),
+        batch: 256,
+        batch_max: 1024,
+        linger: Duration::from_millis(20),
+    };
 }
 
 struct State {
-    operations: Vec<Operation>,
-    /// Counts the batches that were taken, so that an open record can tell whether it still stands here.
-    generation: u64,
+    operations: VecDeque<Operation>,
+    /// How many were taken before these, so that an open record can tell whether it still stands here.
+    taken: u64,
     urgency: Urgency,
     intake: Intake,
+    chain: u16,
+    last_key: Option<Key>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,21 +77,39 @@ pub(crate) enum Intake {
 pub(crate) struct Operation {
     pub(crate) change: Change,
     /// Who waits until this is on disk.
-    pub(crate) waiter: Option<oneshot::Sender<Result<(), StoreError>>>,
+    pub(crate) waiter: Option<Waiter>,
     /// The room it takes, to be given back when it is written.
     pub(crate) room: u32,
 }
 
+pub(crate) type Waiter = oneshot::Sender<Result<(), StoreError>>;
+
 pub(crate) enum Change {
-    Insert(Row),
-    /// The end of a call whose beginning was written before.
-    Close(RecordId, Outcome),
+    Insert(Box<Row>),
+    Close(Box<End>),
 }
 
+/// A new row.
 pub(crate) struct Row {
+    pub(crate) id: RecordId,
     pub(crate) record: NewRecord,
-    pub(crate) result: Option<Cut>,
+    pub(crate) ended: Ended,
     pub(crate) stage: Stage,
+    pub(crate) subject: Arc<Subject>,
+}
+
+/// What a row has only when its end arrived in time.
+#[derive(Default)]
+pub(crate) struct Ended {
+    pub(crate) result: Option<Payload>,
+    pub(crate) metadata: Option<String>,
+}
+
+/// The end of a call whose beginning was written before.
+pub(crate) struct End {
+    pub(crate) id: RecordId,
+    pub(crate) outcome: Outcome,
+    pub(crate) subject: Arc<Subject>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,25 +123,44 @@ pub(crate) enum Stage {
 /// Where in the line a record stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    generation: u64,
-    index: usize,
+    /// So many came before it, ever.
+    number: u64,
+}
+
+/// What the writer waits for besides its queue.
+#[derive(Clone, Copy)]
+pub(crate) enum Until {
+    /// It has something to do then, whether or not there is anything to write.
+    Due(Instant),
+    /// The last try failed; the next is then, unless somebody waits for the disk.
+    Pause(Duration),
 }
 
 impl Queue {
-    pub(crate) fn new(limits: Limits, intake: Intake) -> Self {
-        let state = State { operations: Vec::new(), generation: 0, urgency: Urgency::Idle, intake };
+    pub(crate) fn new(limits: Limits, chain: u16, last_key: Option<Key>) -> Self {
+        let (urgency, intake) = (Urgency::Idle, Intake::Open);
+        let state = State { operations: VecDeque::new(), taken: 0, urgency, intake, chain, last_key };
         Self { state: Mutex::new(state), wake: Notify::new(), room: Semaphore::new(limits.room as usize), limits }
     }
 
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Who comes now waits no longer than this, for room and for the disk together.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.limits.wait
+    }
+
     /// Waits for room, within reason. The caller pushes an operation with it or gives it back.
-    pub(crate) async fn take_room(&self, text_bytes: usize) -> Result<u32, StoreError> {
+    pub(crate) async fn take_room(&self, text_bytes: usize, deadline: Instant) -> Result<u32, StoreError> {
         let room = u32::try_from(1 + text_bytes / RECORD_BYTES).unwrap_or(u32::MAX).min(self.limits.room);
         if let Ok(permit) = self.room.try_acquire_many(room) {
             permit.forget();
             return Ok(room);
         }
         self.raise(&mut self.lock(), Urgency::Full);
-        match timeout(self.limits.room_wait, self.room.acquire_many(room)).await {
+        match timeout_at(deadline, self.room.acquire_many(room)).await {
             Ok(Ok(permit)) => permit.forget(),
             Ok(Err(_)) | Err(_) => return Err(StoreError::LogUnavailable),
         }
@@ -121,53 +171,75 @@ impl Queue {
         self.room.add_permits(room as usize);
     }
 
-    pub(crate) fn push(&self, operation: Operation) -> Result<Place, StoreError> {
+    /// Gives a record its key, and a place in the line. Both under one lock: the order of keys is the order of the line.
+    pub(crate) fn insert(
+        &self,
+        record: NewRecord,
+        stage: Stage,
+        waiter: Option<Waiter>,
+        room: u32,
+    ) -> Result<(RecordId, Place, Arc<Subject>), StoreError> {
+        let mut subject = Subject::of(&record);
         let mut state = self.lock();
+        let key = Key::next(state.last_key, state.chain, record.time_ms);
+        // A record is counted in the hour in which it is found.
+        subject.hour = key.time_ms() / HOUR_MS;
+        let subject = Arc::new(subject);
+        let id = RecordId::new(key, record.random);
+        let row = Row { id, record, ended: Ended::default(), stage, subject: Arc::clone(&subject) };
+        let place = self.push(&mut state, Operation { change: Change::Insert(Box::new(row)), waiter, room })?;
+        state.last_key = Some(key);
+        Ok((id, place, subject))
+    }
+
+    /// Ends a record where it stands if its beginning was not written yet, so that both become one line.
+    pub(crate) fn close_record(
+        &self,
+        place: Place,
+        end: End,
+        waiter: Option<Waiter>,
+        more_room: u32,
+    ) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        let index = place.number.checked_sub(state.taken).and_then(|index| usize::try_from(index).ok());
+        let opened = index.and_then(|index| state.operations.get_mut(index));
+        if let Some(Operation { change: Change::Insert(row), waiter: slot, room }) = opened
+            && row.id == end.id
+        {
+            row.finish(end.outcome);
+            *room = room.saturating_add(more_room);
+            *slot = waiter;
+            if slot.is_some() {
+                self.raise(&mut state, Urgency::Awaited);
+            }
+            return Ok(());
+        }
+        let change = Change::Close(Box::new(end));
+        self.push(&mut state, Operation { change, waiter, room: more_room }).map(drop)
+    }
+
+    fn push(&self, state: &mut State, operation: Operation) -> Result<Place, StoreError> {
         if state.intake == Intake::Closed {
             self.give_room(operation.room);
             return Err(StoreError::Closed);
         }
-        let urgency = self.urgency(&state, &operation);
-        let place = Place { generation: state.generation, index: state.operations.len() };
-        state.operations.push(operation);
-        self.raise(&mut state, urgency);
+        let urgency = self.urgency(state, &operation);
+        let place = Place { number: state.taken + state.operations.len() as u64 };
+        state.operations.push_back(operation);
+        self.raise(state, urgency);
         Ok(place)
     }
 
-    /// Ends a record where it stands if its beginning was not written yet, so that both become one row.
-    pub(crate) fn push_close(&self, place: Place, mut operation: Operation) -> Result<(), StoreError> {
-        let mut state = self.lock();
-        let same_batch = state.generation == place.generation;
-        let opened = state.operations.get_mut(place.index).filter(|_| same_batch);
-        match (opened, operation.change) {
-            (Some(Operation { change: Change::Insert(row), waiter, room }), Change::Close(id, outcome))
-                if row.record.id == id =>
-            {
-                row.finish(outcome);
-                *room = room.saturating_add(operation.room);
-                *waiter = operation.waiter;
-                if waiter.is_some() {
-                    self.raise(&mut state, Urgency::Awaited);
-                }
-                Ok(())
-            }
-            (_, change) => {
-                operation.change = change;
-                drop(state);
-                self.push(operation).map(drop)
-            }
-        }
-    }
-
-    /// Waits until a batch should be written. After a failure that is later, unless somebody waits for the disk.
-    pub(crate) async fn ready(&self, pause: Option<Duration>) -> Intake {
-        let enough = if pause.is_some() { Urgency::Awaited } else { Urgency::Full };
-        let since = if pause.is_some() { Urgency::Idle } else { Urgency::Lingering };
-        if let Some(intake) = self.reached(since).await {
-            return intake;
-        }
-        let reached = timeout(pause.unwrap_or(self.limits.linger), self.reached(enough)).await;
-        reached.ok().flatten().unwrap_or(Intake::Open)
+    /// Waits until a batch should be written, or something else is to be done.
+    pub(crate) async fn ready(&self, until: Until) -> Intake {
+        let closed = match until {
+            Until::Pause(pause) => timeout(pause, self.reached(Urgency::Awaited)).await,
+            Until::Due(due) => match timeout_at(due, self.reached(Urgency::Lingering)).await {
+                Ok(None) => timeout(self.limits.linger, self.reached(Urgency::Full)).await,
+                other => other,
+            },
+        };
+        closed.ok().flatten().unwrap_or(Intake::Open)
     }
 
     /// `Some` when the queue was closed.
@@ -186,12 +258,16 @@ impl Queue {
         }
     }
 
-    pub(crate) fn take(&self) -> Vec<Operation> {
+    /// The first so many. What is left is as urgent as it was.
+    pub(crate) fn take(&self, most: usize) -> Vec<Operation> {
         let mut state = self.lock();
-        state.generation += 1;
-        state.urgency = Urgency::Idle;
-        let expected = state.operations.len();
-        mem::replace(&mut state.operations, Vec::with_capacity(expected.min(self.limits.batch)))
+        let count = state.operations.len().min(most);
+        state.taken += count as u64;
+        let taken = state.operations.drain(..count).collect();
+        if state.operations.is_empty() {
+            state.urgency = Urgency::Idle;
+        }
+        taken
     }
 
     pub(crate) fn intake(&self) -> Intake {
@@ -226,20 +302,13 @@ impl Queue {
 }
 
 impl Row {
-    pub(crate) fn new(record: NewRecord, stage: Stage) -> Self {
-        Self { record, result: None, stage }
-    }
-
-    fn finish(&mut self, outcome: Outcome) {
+    pub(crate) fn finish(&mut self, outcome: Outcome) {
         let Outcome { status, code, message, duration_us, result, metadata } = outcome;
         self.record.status = status;
         self.record.code = code;
         self.record.message = message;
         self.record.duration_us = duration_us;
-        if let Some(metadata) = metadata {
-            self.record.metadata = metadata;
-        }
-        self.result = result;
+        self.ended = Ended { result, metadata };
         self.stage = Stage::Complete;
     }
 }

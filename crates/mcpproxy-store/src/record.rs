@@ -1,20 +1,19 @@
-//! A record, one line of the activity log: as it is handed in, as it is finished, and as it is read back.
+//! A record, one thing that happened: as it is handed in, as it is finished, and as it is read back.
 
-use std::fmt;
+use mcpproxy_core::{RiskLevel, Untrusted, Variant, mask};
 
-use mcpproxy_core::{Untrusted, Variant};
-use ulid::Ulid;
+use crate::payload::storable;
+use crate::{Payload, PayloadFacts, RecordId};
 
-/// Of longer arguments and results the beginning is kept, beside their true size.
-pub const PAYLOAD_MAX_BYTES: usize = 64 * 1024;
 const MESSAGE_MAX_BYTES: usize = 4 * 1024;
 const WORD_MAX_BYTES: usize = 256;
 
 /// A record to be written. What it says about time and chance is handed in.
 #[derive(Clone, Debug)]
 pub struct NewRecord {
-    pub id: RecordId,
     pub time_ms: i64,
+    /// Becomes part of the id.
+    pub random: u64,
     pub kind: Kind,
     pub status: Status,
     pub agent: Option<String>,
@@ -22,13 +21,16 @@ pub struct NewRecord {
     pub client: Option<String>,
     pub server: Option<String>,
     pub tool: Option<String>,
+    /// Whether there is such a tool. Names that an agent made up are not counted one by one.
+    pub is_known_tool: bool,
     pub intent_type: Option<Variant>,
+    pub risk: Option<RiskLevel>,
     pub code: Option<String>,
     pub message: Option<String>,
     pub duration_us: Option<u64>,
     /// A JSON object.
     pub metadata: String,
-    pub args: Option<Cut>,
+    pub args: Option<Payload>,
 }
 
 /// How an open record ends.
@@ -38,17 +40,20 @@ pub struct Outcome {
     pub code: Option<String>,
     pub message: Option<String>,
     pub duration_us: Option<u64>,
-    pub result: Option<Cut>,
-    /// Takes the place of the metadata the record was opened with.
+    pub result: Option<Payload>,
+    /// A JSON object with what became known at the end.
     pub metadata: Option<String>,
 }
 
-/// A record as it was read back. Whatever an agent or a server may have worded is `Untrusted`.
+/// A record as it was read back, without its payloads. Whatever an agent or a server may have worded is `Untrusted`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    pub seq: i64,
     pub id: RecordId,
-    pub time_ms: i64,
+    /// The number of the chain it belongs to, and its position there.
+    pub chain: u16,
+    pub seq: i64,
+    /// The position of its end, if that was written later than its beginning.
+    pub end_seq: Option<i64>,
     pub kind: Kind,
     pub status: Status,
     pub agent: Option<String>,
@@ -56,26 +61,31 @@ pub struct Record {
     pub server: Option<Untrusted>,
     pub tool: Option<Untrusted>,
     pub intent_type: Option<Variant>,
+    pub risk: Option<RiskLevel>,
     pub code: Option<Untrusted>,
     pub message: Option<Untrusted>,
     pub duration_us: Option<u64>,
     /// A JSON object.
     pub metadata: Untrusted,
-    pub args: Option<Untrusted>,
-    /// The size before anything was cut.
-    pub args_bytes: Option<u64>,
-    pub result: Option<Untrusted>,
-    pub result_bytes: Option<u64>,
+    /// A JSON object with what became known at the end.
+    pub end_metadata: Option<Untrusted>,
+    pub args: Option<PayloadFacts>,
+    pub result: Option<PayloadFacts>,
 }
 
-/// A ULID: sorts by time, and a beginning of it is enough to name a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RecordId(Ulid);
+/// A record with its payloads, as far as they are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WholeRecord {
+    pub record: Record,
+    pub args: Option<Untrusted>,
+    pub result: Option<Untrusted>,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     Call,
     Refusal,
+    Approval,
     Server,
     Settings,
     Auth,
@@ -92,37 +102,20 @@ pub enum Status {
     Interrupted,
 }
 
-/// Text that was cut to what the log keeps, with its true size.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
-    text: String,
-    bytes: u64,
-}
-
-impl RecordId {
-    /// Of `random`, 80 bits are used.
-    pub fn new(time_ms: i64, random: u128) -> Self {
-        Self(Ulid::from_parts(u64::try_from(time_ms).unwrap_or(0), random))
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Ulid::from_string(text).ok().map(Self)
-    }
-}
-
-impl fmt::Display for RecordId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.array_to_str(&mut [0; ulid::ULID_LEN]))
+impl Record {
+    pub fn time_ms(&self) -> i64 {
+        self.id.time_ms()
     }
 }
 
 impl Kind {
-    pub const ALL: [Self; 5] = [Self::Call, Self::Refusal, Self::Server, Self::Settings, Self::Auth];
+    pub const ALL: [Self; 6] = [Self::Call, Self::Refusal, Self::Approval, Self::Server, Self::Settings, Self::Auth];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Call => "call",
             Self::Refusal => "refusal",
+            Self::Approval => "approval",
             Self::Server => "server",
             Self::Settings => "settings",
             Self::Auth => "auth",
@@ -154,69 +147,60 @@ impl Status {
     }
 }
 
-impl Cut {
-    pub fn of(text: &str) -> Self {
-        let kept = text.get(..text.floor_char_boundary(PAYLOAD_MAX_BYTES)).unwrap_or_default();
-        Self { text: kept.to_owned(), bytes: text.len() as u64 }
-    }
-
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The size before anything was cut.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    pub(crate) fn without_text(self) -> Self {
-        Self { text: String::new(), bytes: self.bytes }
-    }
-}
-
-impl From<String> for Cut {
-    fn from(mut text: String) -> Self {
-        let bytes = text.len() as u64;
-        text.truncate(text.floor_char_boundary(PAYLOAD_MAX_BYTES));
-        Self { text, bytes }
-    }
-}
-
 impl NewRecord {
-    /// Words from outside have no length of their own; the log gives them one.
+    /// Words from outside have no length of their own; the log gives them one, and keeps no secret that it knows.
     pub(crate) fn bounded(mut self) -> Self {
+        self.client = self.client.map(masked);
+        if !self.is_known_tool {
+            // An agent can put anything in the place of a name.
+            self.server = self.server.map(masked);
+            self.tool = self.tool.map(masked);
+        }
         for word in [&mut self.agent, &mut self.client, &mut self.server, &mut self.tool, &mut self.code] {
             shorten(word, WORD_MAX_BYTES);
         }
+        self.message = self.message.map(masked);
         shorten(&mut self.message, MESSAGE_MAX_BYTES);
+        self.metadata = masked(self.metadata);
         self
     }
 
     pub(crate) fn text_bytes(&self) -> usize {
         // The short fields are bounded and count as part of the flat cost of a record.
-        self.metadata.len() + length(&self.message) + self.args.as_ref().map_or(0, |cut| cut.text.len())
+        self.metadata.len() + length(&self.message) + self.args.as_ref().map_or(0, |args| args.text().len())
     }
 }
 
 impl Outcome {
+    /// An end that says nothing but how.
+    pub fn bare(status: Status) -> Self {
+        Self { status, code: None, message: None, duration_us: None, result: None, metadata: None }
+    }
+
     pub(crate) fn bounded(mut self) -> Self {
         shorten(&mut self.code, WORD_MAX_BYTES);
+        self.message = self.message.map(masked);
         shorten(&mut self.message, MESSAGE_MAX_BYTES);
+        self.metadata = self.metadata.map(masked);
         self
     }
 
     pub(crate) fn text_bytes(&self) -> usize {
-        length(&self.metadata) + length(&self.message) + self.result.as_ref().map_or(0, |cut| cut.text.len())
-    }
-
-    pub(crate) fn cancelled() -> Self {
-        Self { status: Status::Cancelled, code: None, message: None, duration_us: None, result: None, metadata: None }
+        let result = self.result.as_ref().map_or(0, |result| result.text().len());
+        length(&self.metadata) + length(&self.message) + result
     }
 }
 
+fn masked(text: String) -> String {
+    let masked = mask(&text, &[]);
+    if masked.is_changed() { masked.into_owned() } else { text }
+}
+
 fn shorten(text: &mut Option<String>, max_bytes: usize) {
-    if let Some(text) = text {
-        text.truncate(text.floor_char_boundary(max_bytes));
+    if let Some(long) = text.take() {
+        let mut long = storable(long);
+        long.truncate(long.floor_char_boundary(max_bytes));
+        *text = Some(long);
     }
 }
 
@@ -229,28 +213,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_text_is_cut_between_characters() {
-        let check = |text: &str, kept: usize| {
-            let cut = Cut::of(text);
-            assert_eq!((cut.text().len(), cut.bytes()), (kept, text.len() as u64));
-            assert_eq!(Cut::from(text.to_owned()), cut);
-        };
-        check("", 0);
-        check("short", 5);
-        check(&"a".repeat(PAYLOAD_MAX_BYTES), PAYLOAD_MAX_BYTES);
-        check(&"a".repeat(PAYLOAD_MAX_BYTES + 1), PAYLOAD_MAX_BYTES);
-        // 65,536 = 3 * 21,845 + 1: one byte of the next character would fit, and is left out.
-        check(&"€".repeat(30_000), PAYLOAD_MAX_BYTES - 1);
-    }
-
-    #[test]
     fn words_survive_the_way_through_text() {
         assert!(Kind::ALL.iter().all(|kind| Kind::parse(kind.as_str()) == Some(*kind)));
         assert!(Status::ALL.iter().all(|status| Status::parse(status.as_str()) == Some(*status)));
         assert_eq!((Kind::parse("Call"), Status::parse("")), (None, None));
-        let id = RecordId::new(1_700_000_000_000, u128::MAX);
-        assert_eq!(id.to_string(), "01HF7YAT00ZZZZZZZZZZZZZZZZ");
-        assert_eq!(RecordId::parse(&id.to_string()), Some(id));
-        assert_eq!(RecordId::parse("01HF7YAT00"), None);
     }
 }

@@ -1,57 +1,237 @@
-//! The writer: one task that turns whatever has queued up into one commit.
+//! The writer: one task that turns whatever has queued up into one commit, and signs how far the chain has come.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::queue::{Change, Intake, Operation, Queue, Stage};
-use crate::sql::RecordWriter;
-use crate::{Outcome, StoreError};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::health::Pulse;
+use crate::keeper::Keeper;
+use crate::queue::{Change, End, Intake, Operation, Queue, Stage, Until};
+use crate::sql::{RecordWriter, Settled};
+use crate::subject::Subject;
+use crate::{Outcome, RecordId, Status, StoreError};
 
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// When the store is closed, a log that does not recover is given up.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// A database that has not answered by then is as good as gone.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// When the ledger is finished, a log that does not recover is given up.
 const LAST_TRIES: u32 = 3;
 
-/// Runs until the queue is closed and everything in it is written, or cannot be.
-pub(crate) async fn run(queue: Arc<Queue>, mut database: RecordWriter) -> Result<(), StoreError> {
-    let mut kept: Vec<Operation> = Vec::new();
-    let mut pause = None;
-    let mut last_tries = 0;
-    loop {
-        // What is left over from a success is written at once; after a failure there is a pause.
-        let intake = if kept.is_empty() || pause.is_some() { queue.ready(pause).await } else { queue.intake() };
-        let mut batch = kept;
-        batch.append(&mut queue.take());
-        drop_abandoned(&queue, &mut batch);
-        if batch.is_empty() {
-            if intake == Intake::Closed {
-                return database.close().await;
-            }
-            (kept, pause) = (batch, None);
-            continue;
-        }
-        match database.write(batch.iter().map(|operation| &operation.change)).await {
-            Ok(()) => {
-                if pause.take().is_some() {
-                    tracing::info!(records = batch.len(), "the activity log can be written again");
+pub(crate) struct Writer {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) database: RecordWriter,
+    pub(crate) keeper: Keeper,
+    /// Counts commits, for those who wait for news.
+    pub(crate) committed: watch::Sender<u64>,
+    pub(crate) now_ms: fn() -> i64,
+}
+
+/// What is left over when a batch fails.
+#[derive(Default)]
+struct Rest {
+    /// Of the batch that was tried: did happen, and is to be written unless it was.
+    kept: Vec<Operation>,
+    /// Of the batch that was tried: calls that will not be sent because their callers were told of the failure. If the
+    /// batch turns out to have been committed after all, the log must say so.
+    refused: Refused,
+    /// Happened since then, and was never tried.
+    later: Vec<Operation>,
+}
+
+type Refused = Vec<(RecordId, Arc<Subject>)>;
+
+impl Writer {
+    /// Runs until the queue is closed and everything in it is written, or cannot be.
+    pub(crate) async fn run(mut self) -> Result<(), StoreError> {
+        let mut rest = Rest::default();
+        let mut pause = None;
+        let mut last_tries = 0;
+        loop {
+            let intake = match pause {
+                Some(pause) => {
+                    // Who waits is told soon, but not by one try for each of them.
+                    sleep(PAUSE_FIRST).await;
+                    self.queue.ready(Until::Pause(pause - PAUSE_FIRST)).await
                 }
-                kept = acknowledge(&queue, batch);
-            }
-            Err(error) => {
-                if pause.is_none() {
-                    tracing::error!(error = chain(&error), "the activity log cannot be written; trying again");
+                // What is left over from a success is written at once.
+                None if !rest.kept.is_empty() => self.queue.intake(),
+                None => self.queue.ready(Until::Due(self.keeper.due(&self.database))).await,
+            };
+            match self.step(&mut rest, intake).await {
+                Ok(Step::Done) => {
+                    return timeout(ANSWER_TIMEOUT, self.database.close()).await.unwrap_or(Err(StoreError::NoAnswer));
                 }
-                kept = refuse(&queue, batch, &error);
-                pause = Some(pause.map_or(PAUSE_FIRST, |pause: Duration| (pause * 2).min(PAUSE_MAX)));
-                if intake == Intake::Closed {
-                    last_tries += 1;
-                }
-                if last_tries == LAST_TRIES {
-                    return Err(error);
+                Ok(Step::Again) => pause = None,
+                Err(error) => {
+                    pause = Some(pause.map_or(PAUSE_FIRST, |pause: Duration| (pause * 2).min(PAUSE_MAX)));
+                    if intake == Intake::Closed {
+                        last_tries += 1;
+                    }
+                    if last_tries == LAST_TRIES {
+                        return Err(error);
+                    }
                 }
             }
         }
     }
+
+    async fn step(&mut self, rest: &mut Rest, intake: Intake) -> Result<Step, StoreError> {
+        if let Err(error) = self.settle(rest).await {
+            // Whoever waits must hear of it, too.
+            self.failed(&error);
+            let mut batch = self.queue.take(usize::MAX);
+            drop_abandoned(&self.queue, &mut batch);
+            let (kept, _never_tried) = self.refuse(batch, &error);
+            rest.later.extend(kept);
+            return Err(error);
+        }
+        let batch = self.batch(rest);
+        if batch.is_empty() {
+            return self.rest(intake).await;
+        }
+        match self.write(&batch).await {
+            Ok(()) => {
+                self.well();
+                rest.kept = acknowledge(&self.queue, batch);
+                let now_ms = (self.now_ms)();
+                let keeping = self.keeper.after_commit(&mut self.database, now_ms);
+                let kept = patiently(keeping, &self.pulse, self.queue.limits().wait, now_ms).await;
+                self.after_keeping(kept)
+            }
+            Err(error) => {
+                // In this order: whoever hears that it failed can see that the log fails.
+                self.failed(&error);
+                (rest.kept, rest.refused) = self.refuse(batch, &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Nothing to write: time for everything else.
+    async fn rest(&mut self, intake: Intake) -> Result<Step, StoreError> {
+        if intake == Intake::Closed {
+            let last = timeout(ANSWER_TIMEOUT, self.keeper.last(&mut self.database, (self.now_ms)())).await;
+            if last.is_err() {
+                tracing::warn!("could not sign or copy the last checkpoint in time");
+            }
+            return Ok(Step::Done);
+        }
+        if self.pulse.is_failing() {
+            let probed = timeout(ANSWER_TIMEOUT, self.database.probe((self.now_ms)())).await;
+            probed.unwrap_or(Err(StoreError::NoAnswer)).inspect_err(|error| self.failed(error))?;
+            self.well();
+        }
+        let now_ms = (self.now_ms)();
+        let keeping = self.keeper.when_idle(&mut self.database, now_ms);
+        let kept = patiently(keeping, &self.pulse, self.queue.limits().wait, now_ms).await;
+        self.after_keeping(kept)
+    }
+
+    /// Work that nobody waits for counts as a failure all the same when the database does not answer to it.
+    fn after_keeping(&self, kept: Result<(), StoreError>) -> Result<Step, StoreError> {
+        kept.inspect_err(|error| self.failed(error))?;
+        if self.pulse.is_failing() {
+            self.well();
+        }
+        Ok(Step::Again)
+    }
+
+    /// Connects again if need be. If the last batch was committed although it seemed to fail, what was kept of it is
+    /// written, and the calls that were refused for it end as cancelled.
+    async fn settle(&mut self, rest: &mut Rest) -> Result<(), StoreError> {
+        let settled = timeout(ANSWER_TIMEOUT, self.database.settle()).await.unwrap_or(Err(StoreError::NoAnswer))?;
+        // An error leaves everything as it was: what became of the batch is still to be found out.
+        let refused = std::mem::take(&mut rest.refused);
+        if settled == Settled::WasCommitted {
+            for operation in rest.kept.drain(..) {
+                self.queue.give_room(operation.room);
+            }
+            rest.kept = refused.into_iter().map(|(id, subject)| unsent(id, subject)).collect();
+        }
+        Ok(())
+    }
+
+    /// What was kept and what has come since, as one change for each record.
+    fn batch(&self, rest: &mut Rest) -> Vec<Operation> {
+        let mut batch = std::mem::take(&mut rest.kept);
+        batch.append(&mut rest.later);
+        let has_old = !batch.is_empty();
+        batch.append(&mut self.queue.take(self.queue.limits().batch_max));
+        drop_abandoned(&self.queue, &mut batch);
+        if has_old { merged(batch) } else { batch }
+    }
+
+    async fn write(&mut self, batch: &[Operation]) -> Result<(), StoreError> {
+        let writing = self.database.write(batch.iter().map(|operation| &operation.change));
+        patiently(writing, &self.pulse, self.queue.limits().wait, (self.now_ms)()).await?
+    }
+
+    /// Tells all who wait that it failed. A call whose caller was told so will not be sent, and its record is dropped;
+    /// everything else did happen, and is kept.
+    fn refuse(&self, batch: Vec<Operation>, error: &StoreError) -> (Vec<Operation>, Refused) {
+        let (mut kept, mut refused) = (Vec::new(), Vec::new());
+        for mut operation in batch {
+            let Some(waiter) = operation.waiter.take() else {
+                kept.push(operation);
+                continue;
+            };
+            // Who has left needs no answer.
+            let _left = waiter.send(Err(error.clone()));
+            match operation.change {
+                Change::Insert(row) if row.stage == Stage::Begun => {
+                    self.queue.give_room(operation.room);
+                    refused.push((row.id, row.subject));
+                }
+                _ => kept.push(operation),
+            }
+        }
+        (kept, refused)
+    }
+
+    fn failed(&self, error: &StoreError) {
+        if self.pulse.fail(error, (self.now_ms)()) {
+            tracing::error!(error = crate::health::chain(error), "the activity log cannot be written; trying again");
+        }
+    }
+
+    fn well(&self) {
+        if self.pulse.recover() {
+            tracing::info!("the activity log can be written again");
+        }
+        self.committed.send_modify(|count| *count += 1);
+    }
+}
+
+enum Step {
+    Again,
+    Done,
+}
+
+/// Callers give up after `wait`: from then on nobody else should begin to wait. What is given up itself has lost its
+/// connection.
+async fn patiently<T>(
+    work: impl Future<Output = T>,
+    pulse: &Pulse,
+    wait: Duration,
+    now_ms: i64,
+) -> Result<T, StoreError> {
+    tokio::pin!(work);
+    if let Ok(outcome) = timeout(wait, &mut work).await {
+        return Ok(outcome);
+    }
+    pulse.fail(&StoreError::NoAnswer, now_ms);
+    timeout(ANSWER_TIMEOUT, work).await.map_err(|_| StoreError::NoAnswer)
+}
+
+/// The end of a call that was recorded and then not sent.
+fn unsent(id: RecordId, subject: Arc<Subject>) -> Operation {
+    let outcome = Outcome::bare(Status::Cancelled);
+    Operation { change: Change::Close(Box::new(End { id, outcome, subject })), waiter: None, room: 0 }
 }
 
 /// Beginnings of calls whose caller has left before they were written: these calls will not be sent.
@@ -65,6 +245,33 @@ fn drop_abandoned(queue: &Queue, batch: &mut Vec<Operation>) {
     });
 }
 
+/// A beginning that could not be written and the end that came meanwhile become one line.
+fn merged(batch: Vec<Operation>) -> Vec<Operation> {
+    let mut merged: Vec<Operation> = Vec::with_capacity(batch.len());
+    let mut begun: HashMap<RecordId, usize> = HashMap::new();
+    for mut operation in batch {
+        match operation.change {
+            Change::Insert(row) => {
+                begun.insert(row.id, merged.len());
+                operation.change = Change::Insert(row);
+                merged.push(operation);
+            }
+            Change::Close(end) => match begun.get(&end.id).and_then(|index| merged.get_mut(*index)) {
+                Some(Operation { change: Change::Insert(row), waiter, room }) => {
+                    row.finish(end.outcome);
+                    *room = room.saturating_add(operation.room);
+                    *waiter = operation.waiter;
+                }
+                _ => {
+                    operation.change = Change::Close(end);
+                    merged.push(operation);
+                }
+            },
+        }
+    }
+    merged
+}
+
 /// Tells all who wait, and returns what is still to be written.
 fn acknowledge(queue: &Queue, batch: Vec<Operation>) -> Vec<Operation> {
     let mut kept = Vec::new();
@@ -74,30 +281,7 @@ fn acknowledge(queue: &Queue, batch: Vec<Operation>) -> Vec<Operation> {
         let told = operation.waiter.is_none_or(|waiter| waiter.send(Ok(())).is_ok());
         // The caller left while its call was being written: the call will not be sent, and the log should say so.
         if let (false, true, Change::Insert(row)) = (told, begins, operation.change) {
-            let change = Change::Close(row.record.id, Outcome::cancelled());
-            kept.push(Operation { change, waiter: None, room: 0 });
-        }
-    }
-    kept
-}
-
-/// Tells all who wait that it failed. A call whose caller was told so will not be sent, and its record is dropped;
-/// everything else did happen, and is kept.
-fn refuse(queue: &Queue, batch: Vec<Operation>, error: &StoreError) -> Vec<Operation> {
-    let mut kept = Vec::with_capacity(batch.len());
-    for mut operation in batch {
-        let begins = operation.begins();
-        match operation.waiter.take() {
-            None => kept.push(operation),
-            Some(waiter) => {
-                // Who has left needs no answer.
-                let _left = waiter.send(Err(error.clone()));
-                if begins {
-                    queue.give_room(operation.room);
-                } else {
-                    kept.push(operation);
-                }
-            }
+            kept.push(unsent(row.id, row.subject));
         }
     }
     kept
@@ -107,9 +291,4 @@ impl Operation {
     fn begins(&self) -> bool {
         matches!(&self.change, Change::Insert(row) if row.stage == Stage::Begun)
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -2,24 +2,166 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
-use std::path::{Path, PathBuf};
+mod common;
 
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::postgres::Cluster;
+use common::{Place, call};
 use mcpproxy_core::Scope;
-use mcpproxy_store::{Filter, Store, StoreError};
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions as _, Connection as _};
+use mcpproxy_store::{Filter, Ledger, Location, Store, StoreError, Wait};
 
-fn place() -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("mcpproxy.db");
-    (folder, path)
+on_both!(
+    what_was_stored_is_there_after_a_restart,
+    a_newer_database_is_refused_and_left_alone,
+    a_step_that_fails_changes_nothing,
+    a_database_without_tables_is_not_for_reading,
+    who_only_reads_writes_nothing,
+    many_may_open_a_new_database_at_once,
+    many_processes_may_open_a_new_database_at_once,
+);
+
+async fn what_was_stored_is_there_after_a_restart(place: &Place) {
+    let store = place.store().await;
+    let secret = store.create_token("x", &Scope::everything(), [1; 32], 1).await.unwrap();
+    store.close().await;
+    store.close().await;
+    assert!(place.store().await.find_agent(&secret).await.unwrap().is_some());
 }
 
-async fn run_sql(path: &Path, sql: &'static str) {
-    let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
-    let mut connection = options.connect().await.unwrap();
-    sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
-    connection.close().await.unwrap();
+async fn a_newer_database_is_refused_and_left_alone(place: &Place) {
+    place.store().await.close().await;
+    place.sql("UPDATE schema_version SET version = 99; DROP TABLE tokens").await;
+    let expected = format!(
+        "the database `{}` has version 99, and this mcpproxy knows versions up to 1; use a newer mcpproxy",
+        place.location
+    );
+    for refused in [Store::open(&place.location).await, Store::open_read_only(&place.location).await] {
+        assert_eq!(refused.err().unwrap().to_string(), expected);
+    }
+    place.sql("CREATE TABLE tokens (later TEXT)").await;
+}
+
+async fn a_step_that_fails_changes_nothing(place: &Place) {
+    if let Location::Sqlite(path) = &place.location {
+        std::fs::write(path, "").unwrap();
+    }
+    place.sql("CREATE TABLE records (somebody_elses TEXT)").await;
+    let refused = Store::open(&place.location).await.err().unwrap();
+    assert_eq!(refused.to_string(), "could not bring the database to the current version");
+    // The step makes `tokens` before it comes to `records`.
+    place.sql("CREATE TABLE tokens (x TEXT)").await;
+}
+
+async fn a_database_without_tables_is_not_for_reading(place: &Place) {
+    if let Location::Sqlite(path) = &place.location {
+        assert!(matches!(Store::open_read_only(&place.location).await, Err(StoreError::Open { .. })));
+        assert!(!path.exists());
+        std::fs::write(path, "").unwrap();
+    }
+    assert!(matches!(Store::open_read_only(&place.location).await, Err(StoreError::NotReady { .. })));
+}
+
+async fn who_only_reads_writes_nothing(place: &Place) {
+    let store = place.store().await;
+    store.create_token("x", &Scope::everything(), [1; 32], 1).await.unwrap();
+    store.close().await;
+    let looker = Store::open_read_only(&place.location).await.unwrap();
+    assert_eq!(looker.list_tokens().await.unwrap().len(), 1);
+    assert!(looker.list(&Filter::default(), None, 10).await.unwrap().records.is_empty());
+    assert!(matches!(Ledger::start(&looker, place.options(1)).await, Err(StoreError::ReadOnly)));
+    looker.close().await;
+}
+
+async fn many_may_open_a_new_database_at_once(place: &Place) {
+    let opening: Vec<_> = (0..8u8)
+        .map(|n| {
+            let location = place.location.clone();
+            tokio::spawn(async move {
+                let store = Store::open(&location).await?;
+                store.create_token(&format!("agent{n}"), &Scope::everything(), [n; 32], 1).await?;
+                store.close().await;
+                Ok::<_, StoreError>(())
+            })
+        })
+        .collect();
+    for open in opening {
+        open.await.unwrap().unwrap();
+    }
+    assert_eq!(place.store().await.list_tokens().await.unwrap().len(), 8);
+}
+
+const CHILD: &str = "MCPPROXY_TEST_OPENS";
+
+async fn many_processes_may_open_a_new_database_at_once(place: &Place) {
+    let address = match &place.location {
+        Location::Sqlite(path) => path.to_str().unwrap().to_owned(),
+        Location::Postgres(url) => url.clone(),
+    };
+    let spawn = |n: u8| {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "opens_and_writes"]).env(CHILD, format!("{n} {address}"));
+        child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let children: Vec<_> = (1..=8).map(spawn).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    // Each has its own chain, with a number of its own.
+    assert_eq!(place.sql("SELECT number FROM chains ORDER BY number").await, [0, 1, 2, 3, 4, 5, 6, 7]);
+    let count = place.sql("SELECT count(*) FROM records WHERE seq = 1 AND end_seq IS NULL").await;
+    assert_eq!(count, [8]);
+}
+
+#[tokio::test]
+async fn opens_and_writes() {
+    // Another test runs this as a process of its own.
+    let Ok(child) = std::env::var(CHILD) else { return };
+    let (seed, address) = child.split_once(' ').unwrap();
+    let location = if address.starts_with("postgres://") {
+        Location::Postgres(address.to_owned())
+    } else {
+        Location::Sqlite(address.into())
+    };
+    let place = Place::sqlite();
+    let store = Store::open(&location).await.unwrap();
+    let ledger = Ledger::start(&store, place.options(seed.parse().unwrap())).await.unwrap();
+    ledger.note(call(1), Wait::Durable).await.unwrap();
+    ledger.finish().await.unwrap();
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_refused() {
+    let place = Place::sqlite();
+    let Location::Sqlite(path) = &place.location else { panic!("a file") };
+    std::fs::write(path, "this is a text file, and quite a long one at that ".repeat(100)).unwrap();
+    assert!(matches!(Store::open(&place.location).await, Err(StoreError::Database { .. })));
+    let nowhere = Location::Sqlite(place.folder.path().join("no/such/folder.db"));
+    assert!(matches!(Store::open(&nowhere).await, Err(StoreError::Open { .. })));
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_an_error_and_no_wait() {
+    let begin = std::time::Instant::now();
+    for url in ["postgres://127.0.0.1:1/x", "postgres://me:secret@127.0.0.1:1/x?sslmode=disable", "no address"] {
+        let error = Store::open(&Location::Postgres(url.to_owned())).await.err().unwrap();
+        assert!(matches!(error, StoreError::Database { .. }), "{error:?}");
+        assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+    }
+    assert!(begin.elapsed() < std::time::Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn a_database_in_another_encoding_is_refused() {
+    let cluster = Cluster::shared();
+    let url = cluster.new_database("ENCODING 'LATIN1' TEMPLATE template0");
+    let error = Store::open(&Location::Postgres(url)).await.err().unwrap();
+    let reason = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(error.to_string(), "could not use the database");
+    assert!(reason.contains("its encoding is LATIN1, and must be UTF8"), "{reason}");
 }
 
 #[cfg(unix)]
@@ -32,99 +174,17 @@ fn mode(path: &Path, suffix: &str) -> Option<u32> {
 #[cfg(unix)]
 #[tokio::test]
 async fn nobody_else_may_read_the_files() {
-    let (_folder, path) = place();
-    let store = Store::open(&path).await.unwrap();
-    store.create_token("x", &Scope::everything(), [1; 32], 1).await.unwrap();
-    let private = Some(0o600);
-    assert_eq!(["", "-wal", "-shm"].map(|suffix| mode(&path, suffix)), [private; 3]);
-
     use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::sqlite();
+    let Location::Sqlite(path) = &place.location else { panic!("a file") };
+    let (_store, ledger) = place.open().await;
+    ledger.note(call(1), Wait::Durable).await.unwrap();
+    let private = Some(0o600);
+    assert_eq!(["", "-wal", "-shm"].map(|suffix| mode(path, suffix)), [private; 3]);
     for suffix in ["", "-wal", "-shm"] {
         let file = format!("{}{suffix}", path.display());
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
     }
-    let _other = Store::open(&path).await.unwrap();
-    assert_eq!(["", "-wal", "-shm"].map(|suffix| mode(&path, suffix)), [private; 3]);
-}
-
-#[tokio::test]
-async fn what_was_stored_is_there_after_a_restart() {
-    let (_folder, path) = place();
-    let store = Store::open(&path).await.unwrap();
-    let secret = store.create_token("x", &Scope::everything(), [1; 32], 1).await.unwrap();
-    store.close().await.unwrap();
-    store.close().await.unwrap();
-    let store = Store::open(&path).await.unwrap();
-    assert!(store.find_agent(&secret).await.unwrap().is_some());
-}
-
-#[tokio::test]
-async fn a_newer_database_is_refused_and_left_alone() {
-    let (_folder, path) = place();
-    Store::open(&path).await.unwrap().close().await.unwrap();
-    run_sql(&path, "PRAGMA user_version = 99; DROP TABLE tokens").await;
-    let expected = format!(
-        "the database `{}` has version 99, and this mcpproxy knows versions up to 1; use a newer mcpproxy",
-        path.display()
-    );
-    for refused in [Store::open(&path).await, Store::open_read_only(&path).await] {
-        assert_eq!(refused.err().unwrap().to_string(), expected);
-    }
-    run_sql(&path, "CREATE TABLE tokens (later TEXT)").await;
-}
-
-#[tokio::test]
-async fn a_step_that_fails_changes_nothing() {
-    let (_folder, path) = place();
-    run_sql(&path, "CREATE TABLE records (somebody_elses TEXT)").await;
-    let refused = Store::open(&path).await.err().unwrap();
-    assert_eq!(refused.to_string(), "could not bring the database to the current version");
-    // The step makes `tokens` before it comes to `records`.
-    run_sql(&path, "CREATE TABLE tokens (x TEXT)").await;
-}
-
-#[tokio::test]
-async fn reading_needs_a_database_that_is_there() {
-    let (folder, path) = place();
-    assert!(matches!(Store::open_read_only(&path).await, Err(StoreError::Open { .. })));
-    assert!(!path.exists());
-    assert!(matches!(Store::open(&folder.path().join("no/such/folder.db")).await, Err(StoreError::Open { .. })));
-    std::fs::write(&path, "").unwrap();
-    assert!(matches!(Store::open_read_only(&path).await, Err(StoreError::NotReady { .. })));
-    std::fs::write(&path, "this is a text file, and quite a long one at that ".repeat(100)).unwrap();
-    assert!(matches!(Store::open(&path).await, Err(StoreError::Database { .. })));
-}
-
-#[tokio::test]
-async fn a_closed_database_can_be_read_without_writing() {
-    let (_folder, path) = place();
-    let store = Store::open(&path).await.unwrap();
-    store.create_token("x", &Scope::everything(), [1; 32], 1).await.unwrap();
-    store.close().await.unwrap();
-    let looker = Store::open_read_only(&path).await.unwrap();
-    assert_eq!(looker.list_tokens().await.unwrap().len(), 1);
-    assert!(looker.list(&Filter::default(), None, 10).await.unwrap().records.is_empty());
-    assert!(matches!(looker.recover_interrupted().await, Err(StoreError::ReadOnly)));
-    looker.close().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn many_may_open_a_new_database_at_once() {
-    for _ in 0..5 {
-        let (_folder, path) = place();
-        let opening: Vec<_> = (0..8u8)
-            .map(|n| {
-                let path = path.clone();
-                tokio::spawn(async move {
-                    let store = Store::open(&path).await?;
-                    store.create_token(&format!("agent{n}"), &Scope::everything(), [n; 32], 1).await?;
-                    store.close().await
-                })
-            })
-            .collect();
-        for open in opening {
-            open.await.unwrap().unwrap();
-        }
-        assert_eq!(Store::open(&path).await.unwrap().list_tokens().await.unwrap().len(), 8);
-    }
+    let _other = place.store().await;
+    assert_eq!(["", "-wal", "-shm"].map(|suffix| mode(path, suffix)), [private; 3]);
 }

@@ -2,16 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
-use std::path::PathBuf;
+mod common;
 
+use common::{Place, call};
 use mcpproxy_core::{Agent, Scope, ServerName, Variant};
-use mcpproxy_store::{Kind, NewRecord, RecordId, Status, Store, StoreError, TokenInfo, Wait};
+use mcpproxy_store::{Kind, NewRecord, Status, Store, StoreError, TokenInfo, Wait};
 
-fn place() -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("mcpproxy.db");
-    (folder, path)
-}
+on_both!(
+    a_token_names_its_agent_until_it_is_revoked,
+    a_name_is_free_again_after_it_was_revoked,
+    a_change_by_another_process_is_noticed,
+    one_of_many_gets_a_name,
+);
 
 fn narrow() -> Scope {
     Scope {
@@ -21,10 +23,8 @@ fn narrow() -> Scope {
     }
 }
 
-#[tokio::test]
-async fn a_token_names_its_agent_until_it_is_revoked() {
-    let (_folder, path) = place();
-    let store = Store::open(&path).await.unwrap();
+async fn a_token_names_its_agent_until_it_is_revoked(place: &Place) {
+    let store = place.store().await;
     let secret = store.create_token("ci", &narrow(), [7; 32], 1000).await.unwrap();
     assert_eq!(secret, format!("mcp_{}", "07".repeat(32)));
     let agent = Agent { name: "ci".into(), scope: narrow() };
@@ -38,10 +38,8 @@ async fn a_token_names_its_agent_until_it_is_revoked() {
     assert_eq!(again.to_string(), "no agent named `ci` has a token");
 }
 
-#[tokio::test]
-async fn a_name_is_free_again_after_it_was_revoked() {
-    let (_folder, path) = place();
-    let store = Store::open(&path).await.unwrap();
+async fn a_name_is_free_again_after_it_was_revoked(place: &Place) {
+    let store = place.store().await;
     store.create_token("ci", &Scope::everything(), [1; 32], 1000).await.unwrap();
     let taken = store.create_token("ci", &Scope::read_only(), [2; 32], 1500).await.unwrap_err();
     assert_eq!(taken.to_string(), "an agent named `ci` exists already; revoke it first or choose another name");
@@ -49,23 +47,10 @@ async fn a_name_is_free_again_after_it_was_revoked() {
     assert!(matches!(bad, StoreError::AgentName));
     store.revoke_token("ci", 2000).await.unwrap();
     store.create_token("ci", &Scope::read_only(), [2; 32], 3000).await.unwrap();
-    let used = NewRecord {
-        id: RecordId::new(4000, 1),
-        time_ms: 4000,
-        kind: Kind::Auth,
-        status: Status::Success,
-        agent: Some("ci".into()),
-        client: None,
-        server: None,
-        tool: None,
-        intent_type: None,
-        code: None,
-        message: None,
-        duration_us: None,
-        metadata: "{}".into(),
-        args: None,
-    };
-    store.ledger().note(used, Wait::Durable).await.unwrap();
+    let used =
+        NewRecord { time_ms: 4000, kind: Kind::Auth, status: Status::Success, agent: Some("ci".into()), ..call(1) };
+    let ledger = place.ledger(&store).await;
+    ledger.note(used, Wait::Durable).await.unwrap();
     let info = |scope, created_ms, revoked_ms, last_used_ms| TokenInfo {
         name: "ci".into(),
         scope,
@@ -79,11 +64,9 @@ async fn a_name_is_free_again_after_it_was_revoked() {
     );
 }
 
-#[tokio::test]
-async fn a_change_by_another_process_is_noticed() {
-    let (_folder, path) = place();
-    let (gateway, command) = (Store::open(&path).await.unwrap(), Store::open(&path).await.unwrap());
-    let looker = Store::open_read_only(&path).await.unwrap();
+async fn a_change_by_another_process_is_noticed(place: &Place) {
+    let (gateway, command) = (place.store().await, place.store().await);
+    let looker = Store::open_read_only(&place.location).await.unwrap();
     let before = gateway.tokens_version().await.unwrap();
     let secret = command.create_token("x", &Scope::everything(), [3; 32], 1).await.unwrap();
     let created = gateway.tokens_version().await.unwrap();
@@ -100,13 +83,31 @@ async fn a_change_by_another_process_is_noticed() {
 
 #[tokio::test]
 async fn no_secret_is_in_any_file() {
-    let (folder, path) = place();
-    let store = Store::open(&path).await.unwrap();
+    let place = Place::sqlite();
+    let store = place.store().await;
     let secret = store.create_token("x", &Scope::everything(), [0x5a; 32], 1).await.unwrap();
-    store.close().await.unwrap();
-    for file in std::fs::read_dir(folder.path()).unwrap() {
+    store.close().await;
+    for file in std::fs::read_dir(place.folder.path()).unwrap() {
         let bytes = std::fs::read(file.unwrap().path()).unwrap();
         assert!(!bytes.windows(32).any(|window| window == [0x5a; 32]));
         assert!(!bytes.windows(secret.len()).any(|window| window == secret.as_bytes()));
     }
+}
+
+async fn one_of_many_gets_a_name(place: &Place) {
+    let store = place.store().await;
+    let creating: Vec<_> = (0..8u8)
+        .map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move { store.create_token("x", &Scope::everything(), [n; 32], 1).await })
+        })
+        .collect();
+    let mut created = 0;
+    for creating in creating {
+        match creating.await.unwrap() {
+            Ok(_) => created += 1,
+            Err(error) => assert!(matches!(error, StoreError::AgentExists { .. }), "{error:?}"),
+        }
+    }
+    assert_eq!((created, store.tokens_version().await.unwrap()), (1, 1));
 }

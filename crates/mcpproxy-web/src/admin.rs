@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
-use http::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
-use http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use http::header::{self, AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
 use subtle::ConstantTimeEq as _;
 
-use crate::{Web, wire};
+use crate::Web;
+use crate::problem::Problem;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
@@ -34,13 +34,19 @@ enum Verdict {
 }
 
 pub(crate) async fn authenticate(State(web): State<Arc<Web>>, request: Request, next: Next) -> Response {
-    let mut response = match verdict(&web.admin_key, request.headers()) {
-        Verdict::Admin => next.run(request).await,
-        Verdict::Agent => wire::Error::new("AGENT_NOT_ALLOWED", "agents may not use the admin API")
-            .hint("agent tokens are for /mcp; send the key of admin.key as X-API-Key, and no Authorization header")
-            .response(StatusCode::FORBIDDEN),
-        Verdict::Nobody => unauthenticated(),
-    };
+    match verdict(&web.admin_key, request.headers()) {
+        Verdict::Admin => harden(request, next).await,
+        Verdict::Agent => hardened(Problem::Agent.into_response()),
+        Verdict::Nobody => hardened(Problem::Nobody.into_response()),
+    }
+}
+
+/// Answers are neither kept on the way nor taken for something else than they say they are.
+pub(crate) async fn harden(request: Request, next: Next) -> Response {
+    hardened(next.run(request).await)
+}
+
+fn hardened(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -57,12 +63,4 @@ fn verdict(key: &AdminKey, headers: &HeaderMap) -> Verdict {
         Some(candidate) if key.is(candidate.as_bytes()) => Verdict::Admin,
         _ => Verdict::Nobody,
     }
-}
-
-fn unauthenticated() -> Response {
-    let mut response = wire::Error::new("UNAUTHENTICATED", "the admin key is missing or wrong")
-        .hint("send the key of admin.key, in the data folder, as X-API-Key")
-        .response(StatusCode::UNAUTHORIZED);
-    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("X-API-Key"));
-    response
 }

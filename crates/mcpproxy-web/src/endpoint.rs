@@ -1,12 +1,15 @@
-//! The list of all routes: the router is built from it, and so are the tests that count them.
+//! The list of all routes: the router is built from it, and so are the document that describes them and the tests.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, get, post};
+use http::Method;
 
-use crate::{Web, admin, rest};
+use crate::parameters::{self, Parameter};
+use crate::problem::Problem;
+use crate::{Web, activity, admin, docs, events, export, openapi, rest};
 
 /// Every route that is not an agent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,13 @@ pub(crate) enum Endpoint {
     SearchTools,
     Tool,
     ExplainCall,
+    Activity,
+    ActivityRecord,
+    ActivitySummary,
+    ExportActivity,
+    Events,
+    OpenApi,
+    Docs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +41,7 @@ pub(crate) enum Access {
 }
 
 impl Endpoint {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Health,
         Self::Ready,
         Self::Status,
@@ -42,6 +52,13 @@ impl Endpoint {
         Self::SearchTools,
         Self::Tool,
         Self::ExplainCall,
+        Self::Activity,
+        Self::ActivityRecord,
+        Self::ActivitySummary,
+        Self::ExportActivity,
+        Self::Events,
+        Self::OpenApi,
+        Self::Docs,
     ];
 
     pub(crate) fn path(self) -> &'static str {
@@ -56,12 +73,40 @@ impl Endpoint {
             Self::SearchTools => "/api/v1/tools/search",
             Self::Tool => "/api/v1/tools/{server}/{tool}",
             Self::ExplainCall => "/api/v1/policy/explain",
+            Self::Activity => "/api/v1/activity",
+            Self::ActivityRecord => "/api/v1/activity/{id}",
+            Self::ActivitySummary => "/api/v1/activity/summary",
+            Self::ExportActivity => "/api/v1/activity/export",
+            Self::Events => "/api/v1/events",
+            Self::OpenApi => "/api/v1/openapi.json",
+            Self::Docs => "/api/v1/docs",
+        }
+    }
+
+    pub(crate) fn method(self) -> Method {
+        match self {
+            Self::RestartServer | Self::ExplainCall => Method::POST,
+            Self::Health
+            | Self::Ready
+            | Self::Status
+            | Self::Servers
+            | Self::ServerLog
+            | Self::Tools
+            | Self::SearchTools
+            | Self::Tool
+            | Self::Activity
+            | Self::ActivityRecord
+            | Self::ActivitySummary
+            | Self::ExportActivity
+            | Self::Events
+            | Self::OpenApi
+            | Self::Docs => Method::GET,
         }
     }
 
     pub(crate) fn access(self) -> Access {
         match self {
-            Self::Health | Self::Ready => Access::Everybody,
+            Self::Health | Self::Ready | Self::OpenApi | Self::Docs => Access::Everybody,
             Self::Status
             | Self::Servers
             | Self::ServerLog
@@ -69,7 +114,35 @@ impl Endpoint {
             | Self::Tools
             | Self::SearchTools
             | Self::Tool
-            | Self::ExplainCall => Access::AdminKey,
+            | Self::ExplainCall
+            | Self::Activity
+            | Self::ActivityRecord
+            | Self::ActivitySummary
+            | Self::ExportActivity
+            | Self::Events => Access::AdminKey,
+        }
+    }
+
+    /// What may stand behind `?`. Everything else there is an error.
+    pub(crate) fn parameters(self) -> &'static [Parameter] {
+        match self {
+            Self::Health
+            | Self::Ready
+            | Self::Status
+            | Self::Servers
+            | Self::RestartServer
+            | Self::Tool
+            | Self::ExplainCall
+            | Self::ActivityRecord
+            | Self::OpenApi
+            | Self::Docs => &[],
+            Self::ServerLog => &parameters::SERVER_LOG,
+            Self::Tools => &parameters::TOOLS,
+            Self::SearchTools => &parameters::SEARCH_TOOLS,
+            Self::Activity => &parameters::ACTIVITY,
+            Self::ActivitySummary => &parameters::ACTIVITY_SUMMARY,
+            Self::ExportActivity => &parameters::EXPORT_ACTIVITY,
+            Self::Events => &parameters::EVENTS,
         }
     }
 
@@ -85,17 +158,30 @@ impl Endpoint {
             Self::SearchTools => get(rest::search_tools),
             Self::Tool => get(rest::tool),
             Self::ExplainCall => post(rest::explain_call),
+            Self::Activity => get(activity::list),
+            Self::ActivityRecord => get(activity::find),
+            Self::ActivitySummary => get(activity::summary),
+            Self::ExportActivity => get(export::export),
+            Self::Events => get(events::follow),
+            Self::OpenApi => get(openapi::serve),
+            Self::Docs => get(docs::page),
         }
     }
 }
 
 pub(crate) fn router(web: Arc<Web>) -> Router {
     let routes = |access: Access| {
-        Endpoint::ALL
-            .into_iter()
-            .filter(|endpoint| endpoint.access() == access)
-            .fold(Router::new(), |router, endpoint| router.route(endpoint.path(), endpoint.methods()))
+        let allowed = Endpoint::ALL.into_iter().filter(|endpoint| endpoint.access() == access);
+        allowed.fold(Router::new(), |router, endpoint| {
+            let read = from_fn_with_state((Arc::clone(&web), endpoint), parameters::read);
+            router.route(endpoint.path(), endpoint.methods().route_layer(read))
+        })
     };
-    let admin = routes(Access::AdminKey).route_layer(from_fn_with_state(Arc::clone(&web), admin::authenticate));
-    routes(Access::Everybody).merge(admin).with_state(web)
+    let wrong_method = || async { Problem::WrongMethod };
+    let admin = routes(Access::AdminKey)
+        .method_not_allowed_fallback(wrong_method)
+        .route_layer(from_fn_with_state(Arc::clone(&web), admin::authenticate));
+    let everybody =
+        routes(Access::Everybody).method_not_allowed_fallback(wrong_method).route_layer(from_fn(admin::harden));
+    everybody.merge(admin).with_state(web)
 }

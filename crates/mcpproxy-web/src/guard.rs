@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use futures::future::Either;
 use http::header::{HOST, HeaderMap, ORIGIN};
-use http::{Request, StatusCode, Uri};
+use http::{Request, Uri};
 use tower::Service;
 
-use crate::wire;
+use crate::problem::Problem;
 
 /// A page on the internet can make a browser send requests to loopback (DNS rebinding), but it cannot choose what
 /// the browser puts into `Host` and `Origin`. Cloning shares the lists, so that a reload reaches every connection.
@@ -106,13 +106,11 @@ fn only(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {
 
 impl Refusal {
     fn response(self) -> Response {
-        let error = match self {
-            Self::Host => wire::Error::new("HOST_NOT_ALLOWED", "host not allowed")
-                .hint("use http://localhost:PORT, or add the name to `allowed_hosts` in the settings"),
-            Self::Origin => wire::Error::new("ORIGIN_NOT_ALLOWED", "origin not allowed")
-                .hint("add the origin to `allowed_origins` in the settings if this page may talk to the gateway"),
-        };
-        error.response(StatusCode::FORBIDDEN)
+        match self {
+            Self::Host => Problem::Host,
+            Self::Origin => Problem::Origin,
+        }
+        .into_response()
     }
 }
 

@@ -1,11 +1,20 @@
 //! REST for humans and scripts, and the guard in front of every route.
 
+mod activity;
 mod admin;
+mod csv;
+mod docs;
 mod endpoint;
+mod events;
+mod export;
 mod guard;
+mod openapi;
+mod parameters;
+mod problem;
 mod rest;
 #[cfg(test)]
 mod tests;
+mod time;
 mod wire;
 
 use std::path::PathBuf;
@@ -13,18 +22,34 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use http::{StatusCode, Uri};
 use mcpproxy_gateway::Gateway;
+use mcpproxy_store::{Ledger, Store};
+use tokio_util::sync::CancellationToken;
 
 pub use admin::AdminKey;
 pub use guard::{Guard, Guarded};
 
+/// Records and counts as programs see them, here and on the command line.
+pub mod records {
+    pub use crate::csv::{head, head_with_payloads, row, row_with_payloads};
+    pub use crate::wire::{Activities, Activity, Summary, WholeActivity};
+}
+
+use crate::problem::Problem;
+
 /// Everything the routes need to answer.
 pub struct Web {
     pub gateway: Gateway,
+    pub store: Store,
+    /// Says whether records can be written, and when some were.
+    pub ledger: Ledger,
     pub admin_key: AdminKey,
     pub guard: Guard,
     pub facts: Facts,
+    /// Ends the answers that would go on forever. To be cancelled before anybody waits for connections to finish.
+    pub stopping: CancellationToken,
 }
 
 /// What the running process knows about itself and tells in `/api/v1/status`.
@@ -34,6 +59,8 @@ pub struct Facts {
     pub address: String,
     pub started: Instant,
     pub settings_path: PathBuf,
+    /// The time in milliseconds since 1970.
+    pub now_ms: fn() -> i64,
 }
 
 /// All routes of the process, behind the guard.
@@ -45,8 +72,11 @@ pub fn app(state: Web) -> App {
     Guarded::new(guard, endpoint::router(Arc::new(state)).merge(agents).fallback(unknown))
 }
 
-/// A definite 404 without a body to misread: some clients take any JSON under `/.well-known` for an OAuth server
-/// and then ignore the token they were given.
-async fn unknown() -> (StatusCode, &'static str) {
-    (StatusCode::NOT_FOUND, "not found\n")
+/// Outside of the interface a definite 404 without a body to misread: some clients take any JSON under `/.well-known`
+/// for an OAuth server and then ignore the token they were given.
+async fn unknown(uri: Uri) -> Response {
+    match uri.path() {
+        path if path == "/api" || path.starts_with("/api/") => Problem::NoRoute.into_response(),
+        _ => (StatusCode::NOT_FOUND, "not found\n").into_response(),
+    }
 }

@@ -2,35 +2,38 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
-use axum::response::{IntoResponse, Response};
+use axum::extract::rejection::{BytesRejection, PathRejection};
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
 use http::StatusCode;
 use mcpproxy_core::{ServerName, ToolName, Variant, json};
 use mcpproxy_gateway::{ExplainError, StateName};
-use serde::Deserialize;
 use serde_json::Value;
 
+use crate::endpoint::Endpoint;
+use crate::parameters::Given;
+use crate::problem::Problem;
 use crate::{Web, wire};
-
-const LOG_LINES_DEFAULT: usize = 100;
-const LOG_LINES_MAX: usize = 10_000;
-const SEARCH_LIMIT_DEFAULT: usize = 10;
-const SEARCH_LIMIT_MAX: usize = 50;
 
 pub(crate) async fn health() -> Json<wire::Health> {
     Json(wire::Health { status: "ok" })
 }
 
 pub(crate) async fn ready(State(web): State<Arc<Web>>) -> Response {
-    if web.gateway.is_ready() {
-        return Json(wire::Readiness { ready: true, connecting: Vec::new() }).into_response();
-    }
-    let servers = web.gateway.servers();
-    let connecting = servers.iter().filter(|s| s.state == StateName::Connecting).map(|s| s.name.to_string()).collect();
-    (StatusCode::SERVICE_UNAVAILABLE, Json(wire::Readiness { ready: false, connecting })).into_response()
+    let log = wire::LogState::from(web.ledger.health());
+    let is_well = log.reason.is_none();
+    let connecting = match web.gateway.is_ready() {
+        true => Vec::new(),
+        false => {
+            let servers = web.gateway.servers().into_iter();
+            servers.filter(|s| s.state == StateName::Connecting).map(|s| s.name.to_string()).collect()
+        }
+    };
+    let ready = is_well && web.gateway.is_ready();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(wire::Readiness { ready, connecting, log: log.state, reason: log.reason })).into_response()
 }
 
 pub(crate) async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
@@ -56,6 +59,7 @@ pub(crate) async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
             path: web.facts.settings_path.display().to_string(),
             error: web.gateway.reload_error(),
         },
+        log: web.ledger.health().into(),
     })
 }
 
@@ -63,28 +67,22 @@ pub(crate) async fn servers(State(web): State<Arc<Web>>) -> Json<wire::Servers> 
     Json(wire::Servers { servers: web.gateway.servers().into_iter().map(Into::into).collect() })
 }
 
-#[derive(Deserialize)]
-pub(crate) struct LogQuery {
-    lines: Option<usize>,
-}
-
 pub(crate) async fn server_log(
     State(web): State<Arc<Web>>,
-    Path(name): Path<String>,
-    query: Result<Query<LogQuery>, QueryRejection>,
+    name: Result<Path<String>, PathRejection>,
+    Extension(given): Extension<Given>,
 ) -> Result<Json<wire::Log>, Problem> {
-    let Query(query) = query?;
-    let name = ServerName::parse(&name).map_err(|_| Problem::NoServer)?;
-    let lines = query.lines.unwrap_or(LOG_LINES_DEFAULT).min(LOG_LINES_MAX);
+    let name = server_name(name)?;
+    let lines = given.number("lines", Endpoint::ServerLog);
     let lines = web.gateway.server_log(&name, lines).ok_or(Problem::NoServer)?;
     Ok(Json(wire::Log { lines: lines.iter().map(|line| line.for_json().to_owned()).collect() }))
 }
 
 pub(crate) async fn restart_server(
     State(web): State<Arc<Web>>,
-    Path(name): Path<String>,
+    name: Result<Path<String>, PathRejection>,
 ) -> Result<(StatusCode, Json<wire::Restart>), Problem> {
-    let name = ServerName::parse(&name).map_err(|_| Problem::NoServer)?;
+    let name = server_name(name)?;
     if !web.gateway.restart(&name) {
         return Err(Problem::NoServer);
     }
@@ -92,47 +90,45 @@ pub(crate) async fn restart_server(
     Ok((StatusCode::ACCEPTED, Json(restart)))
 }
 
-#[derive(Deserialize)]
-pub(crate) struct ToolsQuery {
-    server: Option<String>,
+/// What cannot be the name of a server names none.
+fn server_name(name: Result<Path<String>, PathRejection>) -> Result<ServerName, Problem> {
+    let Path(name) = name.map_err(|_| Problem::NoServer)?;
+    ServerName::parse(&name).map_err(|_| Problem::NoServer)
 }
 
 pub(crate) async fn tools(
     State(web): State<Arc<Web>>,
-    query: Result<Query<ToolsQuery>, QueryRejection>,
+    Extension(given): Extension<Given>,
 ) -> Result<Json<wire::Tools>, Problem> {
-    let Query(query) = query?;
-    let server = known_server(&web, query.server.as_deref())?;
+    let server = known_server(&web, given.text("server"))?;
     Ok(Json(wire::Tools { tools: web.gateway.tools(server.as_ref()) }))
-}
-
-#[derive(Deserialize)]
-pub(crate) struct SearchQuery {
-    q: String,
-    limit: Option<usize>,
-    server: Option<String>,
 }
 
 pub(crate) async fn search_tools(
     State(web): State<Arc<Web>>,
-    query: Result<Query<SearchQuery>, QueryRejection>,
+    Extension(given): Extension<Given>,
 ) -> Result<Json<wire::Tools>, Problem> {
-    let Query(query) = query?;
-    let server = known_server(&web, query.server.as_deref())?;
-    let limit = query.limit.unwrap_or(SEARCH_LIMIT_DEFAULT).min(SEARCH_LIMIT_MAX);
-    Ok(Json(wire::Tools { tools: web.gateway.search(&query.q, server.as_ref(), limit) }))
+    let server = known_server(&web, given.text("server"))?;
+    let limit = given.number("limit", Endpoint::SearchTools);
+    let words = given.text("q").unwrap_or_default();
+    Ok(Json(wire::Tools { tools: web.gateway.search(words, server.as_ref(), limit) }))
 }
 
 pub(crate) async fn tool(
     State(web): State<Arc<Web>>,
-    Path((server, tool)): Path<(String, String)>,
+    names: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Json<Value>, Problem> {
+    let Path((server, tool)) = names.map_err(|_| Problem::NoTool)?;
     let name = ServerName::parse(&server).and_then(|server| ToolName::of(&server, &tool));
     let name = name.map_err(|_| Problem::NoTool)?;
     web.gateway.tool(&name).map(Json).ok_or(Problem::NoTool)
 }
 
-pub(crate) async fn explain_call(State(web): State<Arc<Web>>, body: Bytes) -> Result<Json<wire::Explanation>, Problem> {
+pub(crate) async fn explain_call(
+    State(web): State<Arc<Web>>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<wire::Explanation>, Problem> {
+    let body = body?;
     let text = json::read(&body).map_err(|error| Problem::BadBody(error.to_string()))?;
     let asked: wire::ExplainCall = serde_json::from_str(text).map_err(|error| Problem::BadBody(error.to_string()))?;
     let variant = Variant::from_operation(&asked.variant)
@@ -151,41 +147,4 @@ fn known_server(web: &Web, name: Option<&str>) -> Result<Option<ServerName>, Pro
     let Some(name) = name else { return Ok(None) };
     let server = web.gateway.servers().into_iter().find(|server| server.name.as_str() == name);
     server.map(|server| Some(server.name)).ok_or(Problem::NoServer)
-}
-
-/// Why there is no answer.
-pub(crate) enum Problem {
-    NoServer,
-    NoTool,
-    NoAgent,
-    NotConnected(String),
-    BadQuery(String),
-    BadBody(String),
-}
-
-impl From<QueryRejection> for Problem {
-    fn from(rejection: QueryRejection) -> Self {
-        Self::BadQuery(rejection.body_text())
-    }
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        match self {
-            Self::NoServer => wire::Error::new("SERVER_NOT_FOUND", "no such server, or it is disabled")
-                .hint("GET /api/v1/servers lists all")
-                .response(StatusCode::NOT_FOUND),
-            Self::NoTool => wire::Error::new("TOOL_NOT_FOUND", "no such tool")
-                .hint("GET /api/v1/tools lists all")
-                .response(StatusCode::NOT_FOUND),
-            Self::NoAgent => wire::Error::new("AGENT_NOT_FOUND", "no such agent")
-                .hint("`mcpproxy token list` shows the names")
-                .response(StatusCode::NOT_FOUND),
-            Self::NotConnected(message) => wire::Error::new("UPSTREAM_UNAVAILABLE", message)
-                .hint("`mcpproxy servers list` shows why")
-                .response(StatusCode::SERVICE_UNAVAILABLE),
-            Self::BadBody(message) => wire::Error::new("BAD_BODY", message).response(StatusCode::BAD_REQUEST),
-            Self::BadQuery(message) => wire::Error::new("BAD_QUERY", message).response(StatusCode::BAD_REQUEST),
-        }
-    }
 }

@@ -1,39 +1,88 @@
 //! The JSON of the REST interface: the only types here that serialize.
 
+mod activity;
+mod explain;
+mod summary;
+
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
-use mcpproxy_core::Variant;
-use mcpproxy_core::policy::{self, Verdict};
+use mcpproxy_core::{RiskLevel, Variant};
 use mcpproxy_gateway::ServerStatus;
-use serde::{Deserialize, Serialize};
+use mcpproxy_store::{Health as LogHealth, Kind, Status as RecordStatus};
+use serde::Serialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaType, Type};
 
-#[derive(Serialize)]
+use crate::time;
+
+pub use activity::{Activities, Activity, WholeActivity};
+pub(crate) use explain::{ExplainCall, Explanation};
+pub use summary::Summary;
+
+#[derive(Serialize, ToSchema)]
 pub(crate) struct Health {
+    /// `ok`.
     pub(crate) status: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct Readiness {
+    /// Whether calls are taken.
     pub(crate) ready: bool,
     /// The servers that have neither connected nor failed yet.
     pub(crate) connecting: Vec<String>,
+    #[schema(schema_with = log_states)]
+    pub(crate) log: &'static str,
+    /// What is wrong with the log.
+    pub(crate) reason: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct Status {
+    /// Of the gateway.
     pub(crate) version: &'static str,
+    /// Of the gateway's process.
     pub(crate) pid: u32,
+    /// Where it listens.
     pub(crate) address: String,
+    /// How long it has been running.
     pub(crate) uptime_ms: u64,
+    /// How many servers are in which state.
     pub(crate) servers: ServerCounts,
+    /// How many tools the servers offer.
     pub(crate) tools: usize,
+    /// The settings file.
     pub(crate) settings: SettingsState,
+    /// Whether the activity log takes records.
+    pub(crate) log: LogState,
 }
 
-#[derive(Default, Serialize)]
+/// Whether the activity log takes records. While it does not, no call is sent.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LogState {
+    #[schema(schema_with = log_states)]
+    pub(crate) state: &'static str,
+    /// What is wrong with it.
+    pub(crate) reason: Option<String>,
+    /// Since when it is unavailable.
+    #[schema(format = DateTime)]
+    since: Option<String>,
+}
+
+impl From<LogHealth> for LogState {
+    fn from(health: LogHealth) -> Self {
+        match health {
+            LogHealth::Well => Self { state: LOG_STATES[0], reason: None, since: None },
+            LogHealth::Failing { since_ms, reason } => {
+                Self { state: LOG_STATES[1], reason: Some(reason), since: Some(time::format(since_ms)) }
+            }
+        }
+    }
+}
+
+#[derive(Default, Serialize, ToSchema)]
 pub(crate) struct ServerCounts {
     pub(crate) ready: usize,
     pub(crate) connecting: usize,
@@ -41,34 +90,40 @@ pub(crate) struct ServerCounts {
     pub(crate) disabled: usize,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct SettingsState {
+    /// Where it is, or would be.
     pub(crate) path: String,
     /// Why the newest settings file was not taken; the one before is still in force.
     pub(crate) error: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct Servers {
     pub(crate) servers: Vec<Server>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct Server {
+    /// As in the settings.
     name: String,
     transport: &'static str,
     state: &'static str,
+    /// Why it is not ready.
     reason: Option<String>,
     tools: usize,
     prompts: usize,
     resources: usize,
+    /// The revision of MCP it speaks.
     protocol: Option<String>,
+    /// Of a server that is a process of ours.
     pid: Option<u32>,
     restarts: u64,
+    /// Tools that are malformed, and so not offered.
     hidden_tools: Vec<HiddenTool>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct HiddenTool {
     name: String,
     reason: String,
@@ -92,44 +147,41 @@ impl From<ServerStatus> for Server {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct Log {
     pub(crate) lines: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct Restart {
     pub(crate) name: String,
     pub(crate) state: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct Tools {
     pub(crate) tools: Vec<Value>,
 }
 
 /// Every error of the interface: `{"error": {"code", "message", "hint"}}`.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct Error {
     error: ErrorBody,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct ErrorBody {
+    /// A word for programs.
     code: &'static str,
+    /// What is wrong.
     message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<&'static str>,
+    /// What to do about it.
+    hint: String,
 }
 
 impl Error {
-    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { error: ErrorBody { code, message: message.into(), hint: None } }
-    }
-
-    pub(crate) fn hint(mut self, hint: &'static str) -> Self {
-        self.error.hint = Some(hint);
-        self
+    pub(crate) fn new(code: &'static str, message: String, hint: String) -> Self {
+        Self { error: ErrorBody { code, message, hint } }
     }
 
     pub(crate) fn response(self, status: StatusCode) -> Response {
@@ -137,74 +189,43 @@ impl Error {
     }
 }
 
-/// A call to explain.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ExplainCall {
-    pub(crate) variant: String,
-    /// Whose token counts; none is one that covers everything.
-    pub(crate) agent: Option<String>,
-    /// The parameters of the `call_tool_*`, as an agent would send them.
-    pub(crate) parameters: Box<RawValue>,
+const LOG_STATES: [&str; 2] = ["ok", "unavailable"];
+
+fn log_states() -> Object {
+    words("`unavailable` while records cannot be written and calls are refused.", LOG_STATES)
 }
 
-#[derive(Serialize)]
-pub(crate) struct Explanation {
-    /// `allow` or `deny`.
-    decision: &'static str,
-    variant: &'static str,
-    /// The variant the tool asks for, if there is such a tool.
-    call_with: Option<&'static str>,
-    intent_verified: Option<bool>,
-    error: Option<ExplainedError>,
-    checks: Vec<ExplainedCheck>,
+fn operations() -> Object {
+    words("Which `call_tool_*` would be used.", Variant::ALL.map(Variant::operation))
 }
 
-#[derive(Serialize)]
-struct ExplainedError {
-    code: &'static str,
-    message: String,
-    details: Value,
+fn operations_or_null() -> Object {
+    words_or_null("What the agent declared to do.", Variant::ALL.map(Variant::operation))
 }
 
-#[derive(Serialize)]
-struct ExplainedCheck {
-    check: &'static str,
-    /// `passed`, `warned`, `failed` or `not_reached`.
-    verdict: &'static str,
-    why: String,
+fn risks_or_null() -> Object {
+    words_or_null("How much harm the tool can do.", RiskLevel::ALL.map(RiskLevel::as_str))
 }
 
-impl From<(Variant, policy::Explanation)> for Explanation {
-    fn from((variant, explanation): (Variant, policy::Explanation)) -> Self {
-        let denial = explanation.denial();
-        let error = denial.map(|denial| ExplainedError {
-            code: denial.code(),
-            message: denial.message(),
-            details: denial.details(),
-        });
-        Self {
-            decision: if denial.is_some() { "deny" } else { "allow" },
-            variant: variant.tool(),
-            call_with: explanation.call_with.map(Variant::tool),
-            intent_verified: explanation.is_verified,
-            error,
-            checks: explanation.findings.into_iter().map(Into::into).collect(),
-        }
-    }
+fn kinds() -> Object {
+    words("What happened.", Kind::ALL.map(Kind::as_str))
 }
 
-impl From<policy::Finding> for ExplainedCheck {
-    fn from(finding: policy::Finding) -> Self {
-        let (verdict, why) = match finding.verdict {
-            Verdict::Passed(why) => ("passed", why),
-            Verdict::Warned(warnings) => {
-                let messages: Vec<String> = warnings.into_iter().map(|warning| warning.message).collect();
-                ("warned", messages.join("; "))
-            }
-            Verdict::Failed(denial) => ("failed", denial.message()),
-            Verdict::NotReached => ("not_reached", String::new()),
-        };
-        Self { check: finding.check.words(), verdict, why }
-    }
+fn statuses() -> Object {
+    words("How it ended; `started` while it has not.", RecordStatus::ALL.map(RecordStatus::as_str))
+}
+
+fn words<const N: usize>(about: &str, words: [&'static str; N]) -> Object {
+    ObjectBuilder::new().schema_type(Type::String).description(Some(about)).enum_values(Some(words)).build()
+}
+
+fn words_or_null<const N: usize>(about: &str, words: [&'static str; N]) -> Object {
+    let values = words.map(Value::from).into_iter().chain([Value::Null]);
+    let types = SchemaType::from_iter([Type::String, Type::Null]);
+    ObjectBuilder::new().schema_type(types).description(Some(about)).enum_values(Some(values)).build()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a duration of more than 142 years may lose its last microsecond")]
+fn milliseconds(duration_us: u64) -> f64 {
+    duration_us as f64 / 1000.0
 }

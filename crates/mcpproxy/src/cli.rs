@@ -53,7 +53,11 @@ Examples:
 const ACTIVITY: &str = "\
 Examples:
   mcpproxy activity list --intent-type destructive
-  mcpproxy activity show 01JG2ABCDEF";
+  mcpproxy activity show 01JG2ABCDEF
+  mcpproxy activity watch
+  mcpproxy activity summary --since 7d
+  mcpproxy activity export --signed --out proof.jsonl 01JG2ABCDEF
+  mcpproxy activity verify proof.jsonl";
 
 const POLICY: &str = "\
 Examples:

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use mcpproxy_store::SigningKey;
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use crate::exit::{Exit, Failure};
 
 const FOLDER_MODE: u32 = 0o700;
 const SECRET_MODE: u32 = 0o600;
-const ADMIN_KEY_BYTES: usize = 32;
+const KEY_BYTES: usize = 32;
 
 /// A look at the lock holds it for a moment, so one refusal proves nothing.
 const LOCK_ATTEMPTS: u32 = 10;
@@ -81,6 +82,15 @@ impl Home {
         self.folder.join("agent.token")
     }
 
+    /// The newest checkpoint of the activity log, beside the database and not in it.
+    pub(crate) fn checkpoint(&self) -> PathBuf {
+        self.folder.join("checkpoint.txt")
+    }
+
+    fn signing_key(&self) -> PathBuf {
+        self.folder.join("signing.key")
+    }
+
     fn admin_key(&self) -> PathBuf {
         self.folder.join("admin.key")
     }
@@ -103,10 +113,32 @@ impl Home {
         if let Some(key) = read_secret(&self.admin_key())? {
             return Ok(key);
         }
-        let mut bytes = [0_u8; ADMIN_KEY_BYTES];
-        SysRng.try_fill_bytes(&mut bytes).context("the operating system gave no random bytes")?;
-        let key: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let key = random_key()?;
         write_secret(&self.admin_key(), &key)?;
+        Ok(key)
+    }
+
+    /// The key that signs the activity log, made now if there is none.
+    pub(crate) fn signing_key_or_new(&self) -> anyhow::Result<SigningKey> {
+        if let Some(key) = self.existing_signing_key()? {
+            return Ok(key);
+        }
+        let key = random_key()?;
+        write_secret(&self.signing_key(), &key)?;
+        self.parse_signing_key(&key)
+    }
+
+    /// The key that signs the activity log, if a gateway has made one.
+    pub(crate) fn existing_signing_key(&self) -> anyhow::Result<Option<SigningKey>> {
+        read_secret(&self.signing_key())?.map(|text| self.parse_signing_key(&text)).transpose()
+    }
+
+    fn parse_signing_key(&self, text: &str) -> anyhow::Result<SigningKey> {
+        let key = SigningKey::from_hex(text).ok_or_else(|| {
+            let path = self.signing_key();
+            Failure::new(Exit::Failed, format!("`{}` does not hold a key of 64 hexadecimal digits", path.display()))
+                .hint("bring it back from a backup; without it, a new key begins a new chain: move the file away for that")
+        })?;
         Ok(key)
     }
 
@@ -210,6 +242,13 @@ fn read_running(mut file: &File) -> Option<Running> {
     serde_json::from_str(&text).ok()
 }
 
+/// 64 hexadecimal digits that nobody can guess.
+fn random_key() -> anyhow::Result<String> {
+    let mut bytes = [0_u8; KEY_BYTES];
+    SysRng.try_fill_bytes(&mut bytes).context("the operating system gave no random bytes")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 fn no_secret(path: &Path) -> Failure {
     Failure::new(Exit::NoGateway, format!("there is no `{}`", path.display()))
         .hint("start the gateway once, it makes one: mcpproxy serve")
@@ -233,15 +272,17 @@ pub(crate) fn read_secret(path: &Path) -> anyhow::Result<Option<String>> {
     Ok(Some(text.trim().to_owned()))
 }
 
-/// A new file that only we can read. It must not exist yet: nobody may have put something in its place.
+/// A new file that only we can read. It must not exist yet: nobody may have put something in its place. It is whole or
+/// not there at all, also after a power cut.
 pub(crate) fn write_secret(path: &Path, secret: &str) -> anyhow::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(SECRET_MODE)
-        .open(path)
-        .with_context(|| format!("could not create `{}`", path.display()))?;
-    writeln!(file, "{secret}").with_context(|| format!("could not write `{}`", path.display()))
+    let doing = || format!("could not create `{}`", path.display());
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(doing)?;
+    writeln!(file, "{secret}").with_context(doing)?;
+    file.as_file().set_permissions(Permissions::from_mode(SECRET_MODE)).with_context(doing)?;
+    file.as_file().sync_all().with_context(doing)?;
+    file.persist_noclobber(path).with_context(doing)?;
+    File::open(folder).and_then(|folder| folder.sync_all()).with_context(doing)
 }
 
 /// Who may read a file once it is replaced.
@@ -306,13 +347,35 @@ mod tests {
         let (_folder, home) = home();
         assert_eq!(mode(home.folder()), 0o700);
         let key = home.admin_key_or_new().unwrap();
-        assert_eq!(key.len(), 2 * ADMIN_KEY_BYTES);
+        assert_eq!(key.len(), 2 * KEY_BYTES);
         assert_eq!(home.admin_key_or_new().unwrap(), key);
         assert_eq!(mode(&home.admin_key()), 0o600);
         assert!(write_secret(&home.admin_key(), "other").is_err());
         fs::set_permissions(home.admin_key(), Permissions::from_mode(0o640)).unwrap();
         let refused = home.existing_admin_key().unwrap_err().to_string();
         assert!(refused.ends_with("permissions too open"), "{refused}");
+    }
+
+    #[test]
+    fn the_signing_key_is_made_once() {
+        let (_folder, home) = home();
+        assert!(home.existing_signing_key().unwrap().is_none());
+        let made = home.signing_key_or_new().unwrap();
+        assert_eq!(home.signing_key_or_new().unwrap().verifier(), made.verifier());
+        assert_eq!(home.existing_signing_key().unwrap().unwrap().verifier(), made.verifier());
+        assert_eq!((mode(&home.signing_key()), read_secret(&home.signing_key()).unwrap().unwrap().len()), (0o600, 64));
+
+        fs::set_permissions(home.signing_key(), Permissions::from_mode(0o644)).unwrap();
+        let refused = home.signing_key_or_new().err().unwrap().to_string();
+        assert!(refused.ends_with("permissions too open"), "{refused}");
+
+        fs::set_permissions(home.signing_key(), Permissions::from_mode(0o600)).unwrap();
+        for broken in ["", "00", &"g".repeat(64)] {
+            fs::write(home.signing_key(), broken).unwrap();
+            let refused = home.signing_key_or_new().err().unwrap().to_string();
+            assert!(refused.ends_with("does not hold a key of 64 hexadecimal digits"), "{refused}");
+            assert_eq!(fs::read_to_string(home.signing_key()).unwrap(), broken, "it is not replaced");
+        }
     }
 
     #[test]

@@ -2,12 +2,20 @@
 
 use jiff::Timestamp;
 use mcpproxy_core::{Agent, Scope};
-use mcpproxy_store::{Store, StoreError};
+use mcpproxy_store::{Location, Store, StoreError, Verifier};
 
 use crate::commands::token::random;
 use crate::home::{Home, Readers, read_secret, replace_file, write_secret};
 
 const NAME: &str = "local";
+
+/// In a database of its own a gateway's agent is `local`; where several gateways share one, each has its own.
+pub(crate) fn name(location: &Location, verifier: &Verifier) -> String {
+    match location {
+        Location::Sqlite(_) => NAME.to_owned(),
+        Location::Postgres(_) => format!("{NAME}-{}", verifier.chain()),
+    }
+}
 
 /// An agent and the token that proves it.
 pub(crate) struct LocalAgent {
@@ -17,19 +25,19 @@ pub(crate) struct LocalAgent {
 }
 
 /// Reads the token of `agent.token`, and makes one if there is none or if it belongs to another database.
-pub(crate) async fn open(home: &Home, store: &Store) -> anyhow::Result<LocalAgent> {
+pub(crate) async fn open(home: &Home, store: &Store, name: &str) -> anyhow::Result<LocalAgent> {
     let path = home.agent_token();
     let known = read_secret(&path)?;
     if let Some(token) = &known {
         let agent = store.find_agent(token).await?;
         // A token that was revoked stays revoked: a restart may not give back what an operator took.
         let was_revoked =
-            store.list_tokens().await?.iter().any(|token| token.name == NAME && token.revoked_ms.is_some());
+            store.list_tokens().await?.iter().any(|token| token.name == name && token.revoked_ms.is_some());
         if agent.is_some() || was_revoked {
             return Ok(LocalAgent { token: token.clone(), agent });
         }
     }
-    let token = create(store).await?;
+    let token = create(store, name).await?;
     match known {
         Some(_) => replace_file(&path, &format!("{token}\n"), Readers::OnlyUs)?,
         None => write_secret(&path, &token)?,
@@ -38,13 +46,13 @@ pub(crate) async fn open(home: &Home, store: &Store) -> anyhow::Result<LocalAgen
     Ok(LocalAgent { token, agent })
 }
 
-async fn create(store: &Store) -> anyhow::Result<String> {
+async fn create(store: &Store, name: &str) -> anyhow::Result<String> {
     let now_ms = Timestamp::now().as_millisecond();
-    match store.create_token(NAME, &Scope::everything(), random()?, now_ms).await {
+    match store.create_token(name, &Scope::everything(), random()?, now_ms).await {
         // Its file is gone, so nobody has the old token, or nobody should.
         Err(StoreError::AgentExists { .. }) => {
-            store.revoke_token(NAME, now_ms).await?;
-            Ok(store.create_token(NAME, &Scope::everything(), random()?, now_ms).await?)
+            store.revoke_token(name, now_ms).await?;
+            Ok(store.create_token(name, &Scope::everything(), random()?, now_ms).await?)
         }
         made => Ok(made?),
     }

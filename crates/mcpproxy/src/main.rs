@@ -16,6 +16,7 @@ mod output;
 mod reload;
 mod runtime;
 mod settings_file;
+mod visible;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -57,7 +58,8 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
 }
 
 fn log_to_stderr() {
-    let filter = EnvFilter::try_from_env("MCPPROXY_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    // What the database library has to say about lost connections, the store says in its own words.
+    let filter = EnvFilter::try_from_env("MCPPROXY_LOG").unwrap_or_else(|_| EnvFilter::new("warn,sqlx=error"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -9,6 +9,8 @@ use mcpproxy_core::Untrusted;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::visible;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Table,
@@ -21,12 +23,8 @@ impl Format {
     pub(crate) fn print(self, value: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
         match self {
             Self::Table => print(&text()),
-            Self::Json => print(&serde_json::to_string_pretty(value)?),
-            // By way of a value: JSON that is passed through as it came means nothing to a writer of YAML.
-            Self::Yaml => {
-                let value = serde_json::to_value(value)?;
-                print(&serde_saphyr::to_string(&value).context("could not write YAML")?)
-            }
+            Self::Json => print(&visible::json_pretty(value)?),
+            Self::Yaml => print(&visible::yaml(value)?),
         }
     }
 }

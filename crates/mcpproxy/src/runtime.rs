@@ -3,16 +3,17 @@
 use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use mcpproxy_core::settings::{self, Settings, StorageSettings};
+use jiff::Timestamp;
+use mcpproxy_core::settings::{self, Settings, StorageSettings, StorageUrl};
 use mcpproxy_gateway::{Gateway, Options};
-use mcpproxy_store::Store;
+use mcpproxy_store::{Ledger, LedgerOptions, Location, Store};
 use mcpproxy_web::{AdminKey, Facts, Guard, Web};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use crate::exit::{Exit, Failure};
 use crate::home::{Home, Lock};
@@ -24,6 +25,9 @@ use crate::settings_file;
 /// Longer than the gateway gives its servers to end, and short enough for whoever sent the signal.
 const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 
+/// A log that does not take a record within a second refuses it.
+const LOG_PATIENCE: Duration = Duration::from_millis(900);
+
 pub(crate) struct Runtime {
     pub(crate) gateway: Gateway,
     pub(crate) address: SocketAddr,
@@ -32,6 +36,8 @@ pub(crate) struct Runtime {
     /// Whether there was a settings file, or the demo was started in its place.
     pub(crate) has_settings_file: bool,
     server: HttpServer,
+    /// Ends the streams that would otherwise never end.
+    stopping: CancellationToken,
     reload: Reload,
     /// Released last: whoever gets it next finds everything closed.
     _lock: Lock,
@@ -59,25 +65,25 @@ impl Runtime {
         let listener = bind(&settings, listen).await?;
         let address = listener.local_addr()?;
         let admin_key = home.admin_key_or_new()?;
-        let store = Store::open(&database(home, &settings.storage)).await?;
-        let interrupted = store.recover_interrupted().await?;
-        if interrupted > 0 {
-            tracing::warn!(
-                "{interrupted} calls were under way when the gateway last stopped; they are marked as interrupted"
-            );
-        }
-        let local = local_agent::open(home, &store).await?;
+        let location = location_of(home, &settings.storage);
+        let store = Store::open(&location).await?;
+        let ledger = open_ledger(home, &store, &settings).await?;
+        let local = local_agent::open(home, &store, &local_agent::name(&location, ledger.verifier())).await?;
 
         let program = std::env::current_exe().context("could not find out which program this is")?;
         let gateway = Gateway::start(Options {
             settings: settings.clone(),
-            store,
+            store: store.clone(),
+            ledger: ledger.clone(),
             logs: home.logs(),
             demo_command: vec![program.display().to_string(), "demo-server".to_owned()],
         });
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
+        let stopping = CancellationToken::new();
         let app = mcpproxy_web::app(Web {
             gateway: gateway.clone(),
+            store,
+            ledger,
             admin_key: AdminKey::new(admin_key),
             guard: guard.clone(),
             facts: Facts {
@@ -85,12 +91,14 @@ impl Runtime {
                 address: address.to_string(),
                 started: Instant::now(),
                 settings_path: path.clone(),
+                now_ms,
             },
+            stopping: stopping.clone(),
         });
         let server = HttpServer::new(listener, app);
         let reload = Reload::new(path, stamp, settings.clone(), gateway.clone(), guard);
         lock.announce(&address.to_string())?;
-        Ok(Self { gateway, address, local, settings, has_settings_file, server, reload, _lock: lock })
+        Ok(Self { gateway, address, local, settings, has_settings_file, server, stopping, reload, _lock: lock })
     }
 
     /// Serves until `end` is there, then stops everything in order.
@@ -100,6 +108,7 @@ impl Runtime {
             () = self.server.run() => std::future::pending().await,
             () = self.reload.run() => std::future::pending().await,
         };
+        self.stopping.cancel();
         let stop = async { tokio::join!(self.server.finish(), self.gateway.stop()) };
         if tokio::time::timeout(STOP_TIMEOUT, stop).await.is_err() {
             tracing::warn!("stopped without waiting for everything to end");
@@ -108,15 +117,40 @@ impl Runtime {
     }
 }
 
-/// The file the tokens and records of this folder are in.
-pub(crate) fn database_path(home: &Home) -> anyhow::Result<PathBuf> {
-    Ok(database(home, &settings_file::read_storage(&home.settings())?))
+/// Takes up the chain of this data folder.
+async fn open_ledger(home: &Home, store: &Store, settings: &Settings) -> anyhow::Result<Ledger> {
+    let options = LedgerOptions {
+        key: home.signing_key_or_new()?,
+        newest_checkpoint: Some(home.checkpoint()),
+        checkpoints_to: settings.activity.checkpoints_to.as_ref().map(|path| home.folder().join(path)),
+        retention: settings.activity.retention,
+        patience: LOG_PATIENCE,
+        now_ms,
+    };
+    let ledger = Ledger::start(store, options).await?;
+    let interrupted = ledger.interrupted();
+    if interrupted > 0 {
+        tracing::warn!(
+            "{interrupted} calls were under way when the gateway last stopped; they are marked as interrupted"
+        );
+    }
+    Ok(ledger)
 }
 
-fn database(home: &Home, storage: &StorageSettings) -> PathBuf {
-    match storage.url.as_deref().and_then(|url| url.strip_prefix("sqlite:")) {
-        Some(path) => home.folder().join(path.trim_start_matches("//")),
-        None => home.database(),
+pub(crate) fn now_ms() -> i64 {
+    Timestamp::now().as_millisecond()
+}
+
+/// The database the tokens and records of this folder are in.
+pub(crate) fn location(home: &Home) -> anyhow::Result<Location> {
+    Ok(location_of(home, &settings_file::read_storage(&home.settings())?))
+}
+
+fn location_of(home: &Home, storage: &StorageSettings) -> Location {
+    match &storage.url {
+        Some(StorageUrl::Sqlite(path)) => Location::Sqlite(home.folder().join(path)),
+        Some(StorageUrl::Postgres(url)) => Location::Postgres(url.expose().to_owned()),
+        None => Location::Sqlite(home.database()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use mcpproxy_core::settings::{self, FILE_MAX_BYTES, Outside, Settings, SettingsError, StorageSettings};
+use mcpproxy_core::settings::{self, FILE_MAX_BYTES, Outside, Settings, SettingsError, StorageSettings, StorageUrl};
 
 use crate::exit::{Exit, Failure};
 
@@ -21,7 +21,11 @@ pub(crate) fn read(path: &Path) -> Result<Option<Settings>, Failure> {
 pub(crate) fn read_storage(path: &Path) -> Result<StorageSettings, Failure> {
     let Some((_, text)) = read_text(path)? else { return Ok(StorageSettings::default()) };
     let storage = parse(path, &text, References::Left)?.storage;
-    if storage.url.as_ref().is_some_and(|url| url.contains(LEFT)) {
+    let is_left = storage.url.as_ref().is_some_and(|url| match url {
+        StorageUrl::Sqlite(path) => path.contains(LEFT),
+        StorageUrl::Postgres(url) => url.expose().contains(LEFT),
+    });
+    if is_left {
         // The store itself is behind a reference, so this one must resolve.
         return Ok(parse(path, &text, References::Resolved)?.storage);
     }
@@ -113,7 +117,7 @@ struct Here {
 
 impl Here {
     fn left(&self) -> Option<String> {
-        (self.references == References::Left).then(|| LEFT.to_owned())
+        self.stand_in().map(str::to_owned)
     }
 }
 
@@ -124,6 +128,10 @@ impl Outside for Here {
 
     fn file(&self, path: &str) -> Result<String, String> {
         self.text(path).or_else(|error| self.left().ok_or(error))
+    }
+
+    fn stand_in(&self) -> Option<&str> {
+        (self.references == References::Left).then_some(LEFT)
     }
 }
 

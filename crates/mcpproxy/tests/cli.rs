@@ -14,8 +14,6 @@ use std::process::Stdio;
 
 use common::Folder;
 use insta::assert_snapshot;
-use mcpproxy_core::Variant;
-use mcpproxy_store::{Cut, Kind, NewRecord, Outcome, RecordId, Status, Store, Wait};
 
 #[test]
 fn help_of_every_command() {
@@ -50,6 +48,11 @@ fn help_of_every_command() {
         "policy table",
         "activity list",
         "activity show",
+        "activity watch",
+        "activity summary",
+        "activity export",
+        "activity verify",
+        "activity key",
         "config",
         "config check",
         "config schema",
@@ -70,9 +73,6 @@ fn usage_errors() {
     assert_snapshot!("call_with_bad_json_args", folder.run(&["call", "tool-read", "fx:echo", "--json_args", "[]"]));
     assert_snapshot!("call_with_two_names", folder.run(&["call", "tool-read", "fx:a", "--tool-name", "fx:b"]));
     assert_snapshot!("bad_sensitivity", folder.run(&["call", "tool-write", "fx:note", "--sensitivity", "secret"]));
-    assert_snapshot!("bad_intent_type", folder.run(&["activity", "list", "--intent-type", "foo"]));
-    assert_snapshot!("bad_cursor", folder.run(&["activity", "list", "--cursor", "x"]));
-    assert_snapshot!("bad_time", folder.run(&["activity", "list", "--since", "yesterday"]));
     assert_snapshot!("bad_listen", folder.run(&["serve", "--listen", "8080"]));
     assert_snapshot!("open_listen", folder.run(&["serve", "--listen", "0.0.0.0:0"]));
     assert_snapshot!("add_without_anything", folder.run(&["servers", "add", "x"]));
@@ -201,84 +201,6 @@ fn tokens() {
     assert_snapshot!("token_revoke", folder.run(&["token", "revoke", "ci"]));
     assert_snapshot!("token_revoke_again", folder.run(&["token", "revoke", "ci"]));
     assert!(folder.json(&["token", "list"])["tokens"][0]["revoked"].is_string());
-}
-
-#[test]
-fn activity_of_a_folder_that_was_never_used() {
-    let folder = Folder::new();
-    assert_snapshot!("activity_none", folder.run(&["activity", "list"]));
-    assert_snapshot!("activity_none_json", folder.run(&["activity", "list", "-o", "json"]));
-    assert_snapshot!("activity_show_none", folder.run(&["activity", "show", "01JG2"]));
-    assert!(!folder.file("mcpproxy.db").exists());
-}
-
-#[tokio::test]
-async fn activity_of_a_busy_folder() {
-    let folder = Folder::new();
-    fill(&folder).await;
-    assert_snapshot!("activity_list", folder.run(&["activity", "list"]));
-    assert_snapshot!(
-        "activity_filtered",
-        folder.run(&["activity", "list", "--intent-type", "destructive", "--server", "github"])
-    );
-    assert_snapshot!("activity_tool", folder.run(&["activity", "list", "--tool", "github:create_issue"]));
-    assert_snapshot!("activity_paged", folder.run(&["activity", "list", "--limit", "1"]));
-    assert_snapshot!("activity_json", folder.run(&["activity", "list", "--status", "refused", "-o", "json"]));
-    assert_snapshot!("activity_show", folder.run(&["activity", "show", "01HF7YAT10"]));
-    assert_snapshot!("activity_show_yaml", folder.run(&["activity", "show", "01hf7yat10", "-o", "yaml"]));
-    assert_snapshot!("activity_show_ambiguous", folder.run(&["activity", "show", "01HF7YAT"]));
-}
-
-/// Three calls, one of them refused, one with words that must not reach a terminal as they are.
-async fn fill(folder: &Folder) {
-    let store = Store::open(&folder.file("mcpproxy.db")).await.unwrap();
-    let ledger = store.ledger();
-    let record = |offset_ms: i64, tool: &str, variant: Variant| {
-        let metadata = serde_json::json!({
-            "tool_variant": variant.tool(),
-            "intent": {"operation_type": variant.operation(), "data_sensitivity": "private", "reason": "clean\u{1b}[2J up"},
-            "intent_verified": true,
-        });
-        let time_ms = 1_700_000_000_000 + offset_ms;
-        NewRecord {
-            id: RecordId::new(time_ms, 7),
-            time_ms,
-            kind: Kind::Call,
-            status: Status::Started,
-            agent: Some("local".to_owned()),
-            client: Some("cursor 1.2".to_owned()),
-            server: Some("github".to_owned()),
-            tool: Some(tool.to_owned()),
-            intent_type: Some(variant),
-            code: None,
-            message: None,
-            duration_us: None,
-            metadata: metadata.to_string(),
-            args: Some(Cut::of("{\"repo\":\"x\"}")),
-        }
-    };
-    let done = |duration_us: u64, result: &str| Outcome {
-        status: Status::Success,
-        code: None,
-        message: None,
-        duration_us: Some(duration_us),
-        result: Some(Cut::of(result)),
-        metadata: None,
-    };
-    let open = ledger.open(record(0, "list_repos", Variant::Read), Wait::Durable).await.unwrap();
-    ledger.close(open, done(900, "{\"content\":[]}"), Wait::Durable).await.unwrap();
-    let open = ledger.open(record(32, "create_issue", Variant::Write), Wait::Durable).await.unwrap();
-    ledger
-        .close(open, done(245_000, "{\"content\":[{\"type\":\"text\",\"text\":\"#1\"}]}"), Wait::Durable)
-        .await
-        .unwrap();
-    let mut refusal = record(64, "delete_repo", Variant::Destructive);
-    refusal.kind = Kind::Refusal;
-    refusal.status = Status::Refused;
-    refusal.code = Some("SERVER_MISMATCH".to_owned());
-    refusal.message = Some("no".to_owned());
-    ledger.note(refusal, Wait::Durable).await.unwrap();
-    store.close().await.unwrap();
 }
 
 #[test]

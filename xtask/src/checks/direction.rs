@@ -5,7 +5,7 @@ use crate::tree::{File, Problem, Tree};
 /// Each crate and those of ours it may use. Every crate has its line here.
 const CRATES: [(&str, &[&str]); 9] = [
     ("mcpproxy", &["mcpproxy-web", "mcpproxy-gateway", "mcpproxy-store", "mcpproxy-core", "demo-server"]),
-    ("mcpproxy-web", &["mcpproxy-gateway", "mcpproxy-core"]),
+    ("mcpproxy-web", &["mcpproxy-gateway", "mcpproxy-store", "mcpproxy-core"]),
     ("mcpproxy-gateway", &["mcpproxy-store", "mcpproxy-core"]),
     ("mcpproxy-store", &["mcpproxy-core"]),
     ("mcpproxy-core", &[]),

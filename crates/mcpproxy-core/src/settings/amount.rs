@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const GIB: u64 = 1024 * 1024 * 1024;
+const HOUR: Duration = Duration::from_secs(60 * 60);
+/// A hundred years: whoever wants more wants it for good, and dates that far back can still be computed.
+const AGE_MAX: Duration = Duration::from_secs(36_500 * 24 * 60 * 60);
 const SIZE_MIN_BYTES: u64 = 1024;
-const SIZE_MAX_BYTES: u64 = 1024 * 1024 * 1024;
+const SIZE_MAX_BYTES: u64 = GIB;
+const PAYLOAD_MIN_BYTES: u64 = 1024 * 1024;
+const PAYLOAD_MAX_BYTES: u64 = 1024 * 1024 * GIB;
+/// Switches a limit off.
+const FOREVER: &str = "forever";
 
 /// `500ms`, `60s`, `5m` or `1h`: more than nothing and at most a day.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let duration = split_unit(text).and_then(|(number, unit)| match unit {
-        "ms" => Some(Duration::from_millis(number)),
-        "s" => Some(Duration::from_secs(number)),
-        "m" => number.checked_mul(60).map(Duration::from_secs),
-        "h" => number.checked_mul(60 * 60).map(Duration::from_secs),
-        _ => None,
-    });
-    match duration {
+    match duration(text) {
         None => Err("expected a duration such as \"500ms\", \"60s\" or \"5m\"".to_owned()),
         Some(duration) if duration.is_zero() || duration > DAY => {
             Err("expected a duration between \"1ms\" and \"24h\"".to_owned())
@@ -24,22 +25,30 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// How long arguments and results are kept: `90d`, or `forever`, which is none.
+pub(super) fn parse_payload_age(text: &str) -> Result<Option<Duration>, String> {
+    parse_age(text, HOUR, "1h")
+}
+
+/// How long records are kept: `400d`, or `forever`, which is none.
+pub(super) fn parse_record_age(text: &str) -> Result<Option<Duration>, String> {
+    parse_age(text, DAY, "1d")
+}
+
+fn parse_age(text: &str, min: Duration, min_text: &str) -> Result<Option<Duration>, String> {
+    if text == FOREVER {
+        return Ok(None);
+    }
+    match duration(text) {
+        None => Err("expected an age such as \"90d\" or \"12h\", or \"forever\"".to_owned()),
+        Some(age) if (min..=AGE_MAX).contains(&age) => Ok(Some(age)),
+        Some(_) => Err(format!("expected an age between \"{min_text}\" and \"36500d\", or \"forever\"")),
+    }
+}
+
 /// `10MiB`, `512KiB`, `10MB`: a size in bytes.
 pub(super) fn parse_size(text: &str) -> Result<usize, String> {
-    let bytes = split_unit(text).and_then(|(number, unit)| {
-        let unit = match unit {
-            "B" => 1,
-            "KiB" => 1024,
-            "MiB" => 1024 * 1024,
-            "GiB" => 1024 * 1024 * 1024,
-            "kB" | "KB" => 1000,
-            "MB" => 1000 * 1000,
-            "GB" => 1000 * 1000 * 1000,
-            _ => return None,
-        };
-        number.checked_mul(unit)
-    });
-    check_size(bytes.ok_or("expected a size such as \"10MiB\" or \"512KiB\", or a number of bytes")?)
+    check_size(size(text).ok_or("expected a size such as \"10MiB\" or \"512KiB\", or a number of bytes")?)
 }
 
 pub(super) fn check_size(bytes: u64) -> Result<usize, String> {
@@ -47,6 +56,51 @@ pub(super) fn check_size(bytes: u64) -> Result<usize, String> {
         .ok()
         .filter(|_| (SIZE_MIN_BYTES..=SIZE_MAX_BYTES).contains(&bytes))
         .ok_or_else(|| "expected a size between \"1KiB\" and \"1GiB\"".to_owned())
+}
+
+/// How many bytes of arguments and results are kept: `10GiB`, or `forever`, which is none.
+pub(super) fn parse_payload_bytes(text: &str) -> Result<Option<u64>, String> {
+    if text == FOREVER {
+        return Ok(None);
+    }
+    let bytes = size(text).ok_or("expected a size such as \"10GiB\", a number of bytes, or \"forever\"")?;
+    check_payload_bytes(bytes).map(Some)
+}
+
+pub(super) fn check_payload_bytes(bytes: u64) -> Result<u64, String> {
+    if (PAYLOAD_MIN_BYTES..=PAYLOAD_MAX_BYTES).contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err("expected a size between \"1MiB\" and \"1024TiB\", or \"forever\"".to_owned())
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    let (number, unit) = split_unit(text)?;
+    match unit {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "m" => number.checked_mul(60).map(Duration::from_secs),
+        "h" => number.checked_mul(60 * 60).map(Duration::from_secs),
+        "d" => number.checked_mul(24 * 60 * 60).map(Duration::from_secs),
+        _ => None,
+    }
+}
+
+fn size(text: &str) -> Option<u64> {
+    let (number, unit) = split_unit(text)?;
+    let unit = match unit {
+        "B" => 1,
+        "KiB" => 1024,
+        "MiB" => 1024 * 1024,
+        "GiB" => GIB,
+        "TiB" => 1024 * GIB,
+        "kB" | "KB" => 1000,
+        "MB" => 1000 * 1000,
+        "GB" => 1000 * 1000 * 1000,
+        "TB" => 1000 * 1000 * 1000 * 1000,
+        _ => return None,
+    };
+    number.checked_mul(unit)
 }
 
 fn split_unit(text: &str) -> Option<(u64, &str)> {
@@ -70,7 +124,8 @@ mod tests {
         check("60 s", Some(60_000));
         check("5m", Some(300_000));
         check("24h", Some(86_400_000));
-        for bad in ["", "60", "s", "0s", "-1s", "1.5s", "25h", "1d", "18446744073709551615h", "٣s", "1s2"] {
+        check("1d", Some(86_400_000));
+        for bad in ["", "60", "s", "0s", "-1s", "1.5s", "25h", "2d", "18446744073709551615h", "٣s", "1s2"] {
             check(bad, None);
         }
     }

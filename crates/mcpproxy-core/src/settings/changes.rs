@@ -31,6 +31,12 @@ pub fn diff(old: &Settings, new: &Settings) -> Changes {
     if old.storage != new.storage {
         changes.restart_needed.push("storage");
     }
+    if old.activity.checkpoints_to != new.activity.checkpoints_to {
+        changes.restart_needed.push("activity.checkpoints_to");
+    }
+    if old.activity.retention != new.activity.retention {
+        changes.restart_needed.push("activity.retention");
+    }
     changes
 }
 

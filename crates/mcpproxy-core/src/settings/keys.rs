@@ -70,7 +70,13 @@ pub(super) const SERVER: Keys = Keys {
 pub(super) const INTENT: Keys =
     Keys { known: &["strict_server_validation", "two_key", "unannotated"], advice: &[("_comment", COMMENTS)] };
 
-pub(super) const ACTIVITY: Keys = Keys { known: &["durability"], advice: &[("_comment", COMMENTS)] };
+pub(super) const ACTIVITY: Keys =
+    Keys { known: &["durability", "checkpoints_to", "retention"], advice: &[("_comment", COMMENTS)] };
+
+pub(super) const RETENTION: Keys = Keys {
+    known: &["payloads", "payload_bytes", "records"],
+    advice: &[("bytes", "did you mean `payload_bytes`?"), ("_comment", COMMENTS)],
+};
 
 pub(super) const STORAGE: Keys = Keys { known: &["url"], advice: &[("_comment", COMMENTS)] };
 

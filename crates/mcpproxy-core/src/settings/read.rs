@@ -52,6 +52,10 @@ impl<'t> Reader<'t> {
         Self { text, line_starts, outside, errors: Vec::new(), left_out: 0 }
     }
 
+    pub(super) fn outside(&self) -> &'t dyn Outside {
+        self.outside
+    }
+
     pub(super) fn error(&mut self, at: usize, message: impl Into<String>) {
         if self.errors.len() < ERRORS_MAX {
             let (line, column) = self.position(at);
@@ -167,6 +171,20 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// A program, file or folder, which no shell will rewrite.
+    pub(super) fn path(&mut self, value: &Value<'_>, key: &str) -> Option<String> {
+        let path = self.expanded(value)?.text;
+        if path.trim().is_empty() {
+            self.error_at(value, format!("`{key}` is empty"));
+            return None;
+        }
+        if path == "~" || path.starts_with("~/") {
+            self.error_at(value, "`~` means nothing without a shell; write the whole path, or `${env:HOME}` for `~`");
+            return None;
+        }
+        Some(path)
+    }
+
     pub(super) fn boolean(&mut self, value: &Value<'_>) -> Option<bool> {
         match value {
             Value::BooleanLit(literal) => Some(literal.value),
@@ -203,8 +221,14 @@ impl<'t> Reader<'t> {
 
     /// A string that means something, without references.
     pub(super) fn parsed<T>(&mut self, value: &Value<'_>, parse: fn(&str) -> Result<T, String>) -> Option<T> {
-        match parse(self.string(value)?) {
-            Ok(parsed) => Some(parsed),
+        let parsed = parse(self.string(value)?);
+        self.or_error(value, parsed)
+    }
+
+    /// What was made of a value, or the complaint about it.
+    pub(super) fn or_error<T>(&mut self, value: &Value<'_>, made: Result<T, String>) -> Option<T> {
+        match made {
+            Ok(made) => Some(made),
             Err(message) => {
                 self.error_at(value, message);
                 None

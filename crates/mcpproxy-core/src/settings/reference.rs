@@ -9,6 +9,11 @@ pub trait Outside {
 
     /// The content of a file, or why it cannot be read. The implementation says what relative paths are relative to.
     fn file(&self, path: &str) -> Result<String, String>;
+
+    /// What `env` and `file` answer for references that are left unresolved on purpose, where that is done.
+    fn stand_in(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A text with its references replaced.

@@ -24,18 +24,7 @@ pub fn schema() -> Value {
                 "default": {}
             },
             "intent_declaration": intent(),
-            "activity": {
-                "type": "object",
-                "description": "The activity log.",
-                "additionalProperties": false,
-                "properties": {
-                    "durability": {
-                        "enum": words(keys::DURABILITY),
-                        "default": "writes",
-                        "description": "Which calls are on disk before they are sent: `all`, or `writes` (write and destructive calls; reads follow in batches)."
-                    }
-                }
-            },
+            "activity": activity(),
             "listen": {
                 "type": "string",
                 "default": default.listen.to_string(),
@@ -70,13 +59,13 @@ pub fn schema() -> Value {
                 "properties": {
                     "url": {
                         "type": "string",
-                        "pattern": "^(?:sqlite:.+|.*\\$\\{.*)$",
-                        "description": "`sqlite:PATH`. Without it, the database is in the data folder."
+                        "pattern": "^(?:sqlite:.+|postgres(?:ql)?://.+|.*\\$\\{.*)$",
+                        "description": "`sqlite:PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with the password behind `${env:NAME}` or `${file:PATH}`. Without it, the database is a file in the data folder."
                     }
                 }
             }
         },
-        "$defs": { "server": server(), "pairs": pairs(), "duration": duration() }
+        "$defs": { "server": server(), "pairs": pairs(), "duration": duration(), "age": age() }
     })
 }
 
@@ -100,6 +89,49 @@ fn intent() -> Value {
                 "enum": words(keys::UNANNOTATED),
                 "default": "trust",
                 "description": "What a read call on a tool without annotations gets: `trust`, `warn` (allowed with a warning) or `require_write` (refused)."
+            }
+        }
+    })
+}
+
+fn activity() -> Value {
+    json!({
+        "type": "object",
+        "description": "The activity log.",
+        "additionalProperties": false,
+        "properties": {
+            "durability": {
+                "enum": words(keys::DURABILITY),
+                "default": "writes",
+                "description": "Which calls are on disk before they are sent: `all`, or `writes` (write and destructive calls; reads follow in batches)."
+            },
+            "checkpoints_to": {
+                "type": "string",
+                "minLength": 1,
+                "description": "A file that gets a copy of every signed checkpoint; best on another disk or machine. A relative path begins in the data folder."
+            },
+            "retention": {
+                "type": "object",
+                "description": "How long the log is kept. The word \"forever\" switches a limit off.",
+                "additionalProperties": false,
+                "properties": {
+                    "payloads": {
+                        "$ref": "#/$defs/age",
+                        "default": "90d",
+                        "description": "How long arguments and results are kept, such as \"90d\" or \"12h\". Their records stay."
+                    },
+                    "payload_bytes": {
+                        "type": ["string", "integer"],
+                        "pattern": "^(?:forever|[0-9]+ *(?:B|KiB|MiB|GiB|TiB|kB|KB|MB|GB|TB))$",
+                        "default": "4GiB",
+                        "description": "How many bytes of arguments and results are kept in all; the oldest go first."
+                    },
+                    "records": {
+                        "$ref": "#/$defs/age",
+                        "default": "forever",
+                        "description": "How long records themselves are kept, such as \"400d\"; not shorter than `payloads`."
+                    }
+                }
             }
         }
     })
@@ -148,7 +180,11 @@ fn pairs() -> Value {
 }
 
 fn duration() -> Value {
-    json!({ "type": "string", "pattern": "^[0-9]+ *(?:ms|s|m|h)$" })
+    json!({ "type": "string", "pattern": "^[0-9]+ *(?:ms|s|m|h|d)$" })
+}
+
+fn age() -> Value {
+    json!({ "type": "string", "pattern": "^(?:forever|[0-9]+ *(?:ms|s|m|h|d))$" })
 }
 
 fn words<T>(choices: &'static [(&'static str, T)]) -> Vec<&'static str> {

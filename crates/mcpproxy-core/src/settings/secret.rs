@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::TransportSettings;
 
-/// A value of `env` or `headers`. It has no `Display`, and its `Debug` is `***`.
+/// A value of `env` or `headers`, or the address of a database. It has no `Display`, and its `Debug` is `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     text: String,

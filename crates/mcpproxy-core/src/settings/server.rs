@@ -112,7 +112,7 @@ fn read_transport(reader: &mut Reader<'_>, fields: &Fields<'_, '_>, kind: Option
     let command = fields.find("command").and_then(|field| read_command(reader, field.value));
     let args = fields.find("args").map(|field| read_args(reader, field.value)).unwrap_or_default();
     let env = fields.find("env").map(|field| read_env(reader, field.value)).unwrap_or_default();
-    let cwd = fields.find("cwd").and_then(|field| read_path(reader, field.value, "cwd"));
+    let cwd = fields.find("cwd").and_then(|field| reader.path(field.value, "cwd"));
     let url = fields.find("url").and_then(|field| read_url(reader, field.value));
     let headers = fields.find("headers").map(|field| read_headers(reader, field.value)).unwrap_or_default();
     match kind? {
@@ -128,7 +128,7 @@ fn read_command(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<String> {
         let hint = "; write the program here and the rest in `args`";
         return reader.wrong_type_but(value, "string", hint);
     }
-    let command = read_path(reader, value, "command")?;
+    let command = reader.path(value, "command")?;
     let first_word = reader.string(value)?.split_whitespace().next().unwrap_or_default();
     let is_path = command.starts_with(['/', '.']) || command.get(1..3) == Some(":\\");
     if command.contains(char::is_whitespace) && !is_path {
@@ -143,20 +143,6 @@ fn read_command(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<String> {
     Some(command)
 }
 
-/// A program or folder, which no shell will rewrite.
-fn read_path(reader: &mut Reader<'_>, value: &Value<'_>, key: &str) -> Option<String> {
-    let path = reader.expanded(value)?.text;
-    if path.trim().is_empty() {
-        reader.error_at(value, format!("`{key}` is empty"));
-        return None;
-    }
-    if path == "~" || path.starts_with("~/") {
-        reader.error_at(value, "`~` means nothing without a shell; write the whole path, or `${env:HOME}` for `~`");
-        return None;
-    }
-    Some(path)
-}
-
 fn read_args(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<String> {
     let values = reader.array(value).unwrap_or_default();
     values.iter().filter_map(|value| reader.expanded(value)).map(|expanded| expanded.text).collect()
@@ -164,13 +150,7 @@ fn read_args(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<String> {
 
 fn read_url(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<String> {
     let url = reader.expanded(value)?.text;
-    match address::check_server_url(&url) {
-        Ok(()) => Some(url),
-        Err(message) => {
-            reader.error_at(value, message);
-            None
-        }
-    }
+    reader.or_error(value, address::check_server_url(&url)).map(|()| url)
 }
 
 fn read_env(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<(String, Secret)> {
@@ -264,11 +244,5 @@ fn read_duration(reader: &mut Reader<'_>, fields: &Fields<'_, '_>, key: &str, de
 fn read_result_limit(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<usize> {
     let value = fields.find("result_limit")?.value;
     let Value::NumberLit(literal) = value else { return reader.parsed(value, amount::parse_size) };
-    match amount::check_size(literal.value.parse().unwrap_or(0)) {
-        Ok(bytes) => Some(bytes),
-        Err(message) => {
-            reader.error_at(value, message);
-            None
-        }
-    }
+    reader.or_error(value, amount::check_size(literal.value.parse().unwrap_or(0)))
 }

@@ -1,6 +1,7 @@
 //! The settings file as a table: what it may say, and what is said about what it may not.
 
 mod bad;
+mod log;
 mod random;
 
 use super::*;
@@ -54,7 +55,11 @@ pub(super) const PASTED: &str = r#"{
     },
   },
   "intent_declaration": { "strict_server_validation": false, "two_key": "required", "unannotated": "require_write" },
-  "activity": { "durability": "all" },
+  "activity": {
+    "durability": "all",
+    "checkpoints_to": "${env:HOME}/checkpoints.txt",
+    "retention": { "payloads": "12h", "payload_bytes": "10GiB", "records": "400d" },
+  },
   "listen": "0.0.0.0:9090", /* behind nginx */
   "tls_terminated_by_proxy": true,
   "allowed_hosts": ["Gateway.example.com"],
@@ -101,13 +106,21 @@ fn a_pasted_file() {
             two_key: TwoKey::Required,
             unannotated: Unannotated::RequireWrite,
         },
-        activity: ActivitySettings { durability: Durability::All },
+        activity: ActivitySettings {
+            durability: Durability::All,
+            checkpoints_to: Some("/home/ann/checkpoints.txt".to_owned()),
+            retention: Retention {
+                payloads: Some(Duration::from_secs(12 * 3600)),
+                payload_bytes: Some(10 * 1024 * 1024 * 1024),
+                records: Some(Duration::from_secs(400 * 24 * 3600)),
+            },
+        },
         listen: "0.0.0.0:9090".parse().unwrap(),
         allow_anonymous_loopback: false,
         tls_terminated_by_proxy: true,
         allowed_hosts: vec!["gateway.example.com".to_owned()],
         allowed_origins: vec!["https://app.example.com".to_owned()],
-        storage: StorageSettings { url: Some("sqlite:/var/lib/mcpproxy.db".to_owned()) },
+        storage: StorageSettings { url: Some(StorageUrl::Sqlite("/var/lib/mcpproxy.db".to_owned())) },
     };
     let settings = parse(PASTED, &World).unwrap();
     assert_eq!(settings, expected);
@@ -148,12 +161,13 @@ fn changes() {
     new.listen = "127.0.0.1:1".parse().unwrap();
     new.storage.url = None;
     new.intent.two_key = TwoKey::Optional;
+    new.activity = ActivitySettings::default();
     let name = |name: &str| ServerName::parse(name).unwrap();
     let expected = Changes {
         added: vec![name("demo")],
         removed: vec![name("github")],
         changed: vec![name("docs")],
-        restart_needed: vec!["listen", "storage"],
+        restart_needed: vec!["listen", "storage", "activity.checkpoints_to", "activity.retention"],
     };
     assert_eq!(diff(&old, &new), expected);
 }
@@ -161,12 +175,15 @@ fn changes() {
 /// Where an object of the file stands in the schema, its keys, and how to write a file with these fields in it.
 type ObjectOfFile = (&'static str, &'static keys::Keys, fn(&str) -> String);
 
-fn objects() -> [ObjectOfFile; 5] {
+fn objects() -> [ObjectOfFile; 6] {
     [
         ("", &keys::TOP, |field| format!("{{{field}}}")),
         ("/$defs/server", &keys::SERVER, |field| format!(r#"{{"mcpServers": {{"a": {{{field}}}}}}}"#)),
         ("/properties/intent_declaration", &keys::INTENT, |field| format!(r#"{{"intent_declaration": {{{field}}}}}"#)),
         ("/properties/activity", &keys::ACTIVITY, |field| format!(r#"{{"activity": {{{field}}}}}"#)),
+        ("/properties/activity/properties/retention", &keys::RETENTION, |field| {
+            format!(r#"{{"activity": {{"retention": {{{field}}}}}}}"#)
+        }),
         ("/properties/storage", &keys::STORAGE, |field| format!(r#"{{"storage": {{{field}}}}}"#)),
     ]
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod intent;
+mod mask;
 mod reader;
 mod walk;
 
@@ -17,6 +18,11 @@ fn kept_inputs_of_the_reader() {
 #[test]
 fn kept_inputs_of_the_intent_parser() {
     run("intent", intent::check);
+}
+
+#[test]
+fn kept_inputs_of_the_mask() {
+    run("mask", mask::check);
 }
 
 /// Every input goes through whole, and cut off at every byte: most faults are found at the end of something.

@@ -181,6 +181,7 @@ pub(super) fn retrieve(gateway: &Inner, caller: &Caller, arguments: &str) -> Rep
                         "SERVER_NOT_FOUND",
                         &format!("unknown server '{}'", quoted(&name)),
                         &json!({}),
+                        None,
                     ));
                 }
             }

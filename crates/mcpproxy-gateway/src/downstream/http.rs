@@ -112,12 +112,15 @@ async fn authenticate(gateway: &Inner, headers: &HeaderMap) -> Result<Arc<Agent>
 }
 
 async fn unauthorized(gateway: &Inner, text: &'static str) -> Box<Response> {
-    let record = mcpproxy_store::NewRecord {
-        message: Some(text.trim().to_owned()),
-        code: Some("unauthorized".to_owned()),
-        ..record::blank(mcpproxy_store::Kind::Auth, mcpproxy_store::Status::Refused)
-    };
-    record::note(&gateway.ledger, record).await;
+    if let Some(unrecorded) = gateway.turned_away.count() {
+        let more = if unrecorded > 0 { format!(" ({unrecorded} more since the last record)") } else { String::new() };
+        let record = mcpproxy_store::NewRecord {
+            message: Some(format!("{}{more}", text.trim())),
+            code: Some("unauthorized".to_owned()),
+            ..record::blank(mcpproxy_store::Kind::Auth, mcpproxy_store::Status::Refused)
+        };
+        record::note(&gateway.ledger, record).await;
+    }
     let mut response = respond::plain(StatusCode::UNAUTHORIZED, text);
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     Box::new(response)
@@ -215,7 +218,9 @@ async fn take_modern(
         Caller { agent, client, era: Era::Modern, door, capabilities: capabilities.into(), log_level, session: None };
     if &*question.method == "subscriptions/listen" {
         return match dispatch::listen(&gateway, &caller, id, &question) {
-            Ok((acknowledged, receive)) => respond::standing(Some(acknowledged), receive, Default::default()),
+            Ok((acknowledged, receive)) => {
+                respond::standing(Some(acknowledged), receive, Default::default(), gateway.stopping.clone())
+            }
             Err(error) => respond::answer(id, &Err(error), Era::Modern, false),
         };
     }
@@ -349,7 +354,7 @@ fn get(gateway: &Inner, door: Door, agent: Arc<Agent>, headers: &HeaderMap) -> R
             let wants =
                 audience::Wants { tools: true, prompts: true, resources: true, uris: Arc::clone(&session.uris) };
             gateway.audience.join(audience::Listener { agent, door, wants, subscription: None, send });
-            respond::standing(None, receive, session.ended.clone())
+            respond::standing(None, receive, session.ended.clone(), gateway.stopping.clone())
         }
     }
 }

@@ -118,17 +118,23 @@ pub(crate) fn stream(first: String, flight: Flight, id: String, asking: Asking) 
     events(following)
 }
 
-/// A stream that stands until one side ends it.
-pub(crate) fn standing(first: Option<String>, receive: mpsc::Receiver<String>, ended: CancellationToken) -> Response {
-    let state = (first, receive, ended);
-    let following = futures::stream::unfold(state, |(first, mut receive, ended)| async move {
+/// A stream that stands until one side ends it, or one of these does.
+pub(crate) fn standing(
+    first: Option<String>,
+    receive: mpsc::Receiver<String>,
+    ended: CancellationToken,
+    stopping: CancellationToken,
+) -> Response {
+    let state = (first, receive, ended, stopping);
+    let following = futures::stream::unfold(state, |(first, mut receive, ended, stopping)| async move {
         if let Some(first) = first {
-            return Some((event(&first), (None, receive, ended)));
+            return Some((event(&first), (None, receive, ended, stopping)));
         }
         tokio::select! {
             () = ended.cancelled() => None,
-            text = receive.recv() => text.map(|text| (event(&text), (None, receive, ended))),
-            () = tokio::time::sleep(KEEP_ALIVE) => Some((keep_alive(), (None, receive, ended))),
+            () = stopping.cancelled() => None,
+            text = receive.recv() => text.map(|text| (event(&text), (None, receive, ended, stopping))),
+            () = tokio::time::sleep(KEEP_ALIVE) => Some((keep_alive(), (None, receive, ended, stopping))),
         }
     });
     events(following)

@@ -114,17 +114,22 @@ impl Agent {
 
     /// A whole exchange; everything said on the way is dropped.
     pub(crate) async fn request(&mut self, rig: &Rig, method: &str, params: &str) -> Reply {
+        Reply::of(&self.ask(rig, method, params).await, self.way)
+    }
+
+    /// The same, with the answer as it came.
+    pub(crate) async fn ask(&mut self, rig: &Rig, method: &str, params: &str) -> String {
         match self.way {
             Way::Session | Way::Stateless => {
                 let answer = rig.send(self.http(1, method, params)).await;
-                Reply::of(&last_message(&answer), self.way)
+                last_message(&answer)
             }
             Way::Line => {
                 self.write(&request_text(1, method, params)).await;
                 loop {
                     let text = self.read().await;
                     if text.starts_with(r#"{"jsonrpc":"2.0","id":1,"#) && !text.contains(r#""method":"#) {
-                        return Reply::of(&text, self.way);
+                        return text;
                     }
                 }
             }
@@ -168,7 +173,7 @@ impl Agent {
     }
 }
 
-/// The result or the error of a request, as raw JSON.
+/// The result or the error of a request, as raw JSON and without the id of its record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Result(String),
@@ -178,6 +183,7 @@ pub(crate) enum Reply {
 impl Reply {
     /// Takes the envelope off, and the mark that results of the newer kind end with.
     fn of(text: &str, way: Way) -> Self {
+        let text = &split_record(text).0;
         let text = text.strip_suffix('}').unwrap_or_else(|| panic!("not a message: {text}"));
         let (kind, body) = text
             .split_once(r#""id":1,"#)
@@ -271,4 +277,16 @@ pub(crate) fn with_meta(params: &str, capabilities: &str) -> String {
     let inner = params.trim().strip_prefix('{').unwrap().strip_suffix('}').unwrap();
     let comma = if inner.trim().is_empty() { "" } else { "," };
     format!(r#"{{{inner}{comma}"_meta":{{{own}}}}}"#)
+}
+
+/// The text of an answer, and the id of the record that was written into it.
+pub(crate) fn split_record(text: &str) -> (String, Option<String>) {
+    const KEY: &str = r#""mcpproxy/record":""#;
+    let Some(at) = text.find(KEY) else { return (text.to_owned(), None) };
+    let id = text[at + KEY.len()..].split('"').next().unwrap();
+    let member = format!("{KEY}{id}\"");
+    let alone = [format!(r#","_meta":{{{member}}}"#), format!(r#","data":{{{member}}}"#)];
+    let others = [format!("{member},"), format!(",{member}"), member];
+    let written = alone.iter().chain(&others).find(|written| text.contains(written.as_str())).unwrap();
+    (text.replacen(written.as_str(), "", 1), Some(id.to_owned()))
 }

@@ -3,7 +3,7 @@
 use mcpproxy_core::settings::{IntentSettings, Settings, TwoKey, Unannotated};
 use serde_json::{Value, json};
 
-use crate::agent::{Agent, Reply, WAYS, Way};
+use crate::agent::{Agent, Reply, WAYS, Way, split_record};
 use crate::peer::{Peer, READ_ONLY, Script, Speaks, text_result, tool};
 use crate::rig::{Rig, settings};
 
@@ -135,15 +135,57 @@ async fn what_an_agent_declares_is_on_the_record() {
     );
     assert_eq!(agent.call(&rig, "call_tool_read", &arguments).await.brief(), "echo ran");
     assert_eq!(agent.call(&rig, "call_tool_read", r#"{"name":"fx:create_note"}"#).await.brief(), "create_note ran");
-    let records = rig.all_records().await;
-    let metadata: Vec<&str> =
-        records.iter().filter(|record| record.agent.is_some()).map(|record| record.metadata.for_json()).collect();
+    let records = rig.whole_records().await;
+    let calls: Vec<_> = records.iter().filter(|whole| whole.record.agent.is_some()).collect();
+    let metadata: Vec<&str> = calls.iter().map(|whole| whole.record.metadata.for_json()).collect();
     let declared = format!(
         r#"{{"intent":{{"operation_type":"read","data_sensitivity":"private","reason":"{reason}"}},"tool_variant":"call_tool_read","intent_verified":true}}"#
     );
     let bare = r#"{"intent":{"operation_type":"read"},"tool_variant":"call_tool_read","intent_verified":false}"#;
     assert_eq!(metadata, [declared.as_str(), bare]);
-    let first = records.iter().find(|record| record.agent.is_some()).unwrap();
+    let first = calls[0];
     assert_eq!(first.args.as_ref().unwrap().for_json(), r#"{"b":1,"a":1.0}"#);
     assert_eq!(first.result.as_ref().unwrap().for_json(), text_result("echo ran"));
+}
+
+/// Whatever became of a call, its answer leads to its record.
+#[tokio::test]
+async fn every_answer_names_its_record() {
+    let peer = fx().await;
+    let rig = Rig::start(settings([peer.settings("fx")])).await;
+    let mut agent = Agent::new(&rig, Way::Stateless, "a").await;
+    let mut ids = Vec::new();
+    for (tool, arguments) in [
+        ("call_tool_read", r#"{"name":"fx:echo"}"#),
+        ("call_tool_read", r#"{"name":"fx:nothing"}"#),
+        ("call_tool_read", r#"{"name":"fx:echo","reason":7}"#),
+        ("call_tool_write", r#"{"name":"fx:echo","intent":{"operation_type":"read"}}"#),
+        ("call_tool", r#"{"name":"fx:echo"}"#),
+    ] {
+        let params = format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#);
+        let answer = agent.ask(&rig, "tools/call", &params).await;
+        ids.push(split_record(&answer).1.expect(arguments));
+    }
+    let records = rig.all_records().await;
+    let calls: Vec<String> =
+        records.iter().filter(|record| record.agent.is_some()).map(|record| record.id.to_string()).collect();
+    assert_eq!(calls, ids);
+}
+
+/// What is known to be a secret does not reach the disk, whether an agent or a server said it.
+#[tokio::test]
+async fn secrets_are_not_recorded() {
+    let peer = fx().await;
+    let rig = Rig::start(settings([peer.settings("fx")])).await;
+    let mut agent = Agent::new(&rig, Way::Stateless, "a").await;
+    let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
+    let arguments = format!(
+        r#"{{"name":"fx:echo","args":{{"password":"hunter22","note":"use {secret}"}},"intent_reason":"with {secret}"}}"#
+    );
+    agent.call(&rig, "call_tool_read", &arguments).await.result();
+    let records = rig.whole_records().await;
+    let call = records.iter().find(|whole| whole.record.agent.is_some()).unwrap();
+    assert_eq!(call.args.as_ref().unwrap().for_json(), r#"{"password":"***","note":"use ghp_***"}"#);
+    let told = format!("{records:?}");
+    assert!(!told.contains("hunter22") && !told.contains(secret), "{told}");
 }

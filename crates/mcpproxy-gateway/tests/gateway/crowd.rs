@@ -30,13 +30,13 @@ async fn every_call_has_one_answer_and_one_record() {
         answers
     });
     let answers: usize = join_all(work).await.into_iter().sum();
-    let records = rig.all_records().await;
-    let calls: Vec<_> = records.iter().filter(|record| record.kind == Kind::Call).collect();
+    let records = rig.whole_records().await;
+    let calls: Vec<_> = records.iter().filter(|whole| whole.record.kind == Kind::Call).collect();
     assert_eq!(calls.len(), AGENTS * CALLS);
-    assert_eq!(calls.iter().filter(|record| record.status == Status::Success).count(), answers);
-    assert_eq!(calls.iter().filter(|record| record.status == Status::Error).count(), AGENTS * CALLS - answers);
-    for record in calls.iter().filter(|record| record.status == Status::Success) {
-        let (args, result) = (record.args.as_ref().unwrap().for_json(), record.result.as_ref().unwrap().for_json());
+    assert_eq!(calls.iter().filter(|whole| whole.record.status == Status::Success).count(), answers);
+    assert_eq!(calls.iter().filter(|whole| whole.record.status == Status::Error).count(), AGENTS * CALLS - answers);
+    for whole in calls.iter().filter(|whole| whole.record.status == Status::Success) {
+        let (args, result) = (whole.args.as_ref().unwrap().for_json(), whole.result.as_ref().unwrap().for_json());
         assert!(result.contains(&args.replace('"', "\\\"")), "{args}: {result}");
     }
 }

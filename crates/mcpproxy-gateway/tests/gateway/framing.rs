@@ -144,5 +144,5 @@ async fn other_verbs_and_no_token() {
     check(&rig, "another scheme", post("/mcp", &token, &[("authorization", "Basic eA==")], LIST), none).await;
     let records = rig.all_records().await;
     assert!(records.iter().all(|record| crate::rig::line(record).starts_with("auth refused - -:- - unauthorized: ")));
-    assert_eq!(records.len(), 4);
+    assert!((1..=2).contains(&records.len()), "one a second: {}", records.len());
 }

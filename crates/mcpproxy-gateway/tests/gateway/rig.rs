@@ -8,10 +8,10 @@ use axum::Router;
 use axum::body::Body;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use mcpproxy_core::settings::{Secret, ServerSettings, Settings, TransportSettings};
+use mcpproxy_core::settings::{Retention, Secret, ServerSettings, Settings, TransportSettings};
 use mcpproxy_core::{Agent, Scope, ServerName};
 use mcpproxy_gateway::{Gateway, Options, ServerStatus};
-use mcpproxy_store::{Filter, Kind, Record, Store};
+use mcpproxy_store::{Filter, Kind, Ledger, LedgerOptions, Location, Record, RecordId, SigningKey, Store, WholeRecord};
 use tempfile::TempDir;
 use tower::ServiceExt;
 
@@ -43,10 +43,19 @@ impl Rig {
 
     pub(crate) async fn launch(settings: Settings) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("mcpproxy.db")).await.unwrap();
+        let store = Store::open(&database(&folder)).await.unwrap();
+        let options = LedgerOptions {
+            key: SigningKey::from_seed(&[7; 32]).unwrap(),
+            newest_checkpoint: None,
+            checkpoints_to: None,
+            retention: Retention::default(),
+            patience: std::time::Duration::from_secs(20),
+            now_ms: || 0,
+        };
+        let ledger = Ledger::start(&store, options).await.unwrap();
         let logs = folder.path().to_owned();
         let demo_command = vec![binary("demo-server").display().to_string()];
-        let gateway = Gateway::start(Options { settings, store: store.clone(), logs, demo_command });
+        let gateway = Gateway::start(Options { settings, store: store.clone(), ledger, logs, demo_command });
         Self { gateway, store, folder, tokens: AtomicU8::new(1) }
     }
 
@@ -103,12 +112,28 @@ impl Rig {
     }
 
     pub(crate) async fn all_records(self) -> Vec<Record> {
+        self.whole_records().await.into_iter().map(|whole| whole.record).collect()
+    }
+
+    /// The same, with arguments and results.
+    pub(crate) async fn whole_records(self) -> Vec<WholeRecord> {
         within(self.gateway.stop()).await;
-        let store = Store::open_read_only(&self.folder.path().join("mcpproxy.db")).await.unwrap();
+        let store = Store::open_read_only(&database(&self.folder)).await.unwrap();
         let mut records = store.list(&Filter::default(), None, 500).await.unwrap().records;
         records.reverse();
-        records
+        let ids: Vec<RecordId> = records.iter().map(|record| record.id).collect();
+        let payloads = store.payloads(&ids).await.unwrap();
+        let payload = |id: RecordId| payloads.iter().find(|(found, ..)| *found == id);
+        let whole = |record: Record| {
+            let (args, result) = payload(record.id).map_or((None, None), |(_, a, r)| (a.clone(), r.clone()));
+            WholeRecord { record, args, result }
+        };
+        records.into_iter().map(whole).collect()
     }
+}
+
+fn database(folder: &TempDir) -> Location {
+    Location::Sqlite(folder.path().join("mcpproxy.db"))
 }
 
 /// `kind status agent server:tool intent code: message`, with `-` for what a record does not say.

@@ -1,57 +1,103 @@
 //! Brings a database to the version this program knows, or refuses it.
 
-use std::path::Path;
+use super::driver::{Connection, Dialect, Statement};
+use crate::{Location, StoreError};
 
-use sqlx::{Connection as _, SqliteConnection};
-
-use crate::StoreError;
-
-/// Step `n` makes version `n + 1` and says so itself, in its last line.
+/// Step `n` makes version `n + 1`, and says so itself.
 const STEPS: &[&str] = &[include_str!("0001_tokens_and_records.sql")];
 const KNOWN: i64 = STEPS.len() as i64;
 const DOING: &str = "bring the database to the current version";
+/// Any number will do, as long as all gateways use the same.
+const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7163470112)";
 
-pub(super) async fn run(connection: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+pub(super) async fn run(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
     if version(connection).await? == KNOWN {
         return Ok(());
     }
+    let failed = StoreError::while_trying(DOING);
     // Two processes may come here at once: the second waits, and finds the work done.
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(StoreError::while_trying(DOING))?;
-    let found = version(&mut transaction).await?;
+    match connection.dialect() {
+        Dialect::Sqlite => connection.run("BEGIN IMMEDIATE").await.map_err(&failed)?,
+        Dialect::Postgres => connection.run(&format!("BEGIN; {POSTGRES_LOCK}")).await.map_err(&failed)?,
+    }
+    let outcome = steps(connection, location).await;
+    let end = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    let ended = connection.run(end).await.map_err(&failed);
+    outcome.and(ended)
+}
+
+async fn steps(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
+    let found = version(connection).await?;
     if found > KNOWN {
-        return Err(StoreError::Newer { path: path.to_owned(), found, known: KNOWN });
+        return Err(StoreError::Newer { location: location.clone(), found, known: KNOWN });
+    }
+    if connection.dialect() == Dialect::Postgres {
+        check_encoding(connection).await?;
     }
     for step in STEPS.iter().skip(usize::try_from(found).unwrap_or(0)) {
-        sqlx::raw_sql(*step).execute(&mut *transaction).await.map_err(StoreError::while_trying(DOING))?;
+        let text = match connection.dialect() {
+            Dialect::Sqlite => (*step).to_owned(),
+            Dialect::Postgres => for_postgres(step),
+        };
+        connection.run(&text).await.map_err(StoreError::while_trying(DOING))?;
     }
-    transaction.commit().await.map_err(StoreError::while_trying(DOING))
+    Ok(())
+}
+
+/// In any other encoding there are words that cannot be written, and agents choose words.
+async fn check_encoding(connection: &mut Connection) -> Result<(), StoreError> {
+    let failed = StoreError::while_trying("use the database");
+    let rows = connection.fetch(Statement::plain("SHOW server_encoding")).await.map_err(&failed)?;
+    let encoding = rows.first().map(|row| row.text(0)).transpose().map_err(&failed)?.flatten().unwrap_or_default();
+    if encoding == "UTF8" {
+        return Ok(());
+    }
+    let reason = format!("its encoding is {encoding}, and must be UTF8");
+    Err(failed(sqlx::Error::Configuration(reason.into())))
 }
 
 /// For those who only read, and so cannot bring a database anywhere.
-pub(super) async fn check(connection: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+pub(super) async fn check(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
     match version(connection).await? {
-        found if found > KNOWN => Err(StoreError::Newer { path: path.to_owned(), found, known: KNOWN }),
-        found if found < KNOWN => Err(StoreError::NotReady { path: path.to_owned() }),
+        found if found > KNOWN => Err(StoreError::Newer { location: location.clone(), found, known: KNOWN }),
+        found if found < KNOWN => Err(StoreError::NotReady { location: location.clone() }),
         _ => Ok(()),
     }
 }
 
-async fn version(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
-    sqlx::query_scalar("PRAGMA user_version")
-        .fetch_one(connection)
-        .await
-        .map_err(StoreError::while_trying("read the version of the database"))
+async fn version(connection: &mut Connection) -> Result<i64, StoreError> {
+    let failed = StoreError::while_trying("read the version of the database");
+    let exists = match connection.dialect() {
+        Dialect::Sqlite => "SELECT count(*) FROM sqlite_master WHERE name = 'schema_version'",
+        Dialect::Postgres => {
+            "SELECT count(*) FROM pg_tables WHERE tablename = 'schema_version' AND schemaname = ANY(current_schemas(false))"
+        }
+    };
+    let rows = connection.fetch(Statement::plain(exists)).await.map_err(&failed)?;
+    if rows.first().map(|row| row.int(0)).transpose().map_err(&failed)?.flatten() != Some(1) {
+        return Ok(0);
+    }
+    let rows = connection.fetch(Statement::plain("SELECT version FROM schema_version")).await.map_err(&failed)?;
+    Ok(rows.first().map(|row| row.int(0)).transpose().map_err(&failed)?.flatten().unwrap_or(0))
+}
+
+fn for_postgres(step: &str) -> String {
+    let words = [(") STRICT, WITHOUT ROWID;", ");"), (") STRICT;", ");"), (" INTEGER", " BIGINT"), (" BLOB", " BYTEA")];
+    words.into_iter().fold(step.to_owned(), |text, (ours, theirs)| text.replace(ours, theirs))
 }
 
 #[cfg(test)]
 mod tests {
+    use sqlx::{Connection as _, SqliteConnection};
+
     use super::*;
 
     #[tokio::test]
     async fn each_step_names_the_version_it_makes() {
-        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let mut connection = Connection::Sqlite(Box::new(connection));
         for (index, step) in STEPS.iter().enumerate() {
-            sqlx::raw_sql(*step).execute(&mut connection).await.unwrap();
+            connection.run(step).await.unwrap();
             assert_eq!(version(&mut connection).await.unwrap(), index as i64 + 1);
         }
     }

@@ -1,31 +1,59 @@
-//! The only place that speaks SQL: how the file is opened, and one module for each table.
+//! The only place that speaks SQL: how a database is opened, and one module for each thing that is kept there.
 
+mod bulk;
+mod chains;
+mod counts;
+mod driver;
 mod migrate;
-mod records;
+mod queries;
+mod read;
+mod recover;
+mod retention;
 mod tokens;
+mod write;
 
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sqlx::ConnectOptions as _;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
 use tokio::time::sleep;
 
-use crate::StoreError;
+use crate::{Location, StoreError};
+use driver::{Connection, Pool};
 
-pub(crate) use records::RecordWriter;
+pub(crate) use chains::{ChainRow, Nearest, RemovalRow, StoredRow};
+pub(crate) use driver::{Row, Statement, Value};
+pub(crate) use write::{RecordWriter, Settled};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
-const READERS_MAX: u32 = 2;
+const SQLITE_READERS_MAX: u32 = 2;
+const POSTGRES_READERS_MAX: u32 = 8;
+/// A database that is not there must not hold anybody up for longer than the log may.
+const POSTGRES_TIMEOUT: Duration = Duration::from_secs(3);
+const POSTGRES_SETTINGS: [(&str, &str); 5] = [
+    // Every question here has an index in its order. PostgreSQL must not collect everything first, to sort it then.
+    ("enable_bitmapscan", "off"),
+    // Whatever the server's default is: a commit that was acknowledged is on disk.
+    ("synchronous_commit", "on"),
+    // A connection whose other end has vanished without a word must not hold the chain for hours.
+    ("tcp_keepalives_idle", "10"),
+    ("tcp_keepalives_interval", "5"),
+    ("tcp_keepalives_count", "3"),
+];
+/// A few sizes of each bulk statement, in combinations.
+const STATEMENTS_KEPT: usize = 200;
 
-/// One database file: a pool for reading, and connections for writing made when somebody writes.
+/// One database: a pool for reading, and connections for writing made when somebody writes.
 pub(crate) struct Database {
-    path: PathBuf,
-    readers: SqlitePool,
+    location: Location,
+    readers: Pool,
     access: Access,
 }
 
@@ -36,54 +64,102 @@ enum Access {
 }
 
 impl Database {
-    pub(crate) async fn open(path: &Path) -> Result<(Self, RecordWriter), StoreError> {
-        let path = absolute(path)?;
-        create_private(&path).map_err(|source| StoreError::Open { path: path.clone(), source: Arc::new(source) })?;
-        let mut connection = connect_for_writing(&path).await?;
-        migrate::run(&mut connection, &path).await?;
-        // After the first transaction, so that the files beside the database exist.
-        make_private(&path).map_err(|source| StoreError::Open { path: path.clone(), source: Arc::new(source) })?;
-        let readers = readers(&path);
-        let writer = RecordWriter::new(path.clone(), connection);
-        Ok((Self { path, readers, access: Access::ReadWrite }, writer))
+    pub(crate) async fn open(location: &Location) -> Result<Self, StoreError> {
+        let location = absolute(location)?;
+        if let Location::Sqlite(path) = &location {
+            create_private(path).map_err(not_opened(path))?;
+        }
+        let mut connection = connect(&location).await?;
+        migrate::run(&mut connection, &location).await?;
+        if let Location::Sqlite(path) = &location {
+            // After the first transaction, so that the files beside the database exist.
+            make_private(path).map_err(not_opened(path))?;
+        }
+        let readers = readers(&location)?;
+        connection.close().await.map_err(StoreError::while_trying("open the database"))?;
+        Ok(Self { location, readers, access: Access::ReadWrite })
     }
 
-    pub(crate) async fn open_read_only(path: &Path) -> Result<Self, StoreError> {
-        let path = absolute(path)?;
-        fs::metadata(&path).map_err(|source| StoreError::Open { path: path.clone(), source: Arc::new(source) })?;
-        let readers = readers(&path);
-        let mut connection = readers.acquire().await.map_err(StoreError::while_trying("open the database"))?;
-        migrate::check(&mut connection, &path).await?;
-        drop(connection);
-        Ok(Self { path, readers, access: Access::ReadOnly })
+    pub(crate) async fn open_read_only(location: &Location) -> Result<Self, StoreError> {
+        let location = absolute(location)?;
+        if let Location::Sqlite(path) = &location {
+            fs::metadata(path).map_err(not_opened(path))?;
+        }
+        let readers = readers(&location)?;
+        let failed = StoreError::while_trying("open the database");
+        let mut connection = match (&readers, &location) {
+            (Pool::Sqlite(pool), _) => Connection::Sqlite(Box::new(pool.acquire().await.map_err(&failed)?.detach())),
+            // Not through the pool, which tries for seconds and then does not say why it failed.
+            (Pool::Postgres(_), _) => connect(&location).await?,
+        };
+        migrate::check(&mut connection, &location).await?;
+        connection.close().await.map_err(&failed)?;
+        Ok(Self { location, readers, access: Access::ReadOnly })
     }
 
     pub(crate) async fn close(&self) {
         self.readers.close().await;
+        // The last to leave a SQLite database folds its journal back into it, but only if it may write.
+        if let (Location::Sqlite(_), Access::ReadWrite) = (&self.location, self.access)
+            && let Ok(last) = connect(&self.location).await
+        {
+            let _journal_stays = last.close().await;
+        }
     }
 
-    /// Tokens change rarely, so that no connection is kept for it.
-    async fn writing_connection(&self) -> Result<SqliteConnection, StoreError> {
+    pub(crate) fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// What is written rarely has no connection of its own.
+    pub(crate) async fn writing_connection(&self) -> Result<Connection, StoreError> {
         match self.access {
-            Access::ReadWrite => connect_for_writing(&self.path).await,
+            Access::ReadWrite => connect(&self.location).await,
             Access::ReadOnly => Err(StoreError::ReadOnly),
         }
     }
+
+    pub(crate) async fn fetch(&self, statement: Statement, doing: &'static str) -> Result<Vec<Row>, StoreError> {
+        self.readers.fetch(statement).await.map_err(StoreError::while_trying(doing))
+    }
 }
 
-async fn connect_for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
-    let options = options(path)
+async fn connect(location: &Location) -> Result<Connection, StoreError> {
+    match location {
+        Location::Sqlite(path) => connect_sqlite(path).await,
+        Location::Postgres(url) => connect_postgres(url).await,
+    }
+}
+
+async fn connect_sqlite(path: &Path) -> Result<Connection, StoreError> {
+    let options = sqlite_options(path)
         .create_if_missing(false)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
-        .foreign_keys(true);
+        // What is erased is overwritten, and not only marked as free.
+        .pragma("secure_delete", "ON")
+        .statement_cache_capacity(STATEMENTS_KEPT);
     let begin = Instant::now();
     loop {
         match options.connect().await {
             // SQLite's own patience does not extend to the moments when others switch the journal on or take it away.
             Err(error) if is_busy(&error) && begin.elapsed() < BUSY_TIMEOUT => sleep(BUSY_PAUSE).await,
-            outcome => return outcome.map_err(StoreError::while_trying("open the database for writing")),
+            outcome => {
+                let connection = outcome.map_err(StoreError::while_trying("open the database for writing"))?;
+                return Ok(Connection::Sqlite(Box::new(connection)));
+            }
         }
+    }
+}
+
+async fn connect_postgres(url: &str) -> Result<Connection, StoreError> {
+    let options = postgres_options(url)?;
+    match tokio::time::timeout(POSTGRES_TIMEOUT, options.connect()).await {
+        Ok(outcome) => {
+            let connection = outcome.map_err(StoreError::while_trying("connect to PostgreSQL"))?;
+            Ok(Connection::Postgres(Box::new(connection)))
+        }
+        Err(_) => Err(StoreError::NoAnswer),
     }
 }
 
@@ -93,20 +169,46 @@ fn is_busy(error: &sqlx::Error) -> bool {
     code.and_then(|code| code.parse::<i32>().ok()).is_some_and(|code| code & 0xff == 5)
 }
 
-fn readers(path: &Path) -> SqlitePool {
-    SqlitePoolOptions::new()
-        .max_connections(READERS_MAX)
-        .test_before_acquire(false)
-        .connect_lazy_with(options(path).read_only(true))
+fn readers(location: &Location) -> Result<Pool, StoreError> {
+    Ok(match location {
+        Location::Sqlite(path) => Pool::Sqlite(
+            SqlitePoolOptions::new()
+                .max_connections(SQLITE_READERS_MAX)
+                .test_before_acquire(false)
+                .connect_lazy_with(sqlite_options(path).read_only(true)),
+        ),
+        Location::Postgres(url) => Pool::Postgres(
+            PgPoolOptions::new()
+                .max_connections(POSTGRES_READERS_MAX)
+                .acquire_timeout(POSTGRES_TIMEOUT)
+                .connect_lazy_with(postgres_options(url)?),
+        ),
+    })
 }
 
-fn options(path: &Path) -> SqliteConnectOptions {
+fn sqlite_options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new().filename(path).busy_timeout(BUSY_TIMEOUT).disable_statement_logging()
 }
 
+fn postgres_options(url: &str) -> Result<PgConnectOptions, StoreError> {
+    let options =
+        PgConnectOptions::from_str(url).map_err(StoreError::while_trying("read the address of PostgreSQL"))?;
+    Ok(options.application_name("mcpproxy").options(POSTGRES_SETTINGS).disable_statement_logging())
+}
+
+fn not_opened(path: &Path) -> impl Fn(io::Error) -> StoreError {
+    move |source| StoreError::Open { path: path.to_owned(), source: Arc::new(source) }
+}
+
 /// A relative path may look like one of SQLite's `file:` addresses; an absolute one cannot.
-fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
-    std::path::absolute(path).map_err(|source| StoreError::Open { path: path.to_owned(), source: Arc::new(source) })
+fn absolute(location: &Location) -> Result<Location, StoreError> {
+    match location {
+        Location::Sqlite(path) => {
+            let absolute: PathBuf = std::path::absolute(path).map_err(not_opened(path))?;
+            Ok(Location::Sqlite(absolute))
+        }
+        Location::Postgres(_) => Ok(location.clone()),
+    }
 }
 
 /// SQLite gives the files beside the database the permissions of the database, so it must be private from its first byte.

@@ -1,10 +1,14 @@
 //! The tables of tokens.
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Connection as _, Row as _, SqliteConnection};
-
-use super::Database;
+use super::driver::{Row, Statement, Value};
+use super::{Connection, Database};
+use crate::key::Key;
 use crate::{StoreError, TokenInfo, row};
+
+const LIST: &str = "SELECT name, scope, created_ms, revoked_ms FROM tokens ORDER BY name, created_ms";
+/// In pairs, so that PostgreSQL cannot go through the records of everybody in search of an agent that is long gone.
+const LAST_USED: &str = "SELECT key FROM records WHERE agent = $1 AND (agent, key) >= ($1, $2) AND (agent, key) < ($1, $3) \
+     ORDER BY agent DESC, key DESC LIMIT 1";
 
 impl Database {
     /// `false` when the name is taken.
@@ -15,33 +19,28 @@ impl Database {
         scope: &str,
         now_ms: i64,
     ) -> Result<bool, StoreError> {
-        let statement = sqlx::query(
-            "INSERT INTO tokens (name, hash, scope, created_ms) VALUES (?, ?, ?, ?)
-             ON CONFLICT (name) WHERE revoked_ms IS NULL DO NOTHING",
-        );
-        let statement = statement.bind(name.to_owned()).bind(hash.to_owned()).bind(scope.to_owned()).bind(now_ms);
-        self.change_tokens(statement, "create the token").await
+        let sql = "INSERT INTO tokens (name, hash, scope, created_ms) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (name) WHERE revoked_ms IS NULL DO NOTHING";
+        let values = vec![Value::text(name), Value::bytes(hash), Value::text(scope), Value::int(now_ms)];
+        self.change_tokens(Statement::new(sql, values), "create the token").await
     }
 
     /// `false` when there is no such live token.
     pub(crate) async fn revoke_token(&self, name: &str, now_ms: i64) -> Result<bool, StoreError> {
-        let statement = sqlx::query("UPDATE tokens SET revoked_ms = ? WHERE name = ? AND revoked_ms IS NULL");
-        self.change_tokens(statement.bind(now_ms).bind(name.to_owned()), "revoke the token").await
+        let sql = "UPDATE tokens SET revoked_ms = $1 WHERE name = $2 AND revoked_ms IS NULL";
+        let values = vec![Value::int(now_ms), Value::text(name)];
+        self.change_tokens(Statement::new(sql, values), "revoke the token").await
     }
 
-    async fn change_tokens(
-        &self,
-        statement: sqlx::query::Query<'_, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>,
-        doing: &'static str,
-    ) -> Result<bool, StoreError> {
+    async fn change_tokens(&self, statement: Statement, doing: &'static str) -> Result<bool, StoreError> {
         let mut connection = self.writing_connection().await?;
-        let change = async |connection: &mut SqliteConnection| -> Result<bool, sqlx::Error> {
-            let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-            let changed = statement.execute(&mut *transaction).await?.rows_affected() > 0;
+        let change = async |connection: &mut Connection| -> Result<bool, sqlx::Error> {
+            connection.begin().await?;
+            let changed = connection.execute(statement).await? > 0;
             if changed {
-                sqlx::query("UPDATE tokens_version SET version = version + 1").execute(&mut *transaction).await?;
+                connection.execute(Statement::plain("UPDATE tokens_version SET version = version + 1")).await?;
             }
-            transaction.commit().await?;
+            connection.execute(Statement::plain("COMMIT")).await?;
             Ok(changed)
         };
         let changed = change(&mut connection).await.map_err(StoreError::while_trying(doing))?;
@@ -50,42 +49,48 @@ impl Database {
     }
 
     pub(crate) async fn tokens(&self) -> Result<Vec<TokenInfo>, StoreError> {
-        let rows = sqlx::query(
-            "SELECT name, scope, created_ms, revoked_ms,
-                    (SELECT time_ms FROM records
-                     WHERE agent = tokens.name AND time_ms >= created_ms AND (revoked_ms IS NULL OR time_ms <= revoked_ms)
-                     ORDER BY seq DESC LIMIT 1) AS last_used_ms
-             FROM tokens ORDER BY name, id",
-        );
-        let rows = rows.fetch_all(&self.readers).await.map_err(StoreError::while_trying("list the tokens"))?;
-        rows.iter().map(token).collect()
+        let mut tokens = Vec::new();
+        for row in self.fetch(Statement::plain(LIST), "list the tokens").await? {
+            let mut token = token(&row)?;
+            token.last_used_ms = self.last_used_ms(&token).await?;
+            tokens.push(token);
+        }
+        Ok(tokens)
+    }
+
+    async fn last_used_ms(&self, token: &TokenInfo) -> Result<Option<i64>, StoreError> {
+        let end = token.revoked_ms.map_or(i64::MAX, |revoked_ms| Key::at(revoked_ms + 1).0);
+        let values = vec![Value::text(&token.name), Value::int(Key::at(token.created_ms).0), Value::int(end)];
+        let rows = self.fetch(Statement::new(LAST_USED, values), "look when a token was used").await?;
+        let key = rows.first().map(|row| row.int(0)).transpose();
+        Ok(key.map_err(StoreError::while_trying("read a token"))?.flatten().map(|key| Key(key).time_ms()))
     }
 
     /// Name and scope of the live token with this hash.
     pub(crate) async fn token(&self, hash: &[u8]) -> Result<Option<(String, String)>, StoreError> {
-        sqlx::query_as("SELECT name, scope FROM tokens WHERE hash = ? AND revoked_ms IS NULL")
-            .bind(hash.to_owned())
-            .fetch_optional(&self.readers)
-            .await
-            .map_err(StoreError::while_trying("look up a token"))
+        let sql = "SELECT name, scope FROM tokens WHERE hash = $1 AND revoked_ms IS NULL";
+        let rows = self.fetch(Statement::new(sql, vec![Value::bytes(hash)]), "look up a token").await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let failed = StoreError::while_trying("read a token");
+        Ok(row.text(0).map_err(&failed)?.zip(row.text(1).map_err(&failed)?))
     }
 
     pub(crate) async fn tokens_version(&self) -> Result<i64, StoreError> {
-        sqlx::query_scalar("SELECT version FROM tokens_version")
-            .fetch_one(&self.readers)
-            .await
-            .map_err(StoreError::while_trying("look for changed tokens"))
+        let rows =
+            self.fetch(Statement::plain("SELECT version FROM tokens_version"), "look for changed tokens").await?;
+        let version = rows.first().map(|row| row.int(0)).transpose();
+        Ok(version.map_err(StoreError::while_trying("look for changed tokens"))?.flatten().unwrap_or(0))
     }
 }
 
-fn token(row: &SqliteRow) -> Result<TokenInfo, StoreError> {
-    let doing = StoreError::while_trying("read a token");
-    let scope: String = row.try_get("scope").map_err(&doing)?;
+fn token(row: &Row) -> Result<TokenInfo, StoreError> {
+    let failed = StoreError::while_trying("read a token");
+    let missing = || StoreError::corrupt("a token without a name or a scope");
     Ok(TokenInfo {
-        name: row.try_get("name").map_err(&doing)?,
-        scope: row::scope_from_json(&scope)?,
-        created_ms: row.try_get("created_ms").map_err(&doing)?,
-        revoked_ms: row.try_get("revoked_ms").map_err(&doing)?,
-        last_used_ms: row.try_get("last_used_ms").map_err(&doing)?,
+        name: row.text(0).map_err(&failed)?.ok_or_else(missing)?,
+        scope: row::scope_from_json(&row.text(1).map_err(&failed)?.ok_or_else(missing)?)?,
+        created_ms: row.int(2).map_err(&failed)?.unwrap_or(0),
+        revoked_ms: row.int(3).map_err(&failed)?,
+        last_used_ms: None,
     })
 }

@@ -1,20 +1,31 @@
-//! `activity`: what agents did, newest first, or one record as a whole.
+//! `activity`: what agents did, as a list, one by one, live, in numbers, as a file, and proven.
 
-mod view;
+mod args;
+mod bundle;
+mod columns;
+mod destination;
+mod export;
+mod progress;
+mod show;
+mod summary;
+mod verify;
+mod watch;
+mod words;
 
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, Subcommand, ValueEnum};
-use jiff::tz::TimeZone;
-use jiff::{Span, Timestamp};
-use mcpproxy_store::{Cursor, Filter, Kind, LIMIT_MAX, Page, Status, Store, StoreError};
+use clap::{Args, Subcommand};
+use mcpproxy_store::{Cursor, LIMIT_MAX, Location, Page, Store, StoreError};
+use mcpproxy_web::records::{Activities, WholeActivity};
 
-use crate::commands::token::Operation;
+use self::args::{Matching, Within};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::{self, Format, line};
-use crate::runtime::database_path;
+use crate::runtime::location;
+
+pub(crate) use self::words::local_time;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ActivityCommand {
@@ -23,45 +34,77 @@ pub(crate) enum ActivityCommand {
 Examples:
   mcpproxy activity list
   mcpproxy activity list --intent-type destructive --since 7d
-  mcpproxy activity list --server github --status refused -o json")]
+  mcpproxy activity list --server github --status refused -o json
+  mcpproxy activity list --agent ci --risk high --since 2026-01-31 --until 2026-02-01
+  mcpproxy activity list -q invoice")]
     List(List),
     /// Show one record with its intent, arguments and result
     #[command(after_help = "\
 Examples:
   mcpproxy activity show 01JG2ABCDEF
-  mcpproxy activity show 01JG2ABCDEF -o json")]
+  mcpproxy activity show 01JG2ABCDEF -o json
+
+The id is in the first column of `mcpproxy activity list`, and in every answer to an agent
+(_meta, `mcpproxy/record`). What stands as *** was a secret and was never written down.")]
     Show {
         /// The record's id, or as much of its beginning as is needed
         id: String,
     },
+    /// Print the last records, then new ones as they come
+    #[command(after_help = "\
+Examples:
+  mcpproxy activity watch
+  mcpproxy activity watch --intent-type destructive -n 0
+  mcpproxy activity watch --status error -o json
+
+A call that takes its time appears when it begins and again when it ends. Ctrl-C ends it.")]
+    Watch(watch::Watch),
+    /// Count records by status, intent, type, risk, server and tool
+    #[command(after_help = "\
+Examples:
+  mcpproxy activity summary
+  mcpproxy activity summary --since 7d
+  mcpproxy activity summary --since 2026-01-01 --until 2026-02-01 -o json
+
+Whole hours are counted; the first line says which. Durations are right to one part in 16.")]
+    Summary(summary::Summarize),
+    /// Write records to a file, or make a signed bundle of them
+    #[command(after_help = "\
+Examples:
+  mcpproxy activity export --since 30d > records.jsonl
+  mcpproxy activity export --format csv --payloads --out records.csv
+  mcpproxy activity export --signed --out proof.jsonl 01JG2ABCDEF
+  mcpproxy activity export --signed --intent-type destructive --since 7d --out proof.jsonl
+
+A signed bundle is proven by `mcpproxy activity verify proof.jsonl`, on any machine.")]
+    Export(export::Export),
+    /// Prove that the log, or a signed bundle of it, is as it was written
+    #[command(after_help = "\
+Examples:
+  mcpproxy activity verify
+  mcpproxy activity verify --checkpoint /mnt/elsewhere/checkpoints.txt
+  mcpproxy activity verify proof.jsonl --key \"$(cat key-of-that-gateway.txt)\"
+
+Exit code 0 means intact, 1 means damaged. A log that somebody cut short is found with a checkpoint
+from outside: `checkpoint.txt` in the data folder is used by itself, and `activity.checkpoints_to`
+in the settings keeps copies where nobody who can change the log can reach them.")]
+    Verify(verify::Verify),
+    /// Print the key that others check this gateway's bundles with
+    #[command(after_help = "\
+Examples:
+  mcpproxy activity key > key-of-this-gateway.txt
+  mcpproxy activity verify proof.jsonl --key \"$(cat key-of-this-gateway.txt)\"
+
+It is no secret. Give it to whoever checks your bundles, in another way than the bundles.")]
+    Key,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Only calls with this intent
-    #[arg(long, value_enum, value_name = "INTENT")]
-    intent_type: Option<Operation>,
-    /// Only records of this type
-    #[arg(long = "type", value_enum, value_name = "TYPE")]
-    kind: Option<KindArg>,
-    /// Only records that ended so
-    #[arg(long, value_enum, value_name = "STATUS")]
-    status: Option<StatusArg>,
-    /// Only what concerns this server
-    #[arg(long, value_name = "NAME")]
-    server: Option<String>,
-    /// Only calls of this tool: its own name, or `server:tool`
-    #[arg(long, value_name = "NAME")]
-    tool: Option<String>,
-    /// Only what this agent did
-    #[arg(long, value_name = "NAME")]
-    agent: Option<String>,
-    /// Not before this time: `2h`, `7d`, `2026-01-31` or `2026-01-31T10:00:00Z`
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    since: Option<Timestamp>,
-    /// Not after this time
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    until: Option<Timestamp>,
+    #[command(flatten)]
+    matching: Matching,
+    #[command(flatten)]
+    within: Within,
     /// At most so many records
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = parse_limit)]
     limit: usize,
@@ -70,125 +113,86 @@ pub(crate) struct List {
     cursor: Option<Cursor>,
 }
 
-/// `Kind`, as an argument.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum KindArg {
-    Call,
-    Refusal,
-    Server,
-    Settings,
-    Auth,
-}
-
-/// `Status`, as an argument.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum StatusArg {
-    Started,
-    Success,
-    Error,
-    Refused,
-    Cancelled,
-    Interrupted,
-}
-
 pub(crate) async fn run(home: &Home, format: Format, command: ActivityCommand) -> anyhow::Result<Exit> {
-    let path = database_path(home)?;
     match command {
-        ActivityCommand::List(list) => {
-            // A folder where no gateway ever ran has no records, which is an answer and not an error.
-            let page = match open(home, &path).await? {
-                Some(store) => store.list(&list.filter(), list.cursor, list.limit).await?,
-                None => Page { records: Vec::new(), next: None },
-            };
-            format.print(&view::page(&page), || view::table(&page.records))?;
-            if let Some(next) = page.next.filter(|_| format == Format::Table) {
-                output::tell(&format!("more: add --cursor {next}"));
-            }
-        }
-        ActivityCommand::Show { id } => {
-            let record = match open(home, &path).await? {
-                Some(store) => store.find(&id).await?,
-                None => None,
-            };
-            let record = record.ok_or_else(|| {
-                Failure::new(Exit::Failed, format!("no record begins with `{}`", line(&id)))
-                    .hint("`mcpproxy activity list` shows the ids")
-            })?;
-            format.print(&view::whole(&record), || view::text(&record))?;
-        }
+        ActivityCommand::List(list) => self::list(home, format, &list).await,
+        ActivityCommand::Show { id } => show(home, format, &id).await,
+        ActivityCommand::Watch(watch) => watch::run(home, format, &watch).await,
+        ActivityCommand::Summary(summarize) => summary::run(home, format, &summarize).await,
+        ActivityCommand::Export(export) => export::run(home, format, &export).await,
+        ActivityCommand::Verify(verify) => verify::run(home, format, &verify).await,
+        ActivityCommand::Key => verify::print_key(home, format),
+    }
+}
+
+async fn list(home: &Home, format: Format, list: &List) -> anyhow::Result<Exit> {
+    let filter = list.matching.filter(&list.within)?;
+    let page = match open(home).await? {
+        Some(store) => store.list(&filter, list.cursor, list.limit).await?,
+        None => Page { records: Vec::new(), next: None, searched_to_ms: None },
+    };
+    let table = columns::list(&page.records, columns::terminal_width());
+    let (next, searched_to_ms) = (page.next, page.searched_to_ms);
+    format.print(&Activities::from(page), || table)?;
+    if let Some(next) = next.filter(|_| format == Format::Table) {
+        output::tell(&match searched_to_ms {
+            Some(time_ms) => format!("looked back to {}; go on with --cursor {next}", local_time(time_ms)),
+            None => format!("more: add --cursor {next}"),
+        });
     }
     Ok(Exit::Done)
+}
+
+async fn show(home: &Home, format: Format, id: &str) -> anyhow::Result<Exit> {
+    let store = open(home).await?.ok_or_else(|| no_record(id))?;
+    let whole = store.find(id).await?.ok_or_else(|| no_record(id))?;
+    let chains = store.chains().await?;
+    let chain = chains.iter().find(|chain| chain.number == whole.record.chain);
+    let chain = chain.map_or("-", |chain| chain.name.as_str());
+    let activity = WholeActivity::from(whole.clone());
+    format.print(&activity, || show::text(&whole, &activity.activity, chain))?;
+    Ok(Exit::Done)
+}
+
+fn no_record(id: &str) -> Failure {
+    Failure::new(Exit::Failed, format!("no record begins with `{}`", line(id)))
+        .hint("`mcpproxy activity list` shows the ids")
 }
 
 /// A running gateway gathers the records of reads for a moment before it writes them. Whoever looks right after a call
 /// should see it.
 const GATHERED: Duration = Duration::from_millis(30);
 
-async fn open(home: &Home, path: &std::path::Path) -> anyhow::Result<Option<Store>> {
-    if !path.try_exists().with_context(|| format!("could not look for `{}`", path.display()))? {
+/// Nothing for a folder where no gateway ever ran: it has no records, which is an answer and not an error.
+async fn open(home: &Home) -> anyhow::Result<Option<Store>> {
+    let location = location(home)?;
+    if let Location::Sqlite(path) = &location
+        && !path.try_exists().with_context(|| format!("could not look for `{}`", path.display()))?
+    {
         return Ok(None);
     }
     if home.running()?.is_some() {
         tokio::time::sleep(GATHERED).await;
     }
-    match Store::open_read_only(path).await {
+    match Store::open_read_only(&location).await {
         Ok(store) => Ok(Some(store)),
         Err(StoreError::NotReady { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(not_opened(home, &location, error)),
     }
 }
 
-impl List {
-    fn filter(&self) -> Filter {
-        // Records keep the two halves of a tool's name apart.
-        let (server, tool) = match self.tool.as_deref().map(|name| name.split_once(':').unwrap_or(("", name))) {
-            Some(("", tool)) => (None, Some(tool)),
-            Some((server, tool)) => (Some(server), Some(tool)),
-            None => (None, None),
-        };
-        Filter {
-            intent_type: self.intent_type.map(Into::into),
-            kind: self.kind.map(Into::into),
-            status: self.status.map(Into::into),
-            server: self.server.as_deref().or(server).map(str::to_owned),
-            tool: tool.map(str::to_owned),
-            agent: self.agent.clone(),
-            since_ms: self.since.map(Timestamp::as_millisecond),
-            until_ms: self.until.map(Timestamp::as_millisecond),
+/// Says what to do about a database that is not there.
+pub(crate) fn not_opened(home: &Home, location: &Location, error: StoreError) -> anyhow::Error {
+    let is_away = matches!(error, StoreError::Database { .. } | StoreError::NoAnswer);
+    let error = anyhow::Error::from(error);
+    match location {
+        Location::Postgres(_) if is_away => {
+            Failure::new(Exit::Failed, format!("the database {location} cannot be reached: {error:#}"))
+                .hint(format!("start it, or correct `storage.url` in {}", home.settings().display()))
+                .into()
         }
-    }
-}
-
-impl From<KindArg> for Kind {
-    fn from(kind: KindArg) -> Self {
-        match kind {
-            KindArg::Call => Self::Call,
-            KindArg::Refusal => Self::Refusal,
-            KindArg::Server => Self::Server,
-            KindArg::Settings => Self::Settings,
-            KindArg::Auth => Self::Auth,
-        }
-    }
-}
-
-impl From<StatusArg> for Status {
-    fn from(status: StatusArg) -> Self {
-        match status {
-            StatusArg::Started => Self::Started,
-            StatusArg::Success => Self::Success,
-            StatusArg::Error => Self::Error,
-            StatusArg::Refused => Self::Refused,
-            StatusArg::Cancelled => Self::Cancelled,
-            StatusArg::Interrupted => Self::Interrupted,
-        }
-    }
-}
-
-/// A time for people, where they are.
-pub(crate) fn local_time(time_ms: i64) -> String {
-    match Timestamp::from_millisecond(time_ms) {
-        Ok(time) => time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
-        Err(_) => "-".to_owned(),
+        Location::Sqlite(_) if is_away => error.context(format!("could not open the database {location}")),
+        Location::Postgres(_) | Location::Sqlite(_) => error,
     }
 }
 
@@ -196,45 +200,5 @@ fn parse_limit(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(limit) if (1..=LIMIT_MAX).contains(&limit) => Ok(limit),
         _ => Err(format!("expected a number from 1 to {LIMIT_MAX}")),
-    }
-}
-
-fn parse_time(text: &str) -> Result<Timestamp, String> {
-    time_before(text, Timestamp::now())
-        .ok_or_else(|| "expected a time such as 2h, 7d, 2026-01-31 or 2026-01-31T10:00:00Z".to_owned())
-}
-
-/// A point in time, or how long before `now` it was.
-fn time_before(text: &str, now: Timestamp) -> Option<Timestamp> {
-    if let Ok(time) = text.parse::<Timestamp>() {
-        return Some(time);
-    }
-    if let Ok(time) = text.parse::<jiff::civil::DateTime>() {
-        return time.to_zoned(TimeZone::system()).ok().map(|time| time.timestamp());
-    }
-    let span: Span = text.parse().ok()?;
-    // Only a calendar knows how long a day is.
-    now.to_zoned(TimeZone::UTC).checked_sub(span).ok().map(|time| time.timestamp())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times() {
-        let now: Timestamp = "2026-03-10T12:00:00Z".parse().unwrap();
-        let check = |text: &str, expected: Option<&str>| {
-            let time = time_before(text, now).map(|time| time.to_string());
-            assert_eq!(time.as_deref(), expected, "{text}");
-        };
-        check("2h", Some("2026-03-10T10:00:00Z"));
-        check("7d", Some("2026-03-03T12:00:00Z"));
-        check("1h30m", Some("2026-03-10T10:30:00Z"));
-        check("2026-01-31T10:00:00Z", Some("2026-01-31T10:00:00Z"));
-        check("2026-01-31T10:00:00+02:00", Some("2026-01-31T08:00:00Z"));
-        check("yesterday", None);
-        check("", None);
-        check("99999999999y", None);
     }
 }

@@ -8,11 +8,11 @@ use rand::TryRng as _;
 use rand::rngs::SysRng;
 use serde::Serialize;
 
-use crate::commands::activity::local_time;
+use crate::commands::activity::{local_time, not_opened};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::{self, Format, line};
-use crate::runtime::database_path;
+use crate::runtime::location;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
@@ -74,13 +74,14 @@ impl From<Operation> for Variant {
 
 pub(crate) async fn run(home: &Home, format: Format, command: TokenCommand) -> anyhow::Result<Exit> {
     home.create()?;
-    let store = Store::open(&database_path(home)?).await?;
+    let location = location(home)?;
+    let store = Store::open(&location).await.map_err(|error| not_opened(home, &location, error))?;
     let outcome = match command {
         TokenCommand::Create(create) => self::create(&store, format, create).await,
         TokenCommand::List => list(&store, format).await,
         TokenCommand::Revoke { name } => revoke(&store, &name).await,
     };
-    store.close().await?;
+    store.close().await;
     outcome.map(|()| Exit::Done)
 }
 

@@ -4,7 +4,7 @@ use super::World;
 use crate::settings::parse;
 
 /// The whole list of errors, one on a line.
-fn check(text: &str, expected: &[&str]) {
+pub(super) fn check(text: &str, expected: &[&str]) {
     let errors = match parse(text, &World) {
         Ok(_) => Vec::new(),
         Err(errors) => errors.iter().map(ToString::to_string).collect(),
@@ -83,7 +83,7 @@ fn keys() {
             "line 1, column 2: unknown key `\\u{1b}[2J`; known keys: `$schema`, `mcpServers`, `intent_declaration`, \
              `activity`, `listen`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
              `allowed_origins`, `storage`",
-            "line 1, column 31: unknown key `durable`; known keys: `durability`",
+            "line 1, column 31: unknown key `durable`; known keys: `durability`, `checkpoints_to`, `retention`",
             "line 1, column 62: unknown key `URL`; did you mean `url`?",
             "line 1, column 98: unknown key `x`; known keys: `strict_server_validation`, `two_key`, `unannotated`",
         ],
@@ -160,11 +160,6 @@ fn addresses() {
             "line 1, column 63: expected an origin such as \"https://app.example.com\", without path or `*`",
         ],
     );
-    check(
-        r#"{"storage": {"url": "postgres://ann:hidden@db/x"}}"#,
-        &["line 1, column 21: storage is SQLite only; write `sqlite:PATH`, or remove `storage` for the data folder"],
-    );
-    check(r#"{"storage": {"url": "sqlite:"}}"#, &["line 1, column 21: `sqlite:` without a path; write `sqlite:PATH`"]);
 }
 
 #[test]

@@ -55,6 +55,15 @@ fn piece() -> impl Strategy<Value = String> {
             "\"env\":",
             "\"args\":[",
             "\"listen\":\"",
+            "\"activity\":{\"retention\":{",
+            "\"payloads\":\"",
+            "\"payload_bytes\":",
+            "\"records\":\"1d\"",
+            "forever",
+            "9999999999999999999d",
+            "\"storage\":{\"url\":\"",
+            "postgres://ann:${env:GITHUB_TOKEN}@",
+            "sqlite:",
             "\"\\ud800\"",
             "é",
             "\u{FEFF}",
@@ -81,6 +90,20 @@ proptest! {
     fn any_pieces(pieces in prop::collection::vec(piece(), 0..60)) {
         check(&pieces.concat());
         check(&format!("{{\"mcpServers\": {{\"a\": {{{}}}}}}}", pieces.concat()));
+        check(&format!("{{\"activity\": {{\"retention\": {{{}}}}}}}", pieces.concat()));
+    }
+
+    #[test]
+    fn any_address_of_a_database(rest in "[a-z0-9:/?#@%=&.\\[\\] ]{0,40}", at in 0..41usize, place in 0..3usize) {
+        let start = ["postgres://", "postgres://ann:hidden@", "sqlite:"][place];
+        let mut rest: Vec<char> = rest.chars().collect();
+        rest.splice(at.min(rest.len())..at.min(rest.len()), "hidden".chars());
+        let rest: String = rest.into_iter().collect();
+        check(&format!("{{\"storage\": {{\"url\": \"{start}{rest}\"}}}}"));
+        if let Ok(settings) = parse(&format!("{{\"storage\": {{\"url\": \"postgres://{rest}\"}}}}"), &World) {
+            let printed = format!("{settings:?}");
+            prop_assert!(!printed.contains("hidden"), "{}", printed);
+        }
     }
 
     #[test]

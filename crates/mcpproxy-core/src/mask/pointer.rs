@@ -1,0 +1,177 @@
+//! The places in arguments and results that a contract calls sensitive.
+
+use std::borrow::Cow;
+
+use thiserror::Error;
+
+use super::text::{Quote, Text, Within, string_end};
+use super::value::{Depth, container};
+use super::{Output, STARS, Scan};
+use crate::json::string_value;
+
+/// A JSON pointer of a contract's `sensitive` list (RFC 6901), parsed once; `*` as a whole segment stands for any
+/// member or element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    segments: Vec<Segment>,
+}
+
+/// One step of a pointer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Segment {
+    /// Any member or element.
+    Any,
+    /// The member of this name, or the element of this number.
+    Named(String),
+}
+
+/// Why a text is no JSON pointer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PointerError {
+    /// A pointer that is not empty begins with a slash.
+    #[error("the pointer does not begin with `/`")]
+    NoSlash,
+    /// A tilde stands only in `~0` and `~1`.
+    #[error("in a pointer `~` is written `~0` and `/` within a name `~1`")]
+    Tilde,
+}
+
+impl Pointer {
+    /// Reads a pointer. The empty one stands for the whole text.
+    pub fn parse(text: &str) -> Result<Self, PointerError> {
+        if text.is_empty() {
+            return Ok(Self { segments: Vec::new() });
+        }
+        let rest = text.strip_prefix('/').ok_or(PointerError::NoSlash)?;
+        let segments = rest.split('/').map(Segment::parse).collect::<Result<_, _>>()?;
+        Ok(Self { segments })
+    }
+
+    pub(super) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+}
+
+impl Segment {
+    fn parse(text: &str) -> Result<Self, PointerError> {
+        if text == "*" {
+            return Ok(Self::Any);
+        }
+        let mut name = String::with_capacity(text.len());
+        let mut rest = text.chars();
+        while let Some(next) = rest.next() {
+            match next {
+                '~' => match rest.next() {
+                    Some('0') => name.push('~'),
+                    Some('1') => name.push('/'),
+                    _ => return Err(PointerError::Tilde),
+                },
+                plain => name.push(plain),
+            }
+        }
+        Ok(Self::Named(name))
+    }
+
+    pub(super) fn admits(&self, name: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Named(own) => own == name,
+        }
+    }
+}
+
+/// Masks what the pointers lead to; `None` if they lead nowhere in this text.
+///
+/// Text that stops being JSON is followed as far as it is: a value that was cut off is masked, too.
+pub(super) fn mask(text: &str, pointers: &[Pointer]) -> Option<String> {
+    let mut out = Output::new(text);
+    let alive: Vec<&[Segment]> = pointers.iter().map(Pointer::segments).collect();
+    let mut scan = Scan::new(text, &mut out);
+    let start = scan.text.space(0);
+    descend(&mut scan, start, &alive);
+    out.finish()
+}
+
+const QUOTE: Quote = Quote { backslashes: 0, mark: b'"', coded: false };
+
+/// Follows the pointers into the value at `at`, and gives back where it ends. It goes no deeper than they do.
+fn descend(scan: &mut Scan<'_, '_>, at: usize, alive: &[&[Segment]]) -> usize {
+    let text = scan.text;
+    if alive.iter().any(|rest| rest.is_empty()) {
+        return mask_value(scan, at);
+    }
+    let bracket = text.at(at);
+    if alive.is_empty() || !matches!(bracket, b'{' | b'[') {
+        return value_end(text, at);
+    }
+    let mut at = text.space(at + 1);
+    for index in 0usize.. {
+        if at >= text.len() || matches!(text.at(at), b'}' | b']') {
+            break;
+        }
+        let name = if bracket == b'{' {
+            let key = at;
+            at = text.space(value_end(text, at));
+            if text.at(at) != b':' {
+                return text.len();
+            }
+            let name = string_value(text.slice(key..at).trim_end());
+            at = text.space(at + 1);
+            name.unwrap_or_default()
+        } else {
+            Cow::Owned(index.to_string())
+        };
+        let next: Vec<&[Segment]> = alive
+            .iter()
+            .filter_map(|rest| rest.split_first())
+            .filter(|(first, _)| first.admits(&name))
+            .map(|(_, rest)| rest)
+            .collect();
+        let behind = descend(scan, at, &next);
+        at = text.space(behind);
+        match text.at(at) {
+            b',' => at = text.space(at + 1),
+            b'}' | b']' => break,
+            // No JSON from here on.
+            _ => return text.len(),
+        }
+    }
+    at + 1
+}
+
+/// Masks a whole value.
+fn mask_value(scan: &mut Scan<'_, '_>, at: usize) -> usize {
+    let text = scan.text;
+    match text.at(at) {
+        b'{' | b'[' => container(scan, at, QUOTE, Depth::Everything),
+        b'"' => {
+            let end = string_end(text, at + 1, QUOTE, Within::Text, false);
+            scan.out.replace(at + 1..end.content, STARS);
+            end.after
+        }
+        _ => {
+            let end = value_end(text, at);
+            if text.slice(at..end) != "null" {
+                scan.out.replace_quoted(at..end, QUOTE);
+            }
+            end
+        }
+    }
+}
+
+/// Behind the value at `at`.
+fn value_end(text: Text<'_>, at: usize) -> usize {
+    let (mut at, mut open) = (at, 0usize);
+    loop {
+        match text.at(at) {
+            b'"' => at = string_end(text, at + 1, QUOTE, Within::Text, false).after,
+            b'{' | b'[' => (open, at) = (open + 1, at + 1),
+            b'}' | b']' if open > 0 => (open, at) = (open - 1, at + 1),
+            _ if open > 0 => at = text.skip(at + 1, |b| !matches!(b, b'"' | b'{' | b'}' | b'[' | b']')),
+            _ => return text.skip(at, |b| !matches!(b, b',' | b'}' | b']' | b':' | b' ' | b'\t' | b'\n' | b'\r')),
+        }
+        if open == 0 || at >= text.len() {
+            return at;
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Text seen as bytes, and the quotes and escapes of JSON at any depth of embedding in it.
+
+use std::ops::Range;
+
+#[cfg(test)]
+thread_local! {
+    /// How many bytes were stepped over, so that a test can tell work that grows with the square of a text.
+    pub(super) static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// A text and its bytes; what lies behind its end reads as zero.
+#[derive(Clone, Copy)]
+pub(super) struct Text<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+}
+
+impl<'t> Text<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self { text, bytes: text.as_bytes() }
+    }
+
+    pub(super) fn len(self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn at(self, at: usize) -> u8 {
+        self.bytes.get(at).copied().unwrap_or(0)
+    }
+
+    pub(super) fn slice(self, range: Range<usize>) -> &'t str {
+        self.text.get(range).unwrap_or_default()
+    }
+
+    /// Whether the bytes from `at` on are `word`, in any case.
+    pub(super) fn has(self, at: usize, word: &str) -> bool {
+        self.bytes.get(at..at + word.len()).is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    /// Whether the bytes up to `end` are `word`, in any case.
+    pub(super) fn has_before(self, end: usize, word: &str) -> bool {
+        end.checked_sub(word.len()).is_some_and(|start| self.has(start, word))
+    }
+
+    /// The first place from `at` on whose byte is not one of those.
+    pub(super) fn skip(self, at: usize, those: impl Fn(u8) -> bool) -> usize {
+        let rest = self.bytes.get(at..).unwrap_or_default();
+        let count = rest.iter().position(|b| !those(*b)).unwrap_or(rest.len());
+        #[cfg(test)]
+        STEPS.set(STEPS.get() + count + 1);
+        at + count
+    }
+
+    /// Behind the backslashes that begin at `at`.
+    pub(super) fn backslashes(self, at: usize) -> usize {
+        self.skip(at, |b| b == b'\\')
+    }
+
+    /// The character that `uXXXX` at `at` stands for, if it is an ASCII one.
+    pub(super) fn coded(self, at: usize) -> Option<u8> {
+        if self.at(at) != b'u' || self.at(at + 1) != b'0' || self.at(at + 2) != b'0' {
+            return None;
+        }
+        let digit = |at| char::from(self.at(at)).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        Some(digit(at + 3)? << 4 | digit(at + 4)?)
+    }
+
+    /// Whether a word can begin at `at`: after no letter or digit, or where camel case begins one, or after an escape.
+    pub(super) fn begins_word(self, at: usize) -> bool {
+        let Some(last) = at.checked_sub(1) else { return true };
+        let before = self.at(last);
+        !before.is_ascii_alphanumeric()
+            || (self.at(at).is_ascii_uppercase() && !before.is_ascii_uppercase())
+            || self.ends_escape(at)
+    }
+
+    /// Whether what stands before `at` is the end of `\n`, `\u0022` or `%20`.
+    pub(super) fn ends_escape(self, at: usize) -> bool {
+        let back = |count: usize| at.checked_sub(count).map_or(0, |before| self.at(before));
+        (back(2) == b'\\' && matches!(back(1), b'n' | b'r' | b't' | b'b' | b'f'))
+            || (back(3) == b'%' && back(2).is_ascii_hexdigit() && back(1).is_ascii_hexdigit())
+            || (back(6) == b'\\' && at.checked_sub(5).is_some_and(|start| self.coded(start).is_some()))
+    }
+
+    /// Behind blanks and line breaks, written plainly or as escapes.
+    pub(super) fn space(self, mut at: usize) -> usize {
+        loop {
+            at = self.skip(at, |b| matches!(b, b' ' | b'\t' | b'\n' | b'\r'));
+            let behind = self.backslashes(at);
+            if behind == at || !matches!(self.at(behind), b'n' | b'r' | b't') {
+                return at;
+            }
+            at = behind + 1;
+        }
+    }
+}
+
+/// What stands around a string: JSON embedded in a JSON string has a backslash before each quote, and one level
+/// deeper three. Some writers put `\u0022` in place of `\"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Quote {
+    pub(super) backslashes: usize,
+    pub(super) mark: u8,
+    pub(super) coded: bool,
+}
+
+impl Quote {
+    pub(super) fn at(text: Text<'_>, at: usize) -> Option<Self> {
+        let behind = text.backslashes(at);
+        let backslashes = behind - at;
+        match text.at(behind) {
+            mark @ (b'"' | b'\'' | b'`') => Some(Self { backslashes, mark, coded: false }),
+            b'u' if backslashes > 0 => {
+                let mark = text.coded(behind).filter(|mark| matches!(mark, b'"' | b'\'' | b'`'))?;
+                Some(Self { backslashes, mark, coded: true })
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn len(self) -> usize {
+        self.backslashes + if self.coded { 5 } else { 1 }
+    }
+
+    /// Whether a string of JSON that is embedded nowhere begins or ends with this.
+    pub(super) fn is_outermost(self) -> bool {
+        self.mark == b'"' && !self.coded && self.backslashes.is_multiple_of(2)
+    }
+
+    /// Whether strings with either quote can stand side by side in one value, as in Python's way to print.
+    pub(super) fn goes_with(self, other: Self) -> bool {
+        self == other || (!self.coded && !other.coded && self.backslashes == other.backslashes && other.mark != b'`')
+    }
+}
+
+/// Where a string ends.
+pub(super) struct End {
+    /// The end of what is inside.
+    pub(super) content: usize,
+    /// Behind the closing quote; the same as `content` if there is none.
+    pub(super) after: usize,
+    pub(super) is_closed: bool,
+}
+
+/// Which places end a string that its own quote does not end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Within {
+    /// The text, and the string it may be embedded in.
+    Text,
+    /// Also the line: quotes in prose are not always closed.
+    Line,
+}
+
+/// Finds the end of the string whose content begins at `from`. `is_json` says whether the whole text is JSON, in
+/// which a plain quote always ends something.
+pub(super) fn string_end(text: Text<'_>, from: usize, quote: Quote, within: Within, is_json: bool) -> End {
+    let mut at = from;
+    let open = |content| End { content, after: content, is_closed: false };
+    while at < text.len() {
+        at = text.skip(at, |b| !matches!(b, b'\\' | b'"' | b'\'' | b'`' | b'\n'));
+        let behind = text.backslashes(at);
+        let count = behind - at;
+        let byte = text.at(behind);
+        let is_line_end = byte == b'\n' || (count > 0 && matches!(byte, b'n' | b'r'));
+        if quote.coded {
+            match text.coded(behind).filter(|mark| count > 0 && *mark == quote.mark) {
+                Some(_) if count % (4 * quote.backslashes) == quote.backslashes => {
+                    return End { content: behind - quote.backslashes, after: behind + 5, is_closed: true };
+                }
+                Some(_) if count < quote.backslashes => return open(at),
+                _ if byte == b'"' => return open(at),
+                _ => {}
+            }
+        } else if byte == quote.mark {
+            let unit = 2 * (quote.backslashes + 1);
+            match count % unit {
+                rest if rest == quote.backslashes => {
+                    return End { content: behind - quote.backslashes, after: behind + 1, is_closed: true };
+                }
+                rest if rest == unit - 1 => {}
+                _ => return open(at),
+            }
+        } else if byte == b'"' && is_json && count.is_multiple_of(2) {
+            return open(at);
+        }
+        if within == Within::Line && is_line_end {
+            return open(at);
+        }
+        // A byte of a longer character is not stepped into.
+        at = if text.at(behind).is_ascii() { behind + 1 } else { behind };
+    }
+    open(text.len())
+}

@@ -1,0 +1,43 @@
+//! Those who come without a token that counts: all are turned away, and not each of them fills the log.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Somebody who tries tokens by the thousand leaves one record in this time, with their number.
+const PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub(crate) struct TurnedAway {
+    state: Mutex<(Option<Instant>, u64)>,
+}
+
+impl TurnedAway {
+    /// Counts one. `Some` when it should be recorded, with how many were not since the last that was.
+    pub(crate) fn count(&self) -> Option<u64> {
+        self.count_at(Instant::now())
+    }
+
+    fn count_at(&self, now: Instant) -> Option<u64> {
+        let (recorded, unrecorded) = &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if recorded.is_some_and(|recorded| now.duration_since(recorded) < PAUSE) {
+            *unrecorded += 1;
+            return None;
+        }
+        *recorded = Some(now);
+        Some(std::mem::take(unrecorded))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_record_a_second_with_the_number_of_the_others() {
+        let turned_away = TurnedAway::default();
+        let begin = Instant::now();
+        let counts =
+            [0, 1, 500, 999, 1000, 1001, 5000].map(|ms| turned_away.count_at(begin + Duration::from_millis(ms)));
+        assert_eq!(counts, [Some(0), None, None, None, Some(3), None, Some(1)]);
+    }
+}

@@ -1,0 +1,237 @@
+//! Where tests of the store run: every one on SQLite and on PostgreSQL.
+
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "each test uses a part of this")]
+
+pub(crate) mod postgres;
+pub(crate) mod relay;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use mcpproxy_core::settings::Retention;
+use mcpproxy_core::{Variant, mask};
+use mcpproxy_store::{
+    Filter, Kind, Ledger, LedgerOptions, Location, NewRecord, Outcome, Payload, Record, SigningKey, Status, Store,
+    VerifyOptions,
+};
+use postgres::Cluster;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
+
+/// Makes a test for each database of every function that is named. A function that is not named is dead code, which the
+/// compiler tells.
+#[macro_export]
+macro_rules! on_both {
+    ($($name:ident),+ $(,)?) => {
+        mod sqlite {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    super::$name(&super::common::Place::sqlite()).await;
+                }
+            )+
+        }
+        mod postgres {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    super::$name(&super::common::Place::postgres()).await;
+                }
+            )+
+        }
+    };
+}
+
+/// An empty database, and a data folder beside it.
+pub(crate) struct Place {
+    pub(crate) location: Location,
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) cluster: Option<Arc<Cluster>>,
+}
+
+pub(crate) const NO_RETENTION: Retention = Retention { payloads: None, payload_bytes: None, records: None };
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Place {
+    pub(crate) fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::Sqlite(folder.path().join("mcpproxy.db"));
+        Self { location, folder, cluster: None }
+    }
+
+    pub(crate) fn postgres() -> Self {
+        Self::on(Cluster::shared())
+    }
+
+    pub(crate) fn on(cluster: Arc<Cluster>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { location: Location::Postgres(cluster.new_database("")), folder, cluster: Some(cluster) }
+    }
+
+    pub(crate) async fn store(&self) -> Store {
+        Store::open(&self.location).await.unwrap()
+    }
+
+    /// Takes up the chain of the first key, with the checkpoint files of this folder.
+    pub(crate) async fn ledger(&self, store: &Store) -> Ledger {
+        Ledger::start(store, self.options(1)).await.unwrap()
+    }
+
+    pub(crate) async fn open(&self) -> (Store, Ledger) {
+        let store = self.store().await;
+        let ledger = self.ledger(&store).await;
+        (store, ledger)
+    }
+
+    pub(crate) fn options(&self, seed: u8) -> LedgerOptions {
+        LedgerOptions {
+            key: key(seed),
+            newest_checkpoint: Some(self.newest_checkpoint()),
+            checkpoints_to: Some(self.all_checkpoints()),
+            retention: NO_RETENTION,
+            // Long enough for a machine that is busy with other tests.
+            patience: Duration::from_secs(20),
+            now_ms,
+        }
+    }
+
+    pub(crate) fn newest_checkpoint(&self) -> PathBuf {
+        self.folder.path().join("checkpoint.txt")
+    }
+
+    pub(crate) fn all_checkpoints(&self) -> PathBuf {
+        self.folder.path().join("all.txt")
+    }
+
+    /// Runs statements beside the store, and returns the numbers in the first column of what they found.
+    pub(crate) async fn sql(&self, sql: &str) -> Vec<i64> {
+        match (&self.location, &self.cluster) {
+            (Location::Sqlite(path), _) => sqlite(path, sql).await,
+            (Location::Postgres(url), Some(cluster)) => {
+                let name = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+                let printed = cluster.sql(name, sql);
+                printed.lines().filter_map(|line| line.split('|').next().unwrap().parse().ok()).collect()
+            }
+            (Location::Postgres(_), None) => panic!("a database without its server"),
+        }
+    }
+
+    /// Fails as a full disk does: for a while, and for everything.
+    pub(crate) async fn break_log(&self) {
+        for table in ["records", "chains"] {
+            let sql = match self.location {
+                Location::Sqlite(_) => format!(
+                    "CREATE TRIGGER broken_insert_{table} BEFORE INSERT ON {table} BEGIN SELECT raise(ABORT, 'full'); END;
+                     CREATE TRIGGER broken_update_{table} BEFORE UPDATE ON {table} BEGIN SELECT raise(ABORT, 'full'); END;"
+                ),
+                Location::Postgres(_) => format!(
+                    "CREATE OR REPLACE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS \
+                     $$ BEGIN RAISE EXCEPTION 'full'; END $$;
+                     CREATE TRIGGER broken_{table} BEFORE INSERT OR UPDATE ON {table} EXECUTE FUNCTION broken();"
+                ),
+            };
+            self.sql(&sql).await;
+        }
+    }
+
+    pub(crate) async fn mend_log(&self) {
+        for table in ["records", "chains"] {
+            let sql = match self.location {
+                Location::Sqlite(_) => {
+                    format!("DROP TRIGGER broken_insert_{table}; DROP TRIGGER broken_update_{table}")
+                }
+                Location::Postgres(_) => format!("DROP TRIGGER broken_{table} ON {table}"),
+            };
+            self.sql(&sql).await;
+        }
+    }
+}
+
+async fn sqlite(path: &Path, sql: &str) -> Vec<i64> {
+    let options = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::from_secs(10));
+    let mut connection = options.connect().await.unwrap();
+    let rows = sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).fetch_all(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    rows.iter().filter_map(|row| row.try_get::<i64, _>(0).ok()).collect()
+}
+
+pub(crate) fn key(seed: u8) -> SigningKey {
+    SigningKey::from_seed(&[seed; 32]).unwrap()
+}
+
+pub(crate) fn now_ms() -> i64 {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
+}
+
+pub(crate) fn payload(text: &str) -> Payload {
+    Payload::of(mask(text, &[]), text.len())
+}
+
+/// A call that was made in the second `n`.
+pub(crate) fn call(n: u32) -> NewRecord {
+    NewRecord {
+        time_ms: 1_700_000_000_000 + i64::from(n) * 1_000,
+        random: n.into(),
+        kind: Kind::Call,
+        status: Status::Started,
+        agent: Some("local".into()),
+        client: Some("cursor 1.2".into()),
+        server: Some("mail".into()),
+        tool: Some("send".into()),
+        is_known_tool: true,
+        intent_type: Some(Variant::Write),
+        risk: None,
+        code: None,
+        message: None,
+        duration_us: None,
+        metadata: r#"{"tool_variant":"call_tool_write"}"#.into(),
+        args: Some(payload(r#"{"to":"you"}"#)),
+    }
+}
+
+pub(crate) fn refusal(n: u32) -> NewRecord {
+    NewRecord { kind: Kind::Refusal, status: Status::Refused, code: Some("intent_mismatch".into()), ..call(n) }
+}
+
+pub(crate) fn success() -> Outcome {
+    Outcome { duration_us: Some(1_234_567), result: Some(payload("sent")), ..Outcome::bare(Status::Success) }
+}
+
+/// The oldest first.
+pub(crate) async fn all(store: &Store) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut before = None;
+    loop {
+        let page = store.list(&Filter::default(), before, 500).await.unwrap();
+        records.extend(page.records);
+        before = page.next;
+        if before.is_none() {
+            records.reverse();
+            return records;
+        }
+    }
+}
+
+pub(crate) async fn statuses(store: &Store) -> Vec<Status> {
+    all(store).await.iter().map(|record| record.status).collect()
+}
+
+/// Asks again and again until it is so, within reason.
+pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let asked = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, asked).await.is_ok(), "it never came to pass: {what}");
+}
+
+/// All chains are whole; returns how many lines were checked.
+pub(crate) async fn verified(store: &Store) -> i64 {
+    let verdicts = store.verify(VerifyOptions::default(), &mut |_| {}).await.unwrap();
+    for verdict in &verdicts {
+        assert_eq!(verdict.damage, None, "{verdict:?}");
+    }
+    verdicts.iter().map(|verdict| verdict.lines).sum()
+}

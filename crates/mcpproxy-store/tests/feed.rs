@@ -1,0 +1,211 @@
+//! Watching the log: what is written after a place, once and in order.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
+
+mod common;
+
+use std::collections::HashMap;
+
+use common::{Place, all, call, refusal, success};
+use mcpproxy_store::{Feed, FeedCursor, Filter, Ledger, LedgerOptions, NewRecord, SCAN_MAX, Status, Store, Wait};
+
+on_both!(
+    a_call_appears_when_it_begins_and_when_it_ends,
+    a_call_that_is_over_appears_once,
+    what_does_not_fit_is_passed_by,
+    a_long_way_is_gone_in_steps,
+    every_record_has_a_place_to_go_on_from,
+    a_look_takes_in_so_much_and_no_more,
+    chains_are_watched_together,
+    nothing_is_missed_while_calls_come_in,
+);
+
+async fn read(store: &Store, cursor: &mut FeedCursor, filter: &Filter, limit: usize) -> Vec<(i64, Status)> {
+    let Feed { records, next, .. } = store.feed(cursor, filter, limit).await.unwrap();
+    // As a browser hands it back.
+    *cursor = FeedCursor::parse(&next.to_string()).unwrap();
+    records.iter().map(|record| (record.seq, record.status)).collect()
+}
+
+async fn a_call_appears_when_it_begins_and_when_it_ends(place: &Place) {
+    let (store, ledger) = place.open().await;
+    ledger.note(refusal(0), Wait::Durable).await.unwrap();
+    let (mut cursor, everything) = (store.feed_end().await.unwrap(), Filter::default());
+    assert_eq!(read(&store, &mut cursor, &everything, 10).await, []);
+    let open = ledger.open(call(1), Wait::Durable).await.unwrap();
+    assert_eq!(read(&store, &mut cursor, &everything, 10).await, [(2, Status::Started)]);
+    assert_eq!(read(&store, &mut cursor, &everything, 10).await, []);
+    ledger.note(refusal(2), Wait::Durable).await.unwrap();
+    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    assert_eq!(cursor, FeedCursor::parse(&cursor.to_string()).unwrap());
+    assert_eq!(read(&store, &mut cursor, &everything, 10).await, [(3, Status::Refused), (2, Status::Success)]);
+    assert_eq!(read(&store, &mut cursor, &everything, 10).await, []);
+    assert_eq!(cursor, store.feed_end().await.unwrap());
+}
+
+async fn a_call_that_is_over_appears_once(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let (mut cursor, everything) = (store.feed_end().await.unwrap(), Filter::default());
+    let open = ledger.open(call(1), Wait::Durable).await.unwrap();
+    ledger.note(refusal(2), Wait::Durable).await.unwrap();
+    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    let expected = [(2, Status::Refused), (1, Status::Success)];
+    assert_eq!(read(&store, &mut cursor.clone(), &everything, 10).await, expected);
+    // Also when it is read one by one.
+    assert_eq!(read(&store, &mut cursor, &everything, 1).await, expected[..1]);
+    assert_eq!(read(&store, &mut cursor, &everything, 1).await, expected[1..]);
+    assert_eq!(read(&store, &mut cursor, &everything, 1).await, []);
+}
+
+async fn what_does_not_fit_is_passed_by(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let filter = Filter { status: Some(Status::Refused), ..Filter::default() };
+    let mut cursor = FeedCursor::default();
+    let open = ledger.open(call(1), Wait::Durable).await.unwrap();
+    assert_eq!(read(&store, &mut cursor, &filter, 1).await, []);
+    assert_eq!(cursor, store.feed_end().await.unwrap());
+    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    ledger.note(refusal(2), Wait::Durable).await.unwrap();
+    ledger.note(NewRecord { status: Status::Success, ..call(3) }, Wait::Durable).await.unwrap();
+    let feed = store.feed(&cursor, &filter, 1).await.unwrap();
+    assert_eq!(feed.records.iter().map(|record| record.seq).collect::<Vec<_>>(), [3]);
+    assert_eq!((feed.next, feed.has_more), (store.feed_end().await.unwrap(), false));
+}
+
+async fn a_long_way_is_gone_in_steps(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let mut open = Vec::new();
+    for n in 0..700 {
+        match n % 3 {
+            0 => {
+                open.push(ledger.open(call(n), if n % 30 == 0 { Wait::Durable } else { Wait::Batched }).await.unwrap())
+            }
+            1 => drop(ledger.note(refusal(n), Wait::Batched).await.unwrap()),
+            _ => {
+                let index = (n as usize * 7) % open.len();
+                ledger.close(open.swap_remove(index), success(), Wait::Batched).await.unwrap();
+            }
+        }
+    }
+    ledger.note(refusal(700), Wait::Durable).await.unwrap();
+    let expected = all(&store).await;
+    for limit in [1, 3, 100, 500] {
+        let (mut cursor, mut seen) = (FeedCursor::default(), Vec::new());
+        for _ in 0..1000 {
+            let feed = store.feed(&cursor, &Filter::default(), limit).await.unwrap();
+            assert!(feed.records.len() == limit || !feed.has_more, "only the last is short");
+            seen.extend(feed.records);
+            cursor = feed.next;
+            if !feed.has_more {
+                break;
+            }
+        }
+        assert_eq!(cursor, store.feed_end().await.unwrap());
+        let positions: Vec<_> = seen.iter().map(|record| record.end_seq.unwrap_or(record.seq)).collect();
+        assert!(positions.is_sorted(), "in the order of what happened");
+        seen.sort_by_key(|record| record.seq);
+        assert_eq!(seen, expected, "each once, {limit} at a time");
+    }
+}
+
+async fn every_record_has_a_place_to_go_on_from(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let other = other_chain(place, &store).await;
+    let mut open = Vec::new();
+    for n in 0..12 {
+        let ledger = if n % 2 == 0 { &ledger } else { &other };
+        open.push((ledger, ledger.open(call(n), Wait::Durable).await.unwrap()));
+        ledger.note(refusal(n), Wait::Durable).await.unwrap();
+        if n % 3 == 2 {
+            let (ledger, call) = open.swap_remove(0);
+            ledger.close(call, success(), Wait::Durable).await.unwrap();
+        }
+    }
+    let filter = Filter { status: Some(Status::Success), ..Filter::default() };
+    for filter in [Filter::default(), filter] {
+        let whole = store.feed(&FeedCursor::default(), &filter, 100).await.unwrap();
+        assert_eq!(whole.records.len(), whole.places.len());
+        for (index, place) in whole.places.iter().enumerate() {
+            let rest = store.feed(place, &filter, 100).await.unwrap();
+            assert_eq!(rest.records, whole.records[index + 1..], "after {index}");
+            assert_eq!(rest.next, whole.next);
+        }
+    }
+}
+
+async fn a_look_takes_in_so_much_and_no_more(place: &Place) {
+    let (store, ledger) = place.open().await;
+    ledger.note(NewRecord { status: Status::Success, ..call(0) }, Wait::Durable).await.unwrap();
+    ledger.finish().await.unwrap();
+    let sql = format!(
+        "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {0}) \
+         INSERT INTO records (key, tail, chain, seq, hash, kind, status, tool, metadata) \
+         SELECT key + n, tail, chain, seq + n, hash, kind, CASE n WHEN {0} THEN 'error' ELSE status END, tool, metadata \
+         FROM records, numbers WHERE seq = 1",
+        SCAN_MAX + 1000
+    );
+    place.sql(&sql).await;
+    let filter = Filter { status: Some(Status::Error), ..Filter::default() };
+    let first = store.feed(&FeedCursor::default(), &filter, 10).await.unwrap();
+    assert_eq!((first.records.len(), first.has_more), (0, true));
+    let second = store.feed(&first.next, &filter, 10).await.unwrap();
+    assert_eq!((second.records.len(), second.has_more), (1, false));
+}
+
+async fn other_chain(place: &Place, store: &Store) -> Ledger {
+    let options = LedgerOptions { newest_checkpoint: None, checkpoints_to: None, ..place.options(2) };
+    Ledger::start(store, options).await.unwrap()
+}
+
+async fn chains_are_watched_together(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let mut cursor = store.feed_end().await.unwrap();
+    // A gateway that begins later is seen from its beginning.
+    let other = other_chain(place, &store).await;
+    let agents = async |cursor: &mut FeedCursor, limit: usize| {
+        let feed = store.feed(cursor, &Filter::default(), limit).await.unwrap();
+        *cursor = feed.next;
+        feed.records.into_iter().map(|record| record.agent.unwrap()).collect::<Vec<_>>()
+    };
+    let record = |n: u32, agent: &str| NewRecord { agent: Some(agent.into()), ..refusal(n) };
+    for n in 0..6 {
+        ledger.note(record(2 * n, &format!("a{n}")), Wait::Durable).await.unwrap();
+        other.note(record(2 * n + 1, &format!("b{n}")), Wait::Durable).await.unwrap();
+    }
+    assert_eq!(agents(&mut cursor, 5).await, ["a0", "b0", "a1", "b1", "a2"], "by time, so that none is left behind");
+    assert_eq!(agents(&mut cursor, 5).await, ["b2", "a3", "b3", "a4", "b4"]);
+    assert_eq!(agents(&mut cursor, 5).await, ["a5", "b5"]);
+    assert_eq!(cursor, store.feed_end().await.unwrap());
+    ledger.finish().await.unwrap();
+    other.finish().await.unwrap();
+}
+
+async fn nothing_is_missed_while_calls_come_in(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let writing = tokio::spawn(async move {
+        for n in 0..300 {
+            let open = ledger.open(call(n), Wait::Durable).await.unwrap();
+            ledger.note(refusal(n), Wait::Batched).await.unwrap();
+            ledger.close(open, success(), Wait::Batched).await.unwrap();
+        }
+        ledger.finish().await.unwrap();
+    });
+    let (mut cursor, mut seen) = (FeedCursor::default(), HashMap::new());
+    loop {
+        let is_over = writing.is_finished();
+        let feed = store.feed(&cursor, &Filter::default(), 7).await.unwrap();
+        cursor = feed.next;
+        for record in feed.records {
+            let earlier = seen.insert(record.id, record.clone());
+            let was_final = earlier.as_ref().is_some_and(|earlier| earlier.status != Status::Started);
+            assert!(!was_final || earlier.as_ref() == Some(&record), "nothing goes back to an earlier state");
+        }
+        if is_over && !feed.has_more {
+            break;
+        }
+    }
+    writing.await.unwrap();
+    let expected = all(&store).await;
+    assert_eq!(seen.len(), expected.len());
+    assert!(expected.iter().all(|record| seen.get(&record.id) == Some(record)), "all in their final state");
+}

@@ -1,0 +1,140 @@
+//! Who gets in, and what those hear who do not.
+
+use axum::body::Body;
+use http::{Method, Request, StatusCode};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use super::{Fixture, KEY, code, path, text};
+use crate::endpoint::{Access, Endpoint};
+
+#[tokio::test]
+async fn without_the_key_nobody_gets_in() {
+    let fixture = Fixture::new().await;
+    let agent = ("authorization", "Bearer mcp_0123");
+    let mut counted = 0;
+    for endpoint in Endpoint::ALL {
+        counted += 1;
+        let check = async |headers: &[(&str, &str)], query: &str, expected: (StatusCode, Option<&str>)| {
+            let response = fixture.send(endpoint.method(), &(path(endpoint) + query), headers).await;
+            let status = response.status();
+            let asks = response.headers().get("www-authenticate").map(|key| key.to_str().unwrap().to_owned());
+            assert_eq!(asks.as_deref(), (status == StatusCode::UNAUTHORIZED).then_some("X-API-Key"), "{endpoint:?}");
+            let answer = serde_json::from_str(&text(response).await).unwrap_or_default();
+            assert_eq!((status, code(&answer)), expected, "{endpoint:?} {headers:?} {query}");
+        };
+        match endpoint.access() {
+            Access::Everybody => check(&[], "", (StatusCode::OK, None)).await,
+            Access::AdminKey => {
+                let nobody = (StatusCode::UNAUTHORIZED, Some("UNAUTHENTICATED"));
+                check(&[], "", nobody).await;
+                check(&[], &format!("?apikey={KEY}"), nobody).await;
+                check(&[("x-api-key", "")], "", nobody).await;
+                check(&[("x-api-key", "0123456789abcdeF")], "", nobody).await;
+                check(&[("x-api-key", "0123456789abcdef0")], "", nobody).await;
+                check(&[agent], "", (StatusCode::FORBIDDEN, Some("AGENT_NOT_ALLOWED"))).await;
+                check(&[agent, ("x-api-key", KEY)], "", (StatusCode::FORBIDDEN, Some("AGENT_NOT_ALLOWED"))).await;
+            }
+        }
+    }
+    assert_eq!(counted, 17, "a new route needs a line in `Endpoint` and this number");
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn the_guard_stands_before_every_route() {
+    let fixture = Fixture::new().await;
+    let known = Endpoint::ALL.map(|endpoint| (endpoint.method(), path(endpoint)));
+    let more = [(Method::POST, "/mcp"), (Method::GET, "/mcp/direct"), (Method::GET, "/nowhere"), (Method::GET, "/")];
+    for (method, path) in known.into_iter().chain(more.map(|(method, path)| (method, path.to_owned()))) {
+        for (headers, expected) in [
+            ([("host", "evil.example:8080"), ("x-api-key", KEY)], "host not allowed"),
+            ([("origin", "https://evil.example"), ("x-api-key", KEY)], "origin not allowed"),
+            ([("origin", "null"), ("x-api-key", KEY)], "origin not allowed"),
+        ] {
+            let (status, answer) = fixture.ask(method.clone(), &path, &headers).await;
+            let message = answer.pointer("/error/message").and_then(Value::as_str);
+            assert_eq!((status, message), (StatusCode::FORBIDDEN, Some(expected)), "{path} {headers:?}");
+        }
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn unknown_paths_are_a_plain_404() {
+    let fixture = Fixture::new().await;
+    for path in ["/", "/apis", "/.well-known/oauth-authorization-server", "/.well-known/oauth-protected-resource/mcp"] {
+        let (status, answer) = fixture.ask(Method::GET, path, &[]).await;
+        assert_eq!((status, answer), (StatusCode::NOT_FOUND, json!("not found\n")), "{path}");
+    }
+    let nowhere = json!({"error": {
+        "code": "NOT_FOUND", "message": "no such path", "hint": "GET /api/v1/docs lists all"
+    }});
+    for path in
+        ["/api", "/api/", "/api/v1", "/api/v1/no", "/api/v2/activity", "/api/v1/activity/", "/api/v1/activity/a/b"]
+    {
+        let answer = fixture.ask(Method::GET, path, &[]).await;
+        assert_eq!(answer, (StatusCode::NOT_FOUND, nowhere.clone()), "{path}");
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_wrong_method_is_told_the_right_one() {
+    let fixture = Fixture::new().await;
+    for endpoint in Endpoint::ALL {
+        let wrong = if endpoint.method() == Method::POST { Method::GET } else { Method::DELETE };
+        let response = fixture.send(wrong, &path(endpoint), &[("x-api-key", KEY)]).await;
+        let allowed = response.headers().get("allow").map(|allow| allow.to_str().unwrap().to_owned());
+        let expected = if endpoint.method() == Method::POST { "POST" } else { "GET,HEAD" };
+        assert_eq!(
+            (response.status(), allowed.as_deref()),
+            (StatusCode::METHOD_NOT_ALLOWED, Some(expected)),
+            "{endpoint:?}"
+        );
+        let answer: Value = serde_json::from_str(&text(response).await).unwrap();
+        assert_eq!(code(&answer), Some("METHOD_NOT_ALLOWED"), "{endpoint:?}");
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn every_error_has_the_one_shape() {
+    let fixture = Fixture::new().await;
+    let key = ("x-api-key", KEY);
+    for (method, path, headers, expected) in [
+        (Method::GET, "/api/v1/activity", vec![], 401),
+        (Method::GET, "/api/v1/activity", vec![("authorization", "Bearer mcp_0")], 403),
+        (Method::GET, "/healthz", vec![("host", "evil.example:8080")], 403),
+        (Method::GET, "/healthz?x=1", vec![], 400),
+        (Method::GET, "/api/v1/nowhere", vec![], 404),
+        (Method::GET, "/api/v1/activity/nope", vec![key], 404),
+        (Method::GET, "/api/v1/activity/%ff", vec![key], 404),
+        (Method::GET, "/api/v1/servers/%ff/logs", vec![key], 404),
+        (Method::GET, "/api/v1/tools/%ff/%fe", vec![key], 404),
+        (Method::PUT, "/api/v1/activity", vec![key], 405),
+        (Method::PUT, "/healthz", vec![], 405),
+        (Method::GET, "/api/v1/activity?limit=0", vec![key], 400),
+        (Method::POST, "/api/v1/policy/explain", vec![key], 400),
+    ] {
+        let (status, answer) = fixture.ask(method, path, &headers).await;
+        assert_eq!(status.as_u16(), expected, "{path} {answer}");
+        let body = answer.as_object().filter(|body| body.len() == 1).and_then(|body| body["error"].as_object());
+        let members: Vec<&str> = body.into_iter().flat_map(|error| error.keys().map(String::as_str)).collect();
+        assert_eq!(members, ["code", "message", "hint"], "{path} {answer}");
+        assert!(body.unwrap().values().all(|value| value.as_str().is_some_and(|text| !text.is_empty())), "{answer}");
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_has_an_end() {
+    let fixture = Fixture::new().await;
+    let request = Request::post("/api/v1/policy/explain").header("host", "localhost:8080").header("x-api-key", KEY);
+    let request = request.body(Body::from(vec![b' '; 3 << 20])).unwrap();
+    let response = fixture.app.clone().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    let answer: Value = serde_json::from_str(&text(response).await).unwrap();
+    assert_eq!(code(&answer), Some("BODY_TOO_LARGE"));
+    fixture.stop().await;
+}

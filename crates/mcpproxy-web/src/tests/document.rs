@@ -1,0 +1,165 @@
+//! The document says what the routes do, and the page says what the document does.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use http::{Method, StatusCode};
+use serde_json::Value;
+
+use super::{Fixture, KEY, refusal, text};
+use crate::endpoint::{Access, Endpoint};
+use crate::openapi;
+
+fn document() -> Value {
+    serde_json::from_str(&openapi::TEXT).unwrap()
+}
+
+fn operation(document: &Value, endpoint: Endpoint) -> Value {
+    document["paths"][endpoint.path()][endpoint.method().as_str().to_lowercase()].clone()
+}
+
+#[test]
+fn routes_and_document_are_the_same() {
+    let document = document();
+    let described: BTreeSet<(String, String)> = document["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(path, methods)| {
+            methods.as_object().unwrap().keys().map(|method| (path.clone(), method.to_uppercase()))
+        })
+        .collect();
+    let served: BTreeSet<(String, String)> =
+        Endpoint::ALL.iter().map(|endpoint| (endpoint.path().to_owned(), endpoint.method().to_string())).collect();
+    assert_eq!(described, served);
+    let mut names = BTreeSet::new();
+    for endpoint in Endpoint::ALL {
+        let operation = operation(&document, endpoint);
+        let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+        let of = |place: &str| -> Vec<String> {
+            let placed = parameters.iter().filter(|parameter| parameter["in"] == place);
+            placed.map(|parameter| parameter["name"].as_str().unwrap().to_owned()).collect()
+        };
+        let known: Vec<&str> = endpoint.parameters().iter().map(|parameter| parameter.name).collect();
+        assert_eq!(of("query"), known, "{endpoint:?}");
+        assert_eq!(of("path"), openapi::placeholders(endpoint.path()).collect::<Vec<_>>(), "{endpoint:?}");
+        assert_eq!(operation.get("security").is_some(), endpoint.access() == Access::AdminKey, "{endpoint:?}");
+        assert_eq!(operation["responses"].get("401").is_some(), endpoint.access() == Access::AdminKey, "{endpoint:?}");
+        assert!(names.insert(operation["operationId"].as_str().unwrap().to_owned()), "{endpoint:?}");
+        for text in ["summary", "description"] {
+            assert!(operation[text].as_str().is_some_and(|text| !text.is_empty()), "{endpoint:?} {text}");
+        }
+    }
+    let intents = operation(&document, Endpoint::Activity)["parameters"][0]["schema"]["enum"].clone();
+    assert_eq!(intents, serde_json::json!(["read", "write", "destructive"]));
+    assert_eq!(document["openapi"], "3.1.0");
+    assert_eq!(document["components"]["securitySchemes"]["admin_key"]["name"], "X-API-Key");
+}
+
+/// Every reference leads somewhere, and no schema is without use.
+#[test]
+fn references_lead_to_schemas() {
+    fn references(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                members.values().for_each(|value| references(value, found));
+            }
+            Value::Array(elements) => elements.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+    let document = document();
+    let mut found = BTreeSet::new();
+    references(&document, &mut found);
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let schemas: BTreeSet<String> = schemas.keys().map(|name| format!("#/components/schemas/{name}")).collect();
+    assert_eq!(found, schemas);
+}
+
+/// `BLESS=1 cargo test -p mcpproxy-web` writes it.
+#[test]
+fn the_document_that_is_checked_in_is_this_one() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, openapi::TEXT.as_str()).unwrap();
+    }
+    let checked_in = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(checked_in == *openapi::TEXT, "docs/openapi.json is old; `BLESS=1 cargo test -p mcpproxy-web` writes it");
+}
+
+/// The members of an object, those of its parts included.
+fn members(document: &Value, schema: &Value) -> BTreeSet<String> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return members(document, document.pointer(reference.trim_start_matches('#')).unwrap());
+    }
+    let parts = schema["allOf"].as_array().into_iter().flatten().flat_map(|part| members(document, part));
+    let own = schema["properties"].as_object().into_iter().flat_map(|own| own.keys().cloned());
+    let all: BTreeSet<String> = parts.chain(own).collect();
+    if schema.get("allOf").is_none() {
+        let required = schema["required"].as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned());
+        assert_eq!(all, required.collect(), "an answer has all its members");
+    }
+    all
+}
+
+#[tokio::test]
+async fn answers_have_the_members_the_document_says() {
+    let fixture = Fixture::new().await;
+    let id = fixture.note(refusal(1)).await.to_string();
+    let document = document();
+    let check = async |endpoint: Endpoint, path: &str, status: StatusCode, headers: &[(&str, &str)]| {
+        let (answered, answer) = fixture.ask(endpoint.method(), path, headers).await;
+        assert_eq!(answered, status, "{path} {answer}");
+        let content = &operation(&document, endpoint)["responses"][status.as_str()]["content"]["application/json"];
+        let found: BTreeSet<String> = answer.as_object().unwrap().keys().cloned().collect();
+        assert_eq!(found, members(&document, &content["schema"]), "{path}");
+        answer
+    };
+    let key = [("x-api-key", KEY)];
+    let ok = StatusCode::OK;
+    check(Endpoint::Health, "/healthz", ok, &[]).await;
+    check(Endpoint::Ready, "/readyz", ok, &[]).await;
+    check(Endpoint::Status, "/api/v1/status", ok, &key).await;
+    check(Endpoint::Servers, "/api/v1/servers", ok, &key).await;
+    check(Endpoint::Tools, "/api/v1/tools", ok, &key).await;
+    check(Endpoint::ActivityRecord, &format!("/api/v1/activity/{id}"), ok, &key).await;
+    check(Endpoint::ActivitySummary, "/api/v1/activity/summary", ok, &key).await;
+    check(Endpoint::Activity, "/api/v1/activity", StatusCode::UNAUTHORIZED, &[]).await;
+    check(Endpoint::ServerLog, "/api/v1/servers/demo/logs", StatusCode::NOT_FOUND, &key).await;
+    let page = check(Endpoint::Activity, "/api/v1/activity", ok, &key).await;
+    let record: BTreeSet<String> = page["activities"][0].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(record, members(&document, &document["components"]["schemas"]["Activity"]));
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn the_page_needs_nothing_from_elsewhere() {
+    let fixture = Fixture::new().await;
+    let (_, served) = fixture.ask(Method::GET, "/api/v1/openapi.json", &[]).await;
+    assert_eq!(served, document());
+    let response = fixture.send(Method::GET, "/api/v1/docs", &[]).await;
+    let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+    let policy = header("content-security-policy");
+    assert!(policy.starts_with("default-src 'none'; style-src 'sha256-") && !policy.contains("unsafe"), "{policy}");
+    assert_eq!(
+        (header("content-type"), header("x-content-type-options")),
+        ("text/html; charset=utf-8".into(), "nosniff".into())
+    );
+    let page = text(response).await;
+    for endpoint in Endpoint::ALL {
+        let operation = operation(&served, endpoint);
+        assert!(
+            page.contains(&format!("<details id=\"{}\">", operation["operationId"].as_str().unwrap())),
+            "{endpoint:?}"
+        );
+    }
+    for loaded in ["<script", "<link", "<img", " src=", "style=\"", "@import", "url(", "onclick", "https://"] {
+        assert!(!page.contains(loaded), "{loaded}");
+    }
+    assert!(page.contains(
+        "curl -s -H &quot;X-API-Key: $MCPPROXY_KEY&quot; \\\n  \
+         &#39;http://127.0.0.1:8080/api/v1/activity?intent_type=destructive&amp;limit=50&#39;"
+    ));
+    fixture.stop().await;
+}

@@ -1,0 +1,118 @@
+//! The routes that say how the gateway is, and what it has.
+
+use http::{Method, StatusCode};
+use mcpproxy_store::{Health, Wait};
+use serde_json::{Value, json};
+use sqlx::{Connection as _, SqliteConnection};
+
+use super::{Fixture, KEY, code, refusal};
+
+#[tokio::test]
+async fn what_the_admin_sees() {
+    let fixture = Fixture::new().await;
+    let check = async |method: Method, path: &str, expected: (StatusCode, Value)| {
+        let mut answer = fixture.ask(method, path, &[("x-api-key", KEY)]).await;
+        for name in ["pid", "uptime_ms"] {
+            if let Some(value) = answer.1.get_mut(name) {
+                *value = json!("some");
+            }
+        }
+        assert_eq!(answer, expected, "{path}");
+    };
+    let no_server = json!({"error": {
+        "code": "SERVER_NOT_FOUND",
+        "message": "no such server, or it is disabled",
+        "hint": "GET /api/v1/servers lists all"
+    }});
+    check(Method::GET, "/healthz", (StatusCode::OK, json!({"status": "ok"}))).await;
+    check(
+        Method::GET,
+        "/readyz",
+        (StatusCode::OK, json!({"ready": true, "connecting": [], "log": "ok", "reason": null})),
+    )
+    .await;
+    check(
+        Method::GET,
+        "/api/v1/status",
+        (
+            StatusCode::OK,
+            json!({
+                "version": "1.2.3", "pid": "some", "address": "127.0.0.1:8080", "uptime_ms": "some",
+                "servers": {"ready": 0, "connecting": 0, "failed": 0, "disabled": 0}, "tools": 0,
+                "settings": {"path": "/data/mcp_config.json", "error": null},
+                "log": {"state": "ok", "reason": null, "since": null}
+            }),
+        ),
+    )
+    .await;
+    check(Method::GET, "/api/v1/servers", (StatusCode::OK, json!({"servers": []}))).await;
+    check(Method::GET, "/api/v1/tools", (StatusCode::OK, json!({"tools": []}))).await;
+    check(Method::GET, "/api/v1/tools/search?q=x", (StatusCode::OK, json!({"tools": []}))).await;
+    check(Method::GET, "/api/v1/servers/none/logs", (StatusCode::NOT_FOUND, no_server.clone())).await;
+    check(Method::GET, "/api/v1/servers/A%20B/logs", (StatusCode::NOT_FOUND, no_server.clone())).await;
+    check(Method::POST, "/api/v1/servers/none/restart", (StatusCode::NOT_FOUND, no_server.clone())).await;
+    check(Method::GET, "/api/v1/tools?server=none", (StatusCode::NOT_FOUND, no_server)).await;
+    let (status, answer) = fixture.ask(Method::GET, "/api/v1/tools/search", &[("x-api-key", KEY)]).await;
+    assert_eq!((status, code(&answer)), (StatusCode::BAD_REQUEST, Some("BAD_QUERY")));
+    let (status, answer) = fixture.ask(Method::GET, "/api/v1/tools/none/x", &[("x-api-key", KEY)]).await;
+    assert_eq!((status, code(&answer)), (StatusCode::NOT_FOUND, Some("TOOL_NOT_FOUND")));
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn answers_are_neither_kept_nor_guessed_at() {
+    let fixture = Fixture::new().await;
+    for headers in [&[][..], &[("x-api-key", KEY)]] {
+        let response = fixture.send(Method::GET, "/api/v1/status", headers).await;
+        let header = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap());
+        assert_eq!((header("cache-control"), header("x-content-type-options")), (Some("no-store"), Some("nosniff")));
+        assert_eq!(header("www-authenticate"), headers.is_empty().then_some("X-API-Key"));
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_written_is_told() {
+    let fixture = Fixture::new().await;
+    let url = format!("sqlite:{}", fixture.folder.path().join("mcpproxy.db").display());
+    let mut behind = SqliteConnection::connect(&url).await.unwrap();
+    sqlx::query("ALTER TABLE records RENAME TO elsewhere").execute(&mut behind).await.unwrap();
+    for tried in 0.. {
+        assert!(tried < 20, "the log is found to be broken");
+        assert!(fixture.ledger.note(refusal(0), Wait::Durable).await.is_err());
+        if fixture.ledger.health() != Health::Well {
+            break;
+        }
+    }
+    let (status, answer) = fixture.ask(Method::GET, "/readyz", &[]).await;
+    let reason = answer["reason"].clone();
+    assert!(reason.as_str().is_some_and(|reason| reason.contains("no such table")), "{answer}");
+    let expected = json!({"ready": false, "connecting": [], "log": "unavailable", "reason": reason});
+    assert_eq!((status, answer), (StatusCode::SERVICE_UNAVAILABLE, expected));
+    let status = fixture.get("/api/v1/status").await;
+    let expected = json!({"state": "unavailable", "reason": reason, "since": "2027-01-15T08:00:00.000Z"});
+    assert_eq!(status["log"], expected);
+    assert_eq!(fixture.get("/healthz").await, json!({"status": "ok"}));
+
+    sqlx::query("ALTER TABLE elsewhere RENAME TO records").execute(&mut behind).await.unwrap();
+    for tried in 0.. {
+        assert!(tried < 20, "it works again");
+        let _slow = fixture.ledger.note(refusal(0), Wait::Durable).await;
+        if fixture.ledger.health() == Health::Well {
+            break;
+        }
+    }
+    assert_eq!(fixture.get("/readyz").await["log"], "ok");
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_read_is_told() {
+    let fixture = Fixture::new().await;
+    fixture.store.close().await;
+    for path in ["activity", "activity/01HF", "activity/summary", "activity/export", "events"] {
+        let (status, answer) = fixture.ask(Method::GET, &format!("/api/v1/{path}"), &[("x-api-key", KEY)]).await;
+        assert_eq!((status, code(&answer)), (StatusCode::SERVICE_UNAVAILABLE, Some("LOG_UNREADABLE")), "{path}");
+    }
+    fixture.stop().await;
+}

@@ -1,0 +1,218 @@
+//! Records as rows: a list whose columns are as wide as they must be, and a stream whose columns keep their width.
+
+use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
+use mcpproxy_core::Variant;
+use mcpproxy_store::{Kind, Record};
+
+use super::words::{NONE, duration, intent, local, local_time, word};
+
+const HEADER: [&str; 7] = ["ID", "TIME", "SERVER", "TOOL", "INTENT", "STATUS", "DURATION"];
+const SERVER: usize = 2;
+const TOOL: usize = 3;
+/// So much of an id tells any two records apart: the rest of it is left to chance.
+const ID_CHARS: usize = 15;
+const GAP: u16 = 2;
+/// As wide as the widest of each column can be, but for the names of servers and tools.
+const STEADY: [u16; 7] = [15, 19, 16, 32, 13, 11, 8];
+/// Without the last letters of `interrupted`.
+const STEADY_SHORT: [u16; 7] = [15, 8, 16, 32, 7, 9, 8];
+/// So much of the names of servers and tools is enough for most of them.
+const SERVER_ENOUGH: u16 = 12;
+const TOOL_ENOUGH: u16 = 24;
+/// They are never cut below this.
+const NAME_MIN: u16 = 4;
+
+/// How much a row says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wording {
+    Full,
+    /// Without the year and the seconds, and with `destr` for `destructive`.
+    Short,
+    /// As short, but with the seconds in place of the day: what happens now, happens today.
+    Live,
+}
+
+/// The width of the terminal that standard output is, if it is one.
+pub(super) fn terminal_width() -> Option<u16> {
+    Table::new().width()
+}
+
+pub(super) fn list(records: &[Record], terminal: Option<u16>) -> String {
+    if records.is_empty() {
+        return "no records\n".to_owned();
+    }
+    let rows = |wording| -> Vec<Vec<String>> {
+        let header = HEADER.map(str::to_owned).to_vec();
+        std::iter::once(header).chain(records.iter().map(|record| cells(record, wording))).collect()
+    };
+    let room = terminal.unwrap_or(u16::MAX);
+    let mut table = table(rows(Wording::Full));
+    // One long name is no reason to shorten everything else.
+    let mut needed = widths(&table);
+    needed[SERVER] = needed[SERVER].min(SERVER_ENOUGH);
+    needed[TOOL] = needed[TOOL].min(TOOL_ENOUGH);
+    if total(&needed) > room {
+        table = self::table(rows(Wording::Short));
+    }
+    let fitted = fitted(widths(&table), room);
+    fix(&mut table, &fitted);
+    text(&table)
+}
+
+/// Rows that come one after the other, all with the same columns.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Stream {
+    /// None without a terminal: then nothing is cut.
+    widths: Option<[u16; 7]>,
+    wording: Wording,
+}
+
+impl Stream {
+    pub(super) fn new(terminal: Option<u16>) -> Self {
+        let Some(room) = terminal else { return Self { widths: None, wording: Wording::Full } };
+        let mut enough = STEADY;
+        (enough[SERVER], enough[TOOL]) = (SERVER_ENOUGH, TOOL_ENOUGH);
+        let fits = total(&enough) <= room;
+        let (mut widths, wording) = if fits { (STEADY, Wording::Full) } else { (STEADY_SHORT, Wording::Live) };
+        // Tools have longer names than servers.
+        let names = room.saturating_sub(total(&widths) - widths[SERVER] - widths[TOOL]);
+        widths[SERVER] = widths[SERVER].min(names / 3).max(NAME_MIN);
+        widths[TOOL] = widths[TOOL].min(names.saturating_sub(widths[SERVER])).max(NAME_MIN);
+        Self { widths: Some(widths), wording }
+    }
+
+    pub(super) fn header(&self) -> String {
+        self.line(HEADER.map(str::to_owned).to_vec())
+    }
+
+    pub(super) fn row(&self, record: &Record) -> String {
+        self.line(cells(record, self.wording))
+    }
+
+    fn line(&self, cells: Vec<String>) -> String {
+        let Some(widths) = self.widths else {
+            let padded = cells.iter().zip(STEADY).map(|(cell, width)| format!("{cell:<0$}", usize::from(width)));
+            return padded.collect::<Vec<String>>().join("  ").trim_end().to_owned() + "\n";
+        };
+        let mut table = table(vec![cells]);
+        fix(&mut table, &widths);
+        text(&table)
+    }
+}
+
+fn cells(record: &Record, wording: Wording) -> Vec<String> {
+    let intent = |variant: Variant| match (wording, variant) {
+        (Wording::Short | Wording::Live, Variant::Destructive) => "✖ destr",
+        (Wording::Full | Wording::Short | Wording::Live, variant) => intent(variant),
+    };
+    vec![
+        record.id.to_string().chars().take(ID_CHARS).collect(),
+        match wording {
+            Wording::Full => local_time(record.time_ms()),
+            Wording::Short => local(record.time_ms(), "%m-%d %H:%M"),
+            Wording::Live => local(record.time_ms(), "%H:%M:%S"),
+        },
+        word(&record.server),
+        subject(record),
+        record.intent_type.map_or(NONE, intent).to_owned(),
+        record.status.as_str().to_owned(),
+        record.duration_us.map_or(NONE.to_owned(), duration),
+    ]
+}
+
+/// The tool, or in its place what else a record is about.
+fn subject(record: &Record) -> String {
+    match record.kind {
+        Kind::Call | Kind::Refusal => word(&record.tool),
+        Kind::Approval if record.tool.is_some() => word(&record.tool),
+        Kind::Approval | Kind::Server | Kind::Settings | Kind::Auth => format!("({})", record.kind.as_str()),
+    }
+}
+
+/// All rows are equal; the names of the columns are the first.
+fn table(rows: Vec<Vec<String>>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    for cells in rows {
+        let mut row = Row::from(cells);
+        row.max_height(1);
+        table.add_row(row);
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((if index > 0 { GAP } else { 0 }, 0));
+    }
+    table
+}
+
+fn fix(table: &mut Table, widths: &[u16; 7]) {
+    for (column, width) in table.column_iter_mut().zip(widths) {
+        let width = width + column.padding_width();
+        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
+    }
+}
+
+fn text(table: &Table) -> String {
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+fn widths(table: &Table) -> [u16; 7] {
+    let mut widths = [0; 7];
+    for (width, found) in widths.iter_mut().zip(table.column_max_content_widths()) {
+        *width = found;
+    }
+    widths
+}
+
+fn total(widths: &[u16; 7]) -> u16 {
+    widths.iter().fold(6 * GAP, |sum, width| sum.saturating_add(*width))
+}
+
+/// Takes from the names of servers and tools what is too much, from the longer first.
+fn fitted(mut widths: [u16; 7], room: u16) -> [u16; 7] {
+    while total(&widths) > room {
+        let [_, _, server, tool, ..] = &mut widths;
+        let longer = if *tool >= *server { tool } else { server };
+        if *longer <= NAME_MIN {
+            break;
+        }
+        *longer -= 1;
+    }
+    widths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_cut_where_there_is_no_room() {
+        let check = |room: u16, expected: ([u16; 7], Wording)| {
+            let stream = Stream::new(Some(room));
+            assert_eq!((stream.widths.unwrap(), stream.wording), expected, "{room}");
+        };
+        check(200, ([15, 19, 16, 32, 13, 11, 8], Wording::Full));
+        check(120, ([15, 19, 14, 28, 13, 11, 8], Wording::Full));
+        check(114, ([15, 19, 12, 24, 13, 11, 8], Wording::Full));
+        check(113, ([15, 8, 16, 32, 7, 9, 8], Wording::Live));
+        check(80, ([15, 8, 7, 14, 7, 9, 8], Wording::Live));
+        check(20, ([15, 8, 4, 4, 7, 9, 8], Wording::Live));
+    }
+
+    #[test]
+    fn a_row_is_one_line_whatever_is_in_it() {
+        let stream = Stream::new(Some(80));
+        let cells = [
+            "01HF7YAT00ZZW1Z",
+            "10:00:00",
+            "a server with words",
+            "日本語のツールの名前",
+            "✖ destr",
+            "success",
+            "0.1ms",
+        ];
+        let line = stream.line(cells.map(str::to_owned).to_vec());
+        assert_eq!(line, "01HF7YAT00ZZW1Z  10:00:00  a…       日本語のツー…   ✖ destr  success    0.1ms\n");
+        let wide = Stream::new(None).line(cells.map(str::to_owned).to_vec());
+        assert!(wide.contains("a server with words  日本語のツールの名前"), "{wide}");
+    }
+}

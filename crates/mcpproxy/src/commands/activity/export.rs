@@ -1,0 +1,147 @@
+//! `activity export`: records as a file, for other programs or, signed, for whoever has to believe them.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use mcpproxy_store::{Filter, LIMIT_MAX, Record, Store, WholeRecord};
+use mcpproxy_web::records::{self, Activity, WholeActivity};
+
+use super::args::{Matching, Within};
+use super::destination::Destination;
+use super::progress::{Output, Progress};
+use super::words::counted;
+use super::{bundle, open};
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output::{self, Format};
+use crate::runtime::EndSignal;
+use crate::visible;
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// One record, by its id or the beginning of it; needs --signed
+    #[arg(requires = "signed", conflicts_with_all = ["Matching", "Within"])]
+    id: Option<String>,
+    /// How to write records [default: jsonl]
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "signed")]
+    format: Option<FileFormat>,
+    /// Make a bundle that proves its records, for `mcpproxy activity verify`
+    #[arg(long)]
+    signed: bool,
+    /// Of this chain, where several gateways share a database [default: this gateway's]
+    #[arg(long, value_name = "NAME", requires = "signed", conflicts_with = "id")]
+    chain: Option<String>,
+    /// Include arguments and results; a signed bundle always does
+    #[arg(long, conflicts_with = "signed")]
+    payloads: bool,
+    /// Write to this file, in place of standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    matching: Matching,
+    #[command(flatten)]
+    within: Within,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FileFormat {
+    Jsonl,
+    Csv,
+}
+
+/// Whether arguments and results are written too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Payloads {
+    With,
+    Without,
+}
+
+pub(super) async fn run(home: &Home, format: Format, export: &Export) -> anyhow::Result<Exit> {
+    if format != Format::Table {
+        return Err(Failure::new(Exit::Usage, "an export is not printed with --output")
+            .hint("choose with --format jsonl, --format csv or --signed")
+            .into());
+    }
+    let filter = export.matching.filter(&export.within)?;
+    let end = EndSignal::listen()?;
+    tokio::select! {
+        // What was written so far has no name yet, and is gone when this returns.
+        () = end.wait() => Err(Failure::new(Exit::Failed, "stopped before the export was complete").into()),
+        done = write(home, export, filter) => done.map(|()| Exit::Done),
+    }
+}
+
+async fn write(home: &Home, export: &Export, filter: Filter) -> anyhow::Result<()> {
+    let store = open(home).await?;
+    let mut out = Destination::open(export.out.as_deref())?;
+    let written = if export.signed {
+        let store = store.ok_or_else(|| Failure::new(Exit::Failed, "there are no records to sign"))?;
+        let selected = match &export.id {
+            Some(id) => bundle::Selected::Record(id),
+            None => bundle::Selected::Matching { filter, chain: export.chain.as_deref() },
+        };
+        bundle::export(home, &store, selected, &mut out, whereabouts(export)).await?
+    } else {
+        plain(store.as_ref(), export, &filter, &mut out).await?
+    };
+    out.finish()?;
+    if let Some(path) = &export.out {
+        output::tell(&format!("wrote {} to {}", counted(written, "record"), path.display()));
+    }
+    Ok(())
+}
+
+/// Where the data goes, as far as progress is concerned.
+fn whereabouts(export: &Export) -> Output {
+    if export.out.is_some() { Output::Elsewhere } else { Output::ToStandardOutput }
+}
+
+/// Newest first, page by page, and returns how many.
+async fn plain(store: Option<&Store>, export: &Export, filter: &Filter, out: &mut Destination) -> anyhow::Result<u64> {
+    let payloads = if export.payloads { Payloads::With } else { Payloads::Without };
+    let format = export.format.unwrap_or(FileFormat::Jsonl);
+    let header = match (format, payloads) {
+        (FileFormat::Jsonl, _) => String::new(),
+        (FileFormat::Csv, Payloads::With) => records::head_with_payloads(),
+        (FileFormat::Csv, Payloads::Without) => records::head(),
+    };
+    out.write_all(header.as_bytes())?;
+    let Some(store) = store else { return Ok(0) };
+    let mut progress = Progress::new("records", whereabouts(export));
+    let (mut written, mut before) = (0, None);
+    loop {
+        let page = store.list(filter, before, LIMIT_MAX).await?;
+        for whole in with_payloads(store, page.records, payloads).await? {
+            let text = match (format, payloads) {
+                (FileFormat::Csv, Payloads::With) => records::row_with_payloads(&whole.into()),
+                (FileFormat::Csv, Payloads::Without) => records::row(&whole.record.into()),
+                (FileFormat::Jsonl, Payloads::With) => visible::json(&WholeActivity::from(whole))? + "\n",
+                (FileFormat::Jsonl, Payloads::Without) => visible::json(&Activity::from(whole.record))? + "\n",
+            };
+            out.write_all(text.as_bytes())?;
+            written += 1;
+            progress.show(written, None);
+        }
+        match page.next {
+            Some(next) => before = Some(next),
+            None => return Ok(written),
+        }
+    }
+}
+
+async fn with_payloads(store: &Store, records: Vec<Record>, payloads: Payloads) -> anyhow::Result<Vec<WholeRecord>> {
+    let mut found = match payloads {
+        Payloads::With => {
+            let ids: Vec<_> = records.iter().map(|record| record.id).collect();
+            let found = store.payloads(&ids).await?;
+            found.into_iter().map(|(id, args, result)| (id, (args, result))).collect()
+        }
+        Payloads::Without => std::collections::HashMap::new(),
+    };
+    let whole = records.into_iter().map(|record| {
+        let (args, result) = found.remove(&record.id).unwrap_or_default();
+        WholeRecord { record, args, result }
+    });
+    Ok(whole.collect())
+}

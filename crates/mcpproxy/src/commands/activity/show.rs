@@ -1,0 +1,197 @@
+//! One record as a page of text: facts, intent, notes, arguments, result, and where it stands in the log.
+
+use mcpproxy_core::{RiskLevel, Untrusted};
+use mcpproxy_store::{PayloadFacts, WholeRecord};
+use mcpproxy_web::records::Activity;
+use serde_json::Value;
+
+use super::words::{NONE, counted, duration, grouped, intent, local, word};
+use crate::output::{self, lines, member};
+
+/// So wide that the sections of a record line up.
+const NAME_CHARS: usize = 11;
+
+/// `activity` is the same for programs, and `chain` the name of the record's chain.
+pub(super) fn text(whole: &WholeRecord, activity: &Activity, chain: &str) -> String {
+    let record = &whole.record;
+    let client = record.client.as_ref().map(|client| format!(" ({})", client.for_terminal())).unwrap_or_default();
+    let agent = record.agent.as_deref().map_or(NONE.to_owned(), output::line);
+    let mut out = String::new();
+    section(
+        &mut out,
+        None,
+        &[
+            ("Id", record.id.to_string()),
+            ("Time", local(record.time_ms(), "%Y-%m-%d %H:%M:%S%.3f %Z")),
+            ("Type", record.kind.as_str().to_owned()),
+            ("Status", record.status.as_str().to_owned()),
+            ("Agent", format!("{agent}{client}")),
+            ("Server", word(&record.server)),
+            ("Tool", word(&record.tool)),
+            ("Risk", record.risk.map_or(NONE, RiskLevel::as_str).to_owned()),
+            ("Duration", record.duration_us.map_or(NONE.to_owned(), duration)),
+            ("Code", word(&record.code)),
+            ("Message", word(&record.message)),
+        ],
+    );
+    let metadata: Value = serde_json::from_str(activity.metadata.get()).unwrap_or_default();
+    let declared = metadata.get("intent").unwrap_or(&Value::Null);
+    section(
+        &mut out,
+        Some("Intent"),
+        &[
+            ("Operation", record.intent_type.map_or(NONE, intent).to_owned()),
+            ("Called with", member(&metadata, "tool_variant")),
+            ("Sensitivity", member(declared, "data_sensitivity")),
+            ("Reason", member(declared, "reason")),
+        ],
+    );
+    let rest = metadata.as_object().into_iter().flatten();
+    let rest: Vec<(&str, String)> = rest
+        .filter(|(name, _)| !matches!(name.as_str(), "intent" | "tool_variant"))
+        .map(|(name, _)| (name.as_str(), member(&metadata, name)))
+        .collect();
+    section(&mut out, Some("Notes"), &rest);
+    payload(&mut out, "Arguments", whole.args.as_ref(), record.args);
+    payload(&mut out, "Result", whole.result.as_ref(), record.result);
+    let position = match record.end_seq {
+        Some(end) => format!("{}, and its end at {}", grouped(record.seq), grouped(end)),
+        None => grouped(record.seq),
+    };
+    let has_payloads = record.args.is_some() || record.result.is_some();
+    let digest = |digest: &Option<String>| digest.as_deref().unwrap_or(NONE).to_owned();
+    section(
+        &mut out,
+        Some(if has_payloads { "In the log (SHA-256 of arguments and result)" } else { "In the log" }),
+        &[
+            ("Chain", output::line(chain)),
+            ("Position", position),
+            ("Arguments", digest(&activity.arguments_sha256)),
+            ("Result", digest(&activity.result_sha256)),
+        ],
+    );
+    out
+}
+
+/// A heading and its facts; those that say nothing are left out.
+fn section(out: &mut String, heading: Option<&str>, facts: &[(&str, String)]) {
+    let facts: Vec<_> = facts.iter().filter(|(_, value)| value != NONE).collect();
+    if facts.is_empty() {
+        return;
+    }
+    if let Some(heading) = heading {
+        out.push_str(&format!("\n{heading}\n"));
+    }
+    let indent = if heading.is_some() { "  " } else { "" };
+    let width = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default().max(NAME_CHARS);
+    for (name, value) in facts {
+        out.push_str(&format!("{indent}{:<width$}  {value}\n", output::line(name)));
+    }
+}
+
+fn payload(out: &mut String, heading: &str, text: Option<&Untrusted>, facts: Option<PayloadFacts>) {
+    let Some(facts) = facts else { return };
+    let size = counted(facts.bytes, "byte");
+    let Some(text) = text.map(Untrusted::for_json) else {
+        out.push_str(&format!("\n{heading} ({size}): erased\n"));
+        return;
+    };
+    let is_cut = facts.digests.kept.is_some();
+    let cut = if is_cut { format!(", cut to {}", grouped(text.len() as u64)) } else { String::new() };
+    out.push_str(&format!("\n{heading} ({size}{cut})\n"));
+    let shown = if is_cut { text.to_owned() } else { indented(text) };
+    for line in lines(&shown).lines() {
+        out.push_str(&format!("  {line}\n"));
+    }
+}
+
+/// JSON on several lines, with every string and number as it was recorded.
+fn indented(json: &str) -> String {
+    if serde_json::from_str::<&serde_json::value::RawValue>(json).is_err() {
+        return json.to_owned();
+    }
+    let mut out = String::with_capacity(json.len() * 2);
+    let mut depth = 0_usize;
+    let (mut in_string, mut is_escaped) = (false, false);
+    let mut significant = json.chars().peekable();
+    while let Some(c) = significant.next() {
+        if in_string {
+            out.push(c);
+            in_string = is_escaped || c != '"';
+            is_escaped = !is_escaped && c == '\\';
+            continue;
+        }
+        match c {
+            '{' | '[' => {
+                while significant.next_if(char::is_ascii_whitespace).is_some() {}
+                out.push(c);
+                if let Some(end) = significant.next_if(|next| matches!(next, '}' | ']')) {
+                    out.push(end);
+                } else {
+                    depth += 1;
+                    line_break(&mut out, depth);
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                line_break(&mut out, depth);
+                out.push(c);
+            }
+            ',' => {
+                out.push(c);
+                line_break(&mut out, depth);
+            }
+            ':' => out.push_str(": "),
+            '"' => {
+                out.push(c);
+                in_string = true;
+            }
+            c if c.is_ascii_whitespace() => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// What is nested deeper than any reader follows is not moved further to the right.
+const DEPTH_MAX: usize = 16;
+
+fn line_break(out: &mut String, depth: usize) {
+    out.push('\n');
+    out.push_str(&"  ".repeat(depth.min(DEPTH_MAX)));
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpproxy_store::Digests;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_kept_is_said() {
+        let check = |text: Option<&str>, kept: Option<[u8; 32]>, expected: &str| {
+            let facts = PayloadFacts { bytes: 70_000, digests: Digests { whole: [1; 32], kept } };
+            let mut out = String::new();
+            payload(&mut out, "Result", text.map(Untrusted::new).as_ref(), Some(facts));
+            assert_eq!(out, expected);
+        };
+        check(None, None, "\nResult (70,000 bytes): erased\n");
+        check(Some("{\"a\": \"b\u{1b}"), Some([2; 32]), "\nResult (70,000 bytes, cut to 9)\n  {\"a\": \"b\\u{1b}\n");
+        check(Some("[1]"), None, "\nResult (70,000 bytes)\n  [\n    1\n  ]\n");
+    }
+
+    #[test]
+    fn json_is_indented_and_nothing_else() {
+        let check = |json: &str, expected: &str| assert_eq!(indented(json), expected);
+        check("{}", "{}");
+        check("[ ]", "[]");
+        check("12345678901234567890.10e3", "12345678901234567890.10e3");
+        check("\"a,{\\\"b\\\\\"", "\"a,{\\\"b\\\\\"");
+        check(
+            "{\"a\":[1, 2.0],\"b\" : {\"c\":null}}",
+            "{\n  \"a\": [\n    1,\n    2.0\n  ],\n  \"b\": {\n    \"c\": null\n  }\n}",
+        );
+        check("{\"cut", "{\"cut");
+        check("plain, text", "plain, text");
+    }
+}

@@ -1,0 +1,187 @@
+//! `activity verify` and `activity key`: the proof that a log is as it was written.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use mcpproxy_store::{ChainVerdict, Checkpoint, Damage, Verifier, VerifyOptions};
+use serde::Serialize;
+
+use super::progress::{Output, Progress};
+use super::words::{counted, grouped};
+use super::{bundle, open};
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output::{self, Format, line};
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// A signed bundle [default: the whole log of the data folder]
+    bundle: Option<PathBuf>,
+    /// A file with checkpoints that were kept elsewhere; may be given more than once
+    #[arg(long = "checkpoint", value_name = "FILE", conflicts_with = "bundle")]
+    checkpoints: Vec<PathBuf>,
+    /// The key that must have signed, as `mcpproxy activity key` prints it; may be given more than once
+    #[arg(long = "key", value_name = "KEY", value_parser = parse_key)]
+    keys: Vec<Verifier>,
+}
+
+pub(super) async fn run(home: &Home, format: Format, verify: &Verify) -> anyhow::Result<Exit> {
+    match &verify.bundle {
+        Some(path) => bundle::verify(path, format, &verify.keys),
+        None => log(home, format, verify).await,
+    }
+}
+
+pub(super) fn print_key(home: &Home, format: Format) -> anyhow::Result<Exit> {
+    let key = home.existing_signing_key()?.ok_or_else(|| {
+        Failure::new(Exit::NoGateway, "this folder has no key yet")
+            .hint("start the gateway once, it makes one: mcpproxy serve")
+    })?;
+    let verifier = key.verifier();
+    let printed = Key { chain: verifier.chain().to_owned(), key: verifier.to_string() };
+    format.print(&printed, || verifier.to_string())?;
+    Ok(Exit::Done)
+}
+
+#[derive(Serialize)]
+struct Key {
+    chain: String,
+    key: String,
+}
+
+#[derive(Serialize)]
+struct Log {
+    intact: bool,
+    chains: Vec<Chain>,
+}
+
+#[derive(Serialize)]
+struct Chain {
+    chain: String,
+    intact: bool,
+    /// Whether its key was known from elsewhere than the database.
+    key_trusted: bool,
+    lines: i64,
+    lines_removed: i64,
+    records: u64,
+    checkpoints: u64,
+    signed_to: Option<i64>,
+    payloads_checked: u64,
+    payloads_erased: u64,
+    damage: Option<Broken>,
+}
+
+/// The first thing that is wrong.
+#[derive(Serialize)]
+struct Broken {
+    seq: i64,
+    id: Option<String>,
+    what: String,
+}
+
+async fn log(home: &Home, format: Format, verify: &Verify) -> anyhow::Result<Exit> {
+    // Before the log: a gateway that runs signs only what it has written.
+    let notes = checkpoints(home, &verify.checkpoints)?;
+    let mut trusted = verify.keys.clone();
+    match home.existing_signing_key() {
+        Ok(key) => trusted.extend(key.map(|key| key.verifier().clone())),
+        // An auditor may read the log and not the secret.
+        Err(error) => output::tell(&format!("going on without this gateway's key: {error:#}")),
+    }
+    let Some(store) = open(home).await? else {
+        return nothing(format, &notes);
+    };
+    let mut progress = Progress::new("lines", Output::Elsewhere);
+    let options = VerifyOptions { checkpoints: notes, trusted };
+    let verdicts = store.verify(options, &mut |done| progress.show(done.done, Some(done.total))).await?;
+    drop(progress);
+    let chains: Vec<Chain> = verdicts.iter().map(Chain::from).collect();
+    let log = Log { intact: chains.iter().all(|chain| chain.intact), chains };
+    format.print(&log, || match log.chains.as_slice() {
+        [] => "no records\n".to_owned(),
+        chains => chains.iter().map(text).collect(),
+    })?;
+    for chain in log.chains.iter().filter(|chain| chain.intact && !chain.key_trusted) {
+        output::tell(&format!(
+            "warning: the key of chain {} was taken from the database itself\n\
+             hint: hand in what `mcpproxy activity key` prints on that gateway, with --key",
+            line(&chain.chain)
+        ));
+    }
+    Ok(exit(log.intact))
+}
+
+/// No log at all is what a new folder has, and what is left of a log that somebody removed.
+fn nothing(format: Format, notes: &[String]) -> anyhow::Result<Exit> {
+    if let Some(chain) = notes.iter().find_map(|note| Checkpoint::claimed_chain(note)) {
+        let message = format!("the log is gone: there is no database, but a checkpoint of chain {}", line(chain));
+        return Err(Failure::new(Exit::Failed, message).into());
+    }
+    format.print(&Log { intact: true, chains: Vec::new() }, || "no records\n".to_owned())?;
+    Ok(Exit::Done)
+}
+
+/// All checkpoints that are not in the database.
+fn checkpoints(home: &Home, files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
+    let newest = home.checkpoint();
+    let mut notes = Vec::new();
+    for path in files.iter().chain(newest.exists().then_some(&newest)) {
+        let text = std::fs::read_to_string(path).with_context(|| format!("could not read `{}`", path.display()))?;
+        let found = Checkpoint::notes(&text);
+        if found.is_empty() {
+            return Err(Failure::new(Exit::Failed, format!("`{}` holds no checkpoint", path.display())).into());
+        }
+        notes.extend(found);
+    }
+    Ok(notes)
+}
+
+fn text(chain: &Chain) -> String {
+    let signed = match chain.signed_to {
+        Some(seq) => format!("signed up to {}", grouped(seq)),
+        None => "not signed yet".to_owned(),
+    };
+    let mut facts = vec![counted(chain.lines.unsigned_abs(), "line")];
+    if chain.lines_removed > 0 {
+        facts.push(format!("{} before these removed by retention", grouped(chain.lines_removed)));
+    }
+    facts.extend([counted(chain.checkpoints, "checkpoint"), signed]);
+    let name = line(&chain.chain);
+    match &chain.damage {
+        None => format!("chain {name}: {}: intact\n", facts.join(", ")),
+        Some(damage) => format!("chain {name}: {}: DAMAGED\n  {}\n", facts.join(", "), line(&damage.what)),
+    }
+}
+
+fn exit(is_intact: bool) -> Exit {
+    if is_intact { Exit::Done } else { Exit::Failed }
+}
+
+fn parse_key(text: &str) -> Result<Verifier, String> {
+    Verifier::parse(text).ok_or_else(|| "expected a key as `mcpproxy activity key` prints it".to_owned())
+}
+
+impl From<&ChainVerdict> for Chain {
+    fn from(verdict: &ChainVerdict) -> Self {
+        Self {
+            chain: verdict.chain.clone(),
+            intact: verdict.damage.is_none(),
+            key_trusted: verdict.is_trusted,
+            lines: verdict.lines,
+            lines_removed: verdict.removed,
+            records: verdict.records,
+            checkpoints: verdict.checkpoints,
+            signed_to: verdict.last_signed,
+            payloads_checked: verdict.payloads,
+            payloads_erased: verdict.erased,
+            damage: verdict.damage.as_ref().map(Broken::from),
+        }
+    }
+}
+
+impl From<&Damage> for Broken {
+    fn from(damage: &Damage) -> Self {
+        Self { seq: damage.seq, id: damage.id.map(|id| id.to_string()), what: damage.to_string() }
+    }
+}

@@ -1,0 +1,162 @@
+//! `activity watch`: the last few records, then every new one as it comes.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use clap::Args;
+use mcpproxy_store::{Filter, LIMIT_MAX, Record, RecordId, Store, StoreError};
+use mcpproxy_web::records::Activity;
+
+use super::args::{Matching, Within};
+use super::columns::{Stream, terminal_width};
+use super::open;
+use crate::exit::Exit;
+use crate::home::Home;
+use crate::output::{self, Format};
+use crate::runtime::EndSignal;
+use crate::visible;
+
+/// How soon a record is seen, and how often the database is asked while nothing happens.
+const PAUSE: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Args)]
+pub(crate) struct Watch {
+    /// How many records of before to begin with
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(..=500))]
+    lines: u16,
+    #[command(flatten)]
+    matching: Matching,
+}
+
+pub(super) async fn run(home: &Home, format: Format, watch: &Watch) -> anyhow::Result<Exit> {
+    let filter = watch.matching.filter(&Within::default())?;
+    let end = EndSignal::listen()?;
+    tokio::select! {
+        () = end.wait() => Ok(Exit::Done),
+        failed = follow(home, &filter, watch.lines.into(), Printer::new(format)) => failed.map(|()| Exit::Done),
+    }
+}
+
+async fn follow(home: &Home, filter: &Filter, lines: usize, mut printer: Printer) -> anyhow::Result<()> {
+    let store = wait_for_store(home).await?;
+    // The end first: what comes between the two questions is then in both answers, and not in none.
+    let mut cursor = store.feed_end().await?;
+    // A call that ends while it is read can be in two answers, already ended in the first.
+    let mut seen: HashMap<RecordId, Option<i64>> = HashMap::new();
+    if lines > 0 {
+        let page = store.list(filter, None, lines).await?;
+        for record in page.records.iter().rev() {
+            printer.print(record)?;
+        }
+        seen.extend(page.records.iter().map(state));
+    }
+    printer.begin()?;
+    let mut outage = Outage::default();
+    loop {
+        let is_behind = match store.feed(&cursor, filter, LIMIT_MAX).await {
+            Ok(feed) => {
+                outage.is_over();
+                for record in feed.records.iter().filter(|record| seen.get(&record.id) != Some(&record.end_seq)) {
+                    printer.print(record)?;
+                }
+                if !feed.records.is_empty() {
+                    seen = feed.records.iter().map(state).collect();
+                }
+                cursor = feed.next;
+                feed.has_more
+            }
+            Err(error) => {
+                outage.goes_on(error)?;
+                false
+            }
+        };
+        if !is_behind {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Which record, and whether it has ended.
+fn state(record: &Record) -> (RecordId, Option<i64>) {
+    (record.id, record.end_seq)
+}
+
+/// A folder where no gateway ran yet may be watched before one does.
+async fn wait_for_store(home: &Home) -> anyhow::Result<Store> {
+    let mut was_told = false;
+    loop {
+        if let Some(store) = open(home).await? {
+            return Ok(store);
+        }
+        if !was_told {
+            output::tell("no records yet; waiting for the first");
+            was_told = true;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// A database that is away for a while is no reason to stop watching.
+#[derive(Default)]
+struct Outage {
+    was_told: bool,
+}
+
+impl Outage {
+    fn goes_on(&mut self, error: StoreError) -> anyhow::Result<()> {
+        if !matches!(error, StoreError::Database { .. } | StoreError::NoAnswer) {
+            return Err(error.into());
+        }
+        if !self.was_told {
+            output::tell(&format!("{:#}; trying again", anyhow::Error::from(error)));
+            self.was_told = true;
+        }
+        Ok(())
+    }
+
+    fn is_over(&mut self) {
+        if self.was_told {
+            output::tell("the database answers again");
+            self.was_told = false;
+        }
+    }
+}
+
+/// One record after the other, each printed as soon as it is known.
+struct Printer {
+    format: Format,
+    /// The columns in use; none before the first row.
+    stream: Option<Stream>,
+}
+
+impl Printer {
+    fn new(format: Format) -> Self {
+        Self { format, stream: None }
+    }
+
+    /// The names of the columns, for whoever waits for the first row.
+    fn begin(&mut self) -> anyhow::Result<()> {
+        match self.format {
+            Format::Table => self.columns().map(drop),
+            Format::Json | Format::Yaml => Ok(()),
+        }
+    }
+
+    fn print(&mut self, record: &Record) -> anyhow::Result<()> {
+        let text = match self.format {
+            Format::Table => self.columns()?.row(record),
+            Format::Json => visible::json(&Activity::from(record.clone()))?,
+            Format::Yaml => format!("---\n{}", visible::yaml(&Activity::from(record.clone()))?),
+        };
+        output::print(&text)
+    }
+
+    /// The columns for the terminal as it is now; their names stand above the first row and wherever they change.
+    fn columns(&mut self) -> anyhow::Result<&Stream> {
+        let now = Stream::new(terminal_width());
+        if self.stream.as_ref() != Some(&now) {
+            output::print(&now.header())?;
+        }
+        Ok(self.stream.insert(now))
+    }
+}

@@ -1,0 +1,88 @@
+//! Times, durations, numbers and intents in words for people.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use mcpproxy_core::{Untrusted, Variant};
+
+pub(super) const NONE: &str = "-";
+
+/// A time for people, where they are.
+pub(crate) fn local_time(time_ms: i64) -> String {
+    local(time_ms, "%Y-%m-%d %H:%M:%S")
+}
+
+pub(super) fn local(time_ms: i64, form: &str) -> String {
+    match Timestamp::from_millisecond(time_ms) {
+        Ok(time) => time.to_zoned(TimeZone::system()).strftime(form).to_string(),
+        Err(_) => NONE.to_owned(),
+    }
+}
+
+/// An icon and a word: neither colour nor shape alone may carry it.
+pub(super) fn intent(variant: Variant) -> &'static str {
+    match variant {
+        Variant::Read => "○ read",
+        Variant::Write => "✎ write",
+        Variant::Destructive => "✖ destructive",
+    }
+}
+
+pub(super) fn duration(duration_us: u64) -> String {
+    match duration_us {
+        ..10_000 => format!("{:.1}ms", milliseconds(duration_us)),
+        10_000..10_000_000 => format!("{:.0}ms", milliseconds(duration_us)),
+        _ => format!("{:.1}s", milliseconds(duration_us) / 1000.0),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a duration of more than 142 years may lose its last microsecond")]
+fn milliseconds(duration_us: u64) -> f64 {
+    duration_us as f64 / 1000.0
+}
+
+/// A word of others, or a dash.
+pub(super) fn word(text: &Option<Untrusted>) -> String {
+    text.as_ref().map_or(NONE.to_owned(), |text| text.for_terminal().into_owned())
+}
+
+/// `12,345`
+pub(super) fn grouped(number: impl TryInto<u64>) -> String {
+    let digits = number.try_into().unwrap_or_default().to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 record`, `12,345 records`
+pub(super) fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        let check = |duration_us: u64, expected: &str| assert_eq!(duration(duration_us), expected);
+        check(90, "0.1ms");
+        check(1_234, "1.2ms");
+        check(245_300, "245ms");
+        check(12_340_000, "12.3s");
+    }
+
+    #[test]
+    fn numbers() {
+        let check = |number: u64, expected: &str| assert_eq!(grouped(number), expected);
+        check(0, "0");
+        check(999, "999");
+        check(1_000, "1,000");
+        check(1_234_567, "1,234,567");
+        assert_eq!((counted(1, "record"), counted(0, "line")), ("1 record".to_owned(), "0 lines".to_owned()));
+    }
+}

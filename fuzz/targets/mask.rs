@@ -1,0 +1,8 @@
+//! Random texts against the masking of secrets.
+
+#![no_main]
+
+#[path = "../../crates/mcpproxy-core/tests/fuzz_corpus/mask.rs"]
+mod mask;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mask::check(bytes));
