@@ -138,11 +138,14 @@ fn checkpoints(home: &Home, files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
 }
 
 fn text(chain: &Chain) -> String {
-    let signed = match chain.signed_to {
-        Some(seq) => format!("signed up to {}", grouped(seq)),
-        None => "not signed yet".to_owned(),
+    // Of a damaged chain, what comes after the damage was not looked at.
+    let signed = match (chain.signed_to, &chain.damage) {
+        (Some(seq), _) => format!("signed up to {}", grouped(seq)),
+        (None, Some(_)) => "none of them signed".to_owned(),
+        (None, None) => "not signed yet".to_owned(),
     };
-    let mut facts = vec![counted(chain.lines.unsigned_abs(), "line")];
+    let good = if chain.damage.is_some() { "good line" } else { "line" };
+    let mut facts = vec![counted(chain.lines.unsigned_abs(), good)];
     if chain.lines_removed > 0 {
         facts.push(format!("{} before these removed by retention", grouped(chain.lines_removed)));
     }
