@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use common::{Place, all, call, now_ms, success, verified};
+use common::{Place, all, call, location, now_ms, success, verified};
 use mcpproxy_store::{Ledger, LedgerOptions, Location, NewRecord, RecordId, Status, Store, Wait};
 
 on_both!(what_a_killed_process_acknowledged_is_there);
@@ -85,11 +85,7 @@ async fn writes_until_it_is_killed() {
     // Another test runs this as a process of its own.
     let Ok(child) = std::env::var(CHILD) else { return };
     let (newest, address) = child.split_once(' ').unwrap();
-    let location = if address.starts_with("postgres://") {
-        Location::Postgres(address.to_owned())
-    } else {
-        Location::Sqlite(address.into())
-    };
+    let location = location(address);
     let place = Place::sqlite();
     let store = Store::open(&location).await.unwrap();
     let options = LedgerOptions { newest_checkpoint: Some(newest.into()), ..place.options(1) };

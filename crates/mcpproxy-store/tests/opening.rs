@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::postgres::Cluster;
-use common::{Place, call};
+use common::{Place, call, location};
 use mcpproxy_core::Scope;
 use mcpproxy_store::{Filter, Ledger, Location, Store, StoreError, Wait};
 
@@ -120,11 +120,7 @@ async fn opens_and_writes() {
     // Another test runs this as a process of its own.
     let Ok(child) = std::env::var(CHILD) else { return };
     let (seed, address) = child.split_once(' ').unwrap();
-    let location = if address.starts_with("postgres://") {
-        Location::Postgres(address.to_owned())
-    } else {
-        Location::Sqlite(address.into())
-    };
+    let location = location(address);
     let place = Place::sqlite();
     let store = Store::open(&location).await.unwrap();
     let ledger = Ledger::start(&store, place.options(seed.parse().unwrap())).await.unwrap();

@@ -1,5 +1,6 @@
 //! The only place that speaks SQL: how a database is opened, and one module for each thing that is kept there.
 
+mod batch;
 mod bulk;
 mod chains;
 mod counts;
@@ -9,6 +10,7 @@ mod queries;
 mod read;
 mod recover;
 mod retention;
+mod take;
 mod tokens;
 mod write;
 
@@ -29,6 +31,7 @@ use driver::{Connection, Pool};
 
 pub(crate) use chains::{ChainRow, Nearest, RemovalRow, StoredRow};
 pub(crate) use driver::{Row, Statement, Value};
+use take::Head;
 pub(crate) use write::{RecordWriter, Settled};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

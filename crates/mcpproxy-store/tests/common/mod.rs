@@ -4,6 +4,7 @@
 
 pub(crate) mod postgres;
 pub(crate) mod relay;
+pub(crate) mod tampering;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,6 +53,15 @@ pub(crate) struct Place {
 
 pub(crate) const NO_RETENTION: Retention = Retention { payloads: None, payload_bytes: None, records: None };
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where the process of a test's own shall write.
+pub(crate) fn location(address: &str) -> Location {
+    if address.starts_with("postgres://") {
+        Location::Postgres(address.to_owned())
+    } else {
+        Location::Sqlite(address.into())
+    }
+}
 
 impl Place {
     pub(crate) fn sqlite() -> Self {
