@@ -52,7 +52,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     folder.mkdir()
     (folder / "hello.txt").write_text("hello from a file\n")
     repository = scratch / "repository"
-    _git_repository(repository)
+    git_repository(repository)
     record = scratch / "sent.jsonl"
     servers = {
         "everything": peers.everything(),
@@ -66,7 +66,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
         yield Real(gateway, servers, folder, repository, record)
 
 
-def _git_repository(repository: Path) -> None:
+def git_repository(repository: Path) -> None:
     repository.mkdir()
     identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
     (repository / "readme.md").write_text("first\n")

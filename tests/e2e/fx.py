@@ -10,9 +10,9 @@ import sys
 from typing import Any
 
 
-def tool(name: str, description: str, **annotations: bool) -> dict[str, Any]:
+def tool(name: str, description: str, schema: dict[str, Any] | None = None, **annotations: bool) -> dict[str, Any]:
     hints = {"annotations": annotations} if annotations else {}
-    return {"name": name, "description": description, "inputSchema": {"type": "object"}, **hints}
+    return {"name": name, "description": description, "inputSchema": {"type": "object", **(schema or {})}, **hints}
 
 
 TOOLS = [
@@ -21,6 +21,10 @@ TOOLS = [
     tool("delete_thing", "Deletes a thing.", destructiveHint=True),
     tool("both_hints", "Claims everything.", readOnlyHint=True, destructiveHint=True),
     tool("plain", "Claims nothing."),
+    tool("needs_q", "Looks for q.", {"properties": {"q": {"type": "string"}}, "required": ["q"]}, readOnlyHint=True),
+    tool("read_password", "Returns a password.", readOnlyHint=True),
+    tool("bulk_send", "Sends to a segment.", destructiveHint=True),
+    tool("seldom", "Does a little each time.", readOnlyHint=True),
     tool("ask_late", "Tells its progress, then asks a question.", readOnlyHint=True),
 ]
 

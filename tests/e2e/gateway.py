@@ -54,10 +54,16 @@ class Gateway:
     def write_settings(self, settings: dict[str, Any] | str) -> None:
         """Replaces the settings file in one step, as editors do."""
         text = settings if isinstance(settings, str) else json.dumps(self._marked(settings), indent=2)
-        fresh = self.home / "mcp_config.json.new"
+        self.write("mcp_config.json", text)
+
+    def write(self, name: str, text: str) -> None:
+        """The same for any file of the operator's, such as `contracts/mail.yaml`."""
+        target = self.home / name
+        target.parent.mkdir(mode=0o700, exist_ok=True)
+        fresh = target.with_name(f"{target.name}.new")
         fresh.write_text(text)
         fresh.chmod(0o600)
-        fresh.rename(self.home / "mcp_config.json")
+        fresh.rename(target)
 
     def start(self, *, ready: bool = True) -> Gateway:
         """Returns when the gateway listens, and by default when every server connected or failed once."""
@@ -162,6 +168,16 @@ class Gateway:
 
     def servers(self) -> dict[str, dict[str, Any]]:
         return {server["name"]: server for server in self.admin("/servers")["servers"]}
+
+    def settings_error(self) -> str:
+        """What is wrong with the operator's files, as the status says it; empty if nothing is."""
+        return self.admin("/status")["settings"]["error"] or ""
+
+    def records(self, *filters: str) -> list[dict[str, Any]]:
+        """The records that match these options of `activity list`, the newest first."""
+        done = self.run("activity", "list", *filters, "-o", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["activities"]
 
     def run(self, *args: str, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Runs `mcpproxy ARGS --home HOME`."""

@@ -20,6 +20,15 @@ ROWS = [json.loads(line) for line in (peers.HERE / "data" / "bad-inputs.jsonl").
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 SLOW_CONNECTIONS = 100
 HEADER_SECONDS = 10
+SELDOM = 3
+CONTRACTS = f"""
+- tool: fx:read_password
+  riskLevel: forbidden
+- tool: fx:bulk_send
+  dryRun: required
+- tool: fx:seldom
+  rateLimit: {{ calls: {SELDOM}, per: 1h }}
+"""
 
 
 def rows(surface: str, *, with_body: bool = True) -> list[Any]:
@@ -33,6 +42,7 @@ class Fx:
     def __init__(self, folder: Path) -> None:
         self.ledger = folder / "ledger.jsonl"
         self.gateway = Gateway(folder / "home", {"mcpServers": {"fx": peers.fx(self.ledger)}})
+        self.gateway.write("contracts/fx.yaml", CONTRACTS)
 
     def calls(self) -> int:
         return len(self.ledger.read_text().splitlines())
@@ -129,6 +139,21 @@ def refused(fx: Fx, row: dict[str, Any]) -> None:
             assert error["code"] == row["code"], result
             assert row.get("says", "") in error["message"], result
             assert result["content"][0]["text"] == error["message"]
+
+
+@pytest.mark.parametrize("row", rows("mcp", with_body=False))
+def test_one_call_too_many(fx: Fx, row: dict[str, Any]) -> None:
+    before = fx.calls()
+    wire = Wire(fx.gateway.mcp, fx.gateway.token, MODERN)
+    params = {"name": "call_tool_read", "arguments": {"name": "fx:seldom", "args": {}}}
+    results = [wire.ask("tools/call", params) for _ in range(SELDOM + 1)]
+    assert [result.get("isError", False) for result in results] == [False] * SELDOM + [True]
+    error = results[-1]["structuredContent"]["error"]
+    assert error["code"] == row["code"] and row["says"] in error["message"]
+    assert 0 < error["details"]["retry_after_ms"] <= 3_600_000
+    assert fx.calls() == before + SELDOM, "the refused call reached the server"
+    (record,) = fx.gateway.records("--tool", "seldom", "--status", "refused")
+    assert record["code"] == row["code"]
 
 
 # -- rows that need more than a body ----------------------------------------------------------------------------
@@ -354,6 +379,21 @@ def test_bad_settings(tmp_path: Path, row: dict[str, Any], command: list[str]) -
     assert row["says"] in done.stderr, done.stderr
     assert str(tmp_path / "mcp_config.json") in done.stderr, "the file is not named"
     assert "s3cr3t" not in done.stderr and done.stdout == ""
+
+
+@pytest.mark.parametrize("row", rows("contract", with_body=False))
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(["serve", "--listen", "127.0.0.1:0"], 6), (["config", "check"], 6), (["contract", "lint"], 1)],
+    ids=["serve", "check", "lint"],
+)
+def test_bad_contract(tmp_path: Path, row: dict[str, Any], command: list[str], code: int) -> None:
+    gateway = Gateway(tmp_path, {"mcpServers": {}})
+    gateway.write("contracts/a.yaml", row["contract"])
+    done = gateway.run(*command, timeout=20)
+    said = done.stdout + done.stderr
+    assert done.returncode == code, said
+    assert row["says"] in said and f"contracts/a.yaml:{row['at']}" in said, said
 
 
 @pytest.mark.parametrize("row", rows("cli", with_body=False))

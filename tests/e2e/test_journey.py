@@ -57,13 +57,15 @@ def test_first_call_by_each_client(demo: Gateway, kind: Kind) -> None:
                 "call_tool_destructive",
                 {"name": "demo:emails.send_external", "args": mail, "intent_reason": "asked to"},
             ),
+            call("call_tool_write", {"name": "demo:create_draft", "args": mail, "intent_reason": "asked to"}),
         ],
     )
-    listed, found, contacts, refused, sent = heard.results
+    listed, found, contacts, refused, unconfirmed, drafted = heard.results
 
     assert [tool["name"] for tool in listed["tools"]] == FOUR
     best = found["structuredContent"]["tools"][0]
     assert (best["name"], best["call_with"]) == ("demo:emails.send_external", "call_tool_destructive")
+    assert (best["risk_level"], best["needs"]) == ("critical", ["confirmation", "step_up"])
     assert json.loads(found["content"][0]["text"]) == found["structuredContent"]
     assert "Priya Nair" in str(contacts["structuredContent"]) and not contacts.get("isError")
     sentence = (
@@ -74,7 +76,13 @@ def test_first_call_by_each_client(demo: Gateway, kind: Kind) -> None:
     assert refused["content"][0]["text"] == sentence
     assert refused["structuredContent"]["error"]["code"] == "SERVER_MISMATCH"
     assert refused["structuredContent"]["error"]["message"] == sentence
-    assert not sent.get("isError"), sent
+    sentence = (
+        "Tool 'demo:emails.send_external' (risk level critical) needs a human's confirmation, "
+        "and there is nobody to ask here; tell the user what you wanted to do"
+    )
+    assert unconfirmed["content"][0]["text"] == sentence
+    assert unconfirmed["structuredContent"]["error"]["code"] == "confirmation_required"
+    assert not drafted.get("isError"), drafted
 
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])

@@ -44,6 +44,9 @@ def test_tools_are_listed_without_loss(real: Real, name: str, era: str) -> None:
 def test_resources_and_prompts_are_listed_without_loss(real: Real, method: str, era: str) -> None:
     (direct,) = peers.ask_directly(real.servers["everything"], (method, {}))
     through = Wire(real.gateway.server_url("everything"), real.gateway.token, era).ask(method)
+    if method == "resources/templates/list":
+        # The gateway's own, after those of the server.
+        assert through["resourceTemplates"].pop()["uriTemplate"] == "contract://{server}/{tool}"
     assert content(through) == content(direct)
 
 

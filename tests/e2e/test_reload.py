@@ -18,10 +18,6 @@ def echo(wire: Wire, server: str) -> dict:
     return wire.ask("tools/call", {"name": "call_tool_read", "arguments": {"name": f"{server}:echo", "args": {}}})
 
 
-def error(gateway: Gateway) -> str:
-    return gateway.admin("/status")["settings"]["error"] or ""
-
-
 def test_add_break_fix_remove(tmp_path: Path) -> None:
     one, two = peers.misbehaving(), peers.misbehaving("--noise")
     with Gateway(tmp_path, {"mcpServers": {"one": one}}) as gateway:
@@ -33,14 +29,14 @@ def test_add_break_fix_remove(tmp_path: Path) -> None:
         assert not echo(wire, "two").get("isError")
 
         gateway.write_settings('{"mcpServers": {"one": {"command": "x", "comand": "y"}}}')
-        until(lambda: error(gateway), SECONDS, "the status shows the error")
-        assert "comand" in error(gateway) and "mcp_config.json:1:" in error(gateway)
+        until(gateway.settings_error, SECONDS, "the status shows the error")
+        assert "comand" in gateway.settings_error() and "mcp_config.json:1:" in gateway.settings_error()
         assert set(gateway.servers()) == {"one", "two"}
         assert not echo(wire, "two").get("isError")
 
         gateway.write_settings({"mcpServers": {"one": one}})
         until(lambda: "two" not in gateway.servers(), SECONDS, "the removed server is gone")
-        assert error(gateway) == ""
+        assert gateway.settings_error() == ""
         assert echo(wire, "two")["isError"] is True
         assert gateway.servers()["one"]["pid"] == first, "a server that did not change was restarted"
 
@@ -65,9 +61,9 @@ def test_no_call_fails_while_settings_are_bad(tmp_path: Path, era: str) -> None:
         try:
             for _ in range(3):
                 gateway.write_settings("{ this is not JSON")
-                until(lambda: error(gateway), SECONDS, "the status shows the error")
+                until(gateway.settings_error, SECONDS, "the status shows the error")
                 gateway.write_settings(settings)
-                until(lambda: not error(gateway), SECONDS, "the error is gone")
+                until(lambda: not gateway.settings_error(), SECONDS, "the error is gone")
         finally:
             over.set()
             worker.join(30)

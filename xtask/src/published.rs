@@ -8,10 +8,11 @@ use anyhow::Context as _;
 use crate::tree::{Problem, Tree};
 
 /// Each file and what must be in it.
-fn files() -> [(&'static str, String); 2] {
+fn files() -> [(&'static str, String); 3] {
     [
         // Word for word what `mcpproxy config schema` prints.
         ("docs/mcp_config.schema.json", format!("{:#}\n", mcpproxy_core::settings::schema())),
+        ("docs/contract.schema.json", format!("{:#}\n", mcpproxy_core::contract::schema())),
         ("crates/mcpproxy-core/decisions.txt", mcpproxy_core::policy::table()),
     ]
 }

@@ -1,47 +1,69 @@
-//! The in-memory workspace behind the demo tools, and the rules for changing it.
+//! The in-memory workspace behind the demo tools; each server process has its own.
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::wire::{
-    Article, Contact, Contacts, CurrentUser, DeleteUser, DeletedUser, Email, EmailStatus, NewEmail, NewNote,
-    NewReminder, NewTaskStatus, Note, Project, Projects, ReadArticle, Reminder, SearchContacts, SentEmail, Task,
+use crate::failure::{Code, Failure};
+use crate::tools::{
+    Account, Article, Campaign, Contact, Draft, Email, File, Link, Payee, Project, Reminder, Revision, Share, Task,
     TaskStatus, User,
 };
 
-const CURRENT_USER: &str = "u_anna";
-const CONTACTS_DEFAULT_LIMIT: usize = 10;
-const CONTACTS_MAX_LIMIT: usize = 50;
-const TITLE_MAX_CHARS: usize = 200;
-const REMINDER_MAX_CHARS: usize = 500;
-const ATTACHMENT_MAX_BYTES: u64 = 10_000_000;
+/// Who is signed in: every call comes from Anna.
+pub(crate) const CURRENT_USER: &str = "u_anna";
 
-/// Everything the demo server knows; each server process has its own.
+/// Addresses at this domain belong to colleagues; all others are outside.
+pub(crate) const OWN_DOMAIN: &str = "acme.example";
+
+const PERMISSIONS: [&str; 21] = [
+    "accounts:pay",
+    "contacts:read",
+    "customers:write",
+    "data:export",
+    "database:export",
+    "drafts:write",
+    "emails:bulk_send",
+    "emails:send",
+    "files:link",
+    "files:read",
+    "files:share",
+    "keys:read",
+    "notes:write",
+    "payees:read",
+    "profile:read",
+    "projects:read",
+    "reminders:write",
+    "segments:read",
+    "tasks:write",
+    "templates:read",
+    "users:delete",
+];
+
+/// Everything the demo server knows.
+#[derive(Debug)]
 pub(crate) struct Data {
     pub(crate) users: Vec<User>,
     pub(crate) contacts: Vec<Contact>,
+    pub(crate) revisions: Vec<Revision>,
     pub(crate) projects: Vec<Project>,
     pub(crate) reminders: Vec<Reminder>,
     pub(crate) articles: Vec<Article>,
+    pub(crate) drafts: Vec<Draft>,
     pub(crate) sent: Vec<Email>,
-    files: Vec<(String, u64)>,
+    /// When the last mails were sent, for the limit on mails in a minute.
+    pub(crate) sent_at: Vec<Timestamp>,
+    pub(crate) campaigns: Vec<Campaign>,
+    pub(crate) files: Vec<File>,
+    pub(crate) shares: Vec<Share>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) accounts: Vec<Account>,
+    pub(crate) payees: Vec<Payee>,
+    /// What the signed-in user may do.
+    pub(crate) permissions: Vec<String>,
+    /// How many events of each kind there were.
+    pub(crate) events: BTreeMap<&'static str, usize>,
     last_id: u64,
-}
-
-/// A tool's refusal, with a code an agent can act on.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) code: &'static str,
-    pub(crate) message: String,
-}
-
-impl Failure {
-    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
-    }
-
-    fn not_found(kind: &str, id: &str) -> Self {
-        Self::new("not_found", format!("there is no {kind} `{id}`"))
-    }
 }
 
 impl Data {
@@ -58,173 +80,112 @@ impl Data {
                 contact("c_3", "Lena Fischer", "lena@contoso.example", "Contoso"),
                 contact("c_4", "Hiro Tanaka", "hiro@fabrikam.example", "Fabrikam"),
             ],
-            projects: vec![
-                project(
-                    "p_website",
-                    "Website relaunch",
-                    vec![
-                        task("t_1", "Write the landing page", TaskStatus::InProgress, Some(CURRENT_USER)),
-                        task("t_2", "Choose a typeface", TaskStatus::Done, Some("u_max")),
-                        task("t_3", "Move the blog", TaskStatus::Open, Some("u_max")),
-                    ],
-                ),
-                project("p_audit", "Security audit", vec![task("t_4", "List all tokens", TaskStatus::Open, None)]),
-            ],
+            revisions: Vec::new(),
+            projects: sample_projects(),
             reminders: Vec::new(),
             articles: vec![
                 article("getting-started", "Getting started", "List the projects, then read the tasks of one."),
                 article("sending-mail", "Sending mail", "External mail leaves the company and cannot be recalled."),
             ],
+            drafts: Vec::new(),
             sent: Vec::new(),
-            files: vec![("f_report".to_owned(), 240_000), ("f_recording".to_owned(), 64_000_000)],
+            sent_at: Vec::new(),
+            campaigns: Vec::new(),
+            files: vec![
+                File::new("f_report", "quarterly-report.pdf", 240_000),
+                File::new("f_recording", "all-hands.mp4", 64_000_000),
+                File::new("f_abc123", "price-list.pdf", 88_000),
+                File::new("f_salaries", "salaries.xlsx", 12_000).confidential(),
+            ],
+            shares: Vec::new(),
+            links: Vec::new(),
+            accounts: vec![Account::new("acc_main", "EUR", 2_500_000), Account::new("acc_petty", "EUR", 5_000)],
+            payees: vec![Payee::new("pay_hosting", "Cloudy Hosting"), Payee::new("pay_paper", "Paper & Sons")],
+            permissions: PERMISSIONS.map(str::to_owned).to_vec(),
+            events: BTreeMap::new(),
             last_id: 0,
         }
-    }
-
-    pub(crate) fn list_projects(&self) -> Projects {
-        Projects { projects: self.projects.clone() }
-    }
-
-    pub(crate) fn current_user(&self) -> Result<CurrentUser, Failure> {
-        let user = self.users.iter().find(|user| user.id == CURRENT_USER);
-        let user = user.cloned().ok_or_else(|| Failure::not_found("user", CURRENT_USER))?;
-        Ok(CurrentUser { user, reminders: self.reminders.clone() })
-    }
-
-    pub(crate) fn search_contacts(&self, search: &SearchContacts) -> Result<Contacts, Failure> {
-        let query = search.query.trim().to_lowercase();
-        if query.is_empty() {
-            return Err(Failure::new("invalid_query", "`query` must not be empty"));
-        }
-        let limit = search.limit.unwrap_or(CONTACTS_DEFAULT_LIMIT);
-        if !(1..=CONTACTS_MAX_LIMIT).contains(&limit) {
-            return Err(Failure::new("invalid_limit", format!("`limit` must be 1 to {CONTACTS_MAX_LIMIT}")));
-        }
-        let matches = |contact: &&Contact| {
-            [&contact.name, &contact.email, &contact.company].iter().any(|text| text.to_lowercase().contains(&query))
-        };
-        let found: Vec<&Contact> = self.contacts.iter().filter(matches).collect();
-        Ok(Contacts { total: found.len(), contacts: found.into_iter().take(limit).cloned().collect() })
-    }
-
-    pub(crate) fn help_article(&self, read: &ReadArticle) -> Result<Article, Failure> {
-        let article = self.articles.iter().find(|article| article.id == read.article_id);
-        article.cloned().ok_or_else(|| Failure::not_found("help article", &read.article_id))
-    }
-
-    pub(crate) fn create_reminder(&mut self, new: NewReminder) -> Result<Reminder, Failure> {
-        check_length("text", &new.text, REMINDER_MAX_CHARS)?;
-        if new.remind_at.parse::<Timestamp>().is_err() {
-            let message = format!("`{}` is not a time such as `2026-12-31T09:00:00Z`", new.remind_at);
-            return Err(Failure::new("invalid_time", message));
-        }
-        let reminder = Reminder { id: self.next_id("rem"), text: new.text, remind_at: new.remind_at };
-        self.reminders.push(reminder.clone());
-        Ok(reminder)
-    }
-
-    pub(crate) fn create_note(&mut self, new: NewNote) -> Result<Note, Failure> {
-        check_length("title", &new.title, TITLE_MAX_CHARS)?;
-        self.check_project(&new.project_id)?;
-        let note = Note { id: self.next_id("note"), title: new.title, body: new.body };
-        for project in self.projects.iter_mut().filter(|project| project.id == new.project_id) {
-            project.notes.push(note.clone());
-        }
-        Ok(note)
-    }
-
-    pub(crate) fn update_task_status(&mut self, new: &NewTaskStatus) -> Result<Task, Failure> {
-        let mut tasks = self.projects.iter_mut().flat_map(|project| &mut project.tasks);
-        let task = tasks.find(|task| task.id == new.task_id).ok_or_else(|| Failure::not_found("task", &new.task_id))?;
-        task.status = new.status;
-        Ok(task.clone())
-    }
-
-    pub(crate) fn delete_user(&mut self, delete: DeleteUser) -> Result<DeletedUser, Failure> {
-        if delete.user_id == CURRENT_USER {
-            return Err(Failure::new("policy_violation", "nobody can delete themselves"));
-        }
-        if !self.users.iter().any(|user| user.id == delete.user_id) {
-            return Err(Failure::not_found("user", &delete.user_id));
-        }
-        self.users.retain(|user| user.id != delete.user_id);
-        let mut unassigned_task_ids = Vec::new();
-        for task in self.projects.iter_mut().flat_map(|project| &mut project.tasks) {
-            if task.assignee_id.as_ref() == Some(&delete.user_id) {
-                task.assignee_id = None;
-                unassigned_task_ids.push(task.id.clone());
-            }
-        }
-        Ok(DeletedUser { deleted_user_id: delete.user_id, unassigned_task_ids })
-    }
-
-    pub(crate) fn send_external(&mut self, new: NewEmail) -> Result<SentEmail, Failure> {
-        if new.to.is_empty() {
-            return Err(Failure::new("invalid_recipient", "`to` needs at least one address"));
-        }
-        if let Some(wrong) = new.to.iter().find(|address| !is_address(address)) {
-            return Err(Failure::new("invalid_recipient", format!("`{wrong}` is not an e-mail address")));
-        }
-        for attachment in &new.attachments {
-            self.check_attachment(attachment)?;
-        }
-        if let Some(project) = &new.project_id {
-            self.check_project(project)?;
-        }
-        let email_id = self.next_id("mail");
-        self.sent.push(Email {
-            email_id: email_id.clone(),
-            to: new.to,
-            subject: new.subject,
-            body: new.body,
-            attachments: new.attachments,
-            project_id: new.project_id,
-        });
-        Ok(SentEmail { email_id, status: EmailStatus::Sent })
     }
 
     pub(crate) fn find_project(&self, id: &str) -> Option<&Project> {
         self.projects.iter().find(|project| project.id == id)
     }
 
-    fn check_project(&self, id: &str) -> Result<(), Failure> {
+    pub(crate) fn check_project(&self, id: &str) -> Result<(), Failure> {
         self.find_project(id).map(|_project| ()).ok_or_else(|| Failure::not_found("project", id))
     }
 
-    fn check_attachment(&self, id: &str) -> Result<(), Failure> {
-        let (_id, bytes) =
-            self.files.iter().find(|(file, _bytes)| file == id).ok_or_else(|| Failure::not_found("file", id))?;
-        if *bytes > ATTACHMENT_MAX_BYTES {
-            let message = format!("`{id}` has {bytes} bytes, the limit is {ATTACHMENT_MAX_BYTES}");
-            return Err(Failure::new("attachment_too_large", message));
-        }
-        Ok(())
+    pub(crate) fn find_file(&self, id: &str) -> Result<&File, Failure> {
+        self.files.iter().find(|file| file.id == id).ok_or_else(|| Failure::not_found("file", id))
     }
 
-    fn next_id(&mut self, prefix: &str) -> String {
+    /// Those of `needed` that the signed-in user does not have.
+    pub(crate) fn missing_permissions(&self, needed: &[&str]) -> Vec<String> {
+        let is_missing = |needed: &&&str| !self.permissions.iter().any(|has| has == **needed);
+        needed.iter().filter(is_missing).map(|&needed| needed.to_owned()).collect()
+    }
+
+    pub(crate) fn check_permissions(&self, needed: &[&str]) -> Result<(), Failure> {
+        match self.missing_permissions(needed) {
+            missing if missing.is_empty() => Ok(()),
+            missing => Err(Failure::new(Code::PermissionDenied, format!("missing: {}", missing.join(", ")))),
+        }
+    }
+
+    pub(crate) fn note_event(&mut self, kind: &'static str, count: usize) {
+        *self.events.entry(kind).or_default() += count;
+    }
+
+    pub(crate) fn next_id(&mut self, prefix: &str) -> String {
         self.last_id += 1;
         format!("{prefix}_{}", self.last_id)
     }
 }
 
-fn check_length(field: &str, text: &str, max_chars: usize) -> Result<(), Failure> {
+pub(crate) fn check_length(field: &str, text: &str, max_chars: usize) -> Result<(), Failure> {
     match text.chars().count() {
-        0 => Err(Failure::new("invalid_arguments", format!("`{field}` must not be empty"))),
+        0 => Err(Failure::new(Code::InvalidArguments, format!("`{field}` must not be empty"))),
         count if count > max_chars => Err(Failure::new(
-            "invalid_arguments",
+            Code::InvalidArguments,
             format!("`{field}` has {count} characters, the limit is {max_chars}"),
         )),
         _ => Ok(()),
     }
 }
 
-fn is_address(text: &str) -> bool {
+pub(crate) fn parse_time(text: &str) -> Result<Timestamp, Failure> {
+    text.parse().map_err(|_error| {
+        Failure::new(Code::InvalidTime, format!("`{text}` is not a time such as `2026-12-31T09:00:00Z`"))
+    })
+}
+
+pub(crate) fn is_address(text: &str) -> bool {
     let Some((local, domain)) = text.split_once('@') else { return false };
     let is_plain = |part: &str| !part.is_empty() && !part.contains(|c: char| c == '@' || c.is_whitespace());
     is_plain(local)
         && is_plain(domain)
         && domain.split('.').count() > 1
         && domain.split('.').all(|label| !label.is_empty())
+}
+
+/// Whether an address ends in `domain`.
+pub(crate) fn is_at(address: &str, domain: &str) -> bool {
+    address.split_once('@').is_some_and(|(_local, found)| found.eq_ignore_ascii_case(domain))
+}
+
+fn sample_projects() -> Vec<Project> {
+    vec![
+        project(
+            "p_website",
+            "Website relaunch",
+            vec![
+                task("t_1", "Write the landing page", TaskStatus::InProgress, Some(CURRENT_USER)),
+                task("t_2", "Choose a typeface", TaskStatus::Done, Some("u_max")),
+                task("t_3", "Move the blog", TaskStatus::Open, Some("u_max")),
+            ],
+        ),
+        project("p_audit", "Security audit", vec![task("t_4", "List all tokens", TaskStatus::Open, None)]),
+    ]
 }
 
 fn user(id: &str, name: &str, email: &str) -> User {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams, GetPromptResponse,
     GetPromptResult, Implementation, ListPromptsResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
@@ -12,7 +13,8 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
-use crate::data::{Data, Failure};
+use crate::data::Data;
+use crate::failure::Failure;
 use crate::tools::{self, DemoTool};
 
 const OVERVIEW_URI: &str = "demo://workspace/overview";
@@ -24,12 +26,29 @@ const REPORT_PROMPT: &str = "weekly_report";
 pub struct Demo {
     data: Arc<Mutex<Data>>,
     tools: Arc<Vec<DemoTool>>,
+    clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
 impl Demo {
     /// A server with the sample data.
     pub fn new() -> Self {
-        Self { data: Arc::new(Mutex::new(Data::sample())), tools: Arc::new(tools::all()) }
+        Self::with_clock(Timestamp::now)
+    }
+
+    /// A server with the sample data that asks `clock` for the time.
+    pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self { data: Arc::new(Mutex::new(Data::sample())), tools: Arc::new(tools::all()), clock: Arc::new(clock) }
+    }
+
+    /// The same server without its contracts, as most servers are.
+    #[must_use]
+    pub fn without_contracts(mut self) -> Self {
+        let mut tools = tools::all();
+        for demo in &mut tools {
+            demo.tool.meta = None;
+        }
+        self.tools = Arc::new(tools);
+        self
     }
 
     fn data(&self) -> MutexGuard<'_, Data> {
@@ -46,6 +65,12 @@ impl Demo {
         let mut lines = vec![format!("{} users, {} contacts", data.users.len(), data.contacts.len())];
         for project in &data.projects {
             lines.push(format!("{} ({}): {} tasks", project.name, project.id, project.tasks.len()));
+        }
+        for campaign in &data.campaigns {
+            lines.push(format!("{} to {}: {} sent", campaign.template_id, campaign.segment_id, campaign.sent));
+        }
+        for (kind, count) in &data.events {
+            lines.push(format!("{kind}: {count}"));
         }
         lines.join("\n")
     }
@@ -85,7 +110,7 @@ impl ServerHandler for Demo {
         let demo = self
             .find(&call.name)
             .ok_or_else(|| ErrorData::invalid_params(format!("there is no tool `{}`", call.name), None))?;
-        let outcome = (demo.run)(&mut self.data(), call.arguments.unwrap_or_default());
+        let outcome = (demo.run)(&mut self.data(), call.arguments.unwrap_or_default(), (self.clock)());
         Ok(CallToolResponse::from(outcome.map_or_else(refusal, CallToolResult::structured)))
     }
 
@@ -127,7 +152,7 @@ impl ServerHandler for Demo {
     ) -> Result<ListResourcesResult, ErrorData> {
         Ok(ListResourcesResult::with_all_items(vec![
             Resource::new(OVERVIEW_URI, "Workspace overview")
-                .with_description("How much of everything there is.")
+                .with_description("How much of everything there is, and how often what happened.")
                 .with_mime_type("text/plain"),
             Resource::new(SENT_URI, "Sent mail")
                 .with_description("Every email that was sent, oldest first.")
@@ -154,8 +179,9 @@ impl ServerHandler for Demo {
 }
 
 fn refusal(failure: Failure) -> CallToolResult {
-    let error = json!({ "error": { "code": failure.code, "message": failure.message } });
+    let code = failure.code.as_str();
+    let error = json!({ "error": { "code": code, "message": failure.message } });
     let mut result = CallToolResult::structured_error(error);
-    result.content = vec![ContentBlock::text(format!("{}: {}", failure.code, failure.message))];
+    result.content = vec![ContentBlock::text(format!("{code}: {}", failure.message))];
     result
 }

@@ -1,10 +1,11 @@
 //! A small MCP server over an in-memory workspace: something to play with, and something to test against.
 
+mod contract;
 mod data;
 mod demo;
+mod failure;
 pub mod http;
 mod tools;
-mod wire;
 
 use rmcp::ServiceExt;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -12,12 +13,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use demo::Demo;
 
 /// Serves one connection with fresh data until the peer closes it.
-pub async fn serve_io<R, W>(reader: R, writer: W) -> Result<(), DemoError>
+pub async fn serve_io<R, W>(demo: Demo, reader: R, writer: W) -> Result<(), DemoError>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let running = Demo::new().serve((reader, writer)).await.map_err(|source| DemoError::Handshake(Box::new(source)))?;
+    let running = demo.serve((reader, writer)).await.map_err(|source| DemoError::Handshake(Box::new(source)))?;
     running.waiting().await.map(|_reason| ()).map_err(DemoError::Task)
 }
 

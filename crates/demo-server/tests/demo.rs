@@ -19,7 +19,7 @@ type Client = RunningService<RoleClient, ()>;
 async fn connect() -> Client {
     let (near, far) = tokio::io::duplex(PIPE_BYTES);
     let (reader, writer) = tokio::io::split(far);
-    tokio::spawn(serve_io(reader, writer));
+    tokio::spawn(serve_io(Demo::new(), reader, writer));
     ().serve(near).await.unwrap()
 }
 
@@ -68,14 +68,23 @@ async fn every_tool_says_what_it_does_to_the_world() {
         seen,
         [
             ("list_projects", true, false, false),
-            ("get_current_user", true, false, false),
-            ("search_contacts", true, false, false),
             ("get_help_article", true, false, false),
             ("create_reminder", false, false, false),
+            ("get_current_user", true, false, false),
+            ("search_contacts", true, false, false),
             ("create_note", false, false, false),
             ("update_task_status", false, false, false),
+            ("create_draft", false, false, false),
+            ("create_download_link", false, false, false),
+            ("update_customer_data", false, false, false),
+            ("share_file_link", false, false, true),
             ("delete_user", false, true, false),
             ("emails.send_external", false, true, true),
+            ("emails.bulk_send", false, true, true),
+            ("bulk_export", false, false, false),
+            ("execute_payment", false, true, true),
+            ("export_full_database_without_approval", false, false, false),
+            ("read_private_key", true, false, false),
         ]
     );
 }

@@ -7,13 +7,19 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion};
 use mcpproxy_core::json::{self, members, string_value};
-use mcpproxy_core::settings::{IntentSettings, TwoKey, Unannotated};
-use mcpproxy_core::{Agent, Catalog, Decision, Denial, Offer, Scope, ServerName, Tool, Variant, decide, declare};
+use mcpproxy_core::rules::Clock;
+use mcpproxy_core::settings::{ContractSettings, IntentSettings, TwoKey, Unannotated, Unclassified};
+use mcpproxy_core::{
+    Agent, Catalog, Decision, Denial, Ground, Limits, Moment, Offer, Offered, Scope, ServerName, Variant, decide,
+    declare,
+};
 
 const SIZES: [usize; 4] = [10, 100, 1_000, 10_000];
 const SERVERS_MAX: usize = 20;
 const RULES: IntentSettings =
     IntentSettings { strict_server_validation: true, two_key: TwoKey::Optional, unannotated: Unannotated::Warn };
+
+const CONTRACTS: ContractSettings = ContractSettings { unclassified: Unclassified::Allow };
 
 /// What a call of the benchmark must come to, so that it measures what its name says.
 type Expected = &'static str;
@@ -79,7 +85,8 @@ fn decision(bytes: &[u8], agent: &Agent, catalog: &Catalog) -> Decision {
     match declare(variant, member(params, "arguments"), RULES.two_key) {
         Ok(declared) => {
             let tool = catalog.resolve(&declared.name);
-            decide(&RULES, agent, declared, tool, catalog)
+            let ground = Ground { intent: &RULES, contracts: &CONTRACTS, catalog };
+            decide(ground, agent, declared, tool, Moment { clock: Clock::default(), limits: &Limits::default() })
         }
         Err(denial) => Decision::Deny(denial),
     }
@@ -96,6 +103,7 @@ fn parameters(request: &str) -> &str {
 fn outcome(decision: &Decision) -> &'static str {
     match decision {
         Decision::Allow(_) => "allow",
+        Decision::Ask(_) => "ask",
         Decision::Deny(denial) => Denial::code(denial),
     }
 }
@@ -125,7 +133,7 @@ fn catalog(size: usize) -> Catalog {
                 r#"{{"name":"{verb}_records_{}","description":"Does it","inputSchema":{{"type":"object"}},"annotations":{annotations}}}"#,
                 tool / hints.len()
             );
-            Tool::parse(&server, &json)
+            Offered::parse(&server, &json)
         });
         let (offer, hidden) = Offer::new(tools);
         assert_eq!(hidden.len(), 0);

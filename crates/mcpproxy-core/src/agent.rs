@@ -20,9 +20,9 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Everything but grants: what `token create NAME` gives without options.
+    /// Every operation on every server, with every permission.
     pub fn everything() -> Self {
-        Self { grants: Vec::new(), servers: None, operations: Variant::ALL.to_vec() }
+        Self { grants: vec!["*".to_owned()], servers: None, operations: Variant::ALL.to_vec() }
     }
 
     pub fn read_only() -> Self {
@@ -33,7 +33,37 @@ impl Scope {
         self.servers.as_ref().is_none_or(|servers| servers.contains(server))
     }
 
+    /// Whether a grant covers a permission: the same word, `files:*` for all that begins with `files:`, `*` for all.
+    pub fn grants(&self, permission: &str) -> bool {
+        self.grants.iter().any(|grant| match grant.strip_suffix('*') {
+            Some(begin) => permission.starts_with(begin),
+            None => grant == permission,
+        })
+    }
+
     pub fn may(&self, variant: Variant) -> bool {
         self.operations.contains(&variant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_cover_permissions() {
+        let check = |grant: &str, permission: &str, expected: bool| {
+            let scope = Scope { grants: vec!["other:x".to_owned(), grant.to_owned()], ..Scope::everything() };
+            assert_eq!(scope.grants(permission), expected, "{grant} {permission}");
+        };
+        check("emails:send", "emails:send", true);
+        check("emails:send", "emails:send:bulk", false);
+        check("emails:sen", "emails:send", false);
+        check("emails:*", "emails:send", true);
+        check("emails:*", "emails:send:bulk", true);
+        check("emails:*", "emails", false);
+        check("emails:*", "emails2:send", false);
+        check("*", "emails:send", true);
+        check("files:read", "emails:send", false);
     }
 }

@@ -1,225 +1,204 @@
-//! What the servers offer, as one immutable list that listing and calling share.
+//! What the servers offer and under which contract, as one immutable list that listing and calling share.
+
+mod offered;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::json::{members, string_value};
-use crate::{NameError, Scope, ServerName, ToolName, Untrusted, Variant};
+use serde_json::Value;
+
+use crate::contract::{Contracts, Effective};
+use crate::rules::{Rules, ToolRules};
+use crate::schema::{Problem, Schema};
+use crate::{RiskLevel, Scope, ServerName, ToolName, Variant};
+
+pub use offered::{Hints, Offer, Offered, ToolError};
 
 /// All tools of all servers. A tool that is not in here does not exist for agents.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    servers: BTreeMap<ServerName, Arc<Offer>>,
+    shelves: BTreeMap<ServerName, Arc<Shelf>>,
+    contracts: Arc<Contracts>,
+    rules: Arc<Rules>,
 }
 
 /// The tools of one server.
-#[derive(Clone, Debug, Default)]
-pub struct Offer {
+#[derive(Debug, Default)]
+struct Shelf {
+    offer: Arc<Offer>,
     tools: Vec<Arc<Tool>>,
     by_name: HashMap<String, usize>,
+    /// Forbidden ones, for the operator's eyes only.
+    withheld: BTreeMap<String, Arc<Tool>>,
 }
 
-/// One tool, with its server's own words for it.
-#[derive(Debug, PartialEq, Eq)]
+/// One tool: its server's words for it, and the contract that counts.
+#[derive(Debug)]
 pub struct Tool {
     pub name: ToolName,
-    pub description: Untrusted,
     pub hints: Hints,
-    /// The server's own JSON for the tool, byte for byte.
-    pub json: String,
-}
-
-/// The two annotations that matter for the choice of a variant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hints {
-    pub read_only: Option<bool>,
-    pub destructive: Option<bool>,
-}
-
-/// Why a tool that a server offers is not in the catalog.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ToolError {
-    #[error("not a JSON object")]
-    NotAnObject,
-    #[error("it has no name")]
-    NoName,
-    #[error("{0}")]
-    Name(#[from] NameError),
-    #[error("`inputSchema` must be an object")]
-    Schema,
-    #[error("`annotations.{0}` must be true or false")]
-    Hint(&'static str),
-    #[error("another tool has the same name")]
-    Twice,
+    pub offered: Arc<Offered>,
+    pub contract: Arc<Effective>,
+    rules: Option<ToolRules>,
+    /// Compiled on first use: most tools are listed and never called.
+    input: OnceLock<Option<Schema>>,
+    output: OnceLock<Option<Schema>>,
 }
 
 impl Catalog {
-    pub fn new(servers: impl IntoIterator<Item = (ServerName, Arc<Offer>)>) -> Self {
-        Self { servers: servers.into_iter().collect() }
+    /// A catalog without contracts and rules.
+    pub fn new(offers: impl IntoIterator<Item = (ServerName, Arc<Offer>)>) -> Self {
+        Self::default().next(offers, &Arc::default(), &Arc::default())
+    }
+
+    /// The catalog that comes after this one. What did not change is not made again.
+    pub fn next(
+        &self,
+        offers: impl IntoIterator<Item = (ServerName, Arc<Offer>)>,
+        contracts: &Arc<Contracts>,
+        rules: &Arc<Rules>,
+    ) -> Self {
+        let is_same = Arc::ptr_eq(contracts, &self.contracts) && Arc::ptr_eq(rules, &self.rules);
+        let shelf = |server: &ServerName, offer: Arc<Offer>| {
+            let old = self.shelves.get(server).filter(|shelf| is_same && Arc::ptr_eq(&shelf.offer, &offer));
+            old.map_or_else(|| Arc::new(Shelf::new(offer, contracts, rules)), Arc::clone)
+        };
+        let shelves = offers.into_iter().map(|(server, offer)| (server.clone(), shelf(&server, offer))).collect();
+        Self { shelves, contracts: Arc::clone(contracts), rules: Arc::clone(rules) }
     }
 
     pub fn resolve(&self, name: &ToolName) -> Option<&Arc<Tool>> {
-        self.servers.get(name.server())?.find(name.tool())
+        let shelf = self.shelves.get(name.server())?;
+        shelf.tools.get(*shelf.by_name.get(name.tool())?)
     }
 
-    pub fn offer(&self, server: &ServerName) -> Option<&Arc<Offer>> {
-        self.servers.get(server)
+    pub fn has_server(&self, server: &ServerName) -> bool {
+        self.shelves.contains_key(server)
     }
 
     /// Every tool an agent may see, by server and in the server's own order.
     pub fn visible<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a Arc<Tool>> + 'a {
-        self.servers.iter().filter(|(server, _)| scope.sees(server)).flat_map(|(_, offer)| offer.tools())
+        self.shelves.iter().filter(|(server, _)| scope.sees(server)).flat_map(|(_, shelf)| &shelf.tools)
     }
 
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
-        self.servers.values().flat_map(|offer| offer.tools())
+        self.shelves.values().flat_map(|shelf| &shelf.tools)
+    }
+
+    /// The forbidden tools. Nothing that an agent gets to see may be made from these.
+    pub fn withheld(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.shelves.values().flat_map(|shelf| shelf.withheld.values())
+    }
+
+    /// Whether a name is that of a forbidden tool: for the record of an attempt, never for the answer to it.
+    pub fn is_withheld(&self, name: &ToolName) -> bool {
+        self.shelves.get(name.server()).is_some_and(|shelf| shelf.withheld.contains_key(name.tool()))
     }
 }
 
-impl Offer {
-    /// Takes what is sound; the rest comes back with the reason, so that one bad tool never hides a server.
-    pub fn new(tools: impl IntoIterator<Item = Result<Tool, (String, ToolError)>>) -> (Self, Vec<(String, ToolError)>) {
-        let mut offer = Self::default();
-        let mut hidden = Vec::new();
-        for tool in tools {
-            match tool {
-                Err(refused) => hidden.push(refused),
-                Ok(tool) if offer.by_name.contains_key(tool.name.tool()) => {
-                    hidden.push((tool.name.tool().to_owned(), ToolError::Twice));
-                }
-                Ok(tool) => {
-                    offer.by_name.insert(tool.name.tool().to_owned(), offer.tools.len());
-                    offer.tools.push(Arc::new(tool));
-                }
+/// What an agent sees differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    pub server: ServerName,
+    /// Whether contracts are different, and not only tools.
+    pub contracts: bool,
+}
+
+impl Catalog {
+    /// The servers of both catalogs whose tools look different to an agent now. Changes of what is withheld anyway
+    /// are none.
+    pub fn changed_since(&self, before: &Self) -> Vec<Changed> {
+        let mut all = Vec::new();
+        for (server, shelf) in &self.shelves {
+            let Some(old) = before.shelves.get(server).filter(|old| !Arc::ptr_eq(shelf, old)) else { continue };
+            let same_tools = shelf.tools.len() == old.tools.len()
+                && shelf.tools.iter().zip(&old.tools).all(|(tool, old)| tool.offered == old.offered);
+            let contracts = !shelf.contracts().eq(old.contracts());
+            if !same_tools || contracts {
+                all.push(Changed { server: server.clone(), contracts });
             }
         }
-        (offer, hidden)
+        all
+    }
+}
+
+impl Shelf {
+    /// The contracts that somebody wrote, as agents see them: not where they are written.
+    fn contracts(&self) -> impl Iterator<Item = (&ToolName, Value)> {
+        self.tools.iter().filter(|tool| tool.contract.is_written).map(|tool| (&tool.name, tool.contract.to_json()))
     }
 
-    pub fn find(&self, tool: &str) -> Option<&Arc<Tool>> {
-        self.tools.get(*self.by_name.get(tool)?)
+    fn new(offer: Arc<Offer>, contracts: &Contracts, rules: &Rules) -> Self {
+        let mut shelf = Self::default();
+        // Most tools have no contract, and then only the hints differ.
+        let mut plain: HashMap<Hints, Arc<Effective>> = HashMap::new();
+        for offered in offer.tools() {
+            let written = contracts.matching(&offered.name);
+            let contract = match (written.as_slice(), &offered.contract) {
+                ([], None) => {
+                    let made = plain.entry(offered.hints);
+                    Arc::clone(made.or_insert_with(|| Arc::new(Effective::of(&[], None, offered.hints))))
+                }
+                (written, own) => Arc::new(Effective::of(written, own.as_ref(), offered.hints)),
+            };
+            shelf.put(Tool::new(Arc::clone(offered), contract, rules));
+        }
+        shelf.offer = offer;
+        shelf
     }
 
-    pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
-        self.tools.iter()
-    }
-
-    pub fn len(&self) -> usize {
-        self.tools.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.tools.is_empty()
+    fn put(&mut self, tool: Tool) {
+        let tool = Arc::new(tool);
+        match tool.contract.risk() {
+            Some(RiskLevel::Forbidden) => drop(self.withheld.insert(tool.name.tool().to_owned(), tool)),
+            None | Some(RiskLevel::Low | RiskLevel::Medium | RiskLevel::High | RiskLevel::Critical) => {
+                self.by_name.insert(tool.name.tool().to_owned(), self.tools.len());
+                self.tools.push(tool);
+            }
+        }
     }
 }
 
 impl Tool {
-    /// Reads one element of a server's `tools/list`. The name comes back with an error, as far as there is one.
-    pub fn parse(server: &ServerName, json: &str) -> Result<Self, (String, ToolError)> {
-        let Some(fields) = members(json) else { return Err((String::new(), ToolError::NotAnObject)) };
-        let field = |wanted: &str| fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
-        let own_name = field("name").and_then(string_value).unwrap_or_default().into_owned();
-        let refuse = |error: ToolError| (own_name.clone(), error);
-        if own_name.is_empty() {
-            return Err(refuse(ToolError::NoName));
-        }
-        let name = ToolName::of(server, &own_name).map_err(|error| refuse(error.into()))?;
-        if !field("inputSchema").is_some_and(|schema| schema.starts_with('{')) {
-            return Err(refuse(ToolError::Schema));
-        }
-        let annotations = field("annotations").and_then(members).unwrap_or_default();
-        let hint =
-            |wanted: &'static str| match annotations.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value) {
-                None | Some("null") => Ok(None),
-                Some("true") => Ok(Some(true)),
-                Some("false") => Ok(Some(false)),
-                Some(_) => Err(refuse(ToolError::Hint(wanted))),
-            };
-        let hints = Hints { read_only: hint("readOnlyHint")?, destructive: hint("destructiveHint")? };
-        let description = field("description").and_then(string_value).unwrap_or_default();
-        Ok(Self { name, description: Untrusted::new(description), hints, json: json.to_owned() })
-    }
-
-    /// One field of the server's own JSON, as text.
-    pub fn field(&self, wanted: &str) -> Option<&str> {
-        members(&self.json)?.into_iter().find(|(key, _)| key == wanted).map(|(_, value)| value)
+    fn new(offered: Arc<Offered>, contract: Arc<Effective>, rules: &Rules) -> Self {
+        let (name, hints) = (offered.name.clone(), offered.hints);
+        let (input, output) = (OnceLock::new(), OnceLock::new());
+        let mut tool = Self { name, hints, offered, contract, rules: None, input, output };
+        tool.rules = rules.for_tool(&tool);
+        tool
     }
 
     /// The variant this tool asks for.
     pub fn call_with(&self) -> Variant {
-        self.hints.call_with()
+        self.contract.operation.as_ref().map_or(Variant::Write, |operation| operation.value)
     }
-}
 
-impl Hints {
-    pub fn call_with(self) -> Variant {
-        // Destructive wins when a server claims both: the stricter reading is the safe one.
-        match (self.destructive, self.read_only) {
-            (Some(true), _) => Variant::Destructive,
-            (_, Some(true)) => Variant::Read,
-            _ => Variant::Write,
+    /// The rules that can concern this tool.
+    pub fn rules(&self) -> Option<&ToolRules> {
+        self.rules.as_ref()
+    }
+
+    /// The server's own schema for arguments; what cannot be used was refused when the server told of the tool.
+    pub fn input_schema(&self) -> Option<&Schema> {
+        self.input.get_or_init(|| self.own_schema("inputSchema")).as_ref()
+    }
+
+    pub fn output_schema(&self) -> Option<&Schema> {
+        self.output.get_or_init(|| self.own_schema("outputSchema")).as_ref()
+    }
+
+    /// What is wrong with arguments or a result is recorded and answered, so it must not repeat what the contract calls
+    /// sensitive. That something is missing gives nothing away.
+    pub(crate) fn hide_sensitive(&self, problems: &mut [Problem]) {
+        let sensitive = &self.contract.sensitive.value;
+        for problem in problems.iter_mut().filter(|problem| problem.found != Problem::MISSING) {
+            if sensitive.iter().any(|place| place.pointer.touches(&problem.pointer)) {
+                problem.found = "something else".to_owned();
+            }
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(json: &str) -> Result<Tool, (String, ToolError)> {
-        Tool::parse(&ServerName::parse("fx").unwrap(), json)
-    }
-
-    #[test]
-    fn reads_hints_and_keeps_the_text() {
-        let json = r#"{"name":"t","x":1,"inputSchema":{"z":1,"a":2},"annotations":{"destructiveHint":true,"v":1}}"#;
-        let tool = parse(json).unwrap();
-        assert_eq!(tool.hints, Hints { read_only: None, destructive: Some(true) });
-        assert_eq!(tool.json, json);
-        assert_eq!(tool.field("inputSchema"), Some(r#"{"z":1,"a":2}"#));
-    }
-
-    #[test]
-    fn one_bad_tool_hides_only_itself() {
-        let good = |name: &str| format!(r#"{{"name":"{name}","inputSchema":{{}}}}"#);
-        let all = [
-            good("a"),
-            r#"{"name":"no_schema"}"#.to_owned(),
-            r#"{"name":"bool_schema","inputSchema":true}"#.to_owned(),
-            r#"{"name":"hint","inputSchema":{},"annotations":{"readOnlyHint":"true"}}"#.to_owned(),
-            r#"{"name":"a:b","inputSchema":{}}"#.to_owned(),
-            r#"{"inputSchema":{}}"#.to_owned(),
-            "7".to_owned(),
-            good("a"),
-            good("b"),
-        ];
-        let (offer, hidden) = Offer::new(all.iter().map(|json| parse(json)));
-        assert_eq!(offer.tools().map(|tool| tool.name.to_string()).collect::<Vec<_>>(), ["fx:a", "fx:b"]);
-        let hidden: Vec<String> = hidden.iter().map(|(name, error)| format!("{name}: {error}")).collect();
-        assert_eq!(
-            hidden,
-            [
-                "no_schema: `inputSchema` must be an object",
-                "bool_schema: `inputSchema` must be an object",
-                "hint: `annotations.readOnlyHint` must be true or false",
-                "a:b: tool names consist of letters, digits, `_`, `.` and `-`",
-                ": it has no name",
-                ": not a JSON object",
-                "a: another tool has the same name",
-            ]
-        );
-    }
-
-    #[test]
-    fn call_with_follows_the_hints() {
-        let check = |read_only, destructive, expected| {
-            assert_eq!(Hints { read_only, destructive }.call_with(), expected);
-        };
-        check(None, None, Variant::Write);
-        check(Some(true), None, Variant::Read);
-        check(Some(true), Some(true), Variant::Destructive);
-        check(Some(false), Some(true), Variant::Destructive);
-        check(Some(false), Some(false), Variant::Write);
-        check(Some(true), Some(false), Variant::Read);
+    fn own_schema(&self, field: &str) -> Option<Schema> {
+        Schema::of_server(self.offered.field(field)?).ok()
     }
 }

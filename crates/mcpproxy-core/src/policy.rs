@@ -2,27 +2,43 @@
 //!
 //! One function, first failure answers. Only this module can make a `Permit`, and without one nothing reaches a server.
 
+mod checks;
 mod explain;
 mod table;
 
 use std::sync::Arc;
 
-use crate::catalog::{Catalog, Hints, Tool};
-use crate::denial::{Denial, Mark, Missing};
+use crate::Agent;
+use crate::catalog::{Catalog, Tool};
+use crate::denial::Denial;
 use crate::intent::{Arguments, Declared, Intent};
-use crate::nearest::closest;
-use crate::settings::{IntentSettings, Unannotated};
-use crate::{Agent, ToolName, Variant};
+use crate::limits::Limits;
+use crate::rules::Clock;
+use crate::settings::{ContractSettings, IntentSettings};
 
 pub use explain::{Explanation, Finding, Verdict, explain};
-pub use table::{Row, rows, table};
-
-/// How many similar tools a refusal names.
-const SUGGESTIONS_MAX: usize = 3;
+pub use table::{Row, Section, rows, sections, table};
 
 pub enum Decision {
     Allow(Permit),
+    /// A human decides.
+    Ask(Question),
     Deny(Denial),
+}
+
+/// What a decision rests on: all of it from one snapshot.
+#[derive(Clone, Copy, Debug)]
+pub struct Ground<'a> {
+    pub intent: &'a IntentSettings,
+    pub contracts: &'a ContractSettings,
+    pub catalog: &'a Catalog,
+}
+
+/// What is different at every call: the time, and how often tools were called lately.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    pub clock: Clock,
+    pub limits: &'a Limits,
 }
 
 /// The right to make one call: this tool, with these bytes, once.
@@ -35,6 +51,13 @@ pub struct Permit {
     arguments: Arguments,
     warnings: Vec<Warning>,
     is_verified: bool,
+}
+
+/// A call that waits for a human's word.
+#[derive(Debug)]
+pub struct Question {
+    tool: Arc<Tool>,
+    needs_step_up: bool,
 }
 
 /// Something worth a line on the record that does not stop the call.
@@ -61,121 +84,86 @@ impl Permit {
         &self.warnings
     }
 
-    /// Whether the server's own annotations bear the agent's word out.
+    /// Whether the server's own annotations, or the operator, bear the agent's word out.
     pub fn is_verified(&self) -> bool {
         self.is_verified
     }
 }
 
+impl Question {
+    /// The answer as long as there is nobody to ask.
+    pub fn unanswered(&self) -> Denial {
+        Denial::ConfirmationRequired {
+            tool: self.tool.name.clone(),
+            risk: self.tool.contract.risk(),
+            needs_step_up: self.needs_step_up,
+        }
+    }
+}
+
 /// Decides on a call whose own shape and keys were found sound by `intent::declare`.
 pub fn decide(
-    rules: &IntentSettings,
+    ground: Ground<'_>,
     agent: &Agent,
     declared: Declared,
     tool: Option<&Arc<Tool>>,
-    catalog: &Catalog,
+    moment: Moment<'_>,
 ) -> Decision {
-    let variant = declared.intent.variant;
-    let Some(tool) = tool.filter(|tool| agent.scope.sees(tool.name.server())) else {
-        return Decision::Deny(no_such_tool(declared.name, agent, catalog));
-    };
-    let warnings = match against_hints(rules, tool, variant) {
-        Ok(warnings) => warnings,
+    let passed = match check_all(ground, agent, &declared, tool, moment) {
+        Ok(passed) => passed,
         Err(denial) => return Decision::Deny(denial),
     };
-    if let Err(denial) = within_scope(agent, tool, variant) {
+    let Passed { tool, warnings, is_verified, ask } = passed;
+    if let Some(needs_step_up) = ask {
+        return Decision::Ask(Question { tool, needs_step_up });
+    }
+    if let Err(denial) = checks::take_a_turn(&tool, moment) {
         return Decision::Deny(denial);
     }
-    let is_verified = bears_out(tool.hints, variant);
-    Decision::Allow(Permit {
-        tool: Arc::clone(tool),
-        intent: declared.intent,
-        arguments: declared.arguments,
-        warnings,
-        is_verified,
-    })
+    let Declared { intent, arguments, .. } = declared;
+    Decision::Allow(Permit { tool, intent, arguments, warnings, is_verified })
 }
 
-/// Server annotations against the variant. An error is a contradiction; in lenient mode it is a warning.
-fn against_hints(rules: &IntentSettings, tool: &Tool, variant: Variant) -> Result<Vec<Warning>, Denial> {
-    let Hints { read_only, destructive } = tool.hints;
-    let mismatch = |mark, right| Denial::ServerMismatch { tool: tool.name.clone(), mark, used: variant, right };
-    let contradiction = match (variant, destructive, read_only) {
-        (Variant::Destructive, _, _) => None,
-        (Variant::Read | Variant::Write, Some(true), _) => Some(mismatch(Mark::Destructive, Variant::Destructive)),
-        (Variant::Read, _, Some(false)) => Some(mismatch(Mark::NotReadOnly, Variant::Write)),
-        (Variant::Read, _, Some(true)) => None,
-        (Variant::Read, _, None) => return unannotated(rules, tool, &mismatch(Mark::Unannotated, Variant::Write)),
-        (Variant::Write, _, Some(true)) => {
-            let message = format!("Tool '{}' is marked read-only by server, call_tool_read would do", tool.name);
-            return Ok(vec![Warning { code: "OVERLY_CAUTIOUS", message }]);
-        }
-        (Variant::Write, _, Some(false) | None) => None,
-    };
-    match contradiction {
-        None => Ok(Vec::new()),
-        Some(denial) if rules.strict_server_validation => Err(denial),
-        Some(denial) => Ok(vec![Warning { code: denial.code(), message: denial.message() }]),
-    }
+/// What a call that no check refused comes with.
+struct Passed {
+    tool: Arc<Tool>,
+    warnings: Vec<Warning>,
+    is_verified: bool,
+    /// Whether a human is to be asked, and with a fresh factor.
+    ask: Option<bool>,
 }
 
-/// A read call on a tool of which the server does not say that it only reads.
-fn unannotated(rules: &IntentSettings, tool: &Tool, denial: &Denial) -> Result<Vec<Warning>, Denial> {
-    match rules.unannotated {
-        Unannotated::Trust => Ok(Vec::new()),
-        Unannotated::Warn => {
-            let message = format!("Tool '{}' is not marked read-only by server, the agent's word was taken", tool.name);
-            Ok(vec![Warning { code: "UNANNOTATED", message }])
-        }
-        Unannotated::RequireWrite => Err(denial.clone()),
-    }
-}
-
-fn within_scope(agent: &Agent, tool: &Tool, variant: Variant) -> Result<(), Denial> {
-    if !agent.scope.may(variant) {
-        return Err(Denial::NotGranted { agent: agent.name.clone(), variant });
-    }
-    // Else an agent that may only read could run any unannotated tool by calling it a read.
-    let only_reads = !agent.scope.may(Variant::Write) && !agent.scope.may(Variant::Destructive);
-    if only_reads && tool.hints.read_only != Some(true) {
-        return Err(Denial::NotKnownToRead { agent: agent.name.clone(), tool: tool.name.clone() });
-    }
-    Ok(())
-}
-
-fn bears_out(hints: Hints, variant: Variant) -> bool {
-    match variant {
-        Variant::Read => hints.read_only == Some(true) && hints.destructive != Some(true),
-        Variant::Write => hints.destructive == Some(false) || hints.read_only.is_some() && hints.destructive.is_none(),
-        Variant::Destructive => true,
-    }
-}
-
-/// The answer for a tool that is not there. It suggests only what the agent may see anyway.
-fn no_such_tool(name: ToolName, agent: &Agent, catalog: &Catalog) -> Denial {
-    let has_server = agent.scope.sees(name.server()) && catalog.offer(name.server()).is_some();
-    let missing = if has_server { Missing::Tool } else { Missing::Server };
-    let suggestions = suggestions(&name, catalog.visible(&agent.scope).map(|tool| &tool.name));
-    Denial::NoSuchTool { name, missing, suggestions }
-}
-
-/// Tools of the same name elsewhere first, then names that look alike.
-fn suggestions<'t>(wanted: &ToolName, visible: impl Iterator<Item = &'t ToolName>) -> Vec<ToolName> {
-    let (mut found, others): (Vec<&ToolName>, Vec<&ToolName>) = visible.partition(|name| name.tool() == wanted.tool());
-    if found.len() < SUGGESTIONS_MAX {
-        // Spelled out letter by letter: ten thousand names are compared without writing one of them down.
-        let letters = |name: &'t ToolName| name.server().as_str().chars().chain([':']).chain(name.tool().chars());
-        found.extend(closest(&wanted.to_string(), others, letters, SUGGESTIONS_MAX));
-    }
-    found.into_iter().take(SUGGESTIONS_MAX).cloned().collect()
+/// The checks from the tool's existence on, in their order. Nothing is counted here, so it may also be asked for fun.
+fn check_all(
+    ground: Ground<'_>,
+    agent: &Agent,
+    declared: &Declared,
+    tool: Option<&Arc<Tool>>,
+    moment: Moment<'_>,
+) -> Result<Passed, Denial> {
+    let tool = tool
+        .filter(|tool| agent.scope.sees(tool.name.server()))
+        .ok_or_else(|| checks::no_such_tool(declared.name.clone(), agent, ground.catalog))?;
+    let variant = declared.intent.variant;
+    let warnings = checks::against_hints(ground.intent, tool, variant)?;
+    checks::against_contract(ground.contracts, tool, variant)?;
+    checks::within_scope(agent, tool, variant)?;
+    checks::has_permissions(agent, tool)?;
+    checks::within_rules(agent, tool, &declared.intent, moment.clock)?;
+    let arguments = checks::arguments_fit(tool, &declared.arguments)?;
+    checks::within_rate(tool, moment)?;
+    checks::dry_run_done(tool)?;
+    let ask = checks::asks_a_human(ground.contracts, tool, variant, &arguments);
+    let is_verified = checks::bears_out(tool, variant);
+    Ok(Passed { tool: Arc::clone(tool), warnings, is_verified, ask })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Offer;
-    use crate::settings::TwoKey;
-    use crate::{Scope, ServerName, intent};
+    use crate::catalog::{Offer, Offered};
+    use crate::settings::{TwoKey, Unannotated};
+    use crate::{Scope, ServerName, Variant, intent};
 
     fn hints_json(read_only: Option<bool>, destructive: Option<bool>) -> String {
         let hints = [("readOnlyHint", read_only), ("destructiveHint", destructive)]
@@ -194,13 +182,16 @@ mod tests {
         name: &str,
     ) -> String {
         let server = ServerName::parse("fx").unwrap();
-        let (offer, hidden) = Offer::new([Tool::parse(&server, &hints_json(hints.0, hints.1))]);
+        let (offer, hidden) = Offer::new([Offered::parse(&server, &hints_json(hints.0, hints.1))]);
         assert!(hidden.is_empty());
         let catalog = Catalog::new([(server, Arc::new(offer))]);
         let declared = intent::declare(variant, &format!(r#"{{"name":"{name}"}}"#), TwoKey::Optional).unwrap();
         let tool = catalog.resolve(&declared.name).cloned();
         let agent = Agent { name: "a1".to_owned(), scope };
-        match decide(rules, &agent, declared, tool.as_ref(), &catalog) {
+        let ground = Ground { intent: rules, contracts: &ContractSettings::default(), catalog: &catalog };
+        let moment = Moment { clock: Clock::default(), limits: &Limits::default() };
+        match decide(ground, &agent, declared, tool.as_ref(), moment) {
+            Decision::Ask(_) => "ask".to_owned(),
             Decision::Deny(denial) => format!("deny {}: {}", denial.code(), denial.message()),
             Decision::Allow(permit) => {
                 let warnings: Vec<&str> = permit.warnings().iter().map(|warning| warning.code).collect();
@@ -266,7 +257,7 @@ mod tests {
             (None, None),
             Variant::Read,
             "fx:tool",
-            "deny permission_denied: Agent 'a1' may only read, and the server does not mark 'fx:tool' as read-only",
+            "deny permission_denied: Agent 'a1' may only read, and 'fx:tool' is not marked as read-only",
         );
         check(
             read_only(),

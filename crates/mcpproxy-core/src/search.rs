@@ -94,13 +94,13 @@ impl Index {
 }
 
 fn texts(tool: &Tool) -> Vec<(String, f32)> {
-    let schema = tool.field("inputSchema").and_then(members).unwrap_or_default();
+    let schema = tool.offered.field("inputSchema").and_then(members).unwrap_or_default();
     let properties = schema.iter().find(|(key, _)| key == "properties").and_then(|(_, value)| members(value));
     let parameters: Vec<String> = properties.unwrap_or_default().into_iter().map(|(key, _)| key.into_owned()).collect();
     vec![
         (tool.name.tool().to_owned(), NAME_WEIGHT),
         (tool.name.server().as_str().to_owned(), SERVER_WEIGHT),
-        (tool.description.for_json().to_owned(), DESCRIPTION_WEIGHT),
+        (tool.offered.description.for_json().to_owned(), DESCRIPTION_WEIGHT),
         (parameters.join(" "), PARAMETER_WEIGHT),
     ]
 }
@@ -148,16 +148,16 @@ fn stem(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Offer;
+    use crate::catalog::{Offer, Offered};
 
     fn catalog(tools: &[(&str, &str, &str)]) -> Catalog {
-        let mut servers: HashMap<ServerName, Vec<Result<Tool, _>>> = HashMap::new();
+        let mut servers: HashMap<ServerName, Vec<Result<Offered, _>>> = HashMap::new();
         for (server, name, description) in tools {
             let server = ServerName::parse(server).unwrap();
             let json = format!(
                 r#"{{"name":"{name}","description":"{description}","inputSchema":{{"properties":{{"repo":{{}}}}}}}}"#
             );
-            servers.entry(server.clone()).or_default().push(Tool::parse(&server, &json));
+            servers.entry(server.clone()).or_default().push(Offered::parse(&server, &json));
         }
         Catalog::new(servers.into_iter().map(|(server, tools)| (server, Arc::new(Offer::new(tools).0))))
     }

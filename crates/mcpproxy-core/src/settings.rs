@@ -2,7 +2,7 @@
 
 mod activity;
 mod address;
-mod amount;
+pub(crate) mod amount;
 mod changes;
 mod keys;
 mod read;
@@ -11,15 +11,15 @@ mod schema;
 mod secret;
 mod server;
 mod storage;
-mod suggest;
-mod syntax;
+pub(crate) mod suggest;
+pub(crate) mod syntax;
 #[cfg(test)]
 mod tests;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use crate::ServerName;
+use crate::{Mistake, ServerName};
 use read::{Fields, Reader};
 
 pub use activity::{ActivitySettings, Durability, Retention};
@@ -39,6 +39,7 @@ pub struct Settings {
     /// In the order of the file.
     pub servers: Vec<ServerSettings>,
     pub intent: IntentSettings,
+    pub contracts: ContractSettings,
     pub activity: ActivitySettings,
     pub listen: SocketAddr,
     /// A caller on this machine without a token is a read-only agent.
@@ -113,23 +114,39 @@ impl Unannotated {
     }
 }
 
-/// One mistake and where it is. Lines and columns count from 1, columns in characters.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}, column {column}: {message}")]
-pub struct SettingsError {
-    pub line: usize,
-    pub column: usize,
-    pub message: String,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContractSettings {
+    pub unclassified: Unclassified,
+}
+
+/// What a tool gets that nobody has classified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unclassified {
+    /// What its annotations say, and nothing more.
+    #[default]
+    Allow,
+    ConfirmDestructive,
+    Deny,
+}
+
+impl Unclassified {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::ConfirmDestructive => "confirm_destructive",
+            Self::Deny => "deny",
+        }
+    }
 }
 
 /// Reads a settings file, or tells everything that is wrong with it, in the order of the file.
-pub fn parse(text: &str, outside: &dyn Outside) -> Result<Settings, Vec<SettingsError>> {
+pub fn parse(text: &str, outside: &dyn Outside) -> Result<Settings, Vec<Mistake>> {
     // Some editors put a byte order mark first; nobody sees it, so it may not shift a column.
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     if text.len() > FILE_MAX_BYTES {
         let message =
             "the settings file is larger than 1 MiB; keep long values in files and refer to them with `${file:PATH}`";
-        return Err(vec![SettingsError { line: 1, column: 1, message: message.to_owned() }]);
+        return Err(vec![Mistake { line: 1, column: 1, message: message.to_owned() }]);
     }
     let mut reader = Reader::new(text, outside);
     let settings = match syntax::tree(text) {
@@ -161,6 +178,7 @@ impl Default for Settings {
         Self {
             servers: Vec::new(),
             intent: IntentSettings::default(),
+            contracts: ContractSettings::default(),
             activity: ActivitySettings::default(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             allow_anonymous_loopback: false,
@@ -242,6 +260,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Settings {
     let settings = Settings {
         servers: fields.find("mcpServers").map(|field| server::read_all(reader, field)).unwrap_or_default(),
         intent: read_intent(reader, fields).unwrap_or_default(),
+        contracts: read_contracts(reader, fields).unwrap_or_default(),
         activity: activity::read(reader, fields).unwrap_or_default(),
         listen: fields
             .find("listen")
@@ -281,5 +300,12 @@ fn read_intent(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<Inten
         ),
         two_key: reader.choice_or(&fields, "two_key", keys::TWO_KEY, default.two_key),
         unannotated: reader.choice_or(&fields, "unannotated", keys::UNANNOTATED, default.unannotated),
+    })
+}
+
+fn read_contracts(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<ContractSettings> {
+    let fields = reader.fields(fields.find("contracts")?.value, &keys::CONTRACTS)?;
+    Some(ContractSettings {
+        unclassified: reader.choice_or(&fields, "unclassified", keys::UNCLASSIFIED, Unclassified::Allow),
     })
 }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should stop there")]
 
+use std::sync::LazyLock;
+
 use mcpproxy_core::Variant;
 use mcpproxy_core::policy::{Row, rows, table};
 use mcpproxy_core::settings::{IntentSettings, TwoKey, Unannotated};
@@ -72,14 +74,21 @@ fn every_row_of_the_specification() {
     }
 }
 
-fn find(variant: Variant, declared: Option<&str>, hints: (Option<bool>, Option<bool>), rules: &IntentSettings) -> Row {
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(rows);
+
+fn find(
+    variant: Variant,
+    declared: Option<&str>,
+    hints: (Option<bool>, Option<bool>),
+    rules: &IntentSettings,
+) -> &'static Row {
     let is_wanted = |row: &Row| {
         row.variant == variant
             && row.declared == declared
             && (row.read_only, row.destructive) == hints
             && row.rules == *rules
     };
-    rows().into_iter().find(is_wanted).unwrap()
+    ROWS.iter().find(|row| is_wanted(row)).unwrap()
 }
 
 /// The rules once more, as a ladder: each variant stands on a rung, each annotation names the rung a tool needs.
@@ -123,10 +132,9 @@ fn second_reading(row: &Row) -> String {
 
 #[test]
 fn both_readings_agree_on_every_row() {
-    let rows = rows();
-    assert_eq!(rows.len(), 3 * 5 * 9 * 2 * 2 * 3);
-    for row in rows {
-        assert_eq!(row.outcome, second_reading(&row), "{row:?}");
+    assert_eq!(ROWS.len(), 3 * 5 * 9 * 2 * 2 * 3);
+    for row in ROWS.iter() {
+        assert_eq!(row.outcome, second_reading(row), "{row:?}");
     }
 }
 
@@ -136,8 +144,7 @@ proptest! {
     /// Being more careful never turns a yes into a no, as long as nothing is declared that contradicts it.
     #[test]
     fn more_careful_is_never_refused(index in 0usize..1620) {
-        let rows = rows();
-        let row = &rows[index];
+        let row = &ROWS[index];
         if row.declared.is_none() && row.outcome.starts_with("allow") {
             let careful = find(Variant::Destructive, None, (row.read_only, row.destructive), &row.rules);
             prop_assert!(careful.outcome.starts_with("allow"), "{:?}", careful);
@@ -147,11 +154,10 @@ proptest! {
     /// Stricter settings never turn a no into a yes.
     #[test]
     fn stricter_settings_never_allow_more(index in 0usize..1620) {
-        let rows = rows();
-        let row = &rows[index];
+        let row = &ROWS[index];
         if row.outcome.starts_with("deny") {
             let stricter = IntentSettings { strict_server_validation: true, two_key: TwoKey::Required, ..row.rules.clone() };
-            let outcome = find(row.variant, row.declared, (row.read_only, row.destructive), &stricter).outcome;
+            let outcome = &find(row.variant, row.declared, (row.read_only, row.destructive), &stricter).outcome;
             prop_assert!(outcome.starts_with("deny"), "{}", outcome);
         }
     }

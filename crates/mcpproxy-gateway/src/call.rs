@@ -1,19 +1,27 @@
 //! The life of a tool call: eight stops, one function. There is no other way to a server's tool.
 
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use mcpproxy_core::json::{members, string_value};
+use mcpproxy_core::rules::Clock;
 use mcpproxy_core::settings::Durability;
 use mcpproxy_core::{
-    Arguments, Decision, Declared, Denial, Intent, Permit, ServerName, ToolName, Variant, Warning, decide, declare,
+    Arguments, Decision, Declared, Denial, Intent, Moment, Permit, ServerName, ToolName, Variant, Warning, decide,
+    declare,
 };
 use mcpproxy_store::{RecordId, Wait};
 use serde_json::{Value, json};
 
 use crate::downstream::Caller;
 use crate::gateway::Inner;
+use crate::heavy::heavy;
+use crate::judge::{Answer, FAILURE_KEY, Judged};
 use crate::message::{self, INVALID_PARAMS, RpcError, field, member};
-use crate::record::{self, Asked};
+use crate::record::{self, Asking};
+use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
 use crate::upstream::{Passage, Reply, UpstreamError, forward};
 
@@ -38,27 +46,28 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     // 2 declare: the variant and its parameters into an intent.
     let declared = match wanted.declare(&snapshot) {
         Ok(declared) => declared,
-        Err(denial) => return refuse(gateway, caller, &denial, &asking).await,
+        Err(denial) => return refuse(gateway, caller, &snapshot, &denial, &asking).await,
     };
     // 3 resolve: a name into a tool, or into nothing.
     let tool = snapshot.catalog.resolve(&declared.name);
-    if asking.direct.is_none() || tool.is_some() {
-        asking.intent = Some(declared.intent.clone());
-    }
+    asking.resolved(tool, &declared, &snapshot.catalog, &caller.agent);
     if tool.is_none()
         && caller.agent.scope.sees(declared.name.server())
         && let Some(server) = snapshot.unreached(declared.name.server())
     {
         let error = server.unavailable();
-        let record = record::of_unavailable(&declared, &error, &caller.agent, caller.client.as_deref());
+        let sensitive = Sensitive::new(snapshot.sensitive(&declared.name), "{}");
+        let record = record::of_unavailable(&declared, &error, &caller.agent, caller.client.as_deref(), &sensitive);
         let record = record::note(&gateway.ledger, record).await;
         return failed(&declared.name, &error, record);
     }
     // 4 decide: all of that into a permit or a refusal.
-    let rules = &snapshot.settings.intent;
-    let permit = match decide(rules, &caller.agent, declared, tool, &snapshot.catalog) {
+    let moment = Moment { clock: clock(&snapshot), limits: &gateway.limits };
+    let size = declared.arguments.as_str().len();
+    let permit = match heavy(size, || decide(snapshot.ground(), &caller.agent, declared, tool, moment)) {
         Decision::Allow(permit) => permit,
-        Decision::Deny(denial) => return refuse(gateway, caller, &denial, &asking).await,
+        Decision::Ask(question) => return refuse(gateway, caller, &snapshot, &question.unanswered(), &asking).await,
+        Decision::Deny(denial) => return refuse(gateway, caller, &snapshot, &denial, &asking).await,
     };
 
     let Some(server) = snapshot.servers.get(permit.tool().name.server()) else {
@@ -66,28 +75,32 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     };
     // 5 open: no record, no call.
     let wait = durability(&snapshot, &permit);
-    let open =
-        match gateway.ledger.open(record::of_permit(&permit, &caller.agent, caller.client.as_deref()), wait).await {
-            Ok(open) => open,
-            Err(error) => return unrecorded(&error),
-        };
+    let tool = Arc::clone(permit.tool());
+    let sensitive = Sensitive::of(&tool, permit.arguments().as_str());
+    let started = record::of_permit(&permit, &caller.agent, caller.client.as_deref(), &sensitive);
+    let open = match gateway.ledger.open(started, wait).await {
+        Ok(open) => open,
+        Err(error) => return unrecorded(&error),
+    };
     let record = open.id();
-    let name = permit.tool().name.clone();
     let mut warnings = permit.warnings().to_vec();
-    // 6 forward: the permit, spent, into the server's answer.
+    // 6 forward: the permit, spent, into the server's answer, which is held against the contract.
     let started = Instant::now();
-    let answer = forward(server, permit, &passage).await;
+    let judged = Judged::new(&tool, forward(server, permit, &passage).await);
     // 7 close: the outcome into a finished record.
-    let outcome = record::outcome(&answer, started.elapsed());
-    if let Err(error) = gateway.ledger.close(open, outcome, wait).await {
-        tracing::error!(%error, tool = %name, "could not record how a call ended");
+    if let Err(error) = gateway.ledger.close(open, judged.outcome(&tool, &sensitive, started.elapsed()), wait).await {
+        tracing::error!(%error, tool = %tool.name, "could not record how a call ended");
         warnings.push(unfinished());
     }
     // 8 answer: what the server said, with our own words, or what to do instead.
-    match answer {
-        Ok(Ok(result)) => Ok(with_own_words(&result, record, &warnings)),
+    warnings.extend(judged.warnings(&tool));
+    match judged.answer(&tool) {
+        Ok(Ok(Answer::Result { result, failure })) => {
+            Ok(with_own_words(&result, record, &warnings, failure.as_deref()))
+        }
+        Ok(Ok(Answer::Withheld { code, message, details })) => Ok(error_result(code, &message, &details, Some(record))),
         Ok(Err(error)) => Err(error.with_record(record)),
-        Err(error) => failed(&name, &error, Some(record)),
+        Err(error) => failed(&tool.name, &error, Some(record)),
     }
 }
 
@@ -118,20 +131,22 @@ impl<'a> Wanted<'a> {
         match self {
             Self::Variant { variant, parameters } => {
                 let intent = Intent { variant: *variant, sensitivity: None, reason: None };
-                Asking { intent: Some(intent), direct: None, arguments: parameters }
+                Asking { intent: Some(intent), ..Asking::of(parameters) }
             }
-            Self::Direct { name, arguments } => Asking { intent: None, direct: Some(name.clone()), arguments },
+            Self::Direct { name, arguments } => Asking { direct: Some(name.clone()), ..Asking::of(arguments) },
         }
     }
 }
 
-/// What the agent asked for, for the record of a refusal.
-struct Asking<'a> {
-    /// As far as it was understood.
-    intent: Option<Intent>,
-    /// In direct mode the tool is named beside the arguments, not in them.
-    direct: Option<ToolName>,
-    arguments: &'a str,
+/// The time, and what rules may ask about it.
+pub(crate) fn clock(snapshot: &Snapshot) -> Clock {
+    let now = Timestamp::now();
+    let now_ms = now.as_millisecond();
+    if snapshot.rules.is_empty() {
+        return Clock { now_ms, utc_offset_s: 0 };
+    }
+    static HERE: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
+    Clock { now_ms, utc_offset_s: HERE.to_offset(now).seconds() }
 }
 
 /// Writes and destructive calls are on disk before they are sent; reads need not be.
@@ -142,14 +157,8 @@ fn durability(snapshot: &Snapshot, permit: &Permit) -> Wait {
     }
 }
 
-async fn refuse(gateway: &Inner, caller: &Caller, denial: &Denial, asking: &Asking<'_>) -> Reply {
-    let name = match &asking.direct {
-        Some(name) => Some(name.to_string().into()),
-        None => member(asking.arguments, "name").and_then(string_value),
-    };
-    let asked = Asked { name: name.as_deref(), arguments: Some(asking.arguments) };
-    let client = caller.client.as_deref();
-    let record = record::of_denial(denial, &caller.agent, client, asking.intent.as_ref(), asked);
+async fn refuse(gateway: &Inner, caller: &Caller, snapshot: &Snapshot, denial: &Denial, asking: &Asking<'_>) -> Reply {
+    let record = record::of_denial(denial, &caller.agent, caller.client.as_deref(), asking, snapshot);
     let record = record::note(&gateway.ledger, record).await;
     if denial.is_malformed() {
         let error = RpcError::new(INVALID_PARAMS, denial.message()).with_data(&denial.details());
@@ -224,7 +233,7 @@ pub(crate) fn error_result(code: &str, message: &str, details: &Value, record: O
 
 /// The server's result with the id of the record and our warnings. What the server put under our own keys is dropped:
 /// it does not speak for us. Keys are compared after unescaping, as whoever reads the result will.
-fn with_own_words(result: &str, record: RecordId, warnings: &[Warning]) -> String {
+fn with_own_words(result: &str, record: RecordId, warnings: &[Warning], failure: Option<&str>) -> String {
     let fields = members(result).unwrap_or_default();
     let old = field(&fields, "_meta");
     let meta = old.and_then(members).unwrap_or_default();
@@ -232,7 +241,8 @@ fn with_own_words(result: &str, record: RecordId, warnings: &[Warning]) -> Strin
     let record = format!("\"{record}\"");
     let warned = record::warnings_json(warnings);
     let ours = (!warnings.is_empty()).then_some(("mcpproxy/warnings", warned.as_str()));
-    let meta = message::object(theirs.chain([(message::RECORD_KEY, record.as_str())]).chain(ours));
+    let failure = failure.map(|failure| (FAILURE_KEY, failure));
+    let meta = message::object(theirs.chain([(message::RECORD_KEY, record.as_str())]).chain(ours).chain(failure));
     match result.trim_end().strip_suffix('}') {
         // Nothing else is touched, and nothing is read twice.
         Some(open) if old.is_none() && !fields.is_empty() => format!("{open},\"_meta\":{meta}}}"),

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use mcpproxy_core::json::string_value;
-use mcpproxy_core::settings::{Settings, diff};
-use mcpproxy_core::{ServerName, Untrusted};
+use mcpproxy_core::settings::diff;
+use mcpproxy_core::{Catalog, Changed, Limits, ServerName, Untrusted};
 use mcpproxy_store::{Ledger, Store};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
@@ -20,7 +20,7 @@ use crate::audience::{Audience, Kind};
 use crate::downstream::Doors;
 use crate::message::member;
 use crate::record;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Files, Snapshot};
 use crate::status::{ServerStatus, StateName};
 use crate::turned_away::TurnedAway;
 use crate::upstream::{Change, Server, Watch, supervise, sweep};
@@ -41,7 +41,7 @@ pub struct Gateway {
 }
 
 pub struct Options {
-    pub settings: Settings,
+    pub files: Files,
     pub store: Store,
     pub ledger: Ledger,
     /// Where the servers' logs go.
@@ -58,13 +58,15 @@ pub(crate) struct Inner {
     pub(crate) audience: Audience,
     pub(crate) doors: Doors,
     pub(crate) store: Store,
+    /// How often tools were called lately; it outlives snapshots.
+    pub(crate) limits: Limits,
     logs: PathBuf,
     demo: Arc<[String]>,
     servers: Mutex<BTreeMap<ServerName, Supervised>>,
     /// Servers that are no longer in the settings and have not left yet.
     leaving: Mutex<Vec<Supervised>>,
-    /// The settings of the next snapshot. Snapshots are built one at a time, under this lock.
-    settings: Mutex<Arc<Settings>>,
+    /// What the next snapshot is made from. Snapshots are built one at a time, under this lock.
+    files: Mutex<Files>,
     reload_error: Mutex<Option<String>>,
     changes: mpsc::UnboundedSender<(ServerName, Change)>,
     /// Changes seen and changes that are in the snapshot.
@@ -109,26 +111,27 @@ struct Supervised {
 impl Gateway {
     /// Starts everything and returns at once; servers connect in the background.
     pub fn start(options: Options) -> Self {
-        let Options { settings, store, ledger, logs, demo_command } = options;
+        let Options { files, store, ledger, logs, demo_command } = options;
         let (changes, changed) = mpsc::unbounded_channel();
         let left_behind = sweep(&logs);
         if left_behind > 0 {
             tracing::warn!(count = left_behind, "ended servers that an earlier gateway left behind");
         }
-        let settings = Arc::new(settings);
+        let settings = Arc::clone(&files.settings);
         let inner = Arc::new(Inner {
-            snapshot: ArcSwap::from_pointee(Snapshot::build(Arc::clone(&settings), BTreeMap::new())),
+            snapshot: ArcSwap::from_pointee(Snapshot::build(files.clone(), BTreeMap::new(), &Catalog::default())),
             ledger,
             agents: Agents::new(store.clone()),
             turned_away: TurnedAway::default(),
             audience: Audience::default(),
             doors: Doors::default(),
             store,
+            limits: Limits::default(),
             logs,
             demo: demo_command.into(),
             servers: Mutex::default(),
             leaving: Mutex::default(),
-            settings: Mutex::new(Arc::clone(&settings)),
+            files: Mutex::new(files),
             reload_error: Mutex::default(),
             changes,
             seen: AtomicU64::new(0),
@@ -147,10 +150,12 @@ impl Gateway {
         gateway
     }
 
-    /// Makes the next snapshot from new settings. Calls under way keep theirs.
-    pub fn reload(&self, settings: Settings) {
-        let old = Arc::clone(&self.inner.snapshot.load().settings);
-        let changes = diff(&old, &settings);
+    /// Makes the next snapshot from what the operator wrote. Calls under way keep theirs.
+    pub fn reload(&self, files: impl Into<Files>) {
+        let files = files.into();
+        let before = self.inner.snapshot.load_full();
+        let (old, settings) = (&before.settings, Arc::clone(&files.settings));
+        let changes = diff(old, &settings);
         for name in changes.removed.iter().chain(&changes.changed) {
             self.stop_server(name);
         }
@@ -161,7 +166,7 @@ impl Gateway {
         }
         *self.reload_error_slot() = None;
         let two_key = settings.intent.two_key;
-        self.refresh(Some(Arc::new(settings)));
+        self.refresh(Some(files));
         if two_key != old.intent.two_key {
             self.inner.audience.four_tools_changed();
         }
@@ -169,6 +174,10 @@ impl Gateway {
             for kind in [Kind::Tools, Kind::Prompts, Kind::Resources] {
                 self.inner.audience.list_changed(name, kind);
             }
+        }
+        let after = self.inner.snapshot.load_full();
+        for (name, kind) in changed_lists(&before, &after) {
+            self.inner.audience.list_changed(&name, kind);
         }
         let ledger = self.inner.ledger.clone();
         tokio::spawn(async move { record::note_settings(&ledger, None).await });
@@ -274,14 +283,15 @@ impl Gateway {
         leaving.push(supervised);
     }
 
-    /// Builds the next snapshot, from new settings if there are any.
-    fn refresh(&self, new_settings: Option<Arc<Settings>>) {
-        let mut settings = self.inner.settings.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(new_settings) = new_settings {
-            *settings = new_settings;
+    /// Builds the next snapshot, from what the operator wrote anew if there is such.
+    fn refresh(&self, anew: Option<Files>) {
+        let mut files = self.inner.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(anew) = anew {
+            *files = anew;
         }
+        let before = self.inner.snapshot.load_full();
         let servers = self.servers_table().iter().map(|(name, s)| (name.clone(), Arc::clone(&s.server))).collect();
-        self.inner.snapshot.store(Arc::new(Snapshot::build(Arc::clone(&settings), servers)));
+        self.inner.snapshot.store(Arc::new(Snapshot::build(files.clone(), servers, &before.catalog)));
     }
 
     fn servers_table(&self) -> MutexGuard<'_, BTreeMap<ServerName, Supervised>> {
@@ -316,28 +326,41 @@ async fn take_changes(gateway: Gateway, mut changed: mpsc::UnboundedReceiver<(Se
             changes.push(more);
         }
         let count = changes.len() as u64;
+        let before = gateway.inner.snapshot.load_full();
         let rebuild = gateway.clone();
         let built = tokio::task::spawn_blocking(move || rebuild.refresh(None)).await;
         if let Err(error) = built {
             tracing::error!(%error, "could not build a snapshot");
         }
-        announce(&gateway, changes).await;
+        announce(&gateway, changes, &before).await;
         gateway.inner.taken.fetch_add(count, Ordering::AcqRel);
         gateway.inner.settled.notify_waiters();
     }
 }
 
-async fn announce(gateway: &Gateway, changes: Vec<(ServerName, Change)>) {
+/// The lists that changed with the tools. Contracts are resources; a tool that agents cannot see changes nothing.
+fn changed_lists(before: &Snapshot, after: &Snapshot) -> impl Iterator<Item = (ServerName, Kind)> {
+    let changed = after.catalog.changed_since(&before.catalog).into_iter();
+    changed.flat_map(|Changed { server, contracts }| {
+        [Some(Kind::Tools), contracts.then_some(Kind::Resources)]
+            .into_iter()
+            .flatten()
+            .map(move |kind| (server.clone(), kind))
+    })
+}
+
+async fn announce(gateway: &Gateway, changes: Vec<(ServerName, Change)>, before: &Snapshot) {
     let inner = &gateway.inner;
-    let mut lists = HashSet::new();
+    let after = inner.snapshot.load_full();
+    let mut lists: HashSet<(ServerName, Kind)> = changed_lists(before, &after).collect();
     for (name, change) in changes {
         match change {
             Change::Connected => {
-                lists.extend([Kind::Tools, Kind::Prompts, Kind::Resources].map(|kind| (name.clone(), kind)));
+                lists.extend([Kind::Prompts, Kind::Resources].map(|kind| (name.clone(), kind)));
                 record::note_server(&inner.ledger, &name, None).await;
             }
             Change::Failed(reason) => record::note_server(&inner.ledger, &name, Some(reason)).await,
-            Change::Tools => drop(lists.insert((name, Kind::Tools))),
+            Change::Tools => {}
             Change::Prompts => drop(lists.insert((name, Kind::Prompts))),
             Change::Resources => drop(lists.insert((name, Kind::Resources))),
             Change::ResourceUpdated(params) => {

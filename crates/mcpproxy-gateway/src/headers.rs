@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use mcpproxy_core::Tool;
+use mcpproxy_core::Offered;
 use mcpproxy_core::json::{Members, string_value};
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ pub(crate) fn check(headers: &HeaderMap, method: &str, params: &Members<'_>) -> 
 }
 
 /// Checks the `Mcp-Param-*` headers of a direct call against its arguments.
-pub(crate) fn check_parameters(headers: &HeaderMap, tool: &Tool, arguments: &str) -> Result<(), String> {
+pub(crate) fn check_parameters(headers: &HeaderMap, tool: &Offered, arguments: &str) -> Result<(), String> {
     if !tool.json.contains(MARK) {
         return Ok(());
     }
@@ -90,7 +90,7 @@ pub(crate) fn check_parameters(headers: &HeaderMap, tool: &Tool, arguments: &str
 }
 
 /// The `Mcp-Param-*` headers for a call to a server.
-pub(crate) fn parameter_headers(tool: &Tool, arguments: &str) -> Vec<(HeaderName, HeaderValue)> {
+pub(crate) fn parameter_headers(tool: &Offered, arguments: &str) -> Vec<(HeaderName, HeaderValue)> {
     if !tool.json.contains(MARK) {
         return Vec::new();
     }
@@ -145,7 +145,7 @@ impl Marked {
     }
 }
 
-fn marked_parameters(tool: &Tool) -> Vec<Marked> {
+fn marked_parameters(tool: &Offered) -> Vec<Marked> {
     let schema: Value =
         tool.field("inputSchema").and_then(|schema| serde_json::from_str(schema).ok()).unwrap_or_default();
     let marked = |(path, name, _kind): (Vec<String>, Value, Option<String>)| match name {
@@ -199,8 +199,8 @@ mod tests {
     use super::*;
     use mcpproxy_core::ServerName;
 
-    fn tool(schema: &str) -> Tool {
-        Tool::parse(&ServerName::parse("fx").unwrap(), &format!(r#"{{"name":"t","inputSchema":{schema}}}"#)).unwrap()
+    fn tool(schema: &str) -> Offered {
+        Offered::parse(&ServerName::parse("fx").unwrap(), &format!(r#"{{"name":"t","inputSchema":{schema}}}"#)).unwrap()
     }
 
     #[test]

@@ -4,11 +4,16 @@ mod agents;
 mod audience;
 mod back;
 mod call;
+mod contracts_for_agents;
+mod contracts_for_operators;
 mod downstream;
 mod gateway;
 mod headers;
+mod heavy;
+mod judge;
 mod message;
 mod record;
+mod sensitive;
 mod snapshot;
 mod status;
 mod turned_away;
@@ -19,8 +24,10 @@ use std::sync::LazyLock;
 
 use rmcp::model::{Implementation, ProtocolVersion};
 
+pub use contracts_for_operators::{DraftError, Lint, LookedAt, version};
 pub use downstream::{router, serve_stdio};
 pub use gateway::{Gateway, Options};
+pub use snapshot::Files;
 pub use status::{ServerStatus, StateName};
 pub use view::ExplainError;
 

@@ -1,13 +1,22 @@
 //! What the gateway writes down: calls, refusals, and what became of servers and settings.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use mcpproxy_core::json::quote;
-use mcpproxy_core::{Agent, Check, Declared, Denial, Intent, Permit, ServerName, Warning, mask};
-use mcpproxy_store::{Kind, Ledger, NewRecord, Outcome, Payload, RecordId, Status, Wait};
+use mcpproxy_core::json::{quote, string_value};
+use mcpproxy_core::{
+    Agent, Catalog, Check, Declared, Denial, Intent, Permit, RiskLevel, ServerName, Tool, ToolName, Warning, mask,
+};
+use mcpproxy_store::{Kind, Ledger, NewRecord, Payload, RecordId, Status, Wait};
 
 use crate::message::member;
-use crate::upstream::{Reply, UpstreamError};
+use crate::sensitive::Sensitive;
+use crate::snapshot::Snapshot;
+use crate::upstream::UpstreamError;
+
+/// The code of a call to a tool that agents must not know of.
+const FORBIDDEN_ATTEMPT: &str = "forbidden_attempt";
 
 /// A record with the time, and nothing else yet.
 pub(crate) fn blank(kind: Kind, status: Status) -> NewRecord {
@@ -33,7 +42,7 @@ pub(crate) fn blank(kind: Kind, status: Status) -> NewRecord {
 }
 
 /// The `started` line of a call.
-pub(crate) fn of_permit(permit: &Permit, agent: &Agent, client: Option<&str>) -> NewRecord {
+pub(crate) fn of_permit(permit: &Permit, agent: &Agent, client: Option<&str>, sensitive: &Sensitive) -> NewRecord {
     let tool = permit.tool();
     let intent = permit.intent();
     NewRecord {
@@ -43,8 +52,14 @@ pub(crate) fn of_permit(permit: &Permit, agent: &Agent, client: Option<&str>) ->
         tool: Some(tool.name.tool().to_owned()),
         is_known_tool: true,
         intent_type: Some(intent.variant),
-        metadata: metadata(intent, Some(permit.is_verified()), permit.warnings()),
-        args: Some(payload(permit.arguments().as_str())),
+        risk: tool.contract.risk(),
+        metadata: metadata(
+            intent,
+            Some(permit.is_verified()),
+            permit.warnings(),
+            tool.contract.audit_event.as_ref().map(|event| event.value.as_str()),
+        ),
+        args: Some(sensitive.arguments(permit.arguments().as_str())),
         ..blank(Kind::Call, Status::Started)
     }
 }
@@ -55,6 +70,7 @@ pub(crate) fn of_unavailable(
     error: &UpstreamError,
     agent: &Agent,
     client: Option<&str>,
+    sensitive: &Sensitive,
 ) -> NewRecord {
     NewRecord {
         agent: Some(agent.name.clone()),
@@ -64,24 +80,28 @@ pub(crate) fn of_unavailable(
         intent_type: Some(declared.intent.variant),
         code: Some(error.code().to_owned()),
         message: Some(error.to_string()),
-        metadata: metadata(&declared.intent, None, &[]),
-        args: Some(payload(declared.arguments.as_str())),
+        metadata: metadata(&declared.intent, None, &[], None),
+        args: Some(sensitive.arguments(declared.arguments.as_str())),
         ..blank(Kind::Call, Status::Error)
     }
 }
 
-/// The line of a call that was refused. `asked` is what the agent asked for, as far as it could be read.
+/// The line of a call that was refused.
 pub(crate) fn of_denial(
     denial: &Denial,
     agent: &Agent,
     client: Option<&str>,
-    intent: Option<&Intent>,
-    asked: Asked<'_>,
+    asking: &Asking<'_>,
+    snapshot: &Snapshot,
 ) -> NewRecord {
-    let (server, tool) = asked.name.map_or((None, None), |name| match name.split_once(':') {
+    let name = asking.name();
+    let (server, tool) = name.as_deref().map_or((None, None), |name| match name.split_once(':') {
         Some((server, tool)) => (Some(server.to_owned()), Some(tool.to_owned())),
         None => (None, Some(name.to_owned())),
     });
+    let contract = asking.tool.as_ref().map(|tool| &tool.contract);
+    let risk = contract.and_then(|contract| contract.risk());
+    let intent = asking.intent.as_ref();
     NewRecord {
         agent: Some(agent.name.clone()),
         client: client.map(str::to_owned),
@@ -89,13 +109,21 @@ pub(crate) fn of_denial(
         tool,
         is_known_tool: match denial.check() {
             Check::Shape | Check::TwoKeys | Check::Exists => false,
-            Check::Annotations | Check::Permissions => true,
+            Check::Annotations
+            | Check::Contract
+            | Check::Permissions
+            | Check::Arguments
+            | Check::RateLimit
+            | Check::DryRun
+            | Check::Confirmation => true,
         },
         intent_type: intent.map(|intent| intent.variant),
-        code: Some(denial.code().to_owned()),
+        risk: if asking.is_withheld { Some(RiskLevel::Forbidden) } else { risk },
+        // The agent is told that there is no such tool. Who reads the log is told what it tried.
+        code: Some(if asking.is_withheld { FORBIDDEN_ATTEMPT } else { denial.code() }.to_owned()),
         message: Some(denial.message()),
-        metadata: intent.map_or_else(|| "{}".to_owned(), |intent| metadata(intent, None, &[])),
-        args: asked.arguments.map(payload),
+        metadata: intent.map_or_else(|| "{}".to_owned(), |intent| metadata(intent, None, &[], None)),
+        args: Some(asking.payload(snapshot)),
         ..blank(Kind::Refusal, Status::Refused)
     }
 }
@@ -113,32 +141,51 @@ pub(crate) fn of_unknown(name: &str, arguments: &str, message: &str, agent: &Age
     }
 }
 
-/// What a refused call was about.
-#[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    pub(crate) name: Option<&'a str>,
-    pub(crate) arguments: Option<&'a str>,
+/// What an agent asked for, for the record of a refusal.
+pub(crate) struct Asking<'a> {
+    /// As far as it was understood.
+    pub(crate) intent: Option<Intent>,
+    /// In direct mode the tool is named beside the arguments, not in them.
+    pub(crate) direct: Option<ToolName>,
+    pub(crate) arguments: &'a str,
+    /// What the name stands for, if the agent may know.
+    pub(crate) tool: Option<Arc<Tool>>,
+    /// The name is that of a forbidden tool.
+    pub(crate) is_withheld: bool,
 }
 
-pub(crate) fn outcome(answer: &Result<Reply, UpstreamError>, took: Duration) -> Outcome {
-    let (status, code, message, result) = match answer {
-        Ok(Ok(result)) if member(result, "isError") == Some("true") => {
-            (Status::Error, None, None, Some(payload(result)))
+impl<'a> Asking<'a> {
+    pub(crate) fn of(arguments: &'a str) -> Self {
+        Self { intent: None, direct: None, arguments, tool: None, is_withheld: false }
+    }
+
+    /// Takes in what became of the name.
+    pub(crate) fn resolved(&mut self, tool: Option<&Arc<Tool>>, declared: &Declared, catalog: &Catalog, agent: &Agent) {
+        if self.direct.is_none() || tool.is_some() {
+            self.intent = Some(declared.intent.clone());
         }
-        Ok(Ok(result)) => (Status::Success, None, None, Some(payload(result))),
-        Ok(Err(error)) => {
-            (Status::Error, Some(error.code.to_string()), Some(error.message.clone()), Some(payload(&error.object())))
+        let sees = agent.scope.sees(declared.name.server());
+        self.tool = tool.filter(|_| sees).cloned();
+        self.is_withheld = tool.is_none() && sees && catalog.is_withheld(&declared.name);
+    }
+
+    fn name(&self) -> Option<Cow<'_, str>> {
+        match &self.direct {
+            Some(name) => Some(name.to_string().into()),
+            None => member(self.arguments, "name").and_then(string_value),
         }
-        Err(error @ UpstreamError::Cancelled) => {
-            (Status::Cancelled, Some(error.code().to_owned()), Some(error.to_string()), None)
+    }
+
+    /// What was given, without what the contract calls sensitive; also when the call was refused before its tool was looked
+    /// for.
+    fn payload(&self, snapshot: &Snapshot) -> Payload {
+        let name = self.name().and_then(|name| ToolName::parse(&name).ok());
+        let pointers = name.map(|name| snapshot.sensitive(&name)).unwrap_or_default();
+        match self.direct {
+            Some(_) => Sensitive::new(pointers, "{}").arguments(self.arguments),
+            None => Sensitive::new(pointers, "{}").parameters(self.arguments),
         }
-        Err(error) => {
-            let unknown = if error.outcome_is_unknown() { "; the server may have run it" } else { "" };
-            (Status::Error, Some(error.code().to_owned()), Some(format!("{error}{unknown}")), None)
-        }
-    };
-    let duration_us = Some(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
-    Outcome { status, code, message, duration_us, result, metadata: None }
+    }
 }
 
 pub(crate) async fn note_server(ledger: &Ledger, server: &ServerName, failure: Option<String>) {
@@ -160,12 +207,12 @@ pub(crate) async fn note(ledger: &Ledger, record: NewRecord) -> Option<RecordId>
     noted.inspect_err(|error| tracing::debug!(%error, "could not write to the activity log")).ok()
 }
 
-/// Arguments or a result, as the log keeps them.
+/// Arguments of which nobody knows what is sensitive.
 fn payload(text: &str) -> Payload {
     Payload::of(mask(text, &[]), text.len())
 }
 
-fn metadata(intent: &Intent, is_verified: Option<bool>, warnings: &[Warning]) -> String {
+fn metadata(intent: &Intent, is_verified: Option<bool>, warnings: &[Warning], audit_event: Option<&str>) -> String {
     let mut text = format!("{{\"intent\":{{\"operation_type\":\"{}\"", intent.variant);
     if let Some(sensitivity) = intent.sensitivity {
         text.push_str(&format!(",\"data_sensitivity\":\"{}\"", sensitivity.as_str()));
@@ -179,6 +226,9 @@ fn metadata(intent: &Intent, is_verified: Option<bool>, warnings: &[Warning]) ->
     }
     if !warnings.is_empty() {
         text.push_str(&format!(",\"warnings\":{}", warnings_json(warnings)));
+    }
+    if let Some(audit_event) = audit_event {
+        text.push_str(&format!(",\"audit_event\":{}", quote(audit_event)));
     }
     text + "}"
 }

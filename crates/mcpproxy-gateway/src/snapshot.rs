@@ -1,15 +1,36 @@
-//! One consistent view of settings, servers, tools and search. A call keeps the one it began with.
+//! One consistent view of what the operator wrote and what servers offer. A call keeps the one it began with.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use mcpproxy_core::contract::Contracts;
+use mcpproxy_core::policy::Ground;
+use mcpproxy_core::rules::Rules;
 use mcpproxy_core::settings::Settings;
-use mcpproxy_core::{Catalog, Index, ServerName};
+use mcpproxy_core::{Catalog, Index, Pointer, ServerName, ToolName};
 
+use crate::sensitive;
 use crate::upstream::{Offers, Server};
+
+/// What the operator's files say.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    pub settings: Arc<Settings>,
+    pub contracts: Arc<Contracts>,
+    pub rules: Arc<Rules>,
+}
+
+/// Settings without contracts and rules.
+impl From<Settings> for Files {
+    fn from(settings: Settings) -> Self {
+        Self { settings: Arc::new(settings), ..Self::default() }
+    }
+}
 
 pub(crate) struct Snapshot {
     pub(crate) settings: Arc<Settings>,
+    pub(crate) contracts: Arc<Contracts>,
+    pub(crate) rules: Arc<Rules>,
     pub(crate) servers: BTreeMap<ServerName, Arc<Server>>,
     pub(crate) offers: BTreeMap<ServerName, Arc<Offers>>,
     pub(crate) catalog: Catalog,
@@ -17,16 +38,33 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Takes what the enabled servers offer at this moment.
-    pub(crate) fn build(settings: Arc<Settings>, servers: BTreeMap<ServerName, Arc<Server>>) -> Self {
+    /// Takes what the enabled servers offer at this moment, and from the catalog before it what did not change.
+    pub(crate) fn build(files: Files, servers: BTreeMap<ServerName, Arc<Server>>, before: &Catalog) -> Self {
+        let Files { settings, contracts, rules } = files;
         let offers: BTreeMap<ServerName, Arc<Offers>> = servers
             .iter()
             .filter(|(_, server)| server.settings.enabled)
             .map(|(name, server)| (name.clone(), server.offers()))
             .collect();
-        let catalog = Catalog::new(offers.iter().map(|(name, offers)| (name.clone(), Arc::clone(&offers.tools))));
+        let tools = offers.iter().map(|(name, offers)| (name.clone(), Arc::clone(&offers.tools)));
+        let catalog = before.next(tools, &contracts, &rules);
         let index = Index::build(&catalog);
-        Self { settings, servers, offers, catalog, index }
+        Self { settings, contracts, rules, servers, offers, catalog, index }
+    }
+
+    /// What decisions rest on.
+    pub(crate) fn ground(&self) -> Ground<'_> {
+        Ground { intent: &self.settings.intent, contracts: &self.settings.contracts, catalog: &self.catalog }
+    }
+
+    /// What is sensitive about a tool, whether agents know of it, must not, or nobody has seen it yet.
+    pub(crate) fn sensitive(&self, name: &ToolName) -> Vec<Pointer> {
+        let withheld = || self.catalog.withheld().find(|tool| tool.name == *name);
+        if let Some(tool) = self.catalog.resolve(name).or_else(withheld) {
+            return sensitive::pointers(tool);
+        }
+        let written = self.contracts.matching(name).into_iter().find_map(|contract| contract.sensitive.as_ref());
+        written.map(|places| places.value.iter().map(|place| place.pointer.clone()).collect()).unwrap_or_default()
     }
 
     /// Whether a server is enabled and has told of no tools.

@@ -9,7 +9,7 @@ use http::Method;
 
 use crate::parameters::{self, Parameter};
 use crate::problem::Problem;
-use crate::{Web, activity, admin, docs, events, export, openapi, rest};
+use crate::{Web, activity, admin, contracts, docs, events, export, openapi, rest};
 
 /// Every route that is not an agent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,10 @@ pub(crate) enum Endpoint {
     Tools,
     SearchTools,
     Tool,
+    Contracts,
+    Contract,
+    LintContracts,
+    DraftContracts,
     ExplainCall,
     Activity,
     ActivityRecord,
@@ -41,7 +45,7 @@ pub(crate) enum Access {
 }
 
 impl Endpoint {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Health,
         Self::Ready,
         Self::Status,
@@ -51,6 +55,10 @@ impl Endpoint {
         Self::Tools,
         Self::SearchTools,
         Self::Tool,
+        Self::Contracts,
+        Self::Contract,
+        Self::LintContracts,
+        Self::DraftContracts,
         Self::ExplainCall,
         Self::Activity,
         Self::ActivityRecord,
@@ -72,6 +80,10 @@ impl Endpoint {
             Self::Tools => "/api/v1/tools",
             Self::SearchTools => "/api/v1/tools/search",
             Self::Tool => "/api/v1/tools/{server}/{tool}",
+            Self::Contracts => "/api/v1/contracts",
+            Self::Contract => "/api/v1/contracts/{server}/{tool}",
+            Self::LintContracts => "/api/v1/contracts/lint",
+            Self::DraftContracts => "/api/v1/servers/{name}/contracts/draft",
             Self::ExplainCall => "/api/v1/policy/explain",
             Self::Activity => "/api/v1/activity",
             Self::ActivityRecord => "/api/v1/activity/{id}",
@@ -94,6 +106,10 @@ impl Endpoint {
             | Self::Tools
             | Self::SearchTools
             | Self::Tool
+            | Self::Contracts
+            | Self::Contract
+            | Self::LintContracts
+            | Self::DraftContracts
             | Self::Activity
             | Self::ActivityRecord
             | Self::ActivitySummary
@@ -114,6 +130,10 @@ impl Endpoint {
             | Self::Tools
             | Self::SearchTools
             | Self::Tool
+            | Self::Contracts
+            | Self::Contract
+            | Self::LintContracts
+            | Self::DraftContracts
             | Self::ExplainCall
             | Self::Activity
             | Self::ActivityRecord
@@ -132,6 +152,10 @@ impl Endpoint {
             | Self::Servers
             | Self::RestartServer
             | Self::Tool
+            | Self::Contracts
+            | Self::Contract
+            | Self::LintContracts
+            | Self::DraftContracts
             | Self::ExplainCall
             | Self::ActivityRecord
             | Self::OpenApi
@@ -157,6 +181,10 @@ impl Endpoint {
             Self::Tools => get(rest::tools),
             Self::SearchTools => get(rest::search_tools),
             Self::Tool => get(rest::tool),
+            Self::Contracts => get(contracts::list),
+            Self::Contract => get(contracts::find),
+            Self::LintContracts => get(contracts::lint),
+            Self::DraftContracts => get(contracts::draft),
             Self::ExplainCall => post(rest::explain_call),
             Self::Activity => get(activity::list),
             Self::ActivityRecord => get(activity::find),

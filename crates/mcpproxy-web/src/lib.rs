@@ -2,6 +2,7 @@
 
 mod activity;
 mod admin;
+mod contracts;
 mod csv;
 mod docs;
 mod endpoint;

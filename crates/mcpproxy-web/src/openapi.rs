@@ -182,6 +182,10 @@ fn components() -> Components {
     collect::<wire::Log>(&mut schemas);
     collect::<wire::Restart>(&mut schemas);
     collect::<wire::Tools>(&mut schemas);
+    collect::<wire::Contracts>(&mut schemas);
+    collect::<wire::Contract>(&mut schemas);
+    collect::<wire::Lint>(&mut schemas);
+    collect::<wire::Draft>(&mut schemas);
     collect::<wire::ExplainCall>(&mut schemas);
     collect::<wire::Explanation>(&mut schemas);
     collect::<wire::Activities>(&mut schemas);

@@ -91,7 +91,7 @@ pub(crate) async fn restart_server(
 }
 
 /// What cannot be the name of a server names none.
-fn server_name(name: Result<Path<String>, PathRejection>) -> Result<ServerName, Problem> {
+pub(crate) fn server_name(name: Result<Path<String>, PathRejection>) -> Result<ServerName, Problem> {
     let Path(name) = name.map_err(|_| Problem::NoServer)?;
     ServerName::parse(&name).map_err(|_| Problem::NoServer)
 }
@@ -118,10 +118,14 @@ pub(crate) async fn tool(
     State(web): State<Arc<Web>>,
     names: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Json<Value>, Problem> {
+    web.gateway.tool(&tool_name(names)?).map(Json).ok_or(Problem::NoTool)
+}
+
+/// What cannot be the name of a tool names none.
+pub(crate) fn tool_name(names: Result<Path<(String, String)>, PathRejection>) -> Result<ToolName, Problem> {
     let Path((server, tool)) = names.map_err(|_| Problem::NoTool)?;
     let name = ServerName::parse(&server).and_then(|server| ToolName::of(&server, &tool));
-    let name = name.map_err(|_| Problem::NoTool)?;
-    web.gateway.tool(&name).map(Json).ok_or(Problem::NoTool)
+    name.map_err(|_| Problem::NoTool)
 }
 
 pub(crate) async fn explain_call(
@@ -133,12 +137,16 @@ pub(crate) async fn explain_call(
     let asked: wire::ExplainCall = serde_json::from_str(text).map_err(|error| Problem::BadBody(error.to_string()))?;
     let variant = Variant::from_operation(&asked.variant)
         .ok_or_else(|| Problem::BadBody("`variant` must be read, write or destructive".to_owned()))?;
-    let explanation = web.gateway.explain(asked.agent.as_deref(), variant, asked.parameters.get()).await;
-    match explanation {
-        Ok(explanation) => Ok(Json((variant, explanation).into())),
-        Err(ExplainError::NoAgent(_)) => Err(Problem::NoAgent),
-        Err(error @ ExplainError::NotConnected(_)) => Err(Problem::NotConnected(error.to_string())),
-        Err(error @ (ExplainError::Parameters(_) | ExplainError::Store(_))) => Err(Problem::BadBody(error.to_string())),
+    let (agent, parameters) = (asked.agent.as_deref(), asked.parameters.get());
+    let (explanation, rules) = web.gateway.explain(agent, variant, parameters).await.map_err(unexplained)?;
+    Ok(Json((variant, explanation, rules).into()))
+}
+
+fn unexplained(error: ExplainError) -> Problem {
+    match error {
+        ExplainError::NoAgent(_) => Problem::NoAgent,
+        ExplainError::NotConnected(_) => Problem::NotConnected(error.to_string()),
+        ExplainError::Parameters(_) | ExplainError::Store(_) => Problem::BadBody(error.to_string()),
     }
 }
 

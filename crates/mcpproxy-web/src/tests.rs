@@ -3,6 +3,7 @@
 mod access;
 mod activity;
 mod bad;
+mod contracts;
 mod document;
 mod events;
 mod export;
@@ -52,7 +53,7 @@ impl Fixture {
         let store = Store::open(&Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
         let ledger = Ledger::start(&store, ledger_options(7)).await.unwrap();
         let gateway = Gateway::start(Options {
-            settings: Settings::default(),
+            files: Settings::default().into(),
             store: store.clone(),
             ledger: ledger.clone(),
             logs: folder.path().join("logs"),

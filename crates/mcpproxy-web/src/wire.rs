@@ -1,6 +1,7 @@
 //! The JSON of the REST interface: the only types here that serialize.
 
 mod activity;
+mod contract;
 mod explain;
 mod summary;
 
@@ -18,6 +19,7 @@ use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaType, Type};
 use crate::time;
 
 pub use activity::{Activities, Activity, WholeActivity};
+pub(crate) use contract::{Contract, Contracts, Draft, Lint};
 pub(crate) use explain::{ExplainCall, Explanation};
 pub use summary::Summary;
 
@@ -53,7 +55,7 @@ pub(crate) struct Status {
     pub(crate) servers: ServerCounts,
     /// How many tools the servers offer.
     pub(crate) tools: usize,
-    /// The settings file.
+    /// The settings file, with `contracts/` and `policies/` beside it.
     pub(crate) settings: SettingsState,
     /// Whether the activity log takes records.
     pub(crate) log: LogState,
@@ -94,7 +96,7 @@ pub(crate) struct ServerCounts {
 pub(crate) struct SettingsState {
     /// Where it is, or would be.
     pub(crate) path: String,
-    /// Why the newest settings file was not taken; the one before is still in force.
+    /// Why the newest settings, contracts or rules were not taken; those before are still in force.
     pub(crate) error: Option<String>,
 }
 

@@ -8,6 +8,7 @@ use crate::commands::activity::ActivityCommand;
 use crate::commands::call::CallCommand;
 use crate::commands::completions::Completions;
 use crate::commands::config::ConfigCommand;
+use crate::commands::contract::ContractCommand;
 use crate::commands::policy::PolicyCommand;
 use crate::commands::serve::Serve;
 use crate::commands::servers::ServersCommand;
@@ -59,9 +60,22 @@ Examples:
   mcpproxy activity export --signed --out proof.jsonl 01JG2ABCDEF
   mcpproxy activity verify proof.jsonl";
 
+const CONTRACT: &str = "\
+Examples:
+  mcpproxy contract coverage
+  mcpproxy contract draft github --to github.yaml
+  mcpproxy contract lint
+  mcpproxy contract show github:delete_repo
+
+A contract says how dangerous a tool is, what a call needs and how it fails; the gateway enforces
+it. Contracts are YAML or JSON files in contracts/ in the data folder, and a running gateway takes
+them over.";
+
 const POLICY: &str = "\
 Examples:
   mcpproxy policy explain github:delete_repo --variant read
+  mcpproxy policy check
+  mcpproxy policy test cases.yaml
   mcpproxy policy table";
 
 const CONFIG: &str = "\
@@ -112,15 +126,22 @@ pub(crate) enum Command {
     /// See what agents did
     #[command(subcommand, after_help = ACTIVITY)]
     Activity(ActivityCommand),
-    /// See what would become of a call, and every decision there is
+    /// Check, show and draft the contracts of tools
+    #[command(subcommand, after_help = CONTRACT)]
+    Contract(ContractCommand),
+    /// Check and test rules, and see what would become of a call
     #[command(subcommand, after_help = POLICY)]
     Policy(PolicyCommand),
-    /// Check the settings file, or print its JSON Schema
+    /// Check the settings, contracts and rules, or print the settings' JSON Schema
     #[command(subcommand, after_help = CONFIG)]
     Config(ConfigCommand),
     /// Print a completion script for a shell
     Completions(Completions),
     /// The demo server, on standard input and output
     #[command(hide = true)]
-    DemoServer,
+    DemoServer {
+        /// Leave the tools' contracts out, as most servers do
+        #[arg(long)]
+        without_contracts: bool,
+    },
 }

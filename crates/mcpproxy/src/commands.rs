@@ -4,6 +4,7 @@ pub(crate) mod activity;
 pub(crate) mod call;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod contract;
 pub(crate) mod policy;
 pub(crate) mod serve;
 pub(crate) mod servers;
@@ -26,11 +27,14 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Servers(command) => servers::run(&home, format, command).await,
         Command::Token(command) => token::run(&home, format, command).await,
         Command::Activity(command) => activity::run(&home, format, command).await,
+        Command::Contract(command) => contract::run(&home, format, command).await,
         Command::Policy(command) => policy::run(&home, format, command).await,
         Command::Config(command) => config::run(&home, format, &command),
         Command::Completions(completions) => completions::run(&completions),
-        Command::DemoServer => {
-            demo_server::serve_io(tokio::io::stdin(), tokio::io::stdout()).await?;
+        Command::DemoServer { without_contracts } => {
+            let demo = demo_server::Demo::new();
+            let demo = if without_contracts { demo.without_contracts() } else { demo };
+            demo_server::serve_io(demo, tokio::io::stdin(), tokio::io::stdout()).await?;
             Ok(Exit::Done)
         }
     }

@@ -47,6 +47,18 @@ impl Failure {
         Self { exit, message: message.into(), hint: None }
     }
 
+    /// Several as one, with the exit code and the first hint there is.
+    pub(crate) fn all(failures: impl IntoIterator<Item = Self>) -> Self {
+        let mut failures = failures.into_iter();
+        let mut all = failures.next().unwrap_or_else(|| Self::new(Exit::Failed, "something is wrong"));
+        for failure in failures {
+            all.message.push('\n');
+            all.message.push_str(&failure.message);
+            all.hint = all.hint.or(failure.hint);
+        }
+        all
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

@@ -11,11 +11,14 @@ mod exit;
 mod home;
 mod http_server;
 mod jsonrpc;
+mod listing;
 mod local_agent;
+mod operator_files;
 mod output;
 mod reload;
 mod runtime;
 mod settings_file;
+mod spanned;
 mod visible;
 
 use std::io::IsTerminal as _;

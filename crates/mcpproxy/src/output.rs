@@ -81,6 +81,11 @@ pub(crate) fn member(value: &Value, name: &str) -> String {
     }
 }
 
+/// `1 rule`, `2 rules`.
+pub(crate) fn counted(count: usize, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
 /// At most so many characters, with an ellipsis in place of the rest.
 pub(crate) fn shorten(text: &str, max_chars: usize) -> String {
     if text.chars().count() <= max_chars {
@@ -105,5 +110,6 @@ mod tests {
         assert_eq!(member(&serde_json::json!({"a": null}), "a"), "-");
         assert_eq!(shorten("abcdef", 4), "abc…");
         assert_eq!(shorten("abcd", 4), "abcd");
+        assert_eq!((counted(0, "rule"), counted(1, "rule")), ("0 rules".to_owned(), "1 rule".to_owned()));
     }
 }

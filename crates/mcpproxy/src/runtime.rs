@@ -19,7 +19,8 @@ use crate::exit::{Exit, Failure};
 use crate::home::{Home, Lock};
 use crate::http_server::HttpServer;
 use crate::local_agent::{self, LocalAgent};
-use crate::reload::{self, Reload};
+use crate::operator_files::{self, Read};
+use crate::reload::Reload;
 use crate::settings_file;
 
 /// Longer than the gateway gives its servers to end, and short enough for whoever sent the signal.
@@ -55,10 +56,10 @@ impl Runtime {
     pub(crate) async fn start(home: &Home, listen: Listen) -> anyhow::Result<Self> {
         home.create()?;
         let path = home.settings();
-        let stamp = reload::stamp(&path);
-        let file = settings_file::read(&path)?;
-        let has_settings_file = file.is_some();
-        let settings = file.unwrap_or_else(settings::demo);
+        let seen = operator_files::look(&path);
+        seen.warn_of_left_out();
+        let Read { files, has_settings: has_settings_file, .. } = operator_files::read(&path, None)?;
+        let settings = Settings::clone(&files.settings);
         let mut lock = home.take_lock()?;
         raise_file_limit();
 
@@ -72,7 +73,7 @@ impl Runtime {
 
         let program = std::env::current_exe().context("could not find out which program this is")?;
         let gateway = Gateway::start(Options {
-            settings: settings.clone(),
+            files: files.clone(),
             store: store.clone(),
             ledger: ledger.clone(),
             logs: home.logs(),
@@ -96,7 +97,7 @@ impl Runtime {
             stopping: stopping.clone(),
         });
         let server = HttpServer::new(listener, app);
-        let reload = Reload::new(path, stamp, settings.clone(), gateway.clone(), guard);
+        let reload = Reload::new(path, seen, files, gateway.clone(), guard);
         lock.announce(&address.to_string())?;
         Ok(Self { gateway, address, local, settings, has_settings_file, server, stopping, reload, _lock: lock })
     }

@@ -1,11 +1,13 @@
 //! Reads the settings file: where it is, whose it is, and what is wrong with it.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use mcpproxy_core::settings::{self, FILE_MAX_BYTES, Outside, Settings, SettingsError, StorageSettings, StorageUrl};
+use mcpproxy_core::Mistake;
+use mcpproxy_core::settings::{self, FILE_MAX_BYTES, Outside, Settings, StorageSettings, StorageUrl};
+use rustix::fs::OFlags;
 
 use crate::exit::{Exit, Failure};
 
@@ -57,11 +59,15 @@ fn parse(path: &Path, text: &str, references: References) -> Result<Settings, Fa
 /// The text of the file, or nothing when there is none.
 pub(crate) fn read_text(path: &Path) -> Result<Option<(File, String)>, Failure> {
     let unreadable = |error: &io::Error| Failure::new(Exit::BadSettings, format!("{}: {error}", path.display()));
-    let file = match File::open(path) {
+    let file = match open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(&error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return no_dangling_link(path).map(|()| None),
+        // A socket cannot even be opened.
+        Err(error) => return Err(other_than_file(path).unwrap_or_else(|| unreadable(&error))),
     };
+    if !file.metadata().map_err(|error| unreadable(&error))?.is_file() {
+        return Err(other_than_file(path).unwrap_or_else(|| unreadable(&io::Error::from(io::ErrorKind::InvalidInput))));
+    }
     let mut bytes = Vec::new();
     // One byte more than allowed is enough to be refused, and a device that never ends is not read to its end.
     let limit = u64::try_from(FILE_MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
@@ -74,8 +80,44 @@ pub(crate) fn read_text(path: &Path) -> Result<Option<(File, String)>, Failure> 
     Ok(Some((file, text)))
 }
 
+/// Opens without waiting for anything: a pipe that nobody writes to must not hold up a gateway.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// What a link leads to was meant to be there; that is not the same as nothing.
+pub(crate) fn no_dangling_link(path: &Path) -> Result<(), Failure> {
+    if !path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
+        return Ok(());
+    }
+    let message = format!("{}: a link that leads nowhere", path.display());
+    Err(Failure::new(Exit::BadSettings, message).hint("remove the link, or put back what it leads to"))
+}
+
+fn other_than_file(path: &Path) -> Option<Failure> {
+    let metadata = path.metadata().ok().filter(|metadata| !metadata.is_file())?;
+    let kind = if metadata.is_dir() { "a folder" } else { "a pipe, a device or the like" };
+    let message = format!("{}: not a file but {kind}", path.display());
+    Some(Failure::new(Exit::BadSettings, message).hint("move it elsewhere; only regular files are read"))
+}
+
 /// Whoever may write the settings may start any program as us; whoever may read them knows the secrets in them.
 fn check_access(path: &Path, file: &File, settings: &Settings) -> Result<(), Failure> {
+    let shown = path.display();
+    let mode = check_owner(path, file)?;
+    let secrets = settings.inline_secrets();
+    if !secrets.is_empty() && mode & 0o077 != 0 {
+        let message = format!("{shown}: permissions too open for a file with secrets ({})", secrets.join(", "));
+        return Err(Failure::new(Exit::BadSettings, message).hint(format!(
+            "run chmod 600 {shown}, or keep the secrets elsewhere with ${{env:NAME}} or ${{file:PATH}}"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether only we and root can change the file or folder; gives its mode.
+pub(crate) fn check_owner(path: &Path, file: &File) -> Result<u32, Failure> {
     let shown = path.display();
     let unknown = |error: io::Error| Failure::new(Exit::BadSettings, format!("{shown}: {error}"));
     let metadata = file.metadata().map_err(unknown)?;
@@ -87,21 +129,15 @@ fn check_access(path: &Path, file: &File, settings: &Settings) -> Result<(), Fai
             return Err(Failure::new(Exit::BadSettings, message).hint(format!("run chown -h {us} {shown}")));
         }
     }
-    let secrets = settings.inline_secrets();
-    if !secrets.is_empty() && metadata.mode() & 0o077 != 0 {
-        let message = format!("{shown}: permissions too open for a file with secrets ({})", secrets.join(", "));
-        return Err(Failure::new(Exit::BadSettings, message).hint(format!(
-            "run chmod 600 {shown}, or keep the secrets elsewhere with ${{env:NAME}} or ${{file:PATH}}"
-        )));
-    }
     if metadata.mode() & 0o002 != 0 {
         let message = format!("{shown}: permissions too open, everybody can change it");
-        return Err(Failure::new(Exit::BadSettings, message).hint(format!("run chmod 600 {shown}")));
+        let mode = if metadata.is_dir() { "700" } else { "600" };
+        return Err(Failure::new(Exit::BadSettings, message).hint(format!("run chmod {mode} {shown}")));
     }
-    Ok(())
+    Ok(metadata.mode())
 }
 
-fn bad(path: &Path, errors: &[SettingsError]) -> Failure {
+fn bad(path: &Path, errors: &[Mistake]) -> Failure {
     let lines: Vec<String> = errors
         .iter()
         .map(|error| format!("{}:{}:{}: {}", path.display(), error.line, error.column, error.message))
@@ -141,7 +177,10 @@ impl Here {
             Some(rest) => std::env::home_dir().ok_or("no home folder is known")?.join(rest),
             None => self.folder.join(path),
         };
-        let file = File::open(path).map_err(|error| error.to_string())?;
+        let file = open(&path).map_err(|error| error.to_string())?;
+        if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            return Err("not a regular file".to_owned());
+        }
         let mut text = String::new();
         file.take(FILE_MAX_BYTES as u64).read_to_string(&mut text).map_err(|error| error.to_string())?;
         Ok(text)

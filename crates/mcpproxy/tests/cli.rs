@@ -43,8 +43,17 @@ fn help_of_every_command() {
         "token list",
         "token revoke",
         "activity",
+        "contract",
+        "contract lint",
+        "contract show",
+        "contract draft",
+        "contract coverage",
+        "contract schema",
         "policy",
+        "policy check",
         "policy explain",
+        "policy test",
+        "policy schema",
         "policy table",
         "activity list",
         "activity show",
@@ -88,6 +97,7 @@ fn without_a_gateway() {
         ("no_gateway_call", &["call", "tool-read", "fx:echo"][..]),
         ("no_gateway_tools", &["tools", "list"]),
         ("no_gateway_servers", &["servers", "list"]),
+        ("no_gateway_contract", &["contract", "show", "fx:echo"]),
     ] {
         assert_snapshot!(name, folder.run(args));
     }
@@ -114,6 +124,123 @@ fn config_check() {
     );
     std::fs::write(folder.file("mcp_config.json"), b"{\n\"listen\": \"\xff\"}").unwrap();
     assert_snapshot!("config_not_utf8", folder.run(&["config", "check"]));
+}
+
+/// A contract that says all there is to say, and rules with their cases.
+const CONTRACT: &str = "\
+tool: mail:send
+riskLevel: high
+operation: write
+permissions: [emails:send]
+sideEffects: [An e-mail is sent.]
+auditEvent: email.sent
+failureModes: [permission_denied, confirmation_required, invalid_recipient]
+";
+const RULES: &str = "\
+@id(\"no-night-mail\")
+@message(\"No mail at night\")
+forbid (principal, action, resource in Server::\"mail\")
+when { context.time.hour < 7 };
+
+forbid (principal == Agent::\"laptop\", action, resource)
+when { resource.riskRank >= 4 };
+";
+
+#[test]
+fn contracts_and_rules_are_checked_with_the_settings() {
+    let folder = Folder::new();
+    folder.write("mcp_config.json", "{}");
+    folder.make("contracts");
+    folder.make("policies");
+    folder.write("contracts/mail.yaml", CONTRACT);
+    folder.write("contracts/.hidden.yaml", "nonsense: [");
+    folder.write("policies/night.cedar", RULES);
+    assert_snapshot!("config_with_contracts", folder.run(&["config", "check"]));
+    assert_snapshot!("config_with_contracts_json", folder.run(&["config", "check", "-o", "json"]));
+    folder.write("mcp_config.json", "{\"listn\": 1}");
+    folder.write("contracts/mail.yaml", "tool: mail:send\nriskLevel: hgih\n");
+    folder.write("policies/night.cedar", "forbid (principal, action, resource) when { resource.rsk == \"low\" };");
+    assert_snapshot!("config_all_wrong", folder.run(&["config", "check"]));
+}
+
+#[test]
+fn contract_lint_of_files() {
+    let folder = Folder::new();
+    let none: [&str; 2] = ["contract", "lint"];
+    assert_snapshot!("lint_nothing", folder.run(&none));
+    folder.make("contracts");
+    folder.write("contracts/mail.yaml", CONTRACT);
+    assert_snapshot!("lint_good", folder.run(&none));
+    let doubtful = "# DRAFT: not read yet\ntool: mail:delete\nriskLevel: critical\n---\ntool: mail:list\ncategory: x\n";
+    folder.write("contracts/doubtful.yaml", doubtful);
+    assert_snapshot!("lint_doubtful", folder.run(&none));
+    assert_snapshot!("lint_doubtful_json", folder.run(&["contract", "lint", "-o", "json"]));
+    assert!(folder.run(&["contract", "lint", "--strict"]).starts_with("exit 1\n"));
+    let wrong = "tool: mail:send\nriskLevel: hgih\npermisions: [a]\n";
+    folder.write("wrong.yaml", wrong);
+    let file = folder.file("wrong.yaml").display().to_string();
+    assert_snapshot!("lint_wrong", folder.run(&["contract", "lint", &file]));
+    assert_snapshot!("lint_wrong_yaml", folder.run(&["contract", "lint", &file, "-o", "yaml"]));
+    assert_snapshot!("lint_missing", folder.run(&["contract", "lint", &format!("{file}.gone")]));
+    folder.write("contracts/wrong.yaml", "tool: [\n");
+    assert_snapshot!("lint_unreadable", folder.run(&none));
+}
+
+#[test]
+fn rules_are_checked_and_tested() {
+    let folder = Folder::new();
+    assert_snapshot!("rules_none", folder.run(&["policy", "check"]));
+    folder.make("policies");
+    folder.write("policies/night.cedar", RULES);
+    assert_snapshot!("rules_good", folder.run(&["policy", "check"]));
+    assert_snapshot!("rules_good_json", folder.run(&["policy", "check", "-o", "json"]));
+    folder.write("wrong.cedar", "permit (principal, action, resource);\nforbid (principal, action) when { x };\n");
+    let wrong = folder.file("wrong.cedar").display().to_string();
+    assert_snapshot!("rules_wrong", folder.run(&["policy", "check", &wrong]));
+    assert_snapshot!("rules_missing", folder.run(&["policy", "check", &format!("{wrong}.gone")]));
+
+    let cases = "\
+- name: no mail at night
+  tool: mail:send
+  time: 03:00 sunday
+  expect: deny
+  rule: no-night-mail
+- name: mail at noon
+  tool: mail:send
+  expect: allow
+- name: the laptop is careful
+  agent: laptop
+  tool: { name: files:drop, risk: critical }
+  expect: deny
+";
+    folder.write("cases.yaml", cases);
+    let file = folder.file("cases.yaml").display().to_string();
+    assert_snapshot!("cases_good", folder.run(&["policy", "test", &file]));
+    folder.write("cases.yaml", &cases.replace("03:00", "13:00").replace("agent: laptop", "agent: phone"));
+    assert_snapshot!("cases_failed", folder.run(&["policy", "test", &file]));
+    assert_snapshot!("cases_failed_json", folder.run(&["policy", "test", &file, "-o", "json"]));
+    folder.write("cases.yaml", "- name: a\n  tool: mail:send\n  expct: deny\n- tool: nothing\n  expect: no\n");
+    assert_snapshot!("cases_wrong", folder.run(&["policy", "test", &file]));
+    folder.write("cases.yaml", "- name: a\n - b: [\n");
+    assert_snapshot!("cases_unreadable", folder.run(&["policy", "test", &file]));
+    folder.write("cases.json", "{\"cases\": [{\"tool\": \"mail:send\", \"expect\": \"allow\"}]}");
+    let json = folder.file("cases.json").display().to_string();
+    let rules = folder.file("policies/night.cedar").display().to_string();
+    assert_snapshot!("cases_json", folder.run(&["policy", "test", &json, "--rules", &rules]));
+}
+
+#[test]
+fn schemas_of_contracts_and_rules() {
+    let folder = Folder::new();
+    let schema = folder.json(&["contract", "schema"]);
+    assert!(schema.get("$schema").is_some(), "{schema}");
+    let output = folder.command(&["policy", "schema"]).output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("entity Tool in [Server, Category]"));
+    assert!(folder.json(&["policy", "schema"])["schema"].is_string());
+    let table = folder.json(&["policy", "table"]);
+    let sections: Vec<&String> = table.as_object().unwrap().keys().collect();
+    assert_eq!(sections.first().map(|name| name.as_str()), Some("decisions"));
+    assert!(sections.len() > 1, "{sections:?}");
 }
 
 #[test]
@@ -194,13 +321,20 @@ fn tokens() {
     let token = String::from_utf8(output.stdout).unwrap();
     assert!(token.starts_with("mcp_") && token.ends_with('\n') && token.lines().count() == 1, "{token}");
 
+    assert_eq!(output.stderr, b"");
+    let bare = folder.command(&["token", "create", "bare"]).output().unwrap();
+    assert_snapshot!("token_without_grants", String::from_utf8(bare.stderr).unwrap());
+    folder.run(&["token", "revoke", "bare"]);
+
     let mut listed = folder.json(&["token", "list"]);
+    listed["tokens"].as_array_mut().unwrap().retain(|token| token["name"] == "ci");
     listed["tokens"][0]["created"] = "some time".into();
     assert_snapshot!("token_list", serde_json::to_string_pretty(&listed).unwrap());
     assert_snapshot!("token_twice", folder.run(&["token", "create", "ci"]));
     assert_snapshot!("token_revoke", folder.run(&["token", "revoke", "ci"]));
     assert_snapshot!("token_revoke_again", folder.run(&["token", "revoke", "ci"]));
-    assert!(folder.json(&["token", "list"])["tokens"][0]["revoked"].is_string());
+    let listed = folder.json(&["token", "list"]);
+    assert!(listed["tokens"].as_array().unwrap().iter().all(|token| token["revoked"].is_string()), "{listed}");
 }
 
 #[test]
@@ -221,4 +355,41 @@ fn a_broken_pipe_is_no_error() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn nothing_waits_for_what_is_no_file() {
+    let check = |name: &str, args: &[&str], make: &dyn Fn(&Folder)| {
+        let folder = Folder::new();
+        folder.write("mcp_config.json", "{\"mcpServers\": {}}");
+        make(&folder);
+        assert_snapshot!(name, folder.run(args));
+    };
+    let in_contracts = |folder: &Folder| {
+        folder.make("contracts");
+        folder.pipe("contracts/a.yaml");
+    };
+    check("pipe_check", &["config", "check"], &in_contracts);
+    check("pipe_lint", &["contract", "lint"], &in_contracts);
+    check("pipe_serve", &["serve", "--listen", "127.0.0.1:0"], &in_contracts);
+    check("pipe_settings", &["config", "check"], &|folder| {
+        folder.remove("mcp_config.json");
+        folder.pipe("mcp_config.json");
+    });
+    check("folder_is_a_file", &["config", "check"], &|folder| folder.write("policies", ""));
+    check("folder_is_open", &["config", "check"], &|folder| {
+        folder.make("contracts");
+        std::fs::set_permissions(folder.file("contracts"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    });
+}
+
+#[test]
+fn grants_have_a_form() {
+    let folder = Folder::new();
+    assert_snapshot!("bad_grant", folder.run(&["token", "create", "a", "--grant", "a*b"]));
+    for grant in ["", " files:read", "files:**", "ﬁles:*"] {
+        let output = folder.run(&["token", "create", "a", "--grant", grant]);
+        assert!(output.starts_with("exit 2\n"), "{grant:?}: {output}");
+    }
+    assert!(folder.run(&["token", "create", "a", "--grant", "files:*"]).starts_with("exit 0\n"));
 }

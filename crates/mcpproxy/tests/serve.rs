@@ -35,23 +35,35 @@ fn the_first_run_shows_the_whole_product() {
     let delete = ["demo:delete_user", "--args", "{\"userId\": \"u_max\"}"];
     assert_snapshot!("call_refused", folder.run(&[&["call", "tool-read"][..], &delete].concat()));
     assert_snapshot!("call_destructive", folder.run(&[&["call", "tool-destructive"][..], &delete].concat()));
-    assert_snapshot!("call_failed", folder.run(&[&["call", "tool-destructive"][..], &delete].concat()));
+    let task = |id: &str| format!("{{\"taskId\": \"{id}\", \"status\": \"done\"}}");
+    let update = ["call", "tool-write", "demo:update_task_status", "--args"];
+    assert_snapshot!("call_write", folder.run(&[&update[..], &[&task("t_1")]].concat()));
+    assert_snapshot!("call_failed", folder.run(&[&update[..], &[&task("t_none")]].concat()));
     assert_snapshot!(
         "call_unknown",
         folder.run(&["call", "tool-read", "--tool-name", "demo:nothing", "--json_args", "{}"])
     );
 
-    let calls = folder.json(&["activity", "list", "--tool", "demo:delete_user"]);
-    let seen: Vec<_> =
-        calls["activities"].as_array().unwrap().iter().map(|a| (&a["intent_type"], &a["status"])).collect();
+    let statuses = |tool: &str| -> Vec<(Value, Value)> {
+        let calls = folder.json(&["activity", "list", "--tool", tool])["activities"].clone();
+        calls.as_array().unwrap().iter().map(|call| (call["intent_type"].clone(), call["status"].clone())).collect()
+    };
     assert_eq!(
-        seen,
-        [
-            (&json!("destructive"), &json!("error")),
-            (&json!("destructive"), &json!("success")),
-            (&json!("read"), &json!("refused"))
-        ]
+        statuses("demo:delete_user"),
+        [(json!("destructive"), json!("refused")), (json!("read"), json!("refused"))]
     );
+    assert_eq!(
+        statuses("demo:update_task_status"),
+        [(json!("write"), json!("error")), (json!("write"), json!("success"))]
+    );
+
+    let failed = folder.json(&["activity", "list", "--tool", "demo:update_task_status"])["activities"][0].clone();
+    let shown = folder.run(&["activity", "show", failed["id"].as_str().unwrap()]);
+    for line in
+        ["Risk         medium", "Event        task.status.updated", "Failure      not_found, as the contract declares"]
+    {
+        assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
+    }
 
     let second = folder.run(&["serve", "--listen", "127.0.0.1:0"]);
     assert_snapshot!("second_serve", second.replace(&serving.pid().to_string(), "PID"));

@@ -369,7 +369,7 @@ mod tests {
         check(r#""\ud800\u0041""#, "lone surrogate (line 1, column 14)");
         check("1e400", "number out of range (line 1, column 1)");
         check("1.7976931348623157e308", "ok");
-        check("1.7976931348623158e308", "number out of range (line 1, column 1)");
+        check("1.7976931348623158e308", "ok");
         check(
             r#"{"$serde_json::private::RawValue":"{}"}"#,
             "key \"$serde_json::private::RawValue\" is reserved (line 1, column 34)",

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
 use thiserror::Error;
 
 use super::text::{Quote, Text, Within, string_end};
@@ -47,6 +48,39 @@ impl Pointer {
         Ok(Self { segments })
     }
 
+    /// The same place in a text that has this one under a member.
+    pub fn under(&self, member: &str) -> Self {
+        let outer = Segment::Named(member.to_owned());
+        Self { segments: std::iter::once(outer).chain(self.segments.iter().cloned()).collect() }
+    }
+
+    /// Whether a plain JSON pointer leads to this place, into it, or to something that contains it.
+    pub fn touches(&self, place: &str) -> bool {
+        let Ok(place) = Self::parse(place) else { return true };
+        self.segments.iter().zip(&place.segments).all(|(own, other)| match other {
+            Segment::Any => true,
+            Segment::Named(name) => own.admits(name),
+        })
+    }
+
+    /// Every string at this place of a value or below it.
+    pub fn strings<'v>(&self, value: &'v Value) -> Vec<&'v str> {
+        let mut places = vec![value];
+        for segment in &self.segments {
+            places = places.into_iter().flat_map(|place| segment.steps(place)).collect();
+        }
+        let mut found = Vec::new();
+        while let Some(place) = places.pop() {
+            match place {
+                Value::String(text) => found.push(text.as_str()),
+                Value::Array(elements) => places.extend(elements),
+                Value::Object(members) => places.extend(members.values()),
+                Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            }
+        }
+        found
+    }
+
     pub(super) fn segments(&self) -> &[Segment] {
         &self.segments
     }
@@ -70,6 +104,20 @@ impl Segment {
             }
         }
         Ok(Self::Named(name))
+    }
+
+    /// Where this step leads to.
+    fn steps<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
+        match value {
+            Value::Object(members) => {
+                members.iter().filter(|(name, _)| self.admits(name)).map(|(_, value)| value).collect()
+            }
+            Value::Array(elements) => {
+                let numbered = elements.iter().enumerate();
+                numbered.filter(|(at, _)| self.admits(&at.to_string())).map(|(_, value)| value).collect()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+        }
     }
 
     pub(super) fn admits(&self, name: &str) -> bool {

@@ -1,11 +1,10 @@
 //! What would happen to a call, and why: the decision itself, told check by check.
 
-use super::{Decision, Warning, decide};
-use crate::catalog::{Catalog, Tool};
+use super::{Ground, Moment, Passed, Question, Warning, check_all};
+use crate::catalog::Tool;
 use crate::denial::{Check, Denial};
 use crate::intent::declare;
-use crate::settings::IntentSettings;
-use crate::{Agent, Variant};
+use crate::{Agent, RiskLevel, Variant};
 
 /// A decision with its reasons. It is made by the very functions that decide on real calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,23 +42,27 @@ impl Explanation {
 
 /// Decides on a call without making it. `parameters` are those of a `call_tool_*` and have passed the strict reader.
 pub fn explain(
-    rules: &IntentSettings,
+    ground: Ground<'_>,
     agent: &Agent,
     variant: Variant,
     parameters: &str,
-    catalog: &Catalog,
+    moment: Moment<'_>,
 ) -> Explanation {
-    let declared = match declare(variant, parameters, rules.two_key) {
+    let declared = match declare(variant, parameters, ground.intent.two_key) {
         Ok(declared) => declared,
         Err(denial) => return told(Err(denial), None, variant),
     };
-    let tool = catalog.resolve(&declared.name);
+    let tool = ground.catalog.resolve(&declared.name);
     let seen = tool.filter(|tool| agent.scope.sees(tool.name.server()));
-    match decide(rules, agent, declared, tool, catalog) {
-        Decision::Deny(denial) => told(Err(denial), seen.map(AsRef::as_ref), variant),
-        Decision::Allow(permit) => {
-            let mut explanation = told(Ok(permit.warnings().to_vec()), seen.map(AsRef::as_ref), variant);
-            explanation.is_verified = Some(permit.is_verified());
+    match check_all(ground, agent, &declared, tool, moment) {
+        Err(denial) => told(Err(denial), seen.map(AsRef::as_ref), variant),
+        Ok(Passed { tool, ask: Some(needs_step_up), .. }) => {
+            let question = Question { tool, needs_step_up };
+            told(Err(question.unanswered()), seen.map(AsRef::as_ref), variant)
+        }
+        Ok(Passed { warnings, is_verified, ask: None, .. }) => {
+            let mut explanation = told(Ok(warnings), seen.map(AsRef::as_ref), variant);
+            explanation.is_verified = Some(is_verified);
             explanation
         }
     }
@@ -91,7 +94,35 @@ fn passed(check: Check, tool: Option<&Tool>, variant: Variant) -> String {
             let hints = tool.hints;
             format!("{}, {}", hint("readOnlyHint", hints.read_only), hint("destructiveHint", hints.destructive))
         }),
-        Check::Permissions => format!("the token covers {variant} operations on this tool"),
+        Check::Contract => tool.map_or_else(String::new, contract_words),
+        Check::Permissions => tool.map_or_else(String::new, |tool| {
+            let permissions = match tool.contract.permissions.value.as_slice() {
+                [] => String::new(),
+                some => format!(", and {}", some.join(", ")),
+            };
+            let rules = match tool.rules().map_or(0, |rules| rules.considered().len()) {
+                0 => String::new(),
+                1 => "; the one rule about it does not forbid it".to_owned(),
+                count => format!("; none of the {count} rules about it forbids it"),
+            };
+            format!("the token covers {variant} operations on this tool{permissions}{rules}")
+        }),
+        Check::Arguments => "as the schema asks".to_owned(),
+        Check::RateLimit => match tool.and_then(|tool| tool.contract.rate_limit.as_ref()) {
+            Some(limit) => format!("fewer than {} calls in {} s", limit.value.calls, limit.value.per.as_secs()),
+            None => "none".to_owned(),
+        },
+        Check::DryRun => "not required".to_owned(),
+        Check::Confirmation => "not required".to_owned(),
+    }
+}
+
+fn contract_words(tool: &Tool) -> String {
+    let risk = tool.contract.risk().map_or("unclassified", RiskLevel::as_str);
+    match (tool.contract.is_written, tool.contract.written_operation) {
+        (false, _) => "nobody wrote a contract".to_owned(),
+        (true, None) => format!("risk level {risk}, and no operation"),
+        (true, Some(operation)) => format!("risk level {risk}, and {operation}"),
     }
 }
 
@@ -100,15 +131,21 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::catalog::Offer;
+    use crate::catalog::{Catalog, Offer, Offered};
+    use crate::limits::Limits;
+    use crate::rules::Clock;
+    use crate::settings::{ContractSettings, IntentSettings};
     use crate::{Scope, ServerName};
 
     fn check(parameters: &str, variant: Variant, expected: &[&str]) {
         let server = ServerName::parse("fx").unwrap();
         let tool = r#"{"name":"drop","inputSchema":{},"annotations":{"destructiveHint":true}}"#;
-        let catalog = Catalog::new([(server.clone(), Arc::new(Offer::new([Tool::parse(&server, tool)]).0))]);
+        let catalog = Catalog::new([(server.clone(), Arc::new(Offer::new([Offered::parse(&server, tool)]).0))]);
         let agent = Agent { name: "a1".to_owned(), scope: Scope::everything() };
-        let found = explain(&IntentSettings::default(), &agent, variant, parameters, &catalog);
+        let (intent, contracts) = (IntentSettings::default(), ContractSettings::default());
+        let ground = Ground { intent: &intent, contracts: &contracts, catalog: &catalog };
+        let moment = Moment { clock: Clock::default(), limits: &Limits::default() };
+        let found = explain(ground, &agent, variant, parameters, moment);
         let lines: Vec<String> = found
             .findings
             .iter()
@@ -132,7 +169,12 @@ mod tests {
                 "two keys: passed, nothing contradicts call_tool_read",
                 "the tool exists: passed, fx:drop asks for call_tool_destructive",
                 "server annotations: failed, SERVER_MISMATCH",
-                "permissions: not reached",
+                "the contract's operation: not reached",
+                "permissions and rules: not reached",
+                "arguments: not reached",
+                "rate limit: not reached",
+                "dry run: not reached",
+                "confirmation: not reached",
             ],
         );
         check(
@@ -143,7 +185,12 @@ mod tests {
                 "two keys: passed, nothing contradicts call_tool_destructive",
                 "the tool exists: passed, fx:drop asks for call_tool_destructive",
                 "server annotations: passed, readOnlyHint not given, destructiveHint true",
-                "permissions: passed, the token covers destructive operations on this tool",
+                "the contract's operation: passed, nobody wrote a contract",
+                "permissions and rules: passed, the token covers destructive operations on this tool",
+                "arguments: passed, as the schema asks",
+                "rate limit: passed, none",
+                "dry run: passed, not required",
+                "confirmation: passed, not required",
             ],
         );
         check(
@@ -154,7 +201,12 @@ mod tests {
                 "two keys: failed, INTENT_MISMATCH",
                 "the tool exists: not reached",
                 "server annotations: not reached",
-                "permissions: not reached",
+                "the contract's operation: not reached",
+                "permissions and rules: not reached",
+                "arguments: not reached",
+                "rate limit: not reached",
+                "dry run: not reached",
+                "confirmation: not reached",
             ],
         );
     }

@@ -1,13 +1,63 @@
-//! Every decision there is on intent and annotations, as one text: a change of policy is a diff of it.
+//! Every decision there is on intent, annotations and contracts, as one text: a change of policy is a diff of it.
+
+mod contract;
+mod human;
+mod permissions;
+mod stage;
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
-use super::{Decision, decide};
-use crate::catalog::{Catalog, Offer, Tool};
-use crate::intent::declare;
+use self::stage::Stage;
+use crate::Variant;
+use crate::catalog::Hints;
 use crate::settings::{IntentSettings, TwoKey, Unannotated};
-use crate::{Agent, Scope, ServerName, Variant};
+
+/// The decisions on one matter. The last column is the outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub columns: &'static [&'static str],
+    /// Each has as many cells as there are columns; `-` is for nothing given.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// All sections, in the order of the text.
+pub fn sections() -> Vec<Section> {
+    vec![intent_section(), contract::section(), human::section(), permissions::section()]
+}
+
+/// The sections as text, one row a line.
+pub fn table() -> String {
+    let mut text = String::new();
+    for section in sections() {
+        if !text.is_empty() {
+            let _infallible = write!(text, "\n# {}: {}\n", section.name, section.title);
+        }
+        section.write(&mut text);
+    }
+    text
+}
+
+impl Section {
+    fn write(&self, text: &mut String) {
+        let names: Vec<String> = self.columns.iter().map(|&name| name.to_owned()).collect();
+        let mut widths: Vec<usize> = names.iter().map(String::len).collect();
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.len());
+            }
+        }
+        for row in std::iter::once(&names).chain(&self.rows) {
+            let mut line = String::new();
+            for (cell, &width) in row.iter().zip(&widths) {
+                let _infallible = write!(line, "{cell:<width$}  ");
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+    }
+}
 
 /// One case and what becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,25 +95,23 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-/// The rows as text, one a line.
-pub fn table() -> String {
-    let mut text =
-        String::from("variant      declared     readOnly  destructive  strict  two_key   unannotated    outcome\n");
-    for row in rows() {
-        let _infallible = writeln!(
-            text,
-            "{:<11}  {:<11}  {:<8}  {:<11}  {:<6}  {:<8}  {:<13}  {}",
-            row.variant.operation(),
-            row.declared.unwrap_or("-"),
-            hint_word(row.read_only),
-            hint_word(row.destructive),
-            row.rules.strict_server_validation,
-            row.rules.two_key.as_str(),
-            row.rules.unannotated.as_str(),
-            row.outcome
-        );
-    }
-    text
+/// The rows on intent and annotations, as a section.
+fn intent_section() -> Section {
+    let cells = |row: Row| {
+        vec![
+            row.variant.operation().to_owned(),
+            row.declared.unwrap_or("-").to_owned(),
+            hint_word(row.read_only).to_owned(),
+            hint_word(row.destructive).to_owned(),
+            row.rules.strict_server_validation.to_string(),
+            row.rules.two_key.as_str().to_owned(),
+            row.rules.unannotated.as_str().to_owned(),
+            row.outcome,
+        ]
+    };
+    let columns = &["variant", "declared", "readOnly", "destructive", "strict", "two_key", "unannotated", "outcome"];
+    let title = "what agents declare and servers annotate, without contracts";
+    Section { name: "intent", title, columns, rows: rows().into_iter().map(cells).collect() }
 }
 
 fn hint_word(hint: Option<bool>) -> &'static str {
@@ -92,38 +140,7 @@ fn outcome(
     (read_only, destructive): (Option<bool>, Option<bool>),
     rules: &IntentSettings,
 ) -> String {
-    let intent = declared.map_or(String::new(), |word| format!(",\"intent\":{{\"operation_type\":\"{word}\"}}"));
-    let parameters = format!("{{\"name\":\"server:tool\"{intent}}}");
-    let declared = match declare(variant, &parameters, rules.two_key) {
-        Ok(declared) => declared,
-        Err(denial) => return format!("deny {}", denial.code()),
-    };
-    let catalog = catalog(read_only, destructive);
-    let agent = Agent { name: "agent".to_owned(), scope: Scope::everything() };
-    let tool = catalog.resolve(&declared.name);
-    match decide(rules, &agent, declared, tool, &catalog) {
-        Decision::Deny(denial) => {
-            let call_with = denial.details().get("call_with").and_then(|name| name.as_str().map(str::to_owned));
-            let instead = call_with.map(|name| format!(", use {name}")).unwrap_or_default();
-            format!("deny {}{instead}", denial.code())
-        }
-        Decision::Allow(permit) => {
-            let warned = permit.warnings().iter().fold(String::new(), |all, warning| all + " warn " + warning.code);
-            let unverified = if permit.is_verified() { "" } else { " unverified" };
-            format!("allow{warned}{unverified}")
-        }
-    }
-}
-
-fn catalog(read_only: Option<bool>, destructive: Option<bool>) -> Catalog {
-    let hints: Vec<String> = [("readOnlyHint", read_only), ("destructiveHint", destructive)]
-        .into_iter()
-        .filter_map(|(name, value)| value.map(|value| format!("\"{name}\":{value}")))
-        .collect();
-    let json = format!("{{\"name\":\"tool\",\"inputSchema\":{{}},\"annotations\":{{{}}}}}", hints.join(","));
-    let offers = ServerName::parse("server").ok().map(|server| {
-        let (offer, _hidden) = Offer::new([Tool::parse(&server, &json)]);
-        (server, Arc::new(offer))
-    });
-    Catalog::new(offers)
+    let parameters = declared.map_or(String::new(), |word| format!(",\"intent\":{{\"operation_type\":\"{word}\"}}"));
+    let hints = Hints { read_only, destructive };
+    Stage { variant, parameters, hints, intent: rules.clone(), ..Stage::default() }.outcome()
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) const GIB: u64 = 1024 * 1024 * 1024;
 const HOUR: Duration = Duration::from_secs(60 * 60);
 /// A hundred years: whoever wants more wants it for good, and dates that far back can still be computed.
@@ -74,7 +74,8 @@ pub(super) fn check_payload_bytes(bytes: u64) -> Result<u64, String> {
     Err("expected a size between \"1MiB\" and \"1024TiB\", or \"forever\"".to_owned())
 }
 
-fn duration(text: &str) -> Option<Duration> {
+/// A number and its unit, whatever the length.
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = split_unit(text)?;
     match unit {
         "ms" => Some(Duration::from_millis(number)),

@@ -1,6 +1,6 @@
 //! Every key and every word the settings file knows.
 
-use super::{Durability, TwoKey, Unannotated};
+use super::{Durability, TwoKey, Unannotated, Unclassified};
 
 /// The keys of one object, and what to say about keys that other programs know there.
 pub(super) struct Keys {
@@ -13,6 +13,7 @@ pub(super) const TOP: Keys = Keys {
         "$schema",
         "mcpServers",
         "intent_declaration",
+        "contracts",
         "activity",
         "listen",
         "allow_anonymous_loopback",
@@ -70,6 +71,8 @@ pub(super) const SERVER: Keys = Keys {
 pub(super) const INTENT: Keys =
     Keys { known: &["strict_server_validation", "two_key", "unannotated"], advice: &[("_comment", COMMENTS)] };
 
+pub(super) const CONTRACTS: Keys = Keys { known: &["unclassified"], advice: &[("_comment", COMMENTS)] };
+
 pub(super) const ACTIVITY: Keys =
     Keys { known: &["durability", "checkpoints_to", "retention"], advice: &[("_comment", COMMENTS)] };
 
@@ -107,6 +110,12 @@ pub(super) const TWO_KEY: &[(&str, TwoKey)] = &[("optional", TwoKey::Optional), 
 
 pub(super) const UNANNOTATED: &[(&str, Unannotated)] =
     &[("trust", Unannotated::Trust), ("warn", Unannotated::Warn), ("require_write", Unannotated::RequireWrite)];
+
+pub(super) const UNCLASSIFIED: &[(&str, Unclassified)] = &[
+    ("allow", Unclassified::Allow),
+    ("confirm_destructive", Unclassified::ConfirmDestructive),
+    ("deny", Unclassified::Deny),
+];
 
 pub(super) const DURABILITY: &[(&str, Durability)] = &[("all", Durability::All), ("writes", Durability::Writes)];
 

@@ -9,7 +9,7 @@ use jsonc_parser::common::Ranged;
 use super::keys::{self, Keys};
 use super::reference::{Expanded, Outside, expand};
 use super::suggest::{list, shown};
-use super::{FILE_MAX_BYTES, SettingsError};
+use super::{FILE_MAX_BYTES, Mistake};
 use crate::nearest;
 
 /// Nobody reads more than this, and a hostile file cannot make us write more.
@@ -19,7 +19,7 @@ pub(super) struct Reader<'t> {
     text: &'t str,
     line_starts: Vec<usize>,
     outside: &'t dyn Outside,
-    errors: Vec<SettingsError>,
+    errors: Vec<Mistake>,
     left_out: usize,
 }
 
@@ -59,7 +59,7 @@ impl<'t> Reader<'t> {
     pub(super) fn error(&mut self, at: usize, message: impl Into<String>) {
         if self.errors.len() < ERRORS_MAX {
             let (line, column) = self.position(at);
-            self.errors.push(SettingsError { line, column, message: message.into() });
+            self.errors.push(Mistake { line, column, message: message.into() });
         } else {
             self.left_out += 1;
         }
@@ -77,13 +77,13 @@ impl<'t> Reader<'t> {
     }
 
     /// Everything that was wrong, in the order of the file.
-    pub(super) fn into_errors(mut self) -> Vec<SettingsError> {
+    pub(super) fn into_errors(mut self) -> Vec<Mistake> {
         self.errors.sort_by_key(|error| (error.line, error.column));
-        if let Some(&SettingsError { line, column, .. }) = self.errors.last()
+        if let Some(&Mistake { line, column, .. }) = self.errors.last()
             && self.left_out > 0
         {
             let message = format!("and {} more errors", self.left_out);
-            self.errors.push(SettingsError { line, column, message });
+            self.errors.push(Mistake { line, column, message });
         }
         self.errors
     }

@@ -24,6 +24,7 @@ pub fn schema() -> Value {
                 "default": {}
             },
             "intent_declaration": intent(),
+            "contracts": contracts(),
             "activity": activity(),
             "listen": {
                 "type": "string",
@@ -89,6 +90,21 @@ fn intent() -> Value {
                 "enum": words(keys::UNANNOTATED),
                 "default": "trust",
                 "description": "What a read call on a tool without annotations gets: `trust`, `warn` (allowed with a warning) or `require_write` (refused)."
+            }
+        }
+    })
+}
+
+fn contracts() -> Value {
+    json!({
+        "type": "object",
+        "description": "Tool contracts. The contracts themselves are files in `contracts/` beside the settings.",
+        "additionalProperties": false,
+        "properties": {
+            "unclassified": {
+                "enum": words(keys::UNCLASSIFIED),
+                "default": "allow",
+                "description": "What a tool gets whose risk no contract of the operator classifies (a server's own contract adds to that and takes nothing away): `allow` (what annotations and server say), `confirm_destructive` (a destructive call needs a human) or `deny`."
             }
         }
     })

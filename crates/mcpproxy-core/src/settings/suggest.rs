@@ -18,14 +18,14 @@ pub(super) fn server_name(name: &str) -> Option<ServerName> {
 }
 
 /// Text from the file as part of a message: on one line, harmless in a terminal, and not too long.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let cut: String = text.chars().take(SHOWN_MAX_CHARS).collect();
     let more = if cut.len() < text.len() { "…" } else { "" };
     format!("{}{more}", Untrusted::new(cut).for_terminal())
 }
 
 /// Words in backticks, with commas between.
-pub(super) fn list(words: impl IntoIterator<Item = &'static str>) -> String {
+pub(crate) fn list(words: impl IntoIterator<Item = &'static str>) -> String {
     words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 

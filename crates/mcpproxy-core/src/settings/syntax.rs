@@ -19,12 +19,17 @@ const STRICT: ParseOptions = ParseOptions {
 
 /// The tree, or the byte offset of the first mistake and what to do about it.
 pub(super) fn tree(text: &str) -> Result<Value<'_>, (usize, String)> {
+    parse(text)?.ok_or_else(|| (0, "the file is empty; write `{}` for all defaults".to_owned()))
+}
+
+/// As `tree`, for any file; `None` if there is nothing in it.
+pub(crate) fn parse(text: &str) -> Result<Option<Value<'_>>, (usize, String)> {
     // The parser lets a string run over line ends, and so would find a missing quote much too late.
     if let Some(at) = string_over_line_end(text) {
         return Err((at, "this string has no closing `\"` on its line".to_owned()));
     }
     match parse_to_ast(text, &CollectOptions::default(), &STRICT) {
-        Ok(parsed) => parsed.value.ok_or_else(|| (0, "the file is empty; write `{}` for all defaults".to_owned())),
+        Ok(parsed) => Ok(parsed.value),
         Err(error) => Err((error.range().start, message(error.kind()))),
     }
 }
@@ -48,7 +53,7 @@ fn message(kind: &ParseErrorKind) -> String {
         ParseErrorKind::UnexpectedWord | ParseErrorKind::UnexpectedToken => {
             "expected a value: text in double quotes, a number, true, false, null, `[` or `{`"
         }
-        ParseErrorKind::NestingDepthExceeded => "this is nested too deeply for a settings file",
+        ParseErrorKind::NestingDepthExceeded => "this is nested too deeply",
         ParseErrorKind::ExpectedDigit
         | ParseErrorKind::ExpectedDigitFollowingNegativeSign
         | ParseErrorKind::ExpectedPlusMinusOrDigitInNumberLiteral

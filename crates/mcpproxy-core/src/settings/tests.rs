@@ -55,6 +55,7 @@ pub(super) const PASTED: &str = r#"{
     },
   },
   "intent_declaration": { "strict_server_validation": false, "two_key": "required", "unannotated": "require_write" },
+  "contracts": { "unclassified": "deny" },
   "activity": {
     "durability": "all",
     "checkpoints_to": "${env:HOME}/checkpoints.txt",
@@ -106,6 +107,7 @@ fn a_pasted_file() {
             two_key: TwoKey::Required,
             unannotated: Unannotated::RequireWrite,
         },
+        contracts: ContractSettings { unclassified: Unclassified::Deny },
         activity: ActivitySettings {
             durability: Durability::All,
             checkpoints_to: Some("/home/ann/checkpoints.txt".to_owned()),
@@ -175,11 +177,12 @@ fn changes() {
 /// Where an object of the file stands in the schema, its keys, and how to write a file with these fields in it.
 type ObjectOfFile = (&'static str, &'static keys::Keys, fn(&str) -> String);
 
-fn objects() -> [ObjectOfFile; 6] {
+fn objects() -> [ObjectOfFile; 7] {
     [
         ("", &keys::TOP, |field| format!("{{{field}}}")),
         ("/$defs/server", &keys::SERVER, |field| format!(r#"{{"mcpServers": {{"a": {{{field}}}}}}}"#)),
         ("/properties/intent_declaration", &keys::INTENT, |field| format!(r#"{{"intent_declaration": {{{field}}}}}"#)),
+        ("/properties/contracts", &keys::CONTRACTS, |field| format!(r#"{{"contracts": {{{field}}}}}"#)),
         ("/properties/activity", &keys::ACTIVITY, |field| format!(r#"{{"activity": {{{field}}}}}"#)),
         ("/properties/activity/properties/retention", &keys::RETENTION, |field| {
             format!(r#"{{"activity": {{"retention": {{{field}}}}}}}"#)
@@ -199,8 +202,7 @@ fn the_schema_and_the_parser_know_the_same_keys() {
         for key in keys.known.iter().filter(|key| **key != "$schema") {
             // No key takes a list of lists, so a key that is read complains about it.
             let errors = parse(&write(&format!(r#""{key}": [[]]"#)), &World).unwrap_err();
-            let complains =
-                |error: &SettingsError| error.message.starts_with("expected") && error.message.contains("array");
+            let complains = |error: &Mistake| error.message.starts_with("expected") && error.message.contains("array");
             assert!(errors.iter().any(complains), "{key}: {errors:?}");
         }
     }

@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod contract;
 mod intent;
 mod mask;
 mod reader;
+mod rules;
 mod walk;
 
 use std::fs;
@@ -23,6 +25,16 @@ fn kept_inputs_of_the_intent_parser() {
 #[test]
 fn kept_inputs_of_the_mask() {
     run("mask", mask::check);
+}
+
+#[test]
+fn kept_inputs_of_the_contract_reader() {
+    run("contract", contract::check);
+}
+
+#[test]
+fn kept_inputs_of_the_rules() {
+    run("rules", rules::check);
 }
 
 /// Every input goes through whole, and cut off at every byte: most faults are found at the end of something.

@@ -101,6 +101,9 @@ async fn answer(
         }
         ("resources/read", _) => {
             let uri = required(&params, "uri")?;
+            if let Some(contract) = lists::read_contract(gateway, caller, &uri) {
+                return contract.map_err(|()| no_resource(&uri));
+            }
             let (server, own) = find(gateway, caller, caller.door.uri_in(&uri)).ok_or_else(|| no_resource(&uri))?;
             let reply = relayed(
                 relay(&server, Relayed::ReadResource, vec![("uri", quote(own))], Some(own), &passage(&["uri"])).await,
@@ -340,7 +343,8 @@ pub(crate) fn check_parameter_headers(
     }
     let snapshot = gateway.snapshot.load();
     let name = tool_name(question).and_then(|name| caller.door.tool_in(&name));
+    let name = name.filter(|name| caller.agent.scope.sees(name.server()));
     let Some(tool) = name.and_then(|name| snapshot.catalog.resolve(&name).cloned()) else { return Ok(()) };
     let arguments = question.params.as_deref().and_then(|params| member(params, "arguments")).unwrap_or("{}");
-    headers::check_parameters(given, &tool, arguments).map_err(|reason| RpcError::new(HEADER_MISMATCH, reason))
+    headers::check_parameters(given, &tool.offered, arguments).map_err(|reason| RpcError::new(HEADER_MISMATCH, reason))
 }

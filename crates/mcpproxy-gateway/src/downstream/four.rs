@@ -13,16 +13,17 @@ use crate::call::error_result;
 use crate::gateway::Inner;
 use crate::message::{INVALID_PARAMS, RpcError, field};
 use crate::upstream::Reply;
-use crate::view;
+use crate::view::{self, Detail};
 
 pub(super) const RETRIEVE: &str = "retrieve_tools";
 const LIMIT_DEFAULT: usize = 5;
 const LIMIT_MAX: usize = 50;
-const RETRIEVE_FIELDS: [&str; 3] = ["query", "limit", "server"];
+const RETRIEVE_FIELDS: [&str; 4] = ["query", "limit", "server", "detail"];
 
 const USAGE: &str = "Call a tool with the variant in its call_with: call_tool_read for read-only operations, \
     call_tool_write for modifications, call_tool_destructive for deletions. Give name as \"server:tool\" and the \
-    tool's arguments as args_json. A declared intent must match the variant.";
+    tool's arguments as args_json. A declared intent must match the variant. needs says what a call waits for: a human's \
+    confirmation, a fresh factor (step_up), or a dry run first.";
 
 /// The list as raw JSON. It says whether the second key is wanted, and is the same for everybody otherwise.
 pub(super) fn tools(two_key: TwoKey) -> &'static str {
@@ -61,7 +62,13 @@ fn retrieve_tool() -> Tool {
         "properties": {
             "query": {"type": "string", "description": "What the tool should do, in a few words"},
             "limit": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
-            "server": {"type": "string", "description": "Only tools of this server"}
+            "server": {"type": "string", "description": "Only tools of this server"},
+            "detail": {
+                "type": "string",
+                "enum": ["brief", "full"],
+                "default": "brief",
+                "description": "full adds each tool's whole contract: side effects, permissions, failure modes"
+            }
         },
         "required": ["query"],
         "additionalProperties": false
@@ -167,6 +174,11 @@ pub(super) fn retrieve(gateway: &Inner, caller: &Caller, arguments: &str) -> Rep
             .filter(|limit| (1..=LIMIT_MAX).contains(limit))
             .ok_or_else(|| invalid(format!("limit must be an integer from 1 to {LIMIT_MAX}")))?,
     };
+    let detail = match field(&fields, "detail") {
+        None | Some("\"brief\"") => Detail::Brief,
+        Some("\"full\"") => Detail::Full,
+        Some(_) => return Err(invalid("detail must be \"brief\" or \"full\"".to_owned())),
+    };
     let server = match field(&fields, "server") {
         None => None,
         Some(text) => {
@@ -189,7 +201,7 @@ pub(super) fn retrieve(gateway: &Inner, caller: &Caller, arguments: &str) -> Rep
     };
     let snapshot = gateway.snapshot.load();
     let hits = snapshot.index.find(&query, &caller.agent.scope, server.as_ref(), limit);
-    let tools: Vec<String> = hits.iter().map(|hit| view::found(&hit.tool, hit.score)).collect();
+    let tools: Vec<String> = hits.iter().map(|hit| view::found(&hit.tool, hit.score, detail)).collect();
     let found = format!("{{\"tools\":[{}],\"usage_instructions\":{}}}", tools.join(","), json!(USAGE));
     Ok(format!(
         "{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"structuredContent\":{found},\"isError\":false}}",

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use mcpproxy_core::ServerName;
 use mcpproxy_core::json::{quote, string_value};
+use mcpproxy_core::{ServerName, Tool};
 use serde_json::value::RawValue;
 
 use super::{Caller, Door, four};
+use crate::contracts_for_agents;
 use crate::gateway::Inner;
 use crate::message::{self, INVALID_PARAMS, Members, RpcError, field, member};
+use crate::snapshot::Snapshot;
 use crate::upstream::{Era, Offers, Reply};
 
 /// How long an agent may keep a list that can differ between agents.
@@ -25,9 +27,9 @@ pub(super) fn tools(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> R
     let visible = snapshot.catalog.visible(&caller.agent.scope).filter(|tool| caller.door.shows(tool.name.server()));
     let all: Vec<String> = visible
         .map(|tool| match &caller.door {
-            Door::Server(_) => tool.json.clone(),
+            Door::Server(_) => contracts_for_agents::listed(tool),
             Door::Four | Door::Direct => message::with_members(
-                &tool.json,
+                &contracts_for_agents::listed(tool),
                 &[("name", &quote(&caller.door.name_out(tool.name.server(), tool.name.tool())))],
             ),
         })
@@ -36,39 +38,59 @@ pub(super) fn tools(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> R
 }
 
 pub(super) fn prompts(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> Reply {
-    list(
-        gateway,
+    only_page(params)?;
+    let all = offered(
+        &gateway.snapshot.load(),
         caller,
-        params,
-        "prompts",
         |offers| &offers.prompts,
         |server, prompt| {
             let name = member(prompt, "name").and_then(string_value)?;
             Some(message::with_members(prompt, &[("name", &quote(&caller.door.name_out(server, &name)))]))
         },
-    )
+    );
+    Ok(finish("prompts", &format!("[{}]", all.join(",")), caller.era, PRIVATE))
 }
 
+/// The servers' resources, and the contracts of their tools.
 pub(super) fn resources(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> Reply {
-    list(
-        gateway,
+    only_page(params)?;
+    let snapshot = gateway.snapshot.load();
+    let mut all = offered(
+        &snapshot,
         caller,
-        params,
-        "resources",
         |offers| &offers.resources,
         |server, resource| addressed(caller, server, resource, "uri"),
-    )
+    );
+    all.extend(contracts_for_agents::resources(&snapshot.catalog, &caller.agent.scope, |server| {
+        caller.door.shows(server)
+    }));
+    Ok(finish("resources", &format!("[{}]", all.join(",")), caller.era, PRIVATE))
 }
 
 pub(super) fn templates(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> Reply {
-    list(
-        gateway,
+    only_page(params)?;
+    let mut all = offered(
+        &gateway.snapshot.load(),
         caller,
-        params,
-        "resourceTemplates",
         |offers| &offers.templates,
         |server, template| addressed(caller, server, template, "uriTemplate"),
-    )
+    );
+    all.push(contracts_for_agents::template());
+    Ok(finish("resourceTemplates", &format!("[{}]", all.join(",")), caller.era, PRIVATE))
+}
+
+/// The answer for a contract's address, if it is one. A tool that the agent may not see has none.
+pub(super) fn read_contract(gateway: &Inner, caller: &Caller, uri: &str) -> Option<Result<String, ()>> {
+    let name = contracts_for_agents::tool_of(uri)?;
+    let snapshot = gateway.snapshot.load();
+    let tool = name
+        .filter(|name| caller.door.shows(name.server()) && caller.agent.scope.sees(name.server()))
+        .and_then(|name| snapshot.catalog.resolve(&name).map(Arc::clone));
+    let read = |tool: Arc<Tool>| match caller.era {
+        Era::Legacy => contracts_for_agents::read(&tool),
+        Era::Modern => message::with_members(&contracts_for_agents::read(&tool), &PRIVATE),
+    };
+    Some(tool.map(read).ok_or(()))
 }
 
 /// What a server answered to `resources/read`, under the addresses this agent knows.
@@ -99,22 +121,18 @@ pub(super) fn read_result(reply: Reply, caller: &Caller, server: &ServerName) ->
     }
 }
 
-fn list(
-    gateway: &Inner,
+/// What the servers offer of one kind, under the names this agent knows.
+fn offered(
+    snapshot: &Snapshot,
     caller: &Caller,
-    params: &Members<'_>,
-    key: &str,
     of: impl Fn(&Offers) -> &Arc<[String]>,
     shown: impl Fn(&ServerName, &str) -> Option<String>,
-) -> Reply {
-    only_page(params)?;
-    let snapshot = gateway.snapshot.load();
+) -> Vec<String> {
     let visible =
         snapshot.offers.iter().filter(|(server, _)| caller.door.shows(server) && caller.agent.scope.sees(server));
-    let all: Vec<String> = visible
+    visible
         .flat_map(|(server, offers)| of(offers).iter().filter_map(|json| shown(server, json)).collect::<Vec<_>>())
-        .collect();
-    Ok(finish(key, &format!("[{}]", all.join(",")), caller.era, PRIVATE))
+        .collect()
 }
 
 fn addressed(caller: &Caller, server: &ServerName, json: &str, key: &str) -> Option<String> {

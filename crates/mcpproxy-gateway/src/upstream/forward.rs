@@ -62,7 +62,7 @@ pub(crate) async fn forward(server: &Server, permit: Permit, passage: &Passage<'
         method: "tools/call",
         name: Some(tool.name.tool()),
         params: vec![("name", quote(tool.name.tool())), ("arguments", permit.arguments().as_str().to_owned())],
-        headers: headers::parameter_headers(tool, permit.arguments().as_str()),
+        headers: headers::parameter_headers(&tool.offered, permit.arguments().as_str()),
     };
     bounded(server, subject, passage).await
 }

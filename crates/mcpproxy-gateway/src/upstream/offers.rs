@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use mcpproxy_core::json::{quote, string_value};
-use mcpproxy_core::{Offer, ServerName, Tool};
+use mcpproxy_core::{Offer, Offered, ServerName};
 use serde_json::value::RawValue;
 
 use super::connection::{Connection, Era, Link, Request};
@@ -48,26 +48,11 @@ impl Offers {
         }
         let over_http = matches!((&connection.link, connection.era), (Link::Http(_), Era::Modern));
         let (all, is_cut) = list(connection, "tools/list", "tools").await?;
-        let mut hidden = Vec::new();
-        let mut sound = Vec::new();
-        for json in all {
-            match Tool::parse(server, &json) {
-                Ok(tool) => match if over_http { headers::check_marks(&tool.json) } else { Ok(()) } {
-                    Ok(()) => sound.push(Ok(tool)),
-                    Err(reason) => hidden.push((tool.name.tool().to_owned(), reason)),
-                },
-                Err((name, error)) => hidden.push((name, error.to_string())),
-            }
-        }
-        if is_cut {
-            hidden.push((
-                "…".to_owned(),
-                format!("the list has no end; it was cut at {OFFERS_MAX} tools or {PAGES_MAX} pages"),
-            ));
-        }
-        let (tools, twice) = Offer::new(sound);
-        hidden.extend(twice.into_iter().map(|(name, error)| (name, error.to_string())));
-        (self.tools, self.hidden) = (Arc::new(tools), hidden);
+        let server = server.clone();
+        // A long list takes a while to look through; other servers and agents do not wait for that.
+        let read = tokio::task::spawn_blocking(move || read_tools(&server, all, over_http, is_cut)).await;
+        (self.tools, self.hidden) =
+            read.map_err(|_| UpstreamError::Protocol("the list of tools could not be read".to_owned()))?;
         Ok(())
     }
 
@@ -86,6 +71,35 @@ impl Offers {
         }
         Ok(())
     }
+}
+
+/// What is sound of a server's list of tools, and the rest with the reason.
+fn read_tools(
+    server: &ServerName,
+    all: Vec<String>,
+    over_http: bool,
+    is_cut: bool,
+) -> (Arc<Offer>, Vec<(String, String)>) {
+    let mut hidden = Vec::new();
+    let mut sound = Vec::new();
+    for json in all {
+        match Offered::parse(server, &json) {
+            Ok(tool) => match if over_http { headers::check_marks(&tool.json) } else { Ok(()) } {
+                Ok(()) => sound.push(Ok(tool)),
+                Err(reason) => hidden.push((tool.name.tool().to_owned(), reason)),
+            },
+            Err((name, error)) => hidden.push((name, error.to_string())),
+        }
+    }
+    if is_cut {
+        hidden.push((
+            "…".to_owned(),
+            format!("the list has no end; it was cut at {OFFERS_MAX} tools or {PAGES_MAX} pages"),
+        ));
+    }
+    let (tools, twice) = Offer::new(sound);
+    hidden.extend(twice.into_iter().map(|(name, error)| (name, error.to_string())));
+    (Arc::new(tools), hidden)
 }
 
 /// A list that the server may refuse although it declares the capability; some do.

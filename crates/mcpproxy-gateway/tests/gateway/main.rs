@@ -12,6 +12,7 @@
 mod agent;
 mod bytes;
 mod calls;
+mod contracts;
 mod crowd;
 mod framing;
 mod http_servers;

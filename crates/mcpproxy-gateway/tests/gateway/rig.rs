@@ -10,7 +10,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use mcpproxy_core::settings::{Retention, Secret, ServerSettings, Settings, TransportSettings};
 use mcpproxy_core::{Agent, Scope, ServerName};
-use mcpproxy_gateway::{Gateway, Options, ServerStatus};
+use mcpproxy_gateway::{Files, Gateway, Options, ServerStatus};
 use mcpproxy_store::{Filter, Kind, Ledger, LedgerOptions, Location, Record, RecordId, SigningKey, Store, WholeRecord};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -35,13 +35,13 @@ pub(crate) struct Answer {
 
 impl Rig {
     /// Starts a gateway and waits until every server was tried.
-    pub(crate) async fn start(settings: Settings) -> Self {
-        let rig = Self::launch(settings).await;
+    pub(crate) async fn start(files: impl Into<Files>) -> Self {
+        let rig = Self::launch(files).await;
         within(rig.gateway.ready()).await;
         rig
     }
 
-    pub(crate) async fn launch(settings: Settings) -> Self {
+    pub(crate) async fn launch(files: impl Into<Files>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&database(&folder)).await.unwrap();
         let options = LedgerOptions {
@@ -55,7 +55,7 @@ impl Rig {
         let ledger = Ledger::start(&store, options).await.unwrap();
         let logs = folder.path().to_owned();
         let demo_command = vec![binary("demo-server").display().to_string()];
-        let gateway = Gateway::start(Options { settings, store: store.clone(), ledger, logs, demo_command });
+        let gateway = Gateway::start(Options { files: files.into(), store: store.clone(), ledger, logs, demo_command });
         Self { gateway, store, folder, tokens: AtomicU8::new(1) }
     }
 

@@ -119,9 +119,7 @@ async fn operations_a_token_does_not_cover_are_refused() {
         assert_eq!(agent.call(&rig, tool, arguments).await.brief(), expected, "{tool} {arguments}");
     };
     let only_reads = |agent: &str| {
-        format!(
-            "permission_denied Agent '{agent}' may only read, and the server does not mark 'fx:unclear' as read-only"
-        )
+        format!("permission_denied Agent '{agent}' may only read, and 'fx:unclear' is not marked as read-only")
     };
     check("call_tool_read", r#"{"name":"fx:look"}"#, "done").await;
     check("call_tool_read", r#"{"name":"fx:unclear"}"#, &only_reads("reader")).await;
@@ -152,16 +150,20 @@ async fn operations_a_token_does_not_cover_are_refused() {
 #[tokio::test]
 async fn without_a_token_an_agent_may_read_where_the_settings_allow_it() {
     let rig = Rig::start(Settings { allow_anonymous_loopback: true, ..settings([demo("demo")]) }).await;
-    let call = |tool: &str| {
+    let asks_for_help = r#"{"name":"demo:get_help_article","args":{"articleId":"sending-mail"}}"#;
+    let asks_for_more = r#"{"name":"demo:list_projects"}"#;
+    let call = |tool: &str, arguments: &str| {
         let body = format!(
-            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{{"name":"demo:list_projects"}}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{arguments}}}}}"#
         );
         let mut request = post("/mcp", "", &[], body);
         request.headers_mut().remove("authorization");
         request
     };
-    assert!(rig.send(call("call_tool_read")).await.body.contains(r#""isError":false"#));
-    assert!(rig.send(call("call_tool_write")).await.body.contains("permission_denied"));
+    assert!(rig.send(call("call_tool_read", asks_for_help)).await.body.contains(r#""isError":false"#));
+    assert!(rig.send(call("call_tool_write", asks_for_help)).await.body.contains("permission_denied"));
+    let without_grant = rig.send(call("call_tool_read", asks_for_more)).await.body;
+    assert!(without_grant.contains("lacks the permission 'projects:read'"), "{without_grant}");
     let wrong = post("/mcp", "mcp_wrong", &[], "{}");
     assert_eq!(rig.send(wrong).await.status, http::StatusCode::UNAUTHORIZED, "a wrong token is not no token");
 }

@@ -121,8 +121,8 @@ async fn a_search_says_how_to_call_what_it_finds() {
         let mut found = result["structuredContent"]["tools"].as_array().unwrap().clone();
         found.sort_by_key(|tool| tool["name"].to_string());
         let expected = [
-            json!({"name": "fx:create_issue", "server": "fx", "description": "Creates an issue in a tracker.\n(Call with call_tool_write.)", "annotations": {}, "call_with": "call_tool_write", "inputSchema": {"type": "object", "properties": {"b": {}, "a": {}}}, "score": null}),
-            json!({"name": "fx:delete_issue", "server": "fx", "description": "(Call with call_tool_destructive.)", "annotations": {"destructiveHint": true, "x-new": 1.0}, "call_with": "call_tool_destructive", "inputSchema": {"type": "object"}, "score": null}),
+            json!({"name": "fx:create_issue", "server": "fx", "description": "Creates an issue in a tracker.\n(Call with call_tool_write.)", "annotations": {}, "call_with": "call_tool_write", "risk_level": null, "needs": [], "inputSchema": {"type": "object", "properties": {"b": {}, "a": {}}}, "score": null}),
+            json!({"name": "fx:delete_issue", "server": "fx", "description": "(Call with call_tool_destructive.)", "annotations": {"destructiveHint": true, "x-new": 1.0}, "call_with": "call_tool_destructive", "risk_level": null, "needs": [], "inputSchema": {"type": "object"}, "score": null}),
         ];
         assert_eq!(found, expected, "{way:?}");
         assert!(result["structuredContent"]["usage_instructions"].is_string());

@@ -27,6 +27,7 @@ pub(super) enum Body {
 
 const HEALTH: &str = "Health";
 const SERVERS: &str = "Servers and tools";
+const CONTRACTS: &str = "Contracts";
 const ACTIVITY: &str = "Activity log";
 const INTERFACE: &str = "This interface";
 
@@ -40,6 +41,9 @@ pub(super) fn about(endpoint: Endpoint) -> About {
         | Endpoint::SearchTools
         | Endpoint::Tool
         | Endpoint::ExplainCall => about_servers(endpoint),
+        Endpoint::Contracts | Endpoint::Contract | Endpoint::LintContracts | Endpoint::DraftContracts => {
+            about_contracts(endpoint)
+        }
         Endpoint::Activity
         | Endpoint::ActivityRecord
         | Endpoint::ActivitySummary
@@ -122,6 +126,38 @@ fn about_servers(endpoint: Endpoint) -> About {
     About { name, group: SERVERS, summary, description, answers }
 }
 
+fn about_contracts(endpoint: Endpoint) -> About {
+    let (name, summary, description, answers) = match endpoint {
+        Endpoint::Contract => (
+            "contract",
+            "The contract of a tool",
+            "What is enforced for it, and for each field who said so. Forbidden tools are shown too, and marked: agents \
+             cannot tell them from tools that do not exist.",
+            ok("The contract.", Body::Json(reference::<wire::Contract>)),
+        ),
+        Endpoint::LintContracts => (
+            "lint_contracts",
+            "What is doubtful about contracts",
+            "The operator's contracts and the servers' own, held against the tools they are for.",
+            ok("The findings.", Body::Json(reference::<wire::Lint>)),
+        ),
+        Endpoint::DraftContracts => (
+            "draft_contracts",
+            "A first contract file for a server",
+            "Made from the schemas, annotations and names of its tools. Nothing of it counts before somebody puts it \
+             into `contracts/`.",
+            ok("The draft.", Body::Json(reference::<wire::Draft>)),
+        ),
+        _ => (
+            "contracts",
+            "Which tools have a contract",
+            "Every tool with its risk level and who gave it, the forbidden ones too.",
+            ok("The tools, and how many of each server.", Body::Json(reference::<wire::Contracts>)),
+        ),
+    };
+    About { name, group: CONTRACTS, summary, description, answers }
+}
+
 fn about_activity(endpoint: Endpoint) -> About {
     let (name, summary, description, answers) = match endpoint {
         Endpoint::ActivityRecord => (
@@ -190,10 +226,15 @@ pub(super) fn own_refusals(endpoint: Endpoint) -> Vec<(StatusCode, &'static str)
         | Endpoint::Ready
         | Endpoint::Status
         | Endpoint::Servers
+        | Endpoint::Contracts
+        | Endpoint::LintContracts
         | Endpoint::OpenApi
         | Endpoint::Docs => Vec::new(),
         Endpoint::ServerLog | Endpoint::RestartServer | Endpoint::Tools | Endpoint::SearchTools => vec![NO_SERVER],
-        Endpoint::Tool => vec![(StatusCode::NOT_FOUND, "No such tool.")],
+        Endpoint::Tool | Endpoint::Contract => vec![(StatusCode::NOT_FOUND, "No such tool.")],
+        Endpoint::DraftContracts => {
+            vec![NO_SERVER, (StatusCode::SERVICE_UNAVAILABLE, "The server is not connected.")]
+        }
         Endpoint::ExplainCall => vec![
             (StatusCode::NOT_FOUND, "No such agent."),
             (StatusCode::PAYLOAD_TOO_LARGE, "The body is too large."),

@@ -37,7 +37,7 @@ async fn without_the_key_nobody_gets_in() {
             }
         }
     }
-    assert_eq!(counted, 17, "a new route needs a line in `Endpoint` and this number");
+    assert_eq!(counted, 21, "a new route needs a line in `Endpoint` and this number");
     fixture.stop().await;
 }
 
@@ -112,6 +112,9 @@ async fn every_error_has_the_one_shape() {
         (Method::GET, "/api/v1/activity/%ff", vec![key], 404),
         (Method::GET, "/api/v1/servers/%ff/logs", vec![key], 404),
         (Method::GET, "/api/v1/tools/%ff/%fe", vec![key], 404),
+        (Method::GET, "/api/v1/contracts/%ff/%fe", vec![key], 404),
+        (Method::GET, "/api/v1/contracts/lint/x", vec![key], 404),
+        (Method::GET, "/api/v1/servers/none/contracts/draft", vec![key], 404),
         (Method::PUT, "/api/v1/activity", vec![key], 405),
         (Method::PUT, "/healthz", vec![], 405),
         (Method::GET, "/api/v1/activity?limit=0", vec![key], 400),

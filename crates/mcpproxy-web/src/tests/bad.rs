@@ -83,6 +83,10 @@ async fn unknown_parameters() {
     check("activity/summary?limit=5", "unknown parameter `limit`", "this path takes since, until, from, to").await;
     check("status?verbose=1", "unknown parameter `verbose`", "this path takes no parameters").await;
     check("servers?x", "unknown parameter `x`", "this path takes no parameters").await;
+    check("contracts?server=demo", "unknown parameter `server`", "this path takes no parameters").await;
+    check("contracts/lint?strict", "unknown parameter `strict`", "this path takes no parameters").await;
+    check("contracts/demo/echo?x=1", "unknown parameter `x`", "this path takes no parameters").await;
+    check("servers/demo/contracts/draft?x=1", "unknown parameter `x`", "this path takes no parameters").await;
     check("openapi.json?x=1", "unknown parameter `x`", "this path takes no parameters").await;
     let events = "this path takes after, intent_type, type, status, server, tool, agent, risk, q";
     check("events?since=1h", "unknown parameter `since`", events).await;

@@ -123,6 +123,8 @@ async fn answers_have_the_members_the_document_says() {
     check(Endpoint::Status, "/api/v1/status", ok, &key).await;
     check(Endpoint::Servers, "/api/v1/servers", ok, &key).await;
     check(Endpoint::Tools, "/api/v1/tools", ok, &key).await;
+    check(Endpoint::Contracts, "/api/v1/contracts", ok, &key).await;
+    check(Endpoint::LintContracts, "/api/v1/contracts/lint", ok, &key).await;
     check(Endpoint::ActivityRecord, &format!("/api/v1/activity/{id}"), ok, &key).await;
     check(Endpoint::ActivitySummary, "/api/v1/activity/summary", ok, &key).await;
     check(Endpoint::Activity, "/api/v1/activity", StatusCode::UNAUTHORIZED, &[]).await;

@@ -2,10 +2,13 @@
 
 use mcpproxy_core::Variant;
 use mcpproxy_core::policy::{self, Verdict};
+use mcpproxy_core::rules::Outcome;
+use mcpproxy_gateway::LookedAt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
+use utoipa::openapi::schema::Object;
 
 /// A call to explain.
 #[derive(Deserialize, ToSchema)]
@@ -30,6 +33,22 @@ pub(crate) struct Explanation {
     intent_verified: Option<bool>,
     error: Option<ExplainedError>,
     checks: Vec<ExplainedCheck>,
+    /// The operator's rules that are looked at for such a call, in the order of files and lines.
+    rules: Vec<ExplainedRule>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct ExplainedRule {
+    /// Its `@id`, or its file and line.
+    rule: String,
+    file: String,
+    line: usize,
+    /// Its `@message`.
+    message: Option<String>,
+    #[schema(schema_with = outcomes)]
+    outcome: &'static str,
+    /// Why it could not be evaluated.
+    reason: Option<String>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -47,8 +66,8 @@ struct ExplainedCheck {
     why: String,
 }
 
-impl From<(Variant, policy::Explanation)> for Explanation {
-    fn from((variant, explanation): (Variant, policy::Explanation)) -> Self {
+impl From<(Variant, policy::Explanation, Vec<LookedAt>)> for Explanation {
+    fn from((variant, explanation, rules): (Variant, policy::Explanation, Vec<LookedAt>)) -> Self {
         let denial = explanation.denial();
         let error = denial.map(|denial| ExplainedError {
             code: denial.code(),
@@ -62,8 +81,34 @@ impl From<(Variant, policy::Explanation)> for Explanation {
             intent_verified: explanation.is_verified,
             error,
             checks: explanation.findings.into_iter().map(Into::into).collect(),
+            rules: rules.into_iter().map(Into::into).collect(),
         }
     }
+}
+
+impl From<LookedAt> for ExplainedRule {
+    fn from(looked_at: LookedAt) -> Self {
+        let LookedAt { rule, file, line, message, outcome } = looked_at;
+        let (outcome, reason) = match outcome {
+            Outcome::Forbids => (FORBIDS, None),
+            Outcome::Failed(reason) => (FAILED, Some(reason)),
+            Outcome::NotMet => (NOT_MET, None),
+            Outcome::OtherAgent => (OTHER_AGENT, None),
+            Outcome::OtherVariant => (OTHER_VARIANT, None),
+        };
+        Self { rule, file: file.to_string(), line, message, outcome, reason }
+    }
+}
+
+const FORBIDS: &str = "forbids";
+const FAILED: &str = "failed";
+const NOT_MET: &str = "not_met";
+const OTHER_AGENT: &str = "other_agent";
+const OTHER_VARIANT: &str = "other_variant";
+
+fn outcomes() -> Object {
+    let all = [FORBIDS, FAILED, NOT_MET, OTHER_AGENT, OTHER_VARIANT];
+    super::words("What comes of it. A rule that could not be evaluated forbids the call too.", all)
 }
 
 impl From<policy::Finding> for ExplainedCheck {

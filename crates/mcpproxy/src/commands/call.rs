@@ -70,7 +70,7 @@ pub(crate) struct Call {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-enum Sensitivity {
+pub(crate) enum Sensitivity {
     Public,
     Internal,
     Private,
@@ -90,7 +90,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: CallCommand) -> an
     let sensitivity =
         call.sensitivity.and_then(|level| level.to_possible_value()).map(|value| value.get_name().to_owned());
     let (args, reason) = (call.args.as_deref(), call.reason.as_deref());
-    answer::print(format, &envelope, &answer::Asked { tool, args, reason, sensitivity })
+    answer::print(format, &envelope, &answer::Asked { tool, variant, args, reason, sensitivity })
 }
 
 #[derive(Serialize)]

@@ -8,16 +8,19 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::{Format, print};
+use crate::operator_files::{self, CONTRACTS, POLICIES};
+use crate::output::{Format, counted, print};
 use crate::settings_file;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Read a settings file as the gateway would, and tell everything that is wrong with it
+    /// Read a settings file and the contracts and rules beside it, and tell everything that is wrong
     #[command(after_help = "\
 Examples:
   mcpproxy config check                     Check the settings of the data folder
-  mcpproxy config check ./mcp_config.json   Check another file, for example before a commit")]
+  mcpproxy config check ./mcp_config.json   Check another file, for example before a commit
+
+contracts/ and policies/ beside the file are read as the gateway would read them.")]
     Check {
         /// [default: mcp_config.json in the data folder]
         file: Option<PathBuf>,
@@ -46,20 +49,39 @@ struct Checked {
     file: String,
     servers: usize,
     enabled: usize,
+    contracts: usize,
+    rules: usize,
 }
 
 fn check(format: Format, path: &Path) -> anyhow::Result<()> {
-    let settings = settings_file::read(path)?.ok_or_else(|| {
-        Failure::new(Exit::BadSettings, format!("{}: there is no such file", path.display()))
-            .hint("without settings the gateway starts with its demo server")
-    })?;
+    let settings = settings_file::read(path).and_then(|settings| {
+        settings.ok_or_else(|| {
+            Failure::new(Exit::BadSettings, format!("{}: there is no such file", path.display()))
+                .hint("without settings the gateway starts with its demo server")
+        })
+    });
+    operator_files::tell_left_out(path, &[CONTRACTS, POLICIES]);
+    let contracts = operator_files::read_contracts(path);
+    let rules = operator_files::read_rules(path);
+    let (settings, contracts, rules) = match (settings, contracts, rules) {
+        (Ok(settings), Ok(contracts), Ok(rules)) => (settings, contracts, rules),
+        // Everything that is wrong at once: whoever mends one wants to know of the others.
+        (settings, contracts, rules) => {
+            let failures = [settings.err(), contracts.err(), rules.err()].into_iter().flatten();
+            return Err(Failure::all(failures).into());
+        }
+    };
     let servers = &settings.servers;
     let checked = Checked {
         file: path.display().to_string(),
         servers: servers.len(),
         enabled: servers.iter().filter(|server| server.enabled).count(),
+        contracts: contracts.iter().count(),
+        rules: rules.iter().count(),
     };
     format.print(&checked, || {
-        format!("{}: good, {} of {} servers enabled", checked.file, checked.enabled, checked.servers)
+        let Checked { file, servers, enabled, contracts, rules } = &checked;
+        let (contracts, rules) = (counted(*contracts, "contract"), counted(*rules, "rule"));
+        format!("{file}: good, {enabled} of {servers} servers enabled, {contracts}, {rules}")
     })
 }

@@ -1,45 +1,76 @@
-//! `policy`: what would become of a call and why, and the table of all decisions.
+//! `policy`: the operator's rules, what would become of a call and why, and the table of all decisions.
+
+mod check;
+mod explain;
+mod test;
+
+use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
-use mcpproxy_core::policy::{rows, table};
-use mcpproxy_core::{ToolName, Variant};
-use serde::Serialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use mcpproxy_core::policy::{rows, sections, table};
+use mcpproxy_core::{Variant, rules};
+use serde_json::{Map, Value, json};
 
-use super::call::read_args;
-use crate::client::Rest;
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::output::{Format, line, member};
+use crate::output::{Format, print};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Say what would happen to a call, check by check; nothing is sent
+    /// Read rules as the gateway would, and tell everything that is wrong with them
+    #[command(after_help = "\
+Examples:
+  mcpproxy policy check                     Check policies/ in the data folder
+  mcpproxy policy check night.cedar         Check a file, for example before a commit
+
+A rule forbids calls that everything else allows. The gateway takes new files over while it runs;
+if one is wrong, none counts and the rules before stay in force. Ends with 6 if something is wrong.
+
+  @id(\"no-night-mail\")
+  @message(\"No mail at night\")
+  forbid (principal, action, resource in Server::\"mail\")
+  when { context.time.hour < 7 };")]
+    Check {
+        /// [default: all of policies/ in the data folder]
+        #[arg(value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Say what would happen to a call, check by check and rule by rule; nothing is sent
     #[command(after_help = "\
 Examples:
   mcpproxy policy explain github:delete_repo --variant read
-  mcpproxy policy explain github:create_issue --variant write --args '{\"title\": \"Bug\"}' --agent cursor
+  mcpproxy policy explain github:create_issue --variant write --agent cursor \\
+      --args '{\"title\": \"Bug\"}'
 
 Ends with 0 if the call would be allowed and with 3 if it would be refused.")]
-    Explain {
-        /// `server:tool`
-        #[arg(value_parser = ToolName::parse)]
-        name: ToolName,
-        /// Which `call_tool_*` the agent would use
-        #[arg(long, value_enum)]
-        variant: VariantName,
-        /// The arguments: a JSON object, @FILE, or - for standard input
-        #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
-        args: Option<String>,
-        /// What the agent would declare as `intent.operation_type`
-        #[arg(long, value_enum, value_name = "OPERATION")]
-        declared: Option<VariantName>,
-        /// Whose token would be used [default: one that covers everything]
-        #[arg(long, value_name = "NAME")]
-        agent: Option<String>,
-    },
-    /// Print every decision on variant, intent, annotations and settings
+    Explain(explain::Explain),
+    /// Run cases against the rules: calls, and whether they are to be refused
+    #[command(after_help = "\
+Examples:
+  mcpproxy policy test cases.yaml
+  mcpproxy policy test cases.yaml --rules policies/night.cedar -o json
+
+A file of cases is YAML or JSON:
+  - name: no mail at night
+    agent: laptop
+    tool: { name: mail:send, risk: high, category: communication }
+    variant: write
+    time: 03:00 sunday
+    expect: deny
+    rule: no-night-mail
+  - name: mail at noon
+    tool: mail:send
+    expect: allow
+
+Ends with 0 if all is as expected, with 1 if not, and with 6 if a file cannot be read.")]
+    Test(test::Test),
+    /// Print the Cedar schema: everything a rule may speak about
+    #[command(after_help = "\
+Examples:
+  mcpproxy policy schema
+  mcpproxy policy schema > policy.cedarschema    For an editor that knows Cedar")]
+    Schema,
+    /// Print every decision on variant, intent, annotations, contract and settings
     #[command(after_help = "\
 Examples:
   mcpproxy policy table | grep '^read .* deny'
@@ -66,69 +97,26 @@ impl From<VariantName> for Variant {
 
 pub(crate) async fn run(home: &Home, format: Format, command: PolicyCommand) -> anyhow::Result<Exit> {
     match command {
+        PolicyCommand::Check { files } => check::run(home, format, &files),
+        PolicyCommand::Explain(asked) => explain::run(home, format, asked).await,
+        PolicyCommand::Test(test) => test::run(home, format, &test),
+        PolicyCommand::Schema => {
+            match format {
+                Format::Table => print(rules::SCHEMA)?,
+                Format::Json | Format::Yaml => format.print(&json!({ "schema": rules::SCHEMA }), String::new)?,
+            }
+            Ok(Exit::Done)
+        }
         PolicyCommand::Table => {
             format.print(&table_json(), table)?;
             Ok(Exit::Done)
         }
-        PolicyCommand::Explain { name, variant, args, declared, agent } => {
-            let args = args.as_deref().map(read_args).transpose()?;
-            let intent = declared.map(|declared| json!({ "operation_type": Variant::from(declared).operation() }));
-            let parameters = Parameters { name: name.to_string(), args: args.as_deref(), intent };
-            let variant = Variant::from(variant);
-            let asked = Asked { variant: variant.operation(), agent: agent.as_deref(), parameters };
-            let answer = Rest::connect(home)?.post("/api/v1/policy/explain", serde_json::to_string(&asked)?).await?;
-            format.print(&answer, || told(&answer, &name, variant))?;
-            let is_allowed = answer.get("decision").and_then(Value::as_str) == Some("allow");
-            Ok(if is_allowed { Exit::Done } else { Exit::Refused })
-        }
     }
 }
 
-#[derive(Serialize)]
-struct Asked<'a> {
-    variant: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent: Option<&'a str>,
-    parameters: Parameters<'a>,
-}
-
-#[derive(Serialize)]
-struct Parameters<'a> {
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    args: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    intent: Option<Value>,
-}
-
-fn told(answer: &Value, name: &ToolName, variant: Variant) -> String {
-    let is_allowed = member(answer, "decision") == "allow";
-    let outcome = if is_allowed { "would be allowed" } else { "would be refused" };
-    let mut text = format!("{name} with {} {outcome}\n\n", variant.tool());
-    let checks = answer.get("checks").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    for check in checks {
-        let (sign, word) = match member(check, "verdict").as_str() {
-            "passed" => ("✓", "passed"),
-            "warned" => ("!", "warned"),
-            "failed" => ("✗", "failed"),
-            _ => ("·", "not reached"),
-        };
-        let why = check.get("why").and_then(Value::as_str).unwrap_or_default();
-        text.push_str(format!("{sign} {:<24} {word:<12} {}", member(check, "check"), line(why)).trim_end());
-        text.push('\n');
-    }
-    if is_allowed && answer.get("intent_verified").and_then(Value::as_bool) == Some(false) {
-        text.push_str("\nThe server's annotations do not bear the variant out; the record will say so.\n");
-    }
-    let call_with = answer.get("call_with").and_then(Value::as_str).and_then(Variant::from_tool);
-    if let (false, Some(right)) = (is_allowed, call_with.filter(|right| *right != variant)) {
-        text.push_str(&format!("\nThis one asks for {}: mcpproxy call tool-{right} {name}\n", right.tool()));
-    }
-    text
-}
-
+/// The decisions on intent and annotations, and those of each other section under its name.
 fn table_json() -> Value {
-    let rows = rows().into_iter().map(|row| {
+    let decisions = rows().into_iter().map(|row| {
         json!({
             "variant": row.variant.operation(),
             "declared": row.declared,
@@ -140,5 +128,13 @@ fn table_json() -> Value {
             "outcome": row.outcome,
         })
     });
-    json!({ "decisions": rows.collect::<Vec<_>>() })
+    let mut all = Map::from_iter([("decisions".to_owned(), decisions.collect())]);
+    for section in sections().into_iter().skip(1) {
+        let cells = |row: Vec<String>| -> Value {
+            let named = section.columns.iter().zip(row);
+            named.map(|(name, cell)| ((*name).to_owned(), Value::from(cell))).collect::<Map<_, _>>().into()
+        };
+        all.insert(section.name.to_owned(), section.rows.into_iter().map(cells).collect());
+    }
+    all.into()
 }

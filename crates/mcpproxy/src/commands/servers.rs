@@ -123,7 +123,22 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
             cells.into_iter().map(|name| member(server, name)).collect()
         });
         output::table(&["NAME", "TRANSPORT", "STATE", "TOOLS", "PROTOCOL", "RESTARTS", "REASON"], rows)
+            + &hidden(servers)
     })
+}
+
+/// A line for each server that has tools which cannot be used, with the first reason.
+fn hidden(servers: &[Value]) -> String {
+    let mut text = String::new();
+    for server in servers {
+        let hidden = server.get("hidden_tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let Some(first) = hidden.first() else { continue };
+        let more =
+            if hidden.len() > 1 { format!(", and {} more; -o json has all", hidden.len() - 1) } else { String::new() };
+        let (name, reason) = (member(first, "name"), member(first, "reason"));
+        text.push_str(&format!("\n{}: tool {name} is left out: {reason}{more}\n", member(server, "name")));
+    }
+    text
 }
 
 async fn logs(home: &Home, format: Format, name: &ServerName, lines: u32) -> anyhow::Result<()> {

@@ -14,6 +14,9 @@ use crate::home::Home;
 use crate::output::{self, Format, line};
 use crate::runtime::location;
 
+/// As long as a permission in a contract can be.
+const GRANT_MAX_BYTES: usize = 128;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
     /// Make a token for an agent and print it, this one time
@@ -21,7 +24,11 @@ pub(crate) enum TokenCommand {
 Examples:
   mcpproxy token create cursor
   mcpproxy token create ci --servers github,docs --operations read
-  mcpproxy token create mailer --grant emails:send --grant contacts:read")]
+  mcpproxy token create mailer --grant emails:send --grant contacts:read
+  mcpproxy token create editor --grant 'files:*'
+
+Without --grant a token has no permission: tools whose contracts ask for one refuse it.
+`mcpproxy contract show NAME` shows which a tool asks for. '*' is every permission there is.")]
     Create(Create),
     /// List all agents and what their tokens are for
     #[command(after_help = "\
@@ -44,7 +51,7 @@ pub(crate) struct Create {
     /// The agent's name: letters, digits, `.`, `_` and `-`
     name: String,
     /// A permission such as `emails:send` or `files:*`; may be given more than once
-    #[arg(long = "grant", value_name = "PERMISSION")]
+    #[arg(long = "grant", value_name = "PERMISSION", value_parser = grant)]
     grants: Vec<String>,
     /// The servers it may use [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = ServerName::parse)]
@@ -52,6 +59,19 @@ pub(crate) struct Create {
     /// What it may do [default: all three]
     #[arg(long, value_name = "OPERATIONS", value_delimiter = ',', value_enum)]
     operations: Option<Vec<Operation>>,
+}
+
+/// A permission as contracts write it, or the beginning of some and a `*`. Any other grants nothing, which nobody wants.
+fn grant(text: &str) -> Result<String, String> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'/' | b'-');
+    let name = text.strip_suffix('*').unwrap_or(text);
+    if (1..=GRANT_MAX_BYTES).contains(&text.len()) && name.bytes().all(fits) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "expected 1 to {GRANT_MAX_BYTES} letters, digits, `_`, `.`, `:`, `/` or `-`, and perhaps one `*` at the end, such as \
+         emails:send or files:*"
+    ))
 }
 
 /// `Variant`, as an argument.
@@ -99,13 +119,21 @@ async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result
     };
     operations.sort();
     operations.dedup();
+    let has_grants = !create.grants.is_empty();
     let scope = Scope { grants: create.grants, servers: create.servers, operations };
     let token = store.create_token(&create.name, &scope, random()?, Timestamp::now().as_millisecond()).await;
     let token = token.map_err(|error| match error {
         StoreError::AgentName => anyhow::Error::from(Failure::new(Exit::Usage, error.to_string())),
         other => other.into(),
     })?;
-    format.print(&Created { name: &create.name, token: &token }, || token.clone())
+    format.print(&Created { name: &create.name, token: &token }, || token.clone())?;
+    if !has_grants {
+        output::tell(
+            "note: it has no permissions, so tools whose contracts ask for some refuse it; give them with --grant, such \
+             as --grant 'files:*'",
+        );
+    }
+    Ok(())
 }
 
 /// Bytes nobody can guess, straight from the operating system.
@@ -178,4 +206,22 @@ async fn list(store: &Store, format: Format) -> anyhow::Result<()> {
 /// For programs: RFC 3339 in UTC.
 pub(crate) fn universal_time(time_ms: i64) -> String {
     Timestamp::from_millisecond(time_ms).map_or_else(|_| "-".to_owned(), |time| time.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_that_grant_something() {
+        let longest = "a".repeat(128);
+        for good in ["*", "a", "emails:send", "files:*", "FILES/x_y.z-1:*", &longest] {
+            assert_eq!(grant(good).as_deref(), Ok(good));
+        }
+        let too_long = "a".repeat(129);
+        for bad in ["", " files:read", "files:read ", "a*b", "*a", "files:**", "**", "ﬁles:*", "a,b", "a\n", &too_long]
+        {
+            assert!(grant(bad).is_err(), "{bad:?}");
+        }
+    }
 }

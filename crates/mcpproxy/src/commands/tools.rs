@@ -2,20 +2,23 @@
 
 use clap::Subcommand;
 use http::Method;
-use mcpproxy_core::ToolName;
+use mcpproxy_core::{RiskLevel, ToolName};
 use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
 use crate::client::Rest;
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::output::{self, Format, line, lines, member, shorten};
+use crate::listing::listing;
+use crate::output::{Format, line, lines, member, shorten};
 
 const DESCRIPTION_MAX_CHARS: usize = 80;
+/// What operators are told of a forbidden tool.
+pub(crate) const HIDDEN: &str = "hidden from agents";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ToolsCommand {
-    /// List all tools
+    /// List all tools, also those that are forbidden and hidden from agents
     #[command(after_help = "\
 Examples:
   mcpproxy tools list
@@ -25,7 +28,7 @@ Examples:
         #[arg(long, value_name = "NAME")]
         server: Option<String>,
     },
-    /// Find tools by what they do
+    /// Find tools by what they do, as agents find them
     #[command(after_help = "\
 Examples:
   mcpproxy tools search \"create an issue\"
@@ -90,9 +93,25 @@ fn list(answer: &Value, none: &str) -> String {
     let rows = tools.iter().map(|tool| {
         let description = tool.get("description").and_then(Value::as_str).unwrap_or_default();
         let description = shorten(&line(description.lines().next().unwrap_or_default()), DESCRIPTION_MAX_CHARS);
-        vec![member(tool, "name"), member(tool, "call_with"), description]
+        let (call_with, needs) = match is_hidden(tool) {
+            true => (HIDDEN.to_owned(), "-".to_owned()),
+            false => (member(tool, "call_with"), needs(tool)),
+        };
+        vec![member(tool, "name"), call_with, member(tool, "risk_level"), needs, description]
     });
-    output::table(&["TOOL", "CALL WITH", "DESCRIPTION"], rows)
+    listing(&["TOOL", "CALL WITH", "RISK", "NEEDS", "DESCRIPTION"], rows.collect())
+}
+
+/// Operators see forbidden tools, and that nobody else does.
+pub(crate) fn is_hidden(tool: &Value) -> bool {
+    tool.get("risk_level").and_then(Value::as_str) == Some(RiskLevel::Forbidden.as_str())
+}
+
+/// What a call needs, in words; a dash for nothing.
+pub(crate) fn needs(tool: &Value) -> String {
+    let needs = tool.get("needs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let words: Vec<String> = needs.iter().filter_map(Value::as_str).map(|need| line(need).replace('_', " ")).collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(", ") }
 }
 
 fn show(tool: &Value) -> String {
@@ -104,8 +123,20 @@ fn show(tool: &Value) -> String {
     let name = member(tool, "name");
     let call_with = member(tool, "call_with");
     let command = call_with.strip_prefix("call_").unwrap_or_default().replace('_', "-");
+    let risk = member(tool, "risk_level");
+    let (call, next) = if is_hidden(tool) {
+        (
+            format!("Risk:         {risk}, {HIDDEN}; nobody can call it"),
+            format!("Why:\n  mcpproxy contract show {name}\n"),
+        )
+    } else {
+        (
+            format!("Call with:    {call_with}\nRisk:         {risk}\nNeeds:        {}", needs(tool)),
+            format!("Try:\n  mcpproxy call {command} {name} --args '{{…}}'\n"),
+        )
+    };
     format!(
-        "{name}\n\n{}\n\nCall with:    {call_with}\nAnnotations:  {}\n\nArguments:\n{}\n\nTry:\n  mcpproxy call {command} {name} --args '{{…}}'\n",
+        "{name}\n\n{}\n\n{call}\nAnnotations:  {}\n\nArguments:\n{}\n\n{next}",
         lines(description),
         member(tool, "annotations"),
         pretty("inputSchema"),

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -28,6 +29,28 @@ impl Folder {
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path().join(name)
+    }
+
+    pub(crate) fn make(&self, name: &str) {
+        std::fs::create_dir(self.file(name)).unwrap();
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) {
+        std::fs::rename(self.file(from), self.file(to)).unwrap();
+    }
+
+    pub(crate) fn link(&self, name: &str, to: &str) {
+        std::os::unix::fs::symlink(to, self.file(name)).unwrap();
+    }
+
+    /// Makes a pipe that nobody writes to.
+    pub(crate) fn pipe(&self, name: &str) {
+        use rustix::fs::{CWD, FileType, mknodat};
+        mknodat(CWD, self.file(name), FileType::Fifo, 0o600.into(), 0).unwrap();
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        std::fs::remove_file(self.file(name)).unwrap();
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {
@@ -66,6 +89,7 @@ pub(crate) struct Serving<'a> {
     pub(crate) folder: &'a Folder,
     pub(crate) address: String,
     child: Child,
+    said: Arc<Mutex<String>>,
 }
 
 impl<'a> Serving<'a> {
@@ -82,15 +106,25 @@ impl<'a> Serving<'a> {
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let mut address = None;
         let mut lines = stderr.lines();
+        let said = Arc::new(Mutex::new(String::new()));
         for line in lines.by_ref().map(Result::unwrap) {
+            *said.lock().unwrap() += &format!("{line}\n");
             if let Some((_, found)) = line.split_once("listens on http://") {
                 address = Some(found.to_owned());
                 break;
             }
         }
         // The rest is read so that the gateway never waits for us.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        Self { folder, address: address.expect("the banner names the address"), child }
+        let rest = Arc::clone(&said);
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| *rest.lock().unwrap() += &format!("{line}\n"))
+        });
+        Self { folder, address: address.expect("the banner names the address"), child, said }
+    }
+
+    /// Whether it said this on standard error.
+    pub(crate) fn has_said(&self, text: &str) -> bool {
+        self.said.lock().unwrap().contains(text)
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -109,6 +143,17 @@ impl<'a> Serving<'a> {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
+    }
+
+    /// What the admin gets.
+    pub(crate) fn admin(&self, path: &str) -> Value {
+        let mut stream = self.connect();
+        let key = self.folder.read("admin.key");
+        let head = format!("Host: {}\r\nX-API-Key: {}\r\nConnection: close", self.address, key.trim());
+        write!(stream, "GET {path} HTTP/1.1\r\n{head}\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 
     pub(crate) fn wait(&self, what: &str, done: impl FnMut() -> bool) {

@@ -40,7 +40,7 @@ fn syntax() {
     check("{\n  \"é\": \"npx,\n  \"args\": []\n}", &["line 2, column 8: this string has no closing `\"` on its line"]);
     check("{\"a\": \"b", &["line 1, column 7: this string has no closing `\"`"]);
     check("{ /* ", &["line 1, column 3: this `/*` is never closed; add the missing `*/`"]);
-    check(&"[".repeat(1000), &["line 1, column 513: this is nested too deeply for a settings file"]);
+    check(&"[".repeat(1000), &["line 1, column 513: this is nested too deeply"]);
 }
 
 #[test]
@@ -71,16 +71,18 @@ fn keys() {
         &["line 2, column 3: unknown key `intent_declartion`; did you mean `intent_declaration`?"],
     );
     check(
-        r#"{"contracts": {}}"#,
-        &["line 1, column 2: unknown key `contracts`; known keys: `$schema`, `mcpServers`, `intent_declaration`, \
+        r#"{"approvals": {}}"#,
+        &[
+            "line 1, column 2: unknown key `approvals`; known keys: `$schema`, `mcpServers`, `intent_declaration`, `contracts`, \
            `activity`, `listen`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
-           `allowed_origins`, `storage`"],
+           `allowed_origins`, `storage`",
+        ],
     );
     check(r#"{"servers": {}}"#, &["line 1, column 2: unknown key `servers`; did you mean `mcpServers`?"]);
     check(
         r#"{"\u001b[2J": 1, "activity": {"durable": "all"}, "storage": {"URL": "x"}, "intent_declaration": {"x": 1}}"#,
         &[
-            "line 1, column 2: unknown key `\\u{1b}[2J`; known keys: `$schema`, `mcpServers`, `intent_declaration`, \
+            "line 1, column 2: unknown key `\\u{1b}[2J`; known keys: `$schema`, `mcpServers`, `intent_declaration`, `contracts`, \
              `activity`, `listen`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
              `allowed_origins`, `storage`",
             "line 1, column 31: unknown key `durable`; known keys: `durability`, `checkpoints_to`, `retention`",

@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 
 use super::{PASTED, World};
-use crate::settings::{SettingsError, parse};
+use crate::settings::{Mistake, parse};
 
 fn check(text: &str) {
     let errors = parse(text, &World).err().unwrap_or_else(|| vec![place(1, 1)]);
     assert!(!errors.is_empty() && errors.len() <= 101, "{} errors", errors.len());
     let lines: Vec<&str> = text.split(['\n', '\r']).collect();
-    for SettingsError { line, column, message } in errors {
+    for Mistake { line, column, message } in errors {
         assert!(line >= 1 && line <= lines.len().max(1), "{line}: {message}");
         assert!(column >= 1 && column <= text.chars().count() + 1, "{column}: {message}");
         assert!(!message.contains("hidden"), "{message}");
@@ -17,8 +17,8 @@ fn check(text: &str) {
     }
 }
 
-fn place(line: usize, column: usize) -> SettingsError {
-    SettingsError { line, column, message: String::new() }
+fn place(line: usize, column: usize) -> Mistake {
+    Mistake { line, column, message: String::new() }
 }
 
 /// Pieces that a file is made of, so that random files get past the first brace.

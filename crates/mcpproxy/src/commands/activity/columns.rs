@@ -1,7 +1,7 @@
 //! Records as rows: a list whose columns are as wide as they must be, and a stream whose columns keep their width.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
-use mcpproxy_core::Variant;
+use mcpproxy_core::{RiskLevel, Variant};
 use mcpproxy_store::{Kind, Record};
 
 use super::words::{NONE, duration, intent, local, local_time, word};
@@ -9,6 +9,8 @@ use super::words::{NONE, duration, intent, local, local_time, word};
 const HEADER: [&str; 7] = ["ID", "TIME", "SERVER", "TOOL", "INTENT", "STATUS", "DURATION"];
 const SERVER: usize = 2;
 const TOOL: usize = 3;
+/// Where the risk stands when there is room for it: after the intent.
+const RISK: usize = 5;
 /// So much of an id tells any two records apart: the rest of it is left to chance.
 const ID_CHARS: usize = 15;
 const GAP: u16 = 2;
@@ -41,22 +43,43 @@ pub(super) fn list(records: &[Record], terminal: Option<u16>) -> String {
     if records.is_empty() {
         return "no records\n".to_owned();
     }
-    let rows = |wording| -> Vec<Vec<String>> {
-        let header = HEADER.map(str::to_owned).to_vec();
-        std::iter::once(header).chain(records.iter().map(|record| cells(record, wording))).collect()
-    };
     let room = terminal.unwrap_or(u16::MAX);
-    let mut table = table(rows(Wording::Full));
+    let has_risks = records.iter().any(|record| record.risk.is_some());
+    let mut table = if has_risks { with_risks(records) } else { rows(records, Wording::Full) };
     // One long name is no reason to shorten everything else.
-    let mut needed = widths(&table);
-    needed[SERVER] = needed[SERVER].min(SERVER_ENOUGH);
-    needed[TOOL] = needed[TOOL].min(TOOL_ENOUGH);
-    if total(&needed) > room {
-        table = self::table(rows(Wording::Short));
+    let is_too_wide = |table: &Table| {
+        let mut needed = widths(table);
+        if let [_, _, server, tool, ..] = needed.as_mut_slice() {
+            (*server, *tool) = ((*server).min(SERVER_ENOUGH), (*tool).min(TOOL_ENOUGH));
+        }
+        total(&needed) > room
+    };
+    if has_risks && is_too_wide(&table) {
+        table = rows(records, Wording::Full);
+    }
+    if is_too_wide(&table) {
+        table = rows(records, Wording::Short);
     }
     let fitted = fitted(widths(&table), room);
     fix(&mut table, &fitted);
     text(&table)
+}
+
+fn rows(records: &[Record], wording: Wording) -> Table {
+    let header = HEADER.map(str::to_owned).to_vec();
+    table(std::iter::once(header).chain(records.iter().map(|record| cells(record, wording))).collect())
+}
+
+/// With one column more, for where there is room.
+fn with_risks(records: &[Record]) -> Table {
+    let risk = |record: &Record| record.risk.map_or(NONE, RiskLevel::as_str).to_owned();
+    let with = |mut cells: Vec<String>, risk: String| {
+        cells.insert(RISK.min(cells.len()), risk);
+        cells
+    };
+    let header = with(HEADER.map(str::to_owned).to_vec(), "RISK".to_owned());
+    let rows = records.iter().map(|record| with(cells(record, Wording::Full), risk(record)));
+    table(std::iter::once(header).chain(rows).collect())
 }
 
 /// Rows that come one after the other, all with the same columns.
@@ -144,7 +167,7 @@ fn table(rows: Vec<Vec<String>>) -> Table {
     table
 }
 
-fn fix(table: &mut Table, widths: &[u16; 7]) {
+fn fix(table: &mut Table, widths: &[u16]) {
     for (column, width) in table.column_iter_mut().zip(widths) {
         let width = width + column.padding_width();
         column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
@@ -155,22 +178,19 @@ fn text(table: &Table) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-fn widths(table: &Table) -> [u16; 7] {
-    let mut widths = [0; 7];
-    for (width, found) in widths.iter_mut().zip(table.column_max_content_widths()) {
-        *width = found;
-    }
-    widths
+fn widths(table: &Table) -> Vec<u16> {
+    table.column_max_content_widths()
 }
 
-fn total(widths: &[u16; 7]) -> u16 {
-    widths.iter().fold(6 * GAP, |sum, width| sum.saturating_add(*width))
+fn total(widths: &[u16]) -> u16 {
+    let gaps = u16::try_from(widths.len().saturating_sub(1)).unwrap_or(u16::MAX).saturating_mul(GAP);
+    widths.iter().fold(gaps, |sum, width| sum.saturating_add(*width))
 }
 
 /// Takes from the names of servers and tools what is too much, from the longer first.
-fn fitted(mut widths: [u16; 7], room: u16) -> [u16; 7] {
+fn fitted(mut widths: Vec<u16>, room: u16) -> Vec<u16> {
     while total(&widths) > room {
-        let [_, _, server, tool, ..] = &mut widths;
+        let [_, _, server, tool, ..] = widths.as_mut_slice() else { break };
         let longer = if *tool >= *server { tool } else { server };
         if *longer <= NAME_MIN {
             break;

@@ -16,6 +16,7 @@ pub(super) fn text(whole: &WholeRecord, activity: &Activity, chain: &str) -> Str
     let record = &whole.record;
     let client = record.client.as_ref().map(|client| format!(" ({})", client.for_terminal())).unwrap_or_default();
     let agent = record.agent.as_deref().map_or(NONE.to_owned(), output::line);
+    let metadata: Value = serde_json::from_str(activity.metadata.get()).unwrap_or_default();
     let mut out = String::new();
     section(
         &mut out,
@@ -32,9 +33,10 @@ pub(super) fn text(whole: &WholeRecord, activity: &Activity, chain: &str) -> Str
             ("Duration", record.duration_us.map_or(NONE.to_owned(), duration)),
             ("Code", word(&record.code)),
             ("Message", word(&record.message)),
+            ("Event", member(&metadata, "audit_event")),
+            ("Failure", metadata.get("failure").map_or(NONE.to_owned(), failure)),
         ],
     );
-    let metadata: Value = serde_json::from_str(activity.metadata.get()).unwrap_or_default();
     let declared = metadata.get("intent").unwrap_or(&Value::Null);
     section(
         &mut out,
@@ -48,7 +50,7 @@ pub(super) fn text(whole: &WholeRecord, activity: &Activity, chain: &str) -> Str
     );
     let rest = metadata.as_object().into_iter().flatten();
     let rest: Vec<(&str, String)> = rest
-        .filter(|(name, _)| !matches!(name.as_str(), "intent" | "tool_variant"))
+        .filter(|(name, _)| !matches!(name.as_str(), "intent" | "tool_variant" | "audit_event" | "failure"))
         .map(|(name, _)| (name.as_str(), member(&metadata, name)))
         .collect();
     section(&mut out, Some("Notes"), &rest);
@@ -71,6 +73,16 @@ pub(super) fn text(whole: &WholeRecord, activity: &Activity, chain: &str) -> Str
         ],
     );
     out
+}
+
+/// What a server's error is under the tool's contract.
+fn failure(failure: &Value) -> String {
+    let code = member(failure, "code");
+    match (failure.get("declared").and_then(Value::as_bool), member(failure, "original").as_str()) {
+        (Some(true), _) => format!("{code}, as the contract declares"),
+        (_, NONE) => format!("{code}: the contract declares nothing like it"),
+        (_, original) => format!("{code}: the contract does not declare {original}"),
+    }
 }
 
 /// A heading and its facts; those that say nothing are left out.
@@ -178,6 +190,20 @@ mod tests {
         check(None, None, "\nResult (70,000 bytes): erased\n");
         check(Some("{\"a\": \"b\u{1b}"), Some([2; 32]), "\nResult (70,000 bytes, cut to 9)\n  {\"a\": \"b\\u{1b}\n");
         check(Some("[1]"), None, "\nResult (70,000 bytes)\n  [\n    1\n  ]\n");
+    }
+
+    #[test]
+    fn failures_as_the_contract_sees_them() {
+        let check = |value: Value, expected: &str| assert_eq!(failure(&value), expected);
+        check(serde_json::json!({"code": "no_user", "declared": true}), "no_user, as the contract declares");
+        check(
+            serde_json::json!({"code": "undeclared_failure", "declared": false, "original": "x\u{1b}"}),
+            "undeclared_failure: the contract does not declare x\\u{1b}",
+        );
+        check(
+            serde_json::json!({"code": "undeclared_failure", "declared": false, "original": null}),
+            "undeclared_failure: the contract declares nothing like it",
+        );
     }
 
     #[test]

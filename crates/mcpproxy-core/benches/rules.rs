@@ -1,0 +1,183 @@
+//! What the operator's rules cost: to load, for each tool, and for each call.
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on has failed")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use criterion::{BenchmarkId, Criterion};
+use mcpproxy_core::rules::{Clock, Rules};
+use mcpproxy_core::{Agent, Catalog, Intent, Offer, Offered, Scope, ServerName, Untrusted, Variant};
+
+const COUNTS: [usize; 4] = [1, 10, 100, 1_000];
+const SERVERS: usize = 100;
+
+/// Conditions that do not hold for the call of the benchmark, each with what it takes to know that.
+const CONDITIONS: [(&str, &str); 4] = [
+    ("tool", "resource.riskRank >= 3 && resource.operation == \"destructive\""),
+    ("time", "context.time.hour < 7 || context.time.isWeekend"),
+    ("instant", "context.now < datetime(\"1960-01-01\")"),
+    ("agent", "principal.grants.contains(\"mail:*\")"),
+];
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    calls(&mut criterion);
+    selection(&mut criterion);
+    heavy();
+    criterion.final_summary();
+}
+
+fn calls(criterion: &mut Criterion) {
+    let tools = catalog(1_000);
+    let mut group = criterion.benchmark_group("call");
+    for (name, condition) in CONDITIONS {
+        for count in COUNTS {
+            let rules = rules(count, |_| format!("(principal, action, resource) when {{ {condition} }}"));
+            bench_call(
+                &mut group,
+                BenchmarkId::new(format!("matching rules, about the {name}"), count),
+                &rules,
+                &tools,
+            );
+        }
+    }
+    for count in COUNTS {
+        let rules = rules(count, |number| {
+            let (server, condition) = (number % SERVERS, CONDITIONS.get(number % 4).unwrap().1);
+            format!("(principal, action, resource in Server::\"srv{server}\") when {{ {condition} }}")
+        });
+        bench_call(&mut group, BenchmarkId::new("rules over a hundred servers", count), &rules, &tools);
+        let rules = self::rules(count, |number| {
+            format!("(principal == Agent::\"agent{number}\", action, resource) when {{ context.time.hour < 7 }}")
+        });
+        bench_call(&mut group, BenchmarkId::new("rules for other agents", count), &rules, &tools);
+    }
+    group.finish();
+}
+
+fn bench_call(
+    group: &mut criterion::BenchmarkGroup<'_, criterion::measurement::WallTime>,
+    id: BenchmarkId,
+    rules: &Rules,
+    catalog: &Catalog,
+) {
+    let tool = catalog.tools().next().unwrap();
+    let tool_rules = rules.for_tool(tool).unwrap();
+    let (agent, intent, clock) = call();
+    assert_eq!(tool_rules.violations(&agent, tool, &intent, clock), []);
+    group.bench_function(id, |bencher| {
+        bencher.iter(|| tool_rules.violations(black_box(&agent), tool, &intent, clock));
+    });
+}
+
+/// What a catalog of ten thousand tools costs, and a file of rules.
+fn selection(criterion: &mut Criterion) {
+    let tools = catalog(10_000);
+    let mut group = criterion.benchmark_group("load");
+    group.sample_size(10);
+    for count in COUNTS {
+        let text = |number: usize| {
+            let (server, condition) = (number % SERVERS, CONDITIONS.get(number % 4).unwrap().1);
+            let resource =
+                if number.is_multiple_of(2) { String::new() } else { format!(" in Server::\"srv{server}\"") };
+            format!("(principal, action, resource{resource}) when {{ {condition} }}")
+        };
+        let rules = rules(count, text);
+        group.bench_function(BenchmarkId::new("for 10,000 tools, rules", count), |bencher| {
+            bencher.iter(|| tools.tools().filter_map(|tool| rules.for_tool(tool)).count());
+        });
+        let files = file(count, text);
+        group.bench_function(BenchmarkId::new("read rules", count), |bencher| {
+            bencher.iter(|| Rules::parse(black_box(&files)).is_ok());
+        });
+    }
+    group.finish();
+}
+
+/// The costliest rules that are allowed: the longest time of one call, which must stay below a millisecond.
+fn heavy() {
+    let many = |count: usize, one: &dyn Fn(usize) -> String| (0..count).map(one).collect::<Vec<_>>().join(", ");
+    let pattern = format!("resource.name like \"*{}b\"", "a".repeat(64));
+    let record = format!("{{{}}}", many(120, &|n| format!("a{n}: {n}")));
+    let text = |n: usize| format!("\"{n:050}\"");
+    let conditions = [
+        ("a set", format!("[{}].contains(resource.name)", many(499, &text))),
+        ("sets", format!("[{}].contains([resource.name])", many(90, &|n| format!("[{}]", text(n))))),
+        ("a set of all", format!("resource.permissions.containsAll([{}])", many(499, &text))),
+        ("a record", format!("{record} != {record}")),
+        ("patterns", [pattern.as_str(); 28].join(" || ")),
+        ("and", vec!["context.variant == \"read\""; 31].join(" && ")),
+        ("sums", format!("0 == {}", vec!["1"; 93].join(" + "))),
+        ("else if", format!("{} true", "if context.hasReason then false else ".repeat(45))),
+        (
+            "tests in tests",
+            format!(
+                "{}context.hasReason && !context.hasReason{}",
+                "if (".repeat(11),
+                ") then true else false".repeat(11)
+            ),
+        ),
+    ];
+    let server = ServerName::parse("s").unwrap();
+    let name = "a".repeat(128);
+    let catalog = Catalog::new([(server.clone(), Arc::new(offer(&server, [name])))]);
+    let tool = catalog.tools().next().unwrap();
+    for (name, condition) in conditions {
+        let files = [("a".to_owned(), format!("forbid (principal, action, resource) when {{ {condition} }};"))];
+        let began = Instant::now();
+        let rules = Rules::parse(&files).unwrap();
+        let read = began.elapsed();
+        let tool_rules = rules.for_tool(tool).unwrap();
+        let (agent, intent, clock) = call();
+        let one = |_| {
+            let began = Instant::now();
+            let outcome = tool_rules.explain(&agent, tool, &intent, clock);
+            (began.elapsed(), format!("{:?}", outcome.first().unwrap().1))
+        };
+        let mut times: Vec<_> = (0..101).map(one).collect();
+        times.sort();
+        let (median, outcome) = times.get(50).unwrap();
+        println!("heavy: {name}: read in {read:?}, evaluated in {median:?} ({outcome})");
+    }
+}
+
+fn file(count: usize, text: impl Fn(usize) -> String) -> [(String, String); 1] {
+    let rule = |number| format!("@id(\"r{number}\") @message(\"No\") forbid {};\n", text(number));
+    [("a.cedar".to_owned(), (0..count).map(rule).collect())]
+}
+
+fn rules(count: usize, text: impl Fn(usize) -> String) -> Rules {
+    Rules::parse(&file(count, text)).unwrap()
+}
+
+fn call() -> (Agent, Intent, Clock) {
+    let grants = ["files:*", "emails:send", "contacts:read"].map(str::to_owned).to_vec();
+    let agent = Agent { name: "laptop".to_owned(), scope: Scope { grants, ..Scope::everything() } };
+    let reason = Some(Untrusted::new("list what is open"));
+    // Noon on a Monday.
+    let clock = Clock { now_ms: 1_704_110_400_000, utc_offset_s: 3600 };
+    (agent, Intent { variant: Variant::Read, sensitivity: None, reason }, clock)
+}
+
+fn catalog(size: usize) -> Catalog {
+    let servers = (0..SERVERS).map(|number| {
+        let server = ServerName::parse(&format!("srv{number}")).unwrap();
+        let offer = offer(&server, (0..size / SERVERS).map(|tool| format!("list_records_{tool}")));
+        (server, Arc::new(offer))
+    });
+    let catalog = Catalog::new(servers);
+    assert_eq!(catalog.tools().count(), size);
+    catalog
+}
+
+fn offer(server: &ServerName, names: impl IntoIterator<Item = String>) -> Offer {
+    let tool = |name: String| {
+        let json = format!(
+            r#"{{"name":"{name}","description":"Does it","inputSchema":{{"type":"object"}},"annotations":{{"readOnlyHint":true}}}}"#
+        );
+        Offered::parse(server, &json)
+    };
+    Offer::new(names.into_iter().map(tool)).0
+}

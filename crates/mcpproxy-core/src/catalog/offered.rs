@@ -1,0 +1,213 @@
+//! What one server says about its tools.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::contract::{Contract, META_KEY};
+use crate::json::{members, string_value};
+use crate::schema::{Schema, SchemaError};
+use crate::{NameError, ServerName, ToolName, Untrusted, Variant};
+
+/// The tools of one server, in its own order.
+#[derive(Clone, Debug, Default)]
+pub struct Offer {
+    tools: Vec<Arc<Offered>>,
+}
+
+/// One tool in its server's own words.
+#[derive(Debug, PartialEq)]
+pub struct Offered {
+    pub name: ToolName,
+    pub description: Untrusted,
+    pub hints: Hints,
+    /// The server's own contract for the tool.
+    pub contract: Option<Contract>,
+    /// The server's own JSON for the tool, byte for byte.
+    pub json: String,
+}
+
+/// The two annotations that matter for the choice of a variant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Hints {
+    pub read_only: Option<bool>,
+    pub destructive: Option<bool>,
+}
+
+/// Why a tool that a server offers is not in the catalog.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ToolError {
+    #[error("not a JSON object")]
+    NotAnObject,
+    #[error("it has no name")]
+    NoName,
+    #[error("{0}")]
+    Name(#[from] NameError),
+    #[error("`inputSchema` must be an object")]
+    Schema,
+    #[error("`{field}` is not used: {error}")]
+    Unusable { field: &'static str, error: SchemaError },
+    #[error("its contract is not valid: {0}")]
+    Contract(String),
+    #[error("`annotations.{0}` must be true or false")]
+    Hint(&'static str),
+    #[error("another tool has the same name")]
+    Twice,
+}
+
+impl Offer {
+    /// Takes what is sound; the rest comes back with the reason, so that one bad tool never hides a server.
+    pub fn new(
+        tools: impl IntoIterator<Item = Result<Offered, (String, ToolError)>>,
+    ) -> (Self, Vec<(String, ToolError)>) {
+        let mut offer = Self::default();
+        let mut hidden = Vec::new();
+        let mut names = HashSet::new();
+        for tool in tools {
+            match tool {
+                Err(refused) => hidden.push(refused),
+                Ok(tool) if !names.insert(tool.name.clone()) => {
+                    hidden.push((tool.name.tool().to_owned(), ToolError::Twice));
+                }
+                Ok(tool) => offer.tools.push(Arc::new(tool)),
+            }
+        }
+        (offer, hidden)
+    }
+
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<Offered>> {
+        self.tools.iter()
+    }
+
+    pub fn len(&self) -> usize {
+        self.tools.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+}
+
+impl Offered {
+    /// Reads one element of a server's `tools/list`. The name comes back with an error, as far as there is one.
+    pub fn parse(server: &ServerName, json: &str) -> Result<Self, (String, ToolError)> {
+        let Some(fields) = members(json) else { return Err((String::new(), ToolError::NotAnObject)) };
+        let field = |wanted: &str| fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
+        let own_name = field("name").and_then(string_value).unwrap_or_default().into_owned();
+        let refuse = |error: ToolError| (own_name.clone(), error);
+        if own_name.is_empty() {
+            return Err(refuse(ToolError::NoName));
+        }
+        let name = ToolName::of(server, &own_name).map_err(|error| refuse(error.into()))?;
+        if !field("inputSchema").is_some_and(|schema| schema.starts_with('{')) {
+            return Err(refuse(ToolError::Schema));
+        }
+        for part in ["inputSchema", "outputSchema"] {
+            let text = field(part).filter(|text| *text != "null");
+            text.map_or(Ok(()), Schema::inspect).map_err(|error| refuse(ToolError::Unusable { field: part, error }))?;
+        }
+        let hints = Hints::of(field("annotations")).map_err(|name| refuse(ToolError::Hint(name)))?;
+        let contract = field("_meta").and_then(members).and_then(|meta| {
+            meta.into_iter().find(|(key, _)| key == META_KEY).map(|(_, contract)| Contract::of_server(contract))
+        });
+        let contract = contract.transpose().map_err(|mistake| refuse(ToolError::Contract(mistake)))?;
+        let description = Untrusted::new(field("description").and_then(string_value).unwrap_or_default());
+        Ok(Self { name, description, hints, contract, json: json.to_owned() })
+    }
+
+    /// One field of the server's own JSON, as text.
+    pub fn field(&self, wanted: &str) -> Option<&str> {
+        members(&self.json)?.into_iter().find(|(key, _)| key == wanted).map(|(_, value)| value)
+    }
+}
+
+impl Hints {
+    /// The error is the name of a hint that is neither true nor false.
+    fn of(annotations: Option<&str>) -> Result<Self, &'static str> {
+        let annotations = annotations.and_then(members).unwrap_or_default();
+        let hint =
+            |wanted: &'static str| match annotations.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value) {
+                None | Some("null") => Ok(None),
+                Some("true") => Ok(Some(true)),
+                Some("false") => Ok(Some(false)),
+                Some(_) => Err(wanted),
+            };
+        Ok(Self { read_only: hint("readOnlyHint")?, destructive: hint("destructiveHint")? })
+    }
+
+    pub fn call_with(self) -> Variant {
+        self.operation().unwrap_or(Variant::Write)
+    }
+
+    /// What they say the tool does, as far as they say anything: not to be destructive alone is no answer.
+    pub fn operation(self) -> Option<Variant> {
+        // Destructive wins when a server claims both: the stricter reading is the safe one.
+        match (self.destructive, self.read_only) {
+            (Some(true), _) => Some(Variant::Destructive),
+            (_, Some(true)) => Some(Variant::Read),
+            (_, Some(false)) => Some(Variant::Write),
+            (Some(false) | None, None) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<Offered, (String, ToolError)> {
+        Offered::parse(&ServerName::parse("fx").unwrap(), json)
+    }
+
+    #[test]
+    fn reads_hints_and_keeps_the_text() {
+        let json = r#"{"name":"t","x":1,"inputSchema":{"z":1,"a":2},"annotations":{"destructiveHint":true,"v":1}}"#;
+        let tool = parse(json).unwrap();
+        assert_eq!(tool.hints, Hints { read_only: None, destructive: Some(true) });
+        assert_eq!(tool.json, json);
+        assert_eq!(tool.field("inputSchema"), Some(r#"{"z":1,"a":2}"#));
+    }
+
+    #[test]
+    fn one_bad_tool_hides_only_itself() {
+        let good = |name: &str| format!(r#"{{"name":"{name}","inputSchema":{{}}}}"#);
+        let all = [
+            good("a"),
+            r#"{"name":"no_schema"}"#.to_owned(),
+            r#"{"name":"bool_schema","inputSchema":true}"#.to_owned(),
+            r#"{"name":"hint","inputSchema":{},"annotations":{"readOnlyHint":"true"}}"#.to_owned(),
+            r#"{"name":"a:b","inputSchema":{}}"#.to_owned(),
+            r#"{"inputSchema":{}}"#.to_owned(),
+            "7".to_owned(),
+            good("a"),
+            good("b"),
+        ];
+        let (offer, hidden) = Offer::new(all.iter().map(|json| parse(json)));
+        assert_eq!(offer.tools().map(|tool| tool.name.to_string()).collect::<Vec<_>>(), ["fx:a", "fx:b"]);
+        let hidden: Vec<String> = hidden.iter().map(|(name, error)| format!("{name}: {error}")).collect();
+        assert_eq!(
+            hidden,
+            [
+                "no_schema: `inputSchema` must be an object",
+                "bool_schema: `inputSchema` must be an object",
+                "hint: `annotations.readOnlyHint` must be true or false",
+                "a:b: tool names consist of letters, digits, `_`, `.` and `-`",
+                ": it has no name",
+                ": not a JSON object",
+                "a: another tool has the same name",
+            ]
+        );
+    }
+
+    #[test]
+    fn call_with_follows_the_hints() {
+        let check = |read_only, destructive, expected| {
+            assert_eq!(Hints { read_only, destructive }.call_with(), expected);
+        };
+        check(None, None, Variant::Write);
+        check(Some(true), None, Variant::Read);
+        check(Some(true), Some(true), Variant::Destructive);
+        check(Some(false), Some(true), Variant::Destructive);
+        check(Some(false), Some(false), Variant::Write);
+        check(Some(true), Some(false), Variant::Read);
+    }
+}

@@ -1,0 +1,72 @@
+//! An operator's contract that takes back in one field what it says in another.
+
+use super::node::Place;
+use super::read::Reader;
+use super::{Confirmation, Contract, Written};
+use crate::RiskLevel;
+
+/// Complains at the weaker field of two that cannot both hold.
+pub(super) fn check(reader: &mut Reader<'_>, contract: &Contract) {
+    let level = contract.risk.as_ref().map(|risk| risk.value);
+    let alone = contract.autonomous.as_ref();
+    let confirmation = contract.confirmation.as_ref();
+    let unconfirmed = confirmation.filter(|confirmation| confirmation.value == Confirmation::None);
+    match level {
+        Some(level @ (RiskLevel::High | RiskLevel::Critical)) => {
+            not_alone(reader, alone, level);
+            if let Some(field) = unconfirmed {
+                let message = format!(
+                    "`confirmation: none` contradicts risk level `{}`, whose calls a human confirms; remove it, or \
+                     lower the level",
+                    level.as_str()
+                );
+                reader.mistake::<()>(place(field), message);
+            }
+        }
+        Some(RiskLevel::Forbidden) => {
+            not_alone(reader, alone, RiskLevel::Forbidden);
+            never_called(reader, contract);
+        }
+        Some(RiskLevel::Low | RiskLevel::Medium) | None => {
+            if let (Some(field), Some(Written { value: false, .. })) = (unconfirmed, alone) {
+                let message = "`confirmation: none` contradicts `autonomousExecution: false`: without an agent alone, \
+                               a human confirms; remove one of them";
+                reader.mistake::<()>(place(field), message);
+            }
+        }
+    }
+}
+
+fn not_alone(reader: &mut Reader<'_>, alone: Option<&Written<bool>>, level: RiskLevel) {
+    if let Some(field @ Written { value: true, .. }) = alone {
+        let message = format!(
+            "`autonomousExecution: true` contradicts risk level `{}`, whose tools no agent calls alone; remove it, or \
+             lower the level",
+            level.as_str()
+        );
+        reader.mistake::<()>(place(field), message);
+    }
+}
+
+fn never_called(reader: &mut Reader<'_>, contract: &Contract) {
+    let written = [
+        ("confirmation", contract.confirmation.as_ref().map(place)),
+        ("stepUpAuth", contract.step_up.as_ref().map(place)),
+        ("idempotency", contract.idempotency.as_ref().map(place)),
+        ("dryRun", contract.dry_run.as_ref().map(place)),
+        ("rateLimit", contract.rate_limit.as_ref().map(place)),
+    ];
+    for (name, place) in written {
+        if let Some(place) = place {
+            let message = format!(
+                "`{name}` contradicts risk level `forbidden`: a forbidden tool is never called; remove it, or lower \
+                 the level"
+            );
+            reader.mistake::<()>(place, message);
+        }
+    }
+}
+
+fn place<T>(written: &Written<T>) -> Place {
+    Place { line: written.line, column: written.column }
+}

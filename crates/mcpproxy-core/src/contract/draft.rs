@@ -1,0 +1,264 @@
+//! A first contract file for a server's tools, for a person to read, correct and put in force.
+
+use serde_json::Value;
+
+use super::parameters::Parameters;
+use super::wild::Wild;
+use super::writer::{self, Notes};
+use super::{Contract, Effective, Source, StepUp, Written, keys, names};
+use crate::catalog::{Offer, Offered};
+use crate::schema::Schema;
+use crate::{RiskLevel, ServerName, Variant, mask};
+
+/// How a draft begins, until somebody who has read it takes that line out.
+pub const MARKER: &str = "# DRAFT";
+
+/// The names by which servers are asked for a dry run.
+const DRY_RUNS: [&str; 5] = ["dryRun", "dry_run", "dry-run", "dryrun", "preview"];
+const DESCRIPTION_MAX_CHARS: usize = 200;
+const SENSITIVE_MAX: usize = 20;
+
+/// Fields that say how a tool is called, and so nothing where it never is.
+const CALL_FIELDS: [&str; 6] =
+    ["autonomousExecution", "confirmation", "stepUpAuth", "idempotency", "dryRun", "rateLimit"];
+
+/// A contract file in YAML with one contract for each tool. The same offer always makes the same text.
+pub fn draft(server: &ServerName, offer: &Offer) -> String {
+    let mut text = format!(
+        "{MARKER}: contracts for the tools of `{server}`, made from their schemas, annotations and names.\n\
+         # In `contracts/` beside the settings it is in force, read or not; anywhere else it is not. Read each contract and\n\
+         # correct it, then take out the first line. `mcpproxy contract lint` looks over what is in force.\n"
+    );
+    if offer.is_empty() {
+        text.push_str("\n# The server offers no tools.\n[]\n");
+    }
+    for offered in offer.tools() {
+        text.push('\n');
+        text.push_str(&draft_one(offered));
+    }
+    text
+}
+
+fn draft_one(offered: &Offered) -> String {
+    let wild = Wild::of(offered);
+    let judgement = Judgement::of(offered, &wild);
+    let (own, unusable) = own_fields(offered, &judgement);
+    // In the order in which they are known; what is no field of a contract, such as `tool`, has no value here.
+    let fields: Vec<(&'static str, Value)> = keys::CONTRACT
+        .known
+        .iter()
+        .filter_map(|&name| {
+            let own = own.iter().find(|(field, _)| *field == name).map(|(_, value)| value.clone());
+            Some((name, own.or_else(|| drafted(name, offered, &wild, &judgement))?))
+        })
+        .collect();
+    let is_written = |name: &str| fields.iter().any(|(field, _)| *field == name);
+    let mut notes = Notes { before: judgement.reasons.clone(), after: Vec::new() };
+    notes.before.extend(unusable.into_iter().map(|name| {
+        format!("The schema in `{name}` of the server's contract cannot be used; write one that can, which then counts instead.")
+    }));
+    if !is_written("permissions") {
+        notes.after.push(format!("permissions: [{}]", suggested_permission(offered, judgement.operation)));
+    }
+    if !is_written("auditEvent") && judgement.operation != Variant::Read {
+        notes.after.push(format!("auditEvent: {}.{}", offered.name.server(), offered.name.tool()));
+    }
+    if !is_written("idempotency") && is_idempotent(offered) && judgement.operation != Variant::Read {
+        notes.after.push(
+            "idempotency: { mode: natural, keyFrom: [] } (the server calls it idempotent: name the arguments that make \
+             two calls the same)"
+                .to_owned(),
+        );
+    }
+    writer::contract(&notes, &offered.name.to_string(), &fields)
+}
+
+/// What the server's contract says, as far as it can stand beside the judgement: of a level's floor only the level is
+/// written, and of a forbidden tool nothing about calls. Also the fields whose schemas cannot be used.
+fn own_fields(offered: &Offered, judgement: &Judgement) -> (Vec<(&'static str, Value)>, Vec<&'static str>) {
+    let Some(own) = &offered.contract else { return Default::default() };
+    let own_risk = own.risk.as_ref().map(|risk| risk.value);
+    let risk = Some(Written { value: judgement.risk, line: 0, column: 0 });
+    let effective = Effective::of(&[], Some(&Contract { risk, ..own.clone() }), offered.hints);
+    let is_forbidden = judgement.risk == RiskLevel::Forbidden;
+    // A condition narrows what its own level asks for, not what a stricter one does.
+    let narrows = judgement.risk == RiskLevel::Critical && own_risk != Some(RiskLevel::Critical);
+    let fields = effective.fields().into_iter().filter(|(name, value, source)| {
+        let is_left_out = match *name {
+            "operation" => true,
+            "stepUpAuth" if narrows => true,
+            name => is_forbidden && CALL_FIELDS.contains(&name),
+        };
+        **source == Source::Server && !is_left_out && !is_weakest(name, value)
+    });
+    let (usable, unusable): (Vec<_>, Vec<_>) = fields.partition(|(name, _, _)| is_usable(name, own));
+    let usable = usable.into_iter().map(|(name, value, _)| (name, value));
+    (usable.collect(), unusable.into_iter().map(|(name, _, _)| name).collect())
+}
+
+/// What asks for nothing is worth nothing from a server, and would be final as the operator's word.
+fn is_weakest(name: &str, value: &Value) -> bool {
+    match name {
+        "autonomousExecution" => *value == true,
+        "confirmation" => value == "none",
+        "stepUpAuth" => *value == false,
+        "permissions" | "sideEffects" => value.as_array().is_some_and(Vec::is_empty),
+        _ => false,
+    }
+}
+
+/// A server's schemas are compiled when they are used, so here one may turn out that no file could have.
+fn is_usable(name: &str, own: &Contract) -> bool {
+    let schema = match name {
+        "inputSchema" => own.input_schema.as_ref().map(|written| &written.value),
+        "outputSchema" => own.output_schema.as_ref().map(|written| &written.value.schema),
+        "stepUpAuth" => own.step_up.as_ref().and_then(|written| match &written.value {
+            StepUp::When(schema) => Some(schema),
+            StepUp::Never | StepUp::Always => None,
+        }),
+        _ => None,
+    };
+    // Not through the schema itself, which would stay compiled for as long as the tool is there.
+    schema.is_none_or(|schema| Schema::parse(schema.text()).is_ok())
+}
+
+/// What nobody wrote, as far as something honest can be said.
+fn drafted(name: &str, offered: &Offered, wild: &Wild, judgement: &Judgement) -> Option<Value> {
+    match name {
+        "riskLevel" => Some(judgement.risk.as_str().into()),
+        "operation" => Some(judgement.operation.operation().into()),
+        "description" => first_sentence(offered.description.for_json()).map(Value::from),
+        "category" => Some(wild.category.clone().unwrap_or_else(|| offered.name.server().to_string()).into()),
+        "permissions" => (!wild.permissions.is_empty()).then(|| wild.permissions.clone().into()),
+        "sideEffects" => {
+            let server = offered.name.server();
+            match judgement.operation {
+                Variant::Read => None,
+                Variant::Write => Some(vec![format!("Changes data on {server}.")].into()),
+                Variant::Destructive => {
+                    Some(vec![format!("Changes data on {server} in a way that may be impossible to undo.")].into())
+                }
+            }
+        }
+        "dryRun" if judgement.risk != RiskLevel::Forbidden => {
+            let parameters = Parameters::of(offered);
+            let parameter = DRY_RUNS.into_iter().find(|name| parameters.is_flag(name))?;
+            Some(serde_json::json!({"mode": "supported", "parameter": parameter}))
+        }
+        "sensitive" => {
+            let parameters = Parameters::of(offered);
+            let secret: Vec<String> = parameters
+                .names()
+                .filter(|name| is_secret(name))
+                .take(SENSITIVE_MAX)
+                .map(|name| format!("/{name}"))
+                .collect();
+            (!secret.is_empty()).then(|| secret.into())
+        }
+        _ => None,
+    }
+}
+
+/// Whether the log would mask a value under this name by itself. Odd names are left to a person.
+fn is_secret(name: &str) -> bool {
+    let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+    is_plain && name.len() <= 64 && mask(&format!("{{\"{name}\":\"Xq7vZ2mK9pLw4TnB\"}}"), &[]).is_changed()
+}
+
+fn is_idempotent(offered: &Offered) -> bool {
+    let annotations = offered.field("annotations").and_then(crate::json::members).unwrap_or_default();
+    annotations.into_iter().any(|(key, value)| key == "idempotentHint" && value == "true")
+}
+
+fn suggested_permission(offered: &Offered, operation: Variant) -> String {
+    let verb = names::verb(offered.name.tool()).map_or(operation.operation(), |verb| verb.word);
+    format!("{}:{verb}", offered.name.server())
+}
+
+/// Up to the first full stop or line break, in one line.
+fn first_sentence(text: &str) -> Option<String> {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let sentence = match line.split_once(". ") {
+        Some((first, _)) => format!("{first}."),
+        None => line.to_owned(),
+    };
+    Some(crate::Untrusted::shortened(&sentence, DESCRIPTION_MAX_CHARS).for_json().to_owned())
+}
+
+/// The level and the operation of a tool, with the reasons.
+struct Judgement {
+    risk: RiskLevel,
+    operation: Variant,
+    reasons: Vec<String>,
+}
+
+impl Judgement {
+    fn of(offered: &Offered, wild: &Wild) -> Self {
+        let tool = offered.name.tool();
+        let verb = names::verb(tool);
+        let own = offered.contract.as_ref();
+        let own_operation = own.and_then(|own| own.operation.as_ref()).map(|written| written.value);
+        let own_risk = own.and_then(|own| own.risk.as_ref()).map(|written| written.value);
+        let hinted = offered.hints.operation();
+        let said = |who: &str, what: &str| format!("{who} says {what}");
+        let mut reasons = Vec::new();
+        reasons.extend(own_operation.map(|it| said("the server's contract", it.operation())));
+        reasons.extend(own_risk.map(|it| said("the server's contract", it.as_str())));
+        reasons.extend(wild.operation.map(|(it, key)| said(&format!("`{key}`"), it.operation())));
+        reasons.extend(wild.risk.map(|(it, key)| said(&format!("`{key}`"), it.as_str())));
+        reasons.extend(hinted.map(|it| format!("annotations say {}", it.operation())));
+        reasons.extend(verb.map(|verb| format!("`{}` in its name suggests {}", verb.word, verb.operation)));
+
+        let named = verb.map(|verb| verb.operation);
+        let operations = [own_operation, wild.operation.map(|(operation, _)| operation), hinted, named];
+        let operation = operations.into_iter().flatten().max();
+        // What a server says of its own tools counts where it is the stricter word.
+        let stated = own_risk.max(wild.risk.map(|(risk, _)| risk));
+        let guess_from = if stated.is_some() { hinted.max(named) } else { Some(operation.unwrap_or(Variant::Write)) };
+        let is_delicate = names::forbidden(tool).is_some() || wild.is_secret;
+        let least = if is_delicate { RiskLevel::High } else { RiskLevel::Low };
+        let guessed = guess_from.map_or(least, |operation| guessed_risk(tool, operation, verb).max(least));
+        let is_raised = stated.is_some_and(|stated| stated < guessed);
+        if is_raised {
+            reasons.push(format!("its name and annotations suggest {}", guessed.as_str()));
+        }
+        if is_raised || operations.into_iter().flatten().min() != operation {
+            reasons.push("these differ, the stricter is taken".to_owned());
+        }
+        if reasons.is_empty() {
+            reasons.push("nobody says what it does, so it is taken to write".to_owned());
+        }
+        let risk = stated.map_or(guessed, |stated| stated.max(guessed));
+        let reasons = comments(tool, risk, &reasons, wild);
+        Self { risk, operation: operation.unwrap_or(Variant::Write), reasons }
+    }
+}
+
+/// What stands above a contract, one comment each.
+fn comments(tool: &str, risk: RiskLevel, reasons: &[String], wild: &Wild) -> Vec<String> {
+    let mut all = vec![format!("{tool}: {}, because {}.", risk.as_str(), reasons.join("; "))];
+    if let Some(why) = names::forbidden(tool).filter(|_| risk != RiskLevel::Forbidden) {
+        all.push(format!("Consider `riskLevel: forbidden`: {why}."));
+    }
+    if wild.is_secret {
+        all.push("The server marks it with `SecretHint`: its results hold secrets.".to_owned());
+    }
+    all
+}
+
+fn guessed_risk(tool: &str, operation: Variant, verb: Option<names::Verb>) -> RiskLevel {
+    let of_operation = match operation {
+        Variant::Read => RiskLevel::Low,
+        Variant::Write => RiskLevel::Medium,
+        Variant::Destructive => RiskLevel::High,
+    };
+    let risk = verb.map_or(of_operation, |verb| verb.risk.max(of_operation));
+    match risk {
+        RiskLevel::Medium if names::is_bulk(tool) => RiskLevel::High,
+        RiskLevel::High if names::is_bulk(tool) => RiskLevel::Critical,
+        risk => risk,
+    }
+}
+
+#[cfg(test)]
+mod tests;

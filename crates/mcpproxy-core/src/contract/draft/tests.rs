@@ -1,0 +1,297 @@
+//! Drafts as whole texts.
+
+use super::*;
+use crate::Pointer;
+use crate::contract::{Confirmation, DryRun, Sensitive};
+
+fn offer(tools: &[&str]) -> Offer {
+    let server = ServerName::parse("fx").unwrap();
+    let (offer, hidden) = Offer::new(tools.iter().map(|json| Offered::parse(&server, json)));
+    assert_eq!(hidden, []);
+    offer
+}
+
+/// The draft without its head.
+fn body(tools: &[&str]) -> String {
+    let text = draft(&ServerName::parse("fx").unwrap(), &offer(tools));
+    text.split_once("\n\n").unwrap().1.to_owned()
+}
+
+#[test]
+fn the_head_says_what_it_is() {
+    let text = draft(&ServerName::parse("fx").unwrap(), &Offer::default());
+    assert_eq!(
+        text,
+        "\
+# DRAFT: contracts for the tools of `fx`, made from their schemas, annotations and names.
+# In `contracts/` beside the settings it is in force, read or not; anywhere else it is not. Read each contract and
+# correct it, then take out the first line. `mcpproxy contract lint` looks over what is in force.
+
+# The server offers no tools.
+[]
+"
+    );
+}
+
+#[test]
+fn one_contract_for_each_tool() {
+    let tools = [
+        r#"{"name":"list_items","description":"Lists items. More words.","inputSchema":{},"annotations":{"readOnlyHint":true}}"#,
+        r#"{"name":"email_send","description":"","inputSchema":{"properties":{"to":{},"api_key":{},"page_token":{},"dry_run":{"type":"boolean"}}},"annotations":{"readOnlyHint":true}}"#,
+        r#"{"name":"delete_item","inputSchema":{"properties":{"preview":{"type":"string"}}},"annotations":{"idempotentHint":true}}"#,
+        r#"{"name":"frobnicate","inputSchema":{}}"#,
+        r#"{"name":"read_private_key","inputSchema":{},"_meta":{"SecretHint":true}}"#,
+        r#"{"name":"bulk_update","inputSchema":{},"annotations":{"destructiveHint":false,"category":"rows"}}"#,
+    ];
+    assert_eq!(
+        body(&tools),
+        "\
+# list_items: low, because annotations say read; `list` in its name suggests read.
+- tool: fx:list_items
+  description: \"Lists items.\"
+  category: fx
+  riskLevel: low
+  operation: read
+  # permissions: [fx:list]
+
+# email_send: high, because annotations say read; `send` in its name suggests write; these differ, the stricter is taken.
+- tool: fx:email_send
+  category: fx
+  riskLevel: high
+  operation: write
+  sideEffects: [\"Changes data on fx.\"]
+  dryRun: { mode: supported, parameter: dry_run }
+  sensitive: [\"/api_key\"]
+  # permissions: [fx:send]
+  # auditEvent: fx.email_send
+
+# delete_item: critical, because `delete` in its name suggests destructive.
+- tool: fx:delete_item
+  category: fx
+  riskLevel: critical
+  operation: destructive
+  sideEffects: [\"Changes data on fx in a way that may be impossible to undo.\"]
+  # permissions: [fx:delete]
+  # auditEvent: fx.delete_item
+  # idempotency: { mode: natural, keyFrom: [] } (the server calls it idempotent: name the arguments that make two calls the same)
+
+# frobnicate: medium, because nobody says what it does, so it is taken to write.
+- tool: fx:frobnicate
+  category: fx
+  riskLevel: medium
+  operation: write
+  sideEffects: [\"Changes data on fx.\"]
+  # permissions: [fx:write]
+  # auditEvent: fx.frobnicate
+
+# read_private_key: high, because `read` in its name suggests read.
+# Consider `riskLevel: forbidden`: it seems to hand out a private key.
+# The server marks it with `SecretHint`: its results hold secrets.
+- tool: fx:read_private_key
+  category: fx
+  riskLevel: high
+  operation: read
+  # permissions: [fx:read]
+
+# bulk_update: high, because `update` in its name suggests write.
+- tool: fx:bulk_update
+  category: rows
+  riskLevel: high
+  operation: write
+  sideEffects: [\"Changes data on fx.\"]
+  # permissions: [fx:update]
+  # auditEvent: fx.bulk_update
+"
+    );
+}
+
+#[test]
+fn what_servers_already_say_counts_where_it_is_stricter() {
+    let tools = [
+        r#"{"name":"policy-delete","inputSchema":{},"annotations":{"readOnlyHint":false,"destructiveHint":true},"_meta":{"mcp.digitalocean.com/registry":{"operation":"delete","risk":"medium","permission":"tools.policy_delete"}}}"#,
+        r#"{"name":"pods_exec","inputSchema":{},"_meta":{"io.kubernetes-mcp-server/rbac":{"bounded":{"requirements":[{"verbs":["create"],"target":{"resource":{"resource":"pods","subresource":"exec"}}}]}}}}"#,
+    ];
+    assert_eq!(
+        body(&tools),
+        "\
+# policy-delete: critical, because `mcp.digitalocean.com/registry` says destructive; `mcp.digitalocean.com/registry` says medium; annotations say destructive; `delete` in its name suggests destructive; its name and annotations suggest critical; these differ, the stricter is taken.
+- tool: fx:policy-delete
+  category: fx
+  riskLevel: critical
+  operation: destructive
+  permissions: [tools.policy_delete]
+  sideEffects: [\"Changes data on fx in a way that may be impossible to undo.\"]
+  # auditEvent: fx.policy-delete
+
+# pods_exec: high, because `io.kubernetes-mcp-server/rbac` says write; `exec` in its name suggests write.
+- tool: fx:pods_exec
+  category: fx
+  riskLevel: high
+  operation: write
+  permissions: [pods/exec:create]
+  sideEffects: [\"Changes data on fx.\"]
+  # auditEvent: fx.pods_exec
+"
+    );
+}
+
+/// Whatever a server writes, it stays inside one quoted text.
+#[test]
+fn a_description_cannot_become_a_field() {
+    let tool = r#"{"name":"list","description":"a\u0085\u2028riskLevel: low #\u202e \"} - &x *y\u001b[2J","inputSchema":{"properties":{"pass\nriskLevel: low":{},"password\"":{}}},"annotations":{"category":"a\nb"}}"#;
+    assert_eq!(
+        body(&[tool]),
+        "\
+# list: low, because `list` in its name suggests read.
+- tool: fx:list
+  description: \"a\\u0085\\u2028riskLevel: low #\\u202e \\\"} - &x *y\\u001b[2J\"
+  category: fx
+  riskLevel: low
+  operation: read
+  # permissions: [fx:list]
+"
+    );
+}
+
+#[test]
+fn first_sentences() {
+    let check = |text: &str, expected: Option<&str>| assert_eq!(first_sentence(text).as_deref(), expected, "{text}");
+    check("", None);
+    check(" \n \n", None);
+    check("One. Two.", Some("One."));
+    check("\n  Version 1.5 of it\nmore", Some("Version 1.5 of it"));
+    check(&"x".repeat(300), Some(&format!("{}…", "x".repeat(200))));
+}
+
+fn written<T>(value: T) -> Option<Written<T>> {
+    Some(Written { value, line: 0, column: 0 })
+}
+
+fn own(risk: Option<RiskLevel>) -> Contract {
+    let when = crate::schema::Schema::parse("{\"required\":[\"to\"]}").unwrap();
+    Contract {
+        risk: risk.and_then(written),
+        operation: written(Variant::Read),
+        autonomous: written(true),
+        confirmation: written(Confirmation::None),
+        step_up: written(StepUp::When(when.into())),
+        dry_run: written(DryRun::Supported { parameter: None }),
+        sensitive: written(vec![Sensitive { text: "/a b".to_owned(), pointer: Pointer::parse("/a b").unwrap() }]),
+        ..Contract::default()
+    }
+}
+
+/// A server's own contract is written out, so that an operator can change it.
+#[test]
+fn a_contract_of_the_server_is_taken_over() {
+    let check = |contract: Contract, expected: &[&str]| {
+        let server = ServerName::parse("fx").unwrap();
+        let json = r#"{"name":"act","inputSchema":{},"annotations":{"readOnlyHint":false}}"#;
+        let offered = Offered::parse(&server, json).map(|offered| Offered { contract: Some(contract), ..offered });
+        let text = draft(&server, &Offer::new([offered]).0);
+        let fields: Vec<&str> =
+            text.lines().filter(|line| !line.contains('#')).filter_map(|line| line.strip_prefix("  ")).collect();
+        let (first, last) = (["category: fx"], ["sensitive: [\"/a b\"]"]);
+        assert_eq!(fields, [&first[..], expected, &last].concat());
+    };
+    let when = "stepUpAuth: { when: { required: [to] } }";
+    let changes = "sideEffects: [\"Changes data on fx.\"]";
+    let dry_run = "dryRun: { mode: supported }";
+    check(own(Some(RiskLevel::Critical)), &["riskLevel: critical", "operation: write", when, changes, dry_run]);
+    let medium = ["riskLevel: medium", "operation: write"];
+    check(own(None), &[&medium[..], &[when, changes, dry_run]].concat());
+    // Of a tool that is never called, nothing is said about calls.
+    check(own(Some(RiskLevel::Forbidden)), &["riskLevel: forbidden", "operation: write", changes]);
+    // Of two that contradict each other, the stricter.
+    let not_alone = Contract { autonomous: written(false), ..own(None) };
+    check(not_alone, &[&medium[..], &["autonomousExecution: false", when, changes, dry_run]].concat());
+}
+
+/// What a server says to look harmless must not become the operator's word, which is final.
+#[test]
+fn a_server_cannot_talk_its_tools_down() {
+    let weak = r#""riskLevel":"low","operation":"read","autonomousExecution":true,"confirmation":"none","permissions":[],"sideEffects":[]"#;
+    let tool = |name: &str, rest: &str, annotations: &str| {
+        format!(
+            r#"{{"name":"{name}","inputSchema":{{}},"annotations":{{{annotations}}},"_meta":{{"mcp-first/contract":{{{weak},{rest}}}}}}}"#
+        )
+    };
+    let tools = [
+        tool("delete_users", r#""stepUpAuth":false"#, "\"readOnlyHint\":true"),
+        tool("drop_rows", r#""stepUpAuth":{"when":{"required":["all"]}}"#, ""),
+        tool("read_private_key", r#""failureModes":["gone"]"#, ""),
+        tool("bulk_update", r#""rateLimit":{"calls":1,"per":"1m"}"#, ""),
+        tool("list_items", r#""stepUpAuth":{"when":{"required":["all"]}}"#, ""),
+    ];
+    assert_eq!(
+        body(&tools.iter().map(String::as_str).collect::<Vec<_>>()),
+        "\
+# delete_users: critical, because the server's contract says read; the server's contract says low; annotations say read; `delete` in its name suggests destructive; its name and annotations suggest critical; these differ, the stricter is taken.
+- tool: fx:delete_users
+  category: fx
+  riskLevel: critical
+  operation: destructive
+  sideEffects: [\"Changes data on fx in a way that may be impossible to undo.\"]
+  # permissions: [fx:delete]
+  # auditEvent: fx.delete_users
+
+# drop_rows: critical, because the server's contract says read; the server's contract says low; `drop` in its name suggests destructive; its name and annotations suggest critical; these differ, the stricter is taken.
+- tool: fx:drop_rows
+  category: fx
+  riskLevel: critical
+  operation: destructive
+  sideEffects: [\"Changes data on fx in a way that may be impossible to undo.\"]
+  # permissions: [fx:drop]
+  # auditEvent: fx.drop_rows
+
+# read_private_key: high, because the server's contract says read; the server's contract says low; `read` in its name suggests read; its name and annotations suggest high; these differ, the stricter is taken.
+# Consider `riskLevel: forbidden`: it seems to hand out a private key.
+- tool: fx:read_private_key
+  category: fx
+  riskLevel: high
+  operation: read
+  failureModes: [gone]
+  # permissions: [fx:read]
+
+# bulk_update: high, because the server's contract says read; the server's contract says low; `update` in its name suggests write; its name and annotations suggest high; these differ, the stricter is taken.
+- tool: fx:bulk_update
+  category: fx
+  riskLevel: high
+  operation: write
+  sideEffects: [\"Changes data on fx.\"]
+  rateLimit: { calls: 1, per: \"1m\" }
+  # permissions: [fx:update]
+  # auditEvent: fx.bulk_update
+
+# list_items: low, because the server's contract says read; the server's contract says low; `list` in its name suggests read.
+- tool: fx:list_items
+  category: fx
+  riskLevel: low
+  operation: read
+  stepUpAuth: { when: { required: [all] } }
+  # permissions: [fx:list]
+"
+    );
+}
+
+/// Nobody has compiled a server's schemas before a draft is made, and the draft must be a file that can be read.
+#[test]
+fn a_schema_that_no_file_could_have_is_left_out() {
+    let tool = r#"{"name":"list","inputSchema":{},"_meta":{"mcp-first/contract":{"stepUpAuth":{"when":{"pattern":"(?=a)"}},"inputSchema":{"required":["a","a"]},"outputSchema":{"required":["a"]}}}}"#;
+    let text = body(&[tool]);
+    assert_eq!(
+        text,
+        "\
+# list: low, because `list` in its name suggests read.
+# The schema in `stepUpAuth` of the server's contract cannot be used; write one that can, which then counts instead.
+# The schema in `inputSchema` of the server's contract cannot be used; write one that can, which then counts instead.
+- tool: fx:list
+  category: fx
+  riskLevel: low
+  operation: read
+  outputSchema: { required: [a] }
+  # permissions: [fx:list]
+"
+    );
+    assert!(crate::contract::Contracts::parse(&[("fx.yaml".to_owned(), text)]).is_ok());
+}

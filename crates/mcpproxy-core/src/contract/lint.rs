@@ -1,0 +1,193 @@
+//! What is doubtful about contracts: mistakes that no parser sees, found by holding them against the tools they are for.
+
+mod against_server;
+mod arguments;
+mod codes;
+mod offers;
+mod tool;
+
+use std::sync::Arc;
+
+use super::draft::MARKER;
+use super::{Contract, Contracts, Effective, Source, ToolPattern, Written};
+use crate::catalog::{Catalog, Offered};
+use crate::nearest;
+
+use offers::Offers;
+
+pub use codes::{CODES, Code, Severity};
+
+/// For so many patterns without a tool, one of a like name is looked for, which takes long where there are many tools.
+const COMPARED_MAX: usize = 20;
+
+/// One doubt, with what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Stable, as in [`CODES`].
+    pub code: &'static str,
+    pub severity: Severity,
+    /// The tool, the pattern, the server or the file that it is about.
+    pub subject: String,
+    /// Where it is written, if the operator wrote it.
+    pub place: Option<(Arc<str>, usize)>,
+    pub message: String,
+    pub fix: String,
+}
+
+/// Looks the operator's contracts over, and those of the servers in the catalog, whatever contracts that was made with.
+pub fn lint(contracts: &Contracts, catalog: &Catalog) -> Vec<Finding> {
+    let offered: Vec<&Offered> = catalog.tools().chain(catalog.withheld()).map(|tool| tool.offered.as_ref()).collect();
+    let offers = Offers::new(&offered);
+    let mut findings = Findings::default();
+    for (pattern, contract) in contracts.iter() {
+        let tools = offers.matching(pattern);
+        if tools.is_empty() {
+            let line = first_line(contract).unwrap_or_else(|| contracts.line(pattern));
+            let place = contract.file.clone().map(|file| (file, line));
+            findings.matches_nothing(pattern, place, catalog, &offers);
+        }
+        arguments::check(&mut findings, &pattern.to_string(), contract, &tools);
+    }
+    for offered in &offered {
+        let operator = contracts.matching(&offered.name);
+        let effective = Effective::of(&operator, offered.contract.as_ref(), offered.hints);
+        let nearest = contracts.with_patterns(&offered.name).next();
+        let looked_at = Looked {
+            offered,
+            operator: &operator,
+            effective: &effective,
+            exact: nearest.filter(|(pattern, _)| pattern.is_exact).map(|(_, contract)| contract.as_ref()),
+            place: nearest.and_then(|(pattern, contract)| {
+                let line = first_line(contract).unwrap_or_else(|| contracts.line(pattern));
+                Some((contract.file.clone()?, line))
+            }),
+        };
+        against_server::check(&mut findings, &looked_at);
+        tool::check(&mut findings, &looked_at);
+        if let Some(own) = &offered.contract {
+            arguments::check(&mut findings, &offered.name.to_string(), own, &[offered]);
+        }
+    }
+    findings.unclassified(contracts, &offered);
+    findings.sorted()
+}
+
+/// Contract files that still say of themselves that nobody has read them; `files` are names and texts.
+pub fn lint_files(files: &[(String, String)]) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    for (name, text) in files {
+        let Some(at) = text.lines().position(|line| line.starts_with(MARKER)) else { continue };
+        let place = Some((Arc::from(name.as_str()), at + 1));
+        let message = "the file still says that it is a draft";
+        let fix = "read the contracts in it, correct them and take the line out";
+        findings.add("C019", name, place, message.to_owned(), fix);
+    }
+    findings.sorted()
+}
+
+/// One tool and everything written about it.
+struct Looked<'a> {
+    offered: &'a Offered,
+    operator: &'a [&'a Arc<Contract>],
+    effective: &'a Effective,
+    /// The operator's contract for this tool alone: whoever wrote it has looked at the tool.
+    exact: Option<&'a Contract>,
+    /// Where the most specific of the operator's contracts begins.
+    place: Place,
+}
+
+#[derive(Default)]
+struct Findings {
+    all: Vec<Finding>,
+    /// How many patterns were compared with the names of all tools.
+    compared: usize,
+}
+
+/// Where the operator wrote something.
+type Place = Option<(Arc<str>, usize)>;
+
+fn place_of(source: &Source) -> Place {
+    match source {
+        Source::Operator { file, line } => Some((Arc::clone(file), *line)),
+        Source::Server | Source::Hints | Source::Level | Source::Default => None,
+    }
+}
+
+impl Findings {
+    fn add(&mut self, code: &'static str, subject: &str, place: Place, message: String, fix: impl Into<String>) {
+        // Every code is in the list; a test holds both together.
+        let severity = CODES.iter().find(|known| known.code == code).map_or(Severity::Warning, |known| known.severity);
+        self.all.push(Finding { code, severity, subject: subject.to_owned(), place, message, fix: fix.into() });
+    }
+
+    fn matches_nothing(&mut self, pattern: &ToolPattern, place: Place, catalog: &Catalog, offers: &Offers<'_>) {
+        let server = &pattern.server;
+        if !catalog.has_server(server) {
+            let message = format!("no server `{server}` is connected");
+            let fix = "correct the name before the colon, or connect the server";
+            self.add("C001", &pattern.to_string(), place, message, fix);
+            return;
+        }
+        self.compared += 1;
+        let names = (self.compared <= COMPARED_MAX).then(|| offers.names(server)).into_iter().flatten();
+        let fix = match nearest(&pattern.prefix, names) {
+            Some(near) => format!("did you mean `{server}:{near}`?"),
+            None => format!("`mcpproxy tools list --server {server}` shows its tools"),
+        };
+        self.add("C002", &pattern.to_string(), place, format!("server `{server}` has no such tool"), fix);
+    }
+
+    /// One line for each server: a long list of tools without contracts is what `contract coverage` is for.
+    fn unclassified(&mut self, contracts: &Contracts, all: &[&Offered]) {
+        let mut counted: std::collections::BTreeMap<&str, (usize, usize)> = std::collections::BTreeMap::new();
+        for offered in all {
+            let is_classified = offered.contract.as_ref().is_some_and(|own| own.risk.is_some())
+                || contracts.matching(&offered.name).iter().any(|contract| contract.risk.is_some());
+            let (none, tools) = counted.entry(offered.name.server().as_str()).or_default();
+            *tools += 1;
+            *none += usize::from(!is_classified);
+        }
+        for (server, (none, tools)) in counted.into_iter().filter(|(_, (none, _))| *none > 0) {
+            let message = format!("{none} of {tools} tools have no risk level");
+            self.add("C004", server, None, message, format!("`mcpproxy contract draft {server}` makes a first file"));
+        }
+    }
+
+    fn sorted(mut self) -> Vec<Finding> {
+        self.all.sort_by(|a, b| {
+            (&a.subject, a.code, &a.place, &a.message).cmp(&(&b.subject, b.code, &b.place, &b.message))
+        });
+        self.all.dedup();
+        self.all
+    }
+}
+
+/// The first line of what a contract says, if it says anything.
+fn first_line(contract: &Contract) -> Option<usize> {
+    fn line<T>(written: Option<&Written<T>>) -> Option<usize> {
+        written.map(|written| written.line)
+    }
+    let lines = [
+        line(contract.description.as_ref()),
+        line(contract.category.as_ref()),
+        line(contract.risk.as_ref()),
+        line(contract.operation.as_ref()),
+        line(contract.autonomous.as_ref()),
+        line(contract.confirmation.as_ref()),
+        line(contract.step_up.as_ref()),
+        line(contract.input_schema.as_ref()),
+        line(contract.output_schema.as_ref()),
+        line(contract.permissions.as_ref()),
+        line(contract.side_effects.as_ref()),
+        line(contract.audit_event.as_ref()),
+        line(contract.failure_modes.as_ref()),
+        line(contract.idempotency.as_ref()),
+        line(contract.dry_run.as_ref()),
+        line(contract.rate_limit.as_ref()),
+        line(contract.sensitive.as_ref()),
+    ];
+    lines.into_iter().flatten().min()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! What the operator and the server say differently, and what a level makes of it.
+
+use super::super::effective::asks;
+use super::super::show::confirmation_word;
+use super::super::{Confirmation, Contract, DryRun, Source, StepUp, Written};
+use super::{Findings, Looked, Place, place_of};
+use crate::RiskLevel;
+
+pub(super) fn check(findings: &mut Findings, looked: &Looked<'_>) {
+    operator_relaxes(findings, looked);
+    server_contradicts_itself(findings, looked);
+    without_effect(findings, looked);
+}
+
+/// The operator may; it should only not happen by accident.
+fn operator_relaxes(findings: &mut Findings, looked: &Looked<'_>) {
+    let Looked { offered, operator, .. } = looked;
+    let subject = offered.name.to_string();
+    let fix = "leave it if you mean it, otherwise take the field out";
+    if let (Some((mine, place)), Some(hinted)) =
+        (said(operator, |one| one.operation.as_ref()), offered.hints.operation())
+        && mine < hinted
+    {
+        let message = format!("`operation: {mine}`, but the server's annotations say {hinted}");
+        findings.add("C102", &subject, place, message, fix);
+    }
+    let Some(own) = &offered.contract else { return };
+    let mut less = |field: &str, mine: &str, theirs: &str, place: Place| {
+        let message = format!("`{field}: {mine}`, but the server's contract says {theirs}");
+        findings.add("C101", &subject, place, message, fix);
+    };
+    if let Some((mine, theirs, place)) = both(operator, own, |one| one.risk.as_ref())
+        && mine < theirs
+    {
+        less("riskLevel", mine.as_str(), theirs.as_str(), place);
+    }
+    if let Some((mine, theirs, place)) = both(operator, own, |one| one.operation.as_ref())
+        && mine < theirs
+    {
+        less("operation", mine.operation(), theirs.operation(), place);
+    }
+    if let Some((mine, theirs, place)) = both(operator, own, |one| one.autonomous.as_ref())
+        && mine
+        && !theirs
+    {
+        less("autonomousExecution", "true", "false", place);
+    }
+    if let Some((mine, theirs, place)) = both(operator, own, |one| one.confirmation.as_ref())
+        && mine < theirs
+    {
+        less("confirmation", confirmation_word(mine), confirmation_word(theirs), place);
+    }
+    if let Some((mine, theirs, place)) = both(operator, own, |one| one.step_up.as_ref())
+        && step_up_word(&mine) < step_up_word(&theirs)
+    {
+        less("stepUpAuth", step_up_word(&mine).1, step_up_word(&theirs).1, place);
+    }
+    if let Some((mine, theirs, place)) = both(operator, own, |one| one.dry_run.as_ref())
+        && dry_run_word(&mine) < dry_run_word(&theirs)
+    {
+        less("dryRun.mode", dry_run_word(&mine).1, dry_run_word(&theirs).1, place);
+    }
+    if let Some((mine, theirs, place)) = both(operator, own, |one| one.permissions.as_ref()) {
+        let missing = theirs.iter().filter(|permission| !mine.contains(permission)).count();
+        if missing > 0 {
+            let theirs = format!("{missing} more");
+            less("permissions", &format!("{} of them", mine.len()), &theirs, place);
+        }
+    }
+}
+
+fn server_contradicts_itself(findings: &mut Findings, looked: &Looked<'_>) {
+    let offered = looked.offered;
+    let Some(own) = &offered.contract else { return };
+    let subject = offered.name.to_string();
+    if let (Some(written), Some(hinted)) = (&own.operation, offered.hints.operation())
+        && written.value < hinted
+    {
+        let message = format!("the server's contract says {}, its annotations say {hinted}", written.value);
+        let fix = "the stricter counts; write `operation` in a contract of your own to settle it";
+        findings.add("C103", &subject, None, message, fix);
+    }
+    if let Some(risk) = own.risk.as_ref().filter(|risk| asks(risk.value)) {
+        let level = risk.value.as_str();
+        let fix = "the level counts; nothing needs to be done here, the server's author should know";
+        if own.autonomous.as_ref().is_some_and(|written| written.value) {
+            let message = format!("the server's contract says {level} and `autonomousExecution: true`");
+            findings.add("C104", &subject, None, message, fix);
+        }
+        if own.confirmation.as_ref().is_some_and(|written| written.value == Confirmation::None) {
+            let message = format!("the server's contract says {level} and `confirmation: none`");
+            findings.add("C104", &subject, None, message, fix);
+        }
+    }
+}
+
+/// What the operator wrote below the floor of the level.
+fn without_effect(findings: &mut Findings, looked: &Looked<'_>) {
+    let Looked { offered, operator, effective, .. } = looked;
+    let subject = offered.name.to_string();
+    let Some(risk) = effective.risk() else { return };
+    if asks(risk) {
+        let level = risk.as_str();
+        let fix = "take the field out, or lower `riskLevel`";
+        if let Some((true, place)) = said(operator, |one| one.autonomous.as_ref()) {
+            let message = format!("`autonomousExecution: true` has no effect at level {level}");
+            findings.add("C105", &subject, place, message, fix);
+        }
+        if let Some((Confirmation::None, place)) = said(operator, |one| one.confirmation.as_ref()) {
+            findings.add("C105", &subject, place, format!("`confirmation: none` has no effect at level {level}"), fix);
+        }
+    }
+    if risk == RiskLevel::Critical && effective.step_up.value == StepUp::Never {
+        let place = place_of(&effective.step_up.source);
+        let message = "critical, but never with a fresh factor".to_owned();
+        let fix = "take `stepUpAuth` out, or name the arguments it is for with `when`";
+        findings.add("C106", &subject, place, message, fix);
+    }
+}
+
+/// The operator's word and where it stands.
+fn said<T: Clone>(
+    operator: &[&std::sync::Arc<Contract>],
+    field: impl Fn(&Contract) -> Option<&Written<T>>,
+) -> Option<(T, Place)> {
+    operator.iter().find_map(|contract| {
+        let written = field(contract)?;
+        let source = Source::Operator { file: contract.file.clone().unwrap_or_default(), line: written.line };
+        Some((written.value.clone(), place_of(&source)))
+    })
+}
+
+/// The operator's word and the server's, when both have one.
+fn both<T: Clone>(
+    operator: &[&std::sync::Arc<Contract>],
+    own: &Contract,
+    field: impl Fn(&Contract) -> Option<&Written<T>>,
+) -> Option<(T, T, Place)> {
+    let theirs = field(own)?.value.clone();
+    let (mine, place) = said(operator, field)?;
+    Some((mine, theirs, place))
+}
+
+fn step_up_word(step_up: &StepUp) -> (u8, &'static str) {
+    match step_up {
+        StepUp::Never => (0, "never"),
+        StepUp::When(_) => (1, "when"),
+        StepUp::Always => (2, "always"),
+    }
+}
+
+fn dry_run_word(dry_run: &DryRun) -> (u8, &'static str) {
+    match dry_run {
+        DryRun::None => (0, "none"),
+        DryRun::Supported { .. } => (1, "supported"),
+        DryRun::Required { .. } => (2, "required"),
+    }
+}

@@ -1,0 +1,82 @@
+//! Names of arguments in a contract, against the arguments that tools really take.
+
+use super::super::parameters::Parameters;
+use super::super::{Contract, DryRun, Idempotency};
+use super::{Findings, Place};
+use crate::Untrusted;
+use crate::catalog::Offered;
+
+/// `tools` are those the contract is for. What one of them has is no mistake.
+pub(super) fn check(findings: &mut Findings, subject: &str, contract: &Contract, tools: &[&Offered]) {
+    let names_any = contract.dry_run.is_some()
+        || contract.idempotency.is_some()
+        || contract.sensitive.is_some()
+        || contract.input_schema.is_some();
+    if tools.is_empty() || !names_any {
+        return;
+    }
+    let parameters: Vec<Parameters<'_>> = tools.iter().map(|tool| Parameters::of(tool)).collect();
+    let all_lack = |name: &str| parameters.iter().all(|parameters| parameters.lacks(name));
+    let place = |line: usize| -> Place { contract.file.clone().map(|file| (file, line)) };
+    let fix = || match known(&parameters) {
+        Some(known) => format!("known arguments: {known}"),
+        None => "the tool takes no arguments".to_owned(),
+    };
+    if let Some(written) = &contract.dry_run
+        && let DryRun::Supported { parameter: Some(name) } | DryRun::Required { parameter: Some(name) } = &written.value
+        && all_lack(name)
+    {
+        let message = format!("`dryRun.parameter` names {}, which is no argument of the tool", quoted(name));
+        findings.add("C401", subject, place(written.line), message, fix());
+    }
+    if let Some(written) = &contract.idempotency
+        && let Idempotency::Natural { key_from, .. } = &written.value
+    {
+        for name in key_from.iter().filter(|name| all_lack(name)) {
+            let message = format!("`idempotency.keyFrom` names {}, which is no argument of the tool", quoted(name));
+            findings.add("C402", subject, place(written.line), message, fix());
+        }
+    }
+    if let Some(written) = &contract.sensitive {
+        for pointer in written.value.iter().filter(|pointer| is_nowhere(&pointer.text, tools, &all_lack)) {
+            let message = format!("{} is in no argument and no result of the tool", quoted(&pointer.text));
+            findings.add("C403", subject, place(written.line), message, fix());
+        }
+    }
+    if let Some(written) = &contract.input_schema {
+        let theirs = Parameters::of_schema(written.value.text());
+        for name in theirs.names().filter(|name| all_lack(name)) {
+            let message = format!("`inputSchema` speaks of {}, which is no argument of the tool", quoted(name));
+            findings.add("C404", subject, place(written.line), message, fix());
+        }
+    }
+}
+
+/// Where a pointer begins: `/user/id` in `user`.
+fn first_segment(pointer: &str) -> &str {
+    let rest = pointer.strip_prefix('/').unwrap_or(pointer);
+    rest.split_once('/').map_or(rest, |(first, _)| first)
+}
+
+/// A sensitive place is in the arguments or in the result; a result that no schema describes may have anything.
+fn is_nowhere(pointer: &str, tools: &[&Offered], all_lack: &impl Fn(&str) -> bool) -> bool {
+    let first = first_segment(pointer);
+    let is_plain = !first.is_empty() && !first.contains(['*', '~']);
+    let results_lack = || {
+        tools.iter().all(|tool| {
+            let schema = tool.field("outputSchema").filter(|schema| *schema != "null");
+            schema.is_some_and(|schema| Parameters::of_schema(schema).lacks(first))
+        })
+    };
+    is_plain && all_lack(first) && results_lack()
+}
+
+/// Names come from strangers, so they are quoted and cut.
+fn quoted(name: &str) -> String {
+    format!("`{}`", Untrusted::shortened(name, 64).for_terminal())
+}
+
+fn known(parameters: &[Parameters<'_>]) -> Option<String> {
+    let names: Vec<String> = parameters.first()?.names().take(8).map(quoted).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}

@@ -1,0 +1,415 @@
+//! Every code, in a case that has it and nothing else.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::super::{Confirmation, DryRun, Idempotency, RateLimit, Sensitive, StepUp, ToolPattern, Written};
+use super::*;
+use crate::catalog::Offer;
+use crate::schema::Schema;
+use crate::{Pointer, RiskLevel, ServerName, Untrusted, Variant};
+
+fn written<T>(value: T) -> Option<Written<T>> {
+    Some(Written { value, line: 7, column: 3 })
+}
+
+fn schema(text: &str) -> Arc<Schema> {
+    Arc::new(Schema::parse(text).unwrap())
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// `risk=high operation=read …`: one contract in one line. `quiet` fills in what a high level should have.
+fn contract(text: &str) -> Contract {
+    let mut contract = Contract::default();
+    for pair in text.split_whitespace() {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match key {
+            "risk" => contract.risk = written(RiskLevel::parse(value).unwrap()),
+            "operation" => contract.operation = written(Variant::from_operation(value).unwrap()),
+            "alone" => contract.autonomous = written(value == "true"),
+            "confirmation" => {
+                contract.confirmation =
+                    written(if value == "none" { Confirmation::None } else { Confirmation::Required });
+            }
+            "stepUp" => {
+                contract.step_up = written(match value {
+                    "never" => StepUp::Never,
+                    "when" => StepUp::When(schema("{}")),
+                    _ => StepUp::Always,
+                });
+            }
+            "permissions" => contract.permissions = written(words(value)),
+            "failures" => contract.failure_modes = written(words(value)),
+            "rate" => contract.rate_limit = written(RateLimit { calls: 1, per: Duration::from_secs(1) }),
+            "dryRun" => {
+                let parameter = (!value.is_empty() && value != "none").then(|| value.to_owned());
+                contract.dry_run = written(if value == "none" { DryRun::None } else { DryRun::Required { parameter } });
+            }
+            "keyFrom" => {
+                let ttl = Duration::from_secs(60);
+                contract.idempotency = written(Idempotency::Natural { key_from: words(value), ttl });
+            }
+            "sensitive" => {
+                let pointer = Pointer::parse(value).unwrap();
+                contract.sensitive = written(vec![Sensitive { text: value.to_owned(), pointer }]);
+            }
+            "input" => contract.input_schema = written(schema(&format!("{{\"properties\":{{\"{value}\":{{}}}}}}"))),
+            "quiet" => {
+                contract.side_effects = written(vec![Untrusted::new("x")]);
+                contract.audit_event = written("x".to_owned());
+                contract.permissions = written(words("a:b"));
+                contract.failure_modes =
+                    written(words("permission_denied,confirmation_required,rate_limit_exceeded,dry_run_required"));
+            }
+            _ => panic!("{key}"),
+        }
+    }
+    contract
+}
+
+fn pattern(text: &str) -> ToolPattern {
+    let (server, tool) = text.split_once(':').unwrap();
+    let prefix = tool.strip_suffix('*');
+    ToolPattern {
+        server: ServerName::parse(server).unwrap(),
+        prefix: prefix.unwrap_or(tool).to_owned(),
+        is_exact: prefix.is_none(),
+    }
+}
+
+const ARGUMENTS: &str = r#""inputSchema":{"properties":{"to":{},"id":{}}},"outputSchema":{"properties":{"link":{}}}"#;
+
+/// A server `fx` with one tool, its own contract, and the operator's contract for a pattern.
+fn findings(tool: &str, hints: &str, own: Option<&str>, operator: Option<(&str, &str)>) -> Vec<Finding> {
+    let server = ServerName::parse("fx").unwrap();
+    let json = format!("{{\"name\":\"{tool}\",{ARGUMENTS},\"annotations\":{{{hints}}}}}");
+    let offered = Offered::parse(&server, &json).map(|offered| Offered { contract: own.map(contract), ..offered });
+    let catalog = Catalog::new([(server, Arc::new(Offer::new([offered]).0))]);
+    let contracts: Contracts = operator
+        .into_iter()
+        .map(|(tools, text)| (pattern(tools), Contract { file: Some("contracts/fx.yaml".into()), ..contract(text) }))
+        .collect();
+    lint(&contracts, &catalog)
+}
+
+fn told(findings: &[Finding]) -> Vec<String> {
+    let line = |finding: &Finding| {
+        let place = finding.place.as_ref().map(|(file, line)| format!(" {file}:{line}")).unwrap_or_default();
+        format!(
+            "{} {} {}{place}: {}; {}",
+            finding.code,
+            finding.severity.as_str(),
+            finding.subject,
+            finding.message,
+            finding.fix
+        )
+    };
+    findings.iter().map(line).collect()
+}
+
+const READ_ONLY: &str = "\"readOnlyHint\":true";
+const DESTRUCTIVE: &str = "\"destructiveHint\":true";
+
+type Case =
+    (&'static str, &'static str, Option<&'static str>, Option<(&'static str, &'static str)>, &'static [&'static str]);
+
+const LEAVE: &str = "leave it if you mean it, otherwise take the field out";
+
+const CASES: &[Case] = &[
+    ("act", "", None, Some(("fx:act", "risk=low")), &[]),
+    (
+        "act",
+        "",
+        None,
+        None,
+        &["C004 hint fx: 1 of 1 tools have no risk level; `mcpproxy contract draft fx` makes a first file"],
+    ),
+    (
+        "act",
+        "",
+        Some("risk=low"),
+        Some(("other:act", "risk=low")),
+        &[
+            "C001 warning other:act contracts/fx.yaml:7: no server `other` is connected; correct the name before the colon, or connect the server",
+        ],
+    ),
+    (
+        "act",
+        "",
+        Some("risk=low"),
+        Some(("fx:acts", "risk=low")),
+        &["C002 warning fx:acts contracts/fx.yaml:7: server `fx` has no such tool; did you mean `fx:act`?"],
+    ),
+    (
+        "act",
+        "",
+        None,
+        Some(("fx:*", "operation=write")),
+        &[
+            "C004 hint fx: 1 of 1 tools have no risk level; `mcpproxy contract draft fx` makes a first file",
+            "C003 warning fx:act contracts/fx.yaml:7: somebody wrote a contract for it, but no risk level; add `riskLevel`",
+        ],
+    ),
+    (
+        "act",
+        "",
+        Some("risk=high alone=false confirmation=required stepUp=always dryRun=to permissions=a:b,c:d operation=write"),
+        Some((
+            "fx:act",
+            "risk=low alone=true confirmation=none stepUp=when dryRun=none permissions=a:b operation=read",
+        )),
+        &[
+            "C101 warning fx:act contracts/fx.yaml:7: `autonomousExecution: true`, but the server's contract says false; LEAVE",
+            "C101 warning fx:act contracts/fx.yaml:7: `confirmation: none`, but the server's contract says required; LEAVE",
+            "C101 warning fx:act contracts/fx.yaml:7: `dryRun.mode: none`, but the server's contract says required; LEAVE",
+            "C101 warning fx:act contracts/fx.yaml:7: `operation: read`, but the server's contract says write; LEAVE",
+            "C101 warning fx:act contracts/fx.yaml:7: `permissions: 1 of them`, but the server's contract says 1 more; LEAVE",
+            "C101 warning fx:act contracts/fx.yaml:7: `riskLevel: low`, but the server's contract says high; LEAVE",
+            "C101 warning fx:act contracts/fx.yaml:7: `stepUpAuth: when`, but the server's contract says always; LEAVE",
+        ],
+    ),
+    (
+        "act",
+        DESTRUCTIVE,
+        None,
+        Some(("fx:act", "risk=low operation=read")),
+        &[
+            "C102 warning fx:act contracts/fx.yaml:7: `operation: read`, but the server's annotations say destructive; LEAVE",
+        ],
+    ),
+    (
+        "act",
+        DESTRUCTIVE,
+        Some("risk=low operation=write"),
+        None,
+        &[
+            "C103 warning fx:act: the server's contract says write, its annotations say destructive; the stricter counts; write `operation` in a contract of your own to settle it",
+        ],
+    ),
+    (
+        "act",
+        "",
+        Some("risk=high alone=true confirmation=none quiet"),
+        None,
+        &[
+            "C104 hint fx:act: the server's contract says high and `autonomousExecution: true`; the level counts; nothing needs to be done here, the server's author should know",
+            "C104 hint fx:act: the server's contract says high and `confirmation: none`; the level counts; nothing needs to be done here, the server's author should know",
+        ],
+    ),
+    (
+        "act",
+        "",
+        None,
+        Some(("fx:act", "risk=critical alone=true confirmation=none stepUp=never quiet")),
+        &[
+            "C105 warning fx:act contracts/fx.yaml:7: `autonomousExecution: true` has no effect at level critical; take the field out, or lower `riskLevel`",
+            "C105 warning fx:act contracts/fx.yaml:7: `confirmation: none` has no effect at level critical; take the field out, or lower `riskLevel`",
+            "C106 warning fx:act contracts/fx.yaml:7: critical, but never with a fresh factor; take `stepUpAuth` out, or name the arguments it is for with `when`",
+        ],
+    ),
+    (
+        "read_private_key",
+        READ_ONLY,
+        Some("risk=low"),
+        None,
+        &[
+            "C201 hint fx:read_private_key: it seems to hand out a private key; write `riskLevel: forbidden` in a contract for this tool alone, or another level if it is harmless",
+        ],
+    ),
+    (
+        "read_private_key",
+        READ_ONLY,
+        None,
+        Some(("fx:*", "risk=low")),
+        &[
+            "C201 hint fx:read_private_key contracts/fx.yaml:7: it seems to hand out a private key; write `riskLevel: forbidden` in a contract for this tool alone, or another level if it is harmless",
+        ],
+    ),
+    ("read_private_key", READ_ONLY, None, Some(("fx:*", "risk=forbidden")), &[]),
+    ("read_private_key", READ_ONLY, Some("risk=forbidden"), None, &[]),
+    ("read_private_key", READ_ONLY, None, Some(("fx:read_private_key", "risk=low")), &[]),
+    (
+        "send_mail",
+        READ_ONLY,
+        Some("risk=low"),
+        None,
+        &[
+            "C202 warning fx:send_mail: `send` in its name suggests write, but it is marked as reading; write `operation` in a contract for this tool alone, whichever it is",
+        ],
+    ),
+    (
+        "send_mail",
+        "",
+        None,
+        Some(("fx:send*", "risk=low operation=read")),
+        &[
+            "C202 warning fx:send_mail contracts/fx.yaml:7: `send` in its name suggests write, but it is marked as reading; write `operation` in a contract for this tool alone, whichever it is",
+        ],
+    ),
+    ("send_mail", READ_ONLY, None, Some(("fx:send_mail", "risk=low operation=read")), &[]),
+    (
+        "act",
+        "",
+        None,
+        Some(("fx:act", "risk=high")),
+        &[
+            "C301 warning fx:act contracts/fx.yaml:7: high without `sideEffects`; say what happens in the world: whoever confirms reads it",
+            "C302 hint fx:act contracts/fx.yaml:7: high without `auditEvent`; name the record, such as `email.sent`",
+            "C303 hint fx:act contracts/fx.yaml:7: high without `failureModes`; list the error codes that agents can expect",
+            "C304 warning fx:act contracts/fx.yaml:7: high without `permissions`; say which permissions a token needs, such as `emails:send`",
+        ],
+    ),
+    (
+        "bulk_act",
+        "",
+        None,
+        Some(("fx:bulk_act", "risk=medium")),
+        &[
+            "C305 warning fx:bulk_act contracts/fx.yaml:7: its name suggests that one call reaches many things, and there is no `dryRun`; add `dryRun: { mode: required }`",
+        ],
+    ),
+    ("bulk_act", "", None, Some(("fx:bulk_act", "risk=medium dryRun")), &[]),
+    (
+        "act",
+        "",
+        None,
+        Some(("fx:act", "risk=low dryRun=dry keyFrom=id,user,nope sensitive=/body input=cc")),
+        &[
+            "C401 error fx:act contracts/fx.yaml:7: `dryRun.parameter` names `dry`, which is no argument of the tool; known arguments: `to`, `id`",
+            "C402 error fx:act contracts/fx.yaml:7: `idempotency.keyFrom` names `nope`, which is no argument of the tool; known arguments: `to`, `id`",
+            "C402 error fx:act contracts/fx.yaml:7: `idempotency.keyFrom` names `user`, which is no argument of the tool; known arguments: `to`, `id`",
+            "C403 warning fx:act contracts/fx.yaml:7: `/body` is in no argument and no result of the tool; known arguments: `to`, `id`",
+            "C404 warning fx:act contracts/fx.yaml:7: `inputSchema` speaks of `cc`, which is no argument of the tool; known arguments: `to`, `id`",
+        ],
+    ),
+    ("act", "", None, Some(("fx:a*", "risk=low dryRun=to keyFrom=id sensitive=/link/url input=to")), &[]),
+    (
+        "act",
+        "",
+        Some("risk=low sensitive=/body"),
+        None,
+        &["C403 warning fx:act: `/body` is in no argument and no result of the tool; known arguments: `to`, `id`"],
+    ),
+    (
+        "act",
+        "",
+        None,
+        Some(("fx:act", "risk=low permissions=a:b rate dryRun confirmation=required failures=x")),
+        &[
+            "C501 hint fx:act contracts/fx.yaml:7: the gateway itself can answer `permission_denied`, `rate_limit_exceeded`, `dry_run_required`, `confirmation_required`; add them to `failureModes`",
+        ],
+    ),
+];
+
+#[test]
+fn each_doubt_by_itself() {
+    for (tool, hints, own, operator, expected) in CASES {
+        let expected: Vec<String> = expected.iter().map(|line| line.replace("LEAVE", LEAVE)).collect();
+        assert_eq!(told(&findings(tool, hints, *own, *operator)), expected, "{tool} {hints} {own:?} {operator:?}");
+    }
+}
+
+#[test]
+fn every_code_is_listed_once_and_occurs() {
+    let listed: Vec<&str> = CODES.iter().map(|code| code.code).collect();
+    let mut sorted = listed.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(listed, sorted);
+    let mut found: BTreeSet<&str> = CASES
+        .iter()
+        .flat_map(|(tool, hints, own, operator, _)| findings(tool, hints, *own, *operator))
+        .map(|finding| finding.code)
+        .collect();
+    found.extend(lint_files(&drafts()).iter().map(|finding| finding.code));
+    found.extend(unchecked().iter().map(|finding| finding.code));
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), listed);
+}
+
+/// A tool whose schema has patterns that only a backtracking engine can run.
+fn unchecked() -> Vec<Finding> {
+    let server = ServerName::parse("fx").unwrap();
+    let json = r#"{"name":"act","inputSchema":{"properties":{"a":{"pattern":"(?=x)"},"b":{"pattern":"(?!x)"}}}}"#;
+    let own = Some(contract("risk=low"));
+    let offered = Offered::parse(&server, json).map(|offered| Offered { contract: own, ..offered });
+    lint(&Contracts::default(), &Catalog::new([(server, Arc::new(Offer::new([offered]).0))]))
+}
+
+#[test]
+fn patterns_that_are_left_to_the_server() {
+    assert_eq!(
+        told(&unchecked()),
+        [
+            "C405 hint fx:act: `/properties/a/pattern` of its `inputSchema` and 1 more is left to the server; if it matters, write a simpler `pattern` in the contract's own schema"
+        ]
+    );
+}
+
+fn drafts() -> Vec<(String, String)> {
+    let draft = format!("\n{MARKER}: contracts for x\n- tool: x:y\n");
+    [("a.yaml", draft.as_str()), ("b.yaml", "- tool: x:y\n")]
+        .map(|(name, text)| (name.to_owned(), text.to_owned()))
+        .to_vec()
+}
+
+#[test]
+fn a_file_that_is_still_a_draft() {
+    assert_eq!(
+        told(&lint_files(&drafts())),
+        [
+            "C019 hint a.yaml a.yaml:2: the file still says that it is a draft; read the contracts in it, correct them and take the line out"
+        ]
+    );
+}
+
+#[test]
+fn words_of_strangers_are_shown_escaped() {
+    let found = findings("act", "", Some("risk=low keyFrom=\u{1b}[2J"), None);
+    assert_eq!(
+        told(&found),
+        [
+            "C402 error fx:act: `idempotency.keyFrom` names `\\u{1b}[2J`, which is no argument of the tool; known arguments: `to`, `id`"
+        ]
+    );
+}
+
+/// A server `fx` with tools of these names, and contracts from a file.
+fn found_in(file: &str, names: impl IntoIterator<Item = String>) -> Vec<String> {
+    let server = ServerName::parse("fx").unwrap();
+    let tool = |name: String| Offered::parse(&server, &format!("{{\"name\":\"{name}\",\"inputSchema\":{{}}}}"));
+    let catalog = Catalog::new([(server.clone(), Arc::new(Offer::new(names.into_iter().map(tool)).0))]);
+    told(&lint(&Contracts::parse(&[("a.yaml".to_owned(), file.to_owned())]).unwrap(), &catalog))
+}
+
+#[test]
+fn every_doubt_about_a_contract_has_a_line() {
+    let file = "- tool: fx:act\n- category: x\n  tool: fx:other\n- tool: fx:gone\n";
+    let found = found_in(file, ["act".to_owned(), "other".to_owned()]);
+    let begin: Vec<&str> = found.iter().filter_map(|line| line.split_once(": ")).map(|(begin, _)| begin).collect();
+    assert_eq!(
+        begin,
+        [
+            "C004 hint fx",
+            "C003 warning fx:act a.yaml:1",
+            "C002 warning fx:gone a.yaml:4",
+            "C003 warning fx:other a.yaml:2"
+        ]
+    );
+}
+
+/// Names are compared for the first contracts only: thousands of each would take minutes.
+#[test]
+fn many_contracts_for_nothing() {
+    let file: String = (0..300).map(|n| format!("- {{ tool: \"fx:tool_{n}x\", riskLevel: low }}\n")).collect();
+    let begun = std::time::Instant::now();
+    let found = found_in(&file, (0..3_000).map(|n| format!("tool_{n}")));
+    let count = |text: &str| found.iter().filter(|line| line.starts_with("C002") && line.contains(text)).count();
+    assert_eq!(
+        (count("did you mean `fx:tool_"), count("`mcpproxy tools list --server fx` shows its tools")),
+        (20, 280)
+    );
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}

@@ -1,0 +1,121 @@
+//! What is doubtful about one tool's effective contract by itself.
+
+use super::super::{DryRun, StepUp, names};
+use super::{Findings, Looked, place_of};
+use crate::schema::Schema;
+use crate::{RiskLevel, Untrusted, Variant};
+
+pub(super) fn check(findings: &mut Findings, looked: &Looked<'_>) {
+    name(findings, looked);
+    missing(findings, looked);
+    failures(findings, looked);
+    patterns(findings, looked);
+}
+
+fn name(findings: &mut Findings, looked: &Looked<'_>) {
+    let effective = looked.effective;
+    let tool = looked.offered.name.tool();
+    let subject = looked.offered.name.to_string();
+    if let Some(why) = names::forbidden(tool)
+        && effective.risk() != Some(RiskLevel::Forbidden)
+        // Whoever has classified this very tool has looked at it.
+        && looked.exact.is_none_or(|exact| exact.risk.is_none())
+    {
+        let place = effective.risk.as_ref().and_then(|risk| place_of(&risk.source));
+        let fix = "write `riskLevel: forbidden` in a contract for this tool alone, or another level if it is harmless";
+        findings.add("C201", &subject, place, why.to_owned(), fix);
+    }
+    if let (Some(operation), Some(verb)) = (&effective.operation, names::verb(tool))
+        && operation.value == Variant::Read
+        && verb.operation != Variant::Read
+        && looked.exact.is_none_or(|exact| exact.operation.is_none())
+    {
+        let place = place_of(&operation.source);
+        let message = format!("`{}` in its name suggests {}, but it is marked as reading", verb.word, verb.operation);
+        let fix = "write `operation` in a contract for this tool alone, whichever it is";
+        findings.add("C202", &subject, place, message, fix);
+    }
+}
+
+fn missing(findings: &mut Findings, looked: &Looked<'_>) {
+    let effective = looked.effective;
+    let subject = looked.offered.name.to_string();
+    let Some(risk) = &effective.risk else {
+        if effective.is_written {
+            let message = "somebody wrote a contract for it, but no risk level".to_owned();
+            findings.add("C003", &subject, looked.place.clone(), message, "add `riskLevel`");
+        }
+        return;
+    };
+    let place = place_of(&risk.source);
+    let mut lacks = |code, is_missing: bool, field: &str, fix: &str| {
+        if is_missing {
+            let message = format!("{} without `{field}`", risk.value.as_str());
+            findings.add(code, &subject, place.clone(), message, fix);
+        }
+    };
+    match risk.value {
+        RiskLevel::High | RiskLevel::Critical => {
+            let fix = "say what happens in the world: whoever confirms reads it";
+            lacks("C301", effective.side_effects.value.is_empty(), "sideEffects", fix);
+            lacks("C302", effective.audit_event.is_none(), "auditEvent", "name the record, such as `email.sent`");
+            lacks(
+                "C303",
+                effective.failure_modes.is_none(),
+                "failureModes",
+                "list the error codes that agents can expect",
+            );
+            let fix = "say which permissions a token needs, such as `emails:send`";
+            lacks("C304", effective.permissions.value.is_empty(), "permissions", fix);
+        }
+        RiskLevel::Low | RiskLevel::Medium | RiskLevel::Forbidden => {}
+    }
+    let reads = effective.operation.as_ref().is_some_and(|operation| operation.value == Variant::Read);
+    let has_dry_run = !matches!(effective.dry_run.value, DryRun::None);
+    if names::is_bulk(looked.offered.name.tool()) && !reads && !has_dry_run && risk.value != RiskLevel::Forbidden {
+        let message = "its name suggests that one call reaches many things, and there is no `dryRun`".to_owned();
+        findings.add("C305", &subject, place, message, "add `dryRun: { mode: required }`");
+    }
+}
+
+/// Agents that go by the failure modes should find there what the gateway answers.
+fn failures(findings: &mut Findings, looked: &Looked<'_>) {
+    let effective = looked.effective;
+    let Some(declared) = &effective.failure_modes else { return };
+    let steps_up = !matches!(effective.step_up.value, StepUp::Never);
+    let answers = [
+        ("permission_denied", !effective.permissions.value.is_empty()),
+        ("rate_limit_exceeded", effective.rate_limit.is_some()),
+        ("dry_run_required", matches!(effective.dry_run.value, DryRun::Required { .. })),
+        ("confirmation_required", effective.asks() || steps_up),
+    ];
+    let left_out: Vec<String> = answers
+        .into_iter()
+        .filter(|(code, is_answered)| *is_answered && !declared.value.iter().any(|one| one == code))
+        .map(|(code, _)| format!("`{code}`"))
+        .collect();
+    if !left_out.is_empty() && effective.risk() != Some(RiskLevel::Forbidden) {
+        let message = format!("the gateway itself can answer {}", left_out.join(", "));
+        let subject = looked.offered.name.to_string();
+        findings.add("C501", &subject, place_of(&declared.source), message, "add them to `failureModes`");
+    }
+}
+
+/// Whoever writes a contract for a tool should know what of its own schema is left to the server.
+fn patterns(findings: &mut Findings, looked: &Looked<'_>) {
+    if !looked.effective.is_written {
+        return;
+    }
+    for field in ["inputSchema", "outputSchema"] {
+        let Some(Ok(schema)) = looked.offered.field(field).map(Schema::of_server) else { continue };
+        let Some(first) = schema.unchecked().first() else { continue };
+        let others = match schema.unchecked().len() {
+            1 => String::new(),
+            all => format!(" and {} more", all - 1),
+        };
+        let place = Untrusted::shortened(first, 128);
+        let message = format!("`{}` of its `{field}`{others} is left to the server", place.for_terminal());
+        let fix = "if it matters, write a simpler `pattern` in the contract's own schema";
+        findings.add("C405", &looked.offered.name.to_string(), None, message, fix);
+    }
+}

@@ -1,0 +1,125 @@
+//! What a YAML word without quotes means, by the core schema of YAML 1.2: `no` and `yes` are texts.
+
+use serde_json::Number;
+
+use super::node::Value;
+
+/// The value, or why JSON has none for it.
+pub(super) fn typed(text: &str) -> Result<Value, &'static str> {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
+        "true" | "True" | "TRUE" => return Ok(Value::Bool(true)),
+        "false" | "False" | "FALSE" => return Ok(Value::Bool(false)),
+        ".nan" | ".NaN" | ".NAN" => return Err(NOT_FINITE),
+        _ => {}
+    }
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if matches!(unsigned, ".inf" | ".Inf" | ".INF") {
+        return Err(NOT_FINITE);
+    }
+    if let Some((digits, radix)) = with_radix(text) {
+        let number = u64::from_str_radix(digits, radix).map_err(|_| TOO_LARGE)?;
+        return Ok(Value::Number(number.into()));
+    }
+    match decimal(unsigned) {
+        None => Ok(Value::Text(text.to_owned())),
+        Some(digits) => {
+            let sign = if text.starts_with('-') { "-" } else { "" };
+            number(&format!("{sign}{digits}")).map(Value::Number).ok_or(TOO_LARGE)
+        }
+    }
+}
+
+const NOT_FINITE: &str = "JSON has no such number; put it in quotes if it is a text";
+const TOO_LARGE: &str = "this number is too large; put it in quotes if it is a text";
+
+fn with_radix(text: &str) -> Option<(&str, u32)> {
+    let (digits, radix) = match (text.strip_prefix("0x"), text.strip_prefix("0o")) {
+        (Some(digits), _) => (digits, 16),
+        (None, Some(digits)) => (digits, 8),
+        (None, None) => return None,
+    };
+    (!digits.is_empty() && digits.chars().all(|c| c.is_digit(radix))).then_some((digits, radix))
+}
+
+/// A whole or broken number as JSON writes it: YAML also takes `007`, `.5` and `1.`.
+fn decimal(text: &str) -> Option<String> {
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => {
+            let digits = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
+            is_digits(digits).then_some((mantissa, format!("e{exponent}")))?
+        }
+        None => (text, String::new()),
+    };
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (mantissa, None),
+    };
+    let has_whole = is_digits(whole);
+    let fits = match fraction {
+        None => has_whole,
+        Some("") => has_whole,
+        Some(fraction) => is_digits(fraction) && (has_whole || whole.is_empty()),
+    };
+    let whole = whole.trim_start_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let fraction = fraction.map(|fraction| format!(".{}", if fraction.is_empty() { "0" } else { fraction }));
+    fits.then(|| format!("{whole}{}{exponent}", fraction.unwrap_or_default()))
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn number(text: &str) -> Option<Number> {
+    serde_json::from_str(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_core_schema() {
+        let check = |text: &str, expected: &str| {
+            let found = match typed(text) {
+                Err(message) => message.to_owned(),
+                Ok(Value::Text(text)) => format!("text {text}"),
+                Ok(Value::Number(number)) => format!("number {number}"),
+                Ok(other) => format!("{other:?}"),
+            };
+            assert_eq!(found, expected, "{text}");
+        };
+        for null in ["", "~", "null", "Null", "NULL"] {
+            check(null, "Null");
+        }
+        for text in
+            ["nuLL", "no", "yes", "on", "off", "y", "tRUE", "-", "+", ".", "e", "1e", "1_000", "1:30", "0x", "0o8"]
+        {
+            check(text, &format!("text {text}"));
+        }
+        for text in ["0b1", "-0x1", "1.2.3", "1e5.0", "--1", "٣", "1 2", ".e1", "Infinity", "nan", "12 h", "24h"] {
+            check(text, &format!("text {text}"));
+        }
+        check("true", "Bool(true)");
+        check("FALSE", "Bool(false)");
+        check("0", "number 0");
+        check("-0", "number -0.0");
+        check("007", "number 7");
+        check("+12", "number 12");
+        check("-12", "number -12");
+        check("0x1F", "number 31");
+        check("0o17", "number 15");
+        check("1.5", "number 1.5");
+        check(".5", "number 0.5");
+        check("-1.", "number -1.0");
+        check("1e3", "number 1000.0");
+        check("1.5E-2", "number 0.015");
+        check("18446744073709551615", "number 18446744073709551615");
+        check("18446744073709551616", "number 1.8446744073709552e+19");
+        check("1e999", TOO_LARGE);
+        check("0xFFFFFFFFFFFFFFFFF", TOO_LARGE);
+        check("-.inf", NOT_FINITE);
+        check(".NaN", NOT_FINITE);
+    }
+}

@@ -1,0 +1,80 @@
+//! What is said about text that is not YAML.
+
+use granit_parser::ErrorKind;
+
+use super::node::DEPTH_MAX;
+use super::yaml::ANCHOR;
+
+/// Our own words, because those of the parser are a feature of it that may be switched off.
+pub(super) fn message(kind: &ErrorKind) -> String {
+    let text = match kind {
+        kind if is_about_tabs(kind) => "found a tab; YAML is indented with spaces",
+        ErrorKind::RecursionLimitExceeded => return format!("nested deeper than {DEPTH_MAX} levels"),
+        ErrorKind::UnexpectedEofFlowSequence
+        | ErrorKind::UnclosedFlowCollection { open: '[' }
+        | ErrorKind::ExpectedFlowSequenceSeparator => "this `[ … ]` goes wrong; expected `,` or `]`",
+        ErrorKind::UnexpectedEofFlowMapping
+        | ErrorKind::UnclosedFlowCollection { .. }
+        | ErrorKind::ExpectedFlowMappingSeparator => "this `{ … }` goes wrong; expected `,` or `}`",
+        ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
+            return format!("found `{close}`, but `{open}` is open");
+        }
+        ErrorKind::MisplacedFlowCollectionEnd => "found a closing bracket without its opening one",
+        ErrorKind::UnclosedQuotedScalar | ErrorKind::DocumentIndicatorInQuotedScalar => {
+            "this text has no closing quote"
+        }
+        ErrorKind::InvalidTrailingSingleQuotedScalar | ErrorKind::InvalidTrailingDoubleQuotedScalar => {
+            "something follows the closing quote; put the whole text in quotes"
+        }
+        ErrorKind::UnknownQuotedScalarEscape
+        | ErrorKind::InvalidQuotedScalarHexEscape
+        | ErrorKind::InvalidLowSurrogateHexEscape
+        | ErrorKind::InvalidLowSurrogate
+        | ErrorKind::MissingLowSurrogate
+        | ErrorKind::UnpairedLowSurrogate
+        | ErrorKind::InvalidUnicodeEscape => {
+            "unknown escape in double quotes; write `\\\\` for one backslash, or use single quotes"
+        }
+        ErrorKind::MappingValueNotAllowed | ErrorKind::MappingKeyNotAllowed | ErrorKind::InvalidColonPlacement => {
+            "a `: ` cannot stand here; put a text with `: ` in it in quotes, or check the indentation"
+        }
+        ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey | ErrorKind::ExpectedBlockMappingKey => {
+            "expected `key: value`; check the indentation and that the key has its `:`"
+        }
+        ErrorKind::InvalidIndentation
+        | ErrorKind::InvalidBlockScalarIndent
+        | ErrorKind::InvalidQuotedScalarIndent
+        | ErrorKind::InvalidFlowScalarIndent
+        | ErrorKind::BlockSequenceEntryNotAllowed
+        | ErrorKind::ExpectedBlockSequenceEntry => "the indentation does not fit the lines before",
+        ErrorKind::UnexpectedCharacter { character } if !character.is_ascii_graphic() => {
+            return format!(
+                "found U+{:04X}, which YAML takes only as an escape in double quotes",
+                u32::from(*character)
+            );
+        }
+        ErrorKind::UnexpectedCharacter { .. } => "a text cannot begin with this character; put it in quotes",
+        ErrorKind::CommentNotSeparated | ErrorKind::CommentInterceptedScalar => {
+            "a comment needs a space before its `#` and ends the text before it"
+        }
+        ErrorKind::DirectiveDisallowed => "directives (`%`) are not read here; remove the line",
+        ErrorKind::UndeclaredTagHandle => "tags (`!`) are not read here; put texts that begin with `!` in quotes",
+        ErrorKind::MissingAnchorOrAliasName | ErrorKind::UnknownAnchor => ANCHOR,
+        ErrorKind::ExpectedDocumentStart => "expected the end of the document; begin another one with `---`",
+        _ => "this is not YAML; check indentation, quotes and brackets here and above",
+    };
+    text.to_owned()
+}
+
+pub(super) fn is_about_tabs(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::TabNotAllowed
+            | ErrorKind::TabInBlockIndentation
+            | ErrorKind::TabInIndentation
+            | ErrorKind::TabAtBlockScalarStart
+            | ErrorKind::InvalidBlockEntryWhitespace
+            | ErrorKind::InvalidMappingValueWhitespace
+            | ErrorKind::TabInPlainScalar
+    )
+}

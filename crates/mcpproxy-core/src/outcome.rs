@@ -1,0 +1,159 @@
+//! What a server's answer means under the tool's contract: a declared failure or another, and the promised shape or not.
+
+use serde_json::Value;
+
+use crate::catalog::Tool;
+use crate::json::{members, string_value};
+use crate::schema::Problem;
+
+/// The code of a failure that the contract does not declare.
+pub const UNDECLARED: &str = "undeclared_failure";
+/// How much of a server's own code is kept.
+const CODE_MAX_CHARS: usize = 128;
+
+/// A failure of a tool whose contract declares its failure modes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The contract has this code.
+    Declared(String),
+    /// It does not; the server's own code is kept, if there was one that can be.
+    Undeclared { original: Option<String> },
+}
+
+/// A result that is not what was promised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    pub problems: Vec<Problem>,
+    /// The contract wants such a result withheld.
+    pub is_strict: bool,
+}
+
+impl Failure {
+    /// For a result with `isError`; `None` when the contract declares no failure modes.
+    pub fn of_result(tool: &Tool, result: &str) -> Option<Self> {
+        Self::of(tool, || result_code(result))
+    }
+
+    /// For a JSON-RPC error.
+    pub fn of_error(tool: &Tool, code: i64, data: Option<&str>) -> Option<Self> {
+        Self::of(tool, || data.and_then(code_in).or_else(|| Some(code.to_string())))
+    }
+
+    fn of(tool: &Tool, code: impl FnOnce() -> Option<String>) -> Option<Self> {
+        let declared = &tool.contract.failure_modes.as_ref()?.value;
+        Some(match code() {
+            Some(code) if declared.contains(&code) => Self::Declared(code),
+            original => Self::Undeclared { original },
+        })
+    }
+
+    /// The code that goes on the record.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Declared(code) => code,
+            Self::Undeclared { .. } => UNDECLARED,
+        }
+    }
+}
+
+/// Holds a result against the server's own schema and the contract's.
+pub fn check_result(tool: &Tool, result: &str) -> Result<(), Mismatch> {
+    let promised = tool.contract.output_schema.as_ref().map(|schema| &schema.value);
+    let own = tool.output_schema();
+    if own.is_none() && promised.is_none() {
+        return Ok(());
+    }
+    let is_strict = promised.is_some_and(|promised| promised.is_strict);
+    let Some(value) = structured(result) else {
+        let problem = Problem {
+            pointer: String::new(),
+            expected: "a structured result".to_owned(),
+            found: "text only".to_owned(),
+            description: None,
+        };
+        return Err(Mismatch { problems: vec![problem], is_strict });
+    };
+    for schema in own.into_iter().chain(promised.map(|promised| promised.schema.as_ref())) {
+        schema.check(&value).map_err(|mut problems| {
+            tool.hide_sensitive(&mut problems);
+            Mismatch { problems, is_strict }
+        })?;
+    }
+    Ok(())
+}
+
+/// A server's own code for an error: where this gateway puts one, where others do, or before the colon of its text.
+fn result_code(result: &str) -> Option<String> {
+    let fields = members(result)?;
+    let field = |wanted: &str| fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
+    field("structuredContent").and_then(code_in).or_else(|| {
+        let text = only_text(field("content")?)?;
+        code_in(&text).or_else(|| text.split_once(':').and_then(|(code, _)| word(code)))
+    })
+}
+
+/// `error.code`, `code`, or `error` itself when it is a word.
+fn code_in(json: &str) -> Option<String> {
+    let fields = members(json)?;
+    let field = |wanted: &str| fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
+    let of_error = field("error").and_then(|error| match members(error) {
+        Some(inner) => inner.iter().find(|(key, _)| key == "code").and_then(|(_, code)| code_value(code)),
+        None => code_value(error),
+    });
+    of_error.or_else(|| field("code").and_then(code_value))
+}
+
+fn code_value(json: &str) -> Option<String> {
+    match string_value(json) {
+        Some(text) => word(&text),
+        None => json.parse::<i64>().ok().map(|number| number.to_string()),
+    }
+}
+
+/// Codes are words; a sentence is not one.
+fn word(text: &str) -> Option<String> {
+    let is_word = !text.is_empty()
+        && text.len() <= CODE_MAX_CHARS
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'));
+    is_word.then(|| text.to_owned())
+}
+
+fn structured(result: &str) -> Option<Value> {
+    let fields = members(result)?;
+    let field = |wanted: &str| fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
+    match field("structuredContent") {
+        Some(value) => serde_json::from_str(value).ok(),
+        // Servers of before structured results put the same into one text.
+        None => serde_json::from_str(&only_text(field("content")?)?).ok(),
+    }
+}
+
+/// The text of a result that has one block of text and nothing else.
+fn only_text(content: &str) -> Option<String> {
+    let blocks: Vec<&serde_json::value::RawValue> = serde_json::from_str(content).ok()?;
+    let [block] = blocks.as_slice() else { return None };
+    let fields = members(block.get())?;
+    fields.iter().find(|(key, _)| key == "text").and_then(|(_, text)| string_value(text)).map(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_found_where_servers_put_them() {
+        let check = |result: &str, expected: Option<&str>| {
+            assert_eq!(result_code(result).as_deref(), expected, "{result}");
+        };
+        check(r#"{"structuredContent":{"error":{"code":"not_found","message":"x"}},"content":[]}"#, Some("not_found"));
+        check(r#"{"structuredContent":{"code":"E42"},"content":[]}"#, Some("E42"));
+        check(r#"{"structuredContent":{"error":"quota"},"content":[]}"#, Some("quota"));
+        check(r#"{"structuredContent":{"error":{"code":404}},"content":[]}"#, Some("404"));
+        check(r#"{"content":[{"type":"text","text":"not_found: no such file"}]}"#, Some("not_found"));
+        check(r#"{"content":[{"type":"text","text":"{\"error\":{\"code\":\"bad\"}}"}]}"#, Some("bad"));
+        check(r#"{"content":[{"type":"text","text":"It did not work: sorry"}]}"#, None);
+        check(r#"{"content":[{"type":"text","text":"a: 1"},{"type":"text","text":"b: 2"}]}"#, None);
+        check(r#"{"structuredContent":{"error":{"code":"\u001b[2J"}},"content":[]}"#, None);
+        check(r#"{"content":[]}"#, None);
+    }
+}

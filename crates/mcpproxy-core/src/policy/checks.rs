@@ -1,0 +1,192 @@
+//! The checks a call passes, each by itself.
+
+use serde_json::Value;
+
+use super::{Moment, Warning};
+use crate::catalog::{Catalog, Hints, Tool};
+use crate::contract::{DryRun, RateLimit, StepUp};
+use crate::denial::{Denial, Mark, Missing};
+use crate::intent::{Arguments, Intent};
+use crate::nearest::closest;
+use crate::rules::Clock;
+use crate::settings::{ContractSettings, IntentSettings, Unannotated, Unclassified};
+use crate::{Agent, ToolName, Variant};
+
+/// How many similar tools a refusal names.
+const SUGGESTIONS_MAX: usize = 3;
+
+/// Server annotations against the variant. An error is a contradiction; in lenient mode it is a warning.
+pub(super) fn against_hints(rules: &IntentSettings, tool: &Tool, variant: Variant) -> Result<Vec<Warning>, Denial> {
+    if tool.contract.is_operators_operation() {
+        // The operator has said what the tool does, and the next check holds the call against that.
+        return Ok(Vec::new());
+    }
+    let Hints { read_only, destructive } = tool.hints;
+    let mismatch = |mark, right| Denial::ServerMismatch { tool: tool.name.clone(), mark, used: variant, right };
+    let contradiction = match (variant, destructive, read_only) {
+        (Variant::Destructive, _, _) => None,
+        (Variant::Read | Variant::Write, Some(true), _) => Some(mismatch(Mark::Destructive, Variant::Destructive)),
+        (Variant::Read, _, Some(false)) => Some(mismatch(Mark::NotReadOnly, Variant::Write)),
+        (Variant::Read, _, Some(true)) => None,
+        // The server has said it in its contract instead.
+        (Variant::Read, _, None) if tool.contract.written_operation.is_some() => None,
+        (Variant::Read, _, None) => return unannotated(rules, tool, &mismatch(Mark::Unannotated, Variant::Write)),
+        (Variant::Write, _, Some(true)) => {
+            let message = format!("Tool '{}' is marked read-only by server, call_tool_read would do", tool.name);
+            return Ok(vec![Warning { code: "OVERLY_CAUTIOUS", message }]);
+        }
+        (Variant::Write, _, Some(false) | None) => None,
+    };
+    match contradiction {
+        None => Ok(Vec::new()),
+        Some(denial) if rules.strict_server_validation => Err(denial),
+        Some(denial) => Ok(vec![Warning { code: denial.code(), message: denial.message() }]),
+    }
+}
+
+/// A read call on a tool of which the server does not say that it only reads.
+fn unannotated(rules: &IntentSettings, tool: &Tool, denial: &Denial) -> Result<Vec<Warning>, Denial> {
+    match rules.unannotated {
+        Unannotated::Trust => Ok(Vec::new()),
+        Unannotated::Warn => {
+            let message = format!("Tool '{}' is not marked read-only by server, the agent's word was taken", tool.name);
+            Ok(vec![Warning { code: "UNANNOTATED", message }])
+        }
+        Unannotated::RequireWrite => Err(denial.clone()),
+    }
+}
+
+pub(super) fn within_scope(agent: &Agent, tool: &Tool, variant: Variant) -> Result<(), Denial> {
+    if !agent.scope.may(variant) {
+        return Err(Denial::NotGranted { agent: agent.name.clone(), variant });
+    }
+    // Else an agent that may only read could run any unannotated tool by calling it a read.
+    let only_reads = !agent.scope.may(Variant::Write) && !agent.scope.may(Variant::Destructive);
+    if only_reads && tool.call_with() != Variant::Read {
+        return Err(Denial::NotKnownToRead { agent: agent.name.clone(), tool: tool.name.clone() });
+    }
+    Ok(())
+}
+
+/// Whether somebody other than the agent says the same of the tool.
+pub(super) fn bears_out(tool: &Tool, variant: Variant) -> bool {
+    if tool.contract.is_operators_operation() {
+        return tool.call_with() == variant || variant == Variant::Destructive;
+    }
+    let hints = tool.hints;
+    match variant {
+        Variant::Read => hints.read_only == Some(true) && hints.destructive != Some(true),
+        Variant::Write => hints.destructive == Some(false) || hints.read_only.is_some() && hints.destructive.is_none(),
+        Variant::Destructive => true,
+    }
+}
+
+/// What the contract says the tool does. No setting makes this a warning.
+pub(super) fn against_contract(settings: &ContractSettings, tool: &Tool, variant: Variant) -> Result<(), Denial> {
+    let contract = &tool.contract;
+    if !contract.is_classified() && settings.unclassified == Unclassified::Deny {
+        return Err(Denial::Unclassified { tool: tool.name.clone() });
+    }
+    match contract.written_operation {
+        Some(right) if variant < right => {
+            Err(Denial::ContractMismatch { tool: tool.name.clone(), used: variant, right })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+pub(super) fn has_permissions(agent: &Agent, tool: &Tool) -> Result<(), Denial> {
+    let wanted = &tool.contract.permissions.value;
+    let missing: Vec<String> = wanted.iter().filter(|permission| !agent.scope.grants(permission)).cloned().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Denial::MissingPermissions { agent: agent.name.clone(), tool: tool.name.clone(), missing })
+}
+
+pub(super) fn within_rules(agent: &Agent, tool: &Tool, intent: &Intent, clock: Clock) -> Result<(), Denial> {
+    let violations = tool.rules().map_or_else(Vec::new, |rules| rules.violations(agent, tool, intent, clock));
+    if violations.is_empty() {
+        return Ok(());
+    }
+    Err(Denial::PolicyViolation { tool: tool.name.clone(), violations })
+}
+
+/// The arguments as a value, once they are what the schemas ask for.
+pub(super) fn arguments_fit(tool: &Tool, arguments: &Arguments) -> Result<Value, Denial> {
+    // The strict reader lets nothing through that this cannot read; if it ever does, nothing unchecked is sent.
+    let value: Value = serde_json::from_str(arguments.as_str())
+        .map_err(|_| Denial::InvalidArgs("arguments must be a JSON object".to_owned()))?;
+    let contract = tool.contract.input_schema.as_ref().map(|schema| schema.value.as_ref());
+    for schema in tool.input_schema().into_iter().chain(contract) {
+        if let Err(mut problems) = schema.check(&value) {
+            tool.hide_sensitive(&mut problems);
+            return Err(Denial::InvalidArguments { tool: tool.name.clone(), problems });
+        }
+    }
+    Ok(value)
+}
+
+pub(super) fn within_rate(tool: &Tool, moment: Moment<'_>) -> Result<(), Denial> {
+    let Some(limit) = &tool.contract.rate_limit else { return Ok(()) };
+    let wait_ms = moment.limits.wait_ms(&tool.name, limit.value, moment.clock.now_ms);
+    wait_ms.map_or(Ok(()), |wait_ms| Err(too_often(tool, limit.value, wait_ms)))
+}
+
+/// The last thing before a permit: what was free when it was looked at may be taken by now.
+pub(super) fn take_a_turn(tool: &Tool, moment: Moment<'_>) -> Result<(), Denial> {
+    let Some(limit) = &tool.contract.rate_limit else { return Ok(()) };
+    let taken = moment.limits.take(&tool.name, limit.value, moment.clock.now_ms);
+    taken.map_err(|wait_ms| too_often(tool, limit.value, wait_ms))
+}
+
+fn too_often(tool: &Tool, limit: RateLimit, wait_ms: u64) -> Denial {
+    Denial::RateLimitExceeded { tool: tool.name.clone(), limit, wait_ms }
+}
+
+pub(super) fn dry_run_done(tool: &Tool) -> Result<(), Denial> {
+    match &tool.contract.dry_run.value {
+        DryRun::None | DryRun::Supported { .. } => Ok(()),
+        DryRun::Required { .. } => Err(Denial::DryRunRequired { tool: tool.name.clone() }),
+    }
+}
+
+/// Whether a human is asked, and if so, whether with a fresh factor.
+pub(super) fn asks_a_human(
+    settings: &ContractSettings,
+    tool: &Tool,
+    variant: Variant,
+    arguments: &Value,
+) -> Option<bool> {
+    let contract = &tool.contract;
+    let needs_step_up = match &contract.step_up.value {
+        StepUp::Never => false,
+        StepUp::When(schema) => schema.may_admit(arguments),
+        StepUp::Always => true,
+    };
+    let destroys = variant == Variant::Destructive || tool.call_with() == Variant::Destructive;
+    let by_setting = match settings.unclassified {
+        Unclassified::Allow | Unclassified::Deny => false,
+        Unclassified::ConfirmDestructive => !contract.is_classified() && destroys,
+    };
+    (contract.asks() || needs_step_up || by_setting).then_some(needs_step_up)
+}
+
+/// The answer for a tool that is not there. It suggests only what the agent may see anyway.
+pub(super) fn no_such_tool(name: ToolName, agent: &Agent, catalog: &Catalog) -> Denial {
+    let has_server = agent.scope.sees(name.server()) && catalog.has_server(name.server());
+    let missing = if has_server { Missing::Tool } else { Missing::Server };
+    let suggestions = suggestions(&name, catalog.visible(&agent.scope).map(|tool| &tool.name));
+    Denial::NoSuchTool { name, missing, suggestions }
+}
+
+/// Tools of the same name elsewhere first, then names that look alike.
+fn suggestions<'t>(wanted: &ToolName, visible: impl Iterator<Item = &'t ToolName>) -> Vec<ToolName> {
+    let (mut found, others): (Vec<&ToolName>, Vec<&ToolName>) = visible.partition(|name| name.tool() == wanted.tool());
+    if found.len() < SUGGESTIONS_MAX {
+        // Spelled out letter by letter: ten thousand names are compared without writing one of them down.
+        let letters = |name: &'t ToolName| name.server().as_str().chars().chain([':']).chain(name.tool().chars());
+        found.extend(closest(&wanted.to_string(), others, letters, SUGGESTIONS_MAX));
+    }
+    found.into_iter().take(SUGGESTIONS_MAX).cloned().collect()
+}

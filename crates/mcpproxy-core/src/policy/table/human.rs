@@ -1,0 +1,86 @@
+//! When a human is asked, with a fresh factor or without, and when a dry run comes first.
+
+use std::sync::Arc;
+
+use super::Section;
+use super::stage::{Author, Stage, written};
+use crate::RiskLevel;
+use crate::contract::{Confirmation, Contract, DryRun, StepUp};
+use crate::schema::Schema;
+
+const COLUMNS: &[&str] = &["by", "risk", "autonomous", "confirmation", "stepUp", "arguments", "dryRun", "outcome"];
+
+/// Arguments that `when` speaks of, and others.
+const ARGUMENTS: [(&str, &str); 2] = [("match", ",\"args\":{\"to\":\"a\"}"), ("differ", ",\"args\":{\"cc\":\"a\"}")];
+
+pub(super) fn section() -> Section {
+    let mut rows = Vec::new();
+    for author in Author::ALL {
+        for risk in [None].into_iter().chain(RiskLevel::ALL.map(Some)) {
+            for autonomous in [None, Some(true), Some(false)] {
+                for confirmation in [None, Some(Confirmation::None), Some(Confirmation::Required)] {
+                    let contract = Contract {
+                        risk: risk.and_then(written),
+                        autonomous: autonomous.and_then(written),
+                        confirmation: confirmation.and_then(written),
+                        ..Contract::default()
+                    };
+                    rows.extend(below(author, &contract));
+                }
+            }
+        }
+    }
+    Section { name: "human", title: "who is asked: everything by one author, a write call", columns: COLUMNS, rows }
+}
+
+fn below(author: Author, contract: &Contract) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for (step_up_word, step_up) in step_ups() {
+        for (arguments_word, parameters) in ARGUMENTS {
+            for (dry_run_word, dry_run) in dry_runs() {
+                // Where no condition is written, the arguments make no difference.
+                if step_up_word != "when" && arguments_word != "match" {
+                    continue;
+                }
+                let contract = Contract {
+                    step_up: step_up.clone().and_then(written),
+                    dry_run: dry_run.clone().and_then(written),
+                    ..contract.clone()
+                };
+                let mut stage = Stage { parameters: parameters.to_owned(), ..Stage::default() };
+                stage.write(author, contract.clone());
+                let word = |value: Option<bool>| super::hint_word(value);
+                let confirmation = contract.confirmation.as_ref().map_or("-", |written| match written.value {
+                    Confirmation::None => "none",
+                    Confirmation::Required => "required",
+                });
+                let arguments = if step_up_word == "when" { arguments_word } else { "-" };
+                let cells = [
+                    author.word(),
+                    contract.risk.as_ref().map_or("-", |written| written.value.as_str()),
+                    word(contract.autonomous.as_ref().map(|written| written.value)),
+                    confirmation,
+                    step_up_word,
+                    arguments,
+                    dry_run_word,
+                    &stage.outcome(),
+                ];
+                rows.push(cells.map(str::to_owned).to_vec());
+            }
+        }
+    }
+    rows
+}
+
+fn step_ups() -> Vec<(&'static str, Option<StepUp>)> {
+    let schema = Schema::parse("{\"required\":[\"to\"]}").ok().map(|schema| StepUp::When(Arc::new(schema)));
+    vec![("-", None), ("never", Some(StepUp::Never)), ("when", schema), ("always", Some(StepUp::Always))]
+}
+
+fn dry_runs() -> [(&'static str, Option<DryRun>); 3] {
+    [
+        ("-", None),
+        ("supported", Some(DryRun::Supported { parameter: None })),
+        ("required", Some(DryRun::Required { parameter: None })),
+    ]
+}

@@ -1,0 +1,127 @@
+//! One server, one tool and one call on it: what every row of every section is played on.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::super::{Decision, Ground, Moment, decide};
+use crate::catalog::{Catalog, Hints, Offer, Offered};
+use crate::contract::{Contract, Contracts, ToolPattern, Written};
+use crate::intent::declare;
+use crate::limits::Limits;
+use crate::rules::Clock;
+use crate::settings::{ContractSettings, IntentSettings};
+use crate::{Agent, Denial, Scope, ServerName, Variant};
+
+/// Everything a row can change.
+#[derive(Clone, Debug)]
+pub(super) struct Stage {
+    pub(super) variant: Variant,
+    /// Parameters beside the name, each with a comma before it.
+    pub(super) parameters: String,
+    pub(super) hints: Hints,
+    pub(super) server: Option<Contract>,
+    pub(super) operator: Option<Contract>,
+    pub(super) intent: IntentSettings,
+    pub(super) contracts: ContractSettings,
+    pub(super) scope: Scope,
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self {
+            variant: Variant::Write,
+            parameters: String::new(),
+            hints: Hints::default(),
+            server: None,
+            operator: None,
+            intent: IntentSettings::default(),
+            contracts: ContractSettings::default(),
+            scope: Scope::everything(),
+        }
+    }
+}
+
+/// Who wrote a contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Author {
+    Operator,
+    Server,
+}
+
+impl Author {
+    pub(super) const ALL: [Self; 2] = [Self::Operator, Self::Server];
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::Server => "server",
+        }
+    }
+}
+
+pub(super) fn written<T>(value: T) -> Option<Written<T>> {
+    Some(Written { value, line: 1, column: 1 })
+}
+
+impl Stage {
+    pub(super) fn write(&mut self, author: Author, contract: Contract) {
+        match author {
+            Author::Operator => self.operator = Some(contract),
+            Author::Server => self.server = Some(contract),
+        }
+    }
+
+    /// Plays the call, and says in a few words what becomes of it.
+    pub(super) fn outcome(&self) -> String {
+        let parameters = format!("{{\"name\":\"server:tool\"{}}}", self.parameters);
+        let declared = match declare(self.variant, &parameters, self.intent.two_key) {
+            Ok(declared) => declared,
+            Err(denial) => return format!("deny {}", denial.code()),
+        };
+        let catalog = self.catalog();
+        let agent = Agent { name: "agent".to_owned(), scope: self.scope.clone() };
+        let tool = catalog.resolve(&declared.name);
+        let ground = Ground { intent: &self.intent, contracts: &self.contracts, catalog: &catalog };
+        let moment = Moment { clock: Clock::default(), limits: &Limits::default() };
+        match decide(ground, &agent, declared, tool, moment) {
+            Decision::Ask(question) => format!("ask {}", list(&question.unanswered(), "needs", " + ")),
+            Decision::Deny(denial) => denied(&denial),
+            Decision::Allow(permit) => {
+                let warned = permit.warnings().iter().fold(String::new(), |all, warning| all + " warn " + warning.code);
+                let unverified = if permit.is_verified() { "" } else { " unverified" };
+                format!("allow{warned}{unverified}")
+            }
+        }
+    }
+
+    fn catalog(&self) -> Catalog {
+        let hints: Vec<String> = [("readOnlyHint", self.hints.read_only), ("destructiveHint", self.hints.destructive)]
+            .into_iter()
+            .filter_map(|(name, value)| value.map(|value| format!("\"{name}\":{value}")))
+            .collect();
+        let json = format!("{{\"name\":\"tool\",\"inputSchema\":{{}},\"annotations\":{{{}}}}}", hints.join(","));
+        // The only way to make a `ServerName` is to parse one, and `server` is one.
+        let Ok(server) = ServerName::parse("server") else { return Catalog::default() };
+        let offered =
+            Offered::parse(&server, &json).map(|offered| Offered { contract: self.server.clone(), ..offered });
+        let (offer, _hidden) = Offer::new([offered]);
+        let pattern = ToolPattern { server: server.clone(), prefix: "tool".to_owned(), is_exact: true };
+        let contracts: Contracts = self.operator.clone().map(|contract| (pattern, contract)).into_iter().collect();
+        Catalog::default().next([(server, Arc::new(offer))], &Arc::new(contracts), &Arc::default())
+    }
+}
+
+fn denied(denial: &Denial) -> String {
+    let details = denial.details();
+    let instead = details.get("call_with").and_then(Value::as_str).map(|name| format!(", use {name}"));
+    let missing = details.get("missing_permissions").map(|_| list(denial, "missing_permissions", " "));
+    let missing = missing.map(|missing| format!(", lacks {missing}"));
+    format!("deny {}{}{}", denial.code(), instead.unwrap_or_default(), missing.unwrap_or_default())
+}
+
+fn list(denial: &Denial, field: &str, separator: &str) -> String {
+    let details = denial.details();
+    let words = details.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(separator)
+}

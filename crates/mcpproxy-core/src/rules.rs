@@ -1,0 +1,201 @@
+//! The operator's own rules, in Cedar: what passes the other checks is allowed unless a rule forbids it.
+
+pub mod cases;
+mod facts;
+mod mistake;
+mod read;
+mod scan;
+mod scope;
+#[cfg(test)]
+mod tests;
+mod time;
+mod tool;
+mod vocabulary;
+mod words;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cedar_policy::Expression;
+
+use crate::{Mistake, Tool};
+use facts::Facts;
+use mistake::Fault;
+use read::Mentions;
+use scope::{Resource, Scope};
+
+pub use scope::About;
+pub use tool::{Outcome, ToolRules};
+pub use vocabulary::SCHEMA;
+
+pub const RULES_MAX: usize = 1_000;
+const ALL_MAX_BYTES: usize = 1024 * 1024;
+/// Nobody reads more at once, and each costs a look at the file.
+const MISTAKES_MAX: usize = 20;
+
+/// All rules of all files, checked against the schema of what they may speak about.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    all: Vec<Arc<Rule>>,
+    by_resource: HashMap<Resource, Arc<[Arc<Rule>]>>,
+}
+
+/// Rules are what was written, where it was written.
+impl PartialEq for Rules {
+    fn eq(&self, other: &Self) -> bool {
+        let place = |rule: &Arc<Rule>| (Arc::clone(&rule.file), rule.line, rule.text.clone());
+        self.all.iter().map(place).eq(other.all.iter().map(place))
+    }
+}
+
+/// One `forbid`.
+#[derive(Debug)]
+pub struct Rule {
+    /// Its `@id`, or its file and line.
+    pub id: String,
+    pub file: Arc<str>,
+    pub line: usize,
+    /// Its `@message`, with everything escaped that acts on a terminal.
+    pub message: Option<String>,
+    /// As it stands in the file.
+    pub text: String,
+    order: usize,
+    scope: Scope,
+    /// `None` when the scope says it all.
+    condition: Option<Expression>,
+    mentions: Mentions,
+}
+
+/// What a rule may ask about the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    pub now_ms: i64,
+    /// Of the gateway's machine: rules speak of its hours and weekdays.
+    pub utc_offset_s: i32,
+}
+
+/// A rule that forbids a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule's `@id`, or its file and line.
+    pub rule: String,
+    pub file: Arc<str>,
+    pub line: usize,
+    /// Its `@message`.
+    pub message: Option<String>,
+}
+
+impl Rule {
+    /// What its first line names: a rule about a server that is not there forbids nothing.
+    pub fn about(&self) -> About<'_> {
+        self.scope.about()
+    }
+}
+
+impl Rules {
+    /// `files` are names and texts. Mistakes come with the name of their file.
+    pub fn parse(files: &[(String, String)]) -> Result<Self, Vec<(String, Mistake)>> {
+        let mut reader = Reader::default();
+        if files.iter().map(|(_, text)| text.len()).sum::<usize>() > ALL_MAX_BYTES {
+            let name = files.first().map(|(name, _)| name.clone()).unwrap_or_default();
+            let message = format!("the files of rules are larger than {} KiB together", ALL_MAX_BYTES / 1024);
+            return Err(vec![(name, Mistake { line: 1, column: 1, message })]);
+        }
+        for (name, text) in files {
+            reader.file(name, text);
+        }
+        if reader.mistakes.is_empty() { Ok(Self::index(reader.rules)) } else { Err(reader.mistakes) }
+    }
+
+    fn index(rules: Vec<Rule>) -> Self {
+        let mut by_resource: HashMap<Resource, Vec<Arc<Rule>>> = HashMap::new();
+        let mut all = Vec::with_capacity(rules.len());
+        for (order, rule) in rules.into_iter().enumerate() {
+            let rule = Arc::new(Rule { order, ..rule });
+            by_resource.entry(rule.scope.resource.clone()).or_default().push(Arc::clone(&rule));
+            all.push(rule);
+        }
+        let by_resource = by_resource.into_iter().map(|(resource, rules)| (resource, rules.into())).collect();
+        Self { all, by_resource }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// In the order of files and lines.
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.all.iter().map(AsRef::as_ref)
+    }
+
+    /// `None` when no rule can ever concern this tool.
+    pub fn for_tool(&self, tool: &Tool) -> Option<ToolRules> {
+        if self.is_empty() {
+            return None;
+        }
+        self.for_facts(&Facts::of_tool(tool))
+    }
+
+    fn for_facts(&self, facts: &Facts) -> Option<ToolRules> {
+        let groups = facts.groups();
+        let groups: Vec<_> = groups.iter().filter_map(|group| self.by_resource.get(group)).map(Arc::clone).collect();
+        (!groups.is_empty()).then(|| ToolRules::new(groups))
+    }
+}
+
+/// Reads files one after the other.
+#[derive(Default)]
+struct Reader {
+    rules: Vec<Rule>,
+    /// Who has an id already: file and line.
+    ids: HashMap<String, (Arc<str>, usize)>,
+    count: usize,
+    mistakes: Vec<(String, Mistake)>,
+}
+
+impl Reader {
+    fn file(&mut self, name: &str, text: &str) {
+        let scan = scan::scan(text);
+        let mut faults: Vec<Fault> = scan.fault.into_iter().collect();
+        let file: Arc<str> = name.into();
+        let vocabulary = match vocabulary::vocabulary() {
+            Ok(vocabulary) => vocabulary,
+            Err(error) => {
+                let fault = Fault { at: 0, message: error.to_owned() };
+                return self.mistakes.push((name.to_owned(), fault.in_text(text)));
+            }
+        };
+        let left = RULES_MAX.saturating_sub(self.count);
+        self.count += scan.statements.len();
+        let mut statements = scan.statements.as_slice();
+        if let Some(beyond) = statements.get(left) {
+            faults.push(Fault { at: beyond.at, message: format!("there are more than {RULES_MAX} rules") });
+            statements = &[];
+        }
+        for statement in statements {
+            if faults.len() >= MISTAKES_MAX {
+                break;
+            }
+            match read::rule(&file, statement, vocabulary) {
+                Ok((rule, id_at)) => faults.extend(self.keep(rule, id_at, statement.at)),
+                Err(found) => faults.extend(found),
+            }
+        }
+        faults.sort();
+        faults.truncate(MISTAKES_MAX);
+        self.mistakes.extend(faults.into_iter().map(|fault| (name.to_owned(), fault.in_text(text))));
+    }
+
+    fn keep(&mut self, rule: Rule, id_at: Option<usize>, start: usize) -> Option<Fault> {
+        if let Some((file, line)) = self.ids.get(&rule.id) {
+            let message = match id_at {
+                Some(_) => format!("the rule in {file}, line {line} is called {} too: give each its own @id", rule.id),
+                None => format!("another rule is called {} already: give this one an @id", rule.id),
+            };
+            return Some(Fault { at: id_at.unwrap_or(start), message });
+        }
+        self.ids.insert(rule.id.clone(), (Arc::clone(&rule.file), rule.line));
+        self.rules.push(rule);
+        None
+    }
+}

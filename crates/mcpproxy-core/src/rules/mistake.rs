@@ -1,0 +1,108 @@
+//! What is wrong with a file of rules and where, in words for its author.
+
+use cedar_policy::{ParseErrors, ValidationError, ValidationResult, ValidationWarning};
+use miette::Diagnostic;
+
+use crate::{Mistake, Untrusted};
+
+/// Cedar can quote a whole rule in a sentence.
+const MESSAGE_MAX_CHARS: usize = 400;
+
+/// Cedar's words and ours.
+const WORDS: [(&str, &str); 5] = [
+    ("for policy `rule`, ", ""),
+    ("this policy", "this rule"),
+    ("policy scopes must contain a", "a rule has a"),
+    ("policy condition", "condition"),
+    (
+        "expected single entity uid or template slot, found set of entity uids",
+        "only one can stand here: write when { resource in [Server::\"…\", Server::\"…\"] }",
+    ),
+];
+
+/// A mistake whose line and column are not counted yet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Fault {
+    /// In bytes from the beginning of the file.
+    pub(super) at: usize,
+    pub(super) message: String,
+}
+
+impl Fault {
+    pub(super) fn in_text(self, text: &str) -> Mistake {
+        let before = text.get(..self.at).unwrap_or(text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().trim_start_matches('\u{FEFF}').chars().count() + 1;
+        Mistake { line, column, message: self.message }
+    }
+}
+
+/// The faults of one rule whose text begins at `start`.
+pub(super) fn of_syntax(errors: &ParseErrors, start: usize) -> Vec<Fault> {
+    let mut faults: Vec<Fault> = errors.iter().map(|error| fault(error, start)).collect();
+    tidy(&mut faults);
+    faults
+}
+
+pub(super) fn of_validation(result: &ValidationResult, start: usize) -> Vec<Fault> {
+    let errors = result.validation_errors().map(|error| {
+        let fault = fault(error, start);
+        let said = |message: &str| Fault { at: fault.at, message: message.to_owned() };
+        match error {
+            ValidationError::UnsafeAttributeAccess(_) => attribute(fault),
+            ValidationError::UnrecognizedActionId(_) => {
+                said("there is no such action, only read, write and destructive, and call for all three")
+            }
+            ValidationError::EntityDerefLevelViolation(_) => {
+                said("only principal, resource and context have attributes: compare others with `==` or `in`")
+            }
+            ValidationError::NonLitExtConstructor(_) => {
+                said("this takes a text in quotes, as in datetime(\"2026-12-24\") and duration(\"8h\")")
+            }
+            _ => fault,
+        }
+    });
+    let warnings = result.validation_warnings().filter_map(|warning| match warning {
+        // Said below, if nothing says it better.
+        ValidationWarning::ImpossiblePolicy(_) | ValidationWarning::InvalidActionApplication(_) => None,
+        _ => Some(fault(warning, start)),
+    });
+    let mut faults: Vec<Fault> = errors.chain(warnings).collect();
+    tidy(&mut faults);
+    if faults.is_empty() && !result.validation_passed_without_warnings() {
+        let message = "this rule can never forbid anything: its conditions contradict each other or the schema";
+        faults.push(Fault { at: start, message: message.to_owned() });
+    }
+    faults
+}
+
+/// Cedar checks a rule once for each action, and every time says the same with another action's name.
+fn attribute(mut fault: Fault) -> Fault {
+    for action in ["read", "write", "destructive"] {
+        fault.message = fault.message.replace(&format!(" in context for Action::\"{action}\""), " in context");
+    }
+    fault
+}
+
+/// One mistake for one place, in the order of the file.
+fn tidy(faults: &mut Vec<Fault>) {
+    faults.sort();
+    faults.dedup_by(|one, other| one.at == other.at);
+}
+
+fn fault(diagnostic: &dyn Diagnostic, start: usize) -> Fault {
+    let mut message = diagnostic.to_string();
+    let label = diagnostic.labels().and_then(|mut labels| labels.next());
+    let hint = label.as_ref().and_then(|label| label.label()).map(str::to_owned);
+    let help = diagnostic.help().map(|help| help.to_string());
+    for more in [hint, help].into_iter().flatten() {
+        message.push_str("; ");
+        message.push_str(&more);
+    }
+    // `for policy `rule`, …`: file and line say that better, and here a policy is a rule.
+    for (word, ours) in WORDS {
+        message = message.replace(word, ours);
+    }
+    let message = Untrusted::shortened(&message, MESSAGE_MAX_CHARS).for_terminal().into_owned();
+    Fault { at: start + label.map_or(0, |label| label.offset()), message }
+}

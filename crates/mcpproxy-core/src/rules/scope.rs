@@ -1,0 +1,95 @@
+//! Whom, what and which actions a rule is about, as its first line says: enough to set most rules aside unevaluated.
+
+use cedar_policy::{ActionConstraint, EntityUid, Policy, PrincipalConstraint, ResourceConstraint};
+
+use super::vocabulary::{EntityKind, Vocabulary};
+use crate::Variant;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Scope {
+    /// `None` is every agent.
+    agent: Option<String>,
+    variants: Vec<Variant>,
+    pub(super) resource: Resource,
+}
+
+/// Which tools a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Resource {
+    Any,
+    Server(String),
+    Category(String),
+    Tool(String),
+}
+
+/// What a rule names, for those who want to know whether it exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct About<'r> {
+    pub agent: Option<&'r str>,
+    pub server: Option<&'r str>,
+    pub category: Option<&'r str>,
+    pub tool: Option<&'r str>,
+    pub variants: &'r [Variant],
+}
+
+impl Scope {
+    pub(super) fn about(&self) -> About<'_> {
+        let about = About { agent: self.agent.as_deref(), variants: &self.variants, ..About::default() };
+        match &self.resource {
+            Resource::Any => about,
+            Resource::Server(name) => About { server: Some(name), ..about },
+            Resource::Category(name) => About { category: Some(name), ..about },
+            Resource::Tool(name) => About { tool: Some(name), ..about },
+        }
+    }
+
+    /// `None` when the scope can match nothing, which validation has refused before.
+    pub(super) fn of(policy: &Policy, vocabulary: &Vocabulary) -> Option<Self> {
+        let agent = match policy.principal_constraint() {
+            PrincipalConstraint::Any | PrincipalConstraint::Is(_) => None,
+            PrincipalConstraint::Eq(uid) | PrincipalConstraint::In(uid) | PrincipalConstraint::IsIn(_, uid) => {
+                Some(agent(&uid, vocabulary)?)
+            }
+        };
+        let variants = Variant::ALL.into_iter();
+        let variants = match policy.action_constraint() {
+            ActionConstraint::Any => variants.collect(),
+            ActionConstraint::Eq(uid) => variants.filter(|variant| uid == *vocabulary.action(*variant)).collect(),
+            ActionConstraint::In(uids) => {
+                variants.filter(|variant| uids.iter().any(|uid| vocabulary.is_in(*variant, uid))).collect()
+            }
+        };
+        let resource = match policy.resource_constraint() {
+            ResourceConstraint::Any | ResourceConstraint::Is(_) => Resource::Any,
+            ResourceConstraint::Eq(uid) | ResourceConstraint::In(uid) | ResourceConstraint::IsIn(_, uid) => {
+                resource(&uid, vocabulary)?
+            }
+        };
+        Some(Self { agent, variants, resource })
+    }
+
+    pub(super) fn is_about_agent(&self, name: &str) -> bool {
+        self.agent.as_ref().is_none_or(|agent| agent == name)
+    }
+
+    pub(super) fn is_about(&self, variant: Variant) -> bool {
+        self.variants.contains(&variant)
+    }
+}
+
+fn agent(uid: &EntityUid, vocabulary: &Vocabulary) -> Option<String> {
+    match vocabulary.kind_of(uid)? {
+        EntityKind::Agent => Some(uid.id().unescaped().to_owned()),
+        EntityKind::Server | EntityKind::Category | EntityKind::Tool => None,
+    }
+}
+
+fn resource(uid: &EntityUid, vocabulary: &Vocabulary) -> Option<Resource> {
+    let id = uid.id().unescaped().to_owned();
+    match vocabulary.kind_of(uid)? {
+        EntityKind::Agent => None,
+        EntityKind::Server => Some(Resource::Server(id)),
+        EntityKind::Category => Some(Resource::Category(id)),
+        EntityKind::Tool => Some(Resource::Tool(id)),
+    }
+}

@@ -1,0 +1,44 @@
+//! What rules do to calls, and what is said about rules that cannot be read.
+
+mod bombs;
+mod cases;
+mod laws;
+mod mistakes;
+mod table;
+
+use super::*;
+use crate::contract::Effective;
+use crate::{Agent, Hints, Intent, Scope, ToolName, Untrusted, Variant};
+
+/// Rules of one file.
+fn rules(text: &str) -> Rules {
+    Rules::parse(&[("a.cedar".to_owned(), text.to_owned())]).unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}"))
+}
+
+/// Every mistake as `file:line:column message`.
+fn mistakes(files: &[(&str, &str)]) -> Vec<String> {
+    let files: Vec<(String, String)> =
+        files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    let mistakes = Rules::parse(&files).err().unwrap_or_default();
+    mistakes.iter().map(|(file, it)| format!("{file}:{}:{} {}", it.line, it.column, it.message)).collect()
+}
+
+fn facts(name: &str) -> Facts {
+    let hints = Hints::default();
+    Facts::of(&ToolName::parse(name).unwrap(), hints, &Effective::of(&[], None, hints))
+}
+
+fn agent(name: &str) -> Agent {
+    Agent { name: name.to_owned(), scope: Scope { grants: Vec::new(), ..Scope::everything() } }
+}
+
+fn intent(variant: Variant) -> Intent {
+    Intent { variant, sensitivity: None, reason: None }
+}
+
+/// Who refuses the call, by id.
+fn refusals(rules: &Rules, agent: &Agent, tool: &Facts, intent: &Intent, clock: Clock) -> Vec<String> {
+    let Some(tool_rules) = rules.for_facts(tool) else { return Vec::new() };
+    let outcomes = tool_rules.outcomes(tool::Call { agent, tool: &tool.name, intent, clock }, || tool.clone());
+    tool::violations(outcomes).into_iter().map(|violation| violation.rule).collect()
+}

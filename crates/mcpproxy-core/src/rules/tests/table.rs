@@ -1,0 +1,227 @@
+//! Calls and the rules that refuse them: every word of the schema, shown to matter.
+
+use super::*;
+use crate::contract::{Confirmation, Source, Sourced};
+use crate::{RiskLevel, Sensitivity};
+
+fn sourced<T>(value: T) -> Sourced<T> {
+    Sourced { value, source: Source::Server }
+}
+
+/// A tool whose contract says something in every field that rules can see.
+fn full() -> Facts {
+    let hints = Hints { read_only: Some(true), destructive: Some(true) };
+    let contract = Effective {
+        category: Some(sourced("billing".to_owned())),
+        risk: Some(sourced(RiskLevel::High)),
+        operation: Some(sourced(Variant::Destructive)),
+        confirmation: sourced(Confirmation::Required),
+        permissions: sourced(vec!["billing:pay".to_owned()]),
+        side_effects: sourced(vec![Untrusted::new("Money moves.")]),
+        audit_event: Some(sourced("bill.paid".to_owned())),
+        is_written: true,
+        is_operators: true,
+        ..Effective::of(&[], None, hints)
+    };
+    Facts::of(&ToolName::parse("bank:pay").unwrap(), hints, &contract)
+}
+
+/// Laptop, 03:05 on Sunday the 15th of November 2026, two hours east of Greenwich.
+fn special() -> (Agent, Facts, Intent, Clock) {
+    let scope = Scope { grants: vec!["billing:*".to_owned()], operations: vec![Variant::Read], servers: None };
+    let intent = Intent {
+        variant: Variant::Destructive,
+        sensitivity: Some(Sensitivity::Private),
+        reason: Some(Untrusted::new("monthly")),
+    };
+    (Agent { name: "laptop".to_owned(), scope }, full(), intent, time::parse("2026-11-15T03:05:00+02:00").unwrap())
+}
+
+/// Phone, noon on a Monday, and a tool of which nobody says anything.
+fn plain() -> (Agent, Facts, Intent, Clock) {
+    (agent("phone"), facts("mail:send"), intent(Variant::Write), time::parse("2026-12-14T12:00:00Z").unwrap())
+}
+
+#[test]
+fn every_word_of_the_schema_matters() {
+    let matters = |scope: &str, condition: &str| {
+        let clause = if condition.is_empty() { String::new() } else { format!("when {{ {condition} }}") };
+        let rules = rules(&format!("@id(\"r\") forbid ({scope}) {clause};"));
+        let refused = |(agent, tool, intent, clock): (Agent, Facts, Intent, Clock)| {
+            refusals(&rules, &agent, &tool, &intent, clock) == ["r"]
+        };
+        assert!(refused(special()), "{scope} {condition}: the special call passes");
+        assert!(!refused(plain()), "{scope} {condition}: the plain call is refused");
+    };
+    for scope in [
+        "principal == Agent::\"laptop\", action, resource",
+        "principal in Agent::\"laptop\", action, resource",
+        "principal is Agent in Agent::\"laptop\", action, resource",
+        "principal, action == Action::\"destructive\", resource",
+        "principal, action in [Action::\"destructive\", Action::\"read\"], resource",
+        "principal, action, resource == Tool::\"bank:pay\"",
+        "principal, action, resource in Tool::\"bank:pay\"",
+        "principal, action, resource in Server::\"bank\"",
+        "principal, action, resource in Category::\"billing\"",
+        "principal, action, resource is Tool in Category::\"billing\"",
+    ] {
+        matters(scope, "");
+    }
+    for condition in [
+        "principal.name == \"laptop\"",
+        "principal == Agent::\"laptop\"",
+        "principal.grants.contains(\"billing:*\")",
+        "!principal.operations.contains(\"write\")",
+        "action == Action::\"destructive\"",
+        "action in [Action::\"destructive\"]",
+        "resource.name == \"bank:pay\"",
+        "resource.server == \"bank\"",
+        "resource.tool like \"p*y\"",
+        "resource in [Server::\"bank\", Server::\"cash\"]",
+        "resource in Category::\"billing\"",
+        "resource.category == \"billing\"",
+        "resource.risk == \"high\"",
+        "resource.riskRank >= 3",
+        "resource.operation == \"destructive\"",
+        "resource.permissions.contains(\"billing:pay\")",
+        "resource.sideEffects.contains(\"Money moves.\")",
+        "resource.needs.contains(\"confirmation\")",
+        "resource.auditEvent == \"bill.paid\"",
+        "resource.hasContract",
+        "resource.readOnlyHint",
+        "resource.destructiveHint",
+        "context.variant == \"destructive\"",
+        "context.sensitivity == \"private\"",
+        "context.hasReason",
+        "context.now < datetime(\"2026-11-15T02:00:00Z\")",
+        "context.now.toTime() < duration(\"2h\")",
+        "context.time.hour == 3",
+        "context.time.minute == 5",
+        "context.time.minuteOfDay == 185",
+        "context.time.weekday == \"sunday\"",
+        "context.time.isWeekend",
+        "context[\"time\"][\"hour\"] == 3",
+        "context[\"t\\u{69}me\"].hour == 3",
+        "action in Action::\"call\" && resource.riskRank > 2",
+    ] {
+        matters("principal, action, resource", condition);
+    }
+}
+
+#[test]
+fn what_nobody_said_has_a_word() {
+    let (agent, tool, intent, clock) = plain();
+    for condition in [
+        "resource.category == \"\" && resource.auditEvent == \"\"",
+        "resource.risk == \"unclassified\" && resource.riskRank == 0",
+        "resource.operation == \"unknown\"",
+        "resource.permissions.isEmpty() && resource.sideEffects.isEmpty() && resource.needs.isEmpty()",
+        "context.sensitivity == \"unknown\" && !context.hasReason",
+        "principal.grants.isEmpty()",
+    ] {
+        let rules = rules(&format!("@id(\"r\") forbid (principal, action, resource) when {{ {condition} }};"));
+        assert_eq!(refusals(&rules, &agent, &tool, &intent, clock), ["r"], "{condition}");
+    }
+}
+
+#[test]
+fn all_that_forbid_are_named_in_their_order() {
+    let text = "// Two files would do the same.\n\
+        @id(\"tool\") @message(\"Ask \\u{1b}[2J Anna\")\nforbid (principal, action, resource == Tool::\"bank:pay\");\n\
+        forbid (principal == Agent::\"phone\", action, resource);\n\
+        @id(\"read\") forbid (principal, action == Action::\"read\", resource);\n\
+        @id(\"any\") forbid (principal, action, resource)\n  when { resource.riskRank >= 3 } // high\n  \
+        unless { context.hasReason && context.sensitivity == \"public\" } when { true };\n\
+        @id(\"broken\") forbid (principal, action, resource in Server::\"bank\") when { \
+        9223372036854775807 + context.time.hour > 0 };";
+    let rules = rules(text);
+    let (agent, tool, intent, clock) = special();
+    let tool_rules = rules.for_facts(&tool).unwrap();
+    let call = tool::Call { agent: &agent, tool: &tool.name, intent: &intent, clock };
+    let outcomes = tool_rules.outcomes(call, || tool.clone());
+    let shown: Vec<String> =
+        outcomes.iter().map(|(rule, it)| format!("{} (line {}): {it:?}", rule.id, rule.line)).collect();
+    assert_eq!(
+        shown,
+        [
+            "tool (line 2): Forbids",
+            "a.cedar:4 (line 4): OtherAgent",
+            "read (line 5): OtherVariant",
+            "any (line 6): Forbids",
+            "broken (line 9): Failed(\"integer overflow while attempting to add the values `9223372036854775807` and `3`\")",
+        ]
+    );
+    let considered: Vec<&str> = tool_rules.considered().iter().map(|rule| rule.id.as_str()).collect();
+    assert_eq!(considered, ["tool", "a.cedar:4", "read", "any", "broken"]);
+    let violation = |rule: &str, line, message: Option<&str>| Violation {
+        rule: rule.to_owned(),
+        file: "a.cedar".into(),
+        line,
+        message: message.map(str::to_owned),
+    };
+    assert_eq!(
+        tool::violations(outcomes),
+        [
+            violation("tool", 2, Some("Ask \\u{1b}[2J Anna")),
+            violation("any", 6, None),
+            violation("broken", 9, Some("the rule could not be evaluated, so the answer is no; tell the operator")),
+        ]
+    );
+    let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
+    assert_eq!(texts.get(1), Some(&"forbid (principal == Agent::\"phone\", action, resource);"));
+}
+
+#[test]
+fn a_time_cedar_cannot_say_refuses() {
+    let rules =
+        rules("@id(\"r\") forbid (principal, action, resource) when { context.now < datetime(\"1970-01-01\") };");
+    let (agent, tool, intent, _) = plain();
+    let far = Clock { now_ms: i64::MAX, utc_offset_s: 0 };
+    assert_eq!(refusals(&rules, &agent, &tool, &intent, far), ["r"]);
+    assert_eq!(refusals(&rules, &agent, &tool, &intent, Clock::default()), Vec::<String>::new());
+}
+
+#[test]
+fn a_tool_that_no_rule_is_about_has_none() {
+    let rules = rules("forbid (principal, action, resource in Server::\"bank\") when { context.hasReason };");
+    assert!(rules.for_facts(&facts("bank:pay")).is_some());
+    assert!(rules.for_facts(&facts("banks:pay")).is_none());
+    assert!(rules.for_facts(&facts("x:bank")).is_none());
+    assert!(Rules::default().is_empty() && !rules.is_empty());
+    // No category is not the category "".
+    let nameless = self::rules("forbid (principal, action, resource in Category::\"\");");
+    assert!(nameless.for_facts(&facts("bank:pay")).is_none());
+}
+
+#[test]
+fn rules_tell_what_they_name() {
+    let about = |scope: &str| {
+        let rules = rules(&format!("forbid ({scope});"));
+        let rule = rules.iter().next().unwrap();
+        let About { agent, server, category, tool, variants } = rule.about();
+        format!("{agent:?} {server:?} {category:?} {tool:?} {variants:?}")
+    };
+    assert_eq!(about("principal, action, resource"), "None None None None [Read, Write, Destructive]");
+    assert_eq!(
+        about("principal == Agent::\"a\", action == Action::\"read\", resource in Server::\"s\""),
+        "Some(\"a\") Some(\"s\") None None [Read]"
+    );
+    assert_eq!(
+        about("principal, action in [Action::\"write\"], resource in Category::\"c\""),
+        "None None Some(\"c\") None [Write]"
+    );
+    assert_eq!(
+        about("principal, action in Action::\"call\", resource == Tool::\"s:t\""),
+        "None None None Some(\"s:t\") [Read, Write, Destructive]"
+    );
+}
+
+#[test]
+fn the_schema_of_the_documentation_is_the_one_in_use() {
+    vocabulary::vocabulary().unwrap();
+    assert!(SCHEMA.contains("entity Tool in [Server, Category]"));
+    // Its examples are rules.
+    let example: Vec<&str> = SCHEMA.lines().filter_map(|line| line.strip_prefix("//   ")).collect();
+    let example = example.join("\n");
+    assert_eq!(rules(&example).iter().count(), 3);
+}

@@ -1,0 +1,170 @@
+//! The rules that can concern one tool, held against its calls.
+
+use std::sync::{Arc, OnceLock};
+
+use cedar_policy::{Entities, EvalResult, Request, eval_expression};
+
+use super::facts::{self, Facts};
+use super::read::Mentions;
+use super::vocabulary::{Vocabulary, vocabulary};
+use super::{Clock, Rule, Violation};
+use crate::{Agent, Intent, Tool, ToolName};
+
+/// The rules that can concern one tool, made ready when the catalog is built.
+#[derive(Debug)]
+pub struct ToolRules {
+    /// All that name no tool, the server, the category or the tool; each list is shared with other tools.
+    groups: Vec<Arc<[Arc<Rule>]>>,
+    /// Made at the first call that needs it: most tools are listed and never called.
+    entities: OnceLock<Result<Entities, String>>,
+}
+
+/// What came of a rule that was looked at for a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    OtherAgent,
+    OtherVariant,
+    /// Its conditions do not hold.
+    NotMet,
+    Forbids,
+    /// It could not be evaluated, which forbids the call too; for the operator, why.
+    Failed(String),
+}
+
+impl Outcome {
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Forbids | Self::Failed(_) => true,
+            Self::OtherAgent | Self::OtherVariant | Self::NotMet => false,
+        }
+    }
+}
+
+/// One call, as far as rules can see it.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'c> {
+    pub(super) agent: &'c Agent,
+    pub(super) tool: &'c ToolName,
+    pub(super) intent: &'c Intent,
+    pub(super) clock: Clock,
+}
+
+impl ToolRules {
+    pub(super) fn new(groups: Vec<Arc<[Arc<Rule>]>>) -> Self {
+        Self { groups, entities: OnceLock::new() }
+    }
+
+    /// Every rule that forbids the call, in the order of files and lines; none means go on.
+    pub fn violations(&self, agent: &Agent, tool: &Tool, intent: &Intent, clock: Clock) -> Vec<Violation> {
+        violations(self.outcomes(Call { agent, tool: &tool.name, intent, clock }, || Facts::of_tool(tool)))
+    }
+
+    /// Every rule that was looked at, in the order of files and lines, and what came of it.
+    pub fn explain(&self, agent: &Agent, tool: &Tool, intent: &Intent, clock: Clock) -> Vec<(&Rule, Outcome)> {
+        self.outcomes(Call { agent, tool: &tool.name, intent, clock }, || Facts::of_tool(tool))
+    }
+
+    /// The rules that are looked at when the tool is called, in the order of files and lines.
+    pub fn considered(&self) -> Vec<&Rule> {
+        let mut rules: Vec<&Rule> = self.rules().collect();
+        rules.sort_by_key(|rule| rule.order);
+        rules
+    }
+
+    fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.groups.iter().flat_map(|group| group.iter().map(AsRef::as_ref))
+    }
+
+    pub(super) fn outcomes(&self, call: Call<'_>, facts: impl Fn() -> Facts) -> Vec<(&Rule, Outcome)> {
+        let mut found = Vec::new();
+        let mut open = Vec::new();
+        let mut mentions = Mentions::default();
+        for rule in self.rules() {
+            if !rule.scope.is_about_agent(&call.agent.name) {
+                found.push((rule, Outcome::OtherAgent));
+            } else if !rule.scope.is_about(call.intent.variant) {
+                found.push((rule, Outcome::OtherVariant));
+            } else if let Some(condition) = &rule.condition {
+                mentions = mentions.and(rule.mentions);
+                open.push((rule, condition));
+            } else {
+                found.push((rule, Outcome::Forbids));
+            }
+        }
+        if !open.is_empty() {
+            let world = self.world(call, facts, mentions);
+            found.extend(open.into_iter().map(|(rule, condition)| {
+                let outcome = world.as_ref().map_or_else(
+                    |error| Outcome::Failed(error.clone()),
+                    |world| match eval_expression(&world.request, world.entities.as_ref(), condition) {
+                        Ok(EvalResult::Bool(false)) => Outcome::NotMet,
+                        Ok(EvalResult::Bool(true)) => Outcome::Forbids,
+                        Ok(_) => Outcome::Failed("its conditions are neither true nor false".to_owned()),
+                        Err(error) => Outcome::Failed(error.to_string()),
+                    },
+                );
+                (rule, outcome)
+            }));
+        }
+        found.sort_by_key(|(rule, _)| rule.order);
+        found
+    }
+
+    fn world(&self, call: Call<'_>, facts: impl Fn() -> Facts, mentions: Mentions) -> Result<World<'_>, String> {
+        let vocabulary = vocabulary()?;
+        let made = self.entities.get_or_init(|| facts().entities(vocabulary));
+        let tool = made.as_ref().map_err(Clone::clone)?;
+        let request = facts::request(vocabulary, call, mentions)?;
+        let entities = with_agent(tool, call.agent, mentions, vocabulary)?;
+        Ok(World { request, entities })
+    }
+}
+
+/// What conditions are evaluated in.
+struct World<'w> {
+    request: Request,
+    entities: Known<'w>,
+}
+
+/// Without the agent when no condition asks for it.
+enum Known<'w> {
+    Tool(&'w Entities),
+    Both(Entities),
+}
+
+impl AsRef<Entities> for Known<'_> {
+    fn as_ref(&self) -> &Entities {
+        match self {
+            Self::Tool(entities) => entities,
+            Self::Both(entities) => entities,
+        }
+    }
+}
+
+fn with_agent<'w>(
+    tool: &'w Entities,
+    agent: &Agent,
+    mentions: Mentions,
+    vocabulary: &Vocabulary,
+) -> Result<Known<'w>, String> {
+    if !mentions.principal {
+        return Ok(Known::Tool(tool));
+    }
+    let agent = facts::agent(agent, vocabulary)?;
+    tool.clone().add_entities([agent], None).map(Known::Both).map_err(|error| error.to_string())
+}
+
+pub(super) fn violations(outcomes: Vec<(&Rule, Outcome)>) -> Vec<Violation> {
+    let refusals = outcomes.into_iter().filter(|(_, outcome)| outcome.is_refusal());
+    let violation = |(rule, outcome): (&Rule, Outcome)| {
+        let message = match outcome {
+            // The agent can do nothing about it, and why is not for its eyes.
+            Outcome::Failed(_) => {
+                Some("the rule could not be evaluated, so the answer is no; tell the operator".into())
+            }
+            Outcome::Forbids | Outcome::NotMet | Outcome::OtherAgent | Outcome::OtherVariant => rule.message.clone(),
+        };
+        Violation { rule: rule.id.clone(), file: Arc::clone(&rule.file), line: rule.line, message }
+    };
+    refusals.map(violation).collect()
+}

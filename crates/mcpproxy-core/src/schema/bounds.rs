@@ -1,0 +1,61 @@
+//! How often a schema looks at one value, which must end and must not be often.
+
+use super::SchemaError;
+use super::rule::{Id, Node, pointer};
+
+/// So many subschemas may be held against one and the same value; 32 in the real tools.
+pub(super) const PATHS_MAX: usize = 10_000;
+
+/// Walks the rules that stay at a value, each node after all that lead to it.
+///
+/// Rules that go into a value may come back to themselves: they end with the value. Those that stay may not.
+pub(super) fn check(nodes: &[Node]) -> Result<(), SchemaError> {
+    let mut waiting = vec![0usize; nodes.len()];
+    each_edge(nodes, |_, to| {
+        if let Some(count) = waiting.get_mut(to as usize) {
+            *count += 1;
+        }
+    });
+    let ids = 0..Id::try_from(nodes.len()).unwrap_or(Id::MAX);
+    let mut order: Vec<Id> =
+        ids.clone().zip(&waiting).filter(|(_, waiting)| **waiting == 0).map(|(node, _)| node).collect();
+    let mut next = 0;
+    while let Some(node) = order.get(next).copied() {
+        next += 1;
+        edges(nodes, node, |to| {
+            if let Some(count) = waiting.get_mut(to as usize) {
+                *count -= 1;
+                if *count == 0 {
+                    order.push(to);
+                }
+            }
+        });
+    }
+    if let Some((node, _)) = ids.zip(&waiting).find(|(_, waiting)| **waiting > 0) {
+        let pointer = super::words::shortened(&pointer(nodes, node));
+        return Err(SchemaError::Endless(if pointer.is_empty() { "/".to_owned() } else { pointer }));
+    }
+    let mut paths = vec![1usize; nodes.len()];
+    for node in order.into_iter().rev() {
+        let mut sum = 1usize;
+        edges(nodes, node, |to| sum = sum.saturating_add(paths.get(to as usize).copied().unwrap_or(1)));
+        if sum > PATHS_MAX {
+            return Err(SchemaError::TooManyPaths);
+        }
+        if let Some(paths) = paths.get_mut(node as usize) {
+            *paths = sum;
+        }
+    }
+    Ok(())
+}
+
+fn edges(nodes: &[Node], node: Id, mut each: impl FnMut(Id)) {
+    let rules = nodes.get(node as usize).map(|node| node.rules.as_slice()).unwrap_or_default();
+    rules.iter().for_each(|rule| rule.in_place(&mut each));
+}
+
+fn each_edge(nodes: &[Node], mut each: impl FnMut(Id, Id)) {
+    for (from, node) in (0..).zip(nodes) {
+        node.rules.iter().for_each(|rule| rule.in_place(|to| each(from, to)));
+    }
+}

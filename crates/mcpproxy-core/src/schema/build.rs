@@ -1,0 +1,192 @@
+//! Takes a schema apart into nodes and rules, and refuses what is too large or makes no sense.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::SchemaError;
+use super::compile::Author;
+use super::draft::Draft;
+use super::refs::{Names, base_of};
+use super::rule::{Id, Node, Rule, pointer};
+
+/// Longest schema. The longest of the real tools has 84 KB.
+pub(super) const TEXT_MAX_BYTES: usize = 128 << 10;
+/// Deepest nesting of subschemas; 12 in the real tools.
+pub(super) const DEPTH_MAX: usize = 32;
+/// Most subschemas; 1,030 in the real tools.
+pub(super) const NODES_MAX: usize = 4_096;
+/// Most patterns and formats that differ from each other; 6 in the real tools.
+pub(super) const PATTERNS_MAX: usize = 32;
+
+/// The nodes of a schema. The first is the root.
+#[derive(Debug)]
+pub(super) struct Graph {
+    pub(super) nodes: Vec<Node>,
+    pub(super) draft: Draft,
+}
+
+pub(super) struct Builder<'v> {
+    pub(super) draft: Draft,
+    author: Author,
+    pub(super) nodes: Vec<Node>,
+    known: HashMap<*const Value, Id>,
+    references: Vec<Reference<'v>>,
+    patterns: std::collections::HashSet<&'v str>,
+}
+
+struct Reference<'v> {
+    from: Id,
+    base: &'v Value,
+    keyword: &'static str,
+    text: &'v str,
+}
+
+/// The subschema that is being read.
+#[derive(Clone, Copy)]
+pub(super) struct Here<'v> {
+    pub(super) node: Id,
+    pub(super) schema: &'v Map<String, Value>,
+    base: &'v Value,
+    depth: usize,
+}
+
+impl Graph {
+    pub(super) fn build(text: &str, author: Author) -> Result<Self, SchemaError> {
+        if text.len() > TEXT_MAX_BYTES {
+            return Err(SchemaError::TooLong(text.len()));
+        }
+        let root: Value = serde_json::from_str(text).map_err(|_| SchemaError::NotASchema)?;
+        let draft = Draft::of(&root);
+        let mut builder = Builder {
+            draft,
+            author,
+            nodes: Vec::new(),
+            known: HashMap::new(),
+            references: Vec::new(),
+            patterns: std::collections::HashSet::new(),
+        };
+        builder.read(&root, &root, None, 1)?;
+        builder.link(&root)?;
+        let nodes = builder.nodes;
+        super::bounds::check(&nodes)?;
+        Ok(Self { nodes, draft })
+    }
+}
+
+impl<'v> Builder<'v> {
+    fn read(
+        &mut self,
+        schema: &'v Value,
+        base: &'v Value,
+        around: Option<(Id, String)>,
+        depth: usize,
+    ) -> Result<Id, SchemaError> {
+        if depth > DEPTH_MAX {
+            return Err(SchemaError::TooDeep);
+        }
+        if self.nodes.len() >= NODES_MAX {
+            return Err(SchemaError::TooManyParts);
+        }
+        let node = Id::try_from(self.nodes.len()).map_err(|_| SchemaError::TooManyParts)?;
+        self.nodes.push(Node { around, ..Node::default() });
+        self.known.insert(std::ptr::from_ref(schema), node);
+        let (rules, description) = match schema {
+            Value::Bool(true) => (Vec::new(), None),
+            Value::Bool(false) => (vec![Rule::Never], None),
+            Value::Object(members) => {
+                let base = base_of(schema, base, self.draft);
+                let mut rules = self.rules(Here { node, schema: members, base, depth })?;
+                rules.sort_by_key(|rule| (rule.is_last(), !matches!(rule, Rule::Type(_))));
+                (rules, members.get("description").and_then(Value::as_str).filter(|text| !text.is_empty()))
+            }
+            _ if node == 0 => return Err(SchemaError::NotASchema),
+            _ => return Err(self.mistake(node, "", "an object, true or false")),
+        };
+        if let Some(node) = self.nodes.get_mut(node as usize) {
+            node.description = description.map(|text| super::words::description(text).into());
+            // References of this node were put down while its rules were read.
+            node.rules.extend(rules);
+        }
+        Ok(node)
+    }
+
+    /// Finds what the references mean. What they lead to may be a part that nothing else has reached.
+    fn link(&mut self, root: &'v Value) -> Result<(), SchemaError> {
+        if self.references.is_empty() {
+            return Ok(());
+        }
+        let names = Names::of(root, self.draft);
+        while let Some(Reference { from, base, keyword, text }) = self.references.pop() {
+            let (target, base) = names.find(base, keyword, text)?;
+            let to = match self.known.get(&std::ptr::from_ref(target)) {
+                Some(known) => *known,
+                None => self.read(target, base, Some((0, text.trim_start_matches(['#', '/']).to_owned())), 1)?,
+            };
+            if let Some(node) = self.nodes.get_mut(from as usize) {
+                node.rules.insert(0, Rule::Ref(to));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn mistake(&self, node: Id, keyword: &str, expected: &'static str) -> SchemaError {
+        let slash = if keyword.is_empty() { "" } else { "/" };
+        let pointer = format!("{}{slash}{keyword}", pointer(&self.nodes, node));
+        SchemaError::Keyword { pointer: super::words::shortened(&pointer), expected }
+    }
+
+    /// A word that is no keyword asks for nothing. In a contract it may be a mistake.
+    pub(super) fn doubt(&self, here: Here<'v>, word: &str) -> Result<(), SchemaError> {
+        let meant = if self.author == Author::Contract { super::strict::meant(word) } else { None };
+        meant.map_or(Ok(()), |meant| {
+            let pointer = format!("{}/{word}", pointer(&self.nodes, here.node));
+            Err(SchemaError::UnknownKeyword { pointer: super::words::shortened(&pointer), meant })
+        })
+    }
+
+    pub(super) fn refer(&mut self, here: Here<'v>, keyword: &'static str) -> Result<(), SchemaError> {
+        let Some(value) = here.schema.get(keyword) else { return Ok(()) };
+        let text = value.as_str().ok_or_else(|| self.mistake(here.node, keyword, "a reference"))?;
+        self.references.push(Reference { from: here.node, base: here.base, keyword, text });
+        Ok(())
+    }
+
+    /// The subschema under a keyword.
+    pub(super) fn sub(&mut self, here: Here<'v>, keyword: &str, value: &'v Value) -> Result<Id, SchemaError> {
+        self.read(value, here.base, Some((here.node, keyword.to_owned())), here.depth + 1)
+    }
+
+    pub(super) fn sub_of(&mut self, here: Here<'v>, keyword: &str) -> Result<Option<Id>, SchemaError> {
+        here.schema.get(keyword).map(|value| self.sub(here, keyword, value)).transpose()
+    }
+
+    /// The list of subschemas under a keyword.
+    pub(super) fn list(&mut self, here: Here<'v>, keyword: &str, value: &'v Value) -> Result<Vec<Id>, SchemaError> {
+        let items = value.as_array().filter(|items| !items.is_empty());
+        let items = items.ok_or_else(|| self.mistake(here.node, keyword, "a list of schemas"))?;
+        let subs = items.iter().enumerate();
+        subs.map(|(position, item)| self.sub(here, &format!("{keyword}/{position}"), item)).collect()
+    }
+
+    /// The subschemas by name under a keyword.
+    pub(super) fn map(
+        &mut self,
+        here: Here<'v>,
+        keyword: &str,
+        value: &'v Value,
+    ) -> Result<Vec<(&'v str, Id)>, SchemaError> {
+        let members = value.as_object().ok_or_else(|| self.mistake(here.node, keyword, "schemas by name"))?;
+        let subs = members.iter();
+        subs.map(|(name, member)| {
+            let step = format!("{keyword}/{}", name.replace('~', "~0").replace('/', "~1"));
+            Ok((name.as_str(), self.sub(here, &step, member)?))
+        })
+        .collect()
+    }
+
+    pub(super) fn count_pattern(&mut self, pattern: &'v str) -> Result<(), SchemaError> {
+        self.patterns.insert(pattern);
+        if self.patterns.len() > PATTERNS_MAX { Err(SchemaError::TooManyPatterns) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,121 @@
+//! Makes the patterns of a schema ready, and leaves out of a server's schema what the linear engine cannot run.
+
+use super::SchemaError;
+use super::build::Graph;
+use super::leaf::Leaves;
+use super::rule::{Id, Node, Properties, Rule, pointer};
+use super::words::shortened;
+
+/// How the pointer to a pattern for names begins.
+const NAMES: &str = "/patternProperties";
+
+/// Who wrote the schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Author {
+    /// The server still checks for itself, so what we cannot check is left to it. Formats are remarks, as the newest
+    /// edition has it: servers are more generous than their schemas.
+    Server,
+    /// Nobody else checks, so everything must work.
+    Contract,
+}
+
+/// Gives back what is not checked, as JSON pointers into the schema.
+pub(super) fn compile(graph: &mut Graph, author: Author) -> Result<Vec<String>, SchemaError> {
+    let mut leaves = Leaves::default();
+    let draft = graph.draft.in_library();
+    let mut missed: Vec<(Id, String)> = Vec::new();
+    for (place, node) in (0..).zip(&mut graph.nodes) {
+        node.rules.retain_mut(|rule| match rule {
+            Rule::Pattern(leaf) => {
+                leaves.pattern(&leaf.text).map(|ready| *leaf = ready).is_some() || {
+                    missed.push((place, "/pattern".to_owned()));
+                    false
+                }
+            }
+            Rule::Properties(properties) => {
+                missed.extend(ready_names(properties, &mut leaves).into_iter().map(|step| (place, step)));
+                true
+            }
+            Rule::Format(leaf) if author == Author::Contract => {
+                *leaf = leaves.format(draft, &leaf.text);
+                true
+            }
+            Rule::Format(_) => false,
+            _ => true,
+        });
+    }
+    let at = |(place, step): &(Id, String)| shortened(&format!("{}{step}", pointer(&graph.nodes, *place)));
+    let mut left_out: Vec<String> = missed.iter().map(at).collect();
+    match (author, left_out.first()) {
+        (_, None) => {}
+        (Author::Contract, Some(pointer)) => return Err(SchemaError::Pattern(pointer.clone())),
+        (Author::Server, Some(_)) => left_out.extend(weaken(&mut graph.nodes, &missed)),
+    }
+    Ok(left_out)
+}
+
+/// Makes the patterns for names ready, and gives back those that are left out.
+fn ready_names(properties: &mut Properties, leaves: &mut Leaves) -> Vec<String> {
+    let mut missed = Vec::new();
+    properties.patterns.retain_mut(|(leaf, _)| {
+        leaves.pattern(&leaf.text).map(|ready| *leaf = ready).is_some() || {
+            missed.push(format!("{NAMES}/{}", leaf.text.replace('~', "~0").replace('/', "~1")));
+            false
+        }
+    });
+    if !missed.is_empty() {
+        // Without the pattern, nobody knows which properties are the rest.
+        properties.rest = None;
+    }
+    missed
+}
+
+/// A node that admits more makes the nodes around it admit more, but for a few rules that turn that into less. Those
+/// are weakened too: what is left out of a check must never refuse a value that the whole check admits.
+fn weaken(nodes: &mut [Node], missed: &[(Id, String)]) -> Vec<String> {
+    let is_name_left_out = missed.iter().any(|(_, step)| step.starts_with(NAMES));
+    let is_weak = reaching(nodes, missed.iter().map(|(place, _)| *place as usize).collect());
+    let is_weak = |node: Id| is_weak.get(node as usize).copied().unwrap_or(true);
+    let mut changed = Vec::new();
+    for (place, node) in (0..).zip(nodes.iter_mut()) {
+        node.rules.retain_mut(|rule| {
+            let (step, is_kept) = match rule {
+                Rule::Not(node) if is_weak(*node) => ("not", false),
+                Rule::If { condition, .. } if is_weak(*condition) => ("if", false),
+                Rule::UnevaluatedProperties(_) if is_name_left_out => ("unevaluatedProperties", false),
+                Rule::One(branches) if branches.iter().any(|node| is_weak(*node)) => {
+                    *rule = Rule::Any(std::mem::take(branches));
+                    ("oneOf", true)
+                }
+                Rule::Contains { node, max: max @ Some(_), .. } if is_weak(*node) => {
+                    *max = None;
+                    ("maxContains", true)
+                }
+                _ => return true,
+            };
+            changed.push((place, step));
+            is_kept
+        });
+    }
+    changed.into_iter().map(|(place, step)| shortened(&format!("{}/{step}", pointer(nodes, place)))).collect()
+}
+
+/// Which nodes lead to one of `found`, by any way.
+fn reaching(nodes: &[Node], mut found: Vec<usize>) -> Vec<bool> {
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    for (from, node) in nodes.iter().enumerate() {
+        let mut used = |to: Id| users.get_mut(to as usize).map_or((), |users| users.push(from));
+        node.rules.iter().for_each(|rule| {
+            rule.in_place(&mut used);
+            rule.within(&mut used);
+        });
+    }
+    let mut is_reaching = vec![false; nodes.len()];
+    while let Some(node) = found.pop() {
+        if let Some(known) = is_reaching.get_mut(node).filter(|known| !**known) {
+            *known = true;
+            found.extend(users.get(node).into_iter().flatten());
+        }
+    }
+    is_reaching
+}

@@ -1,0 +1,125 @@
+//! References inside a schema. None leaves the document: what is not found in it is refused, never fetched.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::SchemaError;
+use super::draft::Draft;
+use super::words::quoted;
+
+/// Where a reference leads: the subschema, and the named schema it belongs to.
+pub(super) type Target<'v> = (&'v Value, &'v Value);
+
+/// What the parts of a schema are called. `None` stands for a name that was given twice.
+pub(super) struct Names<'v> {
+    documents: HashMap<&'v str, Option<&'v Value>>,
+    anchors: HashMap<(*const Value, &'v str), Option<&'v Value>>,
+    /// Names that a reference looks up by the way it came, not by where it stands.
+    dynamic: HashMap<&'v str, usize>,
+    draft: Draft,
+}
+
+/// Data, in which nothing has a name.
+const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
+
+impl<'v> Names<'v> {
+    pub(super) fn of(root: &'v Value, draft: Draft) -> Self {
+        let mut names = Self { documents: HashMap::new(), anchors: HashMap::new(), dynamic: HashMap::new(), draft };
+        names.visit(root, root);
+        names
+    }
+
+    fn visit(&mut self, value: &'v Value, base: &'v Value) {
+        match value {
+            Value::Object(members) => {
+                let base = document(value, self.draft).map_or(base, |id| {
+                    self.documents.entry(id).and_modify(|known| *known = None).or_insert(Some(value));
+                    value
+                });
+                for (key, member) in members {
+                    let name = member.as_str().and_then(|text| match key.as_str() {
+                        "$anchor" | "$dynamicAnchor" => Some(text),
+                        key if key == self.draft.id_keyword() => text.strip_prefix('#'),
+                        _ => None,
+                    });
+                    if let Some(name) = name {
+                        let place = (std::ptr::from_ref(base), name);
+                        self.anchors.entry(place).and_modify(|known| *known = None).or_insert(Some(value));
+                        *self.dynamic.entry(name).or_default() += usize::from(key == "$dynamicAnchor");
+                    }
+                    if !DATA.contains(&key.as_str()) {
+                        self.visit(member, base);
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.visit(item, base)),
+            _ => {}
+        }
+    }
+
+    /// Finds what a reference in the schema `base` means.
+    pub(super) fn find(&self, base: &'v Value, keyword: &str, text: &str) -> Result<Target<'v>, SchemaError> {
+        let (document, fragment) = text.split_once('#').unwrap_or((text, ""));
+        let base = match document {
+            "" => base,
+            name => match self.documents.get(name) {
+                Some(found) => found.ok_or_else(|| SchemaError::DanglingReference(quoted(text)))?,
+                None => return Err(SchemaError::ExternalReference(quoted(text))),
+            },
+        };
+        // With several named schemas, such a reference depends on the way a value was reached.
+        let is_ambiguous = match keyword {
+            "$recursiveRef" => self.documents.len() > 1,
+            "$dynamicRef" => self.dynamic.get(fragment).is_some_and(|count| *count > 1),
+            _ => false,
+        };
+        let found = match fragment {
+            _ if is_ambiguous => None,
+            "" => Some((base, base)),
+            pointer if pointer.starts_with('/') => follow(base, pointer, self.draft),
+            name => self.anchors.get(&(std::ptr::from_ref(base), name)).copied().flatten().map(|found| (found, base)),
+        };
+        found.ok_or_else(|| SchemaError::DanglingReference(quoted(text)))
+    }
+}
+
+/// The name that a subschema gives itself as a document of its own.
+fn document(schema: &Value, draft: Draft) -> Option<&str> {
+    let id = schema.get(draft.id_keyword())?.as_str()?;
+    (!id.starts_with('#') && !id.is_empty()).then(|| id.trim_end_matches('#'))
+}
+
+/// The named schema that a subschema belongs to, given the one around it.
+pub(super) fn base_of<'v>(schema: &'v Value, around: &'v Value, draft: Draft) -> &'v Value {
+    if document(schema, draft).is_some() { schema } else { around }
+}
+
+fn follow<'v>(base: &'v Value, pointer: &str, draft: Draft) -> Option<Target<'v>> {
+    let pointer = percent_decoded(pointer)?;
+    let (mut at, mut base) = (base, base);
+    for step in pointer.split('/').skip(1) {
+        at = match at {
+            Value::Object(members) => members.get(&step.replace("~1", "/").replace("~0", "~"))?,
+            Value::Array(items) => items.get(step.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
+        base = base_of(at, base, draft);
+    }
+    Some((at, base))
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = text.bytes();
+    let mut out = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        out.push(match byte {
+            b'%' => {
+                let digit = |byte: u8| char::from(byte).to_digit(16);
+                u8::try_from(digit(bytes.next()?)? * 16 + digit(bytes.next()?)?).ok()?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(out).ok()
+}

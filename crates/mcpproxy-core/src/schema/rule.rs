@@ -1,0 +1,224 @@
+//! A schema taken apart: subschemas as numbered nodes, and what each asks for as rules.
+
+use serde_json::{Number, Value};
+
+use super::equal::is_integer;
+use super::leaf::Leaf;
+
+/// The number of a node.
+pub(super) type Id = u32;
+
+/// One subschema.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// The node around this one, and the way from there as part of a JSON pointer.
+    pub(super) around: Option<(Id, String)>,
+    /// The schema's own words, shortened.
+    pub(super) description: Option<Box<str>>,
+    pub(super) rules: Vec<Rule>,
+}
+
+#[derive(Debug)]
+pub(super) enum Rule {
+    /// The schema `false`: nothing fits.
+    Never,
+    Type(Types),
+    Enum(Vec<Value>),
+    Const(Value),
+    Bound(Bound, Number),
+    MultipleOf(Number),
+    Length(Limit, u64),
+    Pattern(Leaf),
+    Format(Leaf),
+    Items {
+        first: Vec<Id>,
+        rest: Option<Id>,
+    },
+    ItemCount(Limit, u64),
+    Unique,
+    Contains {
+        node: Id,
+        min: u64,
+        max: Option<u64>,
+    },
+    UnevaluatedItems(Id),
+    Properties(Box<Properties>),
+    PropertyCount(Limit, u64),
+    PropertyNames(Id),
+    Required(Vec<Box<str>>),
+    DependentRequired(Vec<(Box<str>, Vec<Box<str>>)>),
+    DependentSchemas(Vec<(Box<str>, Id)>),
+    UnevaluatedProperties(Id),
+    Ref(Id),
+    All(Vec<Id>),
+    Any(Vec<Id>),
+    One(Vec<Id>),
+    Not(Id),
+    If {
+        condition: Id,
+        then: Option<Id>,
+        otherwise: Option<Id>,
+    },
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Properties {
+    pub(super) named: Vec<(Box<str>, Id)>,
+    /// Positions in `named` by name, when there are many.
+    pub(super) positions: Option<std::collections::HashMap<Box<str>, usize>>,
+    pub(super) patterns: Vec<(Leaf, Id)>,
+    pub(super) rest: Option<Id>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    Least,
+    Most,
+    Above,
+    Below,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    Least,
+    Most,
+}
+
+/// The types a value may have, in the order of `TYPES`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Types(u8);
+
+/// The word in a schema, and the words for people.
+pub(super) const TYPES: [(&str, &str); 7] = [
+    ("string", "a string"),
+    ("integer", "an integer"),
+    ("number", "a number"),
+    ("boolean", "true or false"),
+    ("object", "an object"),
+    ("array", "an array"),
+    ("null", "null"),
+];
+
+/// The place of the switch behind the types.
+const LITERAL: u8 = 7;
+
+/// From here on a list of names is looked up, not searched.
+const MANY_NAMES: usize = 16;
+
+impl Types {
+    pub(super) fn with(self, word: &str) -> Option<Self> {
+        let position = TYPES.iter().position(|(known, _)| *known == word)?;
+        Some(Self(self.0 | 1 << position))
+    }
+
+    /// Integers are those that are written without a point, as in draft 4.
+    pub(super) fn literal(self) -> Self {
+        Self(self.0 | 1 << LITERAL)
+    }
+
+    fn has(self, position: u8) -> bool {
+        self.0 & (1 << position) != 0
+    }
+
+    pub(super) fn admit(self, value: &Value) -> bool {
+        match value {
+            Value::String(_) => self.has(0),
+            Value::Number(number) => {
+                self.has(2) || (self.has(1) && (!number.is_f64() || (!self.has(LITERAL) && is_integer(number))))
+            }
+            Value::Bool(_) => self.has(3),
+            Value::Object(_) => self.has(4),
+            Value::Array(_) => self.has(5),
+            Value::Null => self.has(6),
+        }
+    }
+
+    pub(super) fn words(self) -> impl Iterator<Item = &'static str> {
+        TYPES.iter().zip(0..).filter(move |(_, position)| self.has(*position)).map(|((_, words), _)| *words)
+    }
+}
+
+impl Properties {
+    pub(super) fn index(&mut self) {
+        if self.named.len() > MANY_NAMES {
+            self.positions =
+                Some(self.named.iter().enumerate().map(|(position, (name, _))| (name.clone(), position)).collect());
+        }
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<Id> {
+        match &self.positions {
+            Some(positions) => positions.get(name).and_then(|position| self.named.get(*position)),
+            None => self.named.iter().find(|(known, _)| **known == *name),
+        }
+        .map(|(_, node)| *node)
+    }
+}
+
+impl Rule {
+    /// The nodes this rule holds against the same value, not against a part of it.
+    pub(super) fn in_place(&self, mut each: impl FnMut(Id)) {
+        match self {
+            Self::Ref(node) | Self::Not(node) => each(*node),
+            Self::All(nodes) | Self::Any(nodes) | Self::One(nodes) => nodes.iter().copied().for_each(each),
+            Self::DependentSchemas(nodes) => nodes.iter().for_each(|(_, node)| each(*node)),
+            Self::If { condition, then, otherwise } => {
+                each(*condition);
+                then.iter().chain(otherwise).copied().for_each(each);
+            }
+            Self::Never
+            | Self::Type(_)
+            | Self::Enum(_)
+            | Self::Const(_)
+            | Self::Bound(..)
+            | Self::MultipleOf(_)
+            | Self::Length(..)
+            | Self::Pattern(_)
+            | Self::Format(_)
+            | Self::Items { .. }
+            | Self::ItemCount(..)
+            | Self::Unique
+            | Self::Contains { .. }
+            | Self::UnevaluatedItems(_)
+            | Self::Properties(_)
+            | Self::PropertyCount(..)
+            | Self::PropertyNames(_)
+            | Self::Required(_)
+            | Self::DependentRequired(_)
+            | Self::UnevaluatedProperties(_) => {}
+        }
+    }
+
+    /// The nodes this rule holds against parts of the value.
+    pub(super) fn within(&self, mut each: impl FnMut(Id)) {
+        match self {
+            Self::Items { first, rest } => first.iter().chain(rest).copied().for_each(each),
+            Self::Contains { node, .. }
+            | Self::UnevaluatedItems(node)
+            | Self::UnevaluatedProperties(node)
+            | Self::PropertyNames(node) => each(*node),
+            Self::Properties(properties) => {
+                properties.named.iter().for_each(|(_, node)| each(*node));
+                properties.patterns.iter().for_each(|(_, node)| each(*node));
+                properties.rest.iter().copied().for_each(each);
+            }
+            _ => {}
+        }
+    }
+
+    /// Rules about what no other rule has looked at come last.
+    pub(super) fn is_last(&self) -> bool {
+        matches!(self, Self::UnevaluatedItems(_) | Self::UnevaluatedProperties(_))
+    }
+}
+
+/// Where a node stands in its schema, as a JSON pointer.
+pub(super) fn pointer(nodes: &[Node], node: Id) -> String {
+    let mut steps = Vec::new();
+    let mut at = nodes.get(node as usize);
+    while let Some((around, step)) = at.and_then(|node| node.around.as_ref()) {
+        steps.push(step.as_str());
+        at = nodes.get(*around as usize);
+    }
+    steps.iter().rev().flat_map(|step| ["/", step]).collect()
+}

@@ -1,0 +1,107 @@
+//! Calls and servers that try to get around a contract.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::sync::Arc;
+
+use mcpproxy_core::contract::Contracts;
+use mcpproxy_core::rules::Clock;
+use mcpproxy_core::settings::{ContractSettings, IntentSettings, TwoKey, Unannotated, Unclassified};
+use mcpproxy_core::{
+    Agent, Catalog, Decision, Ground, Limits, Moment, Offer, Offered, Scope, ServerName, ToolName, Variant,
+    check_result, decide, declare,
+};
+
+/// One tool `fx:t`, with the operator's contract if there is one.
+fn catalog(tool: &str, contract: &str) -> Catalog {
+    let server = ServerName::parse("fx").unwrap();
+    let (offer, hidden) = Offer::new([Offered::parse(&server, tool)]);
+    assert!(hidden.is_empty(), "{hidden:?}");
+    let files = match contract {
+        "" => Vec::new(),
+        contract => vec![("contracts/a.yaml".to_owned(), format!("tool: fx:t\n{contract}\n"))],
+    };
+    let contracts = Contracts::parse(&files).unwrap();
+    Catalog::default().next([(server, Arc::new(offer))], &Arc::new(contracts), &Arc::default())
+}
+
+fn outcome(
+    catalog: &Catalog,
+    intent: &IntentSettings,
+    unclassified: Unclassified,
+    variant: Variant,
+    args: &str,
+) -> String {
+    let declared = declare(variant, &format!(r#"{{"name":"fx:t","args":{args}}}"#), TwoKey::Optional).unwrap();
+    let tool = catalog.resolve(&declared.name).cloned();
+    let agent = Agent { name: "a".to_owned(), scope: Scope::everything() };
+    let ground = Ground { intent, contracts: &ContractSettings { unclassified }, catalog };
+    let moment = Moment { clock: Clock::default(), limits: &Limits::default() };
+    match decide(ground, &agent, declared, tool.as_ref(), moment) {
+        Decision::Allow(_) => "allow".to_owned(),
+        Decision::Ask(_) => "ask".to_owned(),
+        Decision::Deny(denial) => format!("{}: {}", denial.code(), denial.message()),
+    }
+}
+
+fn write(catalog: &Catalog, args: &str) -> String {
+    outcome(catalog, &IntentSettings::default(), Unclassified::Allow, Variant::Write, args)
+}
+
+#[test]
+fn a_condition_that_cannot_be_checked_to_the_end_asks() {
+    let patterns = r#"[ {pattern: "^a.*z$"}, {pattern: "^b.*z$"}, {pattern: "^c.*z$"}, {} ]"#;
+    let when = format!("{{ properties: {{ to: {{ items: {{ anyOf: {patterns} }} }} }}, required: [danger] }}");
+    let catalog =
+        catalog(r#"{"name":"t","inputSchema":{}}"#, &format!("riskLevel: medium\nstepUpAuth: {{ when: {when} }}"));
+    let items: Vec<String> = (0..20_000).map(|n| format!("\"{n}{}\"", "y".repeat(30))).collect();
+    assert_eq!(write(&catalog, &format!(r#"{{"danger":1,"to":[{}]}}"#, items.join(","))), "ask");
+    assert_eq!(write(&catalog, r#"{"to":["x"]}"#), "allow");
+}
+
+#[test]
+fn a_server_cannot_lift_what_the_operator_asks_for_unclassified_tools() {
+    let own = |contract: &str| {
+        format!(
+            r#"{{"name":"t","inputSchema":{{}},"annotations":{{"destructiveHint":true}},"_meta":{{"mcp-first/contract":{contract}}}}}"#
+        )
+    };
+    let check = |server: &str, operator: &str, unclassified, expected: &str| {
+        let catalog = catalog(&own(server), operator);
+        let found = outcome(&catalog, &IntentSettings::default(), unclassified, Variant::Destructive, "{}");
+        assert_eq!(found.split(':').next().unwrap(), expected, "{server} {operator}");
+    };
+    check(r#"{"riskLevel":"low"}"#, "", Unclassified::Allow, "allow");
+    check(r#"{"riskLevel":"low"}"#, "", Unclassified::ConfirmDestructive, "ask");
+    check(r#"{"riskLevel":"low"}"#, "", Unclassified::Deny, "contract_required");
+    check(r#"{"riskLevel":"high"}"#, "", Unclassified::Allow, "ask");
+    check(r#"{"riskLevel":"low"}"#, "riskLevel: medium", Unclassified::Deny, "allow");
+    check("{}", "riskLevel: medium", Unclassified::ConfirmDestructive, "allow");
+    check(r#"{"riskLevel":"low"}"#, "category: files", Unclassified::Deny, "contract_required");
+}
+
+#[test]
+fn a_server_that_says_read_in_its_contract_has_annotated_its_tool() {
+    let tool = r#"{"name":"t","inputSchema":{},"_meta":{"mcp-first/contract":{"operation":"read"}}}"#;
+    let intent = IntentSettings { unannotated: Unannotated::RequireWrite, ..IntentSettings::default() };
+    let plain = r#"{"name":"t","inputSchema":{}}"#;
+    let read = |tool: &str| outcome(&catalog(tool, ""), &intent, Unclassified::Allow, Variant::Read, "{}");
+    assert_eq!(read(tool), "allow");
+    assert_eq!(read(plain).split(':').next().unwrap(), "SERVER_MISMATCH");
+}
+
+#[test]
+fn sensitive_values_are_told_to_nobody() {
+    let tool = r#"{"name":"t","inputSchema":{"required":["body"],"properties":{"body":{"type":"integer"}}},"outputSchema":{"properties":{"body":{"type":"integer"}}}}"#;
+    let catalog = catalog(tool, "riskLevel: low\nsensitive: [/body]");
+    let tool = catalog.resolve(&ToolName::parse("fx:t").unwrap()).unwrap();
+    let mismatch = check_result(tool, r#"{"content":[],"structuredContent":{"body":"zebra"}}"#).unwrap_err();
+    assert_eq!(mismatch.problems.first().unwrap().to_string(), "/body: expected an integer, found something else");
+    let wrong = write(&catalog, r#"{"body":"zebra"}"#);
+    assert_eq!(
+        wrong,
+        "invalid_arguments: Invalid arguments for 'fx:t': /body: expected an integer, found something else"
+    );
+    let missing = write(&catalog, "{}");
+    assert!(missing.contains("/body: required property missing"), "{missing}");
+}

@@ -1,0 +1,123 @@
+//! Contracts as operators see them: every tool with who said what, what is doubtful, and first drafts.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use mcpproxy_core::contract::coverage::{Coverage, coverage};
+use mcpproxy_core::contract::lint::{Finding, lint};
+use mcpproxy_core::contract::{Contracts, Effective, draft};
+use mcpproxy_core::rules::Outcome;
+use mcpproxy_core::{Agent, Hints, ServerName, Tool, ToolName, Variant, declare};
+
+use crate::call::clock;
+use crate::gateway::Gateway;
+use crate::snapshot::Snapshot;
+
+impl Gateway {
+    /// A tool with the contract that counts; forbidden ones too, because this is for operators.
+    pub fn contract(&self, name: &ToolName) -> Option<Arc<Tool>> {
+        let snapshot = self.inner.snapshot.load();
+        let withheld = || snapshot.catalog.withheld().find(|tool| tool.name == *name);
+        snapshot.catalog.resolve(name).or_else(withheld).map(Arc::clone)
+    }
+
+    /// What is doubtful about the contracts in force.
+    pub fn contract_lint(&self) -> Lint {
+        let snapshot = self.inner.snapshot.load_full();
+        Lint { findings: lint(&snapshot.contracts, &snapshot.catalog), version: version(&snapshot.contracts) }
+    }
+
+    /// A first contract file for a server's tools.
+    pub fn contract_draft(&self, server: &ServerName) -> Result<String, DraftError> {
+        let snapshot = self.inner.snapshot.load_full();
+        let offers = snapshot.offers.get(server).ok_or(DraftError::NoServer)?;
+        match snapshot.unreached(server) {
+            // An empty draft would say that the server has no tools.
+            Some(unreached) => Err(DraftError::NotConnected(unreached.unavailable().to_string())),
+            None => Ok(draft::draft(server, &offers.tools)),
+        }
+    }
+
+    /// Which tools somebody has classified.
+    pub fn contract_coverage(&self) -> Coverage {
+        coverage(&self.inner.snapshot.load().catalog)
+    }
+}
+
+/// The operator's rules that are looked at for a call, and what comes of each, in the order of files and lines.
+pub(crate) fn looked_at(snapshot: &Snapshot, agent: &Agent, variant: Variant, parameters: &str) -> Vec<LookedAt> {
+    let Ok(declared) = declare(variant, parameters, snapshot.settings.intent.two_key) else { return Vec::new() };
+    let tool = snapshot.catalog.resolve(&declared.name);
+    let Some((tool, rules)) = tool.and_then(|tool| Some((tool, tool.rules()?))) else { return Vec::new() };
+    let outcomes = rules.explain(agent, tool, &declared.intent, clock(snapshot));
+    let looked_at = outcomes.into_iter().map(|(rule, outcome)| LookedAt {
+        rule: rule.id.clone(),
+        file: Arc::clone(&rule.file),
+        line: rule.line,
+        message: rule.message.clone(),
+        outcome,
+    });
+    looked_at.collect()
+}
+
+/// A rule of the operator's, and what comes of it for a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookedAt {
+    pub rule: String,
+    pub file: Arc<str>,
+    pub line: usize,
+    pub message: Option<String>,
+    pub outcome: Outcome,
+}
+
+/// What was found, and in which contracts.
+#[derive(Clone, Debug)]
+pub struct Lint {
+    pub findings: Vec<Finding>,
+    /// See [`version`].
+    pub version: String,
+}
+
+/// Why there is no draft.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DraftError {
+    #[error("there is no such server")]
+    NoServer,
+    #[error("nobody knows the server's tools: {0}")]
+    NotConnected(String),
+}
+
+/// A word that is the same for the same contracts, to tell whether files that were changed are in force.
+pub fn version(contracts: &Contracts) -> String {
+    let mut hasher = DefaultHasher::new();
+    for (pattern, contract) in contracts.iter() {
+        pattern.hash(&mut hasher);
+        let alone = Effective::of(&[contract], None, Hints::default());
+        for (field, value, source) in alone.sources() {
+            (field, value.to_string(), source).hash(&mut hasher);
+        }
+    }
+    format!("{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_change_of_a_contract_is_another_version() {
+        let of = |text: &str| version(&Contracts::parse(&[("contracts/a.yaml".to_owned(), text.to_owned())]).unwrap());
+        let base = "tool: fx:a\nriskLevel: low\nsideEffects: [x]\n";
+        assert_eq!(of(base), of(base));
+        let others = [
+            "tool: fx:b\nriskLevel: low\nsideEffects: [x]\n",
+            "tool: fx:a\nriskLevel: medium\nsideEffects: [x]\n",
+            "tool: fx:a\nriskLevel: low\nsideEffects: [y]\n",
+            "tool: fx:a\nriskLevel: low\n",
+            "tool: fx:a\n# moved\nriskLevel: low\nsideEffects: [x]\n",
+        ];
+        for other in others {
+            assert_ne!(of(base), of(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What a contract calls sensitive, kept out of the records of a call.
+
+use std::borrow::Cow;
+
+use mcpproxy_core::json::{quote, string_value};
+use mcpproxy_core::{Pointer, Tool, mask};
+use mcpproxy_store::Payload;
+use serde_json::value::RawValue;
+
+use crate::message::{RpcError, member, with_members};
+
+/// Shorter words would be found, and hidden, everywhere.
+const VALUE_MIN_BYTES: usize = 4;
+
+/// The sensitive places of a tool, and what one call has there. Servers like to repeat what they were given, in other
+/// places and in sentences, so the values count as much as the places.
+#[derive(Debug, Default)]
+pub(crate) struct Sensitive {
+    pointers: Vec<Pointer>,
+    values: Vec<String>,
+}
+
+impl Sensitive {
+    pub(crate) fn of(tool: &Tool, arguments: &str) -> Self {
+        Self::new(pointers(tool), arguments)
+    }
+
+    pub(crate) fn new(pointers: Vec<Pointer>, arguments: &str) -> Self {
+        if pointers.is_empty() {
+            return Self::default();
+        }
+        let arguments = serde_json::from_str(arguments).unwrap_or_default();
+        let found = pointers.iter().flat_map(|pointer| pointer.strings(&arguments));
+        let mut values: Vec<String> = found.filter(|value| value.len() >= VALUE_MIN_BYTES).map(str::to_owned).collect();
+        // The longest first: one may be part of another.
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        values.dedup();
+        Self { pointers, values }
+    }
+
+    /// A sentence without the values.
+    pub(crate) fn sentence(&self, text: String) -> String {
+        self.values.iter().fold(text, |text, value| text.replace(value, "***"))
+    }
+
+    pub(crate) fn arguments(&self, text: &str) -> Payload {
+        Payload::of(mask(text, &self.pointers), text.len())
+    }
+
+    /// The parameters of a `call_tool_*`, with the arguments as an object or as text in them.
+    pub(crate) fn parameters(&self, text: &str) -> Payload {
+        if self.pointers.is_empty() {
+            return Payload::of(mask(text, &[]), text.len());
+        }
+        let under: Vec<Pointer> = self.pointers.iter().map(|pointer| pointer.under("args")).collect();
+        let inner = member(text, "args_json").and_then(string_value);
+        let inner = inner.map(|inner| quote(mask(&inner, &self.pointers).as_str()));
+        let masked = inner.map(|inner| with_members(text, &[("args_json", &inner)]));
+        let masked = self.json(masked.as_deref().unwrap_or(text)).into_owned();
+        Payload::of(mask(&masked, &under), text.len())
+    }
+
+    /// A result: masked in the structured part, and in texts that say the same again, whether as JSON or in prose.
+    pub(crate) fn result(&self, text: &str) -> Payload {
+        if self.pointers.is_empty() {
+            return Payload::of(mask(text, &[]), text.len());
+        }
+        let mut both = Self::new(self.pointers.clone(), member(text, "structuredContent").unwrap_or("{}"));
+        both.values.extend(self.values.iter().cloned());
+        both.result_without(text)
+    }
+
+    fn result_without(&self, text: &str) -> Payload {
+        let under: Vec<Pointer> = self.pointers.iter().map(|pointer| pointer.under("structuredContent")).collect();
+        let content = member(text, "content").and_then(|list| serde_json::from_str::<Vec<&RawValue>>(list).ok());
+        let blocks: Vec<String> =
+            content.unwrap_or_default().into_iter().map(|block| self.block(block.get())).collect();
+        let masked = match blocks.as_slice() {
+            [] => self.json(text).into_owned(),
+            blocks => self.json(&with_members(text, &[("content", &format!("[{}]", blocks.join(",")))])).into_owned(),
+        };
+        Payload::of(mask(&masked, &under), text.len())
+    }
+
+    pub(crate) fn error(&self, error: &RpcError) -> Payload {
+        let text = error.object();
+        let under: Vec<Pointer> = self.pointers.iter().map(|pointer| pointer.under("data")).collect();
+        Payload::of(mask(&self.json(&text), &under), text.len())
+    }
+
+    fn block(&self, block: &str) -> String {
+        let masked = |text: &str| quote(mask(text, &self.pointers).as_str());
+        if let Some(text) = member(block, "text").and_then(string_value) {
+            return with_members(block, &[("text", &masked(&text))]);
+        }
+        let resource = member(block, "resource");
+        match resource.and_then(|resource| member(resource, "text")).and_then(string_value) {
+            Some(text) => {
+                let resource = with_members(resource.unwrap_or("{}"), &[("text", &masked(&text))]);
+                with_members(block, &[("resource", &resource)])
+            }
+            None => block.to_owned(),
+        }
+    }
+
+    /// JSON text without the values, as they are written in JSON, and in JSON that is text in JSON.
+    fn json<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut text = Cow::Borrowed(text);
+        for value in &self.values {
+            let once = inside(value);
+            let twice = inside(&once);
+            for form in [&twice, &once] {
+                if text.contains(form.as_str()) {
+                    text = Cow::Owned(text.replace(form.as_str(), "***"));
+                }
+            }
+        }
+        text
+    }
+}
+
+/// How a text is written between the quotes of JSON.
+fn inside(text: &str) -> String {
+    let quoted = quote(text);
+    quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(&quoted).to_owned()
+}
+
+pub(crate) fn pointers(tool: &Tool) -> Vec<Pointer> {
+    tool.contract.sensitive.value.iter().map(|place| place.pointer.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_back_elsewhere_is_hidden_too() {
+        let pointers = vec![Pointer::parse("/card").unwrap(), Pointer::parse("/to/*/mail").unwrap()];
+        let sensitive = Sensitive::new(
+            pointers,
+            r#"{"card":"4711-\"x\"","to":[{"mail":"anna@example.org"},{"mail":"ab"}],"body":"hello"}"#,
+        );
+        let result = sensitive.result(
+            r#"{"content":[{"type":"text","text":"sent hello to anna@example.org, ab"},{"type":"resource","resource":{"uri":"x:y","text":"{\"card\":\"other\"}"}}],"structuredContent":{"card":1,"echo":{"c":"4711-\"x\""}}}"#,
+        );
+        assert_eq!(
+            result.text(),
+            r#"{"content":[{"type":"text","text":"sent hello to ***, ab"},{"type":"resource","resource":{"uri":"x:y","text":"{\"card\":\"***\"}"}}],"structuredContent":{"card":"***","echo":{"c":"***"}}}"#
+        );
+        let error = RpcError {
+            code: -1,
+            message: "no mail to anna@example.org".to_owned(),
+            data: Some(r#"{"card":7}"#.to_owned()),
+        };
+        assert_eq!(sensitive.error(&error).text(), r#"{"code":-1,"message":"no mail to ***","data":{"card":"***"}}"#);
+        let prose = r#"{"content":[{"type":"text","text":"card 0815 it is"}],"structuredContent":{"card":"0815"}}"#;
+        let masked = r#"{"content":[{"type":"text","text":"card *** it is"}],"structuredContent":{"card":"***"}}"#;
+        assert_eq!(sensitive.result(prose).text(), masked);
+        assert_eq!(sensitive.sentence("4711-\"x\" is blocked".to_owned()), "*** is blocked");
+    }
+}

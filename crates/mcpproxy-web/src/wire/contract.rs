@@ -1,0 +1,208 @@
+//! The JSON of contracts.
+
+use mcpproxy_core::contract::Need;
+use mcpproxy_core::contract::coverage::{self, Classifier};
+use mcpproxy_core::contract::lint::{self, Severity};
+use mcpproxy_core::{RiskLevel, Tool, Variant};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::Object;
+
+/// A tool's contract as it counts, and where each field came from.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Contract {
+    /// `server:tool`.
+    tool: String,
+    /// Forbidden: for agents there is no such tool.
+    hidden_from_agents: bool,
+    /// Whether anybody wrote a contract; without one the server's annotations are all there is.
+    written: bool,
+    /// The variant the tool asks for.
+    call_with: &'static str,
+    #[schema(schema_with = super::risks_or_null)]
+    risk_level: Option<&'static str>,
+    /// What stands between an agent and a call: `confirmation`, `step_up`, `dry_run`.
+    needs: Vec<&'static str>,
+    /// As a contract is written.
+    #[schema(value_type = Object)]
+    contract: Value,
+    /// Every field that has a value.
+    fields: Vec<ContractField>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct ContractField {
+    field: &'static str,
+    value: Value,
+    /// Who said so: the operator with file and line, the server, or what the risk level asks for.
+    source: String,
+}
+
+impl From<&Tool> for Contract {
+    fn from(tool: &Tool) -> Self {
+        let contract = &tool.contract;
+        let fields = contract.sources().into_iter();
+        Self {
+            tool: tool.name.to_string(),
+            hidden_from_agents: contract.risk() == Some(RiskLevel::Forbidden),
+            written: contract.is_written,
+            call_with: tool.call_with().tool(),
+            risk_level: contract.risk().map(RiskLevel::as_str),
+            needs: contract.needs().into_iter().map(Need::as_str).collect(),
+            contract: contract.to_json(),
+            fields: fields.map(|(field, value, source)| ContractField { field, value, source }).collect(),
+        }
+    }
+}
+
+/// Which tools somebody has classified, and who did.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Contracts {
+    /// By name.
+    tools: Vec<CoveredTool>,
+    /// By server.
+    totals: Vec<CoverageTotal>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct CoveredTool {
+    /// `server:tool`.
+    name: String,
+    server: String,
+    #[schema(schema_with = super::risks_or_null)]
+    risk_level: Option<&'static str>,
+    #[schema(schema_with = operations_or_null)]
+    operation: Option<&'static str>,
+    #[schema(schema_with = classifiers)]
+    classified_by: &'static str,
+    /// Where the operator did.
+    file: Option<String>,
+    line: Option<usize>,
+    /// Forbidden: for agents there is no such tool.
+    hidden_from_agents: bool,
+}
+
+/// How many tools of a server who has classified.
+#[derive(Serialize, ToSchema)]
+struct CoverageTotal {
+    server: String,
+    tools: usize,
+    by_operator: usize,
+    by_server: usize,
+    by_nobody: usize,
+}
+
+impl From<coverage::Coverage> for Contracts {
+    fn from(coverage: coverage::Coverage) -> Self {
+        Self {
+            tools: coverage.tools.into_iter().map(Into::into).collect(),
+            totals: coverage.totals.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<coverage::Covered> for CoveredTool {
+    fn from(tool: coverage::Covered) -> Self {
+        let (classified_by, place) = match tool.classified_by {
+            Classifier::Operator { file, line } => ("operator", Some((file.to_string(), line))),
+            Classifier::Server => ("server", None),
+            Classifier::Nobody => ("nobody", None),
+        };
+        let (file, line) = place.unzip();
+        Self {
+            server: tool.name.server().to_string(),
+            name: tool.name.to_string(),
+            risk_level: tool.risk.map(RiskLevel::as_str),
+            operation: tool.operation.map(Variant::operation),
+            classified_by,
+            file,
+            line,
+            hidden_from_agents: tool.risk == Some(RiskLevel::Forbidden),
+        }
+    }
+}
+
+impl From<coverage::Total> for CoverageTotal {
+    fn from(total: coverage::Total) -> Self {
+        let coverage::Total { server, tools, by_operator, by_server, by_nobody } = total;
+        Self { server: server.to_string(), tools, by_operator, by_server, by_nobody }
+    }
+}
+
+/// What is doubtful about the contracts in force.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Lint {
+    /// By what they are about.
+    findings: Vec<LintFinding>,
+    errors: usize,
+    warnings: usize,
+    hints: usize,
+    /// A word that is the same for the same contracts of the operator.
+    version: String,
+}
+
+/// One doubt, with what to do about it.
+#[derive(Serialize, ToSchema)]
+struct LintFinding {
+    /// It never changes its meaning.
+    code: &'static str,
+    #[schema(schema_with = severities)]
+    severity: &'static str,
+    /// The tool, the pattern, the server or the file.
+    subject: String,
+    /// Where it is written, if the operator wrote it.
+    file: Option<String>,
+    line: Option<usize>,
+    message: String,
+    fix: String,
+}
+
+impl From<mcpproxy_gateway::Lint> for Lint {
+    fn from(lint: mcpproxy_gateway::Lint) -> Self {
+        let count = |severity| lint.findings.iter().filter(|finding| finding.severity == severity).count();
+        Self {
+            errors: count(Severity::Error),
+            warnings: count(Severity::Warning),
+            hints: count(Severity::Hint),
+            version: lint.version,
+            findings: lint.findings.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<lint::Finding> for LintFinding {
+    fn from(finding: lint::Finding) -> Self {
+        let (file, line) = finding.place.map(|(file, line)| (file.to_string(), line)).unzip();
+        Self {
+            code: finding.code,
+            severity: finding.severity.as_str(),
+            subject: finding.subject,
+            file,
+            line: line.filter(|line| *line > 0),
+            message: finding.message,
+            fix: finding.fix,
+        }
+    }
+}
+
+/// A first contract file for a server's tools.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Draft {
+    pub(crate) server: String,
+    /// YAML, to read and correct before it counts.
+    pub(crate) text: String,
+}
+
+fn operations_or_null() -> Object {
+    super::words_or_null("What the tool does, as far as anybody says so.", Variant::ALL.map(Variant::operation))
+}
+
+fn classifiers() -> Object {
+    super::words("Who gave the tool its risk level.", ["operator", "server", "nobody"])
+}
+
+fn severities() -> Object {
+    let all = [Severity::Error, Severity::Warning, Severity::Hint].map(Severity::as_str);
+    super::words("An error is a mistake for certain.", all)
+}

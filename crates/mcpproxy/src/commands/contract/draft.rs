@@ -1,0 +1,56 @@
+//! `contract draft`: a first contract file for a server's tools.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use http::Method;
+use mcpproxy_core::ServerName;
+use serde_json::Value;
+
+use crate::client::Rest;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::operator_files::CONTRACTS;
+use crate::output::{Format, lines, print, tell};
+
+pub(super) async fn run(home: &Home, format: Format, server: &ServerName, to: Option<&Path>) -> anyhow::Result<()> {
+    let answer = Rest::connect(home)?.ask(Method::GET, &format!("/api/v1/servers/{server}/contracts/draft")).await?;
+    let text = lines(answer.get("text").and_then(Value::as_str).unwrap_or_default());
+    let folder = CONTRACTS.beside(&home.settings());
+    let Some(path) = to else {
+        format.print(&answer, || text)?;
+        let target = folder.join(format!("{server}.yaml"));
+        tell(&format!("a draft: read it and correct it before you put it into {}", target.display()));
+        return Ok(());
+    };
+    write_new(path, &text, &folder)?;
+    print(&format!("wrote {}\n", path.display()))?;
+    let is_in_force = std::path::absolute(path).is_ok_and(|path| path.parent() == Some(&folder));
+    tell(&match is_in_force {
+        true => "it counts from now on, so read it and correct it now; then: mcpproxy contract lint".to_owned(),
+        false => format!("a draft: read it and correct it before you put it into {}", folder.display()),
+    });
+    Ok(())
+}
+
+/// Never over a file that is there: it may be somebody's work.
+fn write_new(path: &Path, text: &str, folder: &Path) -> anyhow::Result<()> {
+    let doing = || format!("could not write `{}`", path.display());
+    if std::path::absolute(path).is_ok_and(|path| path.parent() == Some(folder)) {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).with_context(doing)?;
+    }
+    let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return Err(Failure::new(Exit::Failed, format!("`{}` exists already", path.display()))
+                .hint("nothing was written; choose another name with --to, or print the draft without it")
+                .into());
+        }
+        Err(error) => return Err(error).with_context(doing),
+    };
+    file.write_all(text.as_bytes()).with_context(doing)?;
+    file.sync_all().with_context(doing)
+}

@@ -1,0 +1,138 @@
+//! `contract lint`: what is wrong or doubtful about contracts, in files and against servers.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::Method;
+use mcpproxy_core::contract::Contracts;
+use mcpproxy_core::contract::lint::{lint, lint_files};
+use mcpproxy_core::json::quote;
+use mcpproxy_core::{Catalog, Offer, Offered};
+use mcpproxy_gateway::version;
+use serde::Deserialize;
+
+use super::report::{Finding, Report};
+use crate::client::Rest;
+use crate::exit::Exit;
+use crate::home::Home;
+use crate::operator_files::{self, CONTRACTS, MISTAKES_MAX};
+use crate::output::{Format, tell};
+
+/// What a contract says by itself. The other codes need to know the tool it is for.
+const ALONE: [&str; 9] = ["C003", "C105", "C106", "C301", "C302", "C303", "C304", "C305", "C501"];
+/// A gateway sees changed files within half a second, unless they are wrong.
+const TAKE_OVER: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub(super) async fn run(home: &Home, format: Format, files: &[PathBuf], is_strict: bool) -> anyhow::Result<Exit> {
+    let mut report = Report::default();
+    if files.is_empty() {
+        operator_files::tell_left_out(&home.settings(), &[CONTRACTS]);
+    }
+    let texts = if files.is_empty() { CONTRACTS.read(&home.settings()) } else { operator_files::read_given(files) };
+    match texts {
+        Err(failure) => report.add([Finding::of_failure(CONTRACTS.name().to_owned(), failure.to_string())]),
+        Ok(texts) => {
+            match Contracts::parse(&texts) {
+                Err(mistakes) => {
+                    let more = mistakes.len().saturating_sub(MISTAKES_MAX);
+                    let shown = mistakes.into_iter().take(MISTAKES_MAX);
+                    report.add(shown.map(|(file, mistake)| Finding::of_mistake(file, mistake)));
+                    if more > 0 {
+                        tell(&format!("note: … and {more} more errors, which are not shown"));
+                    }
+                    if files.is_empty() {
+                        tell("note: the servers' tools were not looked at, because of these errors");
+                    }
+                }
+                Ok(contracts) if files.is_empty() && home.running()?.is_some() => {
+                    let (findings, is_same) = of_gateway(&Rest::connect(home)?, &contracts).await?;
+                    report.add(findings);
+                    if is_same {
+                        report.with_servers();
+                    }
+                }
+                Ok(contracts) => {
+                    report.add(alone(&contracts));
+                    if files.is_empty() {
+                        tell("note: no gateway is running, so the servers' tools were not looked at");
+                    }
+                }
+            }
+            report.add(lint_files(&texts).into_iter().map(Finding::from));
+        }
+    }
+    report.sort();
+    format.print(&report, || report.told())?;
+    Ok(report.exit(is_strict))
+}
+
+/// What can be said without knowing the tools: each contract is held against a tool that has nothing but its name.
+fn alone(contracts: &Contracts) -> Vec<Finding> {
+    let named = contracts.iter().filter(|(pattern, _)| pattern.is_exact);
+    let offers = named.map(|(pattern, _)| {
+        let json = format!("{{\"name\":{},\"inputSchema\":{{}}}}", quote(&pattern.prefix));
+        (pattern.server.clone(), Offered::parse(&pattern.server, &json))
+    });
+    let mut by_server = std::collections::BTreeMap::<_, Vec<_>>::new();
+    for (server, offered) in offers {
+        by_server.entry(server).or_default().push(offered);
+    }
+    let offers = by_server.into_iter().map(|(server, offered)| (server, Arc::new(Offer::new(offered).0)));
+    let findings = lint(contracts, &Catalog::new(offers)).into_iter();
+    findings.filter(|finding| ALONE.contains(&finding.code)).map(Finding::from).collect()
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    findings: Vec<Finding>,
+    version: String,
+}
+
+/// What the gateway finds, once it has taken over the very contracts we read, and whether it has.
+async fn of_gateway(rest: &Rest, contracts: &Contracts) -> anyhow::Result<(Vec<Finding>, bool)> {
+    let ours = version(contracts);
+    let start = Instant::now();
+    loop {
+        let answer: Answer = serde_json::from_value(rest.ask(Method::GET, "/api/v1/contracts/lint").await?)?;
+        let is_same = answer.version == ours;
+        if is_same || start.elapsed() > TAKE_OVER {
+            if !is_same {
+                tell(
+                    "warning: the gateway does not use these files, so this is about the contracts before; the settings \
+                     or the rules may be wrong: mcpproxy config check",
+                );
+            }
+            return Ok((answer.findings, is_same));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contracts_by_themselves() {
+        let check = |text: &str, expected: &[&str]| {
+            let contracts = Contracts::parse(&[("a.yaml".to_owned(), text.to_owned())]).unwrap();
+            let mut report = Report::default();
+            report.add(alone(&contracts));
+            let json = serde_json::to_value(&report).unwrap();
+            let found = json["findings"].as_array().unwrap().iter();
+            let found: Vec<String> = found.map(|f| format!("{} {} {}", f["code"], f["subject"], f["line"])).collect();
+            assert_eq!(found, expected, "{text}");
+        };
+        check("tool: fx:list\nriskLevel: low\n", &[]);
+        check("tool: fx:list\ncategory: x\n", &["\"C003\" \"fx:list\" 2"]);
+        check(
+            "tool: fx:drop\nriskLevel: critical\nauditEvent: a.b\n\
+             failureModes: [permission_denied, confirmation_required]\npermissions: [a:b]\n\
+             dryRun: { mode: supported, parameter: nobodyKnows }\n",
+            &["\"C301\" \"fx:drop\" 2"],
+        );
+        check("tool: fx:*\nriskLevel: critical\n", &[]);
+    }
+}

@@ -1,0 +1,183 @@
+//! `policy explain`: what would become of a call, check by check and rule by rule.
+
+use clap::Args;
+use http::Method;
+use mcpproxy_core::{ToolName, Variant};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::VariantName;
+use crate::client::Rest;
+use crate::commands::call::{Sensitivity, read_args};
+use crate::exit::Exit;
+use crate::home::Home;
+use crate::output::{Format, line, member};
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// `server:tool`
+    #[arg(value_parser = ToolName::parse)]
+    name: ToolName,
+    /// Which `call_tool_*` the agent would use
+    #[arg(long, value_enum)]
+    variant: VariantName,
+    /// The arguments: a JSON object, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    args: Option<String>,
+    /// What the agent would declare as `intent.operation_type`
+    #[arg(long, value_enum, value_name = "OPERATION")]
+    declared: Option<VariantName>,
+    /// How sensitive the agent would call the data, for rules that ask
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    sensitivity: Option<Sensitivity>,
+    /// Why, for rules that ask whether there is a reason
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Whose token would be used [default: one that covers everything]
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+}
+
+pub(super) async fn run(home: &Home, format: Format, asked: Explain) -> anyhow::Result<Exit> {
+    let Explain { name, variant, args, declared, sensitivity, reason, agent } = asked;
+    let args = args.as_deref().map(read_args).transpose()?;
+    let intent = declared.map(|declared| json!({ "operation_type": Variant::from(declared).operation() }));
+    let parameters = Parameters {
+        name: name.to_string(),
+        args: args.as_deref(),
+        intent,
+        intent_data_sensitivity: sensitivity,
+        intent_reason: reason.as_deref(),
+    };
+    let variant = Variant::from(variant);
+    let asked = Asked { variant: variant.operation(), agent: agent.as_deref(), parameters };
+    let rest = Rest::connect(home)?;
+    let answer = rest.post("/api/v1/policy/explain", serde_json::to_string(&asked)?).await?;
+    let mut text = told(&answer, &name, variant);
+    if answer.pointer("/error/code").and_then(Value::as_str) == Some("TOOL_NOT_FOUND") && is_hidden(&rest, &name).await
+    {
+        text.push_str(&format!(
+            "\nIt is forbidden, so agents are told that it does not exist: mcpproxy contract show {name}\n"
+        ));
+    }
+    format.print(&answer, || text)?;
+    let is_allowed = answer.get("decision").and_then(Value::as_str) == Some("allow");
+    Ok(if is_allowed { Exit::Done } else { Exit::Refused })
+}
+
+/// Whether an operator, who may know, finds the tool among the forbidden ones.
+async fn is_hidden(rest: &Rest, name: &ToolName) -> bool {
+    let contract = rest.ask(Method::GET, &format!("/api/v1/contracts/{}/{}", name.server(), name.tool())).await;
+    contract.is_ok_and(|contract| contract.get("hidden_from_agents").and_then(Value::as_bool) == Some(true))
+}
+
+#[derive(Serialize)]
+struct Asked<'a> {
+    variant: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<&'a str>,
+    parameters: Parameters<'a>,
+}
+
+#[derive(Serialize)]
+struct Parameters<'a> {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    intent: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    intent_data_sensitivity: Option<Sensitivity>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    intent_reason: Option<&'a str>,
+}
+
+fn told(answer: &Value, name: &ToolName, variant: Variant) -> String {
+    let is_allowed = member(answer, "decision") == "allow";
+    let outcome = if is_allowed { "would be allowed" } else { "would be refused" };
+    let mut text = format!("{name} with {} {outcome}\n\n", variant.tool());
+    for check in list(answer, "checks") {
+        let (sign, word) = match member(check, "verdict").as_str() {
+            "passed" => ("✓", "passed"),
+            "warned" => ("!", "warned"),
+            "failed" => ("✗", "failed"),
+            _ => ("·", "not reached"),
+        };
+        let why = check.get("why").and_then(Value::as_str).unwrap_or_default();
+        text.push_str(format!("{sign} {:<25} {word:<12} {}", member(check, "check"), line(why)).trim_end());
+        text.push('\n');
+    }
+    text.push_str(&rules(list(answer, "rules")));
+    if is_allowed && answer.get("intent_verified").and_then(Value::as_bool) == Some(false) {
+        text.push_str("\nThe server's annotations do not bear the variant out; the record will say so.\n");
+    }
+    let call_with = answer.get("call_with").and_then(Value::as_str).and_then(Variant::from_tool);
+    if let (false, Some(right)) = (is_allowed, call_with.filter(|right| *right != variant)) {
+        text.push_str(&format!("\nThis one asks for {}: mcpproxy call tool-{right} {name}\n", right.tool()));
+    }
+    text
+}
+
+/// Those that decide first: among many that have nothing to say they would be overlooked.
+fn rules(rules: &[Value]) -> String {
+    if rules.is_empty() {
+        return String::new();
+    }
+    let (deciding, others): (Vec<&Value>, Vec<&Value>) =
+        rules.iter().partition(|rule| matches!(member(rule, "outcome").as_str(), "forbids" | "failed"));
+    let width = rules.iter().map(|rule| member(rule, "rule").chars().count()).max().unwrap_or_default();
+    let mut text = "\nRules that were looked at:\n".to_owned();
+    for rule in deciding.into_iter().chain(others) {
+        let (sign, words) = match member(rule, "outcome").as_str() {
+            "forbids" => ("✗", "forbids it".to_owned()),
+            "failed" => ("✗", format!("could not be evaluated, which forbids it: {}", member(rule, "reason"))),
+            "not_met" => ("·", "its conditions are not met".to_owned()),
+            "other_agent" => ("·", "is about another agent".to_owned()),
+            "other_variant" => ("·", "is about another variant".to_owned()),
+            other => ("·", other.to_owned()),
+        };
+        let place = format!("{}:{}", member(rule, "file"), member(rule, "line"));
+        let name = member(rule, "rule");
+        text.push_str(&format!("{sign} {name:<width$}  {words}"));
+        if place != name {
+            text.push_str(&format!(" ({place})"));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+    value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_that_decide_come_first() {
+        let rule = |name: &str, outcome: &str, line: u32| {
+            json!({"rule": name, "file": "policies/a.cedar", "line": line, "message": null, "outcome": outcome,
+                   "reason": "overflow\u{1b}"})
+        };
+        let told = rules(&[
+            rule("night", "not_met", 1),
+            rule("policies/a.cedar:5", "other_agent", 5),
+            rule("weekend", "forbids", 9),
+            rule("sums", "failed", 12),
+            rule("writes", "other_variant", 15),
+        ]);
+        assert_eq!(
+            told,
+            "\nRules that were looked at:\n\
+             ✗ weekend             forbids it (policies/a.cedar:9)\n\
+             ✗ sums                could not be evaluated, which forbids it: overflow\\u{1b} (policies/a.cedar:12)\n\
+             · night               its conditions are not met (policies/a.cedar:1)\n\
+             · policies/a.cedar:5  is about another agent\n\
+             · writes              is about another variant (policies/a.cedar:15)\n"
+        );
+        assert_eq!(rules(&[]), "");
+    }
+}

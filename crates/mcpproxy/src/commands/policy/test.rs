@@ -1,0 +1,113 @@
+//! `policy test`: runs the operator's cases against the rules.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use mcpproxy_core::rules::cases::{self, Case, Verdict};
+use serde::Serialize;
+
+use super::check;
+use crate::exit::Exit;
+use crate::home::Home;
+use crate::operator_files;
+use crate::output::{Format, counted, line};
+use crate::spanned::Document;
+
+#[derive(Debug, Args)]
+pub(crate) struct Test {
+    /// The cases, in YAML or JSON
+    file: PathBuf,
+    /// The rules to test; may be given more than once [default: policies/ in the data folder]
+    #[arg(long, value_name = "FILE")]
+    rules: Vec<PathBuf>,
+}
+
+pub(super) fn run(home: &Home, format: Format, test: &Test) -> anyhow::Result<Exit> {
+    let rules = check::read(home, &test.rules)?.rules;
+    let mut cases = Vec::new();
+    for (name, text) in operator_files::read_given(std::slice::from_ref(&test.file))? {
+        let document = Document::parse(&text).map_err(|mistake| vec![mistake]);
+        let read = document.and_then(|document| cases::parse(&document.value, &|pointer| document.place(pointer)));
+        cases.extend(read.map_err(|mistakes| {
+            let placed: Vec<_> = mistakes.into_iter().map(|mistake| (name.clone(), mistake)).collect();
+            operator_files::bad_given(&placed)
+        })?);
+    }
+    let file = test.file.display().to_string();
+    let results: Vec<Ran> = cases.iter().map(|case| Ran::new(case, cases::run(&rules, case))).collect();
+    let failed = results.iter().filter(|ran| !ran.ok).count();
+    let all = All { passed: results.len() - failed, failed, cases: results };
+    format.print(&all, || told(&all, &file))?;
+    Ok(if failed == 0 { Exit::Done } else { Exit::Failed })
+}
+
+#[derive(Serialize)]
+struct All {
+    cases: Vec<Ran>,
+    passed: usize,
+    failed: usize,
+}
+
+/// One case and what came of it.
+#[derive(Serialize)]
+struct Ran {
+    name: String,
+    line: usize,
+    ok: bool,
+    /// What was not as expected.
+    failure: Option<String>,
+    /// The rules that refuse the call.
+    deciding: Vec<Deciding>,
+}
+
+#[derive(Serialize)]
+struct Deciding {
+    rule: String,
+    file: String,
+    line: usize,
+    message: Option<String>,
+}
+
+impl Ran {
+    fn new(case: &Case, verdict: Verdict) -> Self {
+        let deciding = verdict.deciding.into_iter().map(|violation| Deciding {
+            rule: violation.rule,
+            file: violation.file.to_string(),
+            line: violation.line,
+            message: violation.message,
+        });
+        Self {
+            name: case.name.clone(),
+            line: case.line,
+            ok: verdict.failure.is_none(),
+            failure: verdict.failure,
+            deciding: deciding.collect(),
+        }
+    }
+}
+
+fn told(all: &All, file: &str) -> String {
+    if all.cases.is_empty() {
+        return format!("{}: no cases\n", line(file));
+    }
+    let mut text = String::new();
+    for ran in &all.cases {
+        let rules: Vec<String> = ran.deciding.iter().map(|one| line(&one.rule)).collect();
+        let decided = match rules.as_slice() {
+            [] => "no rule refuses it".to_owned(),
+            rules => format!("refused by {}", rules.join(", ")),
+        };
+        match &ran.failure {
+            None => text.push_str(&format!("ok      {} ({decided})\n", line(&ran.name))),
+            Some(failure) => text.push_str(&format!(
+                "FAILED  {}\n        {}:{}: {}\n",
+                line(&ran.name),
+                line(file),
+                ran.line,
+                line(failure)
+            )),
+        }
+    }
+    let cases = counted(all.cases.len(), "case");
+    text + &format!("\n{cases}: {} ok, {} failed\n", all.passed, all.failed)
+}

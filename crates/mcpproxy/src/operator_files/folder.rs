@@ -1,0 +1,359 @@
+//! A folder beside the settings: which of its files count, and what they say.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::Stamp;
+use crate::exit::{Exit, Failure};
+use crate::output::line;
+use crate::settings_file;
+
+pub(crate) const CONTRACTS: Folder =
+    Folder { name: "contracts", word: "contracts", endings: &["yaml", "yml", "json"], all_max_bytes: 8 * MIB };
+pub(crate) const POLICIES: Folder =
+    Folder { name: "policies", word: "rules", endings: &["cedar"], all_max_bytes: 8 * MIB };
+const MIB: usize = 1024 * 1024;
+/// More files than this are a mistake, such as a folder of something else.
+const FILES_MAX: usize = 500;
+/// Who has more than these in the wrong place knows where to look.
+const TOLD_MAX: usize = 10;
+
+/// A folder beside the settings, and which of its files count.
+pub(crate) struct Folder {
+    name: &'static str,
+    /// What its files have in them.
+    pub(super) word: &'static str,
+    endings: &'static [&'static str],
+    all_max_bytes: usize,
+}
+
+/// Names, as they are shown, and texts of all files that count, in the order of their names.
+pub(crate) type Texts = Vec<(String, String)>;
+
+/// What is in a folder, in the order of the names.
+#[derive(Default)]
+struct Listed {
+    counting: Vec<PathBuf>,
+    left_out: Vec<String>,
+}
+
+impl Folder {
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(crate) fn beside(&self, settings_path: &Path) -> PathBuf {
+        settings_path.parent().unwrap_or(Path::new(".")).join(self.name)
+    }
+
+    /// All files that count; none when there is no folder.
+    pub(crate) fn read(&self, settings_path: &Path) -> Result<Texts, Failure> {
+        Ok(self.read_if_there(settings_path)?.unwrap_or_default())
+    }
+
+    /// The same, and `None` when there is no folder.
+    pub(super) fn read_if_there(&self, settings_path: &Path) -> Result<Option<Texts>, Failure> {
+        let folder = self.beside(settings_path);
+        let stamp = folder_stamp(&folder);
+        if !self.check(&folder)? {
+            return Ok(None);
+        }
+        let listed = self.list(&folder).map_err(|error| unreadable(&folder, &error))?;
+        let count = listed.counting.len();
+        if count > FILES_MAX {
+            let message = format!("{}: {count} files, more than the {FILES_MAX} there may be", folder.display());
+            return Err(Failure::new(Exit::BadSettings, message).hint("put several contracts or rules into one file"));
+        }
+        let mut texts = Texts::new();
+        let mut bytes = 0;
+        for path in listed.counting {
+            let Some((file, text)) = settings_file::read_text(&path)? else {
+                // A file that went away since is not there, which is what whoever removed it wanted.
+                continue;
+            };
+            settings_file::check_owner(&path, &file)?;
+            bytes += text.len();
+            if bytes > self.all_max_bytes {
+                let max = self.all_max_bytes / MIB;
+                let message = format!("{}: the files are larger than {max} MiB together", folder.display());
+                return Err(Failure::new(Exit::BadSettings, message)
+                    .hint("is there something in it that does not belong there?"));
+            }
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            texts.push((format!("{}/{name}", self.name), text));
+        }
+        // Files of a folder that is taken away while we read look as if they had been removed one by one.
+        if folder_stamp(&folder) != stamp {
+            let message = format!("{}: the folder was taken away or replaced while it was read", folder.display());
+            return Err(Failure::new(Exit::BadSettings, message));
+        }
+        Ok(Some(texts))
+    }
+
+    /// What changes when the folder or one of its files does.
+    pub(super) fn stamps(&self, settings_path: &Path) -> Vec<(PathBuf, Stamp)> {
+        let folder = self.beside(settings_path);
+        let files = self.list(&folder).unwrap_or_default().counting;
+        let files: Vec<_> = files.into_iter().map(|path| (path.clone(), super::stamp(&path))).collect();
+        [(folder.clone(), folder_stamp(&folder))].into_iter().chain(files).collect()
+    }
+
+    /// A sentence about what is in the folder and does not count, for those who think that it does.
+    pub(super) fn left_out(&self, settings_path: &Path) -> Option<String> {
+        let names = self.list(&self.beside(settings_path)).unwrap_or_default().left_out;
+        let (first, more) = (names.first()?, names.len().saturating_sub(TOLD_MAX));
+        let mut told = line(first);
+        for name in names.iter().take(TOLD_MAX).skip(1) {
+            told.push_str(", ");
+            told.push_str(&line(name));
+        }
+        if more > 0 {
+            told.push_str(&format!(" and {more} more"));
+        }
+        let endings: Vec<String> = self.endings.iter().map(|ending| format!(".{ending}")).collect();
+        let endings = match endings.split_last() {
+            Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+            _ => endings.concat(),
+        };
+        Some(format!("{}/: not read: {told}; what counts are files in it that end in {endings}", self.name))
+    }
+
+    /// Whether there is a folder. Whoever can put files into it writes contracts, so it is as safe as they must be.
+    fn check(&self, folder: &Path) -> Result<bool, Failure> {
+        let file = match settings_file::open(folder) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return settings_file::no_dangling_link(folder).map(|()| false);
+            }
+            Err(error) => return Err(unreadable(folder, &error)),
+        };
+        if !file.metadata().map_err(|error| unreadable(folder, &error))?.is_dir() {
+            let message = format!("{}: must be a folder", folder.display());
+            let hint = format!("put the {} into files in a folder of that name", self.word);
+            return Err(Failure::new(Exit::BadSettings, message).hint(hint));
+        }
+        settings_file::check_owner(folder, &file)?;
+        Ok(true)
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Listed> {
+        let mut listed = Listed::default();
+        for file in fs::read_dir(folder)? {
+            let file = file?;
+            let name = file.file_name().to_string_lossy().into_owned();
+            if self.counts(&name) {
+                listed.counting.push(file.path());
+            } else if !is_known_to_be_other(&name) {
+                let is_folder = file.file_type().is_ok_and(|kind| kind.is_dir());
+                listed.left_out.push(if is_folder { name + "/" } else { name });
+            }
+        }
+        listed.counting.sort();
+        listed.left_out.sort();
+        Ok(listed)
+    }
+
+    /// Editors leave hidden files and copies beside what they edit.
+    fn counts(&self, name: &str) -> bool {
+        let ending = Path::new(name).extension().map(|ending| ending.to_string_lossy()).unwrap_or_default();
+        !name.starts_with('.') && self.endings.contains(&ending.as_ref())
+    }
+}
+
+/// Nobody takes these for contracts or rules.
+fn is_known_to_be_other(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.starts_with('.')
+        || name.ends_with('~')
+        || name.ends_with(".md")
+        || name.starts_with("readme")
+        || name.starts_with("license")
+}
+
+fn unreadable(folder: &Path, error: &io::Error) -> Failure {
+    Failure::new(Exit::BadSettings, format!("{}: {error}", folder.display()))
+}
+
+/// Which folder it is and who may change it; not its times, which move with every copy an editor leaves.
+fn folder_stamp(folder: &Path) -> Stamp {
+    // A link that leads nowhere is another thing than no link.
+    let metadata = fs::metadata(folder).or_else(|_| folder.symlink_metadata()).ok()?;
+    Some((metadata.dev(), metadata.ino(), i64::from(metadata.mode()), i64::from(metadata.uid())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+
+    use super::*;
+
+    /// Makes `contracts` as the test wants it, and returns what reading it came to.
+    fn read(make: impl FnOnce(&Path)) -> Result<Option<Vec<String>>, String> {
+        let home = tempfile::tempdir().unwrap();
+        make(home.path());
+        let texts = CONTRACTS.read_if_there(&home.path().join("mcp_config.json"));
+        let names = texts.map(|texts| texts.map(|texts| texts.into_iter().map(|(name, _)| name).collect()));
+        names.map_err(|failure| failure.to_string().replace(&home.path().display().to_string(), "HOME"))
+    }
+
+    fn in_folder(make: impl FnOnce(&Path)) -> Result<Option<Vec<String>>, String> {
+        read(|home| {
+            let folder = home.join("contracts");
+            fs::create_dir(&folder).unwrap();
+            make(&folder);
+        })
+    }
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn fifo(path: &Path) {
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    }
+
+    #[test]
+    fn what_is_there() {
+        let names = |names: &[&str]| Ok(Some(names.iter().map(|name| (*name).to_owned()).collect()));
+        assert_eq!(read(|_| {}), Ok(None));
+        assert_eq!(in_folder(|_| {}), names(&[]));
+        let several = in_folder(|folder| {
+            for name in ["b.yml", "a.yaml", "c.json", "d.YAML", "e.yaml.txt", ".f.yaml"] {
+                fs::write(folder.join(name), "").unwrap();
+            }
+        });
+        assert_eq!(several, names(&["contracts/a.yaml", "contracts/b.yml", "contracts/c.json"]));
+        let linked = read(|home| {
+            fs::create_dir(home.join("real")).unwrap();
+            fs::write(home.join("text"), "").unwrap();
+            symlink(home.join("text"), home.join("real/a.yaml")).unwrap();
+            symlink(home.join("real"), home.join("contracts")).unwrap();
+        });
+        assert_eq!(linked, names(&["contracts/a.yaml"]));
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let check = |read: Result<Option<Vec<String>>, String>, expected: &str| {
+            assert_eq!(read, Err(expected.to_owned()));
+        };
+        check(
+            read(|home| symlink("/nonexistent", home.join("contracts")).unwrap()),
+            "HOME/contracts: a link that leads nowhere",
+        );
+        check(
+            in_folder(|folder| symlink("/nonexistent", folder.join("a.yaml")).unwrap()),
+            "HOME/contracts/a.yaml: a link that leads nowhere",
+        );
+        check(read(|home| fs::write(home.join("contracts"), "").unwrap()), "HOME/contracts: must be a folder");
+        check(read(|home| fifo(&home.join("contracts"))), "HOME/contracts: must be a folder");
+        check(
+            in_folder(|folder| fifo(&folder.join("a.yaml"))),
+            "HOME/contracts/a.yaml: not a file but a pipe, a device or the like",
+        );
+        check(
+            in_folder(|folder| symlink("/dev/zero", folder.join("a.yaml")).unwrap()),
+            "HOME/contracts/a.yaml: not a file but a pipe, a device or the like",
+        );
+        check(
+            in_folder(|folder| drop(std::os::unix::net::UnixListener::bind(folder.join("a.yaml")).unwrap())),
+            "HOME/contracts/a.yaml: not a file but a pipe, a device or the like",
+        );
+        check(
+            in_folder(|folder| fs::create_dir(folder.join("a.yaml")).unwrap()),
+            "HOME/contracts/a.yaml: not a file but a folder",
+        );
+        check(in_folder(|folder| mode(folder, 0o777)), "HOME/contracts: permissions too open, everybody can change it");
+        check(
+            in_folder(|folder| mode(folder, 0o1777)),
+            "HOME/contracts: permissions too open, everybody can change it",
+        );
+        // Only root can give something away.
+        if rustix::process::geteuid().is_root() {
+            check(
+                in_folder(|folder| chown(folder, Some(4711), None).unwrap()),
+                "HOME/contracts: not owned by you (uid 0) but by uid 4711",
+            );
+        }
+    }
+
+    #[test]
+    fn bounds() {
+        let files = |count: usize, bytes: usize| {
+            in_folder(|folder| {
+                for number in 0..count {
+                    fs::write(folder.join(format!("{number}.yaml")), "#".repeat(bytes)).unwrap();
+                }
+            })
+            .map(|names| names.unwrap().len())
+        };
+        assert_eq!(files(500, 1), Ok(500));
+        assert_eq!(files(501, 1), Err("HOME/contracts: 501 files, more than the 500 there may be".to_owned()));
+        assert_eq!(files(32, MIB / 4), Ok(32));
+        assert_eq!(files(33, MIB / 4), Err("HOME/contracts: the files are larger than 8 MiB together".to_owned()));
+    }
+
+    #[test]
+    fn what_does_not_count_is_told() {
+        let told = |folder: &Folder, names: &[&str]| {
+            let home = tempfile::tempdir().unwrap();
+            let path = home.path().join(folder.name);
+            fs::create_dir(&path).unwrap();
+            for name in names {
+                match name.strip_suffix('/') {
+                    Some(name) => fs::create_dir(path.join(name)).unwrap(),
+                    None => fs::write(path.join(name), "").unwrap(),
+                }
+            }
+            folder.left_out(&home.path().join("mcp_config.json"))
+        };
+        let fine =
+            ["a.yaml", "b.yml", "c.json", ".git/", ".a.yaml.swp", "a.yaml~", "README", "LICENSE.txt", "notes.md"];
+        assert_eq!(told(&CONTRACTS, &fine), None);
+        assert_eq!(
+            told(&CONTRACTS, &["a.yaml", "team/", "B.YAML", "c.yaml.txt"]).as_deref(),
+            Some(
+                "contracts/: not read: B.YAML, c.yaml.txt, team/; what counts are files in it that end in .yaml, .yml or .json"
+            )
+        );
+        assert_eq!(
+            told(&POLICIES, &["a.cedar", "b\u{1b}[2J"]).as_deref(),
+            Some("policies/: not read: b\\u{1b}[2J; what counts are files in it that end in .cedar")
+        );
+        let many: Vec<String> = (10..22).map(|number| number.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(
+            told(&POLICIES, &many).as_deref(),
+            Some(
+                "policies/: not read: 10, 11, 12, 13, 14, 15, 16, 17, 18, 19 and 2 more; what counts are files in it that end in .cedar"
+            )
+        );
+    }
+
+    #[test]
+    fn stamps_change_with_what_counts() {
+        let home = tempfile::tempdir().unwrap();
+        let settings = home.path().join("mcp_config.json");
+        let folder = home.path().join("contracts");
+        let mut last = CONTRACTS.stamps(&settings);
+        let mut changes = |what: &str, expected: bool| {
+            let now = CONTRACTS.stamps(&settings);
+            assert_eq!(now != last, expected, "{what}");
+            last = now;
+        };
+        fs::create_dir(&folder).unwrap();
+        changes("a new folder", true);
+        fs::write(folder.join("a.yaml"), "").unwrap();
+        changes("a new file", true);
+        fs::write(folder.join(".a.yaml.swp"), "").unwrap();
+        changes("what an editor leaves", false);
+        mode(&folder, 0o777);
+        changes("the mode of the folder", true);
+        fs::remove_dir_all(&folder).unwrap();
+        changes("no folder", true);
+        symlink("/nonexistent", &folder).unwrap();
+        changes("a link that leads nowhere", true);
+    }
+}
