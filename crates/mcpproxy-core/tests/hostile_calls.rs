@@ -91,6 +91,22 @@ fn a_server_that_says_read_in_its_contract_has_annotated_its_tool() {
 }
 
 #[test]
+fn null_is_an_argument_left_out_for_the_server_and_null_for_a_contract() {
+    let tool = r#"{"name":"t","inputSchema":{"required":["q","n"],"properties":{"q":{"type":"string"},"n":{"type":["string","null"]},"loud":{"type":"boolean"}}}}"#;
+    let plain = catalog(tool, "");
+    let check = |args: &str, expected: &str| assert_eq!(write(&plain, args), expected, "{args}");
+    check(r#"{"q":"a","n":null,"loud":null}"#, "allow");
+    check(r#"{"q":"a","n":"b"}"#, "allow");
+    let missing = "invalid_arguments: Invalid arguments for 'fx:t': /q: required property missing, expected a string";
+    check(r#"{"q":null,"n":null,"loud":null}"#, missing);
+    let wrong = "invalid_arguments: Invalid arguments for 'fx:t': /loud: expected true or false, found the number 1";
+    check(r#"{"q":"a","n":null,"loud":1}"#, wrong);
+    let strict = catalog(tool, "inputSchema: { properties: { loud: { type: boolean } } }");
+    let strict = write(&strict, r#"{"q":"a","n":null,"loud":null}"#);
+    assert_eq!(strict, "invalid_arguments: Invalid arguments for 'fx:t': /loud: expected true or false, found null");
+}
+
+#[test]
 fn sensitive_values_are_told_to_nobody() {
     let tool = r#"{"name":"t","inputSchema":{"required":["body"],"properties":{"body":{"type":"integer"}}},"outputSchema":{"properties":{"body":{"type":"integer"}}}}"#;
     let catalog = catalog(tool, "riskLevel: low\nsensitive: [/body]");

@@ -9,6 +9,7 @@ use crate::denial::{Denial, Mark, Missing};
 use crate::intent::{Arguments, Intent};
 use crate::nearest::closest;
 use crate::rules::Clock;
+use crate::schema::Problem;
 use crate::settings::{ContractSettings, IntentSettings, Unannotated, Unclassified};
 use crate::{Agent, ToolName, Variant};
 
@@ -117,14 +118,31 @@ pub(super) fn arguments_fit(tool: &Tool, arguments: &Arguments) -> Result<Value,
     // The strict reader lets nothing through that this cannot read; if it ever does, nothing unchecked is sent.
     let value: Value = serde_json::from_str(arguments.as_str())
         .map_err(|_| Denial::InvalidArgs("arguments must be a JSON object".to_owned()))?;
-    let contract = tool.contract.input_schema.as_ref().map(|schema| schema.value.as_ref());
-    for schema in tool.input_schema().into_iter().chain(contract) {
-        if let Err(mut problems) = schema.check(&value) {
-            tool.hide_sensitive(&mut problems);
-            return Err(Denial::InvalidArguments { tool: tool.name.clone(), problems });
-        }
+    let refused = |mut problems: Vec<Problem>| {
+        tool.hide_sensitive(&mut problems);
+        Denial::InvalidArguments { tool: tool.name.clone(), problems }
+    };
+    if let Some(schema) = tool.input_schema() {
+        let checked = schema.check(&value).or_else(|problems| match without_nulls(&value, &problems) {
+            Some(fewer) => schema.check(&fewer),
+            None => Err(problems),
+        });
+        checked.map_err(refused)?;
+    }
+    if let Some(schema) = &tool.contract.input_schema {
+        schema.value.check(&value).map_err(refused)?;
     }
     Ok(value)
+}
+
+/// Many agents write `null` for an argument they leave out, and servers take it so. Whether these are the only problems
+/// with the server's own schema is asked with the arguments as they were meant; what is sent stays as it is.
+fn without_nulls(value: &Value, problems: &[Problem]) -> Option<Value> {
+    let fields = value.as_object()?;
+    let is_meant = |name: &str| problems.iter().any(|problem| problem.pointer.strip_prefix('/') == Some(name));
+    let kept = fields.iter().filter(|(name, value)| !(value.is_null() && is_meant(name)));
+    let kept: serde_json::Map<String, Value> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+    (kept.len() < fields.len()).then_some(Value::Object(kept))
 }
 
 pub(super) fn within_rate(tool: &Tool, moment: Moment<'_>) -> Result<(), Denial> {
