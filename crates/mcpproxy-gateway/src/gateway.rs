@@ -211,6 +211,12 @@ impl Gateway {
         }
     }
 
+    /// Waits until news of servers is in the snapshot. News that comes from this call on is waited for, also if the
+    /// future is looked at later.
+    pub fn settled(&self) -> impl Future<Output = ()> {
+        self.inner.settled.notified()
+    }
+
     /// Every server by name. One is ready when its tools are listed, a moment after it has told them.
     pub fn servers(&self) -> Vec<ServerStatus> {
         let statuses: Vec<ServerStatus> = self.servers_table().values().map(|s| s.server.status()).collect();

@@ -92,15 +92,16 @@ impl Rig {
         self.gateway.servers().into_iter().find(|server| server.name.as_str() == name).unwrap()
     }
 
-    /// Waits until a server's status is as wanted. Status has no bell to ring, so it is looked at again and again.
+    /// Waits until a server's status is as wanted; it is looked at whenever there is news of servers.
     pub(crate) async fn until(&self, name: &str, wanted: impl Fn(&ServerStatus) -> bool) -> ServerStatus {
         let reached = async {
             loop {
+                let settled = self.gateway.settled();
                 let status = self.server(name);
                 if wanted(&status) {
                     return status;
                 }
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                settled.await;
             }
         };
         within(reached).await
