@@ -69,14 +69,17 @@ def play(
     token: str,
     steps: list[dict[str, Any]],
     answers: dict[str, Any] | None = None,
+    modes: tuple[str, ...] = ("form",),
 ) -> Transcript:
     """Plays the steps over Streamable HTTP with one connection of the given client.
 
     `answers` says what questions it takes and what it answers; with the Python client an answer may be a function.
+    `modes` are the kinds of elicitation that the others declare: the Python client always declares both.
     """
     if kind.library == "python":
         return anyio.run(_play_python_http, kind, url, token, steps, answers or {})
     plan = {"url": url, "token": token, "era": kind.era, "steps": steps, "answers": answers or {}}
+    plan["elicitation"] = {mode: {} for mode in modes}
     done = subprocess.run(
         [NODE, NODE_DIR / kind.library],
         input=json.dumps(plan),
@@ -88,9 +91,11 @@ def play(
     return Transcript(**json.loads(done.stdout))
 
 
-def play_stdio(era: str, command: StdioServerParameters, steps: list[dict[str, Any]]) -> Transcript:
+def play_stdio(
+    era: str, command: StdioServerParameters, steps: list[dict[str, Any]], answers: dict[str, Any] | None = None
+) -> Transcript:
     """Plays the steps with the Python client over the standard streams of a command."""
-    return anyio.run(_play_python, era, command, steps, {})
+    return anyio.run(_play_python, era, command, steps, answers or {})
 
 
 async def _play_python_http(

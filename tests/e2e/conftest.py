@@ -12,6 +12,7 @@ import pytest
 
 import peers
 from gateway import Gateway
+from human import Browser
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +33,14 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     }
     with Gateway(folder / "home", {"mcpServers": servers}) as gateway:
         yield gateway
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all people of all tests; each has a profile of their own."""
+    one = Browser()
+    yield one
+    one.close()
 
 
 @dataclass

@@ -1,12 +1,18 @@
 """A stdio server with one tool for each kind of refusal; it writes down every call that reaches it.
 
-Usage: fx.py LEDGER
+Usage: fx.py LEDGER [WORD]
+
+Each call is a line in LEDGER, on disk before it is answered. With WORD the tools describe themselves differently.
+`slow_*` tools answer when there is a file named as LEDGER with `.go` behind it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
+import time
 from typing import Any
 
 
@@ -26,11 +32,20 @@ TOOLS = [
     tool("bulk_send", "Sends to a segment.", destructiveHint=True),
     tool("seldom", "Does a little each time.", readOnlyHint=True),
     tool("ask_late", "Tells its progress, then asks a question.", readOnlyHint=True),
+    tool("update_customer", "Changes a customer.", readOnlyHint=False, destructiveHint=False),
+    tool("send_external", "Sends an email to somebody outside.", destructiveHint=True),
+    tool("pay", "Pays an amount to somebody.", readOnlyHint=False, destructiveHint=False),
+    tool("slow_pay", "Pays in its own time.", readOnlyHint=False, destructiveHint=False),
+    tool("slow_update", "Changes a customer in its own time.", readOnlyHint=False, destructiveHint=False),
+    tool("note", "Keeps a note under its title.", readOnlyHint=False, destructiveHint=False),
 ]
+ONE_AT_A_TIME = threading.Lock()
 
 
 def main() -> None:
-    ledger = open(sys.argv[1], "a", buffering=1)
+    ledger = open(sys.argv[1], "a")
+    for one in TOOLS:
+        one["description"] += "".join(f" {word}" for word in sys.argv[2:])
     waiting: dict[str, dict[str, Any]] = {}
     for line in sys.stdin:
         message = json.loads(line)
@@ -49,16 +64,34 @@ def main() -> None:
             case "tools/list":
                 answer(message, {"tools": TOOLS})
             case "tools/call":
-                ledger.write(json.dumps(message["params"]) + "\n")
-                if message["params"]["name"] == "ask_late":
+                # The line as it came, so that tests can compare bytes.
+                ledger.write(json.dumps({**message["params"], "line": line}) + "\n")
+                ledger.flush()
+                os.fsync(ledger.fileno())
+                name = message["params"]["name"]
+                if name == "ask_late":
                     waiting[ask(message)] = message
-                    continue
-                text = json.dumps(message["params"].get("arguments"))
-                answer(message, {"content": [{"type": "text", "text": text}]})
+                elif name.startswith("slow_"):
+                    threading.Thread(target=echo_when_told, args=[message, sys.argv[1] + ".go"], daemon=True).start()
+                else:
+                    echo(message)
             case "ping":
                 answer(message, {})
             case _:
                 reply(message, {"error": {"code": -32601, "message": "method not found"}})
+
+
+def echo(call: dict[str, Any]) -> None:
+    """Returns the arguments. A dry run says so, as a server's own dry run does."""
+    arguments = call["params"].get("arguments") or {}
+    found = {"wouldSend": arguments} if arguments.get("dryRun") is True else arguments
+    answer(call, {"content": [{"type": "text", "text": json.dumps(found)}]})
+
+
+def echo_when_told(call: dict[str, Any], sign: str) -> None:
+    while not os.path.exists(sign):
+        time.sleep(0.02)
+    echo(call)
 
 
 def ask(call: dict[str, Any]) -> str:
@@ -81,7 +114,8 @@ def reply(message: dict[str, Any], body: dict[str, Any]) -> None:
 
 
 def send(message: dict[str, Any]) -> None:
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+    with ONE_AT_A_TIME:
+        print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
 if __name__ == "__main__":

@@ -65,8 +65,11 @@ class Gateway:
         fresh.chmod(0o600)
         fresh.rename(target)
 
-    def start(self, *, ready: bool = True) -> Gateway:
-        """Returns when the gateway listens, and by default when every server connected or failed once."""
+    def start(self, *, ready: bool = True, **env: str) -> Gateway:
+        """Returns when the gateway listens, and by default when every server connected or failed once.
+
+        `env` is for this gateway alone, not for other commands on its folder.
+        """
         began = time.monotonic()
         with open(self.home / "stdout.txt", "wb") as out, open(self.home / "stderr.txt", "wb") as err:
             self.child = subprocess.Popen(
@@ -74,7 +77,7 @@ class Gateway:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                env=self.environment(),
+                env={**self.environment(), **env},
                 start_new_session=True,
             )
         self.address = until(self._listening_at, START_SECONDS, "the gateway listens")
@@ -99,6 +102,15 @@ class Gateway:
         self.child = None
         assert code == 0, f"the gateway ended with {code}\n{self.words()}"
         until(lambda: not self.processes(), 5, f"every process of the gateway is gone; left: {self.processes()}")
+
+    def crashed(self) -> None:
+        """Waits for a gateway that ends itself without a word, and for its servers, which notice."""
+        assert self.child is not None
+        code = self.child.wait(STOP_SECONDS)
+        assert code == -signal.SIGABRT, f"the gateway ended with {code}\n{self.words()}"
+        self.child = None
+        # What already was on its way to a server may still arrive there.
+        until(lambda: not self.processes(), 10, "every server noticed that the gateway is gone")
 
     def __enter__(self) -> Gateway:
         return self.start()

@@ -50,8 +50,8 @@ def misbehaving(*switches: str, **env: str) -> dict[str, Any]:
     return {"command": MISBEHAVING, "args": list(switches), "env": env}
 
 
-def fx(ledger: Path) -> dict[str, Any]:
-    return {"command": PYTHON, "args": [str(HERE / "fx.py"), str(ledger)]}
+def fx(ledger: Path, *words: str) -> dict[str, Any]:
+    return {"command": PYTHON, "args": [str(HERE / "fx.py"), str(ledger), *words]}
 
 
 def tapped(server: dict[str, Any], record: Path) -> dict[str, Any]:

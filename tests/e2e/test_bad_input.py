@@ -28,6 +28,10 @@ CONTRACTS = f"""
   dryRun: required
 - tool: fx:seldom
   rateLimit: {{ calls: {SELDOM}, per: 1h }}
+- tool: fx:update_customer
+  riskLevel: high
+- tool: fx:pay
+  idempotency: key
 """
 
 
@@ -41,7 +45,8 @@ class Fx:
 
     def __init__(self, folder: Path) -> None:
         self.ledger = folder / "ledger.jsonl"
-        self.gateway = Gateway(folder / "home", {"mcpServers": {"fx": peers.fx(self.ledger)}})
+        settings = {"mcpServers": {"fx": peers.fx(self.ledger)}, "approvals": {"wait": "0s"}}
+        self.gateway = Gateway(folder / "home", settings)
         self.gateway.write("contracts/fx.yaml", CONTRACTS)
 
     def calls(self) -> int:

@@ -39,7 +39,7 @@ def becomes(wire: Wire, expected: str) -> None:
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
 def test_a_contract_comes_changes_breaks_and_goes(tmp_path: Path, era: str) -> None:
-    with Gateway(tmp_path, {"mcpServers": {"time": peers.time()}}) as gateway:
+    with Gateway(tmp_path, {"mcpServers": {"time": peers.time()}, "approvals": {"wait": "0s"}}) as gateway:
         wire = Wire(gateway.mcp, gateway.token, era)
         pid = gateway.servers()["time"]["pid"]
         assert code(now(wire)) == "ok"

@@ -127,7 +127,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         "time": peers.time(),
         "demo": {"type": "demo"},
     }
-    gateway = Gateway(scratch / "home", {"mcpServers": servers})
+    gateway = Gateway(scratch / "home", {"mcpServers": servers, "approvals": {"wait": "0s"}})
     for name, text in CONTRACTS.items():
         gateway.write(f"contracts/{name}", text)
     gateway.write("policies/house.cedar", RULES)
@@ -226,7 +226,7 @@ def test_direct_mode_tells_the_truth_too(house: House, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_nobody_can_confirm_and_nobody_can_preview(house: House, era: str) -> None:
+def test_nothing_is_sent_before_a_human_or_a_dry_run(house: House, era: str) -> None:
     before = house.calls_sent()
     wire = house.wire(era)
     refused = error(ask(wire, "read", "everything:toggle-simulated-logging"))
@@ -483,7 +483,7 @@ def test_what_the_operator_has_not_classified(tmp_path: Path, era: str) -> None:
         "deny": ("contract_required", "contract_required", "contract_required", "ok"),
     }
     for setting, codes in expected.items():
-        settings = {"mcpServers": servers, "contracts": {"unclassified": setting}}
+        settings = {"mcpServers": servers, "contracts": {"unclassified": setting}, "approvals": {"wait": "0s"}}
         gateway = Gateway(tmp_path / f"{setting}-{era}", settings)
         gateway.write("contracts/time.yaml", "tool: time:convert_time\nriskLevel: low\n")
         with gateway:

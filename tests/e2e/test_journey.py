@@ -12,6 +12,7 @@ import pytest
 import peers
 from clients import ALL_KINDS, Kind, call, play, step
 from gateway import Gateway
+from test_agents import create
 from wire import LEGACY, MODERN, Wire
 
 FOUR = ["retrieve_tools", "call_tool_read", "call_tool_write", "call_tool_destructive"]
@@ -44,10 +45,11 @@ def test_secrets_on_disk_are_private(demo: Gateway) -> None:
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
 def test_first_call_by_each_client(demo: Gateway, kind: Kind) -> None:
     mail = {"to": ["priya@northwind.example"], "subject": "Hello", "body": f"from {kind}"}
+    token = create(demo, f"first-{kind}", "--grant", "*", "--headless")
     heard = play(
         kind,
         demo.mcp,
-        demo.token,
+        token,
         [
             step("tools/list"),
             call("retrieve_tools", {"query": "send an email to a customer"}),
@@ -63,8 +65,9 @@ def test_first_call_by_each_client(demo: Gateway, kind: Kind) -> None:
     listed, found, contacts, refused, unconfirmed, drafted = heard.results
 
     assert [tool["name"] for tool in listed["tools"]] == FOUR
-    best = found["structuredContent"]["tools"][0]
-    assert (best["name"], best["call_with"]) == ("demo:emails.send_external", "call_tool_destructive")
+    # One of the demo's two tools that mail customers; which of them is first, the search may decide.
+    best = next(tool for tool in found["structuredContent"]["tools"][:2] if tool["name"] == "demo:emails.send_external")
+    assert best["call_with"] == "call_tool_destructive"
     assert (best["risk_level"], best["needs"]) == ("critical", ["confirmation", "step_up"])
     assert json.loads(found["content"][0]["text"]) == found["structuredContent"]
     assert "Priya Nair" in str(contacts["structuredContent"]) and not contacts.get("isError")
@@ -76,12 +79,14 @@ def test_first_call_by_each_client(demo: Gateway, kind: Kind) -> None:
     assert refused["content"][0]["text"] == sentence
     assert refused["structuredContent"]["error"]["code"] == "SERVER_MISMATCH"
     assert refused["structuredContent"]["error"]["message"] == sentence
-    sentence = (
-        "Tool 'demo:emails.send_external' (risk level critical) needs a human's confirmation, "
-        "and there is nobody to ask here; tell the user what you wanted to do"
+    asked = unconfirmed["structuredContent"]["error"]
+    assert asked["code"] == "confirmation_required"
+    approval, page = asked["details"]["approval_id"], asked["details"]["approve_url"]
+    assert page == f"http://localhost:{demo.address.rpartition(':')[2]}/ui/approvals/{approval}"
+    assert unconfirmed["content"][0]["text"].endswith(
+        f"A person must approve this. Ask the user to open {page}. "
+        f"Then repeat exactly this call with approval_id={approval}. Do not change the arguments."
     )
-    assert unconfirmed["content"][0]["text"] == sentence
-    assert unconfirmed["structuredContent"]["error"]["code"] == "confirmation_required"
     assert not drafted.get("isError"), drafted
 
 

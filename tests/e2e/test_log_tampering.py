@@ -95,14 +95,15 @@ def literal(value: Any) -> str:
 
 
 def flipped(value: Any) -> Any:
-    """The same with one bit changed; in text, a letter or digit stays one."""
+    """The same with one bit changed; in text, a letter or digit stays one, and a hexadecimal digit too."""
     match value:
         case int():
             return value ^ 1
         case bytes():
             return value[:-1] + bytes([value[-1] ^ 1])
         case str():
-            at = [match.start() for match in re.finditer("[b-yB-Y0-9]", value)][-1]
+            keeps_its_kind = "[b-e0-9]" if value.startswith("\\x") else "[b-yB-Y0-9]"
+            at = [match.start() for match in re.finditer(keeps_its_kind, value)][-1]
             return value[:at] + chr(ord(value[at]) ^ 1) + value[at + 1 :]
     raise TypeError(value)
 

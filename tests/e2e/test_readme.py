@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -21,6 +22,7 @@ SECONDS = 10
 CHANGES = [
     r"01[0-9A-HJKMNP-TV-Z]{24}",
     r"01[0-9A-HJKMNP-TV-Z]{13}",
+    r"localhost:\d+",
     r"[0-9a-f]{64}",
     r"[0-9a-f]{20}",
     r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?Z?",
@@ -75,6 +77,14 @@ class Reader:
             self.known[ours] = theirs
 
 
+    def is_impatient(self) -> bool:
+        """Makes calls wait for a human for a second, not for most of a minute, as an edit of the settings would."""
+        file = self.gateway.home / "mcp_config.json"
+        settings = json.loads(file.read_text()) if file.exists() else {"mcpServers": {"demo": {"type": "demo"}}}
+        self.gateway.write("mcp_config.json", json.dumps({**settings, "approvals": {"wait": "1s"}}))
+        return True
+
+
 def ids(text: str) -> list[str]:
     return re.findall(CHANGES[0], text)
 
@@ -110,7 +120,7 @@ def test_five_commands_from_no_contract_to_a_refusal(reader: Reader) -> None:
         lambda: True,
         lambda: True,
         lambda: reader.gateway.servers().get("office", {}).get("state") == "ready",
-        lambda: True,
+        reader.is_impatient,
         lambda: risk(reader.gateway) == "critical",
     ]
     with reader.gateway:
@@ -139,6 +149,7 @@ def test_the_contract_below_them_is_one(reader: Reader) -> None:
 
 @pytest.mark.parametrize("sections", [["A first call", "An auditor follows one call"], ["The four tools"]], ids=str)
 def test_what_the_other_commands_print(reader: Reader, sections: list[str]) -> None:
+    reader.is_impatient()
     with reader.gateway:
         for section in sections:
             for block in consoles(section):

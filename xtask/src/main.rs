@@ -1,7 +1,9 @@
-//! The checks no compiler makes. `cargo run -p xtask -- check` runs them, and so do the tests of this crate.
+//! The checks no compiler makes, and the evaluation of the search. `cargo run -p xtask -- check` runs the checks, and so
+//! do the tests of this crate.
 
 mod checks;
 mod published;
+mod search_eval;
 mod source;
 mod tree;
 
@@ -16,11 +18,15 @@ use crate::tree::{Problem, Tree};
 
 const USAGE: &str = "\
 Usage: cargo run -p xtask -- check    Tell what is wrong with the repository
-       cargo run -p xtask -- bless    Write the files that are made from the code\n";
+       cargo run -p xtask -- bless    Write the files that are made from the code
+       cargo run --release -p xtask -- search-eval    Measure how good the search is; --help says more\n";
 
 fn main() -> anyhow::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no folder around it")?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "search-eval") {
+        return search_eval::run(root, rest);
+    }
     let text = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["check"] => return check(root),
         ["bless"] => published::write(root)?,

@@ -10,7 +10,7 @@ use mcpproxy_core::json::{self, members, string_value};
 use mcpproxy_core::rules::Clock;
 use mcpproxy_core::settings::{ContractSettings, IntentSettings, TwoKey, Unannotated, Unclassified};
 use mcpproxy_core::{
-    Agent, Catalog, Decision, Denial, Ground, Limits, Moment, Offer, Offered, Scope, ServerName, Variant, decide,
+    Agent, Catalog, Decision, Denial, Ground, Limits, Moment, Offer, Offered, Scope, Seen, ServerName, Variant, decide,
     declare,
 };
 
@@ -86,7 +86,13 @@ fn decision(bytes: &[u8], agent: &Agent, catalog: &Catalog) -> Decision {
         Ok(declared) => {
             let tool = catalog.resolve(&declared.name);
             let ground = Ground { intent: &RULES, contracts: &CONTRACTS, catalog };
-            decide(ground, agent, declared, tool, Moment { clock: Clock::default(), limits: &Limits::default() })
+            decide(
+                ground,
+                agent,
+                declared,
+                tool,
+                Moment { clock: Clock::default(), limits: &Limits::default(), seen: Seen::default() },
+            )
         }
         Err(denial) => Decision::Deny(denial),
     }
@@ -104,6 +110,8 @@ fn outcome(decision: &Decision) -> &'static str {
     match decision {
         Decision::Allow(_) => "allow",
         Decision::Ask(_) => "ask",
+        Decision::Preview(_) => "preview",
+        Decision::Repeat(_) => "repeat",
         Decision::Deny(denial) => Denial::code(denial),
     }
 }

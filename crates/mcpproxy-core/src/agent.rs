@@ -17,16 +17,18 @@ pub struct Scope {
     /// `None` is every server, also those that come later.
     pub servers: Option<Vec<ServerName>>,
     pub operations: Vec<Variant>,
+    /// Nobody sits beside the agent: it is told at once that a human is needed, and the question waits longer.
+    pub headless: bool,
 }
 
 impl Scope {
     /// Every operation on every server, with every permission.
     pub fn everything() -> Self {
-        Self { grants: vec!["*".to_owned()], servers: None, operations: Variant::ALL.to_vec() }
+        Self { grants: vec!["*".to_owned()], servers: None, operations: Variant::ALL.to_vec(), headless: false }
     }
 
     pub fn read_only() -> Self {
-        Self { grants: Vec::new(), servers: None, operations: vec![Variant::Read] }
+        Self { grants: Vec::new(), servers: None, operations: vec![Variant::Read], headless: false }
     }
 
     pub fn sees(&self, server: &ServerName) -> bool {

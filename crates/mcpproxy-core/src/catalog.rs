@@ -7,10 +7,12 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use crate::contract::parameters::Parameters;
 use crate::contract::{Contracts, Effective};
+use crate::json::canonical;
 use crate::rules::{Rules, ToolRules};
 use crate::schema::{Problem, Schema};
-use crate::{RiskLevel, Scope, ServerName, ToolName, Variant};
+use crate::{Digest, RiskLevel, Scope, ServerName, ToolName, Variant};
 
 pub use offered::{Hints, Offer, Offered, ToolError};
 
@@ -79,6 +81,11 @@ impl Catalog {
     /// Every tool an agent may see, by server and in the server's own order.
     pub fn visible<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a Arc<Tool>> + 'a {
         self.shelves.iter().filter(|(server, _)| scope.sees(server)).flat_map(|(_, shelf)| &shelf.tools)
+    }
+
+    /// The tools of each server, by name of the server.
+    pub(crate) fn by_server(&self) -> impl Iterator<Item = (&ServerName, &[Arc<Tool>])> {
+        self.shelves.iter().map(|(server, shelf)| (server, shelf.tools.as_slice()))
     }
 
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
@@ -187,6 +194,11 @@ impl Tool {
         self.output.get_or_init(|| self.own_schema("outputSchema")).as_ref()
     }
 
+    /// Whether the server's own schema says that the tool takes no such argument.
+    pub(crate) fn lacks_argument(&self, name: &str) -> bool {
+        Parameters::of(&self.offered).lacks(name)
+    }
+
     /// What is wrong with arguments or a result is recorded and answered, so it must not repeat what the contract calls
     /// sensitive. That something is missing gives nothing away.
     pub(crate) fn hide_sensitive(&self, problems: &mut [Problem]) {
@@ -196,6 +208,16 @@ impl Tool {
                 problem.found = "something else".to_owned();
             }
         }
+    }
+
+    /// What the server says about the tool, all of it. Made on demand: a call that nobody is asked about never needs it.
+    pub fn pin(&self) -> Digest {
+        Digest::of(canonical(&self.offered.json).as_bytes())
+    }
+
+    /// What the contract that counts says, wherever it is written. Made on demand too.
+    pub fn contract_digest(&self) -> Digest {
+        self.contract.digest()
     }
 
     fn own_schema(&self, field: &str) -> Option<Schema> {

@@ -3,6 +3,7 @@
 mod all;
 mod contradictions;
 pub mod coverage;
+mod digest;
 pub mod draft;
 mod effective;
 mod fields;
@@ -14,7 +15,7 @@ pub mod lint;
 mod names;
 mod node;
 mod of_server;
-mod parameters;
+pub(crate) mod parameters;
 mod pattern;
 mod plain;
 mod read;
@@ -33,6 +34,7 @@ use crate::schema::Schema;
 use crate::{Pointer, RiskLevel, ServerName, ToolName, Untrusted, Variant};
 
 pub use all::Contracts;
+pub(crate) use effective::asks;
 pub use effective::{Effective, Need, Source, Sourced};
 pub use files::{CONTRACTS_MAX, FILE_MAX_BYTES};
 pub use format::schema;

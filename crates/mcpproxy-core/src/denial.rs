@@ -1,11 +1,14 @@
 //! Why a call is refused, in the words the agent gets.
 
-use serde_json::{Value, json};
+mod details;
+mod message;
+
+use serde_json::Value;
 
 use crate::contract::RateLimit;
 use crate::rules::Violation;
 use crate::schema::Problem;
-use crate::{NameError, RiskLevel, ToolName, Untrusted, Variant};
+use crate::{ApprovalId, NameError, RiskLevel, ToolName, Untrusted, Variant};
 
 /// One fact that stops a call. Its texts are part of the product: agents correct themselves by them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,14 +85,65 @@ pub enum Denial {
         limit: RateLimit,
         wait_ms: u64,
     },
+    InvalidIdempotencyKey,
+    /// The same key came before with other arguments.
+    IdempotencyConflict {
+        tool: ToolName,
+        is_natural: bool,
+    },
+    /// The same call was made before, and nobody knows how it ended.
+    OutcomeUnknown {
+        tool: ToolName,
+        record: String,
+    },
     DryRunRequired {
         tool: ToolName,
+        /// The call to make first.
+        next: Value,
     },
     ConfirmationRequired {
         tool: ToolName,
         risk: Option<RiskLevel>,
         needs_step_up: bool,
+        /// `None` as long as nobody was asked.
+        approval: Option<Box<Ticket>>,
     },
+    ApprovalDenied {
+        comment: Option<Untrusted>,
+    },
+    ApprovalExpired,
+    ApprovalAlreadyUsed {
+        /// The record of the call it was used for, and how that ended, as far as known.
+        record: Option<String>,
+        outcome: Option<String>,
+    },
+    /// There is none, or it is another agent's.
+    NoSuchApproval,
+    ApprovalArgsMismatch,
+    /// The tool, its contract or the agent's permissions are not what they were.
+    ApprovalStale,
+    TooManyApprovals {
+        most: u32,
+    },
+}
+
+/// What an agent needs to come back with a human's word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    pub id: ApprovalId,
+    pub url: String,
+    pub expires_ms: i64,
+    pub side_effects: Vec<Untrusted>,
+    pub retry: Retry,
+}
+
+/// How a call comes back once a human has approved it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// With the id, for which the three variants have a parameter.
+    WithId,
+    /// As it is: a server's own tool has no room for an id, and the same call is known by itself.
+    AsItIs,
 }
 
 /// The checks a call passes, in their order. The first that fails answers.
@@ -176,7 +230,17 @@ impl Denial {
             Self::InvalidArguments { .. } => "invalid_arguments",
             Self::RateLimitExceeded { .. } => "rate_limit_exceeded",
             Self::DryRunRequired { .. } => "dry_run_required",
+            Self::InvalidIdempotencyKey => "INVALID_IDEMPOTENCY_KEY",
+            Self::IdempotencyConflict { .. } => "idempotency_conflict",
+            Self::OutcomeUnknown { .. } => "outcome_unknown",
             Self::ConfirmationRequired { .. } => "confirmation_required",
+            Self::ApprovalDenied { .. } => "APPROVAL_DENIED",
+            Self::ApprovalExpired => "APPROVAL_EXPIRED",
+            Self::ApprovalAlreadyUsed { .. } => "APPROVAL_ALREADY_USED",
+            Self::NoSuchApproval => "APPROVAL_NOT_FOUND",
+            Self::ApprovalArgsMismatch => "APPROVAL_ARGS_MISMATCH",
+            Self::ApprovalStale => "APPROVAL_STALE",
+            Self::TooManyApprovals { .. } => "too_many_approvals",
         }
     }
 
@@ -190,7 +254,10 @@ impl Denial {
             | Self::InvalidIntent(_)
             | Self::InvalidOperationType(_)
             | Self::InvalidSensitivity(_)
-            | Self::ReasonTooLong => Check::Shape,
+            | Self::ReasonTooLong
+            | Self::InvalidIdempotencyKey
+            // An id that cannot be one is seen before anything else is looked at.
+            | Self::NoSuchApproval => Check::Shape,
             Self::MissingIntent(_) | Self::MissingOperationType | Self::IntentMismatch { .. } => Check::TwoKeys,
             Self::NoSuchTool { .. } => Check::Exists,
             Self::ServerMismatch { .. } => Check::Annotations,
@@ -199,218 +266,23 @@ impl Denial {
             | Self::NotKnownToRead { .. }
             | Self::MissingPermissions { .. }
             | Self::PolicyViolation { .. } => Check::Permissions,
-            Self::InvalidArguments { .. } => Check::Arguments,
+            Self::InvalidArguments { .. } | Self::IdempotencyConflict { .. } | Self::OutcomeUnknown { .. } => {
+                Check::Arguments
+            }
             Self::RateLimitExceeded { .. } => Check::RateLimit,
             Self::DryRunRequired { .. } => Check::DryRun,
-            Self::ConfirmationRequired { .. } => Check::Confirmation,
+            Self::ConfirmationRequired { .. }
+            | Self::ApprovalDenied { .. }
+            | Self::ApprovalExpired
+            | Self::ApprovalAlreadyUsed { .. }
+            | Self::ApprovalArgsMismatch
+            | Self::ApprovalStale
+            | Self::TooManyApprovals { .. } => Check::Confirmation,
         }
     }
 
     /// Whether the request itself is malformed (a protocol error) or a well-formed call is refused (a tool result).
     pub fn is_malformed(&self) -> bool {
         matches!(self, Self::UnknownField { .. } | Self::BadField { .. })
-    }
-
-    /// The sentence for the agent: what to do instead.
-    pub fn message(&self) -> String {
-        match self {
-            Self::UnknownField { field, nearest } => {
-                let hint = nearest.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
-                format!("unknown field \"{}\"{hint}", field.for_terminal())
-            }
-            Self::BadField { field, expected } => format!("{field} must be {expected}"),
-            Self::InvalidToolName(error) => format!("Invalid tool name: {error}"),
-            Self::InvalidArgs(why) => format!("Invalid arguments: {why}"),
-            Self::InvalidIntent(why) => format!("Invalid intent: {why}"),
-            Self::InvalidOperationType(found) => {
-                format!("Invalid intent.operation_type '{}': must be read, write, or destructive", found.for_terminal())
-            }
-            Self::InvalidSensitivity(found) => format!(
-                "Invalid intent.data_sensitivity '{}': must be public, internal, private, or unknown",
-                found.for_terminal()
-            ),
-            Self::ReasonTooLong => "intent.reason exceeds maximum length of 1000 characters".to_owned(),
-            Self::MissingIntent(variant) => format!("intent parameter is required for {}", variant.tool()),
-            Self::MissingOperationType => "intent.operation_type is required".to_owned(),
-            Self::IntentMismatch { variant, declared } => {
-                format!("Intent mismatch: tool is {} but intent declares {declared}", variant.tool())
-            }
-            Self::NoSuchTool { name, missing, suggestions } => no_such_tool(name, *missing, suggestions),
-            Self::ServerMismatch { tool, mark, used, right } => {
-                format!("Tool '{tool}' is {}, use {} instead of {}", mark.words(), right.tool(), used.tool())
-            }
-            Self::NotGranted { agent, variant } => {
-                format!("Agent '{agent}' may not use {}: its token does not cover {variant} operations", variant.tool())
-            }
-            Self::NotKnownToRead { agent, tool } => {
-                format!("Agent '{agent}' may only read, and '{tool}' is not marked as read-only")
-            }
-            Self::ContractMismatch { tool, used, right } => {
-                format!("Tool '{tool}' is {right} by its contract, use {} instead of {}", right.tool(), used.tool())
-            }
-            Self::Unclassified { tool } => format!(
-                "Tool '{tool}' has no contract that says how dangerous it is, and this gateway calls only tools that have \
-                 one; ask its operator to write one"
-            ),
-            Self::MissingPermissions { agent, tool, missing } => format!(
-                "Agent '{agent}' lacks {} for '{tool}'; its operator can give a token with {}",
-                named("permission", missing),
-                if missing.len() == 1 { "it" } else { "them" }
-            ),
-            Self::PolicyViolation { tool, violations } => policy_violation(tool, violations),
-            Self::InvalidArguments { tool, problems } => invalid_arguments(tool, problems),
-            Self::RateLimitExceeded { tool, limit, wait_ms } => format!(
-                "Tool '{tool}' may be called {} in {}; try again in {}",
-                times(limit.calls),
-                span(limit.per.as_millis()),
-                span(u128::from(*wait_ms))
-            ),
-            Self::DryRunRequired { tool } => format!(
-                "Tool '{tool}' must not be called without a dry run before it, and none can be made here; tell the user what you \
-                 wanted to do"
-            ),
-            Self::ConfirmationRequired { tool, risk, needs_step_up } => {
-                confirmation_required(tool, *risk, *needs_step_up)
-            }
-        }
-    }
-
-    /// The same for programs.
-    pub fn details(&self) -> Value {
-        match self {
-            Self::UnknownField { field, nearest } => json!({"field": field.for_json(), "nearest": nearest}),
-            Self::BadField { field, expected } => json!({"field": field, "expected": expected}),
-            Self::InvalidToolName(_) | Self::InvalidArgs(_) | Self::InvalidIntent(_) => json!({}),
-            Self::InvalidOperationType(found) => {
-                json!({"found": found.for_json(), "allowed": ["read", "write", "destructive"]})
-            }
-            Self::InvalidSensitivity(found) => {
-                json!({"found": found.for_json(), "allowed": ["public", "internal", "private", "unknown"]})
-            }
-            Self::ReasonTooLong => json!({"max_characters": crate::REASON_MAX_CHARS}),
-            Self::MissingIntent(variant) => json!({"tool_variant": variant.tool()}),
-            Self::MissingOperationType => json!({"allowed": ["read", "write", "destructive"]}),
-            Self::IntentMismatch { variant, declared } => {
-                json!({"tool_variant": variant.tool(), "operation_type": declared.operation()})
-            }
-            Self::NoSuchTool { name, suggestions, .. } => {
-                let suggestions: Vec<String> = suggestions.iter().map(ToString::to_string).collect();
-                json!({"tool": name.to_string(), "suggestions": suggestions})
-            }
-            Self::ServerMismatch { tool, used, right, .. } => {
-                json!({"tool": tool.to_string(), "tool_variant": used.tool(), "call_with": right.tool()})
-            }
-            Self::NotGranted { variant, .. } => json!({"operation": variant.operation()}),
-            Self::NotKnownToRead { tool, .. } | Self::Unclassified { tool } | Self::DryRunRequired { tool } => {
-                json!({"tool": tool.to_string()})
-            }
-            Self::ContractMismatch { tool, used, right } => {
-                json!({"tool": tool.to_string(), "tool_variant": used.tool(), "call_with": right.tool()})
-            }
-            Self::MissingPermissions { tool, missing, .. } => {
-                json!({"tool": tool.to_string(), "missing_permissions": missing})
-            }
-            Self::PolicyViolation { tool, violations } => {
-                let rules: Vec<Value> =
-                    violations.iter().map(|one| json!({"rule": one.rule, "message": one.message})).collect();
-                json!({"tool": tool.to_string(), "rule": violations.first().map(|one| &one.rule), "rules": rules})
-            }
-            Self::InvalidArguments { tool, problems } => {
-                let problems: Vec<Value> = problems
-                    .iter()
-                    .map(|one| {
-                        json!({
-                            "pointer": one.pointer,
-                            "expected": one.expected,
-                            "found": one.found,
-                            "description": one.description,
-                        })
-                    })
-                    .collect();
-                json!({"tool": tool.to_string(), "problems": problems})
-            }
-            Self::RateLimitExceeded { tool, limit, wait_ms } => json!({
-                "tool": tool.to_string(),
-                "calls": limit.calls,
-                "per_ms": u64::try_from(limit.per.as_millis()).unwrap_or(u64::MAX),
-                "retry_after_ms": wait_ms,
-            }),
-            Self::ConfirmationRequired { tool, risk, needs_step_up } => json!({
-                "tool": tool.to_string(),
-                "risk_level": risk.map(RiskLevel::as_str),
-                "needs": if *needs_step_up { vec!["confirmation", "step_up"] } else { vec!["confirmation"] },
-            }),
-        }
-    }
-}
-
-impl Mark {
-    fn words(self) -> &'static str {
-        match self {
-            Self::Destructive => "marked destructive by server",
-            Self::NotReadOnly => "marked not read-only by server",
-            Self::Unannotated => "not marked read-only by server",
-        }
-    }
-}
-
-fn no_such_tool(name: &ToolName, missing: Missing, suggestions: &[ToolName]) -> String {
-    let fact = match missing {
-        Missing::Server => format!("unknown server '{}'", name.server()),
-        Missing::Tool => format!("server '{}' has no tool '{}'", name.server(), name.tool()),
-    };
-    let hint = match suggestions {
-        [] => "use retrieve_tools to find tools".to_owned(),
-        some => {
-            let quoted: Vec<String> = some.iter().map(|name| format!("'{name}'")).collect();
-            format!("did you mean {}?", quoted.join(" or "))
-        }
-    };
-    format!("Tool '{name}' not found: {fact}; {hint}")
-}
-
-fn named(word: &str, names: &[String]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
-    format!("the {word}{} {}", if names.len() == 1 { "" } else { "s" }, quoted.join(", "))
-}
-
-fn policy_violation(tool: &ToolName, violations: &[Violation]) -> String {
-    match violations.first() {
-        Some(Violation { rule, message: Some(message), .. }) => {
-            format!("Tool '{tool}' is refused by rule '{rule}': {message}")
-        }
-        Some(Violation { rule, message: None, .. }) => format!("Tool '{tool}' is refused by rule '{rule}'"),
-        None => format!("Tool '{tool}' is refused by a rule of the operator"),
-    }
-}
-
-fn invalid_arguments(tool: &ToolName, problems: &[Problem]) -> String {
-    let separator = if problems.len() == 1 { " " } else { "\n" };
-    format!("Invalid arguments for '{tool}':{separator}{}", Problem::message(problems))
-}
-
-fn confirmation_required(tool: &ToolName, risk: Option<RiskLevel>, needs_step_up: bool) -> String {
-    let level = risk.map(|risk| format!(" (risk level {})", risk.as_str())).unwrap_or_default();
-    let factor = if needs_step_up { " with a fresh second factor" } else { "" };
-    format!(
-        "Tool '{tool}'{level} needs a human's confirmation{factor}, and there is nobody to ask here; tell the user what you \
-         wanted to do"
-    )
-}
-
-fn times(calls: u32) -> String {
-    match calls {
-        1 => "once".to_owned(),
-        calls => format!("{calls} times"),
-    }
-}
-
-/// A span as people say it, never shorter than it is.
-fn span(ms: u128) -> String {
-    match ms {
-        0..=999 => format!("{ms} ms"),
-        1_000..=119_999 => format!("{} s", ms.div_ceil(1_000)),
-        120_000..=7_199_999 => format!("{} min", ms.div_ceil(60_000)),
-        _ => format!("{} h", ms.div_ceil(3_600_000)),
     }
 }

@@ -1,12 +1,13 @@
 //! What an agent declares when it calls: the variant, and the parameters of `call_tool_*`.
 
 use crate::denial::Denial;
-use crate::json::{self, Members, members, string_value};
+use crate::json::{self, Members, canonical, members, string_value};
 use crate::nearest::nearest;
 use crate::settings::TwoKey;
-use crate::{ToolName, Untrusted, Variant};
+use crate::{ApprovalId, Digest, ToolName, Untrusted, Variant};
 
 pub const REASON_MAX_CHARS: usize = 1000;
+pub const IDEMPOTENCY_KEY_MAX_CHARS: usize = 255;
 /// How much of a wrong word an answer repeats.
 const QUOTE_MAX_CHARS: usize = 64;
 
@@ -16,6 +17,18 @@ pub struct Declared {
     pub name: ToolName,
     pub intent: Intent,
     pub arguments: Arguments,
+    pub mode: Mode,
+    /// The agent's own name for the call, by which a repeat is known.
+    pub idempotency_key: Option<String>,
+    /// The human's word it comes back with.
+    pub approval: Option<ApprovalId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Real,
+    /// Everything is checked, and nothing is sent that changes anything.
+    DryRun,
 }
 
 /// The agent's word on what it is about to do.
@@ -38,8 +51,18 @@ pub enum Sensitivity {
     Unknown,
 }
 
-const FIELDS: [&str; 7] =
-    ["name", "args_json", "args", "intent_operation_type", "intent_data_sensitivity", "intent_reason", "intent"];
+const FIELDS: [&str; 10] = [
+    "name",
+    "args_json",
+    "args",
+    "intent_operation_type",
+    "intent_data_sensitivity",
+    "intent_reason",
+    "intent",
+    "dry_run",
+    "idempotency_key",
+    "approval_id",
+];
 const INTENT_FIELDS: [&str; 3] = ["operation_type", "data_sensitivity", "reason"];
 
 /// Reads the parameters of one of the three variants. `parameters` has passed the strict reader.
@@ -60,7 +83,42 @@ pub fn declare(variant: Variant, parameters: &str, two_key: TwoKey) -> Result<De
     }
     second_key(variant, declared, spoken.is_given, two_key)?;
     let intent = Intent { variant, sensitivity, reason: spoken.reason.map(Untrusted::new) };
-    Ok(Declared { name, intent, arguments })
+    let mode = Mode::of(&fields)?;
+    let idempotency_key = field(&fields, "idempotency_key").map(idempotency_key).transpose()?;
+    let approval = field(&fields, "approval_id").map(approval_id).transpose()?;
+    Ok(Declared { name, intent, arguments, mode, idempotency_key, approval })
+}
+
+impl Declared {
+    /// A call without extras.
+    pub fn plain(name: ToolName, intent: Intent, arguments: Arguments) -> Self {
+        Self { name, intent, arguments, mode: Mode::Real, idempotency_key: None, approval: None }
+    }
+}
+
+impl Mode {
+    fn of(fields: &Members<'_>) -> Result<Self, Denial> {
+        match field(fields, "dry_run") {
+            None | Some("false") => Ok(Self::Real),
+            Some("true") => Ok(Self::DryRun),
+            Some(_) => Err(Denial::BadField { field: "dry_run", expected: "true or false" }),
+        }
+    }
+}
+
+fn idempotency_key(text: &str) -> Result<String, Denial> {
+    let key = string_value(text).ok_or(Denial::BadField { field: "idempotency_key", expected: "a string" })?;
+    if is_idempotency_key(&key) { Ok(key.into_owned()) } else { Err(Denial::InvalidIdempotencyKey) }
+}
+
+pub(crate) fn is_idempotency_key(key: &str) -> bool {
+    (1..=IDEMPOTENCY_KEY_MAX_CHARS).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// What cannot be an id is nobody's: the answer is the same as for one that is not there.
+fn approval_id(text: &str) -> Result<ApprovalId, Denial> {
+    let id = string_value(text).ok_or(Denial::BadField { field: "approval_id", expected: "a string" })?;
+    ApprovalId::parse(&id).ok_or(Denial::NoSuchApproval)
 }
 
 /// The words of the intent, flat and nested forms made one.
@@ -133,6 +191,11 @@ impl Arguments {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The same for all texts that mean the same.
+    pub fn digest(&self) -> Digest {
+        Digest::of(canonical(&self.0).as_bytes())
     }
 
     fn of(fields: &Members<'_>) -> Result<Self, Denial> {

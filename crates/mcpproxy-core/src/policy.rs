@@ -2,27 +2,44 @@
 //!
 //! One function, first failure answers. Only this module can make a `Permit`, and without one nothing reaches a server.
 
+mod call;
 mod checks;
+mod claim;
+mod dry_run;
 mod explain;
+mod question;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
-use crate::Agent;
 use crate::catalog::{Catalog, Tool};
 use crate::denial::Denial;
-use crate::intent::{Arguments, Declared, Intent};
+use crate::intent::{Arguments, Declared, Intent, Mode};
 use crate::limits::Limits;
 use crate::rules::Clock;
 use crate::settings::{ContractSettings, IntentSettings};
+use crate::{Agent, Word};
 
+pub use call::Warning;
+pub use claim::{Claim, Repeat};
+pub use dry_run::{DRY_RUN_FRESH_MS, Preview};
 pub use explain::{Explanation, Finding, Verdict, explain};
+pub use question::{Grant, Question, Refused};
 pub use table::{Row, Section, rows, sections, table};
+
+use call::Call;
+use question::Asked;
 
 pub enum Decision {
     Allow(Permit),
     /// A human decides.
     Ask(Question),
+    /// A dry run that the gateway answers itself.
+    Preview(Preview),
+    /// A call that was made before: its first answer is given again, and nothing is sent.
+    Repeat(Repeat),
     Deny(Denial),
 }
 
@@ -34,11 +51,21 @@ pub struct Ground<'a> {
     pub catalog: &'a Catalog,
 }
 
-/// What is different at every call: the time, and how often tools were called lately.
+/// What is different at every call: the time, how often tools were called lately, and what is known of this very call.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
     pub clock: Clock,
     pub limits: &'a Limits,
+    pub seen: Seen,
+}
+
+/// What was looked up beforehand, only for tools and calls that want it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// When exactly this call was last tried as a dry run.
+    pub dry_run_ms: Option<i64>,
+    /// Whether its idempotency key was taken before, with the same arguments.
+    pub is_repeat: bool,
 }
 
 /// The right to make one call: this tool, with these bytes, once.
@@ -46,58 +73,51 @@ pub struct Moment<'a> {
 /// It cannot be cloned or built elsewhere, and it owns the bytes it permits, so what was decided on is what is sent.
 #[derive(Debug)]
 pub struct Permit {
-    tool: Arc<Tool>,
-    intent: Intent,
-    arguments: Arguments,
-    warnings: Vec<Warning>,
-    is_verified: bool,
-}
-
-/// A call that waits for a human's word.
-#[derive(Debug)]
-pub struct Question {
-    tool: Arc<Tool>,
-    needs_step_up: bool,
-}
-
-/// Something worth a line on the record that does not stop the call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
-    pub code: &'static str,
-    pub message: String,
+    call: Call,
+    word: Option<Word>,
+    is_dry_run: bool,
 }
 
 impl Permit {
+    /// The only place where a permit is made: `decide` or a human has said yes, and the call has its turn.
+    fn new(call: Call, word: Option<Word>, mode: Mode) -> Self {
+        Permit { call, word, is_dry_run: mode == Mode::DryRun }
+    }
+
     pub fn tool(&self) -> &Arc<Tool> {
-        &self.tool
+        &self.call.tool
     }
 
     pub fn intent(&self) -> &Intent {
-        &self.intent
+        &self.call.intent
     }
 
     pub fn arguments(&self) -> &Arguments {
-        &self.arguments
+        &self.call.arguments
     }
 
     pub fn warnings(&self) -> &[Warning] {
-        &self.warnings
+        &self.call.warnings
     }
 
     /// Whether the server's own annotations, or the operator, bear the agent's word out.
     pub fn is_verified(&self) -> bool {
-        self.is_verified
+        self.call.is_verified
     }
-}
 
-impl Question {
-    /// The answer as long as there is nobody to ask.
-    pub fn unanswered(&self) -> Denial {
-        Denial::ConfirmationRequired {
-            tool: self.tool.name.clone(),
-            risk: self.tool.contract.risk(),
-            needs_step_up: self.needs_step_up,
-        }
+    /// What keeps the call from being made twice, to be taken with the opening of its record.
+    pub fn claim(&self) -> Option<&Claim> {
+        self.call.claim.as_ref()
+    }
+
+    /// The human's word it rests on, to be spent with the opening of its record.
+    pub fn word(&self) -> Option<&Word> {
+        self.word.as_ref()
+    }
+
+    /// Whether the server is only asked what it would do.
+    pub fn is_dry_run(&self) -> bool {
+        self.is_dry_run
     }
 }
 
@@ -109,19 +129,33 @@ pub fn decide(
     tool: Option<&Arc<Tool>>,
     moment: Moment<'_>,
 ) -> Decision {
-    let passed = match check_all(ground, agent, &declared, tool, moment) {
+    let Passed { tool, warnings, is_verified, claim, course } = match check_all(ground, agent, &declared, tool, moment)
+    {
         Ok(passed) => passed,
         Err(denial) => return Decision::Deny(denial),
     };
-    let Passed { tool, warnings, is_verified, ask } = passed;
-    if let Some(needs_step_up) = ask {
-        return Decision::Ask(Question { tool, needs_step_up });
-    }
-    if let Err(denial) = checks::take_a_turn(&tool, moment) {
-        return Decision::Deny(denial);
-    }
     let Declared { intent, arguments, .. } = declared;
-    Decision::Allow(Permit { tool, intent, arguments, warnings, is_verified })
+    let mut call = Call { tool, intent, arguments, warnings, is_verified, claim };
+    match course {
+        Course::Go => allow(call, Mode::Real, moment),
+        Course::DryRun(arguments) => {
+            call.arguments = arguments;
+            allow(call, Mode::DryRun, moment)
+        }
+        Course::Ask(asked) => Decision::Ask(Question { call, asked }),
+        Course::Preview { asked, missing_permissions } => {
+            call.warnings.extend(dry_run::not_sent(&call.tool).filter(|_| missing_permissions.is_empty()));
+            Decision::Preview(Preview { call, asked, missing_permissions })
+        }
+        Course::Repeat(claim) => Decision::Repeat(Repeat { tool: call.tool, intent: call.intent, claim }),
+    }
+}
+
+fn allow(call: Call, mode: Mode, moment: Moment<'_>) -> Decision {
+    match checks::take_a_turn(&call.tool, moment) {
+        Ok(()) => Decision::Allow(Permit::new(call, None, mode)),
+        Err(denial) => Decision::Deny(denial),
+    }
 }
 
 /// What a call that no check refused comes with.
@@ -129,8 +163,21 @@ struct Passed {
     tool: Arc<Tool>,
     warnings: Vec<Warning>,
     is_verified: bool,
-    /// Whether a human is to be asked, and with a fresh factor.
-    ask: Option<bool>,
+    claim: Option<Claim>,
+    course: Course,
+}
+
+/// What becomes of a call that no check refused.
+enum Course {
+    Go,
+    /// The server's own dry run, with these arguments.
+    DryRun(Arguments),
+    Ask(Asked),
+    Preview {
+        asked: Option<Asked>,
+        missing_permissions: Vec<String>,
+    },
+    Repeat(Claim),
 }
 
 /// The checks from the tool's existence on, in their order. Nothing is counted here, so it may also be asked for fun.
@@ -148,142 +195,33 @@ fn check_all(
     let warnings = checks::against_hints(ground.intent, tool, variant)?;
     checks::against_contract(ground.contracts, tool, variant)?;
     checks::within_scope(agent, tool, variant)?;
-    checks::has_permissions(agent, tool)?;
-    checks::within_rules(agent, tool, &declared.intent, moment.clock)?;
-    let arguments = checks::arguments_fit(tool, &declared.arguments)?;
-    checks::within_rate(tool, moment)?;
-    checks::dry_run_done(tool)?;
-    let ask = checks::asks_a_human(ground.contracts, tool, variant, &arguments);
     let is_verified = checks::bears_out(tool, variant);
-    Ok(Passed { tool: Arc::clone(tool), warnings, is_verified, ask })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::catalog::{Offer, Offered};
-    use crate::settings::{TwoKey, Unannotated};
-    use crate::{Scope, ServerName, Variant, intent};
-
-    fn hints_json(read_only: Option<bool>, destructive: Option<bool>) -> String {
-        let hints = [("readOnlyHint", read_only), ("destructiveHint", destructive)]
-            .into_iter()
-            .filter_map(|(name, value)| value.map(|value| format!("\"{name}\":{value}")))
-            .collect::<Vec<_>>()
-            .join(",");
-        format!(r#"{{"name":"tool","inputSchema":{{}},"annotations":{{{hints}}}}}"#)
-    }
-
-    fn outcome(
-        rules: &IntentSettings,
-        scope: Scope,
-        hints: (Option<bool>, Option<bool>),
-        variant: Variant,
-        name: &str,
-    ) -> String {
-        let server = ServerName::parse("fx").unwrap();
-        let (offer, hidden) = Offer::new([Offered::parse(&server, &hints_json(hints.0, hints.1))]);
-        assert!(hidden.is_empty());
-        let catalog = Catalog::new([(server, Arc::new(offer))]);
-        let declared = intent::declare(variant, &format!(r#"{{"name":"{name}"}}"#), TwoKey::Optional).unwrap();
-        let tool = catalog.resolve(&declared.name).cloned();
-        let agent = Agent { name: "a1".to_owned(), scope };
-        let ground = Ground { intent: rules, contracts: &ContractSettings::default(), catalog: &catalog };
-        let moment = Moment { clock: Clock::default(), limits: &Limits::default() };
-        match decide(ground, &agent, declared, tool.as_ref(), moment) {
-            Decision::Ask(_) => "ask".to_owned(),
-            Decision::Deny(denial) => format!("deny {}: {}", denial.code(), denial.message()),
-            Decision::Allow(permit) => {
-                let warnings: Vec<&str> = permit.warnings().iter().map(|warning| warning.code).collect();
-                let verified = if permit.is_verified() { "verified" } else { "unverified" };
-                ["allow", verified, &warnings.join(" ")].join(" ").trim_end().to_owned()
-            }
+    let missing = checks::missing_permissions(agent, tool);
+    let passed = |claim, course| Passed { tool: Arc::clone(tool), warnings, is_verified, claim, course };
+    match declared.mode_of(tool) {
+        Mode::Real if !missing.is_empty() => Err(checks::lacks(agent, tool, missing)),
+        Mode::Real => {
+            checks::within_rules(agent, tool, &declared.intent, moment.clock)?;
+            let arguments = checks::arguments_fit(tool, &declared.arguments)?;
+            let claim = declared.claim(tool)?;
+            // What was answered once is answered again: nobody is asked twice, and nothing is sent that could be limited.
+            let claim = match claim {
+                Some(claim) if moment.seen.is_repeat => return Ok(passed(None, Course::Repeat(claim))),
+                claim => claim,
+            };
+            checks::within_rate(tool, moment)?;
+            dry_run::check_done(ground.intent, declared, tool, moment)?;
+            let asked = checks::asks_a_human(ground.contracts, tool, variant, &arguments);
+            Ok(passed(claim, asked.map_or(Course::Go, Course::Ask)))
         }
-    }
-
-    #[test]
-    fn annotations_against_variants() {
-        use Variant::{Destructive, Read, Write};
-        let strict = IntentSettings::default();
-        let lenient = IntentSettings { strict_server_validation: false, ..IntentSettings::default() };
-        let check = |rules: &IntentSettings, hints, variant, expected: &str| {
-            assert_eq!(outcome(rules, Scope::everything(), hints, variant, "fx:tool"), expected, "{hints:?} {variant}");
-        };
-        let marked = |used: &str| {
-            format!(
-                "deny SERVER_MISMATCH: Tool 'fx:tool' is marked destructive by server, use call_tool_destructive instead of {used}"
-            )
-        };
-        check(&strict, (Some(true), None), Read, "allow verified");
-        check(&strict, (None, Some(true)), Read, &marked("call_tool_read"));
-        check(&strict, (Some(true), Some(true)), Read, &marked("call_tool_read"));
-        check(&strict, (None, None), Read, "allow unverified");
-        check(
-            &strict,
-            (Some(false), Some(false)),
-            Read,
-            "deny SERVER_MISMATCH: Tool 'fx:tool' is marked not read-only by server, use call_tool_write instead of call_tool_read",
-        );
-        check(&strict, (Some(true), None), Write, "allow verified OVERLY_CAUTIOUS");
-        check(&strict, (None, Some(true)), Write, &marked("call_tool_write"));
-        check(&strict, (None, None), Write, "allow unverified");
-        check(&strict, (Some(false), None), Write, "allow verified");
-        for hints in [(None, None), (Some(true), None), (None, Some(true)), (Some(false), Some(false))] {
-            check(&strict, hints, Destructive, "allow verified");
+        Mode::DryRun => {
+            checks::within_rules(agent, tool, &declared.intent, moment.clock)?;
+            let sent = dry_run::sent(ground.contracts, declared, tool).filter(|_| missing.is_empty());
+            let arguments = checks::arguments_fit(tool, sent.as_ref().unwrap_or(&declared.arguments))?;
+            checks::within_rate(tool, moment)?;
+            let asked = checks::asks_a_human(ground.contracts, tool, variant, &arguments);
+            let preview = Course::Preview { asked, missing_permissions: missing };
+            Ok(passed(None, sent.map_or(preview, Course::DryRun)))
         }
-        check(&lenient, (None, Some(true)), Read, "allow unverified SERVER_MISMATCH");
-        check(&lenient, (Some(false), None), Read, "allow unverified SERVER_MISMATCH");
-        let warn = IntentSettings { unannotated: Unannotated::Warn, ..IntentSettings::default() };
-        let require_write = IntentSettings { unannotated: Unannotated::RequireWrite, ..IntentSettings::default() };
-        check(&warn, (None, None), Read, "allow unverified UNANNOTATED");
-        check(
-            &require_write,
-            (None, None),
-            Read,
-            "deny SERVER_MISMATCH: Tool 'fx:tool' is not marked read-only by server, use call_tool_write instead of call_tool_read",
-        );
-    }
-
-    #[test]
-    fn scope_narrows() {
-        let rules = IntentSettings::default();
-        let check = |scope: Scope, hints, variant, name: &str, expected: &str| {
-            assert_eq!(outcome(&rules, scope, hints, variant, name), expected);
-        };
-        let read_only = Scope::read_only;
-        check(read_only(), (Some(true), None), Variant::Read, "fx:tool", "allow verified");
-        check(
-            read_only(),
-            (None, None),
-            Variant::Read,
-            "fx:tool",
-            "deny permission_denied: Agent 'a1' may only read, and 'fx:tool' is not marked as read-only",
-        );
-        check(
-            read_only(),
-            (None, None),
-            Variant::Write,
-            "fx:tool",
-            "deny permission_denied: Agent 'a1' may not use call_tool_write: its token does not cover write operations",
-        );
-        let elsewhere = Scope { servers: Some(vec![ServerName::parse("other").unwrap()]), ..Scope::everything() };
-        let unknown =
-            "deny TOOL_NOT_FOUND: Tool 'fx:tool' not found: unknown server 'fx'; use retrieve_tools to find tools";
-        check(elsewhere, (None, None), Variant::Read, "fx:tool", unknown);
-    }
-
-    #[test]
-    fn an_unknown_tool_comes_with_suggestions() {
-        let rules = IntentSettings::default();
-        let elsewhere = outcome(&rules, Scope::everything(), (None, None), Variant::Read, "nope:tool");
-        assert_eq!(
-            elsewhere,
-            "deny TOOL_NOT_FOUND: Tool 'nope:tool' not found: unknown server 'nope'; did you mean 'fx:tool'?"
-        );
-        let found = outcome(&rules, Scope::everything(), (None, None), Variant::Read, "fx:toll");
-        assert_eq!(
-            found,
-            "deny TOOL_NOT_FOUND: Tool 'fx:toll' not found: server 'fx' has no tool 'toll'; did you mean 'fx:tool'?"
-        );
     }
 }

@@ -74,6 +74,11 @@ pub struct Clock {
     pub utc_offset_s: i32,
 }
 
+/// An instant as programs write it: `2026-11-15T03:00:00.000Z`.
+pub(crate) fn iso(ms: i64) -> String {
+    time::Local::utc(Clock { now_ms: ms, utc_offset_s: 0 }).iso()
+}
+
 /// A rule that forbids a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {

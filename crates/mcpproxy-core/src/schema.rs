@@ -12,8 +12,10 @@ mod equal;
 mod fault;
 mod keywords;
 mod leaf;
+mod merge;
 mod parts;
 mod problem;
+mod prune;
 mod refs;
 mod rule;
 mod strict;
@@ -24,6 +26,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 pub use problem::{PROBLEMS_MAX, Problem};
+pub(crate) use prune::pruned;
 
 use build::Graph;
 use check::Wanted;

@@ -3,6 +3,7 @@
 mod activity;
 mod address;
 pub(crate) mod amount;
+mod approvals;
 mod changes;
 mod keys;
 mod read;
@@ -24,6 +25,7 @@ use read::{Fields, Reader};
 
 pub use activity::{ActivitySettings, Durability, Retention};
 pub use address::{check_listen, parse_listen};
+pub use approvals::{ApprovalSettings, Channel, Channels, Notify, Webhook};
 pub use changes::{Changes, diff};
 pub use reference::Outside;
 pub use schema::schema;
@@ -41,6 +43,7 @@ pub struct Settings {
     pub intent: IntentSettings,
     pub contracts: ContractSettings,
     pub activity: ActivitySettings,
+    pub approvals: ApprovalSettings,
     pub listen: SocketAddr,
     /// A caller on this machine without a token is a read-only agent.
     pub allow_anonymous_loopback: bool,
@@ -180,6 +183,7 @@ impl Default for Settings {
             intent: IntentSettings::default(),
             contracts: ContractSettings::default(),
             activity: ActivitySettings::default(),
+            approvals: ApprovalSettings::default(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             allow_anonymous_loopback: false,
             tls_terminated_by_proxy: false,
@@ -211,6 +215,11 @@ impl Settings {
             && url.stands_in_file()
         {
             found.push("storage.url".to_owned());
+        }
+        if let Some(webhook) = &self.approvals.notify.webhook
+            && webhook.secret.stands_in_file()
+        {
+            found.push("approvals.notify.webhook.secret".to_owned());
         }
         found
     }
@@ -262,6 +271,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Settings {
         intent: read_intent(reader, fields).unwrap_or_default(),
         contracts: read_contracts(reader, fields).unwrap_or_default(),
         activity: activity::read(reader, fields).unwrap_or_default(),
+        approvals: approvals::read(reader, fields).unwrap_or_default(),
         listen: fields
             .find("listen")
             .and_then(|field| reader.parsed(field.value, parse_listen))

@@ -16,8 +16,8 @@ use mcpproxy_core::policy::{Section, sections};
 use mcpproxy_core::rules::Clock;
 use mcpproxy_core::settings::{ContractSettings, IntentSettings};
 use mcpproxy_core::{
-    Agent, Catalog, Decision, Ground, Index, Limits, Moment, Offer, Offered, RiskLevel, Scope, ServerName, Variant,
-    decide, declare,
+    Agent, Catalog, Decision, Ground, Index, Limits, Moment, Offer, Offered, RiskLevel, Scope, Seen, ServerName,
+    Variant, decide, declare,
 };
 
 const NAMES: [&str; 3] = ["read", "write", "destructive"];
@@ -228,7 +228,7 @@ fn all_it_can_see(catalog: &Catalog) -> Vec<String> {
     let mut seen: Vec<String> = catalog.visible(&agent.scope).map(|tool| tool.name.to_string()).collect();
     let index = Index::build(catalog);
     for query in ["read", "private key", "read_private_key", "read_file"] {
-        let hits = index.find(query, &agent.scope, None, 50);
+        let hits = index.find(query, &agent.scope, None, 50).hits;
         seen.extend(hits.iter().map(|hit| format!("{query}: {} {}", hit.tool.name, hit.score)));
     }
     for variant in Variant::ALL {
@@ -237,7 +237,7 @@ fn all_it_can_see(catalog: &Catalog) -> Vec<String> {
                 let parameters = format!("{{\"name\":\"{name}\"{rest}}}");
                 let Ok(declared) = declare(variant, &parameters, intent.two_key) else { continue };
                 let tool = catalog.resolve(&declared.name);
-                let moment = Moment { clock: Clock::default(), limits: &Limits::default() };
+                let moment = Moment { clock: Clock::default(), limits: &Limits::default(), seen: Seen::default() };
                 let Decision::Deny(denial) = decide(ground, &agent, declared, tool, moment) else {
                     panic!("{parameters} was not refused");
                 };

@@ -8,7 +8,7 @@ use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::rules::Clock;
 use mcpproxy_core::settings::{ContractSettings, IntentSettings, TwoKey, Unannotated, Unclassified};
 use mcpproxy_core::{
-    Agent, Catalog, Decision, Ground, Limits, Moment, Offer, Offered, Scope, ServerName, ToolName, Variant,
+    Agent, Catalog, Decision, Ground, Limits, Moment, Offer, Offered, Scope, Seen, ServerName, ToolName, Variant,
     check_result, decide, declare,
 };
 
@@ -36,10 +36,12 @@ fn outcome(
     let tool = catalog.resolve(&declared.name).cloned();
     let agent = Agent { name: "a".to_owned(), scope: Scope::everything() };
     let ground = Ground { intent, contracts: &ContractSettings { unclassified }, catalog };
-    let moment = Moment { clock: Clock::default(), limits: &Limits::default() };
+    let moment = Moment { clock: Clock::default(), limits: &Limits::default(), seen: Seen::default() };
     match decide(ground, &agent, declared, tool.as_ref(), moment) {
         Decision::Allow(_) => "allow".to_owned(),
         Decision::Ask(_) => "ask".to_owned(),
+        Decision::Preview(_) => "preview".to_owned(),
+        Decision::Repeat(_) => "repeat".to_owned(),
         Decision::Deny(denial) => format!("{}: {}", denial.code(), denial.message()),
     }
 }

@@ -1,8 +1,9 @@
-//! Schemas made to be slow: each is refused when it is loaded, or a check with it ends soon whatever the value.
+//! Schemas made to be slow: each is refused when it is loaded, or it is shortened and checked soon whatever the value.
 
 use std::time::{Duration, Instant};
 
 use mcpproxy_core::schema::Schema;
+use mcpproxy_core::{Keep, brief};
 use serde_json::{Value, json};
 
 /// A build without optimisation takes several times as long, on a machine with other work to do.
@@ -12,6 +13,9 @@ const SOON: Duration = Duration::from_millis(if cfg!(debug_assertions) { 3_000 }
 fn outcome(text: &str, value: &Value) -> String {
     if let Err(error) = Schema::inspect(text) {
         return format!("refused: {error}");
+    }
+    for keep in Keep::ALL {
+        let _short = brief("", text, keep);
     }
     match Schema::of_server(text) {
         Err(error) => format!("refused late: {error}"),

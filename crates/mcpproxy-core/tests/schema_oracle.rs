@@ -2,6 +2,7 @@
 
 use jsonschema::PatternOptions;
 use mcpproxy_core::schema::Schema;
+use mcpproxy_core::{Keep, brief};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -123,6 +124,26 @@ proptest! {
         for value in values {
             prop_assert_eq!(ours.admits(&value), theirs.is_valid(&value), "{} {}", text, value);
             prop_assert_eq!(ours.admits(&value), ours.check(&value).is_ok(), "{} {}", text, value);
+        }
+    }
+
+    /// What is shown of a schema admits what the schema admits, and as long as there is room for its rules nothing else.
+    #[test]
+    fn a_shortened_schema_means_the_same(
+        (schema, _) in whole_schema(),
+        values in proptest::collection::vec(any_value(), 1..12),
+    ) {
+        let text = schema.to_string();
+        let Ok(whole) = Schema::of_server(&text) else { return Ok(()) };
+        for keep in Keep::ALL {
+            let short = brief("", &text, keep).schema;
+            let kept = Schema::of_server(&short);
+            prop_assert!(kept.is_ok(), "{:?} {} {}", keep, text, short);
+            let Ok(kept) = kept else { continue };
+            for value in values.iter().filter(|value| keep.is_exact() || value.is_object()) {
+                let (before, after) = (whole.admits(value), kept.admits(value));
+                prop_assert!(before == after || (after && !keep.is_exact()), "{:?} {} {} {}", keep, text, short, value);
+            }
         }
     }
 

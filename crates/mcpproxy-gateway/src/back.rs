@@ -23,7 +23,7 @@ pub(crate) struct Back {
     later: Option<mpsc::Sender<String>>,
     /// Set while the agent does not take what waits for it.
     is_deaf: Arc<AtomicBool>,
-    /// Questions the agent has not answered yet.
+    /// Questions of servers that the agent has not answered yet.
     questions: Arc<AtomicUsize>,
 }
 
@@ -117,15 +117,22 @@ impl Back {
         }
     }
 
+    /// Asks for a server, which need not be quicker than the agent.
     pub(crate) async fn ask(&self, method: &str, params: &str) -> Result<String, RpcError> {
+        self.questions.fetch_add(1, Ordering::AcqRel);
+        let answer = self.ask_aside(method, params).await;
+        self.questions.fetch_sub(1, Ordering::AcqRel);
+        answer
+    }
+
+    /// Asks for ourselves: no server waits for the answer.
+    pub(crate) async fn ask_aside(&self, method: &str, params: &str) -> Result<String, RpcError> {
         let (answer, answered) = oneshot::channel();
         let question = Question { method: method.to_owned(), params: params.to_owned(), answer };
         let gone = || RpcError::new(crate::message::INTERNAL_ERROR, "the agent went away before it answered");
         self.events.send(Box::new(Event::Ask(question))).await.map_err(|_| gone())?;
-        self.questions.fetch_add(1, Ordering::AcqRel);
-        let answer = tokio::time::timeout(ANSWER_MAX, answered).await;
-        self.questions.fetch_sub(1, Ordering::AcqRel);
-        answer
+        tokio::time::timeout(ANSWER_MAX, answered)
+            .await
             .map_err(|_| RpcError::new(crate::message::INTERNAL_ERROR, "the agent did not answer in time"))?
             .map_err(|_| gone())?
     }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use mcpproxy_core::Agent;
 
 pub(crate) use door::Door;
+pub(crate) use http::ANONYMOUS;
 pub use http::router;
 pub use stdio::serve_stdio;
 

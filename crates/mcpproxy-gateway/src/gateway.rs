@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use mcpproxy_core::json::string_value;
-use mcpproxy_core::settings::diff;
-use mcpproxy_core::{Catalog, Changed, Limits, ServerName, Untrusted};
+use mcpproxy_core::settings::{Settings, diff};
+use mcpproxy_core::{Changed, Limits, ServerName, Untrusted};
 use mcpproxy_store::{Ledger, Store};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::Agents;
+use crate::approvals::{Approvals, keep_watch, tell};
+use crate::ask::Seals;
 use crate::audience::{Audience, Kind};
 use crate::downstream::Doors;
 use crate::message::member;
@@ -46,6 +48,8 @@ pub struct Options {
     pub ledger: Ledger,
     /// Where the servers' logs go.
     pub logs: PathBuf,
+    /// What comes before the path in links for humans, unless the settings say otherwise: `http://localhost:8080`.
+    pub base_url: String,
     /// The program and arguments that run the demo server on standard input and output.
     pub demo_command: Vec<String>,
 }
@@ -60,6 +64,9 @@ pub(crate) struct Inner {
     pub(crate) store: Store,
     /// How often tools were called lately; it outlives snapshots.
     pub(crate) limits: Limits,
+    pub(crate) approvals: Approvals,
+    pub(crate) seals: Seals,
+    base_url: String,
     logs: PathBuf,
     demo: Arc<[String]>,
     servers: Mutex<BTreeMap<ServerName, Supervised>>,
@@ -111,15 +118,16 @@ struct Supervised {
 impl Gateway {
     /// Starts everything and returns at once; servers connect in the background.
     pub fn start(options: Options) -> Self {
-        let Options { files, store, ledger, logs, demo_command } = options;
+        let Options { files, store, ledger, logs, base_url, demo_command } = options;
         let (changes, changed) = mpsc::unbounded_channel();
         let left_behind = sweep(&logs);
         if left_behind > 0 {
             tracing::warn!(count = left_behind, "ended servers that an earlier gateway left behind");
         }
         let settings = Arc::clone(&files.settings);
+        let approvals = Approvals::new(store.clone(), ledger.clone(), links(&settings, &base_url));
         let inner = Arc::new(Inner {
-            snapshot: ArcSwap::from_pointee(Snapshot::build(files.clone(), BTreeMap::new(), &Catalog::default())),
+            snapshot: ArcSwap::from_pointee(Snapshot::build(files.clone(), BTreeMap::new(), None)),
             ledger,
             agents: Agents::new(store.clone()),
             turned_away: TurnedAway::default(),
@@ -127,6 +135,9 @@ impl Gateway {
             doors: Doors::default(),
             store,
             limits: Limits::default(),
+            approvals,
+            seals: Seals::default(),
+            base_url,
             logs,
             demo: demo_command.into(),
             servers: Mutex::default(),
@@ -143,6 +154,8 @@ impl Gateway {
         tokio::spawn(take_changes(gateway.clone(), changed));
         let watching = gateway.clone();
         tokio::spawn(async move { watching.inner.agents.watch().await });
+        tokio::spawn(keep_watch(gateway.inner.approvals.clone(), gateway.inner.stopping.clone()));
+        tokio::spawn(tell(Arc::clone(&gateway.inner), gateway.inner.stopping.clone()));
         for server in &settings.servers {
             gateway.start_server(server.clone());
         }
@@ -166,6 +179,7 @@ impl Gateway {
         }
         *self.reload_error_slot() = None;
         let two_key = settings.intent.two_key;
+        self.inner.approvals.set_base_url(links(&settings, &self.inner.base_url));
         self.refresh(Some(files));
         if two_key != old.intent.two_key {
             self.inner.audience.four_tools_changed();
@@ -193,6 +207,11 @@ impl Gateway {
 
     pub fn reload_error(&self) -> Option<String> {
         self.reload_error_slot().clone()
+    }
+
+    /// Questions to humans.
+    pub fn approvals(&self) -> &Approvals {
+        &self.inner.approvals
     }
 
     /// Every enabled server has connected or failed once, and what came of it is in the snapshot.
@@ -297,7 +316,7 @@ impl Gateway {
         }
         let before = self.inner.snapshot.load_full();
         let servers = self.servers_table().iter().map(|(name, s)| (name.clone(), Arc::clone(&s.server))).collect();
-        self.inner.snapshot.store(Arc::new(Snapshot::build(files.clone(), servers, &before.catalog)));
+        self.inner.snapshot.store(Arc::new(Snapshot::build(files.clone(), servers, Some(&before))));
     }
 
     fn servers_table(&self) -> MutexGuard<'_, BTreeMap<ServerName, Supervised>> {
@@ -307,6 +326,11 @@ impl Gateway {
     fn reload_error_slot(&self) -> MutexGuard<'_, Option<String>> {
         self.inner.reload_error.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Where links for humans lead.
+fn links(settings: &Settings, base_url: &str) -> String {
+    settings.approvals.public_url.as_deref().unwrap_or(base_url).trim_end_matches('/').to_owned()
 }
 
 /// Passes a supervisor's news on to the task that makes snapshots.

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use mcpproxy_core::json::{members, quote};
+use mcpproxy_core::json::members;
 use mcpproxy_core::{Failure, Mismatch, Tool, Warning, check_result};
 use mcpproxy_store::{Outcome, Status};
 use serde_json::{Value, json};
 
+use crate::call::error_result;
 use crate::heavy::heavy;
-use crate::message::{RpcError, field, member, with_members};
+use crate::message::{RpcError, field, member};
+use crate::repeats::Kept;
 use crate::sensitive::Sensitive;
 use crate::upstream::{Reply, UpstreamError};
 
@@ -53,8 +55,7 @@ impl Judged {
                 (Status::Error, Some(error.code().to_owned()), Some(format!("{error}{unknown}")), None)
             }
         };
-        let withheld = self.mismatch.as_ref().filter(|mismatch| mismatch.is_strict);
-        let status = if withheld.is_some() { Status::Error } else { status };
+        let status = if self.withheld().is_some() { Status::Error } else { status };
         let own = self.failure.as_ref().map(|failure| failure.code().to_owned());
         let own = own.or_else(|| self.mismatch.as_ref().map(|_| OUTPUT_MISMATCH.to_owned()));
         let message = message.or_else(|| self.mismatch.as_ref().map(|mismatch| mismatch_words(mismatch, tool)));
@@ -62,6 +63,31 @@ impl Judged {
         let duration_us = Some(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         let metadata = self.failure.as_ref().map(|failure| json!({"failure": failure_json(failure)}).to_string());
         Outcome { status, code: own.or(code), message, duration_us, result, metadata }
+    }
+
+    /// What a repeat of the call would get: what the first one gets.
+    pub(crate) fn kept(&self, tool: &Tool) -> Kept<'_> {
+        let failure = || self.failure.as_ref().map(|failure| failure_json(failure).to_string());
+        match &self.answer {
+            // A question of the server's is no answer yet: the call comes back with the agent's, under the same name.
+            Ok(Ok(result)) if asks_back(result) => Kept::NotYet,
+            Ok(Ok(result)) => match self.withheld() {
+                Some(mismatch) => Kept::Withheld(error_result(
+                    OUTPUT_MISMATCH,
+                    &withheld_words(mismatch, tool),
+                    &withheld_details(mismatch, tool),
+                    None,
+                )),
+                None => Kept::Result { result, is_error: is_error(result), failure: failure() },
+            },
+            Ok(Err(error)) => Kept::Error(Box::new(with_failure(error.clone(), failure()))),
+            Err(error) if error.outcome_is_unknown() => Kept::Unknown,
+            Err(_) => Kept::NotYet,
+        }
+    }
+
+    fn withheld(&self) -> Option<&Mismatch> {
+        self.mismatch.as_ref().filter(|mismatch| mismatch.is_strict)
     }
 
     /// What is worth a word beside the server's result.
@@ -77,8 +103,8 @@ impl Judged {
             Ok(result) => Ok(match self.mismatch.filter(|mismatch| mismatch.is_strict) {
                 Some(mismatch) => Answer::Withheld {
                     code: OUTPUT_MISMATCH,
-                    message: format!("{}; the call was made, so do not repeat it", mismatch_words(&mismatch, tool)),
-                    details: json!({"tool": tool.name.to_string(), "problems": problems(&mismatch)}),
+                    message: withheld_words(&mismatch, tool),
+                    details: withheld_details(&mismatch, tool),
                 },
                 None => Answer::Result { result, failure },
             }),
@@ -110,6 +136,14 @@ fn mismatch_words(mismatch: &Mismatch, tool: &Tool) -> String {
     format!("The result of '{}' is not what its output schema promises{first}{more}", tool.name)
 }
 
+fn withheld_words(mismatch: &Mismatch, tool: &Tool) -> String {
+    format!("{}; the call was made, so do not repeat it", mismatch_words(mismatch, tool))
+}
+
+fn withheld_details(mismatch: &Mismatch, tool: &Tool) -> Value {
+    json!({"tool": tool.name.to_string(), "problems": problems(mismatch)})
+}
+
 fn problems(mismatch: &Mismatch) -> Vec<Value> {
     let problem = |one: &mcpproxy_core::schema::Problem| json!({"pointer": one.pointer, "expected": one.expected, "found": one.found});
     mismatch.problems.iter().map(problem).collect()
@@ -124,16 +158,11 @@ fn failure_json(failure: &Failure) -> Value {
     }
 }
 
-/// Data of another shape than an object is left as it is.
-fn with_failure(mut error: RpcError, failure: Option<String>) -> RpcError {
-    if let Some(failure) = failure {
-        match error.data.as_deref() {
-            None => error.data = Some(format!("{{{}:{failure}}}", quote(FAILURE_KEY))),
-            Some(data) if data.starts_with('{') => error.data = Some(with_members(data, &[(FAILURE_KEY, &failure)])),
-            Some(_) => {}
-        }
+fn with_failure(error: RpcError, failure: Option<String>) -> RpcError {
+    match failure {
+        Some(failure) => error.with_word(FAILURE_KEY, &failure),
+        None => error,
     }
-    error
 }
 
 fn is_error(result: &str) -> bool {

@@ -1,18 +1,23 @@
 //! Everything that runs: agents in, servers out, reloads.
 
 mod agents;
+mod approvals;
+mod ask;
 mod audience;
 mod back;
 mod call;
 mod contracts_for_agents;
 mod contracts_for_operators;
+mod crash;
 mod downstream;
+mod dry_run;
 mod gateway;
 mod headers;
 mod heavy;
 mod judge;
 mod message;
 mod record;
+mod repeats;
 mod sensitive;
 mod snapshot;
 mod status;
@@ -24,12 +29,13 @@ use std::sync::LazyLock;
 
 use rmcp::model::{Implementation, ProtocolVersion};
 
+pub use approvals::{ApprovalView, Approvals, Asked, Decider, NotDecided, WantedGrant};
 pub use contracts_for_operators::{DraftError, Lint, LookedAt, version};
 pub use downstream::{router, serve_stdio};
 pub use gateway::{Gateway, Options};
 pub use snapshot::Files;
 pub use status::{ServerStatus, StateName};
-pub use view::ExplainError;
+pub use view::{ExplainError, Reasons, Searched};
 
 /// The revision without handshake.
 pub(crate) const MODERN_VERSION: &str = "2026-07-28";

@@ -48,11 +48,15 @@ impl RpcError {
     }
 
     /// Says under which id this is in the activity log. Data of another shape than an object is left as it is.
-    pub(crate) fn with_record(mut self, record: RecordId) -> Self {
-        let record = format!("\"{record}\"");
+    pub(crate) fn with_record(self, record: RecordId) -> Self {
+        self.with_word(RECORD_KEY, &format!("\"{record}\""))
+    }
+
+    /// Says something of ours, as JSON. Data of another shape than an object is left as it is.
+    pub(crate) fn with_word(mut self, key: &str, value: &str) -> Self {
         match self.data.as_deref() {
-            None => self.data = Some(object([(RECORD_KEY, record.as_str())])),
-            Some(data) if data.starts_with('{') => self.data = Some(with_members(data, &[(RECORD_KEY, &record)])),
+            None => self.data = Some(object([(key, value)])),
+            Some(data) if data.starts_with('{') => self.data = Some(with_members(data, &[(key, value)])),
             Some(_) => {}
         }
         self

@@ -6,11 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mcpproxy_core::json::{quote, string_value};
 use mcpproxy_core::{
-    Agent, Catalog, Check, Declared, Denial, Intent, Permit, RiskLevel, ServerName, Tool, ToolName, Warning, mask,
+    Agent, Catalog, Check, Declared, Denial, Intent, Permit, RiskLevel, ServerName, Tool, ToolName, Warning, Word, mask,
 };
 use mcpproxy_store::{Kind, Ledger, NewRecord, Payload, RecordId, Status, Wait};
 
-use crate::message::member;
+use crate::message::{member, with_members};
 use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
 use crate::upstream::UpstreamError;
@@ -18,11 +18,21 @@ use crate::upstream::UpstreamError;
 /// The code of a call to a tool that agents must not know of.
 const FORBIDDEN_ATTEMPT: &str = "forbidden_attempt";
 
+/// The time in milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    i64::try_from(since).unwrap_or(i64::MAX)
+}
+
+/// A time as agents and programs read it.
+pub(crate) fn rfc3339(time_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(time_ms).unwrap_or_default().to_string()
+}
+
 /// A record with the time, and nothing else yet.
 pub(crate) fn blank(kind: Kind, status: Status) -> NewRecord {
-    let time_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     NewRecord {
-        time_ms: i64::try_from(time_ms).unwrap_or(i64::MAX),
+        time_ms: now_ms(),
         random: rand::random(),
         kind,
         status,
@@ -44,7 +54,27 @@ pub(crate) fn blank(kind: Kind, status: Status) -> NewRecord {
 /// The `started` line of a call.
 pub(crate) fn of_permit(permit: &Permit, agent: &Agent, client: Option<&str>, sensitive: &Sensitive) -> NewRecord {
     let tool = permit.tool();
-    let intent = permit.intent();
+    let event = tool.contract.audit_event.as_ref().map(|event| event.value.as_str());
+    let mut metadata = metadata(permit.intent(), Some(permit.is_verified()), permit.warnings(), event);
+    let word = permit.word().map(|word| match word {
+        Word::Approval(id) => ("approval_id", quote(id.as_str())),
+        Word::Grant(id) => ("grant_id", quote(id)),
+    });
+    let dry_run = permit.is_dry_run().then(|| ("dry_run", "\"server\"".to_owned()));
+    let claim = permit.claim().map(|claim| ("idempotency_key", quote(&claim.key)));
+    for (name, value) in word.into_iter().chain(dry_run).chain(claim) {
+        metadata = with_members(&metadata, &[(name, &value)]);
+    }
+    NewRecord {
+        metadata,
+        status: Status::Started,
+        args: Some(sensitive.arguments(permit.arguments().as_str())),
+        ..of_tool(tool, permit.intent(), agent, client)
+    }
+}
+
+/// The line of a call that sent nothing and succeeded all the same.
+pub(crate) fn of_tool(tool: &Tool, intent: &Intent, agent: &Agent, client: Option<&str>) -> NewRecord {
     NewRecord {
         agent: Some(agent.name.clone()),
         client: client.map(str::to_owned),
@@ -53,14 +83,8 @@ pub(crate) fn of_permit(permit: &Permit, agent: &Agent, client: Option<&str>, se
         is_known_tool: true,
         intent_type: Some(intent.variant),
         risk: tool.contract.risk(),
-        metadata: metadata(
-            intent,
-            Some(permit.is_verified()),
-            permit.warnings(),
-            tool.contract.audit_event.as_ref().map(|event| event.value.as_str()),
-        ),
-        args: Some(sensitive.arguments(permit.arguments().as_str())),
-        ..blank(Kind::Call, Status::Started)
+        metadata: metadata(intent, None, &[], None),
+        ..blank(Kind::Call, Status::Success)
     }
 }
 

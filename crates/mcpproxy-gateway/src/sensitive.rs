@@ -43,6 +43,18 @@ impl Sensitive {
         self.values.iter().fold(text, |text, value| text.replace(value, "***"))
     }
 
+    /// Arguments for the eyes of a human who is asked: whole, but for what is masked.
+    pub(crate) fn shown(&self, text: &str) -> String {
+        mask(text, &self.pointers).into_owned()
+    }
+
+    /// A preview made here, which has the arguments in it.
+    pub(crate) fn preview(&self, text: &str) -> Payload {
+        let under: Vec<Pointer> =
+            self.pointers.iter().map(|pointer| pointer.under("arguments").under("wouldCall")).collect();
+        Payload::of(mask(&self.json(text), &under), text.len())
+    }
+
     pub(crate) fn arguments(&self, text: &str) -> Payload {
         Payload::of(mask(text, &self.pointers), text.len())
     }

@@ -38,8 +38,8 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Takes what the enabled servers offer at this moment, and from the catalog before it what did not change.
-    pub(crate) fn build(files: Files, servers: BTreeMap<ServerName, Arc<Server>>, before: &Catalog) -> Self {
+    /// Takes what the enabled servers offer at this moment, and from the snapshot before it what did not change.
+    pub(crate) fn build(files: Files, servers: BTreeMap<ServerName, Arc<Server>>, before: Option<&Self>) -> Self {
         let Files { settings, contracts, rules } = files;
         let offers: BTreeMap<ServerName, Arc<Offers>> = servers
             .iter()
@@ -47,8 +47,14 @@ impl Snapshot {
             .map(|(name, server)| (name.clone(), server.offers()))
             .collect();
         let tools = offers.iter().map(|(name, offers)| (name.clone(), Arc::clone(&offers.tools)));
-        let catalog = before.next(tools, &contracts, &rules);
-        let index = Index::build(&catalog);
+        let catalog = match before {
+            Some(before) => before.catalog.next(tools, &contracts, &rules),
+            None => Catalog::default().next(tools, &contracts, &rules),
+        };
+        let index = match before {
+            Some(before) => before.index.next(&catalog),
+            None => Index::build(&catalog),
+        };
         Self { settings, contracts, rules, servers, offers, catalog, index }
     }
 

@@ -18,6 +18,7 @@ mod sse;
 mod stdio;
 mod supervise;
 
+pub(crate) use client::Client;
 pub(crate) use connection::Era;
 pub(crate) use error::UpstreamError;
 pub(crate) use forward::{Passage, Relayed, forward, relay};

@@ -1,16 +1,23 @@
 //! Tools as agents and humans see them.
 
+mod found;
+mod nothing;
+
 use mcpproxy_core::json::{self, quote};
-use mcpproxy_core::policy::{Explanation, explain};
-use mcpproxy_core::{Agent, Moment, Scope, ServerName, Tool, ToolName, Untrusted, Variant};
+use mcpproxy_core::policy::{Explanation, Seen, explain};
+use mcpproxy_core::{Agent, Keep, Moment, Scope, ServerName, Tool, ToolName, Untrusted, Variant, Why};
 use mcpproxy_store::StoreError;
 use serde_json::Value;
 
 use crate::call::clock;
-use crate::contracts_for_agents::{annotations, needs, tool_contract};
+use crate::contracts_for_agents::{annotations, needs};
 use crate::contracts_for_operators::{LookedAt, looked_at};
 use crate::gateway::Gateway;
 use crate::message::{member, object};
+
+pub(crate) use found::{Detail, answer};
+use found::{Form, entry};
+use nothing::Reader;
 
 impl Gateway {
     /// Every tool, or those of one server. This is for operators, so forbidden ones are among them, marked.
@@ -21,11 +28,20 @@ impl Gateway {
         wanted.map(|tool| parsed(&described(tool))).collect()
     }
 
-    /// The tools that match a query, best first.
-    pub fn search(&self, query: &str, server: Option<&ServerName>, limit: usize) -> Vec<Value> {
+    /// The tools that match a query, best first, as an agent that may see everything finds them in brief.
+    pub fn search(&self, query: &str, server: Option<&ServerName>, limit: usize, reasons: Reasons) -> Searched {
         let snapshot = self.inner.snapshot.load();
-        let hits = snapshot.index.find(query, &Scope::everything(), server, limit);
-        hits.iter().map(|hit| parsed(&found(&hit.tool, hit.score, Detail::Brief))).collect()
+        let scope = Scope::everything();
+        let found = snapshot.index.find(query, &scope, server, limit);
+        let tools = found.hits.iter().map(|hit| {
+            let why = match reasons {
+                Reasons::LeftOut => None,
+                Reasons::Given => snapshot.index.explain(query, &scope, &hit.tool.name),
+            };
+            (parsed(&entry(hit, Form::Brief(Keep::Meaning), Detail::Brief)), why)
+        });
+        let note = found.nothing.as_ref().map(|nothing| nothing::note(nothing, Reader::Operator));
+        Searched { tools: tools.collect(), note }
     }
 
     /// What would happen to a call, check by check, and the rules that were looked at. Nothing is sent and nothing is recorded. `parameters` are those of a
@@ -55,7 +71,7 @@ impl Gateway {
         {
             return Err(ExplainError::NotConnected(server.unavailable().to_string()));
         }
-        let moment = Moment { clock: clock(&snapshot), limits: &self.inner.limits };
+        let moment = Moment { clock: clock(&snapshot), limits: &self.inner.limits, seen: Seen::default() };
         let explanation = explain(snapshot.ground(), &agent, variant, parameters, moment);
         Ok((explanation, looked_at(&snapshot, &agent, variant, parameters)))
     }
@@ -86,47 +102,39 @@ pub enum ExplainError {
     Store(#[from] StoreError),
 }
 
-/// How much an agent wants to know of a tool.
+/// Whether a search says why each tool is where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Detail {
-    Brief,
-    /// With the whole contract.
-    Full,
+pub enum Reasons {
+    Given,
+    LeftOut,
 }
 
-/// A search hit, as raw JSON.
-pub(crate) fn found(tool: &Tool, score: f32, detail: Detail) -> String {
-    let score = format!("{score:.3}");
-    // An agent that reads nothing but the description still learns which variant to use.
-    let words = tool.offered.description.for_json();
-    let separator = if words.is_empty() { "" } else { "\n" };
-    let description = format!("{words}{separator}(Call with {}.)", tool.call_with().tool());
-    let parts = parts(tool, &description);
-    let contract = match detail {
-        Detail::Full if tool.contract.is_written => Some(tool_contract(tool).to_string()),
-        Detail::Full | Detail::Brief => None,
-    };
-    let contract = contract.iter().map(|contract| ("contract", contract.as_str()));
-    object(parts.iter().map(|(key, value)| (*key, value.as_str())).chain([("score", score.as_str())]).chain(contract))
+/// What a search answers to an operator.
+#[derive(Clone, Debug, Default)]
+pub struct Searched {
+    /// Best first, each with the reason for its score if it was asked for.
+    pub tools: Vec<(Value, Option<Why>)>,
+    /// Why there are none, and what to do.
+    pub note: Option<String>,
 }
 
 fn described(tool: &Tool) -> String {
-    let parts = parts(tool, tool.offered.description.for_json());
+    let schema = tool.offered.field("inputSchema").unwrap_or("{}");
+    let parts = parts(tool, tool.offered.description.for_json(), annotations(tool), schema.to_owned());
     object(parts.iter().map(|(key, value)| (*key, value.as_str())))
 }
 
-fn parts(tool: &Tool, description: &str) -> Vec<(&'static str, String)> {
-    let call_with = tool.call_with().tool();
-    let field = |name: &str, otherwise: &str| tool.offered.field(name).unwrap_or(otherwise).to_owned();
+/// The members that stand for a tool everywhere, as raw JSON.
+fn parts(tool: &Tool, description: &str, annotations: String, schema: String) -> Vec<(&'static str, String)> {
     vec![
         ("name", quote(&tool.name.to_string())),
         ("server", quote(tool.name.server().as_str())),
         ("description", quote(description)),
-        ("annotations", annotations(tool)),
-        ("call_with", quote(call_with)),
+        ("annotations", annotations),
+        ("call_with", quote(tool.call_with().tool())),
         ("risk_level", tool.contract.risk().map_or_else(|| "null".to_owned(), |risk| quote(risk.as_str()))),
         ("needs", needs(tool)),
-        ("inputSchema", field("inputSchema", "{}")),
+        ("inputSchema", schema),
     ]
 }
 

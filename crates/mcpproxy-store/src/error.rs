@@ -24,6 +24,12 @@ pub enum StoreError {
     #[error("the database `{location}` has no tables yet; start the gateway once to make them")]
     NotReady { location: Location },
 
+    #[error(
+        "the database `{location}` has version {found}, and this mcpproxy needs version {known}; \
+         start the gateway once to bring it there"
+    )]
+    Older { location: Location, found: i64, known: i64 },
+
     #[error("the database does not answer")]
     NoAnswer,
 
@@ -71,6 +77,15 @@ pub enum StoreError {
 
     #[error("no agent named `{name}` has a token")]
     NoSuchAgent { name: String },
+
+    #[error("names of people consist of 1 to 64 letters, digits, `.`, `_`, `-`, `@` and `+`")]
+    HumanName,
+
+    #[error("somebody named `{name}` exists already; choose another name")]
+    HumanExists { name: String },
+
+    #[error("there is nobody named `{name}`")]
+    NoSuchHuman { name: String },
 
     #[error("more than one record begins with `{prefix}`; give more of its id")]
     AmbiguousId { prefix: String },

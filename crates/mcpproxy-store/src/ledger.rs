@@ -7,18 +7,19 @@ use std::time::Duration;
 use mcpproxy_core::settings::Retention;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use crate::copies::Copies;
 use crate::health::{Health, Pulse};
 use crate::keeper::{CopyPaths, Keeper};
 use crate::payload::storable;
-use crate::queue::{End, Limits, Place, Queue, Stage, Waiter};
+use crate::queue::{End, Limits, Place, Queue, Stage, Terms, Waiter, Written};
 use crate::retention::Retainer;
 use crate::sql::RecordWriter;
 use crate::subject::Subject;
+use crate::waiting::Waiting;
 use crate::writer::Writer;
-use crate::{Checkpoint, NewRecord, Outcome, RecordId, SigningKey, Store, StoreError, Verifier};
+use crate::{Checkpoint, Lost, NewRecord, Outcome, RecordId, SigningKey, Step, Store, StoreError, Verifier};
 
 /// Writes records of one chain. All clones share one queue and one writer.
 #[derive(Clone)]
@@ -62,9 +63,9 @@ pub enum Wait {
 #[derive(Debug)]
 #[must_use = "a record that is never closed reads as interrupted after the next start"]
 pub struct OpenRecord {
-    id: RecordId,
-    place: Place,
-    subject: Arc<Subject>,
+    pub(crate) id: RecordId,
+    pub(crate) place: Place,
+    pub(crate) subject: Arc<Subject>,
 }
 
 impl Ledger {
@@ -103,34 +104,44 @@ impl Ledger {
 
     /// Records that a call begins. An error means that nothing was recorded and nothing may be sent.
     pub async fn open(&self, record: NewRecord, wait: Wait) -> Result<OpenRecord, StoreError> {
-        let (id, place, subject) = self.insert(record, Stage::Begun, wait).await?;
-        Ok(OpenRecord { id, place, subject })
+        let opened = self.insert(record, Stage::Begun, Terms::None, wait).await?;
+        opened.map_err(|Lost(_)| StoreError::LogUnavailable)
+    }
+
+    /// Records that a call begins, if each step finds what it needs; one transaction, on disk. An error means that
+    /// nothing may be sent, and in all likelihood nothing was written either. If it was, because only the word of it got
+    /// lost, the record ends as cancelled with the code `not_sent`, and what was consumed stays consumed.
+    pub async fn open_if(&self, record: NewRecord, steps: Vec<Step>) -> Result<Result<OpenRecord, Lost>, StoreError> {
+        self.insert(record, Stage::Begun, Terms::provided(steps), Wait::Durable).await
     }
 
     /// Records how a call ended. An end whose waiter was told of an error is still written when the log works again.
     pub async fn close(&self, open: OpenRecord, outcome: Outcome, wait: Wait) -> Result<(), StoreError> {
-        let OpenRecord { id, place, subject } = open;
-        let queue = &self.shared.queue;
-        let mut outcome = outcome.bounded();
-        outcome.metadata = outcome.metadata.map(storable);
-        let deadline = queue.deadline();
-        let room = match queue.take_room(outcome.text_bytes(), deadline).await {
-            Ok(room) => room,
-            // What happened has happened: without room for the result, the rest is kept all the same.
-            // There cannot be more of these than there are open calls.
-            Err(_) => {
-                outcome.result = outcome.result.map(|result| result.without_text());
-                0
-            }
-        };
-        let (waiter, written) = waiter(wait);
-        queue.close_record(place, End { id, outcome, subject }, waiter, room)?;
-        finished(written, deadline).await
+        self.end(open, outcome, wait, Terms::None).await
+    }
+
+    /// The same with steps, which are written with the end, whenever that is. They cannot lose.
+    pub async fn close_with(
+        &self,
+        open: OpenRecord,
+        outcome: Outcome,
+        wait: Wait,
+        steps: Vec<Step>,
+    ) -> Result<(), StoreError> {
+        self.end(open, outcome, wait, Terms::with(steps)).await
     }
 
     /// Records something that is over at once: a refusal, or an event.
     pub async fn note(&self, record: NewRecord, wait: Wait) -> Result<RecordId, StoreError> {
-        self.insert(record, Stage::Complete, wait).await.map(|(id, ..)| id)
+        let noted = self.insert(record, Stage::Complete, Terms::None, wait).await?;
+        noted.map(|open| open.id).map_err(|Lost(_)| StoreError::LogUnavailable)
+    }
+
+    /// Records something that is so if each step finds what it needs; one transaction, on disk. After an error it can be
+    /// tried again: what was written all the same then loses.
+    pub async fn note_if(&self, record: NewRecord, steps: Vec<Step>) -> Result<Result<RecordId, Lost>, StoreError> {
+        let noted = self.insert(record, Stage::Complete, Terms::provided(steps), Wait::Durable).await?;
+        Ok(noted.map(|open| open.id))
     }
 
     /// How many calls an earlier run had left open.
@@ -165,27 +176,47 @@ impl Ledger {
         &self,
         record: NewRecord,
         stage: Stage,
+        terms: Terms,
         wait: Wait,
-    ) -> Result<(RecordId, Place, Arc<Subject>), StoreError> {
+    ) -> Result<Result<OpenRecord, Lost>, StoreError> {
         let Shared { queue, pulse, .. } = &*self.shared;
         let mut record = record.bounded();
         record.metadata = storable(record.metadata);
         let deadline = queue.deadline();
-        let room = queue.take_room(record.text_bytes(), deadline).await?;
+        let room = queue.take_room(record.text_bytes() + terms.text_bytes(), deadline).await?;
         // A log that does not work may never get to what it is handed now.
         let wait = if pulse.is_failing() { Wait::Durable } else { wait };
         let (waiter, written) = waiter(wait);
-        let inserted = queue.insert(record, stage, waiter, room)?;
-        finished(written, deadline).await?;
-        Ok(inserted)
+        let (id, place, subject) = queue.insert(record, stage, terms, waiter, room)?;
+        let open = OpenRecord { id, place, subject };
+        match written {
+            Some(written) => Waiting::new(queue, written, stage, open).finish(deadline).await,
+            None => Ok(Ok(open)),
+        }
     }
-}
 
-async fn finished(written: Option<Written>, deadline: Instant) -> Result<(), StoreError> {
-    let Some(written) = written else { return Ok(()) };
-    match timeout_at(deadline, written).await {
-        Ok(Ok(outcome)) => outcome,
-        Ok(Err(_)) | Err(_) => Err(StoreError::LogUnavailable),
+    async fn end(&self, open: OpenRecord, outcome: Outcome, wait: Wait, terms: Terms) -> Result<(), StoreError> {
+        let OpenRecord { id, place, subject } = open;
+        let queue = &self.shared.queue;
+        let mut outcome = outcome.bounded();
+        outcome.metadata = outcome.metadata.map(storable);
+        let deadline = queue.deadline();
+        let room = match queue.take_room(outcome.text_bytes() + terms.text_bytes(), deadline).await {
+            Ok(room) => room,
+            // What happened has happened: without room for the result, the rest is kept all the same.
+            // There cannot be more of these than there are open calls.
+            Err(_) => {
+                outcome.result = outcome.result.map(|result| result.without_text());
+                0
+            }
+        };
+        let (waiter, written) = waiter(wait);
+        queue.close_record(place, End { id, outcome, subject }, terms, waiter, room)?;
+        let Some(written) = written else { return Ok(()) };
+        match timeout_at(deadline, written).await {
+            Ok(Ok(outcome)) => outcome?.map_err(|Lost(_)| StoreError::LogUnavailable),
+            Ok(Err(_)) | Err(_) => Err(StoreError::LogUnavailable),
+        }
     }
 }
 
@@ -202,9 +233,7 @@ impl OpenRecord {
     }
 }
 
-type Written = oneshot::Receiver<Result<(), StoreError>>;
-
-fn waiter(wait: Wait) -> (Option<Waiter>, Option<Written>) {
+fn waiter(wait: Wait) -> (Option<Waiter>, Option<oneshot::Receiver<Written>>) {
     match wait {
         Wait::Batched => (None, None),
         Wait::Durable => {
@@ -300,7 +329,7 @@ mod tests {
         assert!(matches!(refused, Err(StoreError::LogUnavailable)));
         assert!(matches!(ledger.note(call(4), Wait::Durable).await, Err(StoreError::LogUnavailable)));
         ledger.close(first, success(), Wait::Batched).await.unwrap();
-        let batch = queue.take(usize::MAX);
+        let batch = queue.take_all();
         ledger.close(second, success(), Wait::Batched).await.unwrap();
         let [Operation { change: Change::Insert(whole), .. }, Operation { change: Change::Insert(begun), .. }] =
             &batch[..]
@@ -310,7 +339,7 @@ mod tests {
         assert_eq!((whole.record.status, begun.record.status), (Status::Success, Status::Started));
         let without_text = Some(payload("done").without_text());
         assert_eq!(whole.ended.result, without_text, "without room, only the size of the result is kept");
-        assert!(matches!(&queue.take(usize::MAX)[..], [Operation { change: Change::Close(..), room: 0, .. }]));
+        assert!(matches!(&queue.take_all()[..], [Operation { change: Change::Close(..), room: 0, .. }]));
     }
 
     #[tokio::test]
@@ -319,7 +348,7 @@ mod tests {
         let long = NewRecord { args: Some(payload(&"x".repeat(60 * 1024))), ..call(1) };
         ledger.note(long.clone(), Wait::Batched).await.unwrap();
         assert!(matches!(ledger.note(long.clone(), Wait::Batched).await, Err(StoreError::LogUnavailable)));
-        queue.give_room(queue.take(usize::MAX).iter().map(|operation| operation.room).sum());
+        queue.give_room(queue.take_all().iter().map(|operation| operation.room).sum());
         ledger.note(long, Wait::Batched).await.unwrap();
     }
 

@@ -1,12 +1,17 @@
-//! What survives a restart: the tokens of agents and the records of what they did, in SQLite or PostgreSQL.
+//! What survives a restart: the tokens of agents, the records of what they did, what humans said to it, and who the
+//! humans are; in SQLite or PostgreSQL.
 
+mod approval;
 mod bundle;
 mod checkpoint;
+mod claim;
 mod copies;
 mod damage;
 mod error;
 mod feed;
+mod grant;
 mod health;
+mod human;
 mod keeper;
 mod key;
 mod ledger;
@@ -20,29 +25,39 @@ mod record;
 mod removal;
 mod retention;
 mod row;
+mod secret;
+mod session;
 mod signature;
 mod sql;
+mod step;
 mod store;
 mod subject;
 mod summary;
 mod tally;
 mod token;
 mod verify;
+mod waiting;
 mod writer;
 
+pub use approval::{ApprovalFilter, ApprovalPage, NewApproval, StoredApproval};
 pub use bundle::{BundleError, BundleVerdict, ExportError, Exported, KeyFrom, Selection, verify_bundle};
 pub use checkpoint::Checkpoint;
+pub use claim::{NewClaim, NewDryRun, StoredClaim, StoredDryRun};
 pub use damage::{Damage, DamageKind};
 pub use error::StoreError;
 pub use feed::{Feed, FeedCursor};
+pub use grant::{NewGrant, StoredGrant};
 pub use health::Health;
+pub use human::{Fresh, HUMAN_NAME_MAX_CHARS, Human, HumanRow, PasskeyRow, Totp};
 pub use key::RecordId;
 pub use ledger::{Ledger, LedgerOptions, OpenRecord, Wait};
 pub use list::{Cursor, Filter, LIMIT_MAX, Page, SCAN_MAX};
 pub use location::Location;
 pub use payload::{Digests, PAYLOAD_MAX_BYTES, Payload, PayloadFacts};
 pub use record::{Kind, NewRecord, Outcome, Record, Status, WholeRecord};
+pub use session::Session;
 pub use signature::{NoteError, SigningKey, Verifier};
+pub use step::{Lost, Step};
 pub use store::Store;
 pub use summary::{Count, Durations, Summary};
 pub use token::{AGENT_NAME_MAX_CHARS, TokenInfo};

@@ -7,13 +7,17 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::claim::NOT_SENT;
 use crate::key::Key;
 use crate::subject::Subject;
 use crate::tally::HOUR_MS;
-use crate::{NewRecord, Outcome, Payload, RecordId, StoreError};
+use crate::{Lost, NewRecord, Outcome, Payload, RecordId, Status, Step, StoreError};
 
 /// A record costs this much room, plus what its texts take.
 const RECORD_BYTES: usize = 1024;
+
+/// No more steps are taken in one transaction: each is a question to the database, and who waits waits for all of them.
+const STEPS_MAX: usize = 128;
 
 /// Callers push under a short lock and wake the writer once per batch, not once per record.
 pub(crate) struct Queue {
@@ -76,13 +80,27 @@ pub(crate) enum Intake {
 
 pub(crate) struct Operation {
     pub(crate) change: Change,
+    pub(crate) terms: Terms,
     /// Who waits until this is on disk.
     pub(crate) waiter: Option<Waiter>,
     /// The room it takes, to be given back when it is written.
     pub(crate) room: u32,
 }
 
-pub(crate) type Waiter = oneshot::Sender<Result<(), StoreError>>;
+pub(crate) type Waiter = oneshot::Sender<Written>;
+pub(crate) type Written = Result<Result<(), Lost>, StoreError>;
+
+/// What else is written in the same transaction.
+#[derive(Default)]
+pub(crate) enum Terms {
+    #[default]
+    None,
+    /// The change is made only if each of these finds what it needs. Somebody waits to hear whether it was, and whoever
+    /// hears of an error takes it that it was not: such a change is never tried again.
+    If(Box<[Step]>),
+    /// Made with the change, whatever they find: what they are about has happened.
+    With(Box<[Step]>),
+}
 
 pub(crate) enum Change {
     Insert(Box<Row>),
@@ -176,6 +194,7 @@ impl Queue {
         &self,
         record: NewRecord,
         stage: Stage,
+        terms: Terms,
         waiter: Option<Waiter>,
         room: u32,
     ) -> Result<(RecordId, Place, Arc<Subject>), StoreError> {
@@ -187,7 +206,7 @@ impl Queue {
         let subject = Arc::new(subject);
         let id = RecordId::new(key, record.random);
         let row = Row { id, record, ended: Ended::default(), stage, subject: Arc::clone(&subject) };
-        let place = self.push(&mut state, Operation { change: Change::Insert(Box::new(row)), waiter, room })?;
+        let place = self.push(&mut state, Operation { change: Change::Insert(Box::new(row)), terms, waiter, room })?;
         state.last_key = Some(key);
         Ok((id, place, subject))
     }
@@ -197,25 +216,28 @@ impl Queue {
         &self,
         place: Place,
         end: End,
+        terms: Terms,
         waiter: Option<Waiter>,
         more_room: u32,
     ) -> Result<(), StoreError> {
+        let is_awaited = waiter.is_some();
         let mut state = self.lock();
         let index = place.number.checked_sub(state.taken).and_then(|index| usize::try_from(index).ok());
         let opened = index.and_then(|index| state.operations.get_mut(index));
-        if let Some(Operation { change: Change::Insert(row), waiter: slot, room }) = opened
-            && row.id == end.id
-        {
-            row.finish(end.outcome);
-            *room = room.saturating_add(more_room);
-            *slot = waiter;
-            if slot.is_some() {
-                self.raise(&mut state, Urgency::Awaited);
+        let end = Operation { change: Change::Close(Box::new(end)), terms, waiter, room: more_room };
+        let left = match opened {
+            Some(opened) => opened.end_with(end),
+            None => Some(end),
+        };
+        match left {
+            Some(end) => self.push(&mut state, end).map(drop),
+            None => {
+                if is_awaited {
+                    self.raise(&mut state, Urgency::Awaited);
+                }
+                Ok(())
             }
-            return Ok(());
         }
-        let change = Change::Close(Box::new(end));
-        self.push(&mut state, Operation { change, waiter, room: more_room }).map(drop)
     }
 
     fn push(&self, state: &mut State, operation: Operation) -> Result<Place, StoreError> {
@@ -261,7 +283,23 @@ impl Queue {
     /// The first so many. What is left is as urgent as it was.
     pub(crate) fn take(&self, most: usize) -> Vec<Operation> {
         let mut state = self.lock();
-        let count = state.operations.len().min(most);
+        let mut steps = 0;
+        let fits = |operation: &&Operation| {
+            let fits = steps < STEPS_MAX;
+            steps += operation.terms.steps().len();
+            fits
+        };
+        let count = state.operations.iter().take(most).take_while(fits).count();
+        self.take_first(&mut state, count)
+    }
+
+    pub(crate) fn take_all(&self) -> Vec<Operation> {
+        let mut state = self.lock();
+        let count = state.operations.len();
+        self.take_first(&mut state, count)
+    }
+
+    fn take_first(&self, state: &mut State, count: usize) -> Vec<Operation> {
         state.taken += count as u64;
         let taken = state.operations.drain(..count).collect();
         if state.operations.is_empty() {
@@ -298,6 +336,72 @@ impl Queue {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Operation {
+    /// The record it is about.
+    pub(crate) fn id(&self) -> RecordId {
+        match &self.change {
+            Change::Insert(row) => row.id,
+            Change::Close(end) => end.id,
+        }
+    }
+
+    /// The beginning of a call.
+    pub(crate) fn begins(&self) -> bool {
+        matches!(&self.change, Change::Insert(row) if row.stage == Stage::Begun)
+    }
+
+    /// Whether it did not happen if it is not written.
+    pub(crate) fn is_conditional(&self) -> bool {
+        matches!(self.terms, Terms::If(_))
+    }
+
+    /// The beginning and the end of one call become one; anything else is handed back. What has conditions stays as it
+    /// is: the end must not depend on them.
+    pub(crate) fn end_with(&mut self, end: Self) -> Option<Self> {
+        match (&mut self.change, end) {
+            (Change::Insert(row), Self { change: Change::Close(end), terms, waiter, room })
+                if row.id == end.id && !matches!(self.terms, Terms::If(_)) =>
+            {
+                row.finish(end.outcome);
+                self.terms = terms;
+                self.waiter = waiter;
+                self.room = self.room.saturating_add(room);
+                None
+            }
+            (_, end) => Some(end),
+        }
+    }
+}
+
+impl Terms {
+    pub(crate) fn with(steps: Vec<Step>) -> Self {
+        if steps.is_empty() { Self::None } else { Self::With(steps.into()) }
+    }
+
+    pub(crate) fn provided(steps: Vec<Step>) -> Self {
+        Self::If(steps.into())
+    }
+
+    pub(crate) fn steps(&self) -> &[Step] {
+        match self {
+            Self::None => &[],
+            Self::If(steps) | Self::With(steps) => steps,
+        }
+    }
+
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.steps().iter().map(Step::text_bytes).sum()
+    }
+}
+
+impl End {
+    /// Of a call that was recorded and then not sent.
+    pub(crate) fn unsent(id: RecordId, subject: Arc<Subject>) -> Self {
+        let outcome = Outcome { code: Some(NOT_SENT.to_owned()), ..Outcome::bare(Status::Cancelled) };
+        Self { id, outcome, subject }
     }
 }
 

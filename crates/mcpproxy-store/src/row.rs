@@ -11,6 +11,9 @@ struct ScopeRow {
     grants: Vec<String>,
     servers: Option<Vec<String>>,
     operations: Vec<String>,
+    /// Tokens from before it was known are not.
+    #[serde(default)]
+    headless: bool,
 }
 
 pub(crate) fn scope_to_json(scope: &Scope) -> Result<String, StoreError> {
@@ -18,6 +21,7 @@ pub(crate) fn scope_to_json(scope: &Scope) -> Result<String, StoreError> {
         grants: scope.grants.clone(),
         servers: scope.servers.as_ref().map(|names| names.iter().map(|name| name.as_str().to_owned()).collect()),
         operations: scope.operations.iter().map(|variant| variant.operation().to_owned()).collect(),
+        headless: scope.headless,
     };
     serde_json::to_string(&row).map_err(|error| StoreError::corrupt(error.to_string()))
 }
@@ -35,6 +39,7 @@ pub(crate) fn scope_from_json(text: &str) -> Result<Scope, StoreError> {
         grants: row.grants,
         servers: row.servers.map(|names| names.into_iter().map(server).collect()).transpose()?,
         operations: row.operations.into_iter().map(operation).collect::<Result<_, _>>()?,
+        headless: row.headless,
     })
 }
 
@@ -48,6 +53,7 @@ mod tests {
             grants: vec!["emails:send".into(), "files:*".into()],
             servers: Some(vec![ServerName::parse("mail").unwrap()]),
             operations: vec![Variant::Read, Variant::Write],
+            headless: true,
         };
         for scope in [narrow, Scope::everything(), Scope::read_only()] {
             assert_eq!(scope_from_json(&scope_to_json(&scope).unwrap()).unwrap(), scope);

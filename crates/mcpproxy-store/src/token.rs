@@ -1,11 +1,13 @@
 //! Tokens: how an agent proves which agent it is.
 
 use mcpproxy_core::{Agent, Scope};
-use sha2::{Digest as _, Sha256};
 
+use crate::secret::{digest, secret};
 use crate::{Store, StoreError, row};
 
 pub const AGENT_NAME_MAX_CHARS: usize = 64;
+/// The agent without a token is called so, where there may be one.
+const NOBODY: &str = "anonymous";
 const SECRET_PREFIX: &str = "mcp_";
 
 /// What may be told about a token; the token itself is known to its owner alone.
@@ -31,7 +33,7 @@ impl Store {
         if !is_agent_name(name) {
             return Err(StoreError::AgentName);
         }
-        let secret = secret(random);
+        let secret = secret(SECRET_PREFIX, random);
         let scope = row::scope_to_json(scope)?;
         if self.database().insert_token(name, &digest(&secret), &scope, now_ms).await? {
             Ok(secret)
@@ -67,17 +69,7 @@ impl Store {
 
 fn is_agent_name(name: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-    (1..=AGENT_NAME_MAX_CHARS).contains(&name.len()) && name.bytes().all(fits)
-}
-
-fn secret(random: [u8; 32]) -> String {
-    let hex =
-        random.iter().flat_map(|byte| [byte >> 4, byte & 0xf]).filter_map(|digit| char::from_digit(digit.into(), 16));
-    SECRET_PREFIX.chars().chain(hex).collect()
-}
-
-fn digest(secret: &str) -> [u8; 32] {
-    Sha256::digest(secret.as_bytes()).into()
+    (1..=AGENT_NAME_MAX_CHARS).contains(&name.len()) && name.bytes().all(fits) && name != NOBODY
 }
 
 #[cfg(test)]
@@ -92,13 +84,5 @@ mod tests {
         for bad in ["", " ", "a b", "ä", "a/b", "a\n", &"a".repeat(65)] {
             assert!(!is_agent_name(bad), "{bad}");
         }
-    }
-
-    #[test]
-    fn a_secret_is_the_prefix_and_every_byte() {
-        let mut random = [0; 32];
-        random[0] = 0xab;
-        random[31] = 0x07;
-        assert_eq!(secret(random), format!("mcp_ab{}07", "00".repeat(30)));
     }
 }

@@ -9,10 +9,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::health::Pulse;
 use crate::keeper::Keeper;
-use crate::queue::{Change, End, Intake, Operation, Queue, Stage, Until};
-use crate::sql::{RecordWriter, Settled};
+use crate::queue::{Change, End, Intake, Operation, Queue, Stage, Terms, Until};
+use crate::sql::{Losers, RecordWriter, Settled};
 use crate::subject::Subject;
-use crate::{Outcome, RecordId, Status, StoreError};
+use crate::{RecordId, StoreError};
 
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -84,9 +84,9 @@ impl Writer {
         if let Err(error) = self.settle(rest).await {
             // Whoever waits must hear of it, too.
             self.failed(&error);
-            let mut batch = self.queue.take(usize::MAX);
+            let mut batch = self.queue.take_all();
             drop_abandoned(&self.queue, &mut batch);
-            let (kept, _never_tried) = self.refuse(batch, &error);
+            let (kept, _never_tried) = self.refuse(batch, &Losers::new(), &error);
             rest.later.extend(kept);
             return Err(error);
         }
@@ -94,10 +94,17 @@ impl Writer {
         if batch.is_empty() {
             return self.rest(intake).await;
         }
-        match self.write(&batch).await {
+        let mut losers = Losers::new();
+        match self.write(&batch, &mut losers).await {
+            Ok(()) if losers.len() == batch.len() => {
+                acknowledge(&self.queue, batch, &losers);
+                // Nothing was written, which proves nothing.
+                self.probe_if_failing().await?;
+                Ok(Step::Again)
+            }
             Ok(()) => {
                 self.well();
-                rest.kept = acknowledge(&self.queue, batch);
+                rest.kept = acknowledge(&self.queue, batch, &losers);
                 let now_ms = (self.now_ms)();
                 let keeping = self.keeper.after_commit(&mut self.database, now_ms);
                 let kept = patiently(keeping, &self.pulse, self.queue.limits().wait, now_ms).await;
@@ -106,7 +113,7 @@ impl Writer {
             Err(error) => {
                 // In this order: whoever hears that it failed can see that the log fails.
                 self.failed(&error);
-                (rest.kept, rest.refused) = self.refuse(batch, &error);
+                (rest.kept, rest.refused) = self.refuse(batch, &losers, &error);
                 Err(error)
             }
         }
@@ -121,15 +128,20 @@ impl Writer {
             }
             return Ok(Step::Done);
         }
+        self.probe_if_failing().await?;
+        let now_ms = (self.now_ms)();
+        let keeping = self.keeper.when_idle(&mut self.database, now_ms);
+        let kept = patiently(keeping, &self.pulse, self.queue.limits().wait, now_ms).await;
+        self.after_keeping(kept)
+    }
+
+    async fn probe_if_failing(&mut self) -> Result<(), StoreError> {
         if self.pulse.is_failing() {
             let probed = timeout(ANSWER_TIMEOUT, self.database.probe((self.now_ms)())).await;
             probed.unwrap_or(Err(StoreError::NoAnswer)).inspect_err(|error| self.failed(error))?;
             self.well();
         }
-        let now_ms = (self.now_ms)();
-        let keeping = self.keeper.when_idle(&mut self.database, now_ms);
-        let kept = patiently(keeping, &self.pulse, self.queue.limits().wait, now_ms).await;
-        self.after_keeping(kept)
+        Ok(())
     }
 
     /// Work that nobody waits for counts as a failure all the same when the database does not answer to it.
@@ -166,28 +178,35 @@ impl Writer {
         if has_old { merged(batch) } else { batch }
     }
 
-    async fn write(&mut self, batch: &[Operation]) -> Result<(), StoreError> {
+    async fn write(&mut self, batch: &[Operation], losers: &mut Losers) -> Result<(), StoreError> {
+        let (wait, now_ms) = (self.queue.limits().wait, (self.now_ms)());
+        if batch.iter().any(|operation| !matches!(operation.terms, Terms::None)) {
+            return patiently(self.database.write_steps(batch, losers), &self.pulse, wait, now_ms).await?;
+        }
         let writing = self.database.write(batch.iter().map(|operation| &operation.change));
-        patiently(writing, &self.pulse, self.queue.limits().wait, (self.now_ms)()).await?
+        patiently(writing, &self.pulse, wait, now_ms).await?
     }
 
-    /// Tells all who wait that it failed. A call whose caller was told so will not be sent, and its record is dropped;
-    /// everything else did happen, and is kept.
-    fn refuse(&self, batch: Vec<Operation>, error: &StoreError) -> (Vec<Operation>, Refused) {
+    /// Tells all who wait that it failed. A call whose caller was told so will not be sent, and its record is dropped, and
+    /// so is what has conditions; everything else did happen, and is kept. Who had lost is told the same as others:
+    /// against whom, is not true any more.
+    fn refuse(&self, batch: Vec<Operation>, losers: &Losers, error: &StoreError) -> (Vec<Operation>, Refused) {
         let (mut kept, mut refused) = (Vec::new(), Vec::new());
-        for mut operation in batch {
+        for (index, mut operation) in batch.into_iter().enumerate() {
             let Some(waiter) = operation.waiter.take() else {
                 kept.push(operation);
                 continue;
             };
             // Who has left needs no answer.
             let _left = waiter.send(Err(error.clone()));
-            match operation.change {
-                Change::Insert(row) if row.stage == Stage::Begun => {
-                    self.queue.give_room(operation.room);
-                    refused.push((row.id, row.subject));
-                }
-                _ => kept.push(operation),
+            if !operation.begins() && !operation.is_conditional() {
+                kept.push(operation);
+                continue;
+            }
+            self.queue.give_room(operation.room);
+            // What lost was not part of what was tried, and there is nothing to be ended.
+            if let Some((id, subject)) = operation.begun().filter(|_| !losers.contains_key(&index)) {
+                refused.push((id, subject));
             }
         }
         (kept, refused)
@@ -230,14 +249,16 @@ async fn patiently<T>(
 
 /// The end of a call that was recorded and then not sent.
 fn unsent(id: RecordId, subject: Arc<Subject>) -> Operation {
-    let outcome = Outcome::bare(Status::Cancelled);
-    Operation { change: Change::Close(Box::new(End { id, outcome, subject })), waiter: None, room: 0 }
+    let change = Change::Close(Box::new(End::unsent(id, subject)));
+    Operation { change, terms: Terms::None, waiter: None, room: 0 }
 }
 
-/// Beginnings of calls whose caller has left before they were written: these calls will not be sent.
+/// Beginnings of calls whose caller has left before they were written: these calls will not be sent. What has conditions
+/// was given up as well.
 fn drop_abandoned(queue: &Queue, batch: &mut Vec<Operation>) {
     batch.retain(|operation| {
-        let abandoned = operation.begins() && operation.waiter.as_ref().is_some_and(|waiter| waiter.is_closed());
+        let is_given_up = operation.begins() || operation.is_conditional();
+        let abandoned = is_given_up && operation.waiter.as_ref().is_some_and(|waiter| waiter.is_closed());
         if abandoned {
             queue.give_room(operation.room);
         }
@@ -249,46 +270,42 @@ fn drop_abandoned(queue: &Queue, batch: &mut Vec<Operation>) {
 fn merged(batch: Vec<Operation>) -> Vec<Operation> {
     let mut merged: Vec<Operation> = Vec::with_capacity(batch.len());
     let mut begun: HashMap<RecordId, usize> = HashMap::new();
-    for mut operation in batch {
-        match operation.change {
-            Change::Insert(row) => {
-                begun.insert(row.id, merged.len());
-                operation.change = Change::Insert(row);
-                merged.push(operation);
+    for operation in batch {
+        let left = match begun.get(&operation.id()).and_then(|index| merged.get_mut(*index)) {
+            Some(beginning) => beginning.end_with(operation),
+            None => {
+                begun.insert(operation.id(), merged.len());
+                Some(operation)
             }
-            Change::Close(end) => match begun.get(&end.id).and_then(|index| merged.get_mut(*index)) {
-                Some(Operation { change: Change::Insert(row), waiter, room }) => {
-                    row.finish(end.outcome);
-                    *room = room.saturating_add(operation.room);
-                    *waiter = operation.waiter;
-                }
-                _ => {
-                    operation.change = Change::Close(end);
-                    merged.push(operation);
-                }
-            },
-        }
+        };
+        merged.extend(left);
     }
     merged
 }
 
 /// Tells all who wait, and returns what is still to be written.
-fn acknowledge(queue: &Queue, batch: Vec<Operation>) -> Vec<Operation> {
+fn acknowledge(queue: &Queue, batch: Vec<Operation>, losers: &Losers) -> Vec<Operation> {
     let mut kept = Vec::new();
-    for operation in batch {
+    for (index, mut operation) in batch.into_iter().enumerate() {
         queue.give_room(operation.room);
-        let begins = operation.begins();
-        let told = operation.waiter.is_none_or(|waiter| waiter.send(Ok(())).is_ok());
-        // The caller left while its call was being written: the call will not be sent, and the log should say so.
-        if let (false, true, Change::Insert(row)) = (told, begins, operation.change) {
-            kept.push(unsent(row.id, row.subject));
+        let lost = losers.get(&index).copied();
+        let waiter = operation.waiter.take();
+        let told = waiter.is_none_or(|waiter| waiter.send(Ok(lost.map_or(Ok(()), Err))).is_ok());
+        if told || lost.is_some() {
+            continue;
         }
+        // The caller left while its call was being written: the call will not be sent, and the log should say so.
+        kept.extend(operation.begun().map(|(id, subject)| unsent(id, subject)));
     }
     kept
 }
 
 impl Operation {
-    fn begins(&self) -> bool {
-        matches!(&self.change, Change::Insert(row) if row.stage == Stage::Begun)
+    /// The call that begins with it.
+    fn begun(self) -> Option<(RecordId, Arc<Subject>)> {
+        match self.change {
+            Change::Insert(row) if row.stage == Stage::Begun => Some((row.id, row.subject)),
+            Change::Insert(_) | Change::Close(_) => None,
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::postgres::Cluster;
-use common::{Place, call, location};
+use common::{Place, call, location, success, verified};
 use mcpproxy_core::Scope;
 use mcpproxy_store::{Filter, Ledger, Location, Store, StoreError, Wait};
 
@@ -18,6 +18,7 @@ on_both!(
     a_step_that_fails_changes_nothing,
     a_database_without_tables_is_not_for_reading,
     who_only_reads_writes_nothing,
+    a_database_of_the_first_version_goes_on,
     many_may_open_a_new_database_at_once,
     many_processes_may_open_a_new_database_at_once,
 );
@@ -34,7 +35,7 @@ async fn a_newer_database_is_refused_and_left_alone(place: &Place) {
     place.store().await.close().await;
     place.sql("UPDATE schema_version SET version = 99; DROP TABLE tokens").await;
     let expected = format!(
-        "the database `{}` has version 99, and this mcpproxy knows versions up to 1; use a newer mcpproxy",
+        "the database `{}` has version 99, and this mcpproxy knows versions up to 2; use a newer mcpproxy",
         place.location
     );
     for refused in [Store::open(&place.location).await, Store::open_read_only(&place.location).await] {
@@ -61,6 +62,34 @@ async fn a_database_without_tables_is_not_for_reading(place: &Place) {
         std::fs::write(path, "").unwrap();
     }
     assert!(matches!(Store::open_read_only(&place.location).await, Err(StoreError::NotReady { .. })));
+}
+
+async fn a_database_of_the_first_version_goes_on(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let secret = store.create_token("x", &Scope::everything(), [1; 32], 1).await.unwrap();
+    let open = ledger.open(call(1), Wait::Durable).await.unwrap();
+    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    ledger.finish().await.unwrap();
+    store.close().await;
+    let tables = "approvals approvals_version grants claims dry_runs shared_secrets humans passkeys invitations \
+                  sessions challenges";
+    for table in tables.split_ascii_whitespace() {
+        place.sql(&format!("DROP TABLE {table}")).await;
+    }
+    place.sql("UPDATE schema_version SET version = 1").await;
+    let looking = Store::open_read_only(&place.location).await.err().unwrap();
+    let expected = format!(
+        "the database `{}` has version 1, and this mcpproxy needs version 2; start the gateway once to bring it there",
+        place.location
+    );
+    assert_eq!(looking.to_string(), expected);
+    let (store, ledger) = place.open().await;
+    assert!(store.find_agent(&secret).await.unwrap().is_some());
+    assert!(!store.has_humans().await.unwrap());
+    assert_eq!(store.count_pending().await.unwrap(), 0);
+    let open = ledger.open_if(call(2), vec![]).await.unwrap().unwrap();
+    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    assert_eq!(verified(&store).await, 4);
 }
 
 async fn who_only_reads_writes_nothing(place: &Place) {

@@ -20,6 +20,7 @@ fn narrow() -> Scope {
         grants: vec!["emails:send".into()],
         servers: Some(vec![ServerName::parse("mail").unwrap()]),
         operations: vec![Variant::Read],
+        headless: false,
     }
 }
 

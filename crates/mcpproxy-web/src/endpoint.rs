@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use http::Method;
 
 use crate::parameters::{self, Parameter};
 use crate::problem::Problem;
-use crate::{Web, activity, admin, contracts, docs, events, export, openapi, rest};
+use crate::who::{self, Site};
+use crate::{activity, admin, approvals, contracts, docs, events, export, openapi, rest};
 
 /// Every route that is not an agent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,16 @@ pub(crate) enum Endpoint {
     ActivitySummary,
     ExportActivity,
     Events,
+    Approvals,
+    Approval,
+    ApprovalStatus,
+    Approve,
+    Deny,
+    Grants,
+    MakeGrant,
+    RevokeGrant,
+    LogIn,
+    LogOut,
     OpenApi,
     Docs,
 }
@@ -41,11 +52,20 @@ pub(crate) enum Endpoint {
 pub(crate) enum Access {
     /// Says nothing worth protecting.
     Everybody,
-    AdminKey,
+    /// The admin key, or a person.
+    Operator,
+    /// A person alone.
+    Human,
+    /// The agent it is about, the admin key, or a person.
+    OwnStatus,
+    /// Whoever is not signed in yet, and no program.
+    SignIn,
+    /// A person, also without a second factor.
+    Session,
 }
 
 impl Endpoint {
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 31] = [
         Self::Health,
         Self::Ready,
         Self::Status,
@@ -65,6 +85,16 @@ impl Endpoint {
         Self::ActivitySummary,
         Self::ExportActivity,
         Self::Events,
+        Self::Approvals,
+        Self::Approval,
+        Self::ApprovalStatus,
+        Self::Approve,
+        Self::Deny,
+        Self::Grants,
+        Self::MakeGrant,
+        Self::RevokeGrant,
+        Self::LogIn,
+        Self::LogOut,
         Self::OpenApi,
         Self::Docs,
     ];
@@ -90,6 +120,15 @@ impl Endpoint {
             Self::ActivitySummary => "/api/v1/activity/summary",
             Self::ExportActivity => "/api/v1/activity/export",
             Self::Events => "/api/v1/events",
+            Self::Approvals => "/api/v1/approvals",
+            Self::Approval => "/api/v1/approvals/{approval}",
+            Self::ApprovalStatus => "/api/v1/approvals/{approval}/status",
+            Self::Approve => "/api/v1/approvals/{approval}/approve",
+            Self::Deny => "/api/v1/approvals/{approval}/deny",
+            Self::Grants | Self::MakeGrant => "/api/v1/grants",
+            Self::RevokeGrant => "/api/v1/grants/{grant}",
+            Self::LogIn => "/api/v1/login",
+            Self::LogOut => "/api/v1/logout",
             Self::OpenApi => "/api/v1/openapi.json",
             Self::Docs => "/api/v1/docs",
         }
@@ -97,7 +136,14 @@ impl Endpoint {
 
     pub(crate) fn method(self) -> Method {
         match self {
-            Self::RestartServer | Self::ExplainCall => Method::POST,
+            Self::RestartServer
+            | Self::ExplainCall
+            | Self::Approve
+            | Self::Deny
+            | Self::MakeGrant
+            | Self::LogIn
+            | Self::LogOut => Method::POST,
+            Self::RevokeGrant => Method::DELETE,
             Self::Health
             | Self::Ready
             | Self::Status
@@ -115,6 +161,10 @@ impl Endpoint {
             | Self::ActivitySummary
             | Self::ExportActivity
             | Self::Events
+            | Self::Approvals
+            | Self::Approval
+            | Self::ApprovalStatus
+            | Self::Grants
             | Self::OpenApi
             | Self::Docs => Method::GET,
         }
@@ -139,8 +189,27 @@ impl Endpoint {
             | Self::ActivityRecord
             | Self::ActivitySummary
             | Self::ExportActivity
-            | Self::Events => Access::AdminKey,
+            | Self::Events
+            | Self::Approvals
+            | Self::Approval
+            | Self::Deny
+            | Self::Grants
+            | Self::RevokeGrant => Access::Operator,
+            Self::ApprovalStatus => Access::OwnStatus,
+            Self::Approve | Self::MakeGrant => Access::Human,
+            Self::LogIn => Access::SignIn,
+            Self::LogOut => Access::Session,
         }
+    }
+
+    /// Whether it says yes or no to what agents want. Who may not and tries is written down.
+    pub(crate) fn decides(self) -> bool {
+        matches!(self, Self::Approve | Self::Deny | Self::MakeGrant | Self::RevokeGrant)
+    }
+
+    /// Whether it reads a body.
+    pub(crate) fn takes_body(self) -> bool {
+        matches!(self, Self::ExplainCall | Self::Approve | Self::Deny | Self::MakeGrant | Self::LogIn)
     }
 
     /// What may stand behind `?`. Everything else there is an error.
@@ -158,8 +227,18 @@ impl Endpoint {
             | Self::DraftContracts
             | Self::ExplainCall
             | Self::ActivityRecord
+            | Self::Approval
+            | Self::ApprovalStatus
+            | Self::Approve
+            | Self::Deny
+            | Self::MakeGrant
+            | Self::RevokeGrant
+            | Self::LogIn
+            | Self::LogOut
             | Self::OpenApi
             | Self::Docs => &[],
+            Self::Approvals => &parameters::APPROVALS,
+            Self::Grants => &parameters::GRANTS,
             Self::ServerLog => &parameters::SERVER_LOG,
             Self::Tools => &parameters::TOOLS,
             Self::SearchTools => &parameters::SEARCH_TOOLS,
@@ -170,7 +249,7 @@ impl Endpoint {
         }
     }
 
-    fn methods(self) -> MethodRouter<Arc<Web>> {
+    fn methods(self) -> MethodRouter<Site> {
         match self {
             Self::Health => get(rest::health),
             Self::Ready => get(rest::ready),
@@ -191,25 +270,28 @@ impl Endpoint {
             Self::ActivitySummary => get(activity::summary),
             Self::ExportActivity => get(export::export),
             Self::Events => get(events::follow),
+            Self::Approvals => get(approvals::list),
+            Self::Approval => get(approvals::find),
+            Self::ApprovalStatus => get(approvals::status),
+            Self::Approve => post(approvals::approve),
+            Self::Deny => post(approvals::deny),
+            Self::Grants => get(approvals::grants),
+            Self::MakeGrant => post(approvals::make_grant),
+            Self::RevokeGrant => delete(approvals::revoke_grant),
+            Self::LogIn => post(approvals::log_in),
+            Self::LogOut => post(approvals::log_out),
             Self::OpenApi => get(openapi::serve),
             Self::Docs => get(docs::page),
         }
     }
 }
 
-pub(crate) fn router(web: Arc<Web>) -> Router {
-    let routes = |access: Access| {
-        let allowed = Endpoint::ALL.into_iter().filter(|endpoint| endpoint.access() == access);
-        allowed.fold(Router::new(), |router, endpoint| {
-            let read = from_fn_with_state((Arc::clone(&web), endpoint), parameters::read);
-            router.route(endpoint.path(), endpoint.methods().route_layer(read))
-        })
-    };
+pub(crate) fn router(site: &Site) -> Router {
+    let routes = Endpoint::ALL.into_iter().fold(Router::new(), |router, endpoint| {
+        let read = from_fn_with_state((Arc::clone(&site.web), endpoint), parameters::read);
+        let authenticate = from_fn_with_state((site.clone(), endpoint), who::authenticate);
+        router.route(endpoint.path(), endpoint.methods().route_layer(read).route_layer(authenticate))
+    });
     let wrong_method = || async { Problem::WrongMethod };
-    let admin = routes(Access::AdminKey)
-        .method_not_allowed_fallback(wrong_method)
-        .route_layer(from_fn_with_state(Arc::clone(&web), admin::authenticate));
-    let everybody =
-        routes(Access::Everybody).method_not_allowed_fallback(wrong_method).route_layer(from_fn(admin::harden));
-    everybody.merge(admin).with_state(web)
+    routes.method_not_allowed_fallback(wrong_method).layer(from_fn(admin::harden)).with_state(site.clone())
 }

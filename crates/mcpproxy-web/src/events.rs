@@ -9,13 +9,15 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use mcpproxy_store::{Feed, FeedCursor, Filter};
+use mcpproxy_core::{ApprovalId, ApprovalState, RiskLevel, Untrusted};
+use mcpproxy_store::{Feed, FeedCursor, Filter, Kind, Record};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::export::one_line;
 use crate::parameters::{self, Given};
 use crate::problem::Problem;
+use crate::who::Who;
 use crate::{Web, wire};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -25,12 +27,15 @@ const BATCH_RECORDS: usize = 100;
 const POLL: Duration = Duration::from_secs(1);
 /// Under load, one look takes in many commits.
 const PAUSE: Duration = Duration::from_millis(50);
+/// A person who has signed out is listened for no longer than that.
+const SIGNED_IN: Duration = Duration::from_secs(60);
 /// Proxies give up on connections that say nothing.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub(crate) async fn follow(
     State(web): State<Arc<Web>>,
     Extension(given): Extension<Given>,
+    Extension(who): Extension<Who>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     // A client that comes back repeats the address it began with; its header knows better.
@@ -43,7 +48,10 @@ pub(crate) async fn follow(
         None => web.store.feed_end().await?,
     };
     let commits = web.ledger.committed();
+    // Whoever comes back must still be signed in then.
+    let until = matches!(who, Who::Person(_)).then(|| Instant::now() + SIGNED_IN);
     let follower = Follower {
+        until,
         web,
         filter: given.filter()?,
         after,
@@ -65,6 +73,8 @@ pub(crate) async fn follow(
 
 /// Somebody who listens. It is asked for more when the connection has room, so that a slow one waits for itself alone.
 struct Follower {
+    /// When the listener has to come again.
+    until: Option<Instant>,
     web: Arc<Web>,
     filter: Filter,
     after: FeedCursor,
@@ -96,6 +106,9 @@ impl Follower {
             return self.say(format!("retry: 2000\nid: {}\n\n", self.after));
         }
         loop {
+            if self.until.is_some_and(|until| Instant::now() >= until) {
+                return None;
+            }
             let stopping = self.web.stopping.clone();
             let wake = tokio::select! {
                 biased;
@@ -150,7 +163,10 @@ impl Follower {
     fn events(&mut self, feed: Feed) -> Option<String> {
         self.after = feed.next;
         let events = feed.records.into_iter().zip(feed.places).map(|(record, place)| {
-            format!("id: {place}\nevent: activity\ndata: {}\n\n", one_line(&wire::Activity::from(record)))
+            let approval = approval_event(&record)
+                .map(|event| format!("id: {place}\nevent: approval\ndata: {}\n\n", one_line(&event)));
+            let activity = one_line(&wire::Activity::from(record));
+            format!("id: {place}\nevent: activity\ndata: {activity}\n\n{}", approval.unwrap_or_default())
         });
         Some(events.collect()).filter(|events: &String| !events.is_empty())
     }
@@ -159,6 +175,28 @@ impl Follower {
         self.said = Instant::now();
         Some(text.into())
     }
+}
+
+/// What a record of kind `approval` says about an approval; those about grants say nothing about any.
+fn approval_event(record: &Record) -> Option<wire::ApprovalEvent> {
+    let state = match record.code.as_ref().map(|code| code.for_json())? {
+        "approval_requested" => ApprovalState::Pending,
+        "approval_approved" => ApprovalState::Approved,
+        "approval_denied" => ApprovalState::Denied,
+        "approval_expired" => ApprovalState::Expired,
+        "approval_cancelled" => ApprovalState::Cancelled,
+        _ => return None,
+    };
+    let metadata: serde_json::Value = serde_json::from_str(record.metadata.for_json()).ok()?;
+    let id = metadata.get("approval_id").and_then(serde_json::Value::as_str).and_then(ApprovalId::parse)?;
+    let name = |word: &Option<Untrusted>| word.as_ref().map(|word| word.for_json().to_owned()).unwrap_or_default();
+    (record.kind == Kind::Approval).then(|| wire::ApprovalEvent {
+        id: id.to_string(),
+        state: state.as_str(),
+        tool: format!("{}:{}", name(&record.server), name(&record.tool)),
+        agent: record.agent.clone(),
+        risk: record.risk.map(RiskLevel::as_str),
+    })
 }
 
 enum Wake {

@@ -20,6 +20,14 @@ use crate::problem::Problem;
 pub struct Guard {
     port: u16,
     allowed: Arc<ArcSwap<Allowed>>,
+    /// Where people open our own pages: always allowed.
+    own: Option<Own>,
+}
+
+#[derive(Clone)]
+struct Own {
+    host: String,
+    origin: String,
 }
 
 #[derive(Default)]
@@ -37,9 +45,16 @@ enum Refusal {
 impl Guard {
     /// `port` is the one we listen on. `hosts` are `name` or `name:port`, `origins` are `scheme://host[:port]`.
     pub fn new(port: u16, hosts: &[String], origins: &[String]) -> Self {
-        let guard = Self { port, allowed: Arc::default() };
+        let guard = Self { port, allowed: Arc::default(), own: None };
         guard.allow(hosts, origins);
         guard
+    }
+
+    /// With this address allowed too, whatever the lists say.
+    pub(crate) fn at(mut self, base_url: &str) -> Self {
+        let host = base_url.strip_prefix("http://").or_else(|| base_url.strip_prefix("https://"));
+        self.own = host.map(|host| Own { host: host.to_owned(), origin: base_url.to_owned() });
+        self
     }
 
     /// Replaces what is allowed beside loopback, for all clones.
@@ -58,7 +73,8 @@ impl Guard {
         }
         if headers.contains_key(ORIGIN) {
             let origin = only(headers, ORIGIN).ok_or(Refusal::Origin)?;
-            if !origin_is_known(&allowed, origin) {
+            let is_own = self.own.as_ref().is_some_and(|own| own.origin.eq_ignore_ascii_case(origin));
+            if !is_own && !origin_is_known(&allowed, origin) {
                 return Err(Refusal::Origin);
             }
         }
@@ -71,7 +87,9 @@ impl Guard {
             Some(port) => port.parse() == Ok(self.port),
             None => self.port == 80,
         };
+        let is_own = self.own.as_ref().is_some_and(|own| own.host.eq_ignore_ascii_case(host));
         (right_port && is_loopback(name))
+            || is_own
             || allowed.hosts.iter().any(|known| known.eq_ignore_ascii_case(host) || known.eq_ignore_ascii_case(name))
     }
 }
@@ -205,6 +223,24 @@ mod tests {
         let check = |uri: &'static str| guard.check(&Uri::from_static(uri), &headers);
         assert_eq!(check("http://localhost:8080/mcp"), Ok(()));
         assert_eq!(check("http://evil.example:8080/mcp"), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn our_own_address_is_allowed() {
+        let guard = Guard::new(8080, &[], &[]).at("https://gate.example");
+        let check = |host: &str, origin: &str, expected: Result<(), Refusal>| {
+            let headers = [(HOST, host.parse().unwrap()), (ORIGIN, origin.parse().unwrap())];
+            assert_eq!(
+                guard.check(&Uri::from_static("/"), &HeaderMap::from_iter(headers)),
+                expected,
+                "{host} {origin}"
+            );
+        };
+        check("gate.example", "https://gate.example", Ok(()));
+        check("localhost:8080", "https://gate.example", Ok(()));
+        check("gate.example", "http://gate.example", Err(Refusal::Origin));
+        check("gate.example:8080", "https://gate.example", Err(Refusal::Host));
+        check("gate.example.evil.example", "https://gate.example", Err(Refusal::Host));
     }
 
     #[test]

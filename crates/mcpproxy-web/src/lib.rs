@@ -2,24 +2,32 @@
 
 mod activity;
 mod admin;
+mod approvals;
 mod contracts;
 mod csv;
+mod diff;
 mod docs;
 mod endpoint;
 mod events;
 mod export;
+mod form;
 mod guard;
+mod notes;
 mod openapi;
+mod pages;
 mod parameters;
+mod people;
 mod problem;
 mod rest;
 #[cfg(test)]
 mod tests;
 mod time;
+mod ui;
+mod visible;
+mod who;
 mod wire;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
@@ -39,6 +47,7 @@ pub mod records {
 }
 
 use crate::problem::Problem;
+use crate::who::Site;
 
 /// Everything the routes need to answer.
 pub struct Web {
@@ -58,6 +67,8 @@ pub struct Facts {
     pub version: &'static str,
     /// `127.0.0.1:8080`: where this process really listens.
     pub address: String,
+    /// Where people open pages: `http://localhost:8080`, or the address that the settings call `public_url`.
+    pub base_url: String,
     pub started: Instant,
     pub settings_path: PathBuf,
     /// The time in milliseconds since 1970.
@@ -69,8 +80,10 @@ pub type App = Guarded<Router>;
 
 pub fn app(state: Web) -> App {
     let agents = mcpproxy_gateway::router(&state.gateway);
-    let guard = state.guard.clone();
-    Guarded::new(guard, endpoint::router(Arc::new(state)).merge(agents).fallback(unknown))
+    let guard = state.guard.clone().at(&state.facts.base_url);
+    let site = Site::new(state);
+    let routes = endpoint::router(&site).merge(ui::router(&site)).merge(agents);
+    Guarded::new(guard, routes.fallback(unknown))
 }
 
 /// Outside of the interface a definite 404 without a body to misread: some clients take any JSON under `/.well-known`

@@ -13,7 +13,9 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{
     Components, ComponentsBuilder, KnownFormat, Object, ObjectBuilder, Schema, SchemaFormat, Type,
 };
-use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
 use utoipa::openapi::{
     ContentBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Paths, Ref, RefOr, Required,
     Response as Answer, ResponseBuilder,
@@ -26,6 +28,8 @@ use crate::wire;
 use about::{Body, about};
 
 const ADMIN_KEY: &str = "admin_key";
+const SESSION: &str = "session";
+const AGENT: &str = "agent_token";
 const DESCRIPTION: &str = "What operators and their programs ask a gateway. Every error has the same form, with a code for \
     programs, a message, and a hint at what to do. Parameters that are not listed are errors. A text that agents or \
     servers worded is passed on as it came: escape it before you show it.";
@@ -55,6 +59,7 @@ pub(crate) fn document() -> OpenApi {
 fn http_method(method: &Method) -> HttpMethod {
     match *method {
         Method::POST => HttpMethod::Post,
+        Method::DELETE => HttpMethod::Delete,
         _ => HttpMethod::Get,
     }
 }
@@ -88,11 +93,8 @@ fn operation(endpoint: Endpoint) -> Operation {
             .schema(Some(Object::with_type(Type::String)));
         operation = operation.parameter(header);
     }
-    if endpoint == Endpoint::ExplainCall {
-        let example =
-            json!({"variant": "destructive", "parameters": {"name": "demo:delete_user", "args": {"id": "1"}}});
-        let content =
-            ContentBuilder::new().schema(Some(reference::<wire::ExplainCall>())).example(Some(example)).build();
+    if let Some((schema, example)) = about::body(endpoint) {
+        let content = ContentBuilder::new().schema(Some(schema)).example(Some(example)).build();
         let body = RequestBodyBuilder::new().required(Some(Required::True)).content("application/json", content);
         operation = operation.request_body(Some(body.build()));
     }
@@ -104,10 +106,14 @@ fn operation(endpoint: Endpoint) -> Operation {
         let refusal = ResponseBuilder::new().description(description).content("application/json", content);
         operation = operation.response(status.as_str(), refusal.build());
     }
-    match endpoint.access() {
-        Access::AdminKey => operation.security(SecurityRequirement::new(ADMIN_KEY, [] as [&str; 0])).build(),
-        Access::Everybody => operation.build(),
-    }
+    let schemes: &[&str] = match endpoint.access() {
+        Access::Operator => &[ADMIN_KEY, SESSION],
+        Access::OwnStatus => &[ADMIN_KEY, SESSION, AGENT],
+        Access::Human | Access::Session => &[SESSION],
+        Access::Everybody | Access::SignIn => &[],
+    };
+    let needs = |scheme: &&str| SecurityRequirement::new(*scheme, [] as [&str; 0]);
+    schemes.iter().map(needs).fold(operation, OperationBuilder::security).build()
 }
 
 /// The names in braces.
@@ -159,17 +165,42 @@ fn answer(description: &str, body: Body) -> Answer {
 /// What can be wrong with a request, beside what the route itself says.
 fn refusals(endpoint: Endpoint) -> Vec<(StatusCode, &'static str)> {
     let mut refusals = Vec::new();
-    if !endpoint.parameters().is_empty() || endpoint == Endpoint::ExplainCall {
+    if !endpoint.parameters().is_empty() || endpoint.takes_body() {
         refusals.push((StatusCode::BAD_REQUEST, "A parameter or the body is wrong. Nothing is ignored."));
     } else if endpoint != Endpoint::ActivityRecord {
         refusals.push((StatusCode::BAD_REQUEST, "There is a parameter, and none is known."));
     }
-    if endpoint.access() == Access::AdminKey {
-        refusals.push((StatusCode::UNAUTHORIZED, "The admin key is missing or wrong."));
+    match endpoint.access() {
+        Access::Everybody => {}
+        Access::Operator => {
+            refusals.push((StatusCode::UNAUTHORIZED, "The admin key is missing or wrong, and nobody is signed in."));
+        }
+        Access::OwnStatus => {
+            refusals.push((StatusCode::UNAUTHORIZED, "The token or key is missing or wrong, and nobody is signed in."));
+        }
+        Access::Human | Access::Session => refusals.push((StatusCode::UNAUTHORIZED, "Nobody is signed in.")),
+        Access::SignIn => refusals.push((StatusCode::UNAUTHORIZED, "Name or password is wrong.")),
     }
-    refusals.push((StatusCode::FORBIDDEN, "An agent's token was sent, or the host or origin is not allowed."));
+    refusals.push((StatusCode::FORBIDDEN, forbidden(endpoint)));
     refusals.extend(about::own_refusals(endpoint));
     refusals
+}
+
+fn forbidden(endpoint: Endpoint) -> &'static str {
+    match endpoint.access() {
+        Access::Human => {
+            "An agent's token or the admin key was sent, the CSRF token is missing, a fresh factor is missing or wrong, or \
+             the host or origin is not allowed."
+        }
+        Access::Session | Access::SignIn => {
+            "An agent's token or the admin key was sent, the CSRF token is missing, or the host or origin is not allowed."
+        }
+        Access::OwnStatus => "The host or origin is not allowed.",
+        Access::Operator if endpoint.method() != Method::GET => {
+            "An agent's token was sent, a session without its CSRF token, or the host or origin is not allowed."
+        }
+        Access::Operator | Access::Everybody => "An agent's token was sent, or the host or origin is not allowed.",
+    }
 }
 
 fn components() -> Components {
@@ -182,6 +213,7 @@ fn components() -> Components {
     collect::<wire::Log>(&mut schemas);
     collect::<wire::Restart>(&mut schemas);
     collect::<wire::Tools>(&mut schemas);
+    collect::<wire::FoundTools>(&mut schemas);
     collect::<wire::Contracts>(&mut schemas);
     collect::<wire::Contract>(&mut schemas);
     collect::<wire::Lint>(&mut schemas);
@@ -191,16 +223,42 @@ fn components() -> Components {
     collect::<wire::Activities>(&mut schemas);
     collect::<wire::WholeActivity>(&mut schemas);
     collect::<wire::Summary>(&mut schemas);
-    let asked = wire::ExplainCall::name();
+    collect::<wire::Approvals>(&mut schemas);
+    collect::<wire::WholeApproval>(&mut schemas);
+    collect::<wire::ApprovalStatus>(&mut schemas);
+    collect::<wire::Grants>(&mut schemas);
+    collect::<wire::LoggedIn>(&mut schemas);
+    collect::<wire::Signed>(&mut schemas);
+    collect::<wire::Approve>(&mut schemas);
+    collect::<wire::Deny>(&mut schemas);
+    collect::<wire::MakeGrant>(&mut schemas);
+    collect::<wire::LogIn>(&mut schemas);
+    let asked = [
+        wire::ExplainCall::name(),
+        wire::Approve::name(),
+        wire::Deny::name(),
+        wire::MakeGrant::name(),
+        wire::LogIn::name(),
+        "ErrorBody".into(),
+    ];
     for (name, schema) in &mut schemas {
-        // What we answer has every member, null or not; what we are sent may leave some out.
-        if *name != asked {
+        // What we answer has every member, null or not; what we are sent may leave some out, and errors leave out details.
+        if !asked.contains(&name.as_str().into()) {
             require_all(schema);
         }
     }
     let about = "The admin key is in `admin.key` in the data folder of the gateway, `~/.mcpproxy` unless it was told otherwise.";
     let key = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description("X-API-Key", about)));
-    ComponentsBuilder::new().schemas_from_iter(schemas).security_scheme(ADMIN_KEY, key).build()
+    let about = "A person's session: the cookie that POST /api/v1/login sets, and with everything but GET its `csrf` as \
+        X-CSRF-Token.";
+    let session = SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description("mcpproxy_session", about)));
+    let agent = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    ComponentsBuilder::new()
+        .schemas_from_iter(schemas)
+        .security_scheme(ADMIN_KEY, key)
+        .security_scheme(SESSION, session)
+        .security_scheme(AGENT, agent)
+        .build()
 }
 
 type Named = (String, RefOr<Schema>);

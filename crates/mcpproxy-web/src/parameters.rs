@@ -2,12 +2,14 @@
 
 mod query;
 
+pub(crate) use query::decode;
+
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use mcpproxy_core::{RiskLevel, Untrusted, Variant, nearest};
+use mcpproxy_core::{ApprovalState, RiskLevel, Untrusted, Variant, nearest};
 use mcpproxy_store::{Cursor, FeedCursor, Filter, Kind, LIMIT_MAX, Status};
 
 use crate::endpoint::Endpoint;
@@ -131,7 +133,7 @@ pub(crate) static EXPORT_ACTIVITY: [Parameter; 14] = [
 pub(crate) static EVENTS: [Parameter; 9] = [AFTER, INTENT_TYPE, TYPE, STATUS, SERVER, TOOL, AGENT, RISK, Q];
 pub(crate) static SERVER_LOG: [Parameter; 1] = [LINES];
 pub(crate) static TOOLS: [Parameter; 1] = [SERVER];
-pub(crate) static SEARCH_TOOLS: [Parameter; 3] = [
+pub(crate) static SEARCH_TOOLS: [Parameter; 4] = [
     Parameter {
         name: "q",
         about: "Words that describe the tool.",
@@ -141,7 +143,25 @@ pub(crate) static SEARCH_TOOLS: [Parameter; 3] = [
     },
     Parameter { example: None, ..optional("limit", "At most so many tools.", Form::Number { max: 50, default: 10 }) },
     SERVER,
+    optional("explain", "`true` adds to each tool why it has its score.", Form::Switch),
 ];
+
+pub(crate) static APPROVALS: [Parameter; 5] = [
+    Parameter {
+        example: Some("pending"),
+        ..optional(
+            "state",
+            "How far it has come.",
+            Form::Choice(|| ApprovalState::ALL.map(ApprovalState::as_str).to_vec()),
+        )
+    },
+    AGENT,
+    optional("tool", "The name of a tool, as `server:tool`.", Form::Text),
+    optional("limit", "At most so many approvals.", Form::Number { max: LIMIT_MAX, default: 50 }),
+    optional("cursor", "`next` of the page before: the id of an approval.", Form::Text),
+];
+pub(crate) static GRANTS: [Parameter; 1] =
+    [optional("all", "`true` adds those that are revoked, over or used up.", Form::Switch)];
 
 /// The parameters of a request, read and checked.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,8 @@
 use axum::extract::rejection::BytesRejection;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::{HeaderValue, WWW_AUTHENTICATE};
+use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use mcpproxy_core::ApprovalState;
 use mcpproxy_store::StoreError;
 
 use crate::wire;
@@ -14,6 +15,30 @@ pub(crate) enum Problem {
     Nobody,
     /// The request shows an agent's token.
     Agent,
+    /// An agent tried to decide.
+    AgentDecides,
+    /// The admin key tried to say yes.
+    KeyDecides,
+    /// Only people sign in.
+    Key,
+    NotSignedIn,
+    /// A person without a second factor.
+    NotEnrolled,
+    /// The token against forged requests is missing or wrong.
+    Forged,
+    WrongLogin,
+    TooManyTries {
+        wait_ms: i64,
+    },
+    /// The factors this person could use.
+    StepUpRequired(Vec<&'static str>),
+    WrongCode,
+    NoApproval,
+    NoGrant,
+    /// Somebody else was first, or it was too late.
+    Over(ApprovalState),
+    NotGranted(String),
+    LogUnwritable,
     Host,
     Origin,
     NoRoute,
@@ -33,6 +58,20 @@ pub(crate) enum Problem {
     LogUnreadable,
 }
 
+/// Status, code, message and hint of a problem that is always the same.
+type Words = (StatusCode, &'static str, &'static str, &'static str);
+
+const UNKNOWN: Words = (
+    StatusCode::INTERNAL_SERVER_ERROR,
+    "INTERNAL",
+    "something is wrong here",
+    "the gateway's own log may have the reason",
+);
+
+fn owned((status, code, message, hint): Words) -> (StatusCode, &'static str, String, String) {
+    (status, code, message.to_owned(), hint.to_owned())
+}
+
 impl Problem {
     pub(crate) fn bad_query(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::BadQuery { message: message.into(), hint: hint.into() }
@@ -40,24 +79,115 @@ impl Problem {
 
     /// Status, code, message and hint.
     fn facts(self) -> (StatusCode, &'static str, String, String) {
-        let (status, code, message, hint) = match self {
-            Self::BadQuery { message, hint } => return (StatusCode::BAD_REQUEST, "BAD_QUERY", message, hint),
+        match self {
+            Self::BadQuery { message, hint } => (StatusCode::BAD_REQUEST, "BAD_QUERY", message, hint),
             Self::AmbiguousId(message) => {
-                return (
-                    StatusCode::BAD_REQUEST,
-                    "AMBIGUOUS_ID",
-                    message,
-                    "GET /api/v1/activity shows whole ids".to_owned(),
-                );
+                (StatusCode::BAD_REQUEST, "AMBIGUOUS_ID", message, "GET /api/v1/activity shows whole ids".to_owned())
             }
             Self::NotConnected(message) => {
                 let hint = "`mcpproxy servers list` shows why".to_owned();
-                return (StatusCode::SERVICE_UNAVAILABLE, "UPSTREAM_UNAVAILABLE", message, hint);
+                (StatusCode::SERVICE_UNAVAILABLE, "UPSTREAM_UNAVAILABLE", message, hint)
             }
             Self::BadBody(message) => {
                 let hint = "GET /api/v1/docs shows what to send".to_owned();
-                return (StatusCode::BAD_REQUEST, "BAD_BODY", message, hint);
+                (StatusCode::BAD_REQUEST, "BAD_BODY", message, hint)
             }
+            Self::Over(state) => {
+                let message = format!("it is {} already", state.as_str());
+                (StatusCode::CONFLICT, "APPROVAL_OVER", message, "nothing was changed".to_owned())
+            }
+            Self::NotGranted(message) => {
+                let hint = "see GET /api/v1/docs for what a grant can be".to_owned();
+                (StatusCode::BAD_REQUEST, "GRANT_REFUSED", message, hint)
+            }
+            Self::TooManyTries { wait_ms } => {
+                let message = format!("too many tries; wait {} seconds", wait_ms / 1000 + 1);
+                (StatusCode::TOO_MANY_REQUESTS, "TOO_MANY_TRIES", message, "then try again".to_owned())
+            }
+            Self::AgentDecides
+            | Self::KeyDecides
+            | Self::Key
+            | Self::NotSignedIn
+            | Self::NotEnrolled
+            | Self::Forged
+            | Self::WrongLogin
+            | Self::StepUpRequired(_)
+            | Self::WrongCode
+            | Self::Nobody
+            | Self::Agent
+            | Self::Origin => owned(self.who()),
+            Self::NoApproval
+            | Self::NoGrant
+            | Self::Host
+            | Self::LogUnwritable
+            | Self::NoRoute
+            | Self::WrongMethod
+            | Self::NoServer
+            | Self::NoTool
+            | Self::NoAgent
+            | Self::NoRecord
+            | Self::BodyTooLarge
+            | Self::LogUnreadable => owned(self.what()),
+        }
+    }
+
+    /// What is wrong with who asks.
+    fn who(&self) -> Words {
+        match self {
+            Self::AgentDecides => (
+                StatusCode::FORBIDDEN,
+                "permission_denied",
+                "agents cannot decide approvals",
+                "ask the user to open the page of the approval and decide there",
+            ),
+            Self::KeyDecides => (
+                StatusCode::FORBIDDEN,
+                "permission_denied",
+                "the admin key can deny, but never approve",
+                "sign in as a person: open the page of the approval, or `mcpproxy approvals approve ID` in a terminal",
+            ),
+            Self::Key => (
+                StatusCode::FORBIDDEN,
+                "KEY_NOT_ALLOWED",
+                "this is for people who are signed in, not for the admin key",
+                "leave X-API-Key out, and sign in with POST /api/v1/login",
+            ),
+            Self::NotSignedIn => (
+                StatusCode::UNAUTHORIZED,
+                "UNAUTHENTICATED",
+                "nobody is signed in",
+                "sign in with POST /api/v1/login, or on the page /ui/login",
+            ),
+            Self::NotEnrolled => (
+                StatusCode::FORBIDDEN,
+                "NOT_ENROLLED",
+                "this person has no second factor yet",
+                "open /ui/account and add an authenticator app or a passkey",
+            ),
+            Self::Forged => (
+                StatusCode::FORBIDDEN,
+                "CSRF_TOKEN_WRONG",
+                "the token against forged requests is missing or wrong",
+                "send `csrf` of the answer to POST /api/v1/login as X-CSRF-Token",
+            ),
+            Self::WrongLogin => (
+                StatusCode::UNAUTHORIZED,
+                "WRONG_LOGIN",
+                "name or password is wrong",
+                "try again; after five failures in a minute it takes a break",
+            ),
+            Self::StepUpRequired(_) => (
+                StatusCode::FORBIDDEN,
+                "step_up_required",
+                "this takes a fresh factor",
+                "send a code of your authenticator app as `totp`, or use a passkey on the page",
+            ),
+            Self::WrongCode => (
+                StatusCode::FORBIDDEN,
+                "wrong_code",
+                "the code is wrong, or was used before",
+                "wait for the next code; each counts once",
+            ),
             Self::Nobody => (
                 StatusCode::UNAUTHORIZED,
                 "UNAUTHENTICATED",
@@ -70,17 +200,36 @@ impl Problem {
                 "agents may not use the admin API",
                 "agent tokens are for /mcp; send the key of admin.key as X-API-Key, and no Authorization header",
             ),
-            Self::Host => (
-                StatusCode::FORBIDDEN,
-                "HOST_NOT_ALLOWED",
-                "host not allowed",
-                "use http://localhost:PORT, or add the name to `allowed_hosts` in the settings",
-            ),
             Self::Origin => (
                 StatusCode::FORBIDDEN,
                 "ORIGIN_NOT_ALLOWED",
                 "origin not allowed",
                 "add the origin to `allowed_origins` in the settings if this page may talk to the gateway",
+            ),
+            _ => UNKNOWN,
+        }
+    }
+
+    /// What is wrong with what is asked for.
+    fn what(&self) -> Words {
+        match self {
+            Self::NoApproval => {
+                (StatusCode::NOT_FOUND, "APPROVAL_NOT_FOUND", "no such approval", "GET /api/v1/approvals lists all")
+            }
+            Self::NoGrant => {
+                (StatusCode::NOT_FOUND, "GRANT_NOT_FOUND", "no such grant in force", "GET /api/v1/grants lists them")
+            }
+            Self::LogUnwritable => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "LOG_UNAVAILABLE",
+                "the activity log cannot be written, so nothing was decided",
+                "GET /readyz tells when it can; the gateway's own log has the reason",
+            ),
+            Self::Host => (
+                StatusCode::FORBIDDEN,
+                "HOST_NOT_ALLOWED",
+                "host not allowed",
+                "use http://localhost:PORT, or add the name to `allowed_hosts` in the settings",
             ),
             Self::NoRoute => (StatusCode::NOT_FOUND, "NOT_FOUND", "no such path", "GET /api/v1/docs lists all"),
             Self::WrongMethod => (
@@ -117,8 +266,9 @@ impl Problem {
                 "the activity log cannot be read at the moment",
                 "GET /readyz tells whether it can be written; the gateway's own log has the reason",
             ),
-        };
-        (status, code, message.to_owned(), hint.to_owned())
+
+            _ => UNKNOWN,
+        }
     }
 }
 
@@ -128,7 +278,7 @@ impl From<StoreError> for Problem {
             StoreError::AmbiguousId { .. } => Self::AmbiguousId(error.to_string()),
             _ => {
                 let error: &dyn std::error::Error = &error;
-                tracing::warn!(error, "could not read the activity log");
+                tracing::warn!(error, "could not read or write the store");
                 Self::LogUnreadable
             }
         }
@@ -143,12 +293,19 @@ impl From<BytesRejection> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let is_nobody = matches!(self, Self::Nobody);
+        let header = match &self {
+            Self::Nobody => Some((WWW_AUTHENTICATE, HeaderValue::from_static("X-API-Key"))),
+            Self::NotSignedIn | Self::WrongLogin => Some((WWW_AUTHENTICATE, HeaderValue::from_static("Session"))),
+            Self::TooManyTries { wait_ms } => Some((RETRY_AFTER, HeaderValue::from(wait_ms / 1000 + 1))),
+            _ => None,
+        };
+        let details = match &self {
+            Self::StepUpRequired(factors) => Some(serde_json::json!({"factors": factors})),
+            _ => None,
+        };
         let (status, code, message, hint) = self.facts();
-        let mut response = wire::Error::new(code, message, hint).response(status);
-        if is_nobody {
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("X-API-Key"));
-        }
+        let mut response = wire::Error::new(code, message, hint).with_details(details).response(status);
+        response.headers_mut().extend(header);
         response
     }
 }

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use http::StatusCode;
 use mcpproxy_core::{ServerName, ToolName, Variant, json};
-use mcpproxy_gateway::{ExplainError, StateName};
+use mcpproxy_gateway::{ExplainError, Reasons, StateName};
 use serde_json::Value;
 
 use crate::endpoint::Endpoint;
@@ -107,11 +107,12 @@ pub(crate) async fn tools(
 pub(crate) async fn search_tools(
     State(web): State<Arc<Web>>,
     Extension(given): Extension<Given>,
-) -> Result<Json<wire::Tools>, Problem> {
+) -> Result<Json<wire::FoundTools>, Problem> {
     let server = known_server(&web, given.text("server"))?;
     let limit = given.number("limit", Endpoint::SearchTools);
     let words = given.text("q").unwrap_or_default();
-    Ok(Json(wire::Tools { tools: web.gateway.search(words, server.as_ref(), limit) }))
+    let reasons = if given.is_on("explain") { Reasons::Given } else { Reasons::LeftOut };
+    Ok(Json(web.gateway.search(words, server.as_ref(), limit, reasons).into()))
 }
 
 pub(crate) async fn tool(

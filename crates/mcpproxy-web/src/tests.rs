@@ -7,6 +7,9 @@ mod contracts;
 mod document;
 mod events;
 mod export;
+mod flows;
+mod matrix;
+mod people;
 mod plain;
 
 use std::time::{Duration, Instant};
@@ -57,12 +60,14 @@ impl Fixture {
             store: store.clone(),
             ledger: ledger.clone(),
             logs: folder.path().join("logs"),
+            base_url: "http://localhost:8080".to_owned(),
             demo_command: Vec::new(),
         });
         let stopping = CancellationToken::new();
         let facts = Facts {
             version: "1.2.3",
             address: "127.0.0.1:8080".to_owned(),
+            base_url: "http://localhost:8080".to_owned(),
             started: Instant::now(),
             settings_path: "/data/mcp_config.json".into(),
             now_ms: || NOW_MS,
@@ -196,7 +201,7 @@ async fn text(response: Response<Body>) -> String {
 
 fn path(endpoint: Endpoint) -> String {
     let path = endpoint.path().replace("{name}", "demo").replace("{server}", "demo").replace("{tool}", "echo");
-    path.replace("{id}", "01HF")
+    path.replace("{id}", "01HF").replace("{approval}", people::NO_APPROVAL).replace("{grant}", people::NO_APPROVAL)
 }
 
 fn code(answer: &Value) -> Option<&str> {

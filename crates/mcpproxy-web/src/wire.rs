@@ -1,8 +1,10 @@
 //! The JSON of the REST interface: the only types here that serialize.
 
 mod activity;
+mod approval;
 mod contract;
 mod explain;
+mod search;
 mod summary;
 
 use axum::Json;
@@ -19,8 +21,13 @@ use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaType, Type};
 use crate::time;
 
 pub use activity::{Activities, Activity, WholeActivity};
+pub(crate) use approval::{
+    Approval, ApprovalEvent, ApprovalStatus, Approvals, Approve, Deny, Grant, Grants, LogIn, LoggedIn, MakeGrant,
+    Signed, WholeApproval,
+};
 pub(crate) use contract::{Contract, Contracts, Draft, Lint};
 pub(crate) use explain::{ExplainCall, Explanation};
+pub(crate) use search::FoundTools;
 pub use summary::Summary;
 
 #[derive(Serialize, ToSchema)]
@@ -179,11 +186,20 @@ struct ErrorBody {
     message: String,
     /// What to do about it.
     hint: String,
+    /// More for programs, where there is more: `factors` of `step_up_required`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object)]
+    details: Option<Value>,
 }
 
 impl Error {
     pub(crate) fn new(code: &'static str, message: String, hint: String) -> Self {
-        Self { error: ErrorBody { code, message, hint } }
+        Self { error: ErrorBody { code, message, hint, details: None } }
+    }
+
+    pub(crate) fn with_details(mut self, details: Option<Value>) -> Self {
+        self.error.details = details;
+        self
     }
 
     pub(crate) fn response(self, status: StatusCode) -> Response {

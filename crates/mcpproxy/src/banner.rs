@@ -11,7 +11,8 @@ use crate::runtime::Runtime;
 /// More names than this say nothing to a reader.
 const SERVERS_SHOWN_MAX: usize = 12;
 
-pub(crate) fn banner(home: &Home, runtime: &Runtime) -> String {
+/// `setup` is the address where the first human is made, while there is none.
+pub(crate) fn banner(home: &Home, runtime: &Runtime, setup: Option<&str>) -> String {
     let address = runtime.address;
     let url = format!("http://{address}/mcp");
     let token = &runtime.local.token;
@@ -30,6 +31,7 @@ pub(crate) fn banner(home: &Home, runtime: &Runtime) -> String {
   Settings     {settings}
   Servers      {servers}
   Agent token  {token}{revoked}
+  Approvals    {approvals}
 
 For a client that speaks HTTP:
   {http}
@@ -41,6 +43,7 @@ Try, in another terminal:
 ",
         version = env!("CARGO_PKG_VERSION"),
         servers = servers(runtime),
+        approvals = approvals(runtime, setup),
         stdio = stdio_definition(home),
         tries = tries(runtime)
             .iter()
@@ -48,6 +51,17 @@ Try, in another terminal:
             .collect::<Vec<_>>()
             .join("\n"),
     )
+}
+
+/// Where humans decide, and as long as there are none, how to become the first.
+fn approvals(runtime: &Runtime, setup: Option<&str>) -> String {
+    let base = &runtime.base_url;
+    match setup {
+        None => format!("{base}/ui/"),
+        Some(setup) => format!(
+            "nobody can approve calls yet; become the first who can, within an hour, once:\n               {setup}"
+        ),
+    }
 }
 
 fn servers(runtime: &Runtime) -> String {

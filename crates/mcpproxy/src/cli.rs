@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::activity::ActivityCommand;
+use crate::commands::approvals::ApprovalsCommand;
 use crate::commands::call::CallCommand;
 use crate::commands::completions::Completions;
 use crate::commands::config::ConfigCommand;
@@ -25,7 +26,8 @@ Examples:
   mcpproxy activity list
 
 Exit codes:
-  0 done, 1 failed, 2 usage, 3 refused, 5 server failed, 6 bad settings, 7 no gateway running";
+  0 done, 1 failed, 2 usage, 3 refused, 4 waiting for a human, 5 server failed, 6 bad settings,
+  7 no gateway running";
 
 const CALL: &str = "\
 Examples:
@@ -59,6 +61,17 @@ Examples:
   mcpproxy activity summary --since 7d
   mcpproxy activity export --signed --out proof.jsonl 01JG2ABCDEF
   mcpproxy activity verify proof.jsonl";
+
+const APPROVALS: &str = "\
+Examples:
+  mcpproxy approvals list
+  mcpproxy approvals show 01JG2ABCDEF
+  mcpproxy approvals approve 01JG2ABCDEF
+  mcpproxy approvals deny 01JG2ABCDEF --comment \"Ask Anna first\"
+  mcpproxy approvals wait 01JG2ABCDEF && mcpproxy call … --approval-id 01JG2ABCDEF…
+
+A call that needs a human is a question with an id. It is answered here or on the gateway's page,
+once, for exactly that call.";
 
 const CONTRACT: &str = "\
 Examples:
@@ -126,6 +139,9 @@ pub(crate) enum Command {
     /// See what agents did
     #[command(subcommand, after_help = ACTIVITY)]
     Activity(ActivityCommand),
+    /// Decide on calls that need a human
+    #[command(subcommand, after_help = APPROVALS)]
+    Approvals(ApprovalsCommand),
     /// Check, show and draft the contracts of tools
     #[command(subcommand, after_help = CONTRACT)]
     Contract(ContractCommand),

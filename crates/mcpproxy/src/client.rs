@@ -94,19 +94,68 @@ impl Rest {
         self.send(method, path, Bytes::new()).await
     }
 
+    /// The same with the text of the answer, in which every number has the digits it came with.
+    pub(crate) async fn ask_for_text(&self, method: Method, path: &str) -> anyhow::Result<(Value, String)> {
+        let reply = self.exchange(method, path, Bytes::new()).await?;
+        let text = std::str::from_utf8(&reply.body).context("the gateway's answer is not UTF-8")?.to_owned();
+        Ok((reply.answer, text))
+    }
+
     /// The same with a JSON body.
     pub(crate) async fn post(&self, path: &str, body: String) -> anyhow::Result<Value> {
         self.send(Method::POST, path, body.into()).await
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Value> {
+        Ok(self.exchange(method, path, body).await?.answer)
+    }
+
+    async fn exchange(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Reply> {
         let headers = HeaderMap::from_iter([(HeaderName::from_static("x-api-key"), self.key.clone())]);
-        let response = self.http.send(method, path, headers, body).await?;
-        let status = response.status();
+        let reply = self.http.ask(method, path, headers, body).await?;
+        if reply.status.is_success() { Ok(reply) } else { Err(reply.failure().into()) }
+    }
+}
+
+/// An answer of the REST interface, whether it is an error or not.
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) answer: Value,
+    body: Bytes,
+}
+
+impl Reply {
+    /// The code of an error.
+    pub(crate) fn code(&self) -> Option<&str> {
+        self.answer.pointer("/error/code").and_then(Value::as_str)
+    }
+
+    /// The gateway's own words for it.
+    pub(crate) fn failure(&self) -> Failure {
+        failure(self.status, &self.answer)
+    }
+}
+
+impl Http {
+    /// One request and its JSON answer, which is null if there is no body.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> anyhow::Result<Reply> {
+        let response = self.send(method, path, headers, body).await?;
+        let (status, headers) = (response.status(), response.headers().clone());
         let body = read_body(response).await?;
-        let answer: Value =
-            serde_json::from_slice(&body).with_context(|| format!("the gateway answered {status} and no JSON"))?;
-        if status.is_success() { Ok(answer) } else { Err(failure(status, &answer).into()) }
+        let answer = match body.is_empty() && status.is_success() {
+            true => Value::Null,
+            false => {
+                serde_json::from_slice(&body).with_context(|| format!("the gateway answered {status} and no JSON"))?
+            }
+        };
+        Ok(Reply { status, headers, answer, body })
     }
 }
 
@@ -136,6 +185,8 @@ fn failure(status: StatusCode, answer: &Value) -> Failure {
     // The gateway's hints are for scripts; where there is a command, people are better off with it.
     let hint = match text("code").as_deref() {
         Some("SERVER_NOT_FOUND") => Some("`mcpproxy servers list` names all servers".to_owned()),
+        Some("GRANT_NOT_FOUND") => Some("`mcpproxy approvals grants --all` names all grants".to_owned()),
+        Some("APPROVAL_NOT_FOUND") => Some("`mcpproxy approvals list --state all` names all approvals".to_owned()),
         Some("TOOL_NOT_FOUND") => Some("`mcpproxy tools list` names all tools".to_owned()),
         _ => text("hint"),
     };

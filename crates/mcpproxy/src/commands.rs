@@ -1,6 +1,7 @@
 //! One module for each command.
 
 pub(crate) mod activity;
+pub(crate) mod approvals;
 pub(crate) mod call;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -27,6 +28,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Servers(command) => servers::run(&home, format, command).await,
         Command::Token(command) => token::run(&home, format, command).await,
         Command::Activity(command) => activity::run(&home, format, command).await,
+        Command::Approvals(command) => approvals::run(&home, format, command).await,
         Command::Contract(command) => contract::run(&home, format, command).await,
         Command::Policy(command) => policy::run(&home, format, command).await,
         Command::Config(command) => config::run(&home, format, &command),

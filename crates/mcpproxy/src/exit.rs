@@ -11,8 +11,10 @@ pub(crate) enum Exit {
     Failed,
     /// The arguments make no sense.
     Usage,
-    /// The gateway said no to a call.
+    /// The gateway said no to a call, or a human did.
     Refused,
+    /// A human must approve first, and has not yet.
+    Waiting,
     /// The gateway said yes and the server said no, or nothing.
     ServerFailed,
     BadSettings,
@@ -26,7 +28,7 @@ impl From<Exit> for ExitCode {
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Refused => 3,
-            // 4 is "waiting for approval".
+            Exit::Waiting => 4,
             Exit::ServerFailed => 5,
             Exit::BadSettings => 6,
             Exit::NoGateway => 7,
@@ -57,6 +59,10 @@ impl Failure {
             all.hint = all.hint.or(failure.hint);
         }
         all
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {

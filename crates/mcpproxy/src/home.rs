@@ -13,6 +13,7 @@ use rand::rngs::SysRng;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::{Exit, Failure};
+use crate::shell;
 
 const FOLDER_MODE: u32 = 0o700;
 const SECRET_MODE: u32 = 0o600;
@@ -62,7 +63,7 @@ impl Home {
         if self.is_default {
             format!("{program} {rest}")
         } else {
-            format!("{program} --home {} {rest}", self.folder.display())
+            format!("{program} --home {} {rest}", shell::plain_word(&self.folder.display().to_string()))
         }
     }
 

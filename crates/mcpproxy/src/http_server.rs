@@ -21,21 +21,43 @@ const NEXT_HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct HttpServer {
-    listener: TcpListener,
+    listeners: Listeners,
     app: App,
     connections: GracefulShutdown,
 }
 
+/// Where we listen. `localhost` is two addresses, and whoever had the other one could pose as us to a browser.
+pub(crate) struct Listeners {
+    pub(crate) main: TcpListener,
+    pub(crate) twin: Option<TcpListener>,
+}
+
+impl Listeners {
+    async fn accept(&self) -> io::Result<TcpStream> {
+        let twin = async {
+            match &self.twin {
+                Some(twin) => twin.accept().await,
+                None => std::future::pending().await,
+            }
+        };
+        let (stream, _peer) = tokio::select! {
+            accepted = self.main.accept() => accepted,
+            accepted = twin => accepted,
+        }?;
+        Ok(stream)
+    }
+}
+
 impl HttpServer {
-    pub(crate) fn new(listener: TcpListener, app: App) -> Self {
-        Self { listener, app, connections: GracefulShutdown::new() }
+    pub(crate) fn new(listeners: Listeners, app: App) -> Self {
+        Self { listeners, app, connections: GracefulShutdown::new() }
     }
 
     /// Serves for as long as it is polled.
     pub(crate) async fn run(&self) {
         loop {
-            match self.listener.accept().await {
-                Ok((stream, _peer)) => self.serve(stream),
+            match self.listeners.accept().await {
+                Ok(stream) => self.serve(stream),
                 Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "could not accept a connection");
@@ -47,7 +69,7 @@ impl HttpServer {
 
     /// Ends idle connections at once and lets the others finish their answers.
     pub(crate) async fn finish(self) {
-        drop(self.listener);
+        drop(self.listeners);
         self.connections.shutdown().await;
     }
 

@@ -13,12 +13,15 @@ mod http_server;
 mod jsonrpc;
 mod listing;
 mod local_agent;
+mod notices;
 mod operator_files;
 mod output;
 mod reload;
 mod runtime;
 mod settings_file;
+mod shell;
 mod spanned;
+mod terminal;
 mod visible;
 
 use std::io::IsTerminal as _;

@@ -44,6 +44,14 @@ pub(crate) fn tell(text: &str) {
     let _nobody_listens = writeln!(io::stderr().lock(), "{}", text.trim_end_matches('\n'));
 }
 
+/// Makes a sound, where standard error is a terminal.
+pub(crate) fn ring() {
+    let mut terminal = io::stderr().lock();
+    if terminal.is_terminal() {
+        let _nobody_listens = terminal.write_all(b"\x07").and_then(|()| terminal.flush());
+    }
+}
+
 /// A table that fits the terminal; without a terminal every row is one line.
 pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();

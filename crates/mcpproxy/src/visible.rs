@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::output::lines;
 
 /// On one line.
-pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
+pub(crate) fn json(value: &(impl Serialize + ?Sized)) -> anyhow::Result<String> {
     Ok(escaped(serde_json::to_string(value)?, escape_json))
 }
 

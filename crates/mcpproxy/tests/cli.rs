@@ -43,6 +43,14 @@ fn help_of_every_command() {
         "token list",
         "token revoke",
         "activity",
+        "approvals",
+        "approvals list",
+        "approvals show",
+        "approvals approve",
+        "approvals deny",
+        "approvals wait",
+        "approvals grants",
+        "approvals revoke",
         "contract",
         "contract lint",
         "contract show",
@@ -87,6 +95,13 @@ fn usage_errors() {
     assert_snapshot!("add_without_anything", folder.run(&["servers", "add", "x"]));
     assert_snapshot!("bad_server_name", folder.run(&["servers", "add", "X Y", "--", "true"]));
     assert_snapshot!("bad_operations", folder.run(&["token", "create", "x", "--operations", "read,admin"]));
+    assert_snapshot!("bad_approval_id", folder.run(&["call", "tool-read", "fx:echo", "--approval-id", "01JG2"]));
+    assert_snapshot!("bad_state", folder.run(&["approvals", "list", "--state", "open"]));
+    assert_snapshot!("bad_timeout", folder.run(&["approvals", "wait", "01JG2", "--timeout", "soon"]));
+    assert_snapshot!(
+        "dry_run_with_key",
+        folder.run(&["call", "tool-read", "fx:a", "--dry-run", "--idempotency-key", "k"])
+    );
     assert_snapshot!("bad_agent_name", folder.run(&["token", "create", "a b"]));
 }
 
@@ -98,6 +113,10 @@ fn without_a_gateway() {
         ("no_gateway_tools", &["tools", "list"]),
         ("no_gateway_servers", &["servers", "list"]),
         ("no_gateway_contract", &["contract", "show", "fx:echo"]),
+        ("no_gateway_approvals", &["approvals", "list"]),
+        ("no_gateway_wait", &["approvals", "wait", "01JG2"]),
+        // Whether there is a gateway or not: nobody sits at a pipe.
+        ("no_terminal_approve", &["approvals", "approve", "01JG2"]),
     ] {
         assert_snapshot!(name, folder.run(args));
     }
@@ -325,6 +344,11 @@ fn tokens() {
     let bare = folder.command(&["token", "create", "bare"]).output().unwrap();
     assert_snapshot!("token_without_grants", String::from_utf8(bare.stderr).unwrap());
     folder.run(&["token", "revoke", "bare"]);
+    folder.command(&["token", "create", "nightly", "--headless"]).output().unwrap();
+    let rows = folder.run(&["token", "list"]);
+    let is_headless = |name: &str| rows.lines().find(|row| row.starts_with(name)).unwrap().contains("  yes  ");
+    assert_eq!((is_headless("nightly"), is_headless("ci")), (true, false), "{rows}");
+    folder.run(&["token", "revoke", "nightly"]);
 
     let mut listed = folder.json(&["token", "list"]);
     listed["tokens"].as_array_mut().unwrap().retain(|token| token["name"] == "ci");

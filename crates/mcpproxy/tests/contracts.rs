@@ -11,8 +11,9 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use common::{Folder, Serving, wait};
+use common::{Folder, PATIENCE, Serving, steady, wait};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
@@ -20,7 +21,10 @@ const LIST: [&str; 3] = ["call", "tool-read", "demo:list_projects"];
 
 fn folder() -> Folder {
     let folder = Folder::new();
-    folder.write("mcp_config.json", "{\"mcpServers\": {\"demo\": {\"type\": \"demo\"}}}");
+    folder.write(
+        "mcp_config.json",
+        "{\"mcpServers\": {\"demo\": {\"type\": \"demo\"}}, \"approvals\": {\"wait\": \"0s\"}}",
+    );
     folder.make("contracts");
     folder.make("policies");
     folder
@@ -81,7 +85,7 @@ riskLevel: low
     assert_snapshot!("call_rule", folder.run(&["call", "tool-write", "demo:create_download_link", "--args", link]));
     assert_snapshot!(
         "call_confirmation",
-        folder.run(&["call", "tool-destructive", "demo:delete_user", "--args", "{\"userId\": \"u_max\"}"])
+        steady(&folder.run(&["call", "tool-destructive", "demo:delete_user", "--args", "{\"userId\": \"u_max\"}"]))
     );
     let forbidden = ["policy", "explain", "demo:get_help_article", "--variant", "read"];
     assert_snapshot!("explain_forbidden", folder.run(&forbidden));
@@ -131,11 +135,11 @@ fn files_are_taken_over_while_the_gateway_runs() {
     assert_eq!(outcome(&folder, &LIST), "ok");
 
     folder.write("contracts/mine.yaml", "tool: demo:list_projects\nriskLevel: high\n");
-    becomes("3 confirmation_required");
+    becomes("4 confirmation_required");
     folder.write("contracts/bad.yaml", "tool: demo:create_note\nriskLevl: low\n");
     wait("the error", || error().is_string());
     assert_snapshot!("bad_contract", error().as_str().unwrap().replace(&folder.path().display().to_string(), "FOLDER"));
-    assert_eq!(outcome(&folder, &LIST), "3 confirmation_required", "a bad file changes nothing");
+    assert_eq!(outcome(&folder, &LIST), "4 confirmation_required", "a bad file changes nothing");
     let settings = folder.json(&["activity", "list", "--type", "settings", "--status", "error"]);
     assert!(settings["activities"][0]["message"].as_str().unwrap().contains("contracts/bad.yaml:2:1"), "{settings}");
     folder.remove("contracts/bad.yaml");
@@ -166,7 +170,7 @@ fn what_forbids_does_not_vanish() {
     let error = || serving.admin("/api/v1/status")["settings"]["error"].clone();
     let fails = |expected: &str| {
         wait(expected, || error().as_str().is_some_and(|error| error.contains(expected)));
-        assert_eq!(outcome(&folder, &LIST), "3 confirmation_required", "{expected}");
+        assert_eq!(outcome(&folder, &LIST), "4 confirmation_required", "{expected}");
     };
     let is_good = || wait("the good files", || error().is_null());
 
@@ -240,7 +244,9 @@ fn every_call_sees_one_generation_while_files_change() {
             .map(|_| {
                 scope.spawn(|| {
                     let mut counted = BTreeMap::<String, usize>::new();
-                    while !is_done.load(Ordering::Relaxed) {
+                    // They also end when the other side fails.
+                    let start = Instant::now();
+                    while !is_done.load(Ordering::Relaxed) && start.elapsed() < 4 * PATIENCE {
                         *counted.entry(outcome(&folder, &LIST)).or_default() += 1;
                     }
                     counted
@@ -249,7 +255,7 @@ fn every_call_sees_one_generation_while_files_change() {
             .collect();
         for _ in 0..3 {
             folder.write("contracts/mine.yaml", "tool: demo:list_projects\nriskLevel: critical\n");
-            wait("the contract", || outcome(&folder, &LIST) == "3 confirmation_required");
+            wait("the contract", || outcome(&folder, &LIST) == "4 confirmation_required");
             folder.write("contracts/mine.yaml", "tool: demo:list_pro");
             folder.write("contracts/mine.yaml", "tool: demo:list_projects\nriskLevel: low\n");
             wait("the other contract", || outcome(&folder, &LIST) == "ok");
@@ -262,5 +268,5 @@ fn every_call_sees_one_generation_while_files_change() {
         all
     });
     let codes: Vec<&str> = counted.keys().map(String::as_str).collect();
-    assert_eq!(codes, ["3 confirmation_required", "ok"], "{counted:?}");
+    assert_eq!(codes, ["4 confirmation_required", "ok"], "{counted:?}");
 }

@@ -34,7 +34,8 @@ fn the_first_run_shows_the_whole_product() {
     assert_snapshot!("explain_unknown_agent", folder.run(&unknown_agent));
     let delete = ["demo:delete_user", "--args", "{\"userId\": \"u_max\"}"];
     assert_snapshot!("call_refused", folder.run(&[&["call", "tool-read"][..], &delete].concat()));
-    assert_snapshot!("call_destructive", folder.run(&[&["call", "tool-destructive"][..], &delete].concat()));
+    let rehearse = [&["call", "tool-destructive"][..], &delete, &["--dry-run"]].concat();
+    assert_snapshot!("call_dry_run", folder.run(&rehearse));
     let task = |id: &str| format!("{{\"taskId\": \"{id}\", \"status\": \"done\"}}");
     let update = ["call", "tool-write", "demo:update_task_status", "--args"];
     assert_snapshot!("call_write", folder.run(&[&update[..], &[&task("t_1")]].concat()));
@@ -50,7 +51,7 @@ fn the_first_run_shows_the_whole_product() {
     };
     assert_eq!(
         statuses("demo:delete_user"),
-        [(json!("destructive"), json!("refused")), (json!("read"), json!("refused"))]
+        [(json!("destructive"), json!("success")), (json!("read"), json!("refused"))]
     );
     assert_eq!(
         statuses("demo:update_task_status"),

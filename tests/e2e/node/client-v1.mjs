@@ -11,7 +11,7 @@ import { run } from './transcript.mjs';
 
 await run(async (plan, heard) => {
   const capabilities = {};
-  if (plan.answers?.elicitation) capabilities.elicitation = { form: {} };
+  if (plan.answers?.elicitation) capabilities.elicitation = plan.elicitation;
   if (plan.answers?.sampling) capabilities.sampling = {};
   if (plan.answers?.roots) capabilities.roots = {};
   const client = new Client({ name: 'ts-client-1', version: '1' }, { capabilities });

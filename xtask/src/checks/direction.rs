@@ -28,7 +28,19 @@ const LIBRARIES: [(&str, &[&str]); 6] = [
 /// The rules need nothing else: no runtime, no clock, no log.
 const CORE: (&str, &[&str]) = (
     "mcpproxy-core",
-    &["cedar-policy", "granit-parser", "jsonc-parser", "jsonschema", "miette", "serde_json", "thiserror", "url"],
+    &[
+        "cedar-policy",
+        "granit-parser",
+        "jsonc-parser",
+        "jsonschema",
+        "miette",
+        "serde_json",
+        "sha2",
+        "thiserror",
+        "unicode-general-category",
+        "unicode-normalization",
+        "url",
+    ],
 );
 
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {

@@ -137,6 +137,11 @@ impl Outside for Anything {
     fn file(&self, _path: &str) -> Result<String, String> {
         Ok("value".to_owned())
     }
+
+    /// What it stands for in an example is fine.
+    fn stand_in(&self) -> Option<&str> {
+        Some("value")
+    }
 }
 
 /// The rows of the README's tables of settings are the keys of the schema, all of them and no others.

@@ -64,6 +64,12 @@ pub enum Source {
     Default,
 }
 
+impl Source {
+    pub fn is_operator(&self) -> bool {
+        matches!(self, Self::Operator { .. })
+    }
+}
+
 /// What stands between an agent and a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
@@ -114,7 +120,7 @@ impl Effective {
     /// Whether the operator has said how dangerous the tool is. A server's word adds to what the settings ask for tools
     /// that nobody classified, and never lifts it.
     pub fn is_classified(&self) -> bool {
-        self.risk.as_ref().is_some_and(|risk| matches!(risk.source, Source::Operator { .. }))
+        self.risk.as_ref().is_some_and(|risk| risk.source.is_operator())
     }
 
     pub fn risk(&self) -> Option<RiskLevel> {
@@ -123,12 +129,35 @@ impl Effective {
 
     /// Whether the operator has said what the tool does; then nobody else's word counts.
     pub fn is_operators_operation(&self) -> bool {
-        self.operation.as_ref().is_some_and(|operation| matches!(operation.source, Source::Operator { .. }))
+        self.operation.as_ref().is_some_and(|operation| operation.source.is_operator())
     }
 
     /// Whether an agent alone may not make the call.
     pub fn asks(&self) -> bool {
         self.confirmation.value == Confirmation::Required || !self.autonomous.value
+    }
+
+    /// The argument by which the server itself is asked for a dry run.
+    pub fn dry_run_parameter(&self) -> Option<&str> {
+        match &self.dry_run.value {
+            DryRun::None => None,
+            DryRun::Supported { parameter } | DryRun::Required { parameter } => parameter.as_deref(),
+        }
+    }
+
+    /// The same, if a call with it may go out although a real one
+    /// would wait for a human. A server's word cannot open that way around what the operator asks for.
+    pub fn native_dry_run(&self) -> Option<&str> {
+        self.dry_run_parameter().filter(|_| self.dry_run.source.is_operator() || !self.operator_asks())
+    }
+
+    /// Whether the operator's own words are among those by which a human is asked.
+    fn operator_asks(&self) -> bool {
+        let by_level = self.risk.as_ref().is_some_and(|risk| asks(risk.value) && risk.source.is_operator());
+        by_level
+            || self.confirmation.value == Confirmation::Required && self.confirmation.source.is_operator()
+            || !self.autonomous.value && self.autonomous.source.is_operator()
+            || self.step_up.value != StepUp::Never && self.step_up.source.is_operator()
     }
 
     /// What an agent can expect to be asked for, in the order it will be.
@@ -222,7 +251,7 @@ impl Said<'_> {
 }
 
 /// Whether a level by itself takes a human; nothing that anybody writes goes below that.
-pub(super) fn asks(level: RiskLevel) -> bool {
+pub(crate) fn asks(level: RiskLevel) -> bool {
     match level {
         RiskLevel::Low | RiskLevel::Medium => false,
         RiskLevel::High | RiskLevel::Critical | RiskLevel::Forbidden => true,

@@ -162,7 +162,7 @@ fn idempotency() -> Value {
                 "additionalProperties": false,
                 "required": ["mode"],
                 "properties": {
-                    "mode": { "enum": words(keys::IDEMPOTENCY_MODES), "description": "`none`: a repeated call happens again. `natural`: the arguments in `keyFrom` name the result. `key`: the agent names the call, and the same name does not run twice." },
+                    "mode": { "enum": words(keys::IDEMPOTENCY_MODES), "description": "`none`: a repeated call happens again, unless the agent names it. `natural`: the arguments in `keyFrom` name the result, and a repeat gets the first answer again. `key`: the agent names the call (`idempotency_key`), and the same name does not run twice." },
                     "keyFrom": {
                         "type": "array", "minItems": 1, "maxItems": fields::LIST_MAX, "uniqueItems": true,
                         "items": { "$ref": "#/$defs/argument" },
@@ -188,8 +188,8 @@ fn dry_run() -> Value {
                 "additionalProperties": false,
                 "required": ["mode"],
                 "properties": {
-                    "mode": { "enum": words(keys::DRY_RUN_MODES), "description": "`required`: a call is refused unless the same call was tried as a dry run before." },
-                    "parameter": { "$ref": "#/$defs/argument", "description": "The argument by which the server itself is asked for a dry run, such as `dryRun`." }
+                    "mode": { "enum": words(keys::DRY_RUN_MODES), "description": "`supported`: agents may try a call first. `required`: a call is refused unless exactly the same call was tried as a dry run in the 10 minutes before." },
+                    "parameter": { "$ref": "#/$defs/argument", "description": "The argument by which the server itself is asked for a dry run, such as `dryRun`: with it set to true, the call must change nothing, for nobody is asked about it. Without it, the gateway answers a dry run by itself." }
                 },
                 "if": { "properties": { "mode": { "const": "none" } } },
                 "then": { "properties": { "parameter": false } }

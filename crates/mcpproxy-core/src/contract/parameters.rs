@@ -6,7 +6,7 @@ use crate::catalog::Offered;
 use crate::json::{Members, members};
 
 /// The named arguments of a tool.
-pub(super) struct Parameters<'a> {
+pub(crate) struct Parameters<'a> {
     properties: Members<'a>,
     /// Whether those are all there are: with other keywords beside `properties`, more may be allowed.
     is_complete: bool,
@@ -26,7 +26,7 @@ const WIDENING: [&str; 9] = [
 ];
 
 impl<'a> Parameters<'a> {
-    pub(super) fn of(offered: &'a Offered) -> Self {
+    pub(crate) fn of(offered: &'a Offered) -> Self {
         Self::of_schema(offered.field("inputSchema").unwrap_or_default())
     }
 
@@ -48,7 +48,7 @@ impl<'a> Parameters<'a> {
     }
 
     /// Whether the tool certainly takes no such argument.
-    pub(super) fn lacks(&self, wanted: &str) -> bool {
+    pub(crate) fn lacks(&self, wanted: &str) -> bool {
         self.is_complete && self.find(wanted).is_none()
     }
 

@@ -101,15 +101,15 @@ pub(super) fn confirmation_word(confirmation: Confirmation) -> &'static str {
     }
 }
 
-fn texts(texts: &[Untrusted]) -> Value {
+pub(super) fn texts(texts: &[Untrusted]) -> Value {
     texts.iter().map(Untrusted::for_json).collect::<Vec<_>>().into()
 }
 
-fn pointers(places: &[Sensitive]) -> Value {
+pub(super) fn pointers(places: &[Sensitive]) -> Value {
     places.iter().map(|place| place.text.as_str()).collect::<Vec<_>>().into()
 }
 
-fn rate_json(limit: RateLimit) -> Value {
+pub(super) fn rate_json(limit: RateLimit) -> Value {
     json!({"calls": limit.calls, "per": span(limit.per)})
 }
 
@@ -130,7 +130,7 @@ fn step_up_json(step_up: &StepUp) -> Value {
     }
 }
 
-fn idempotency_json(idempotency: &Idempotency) -> Value {
+pub(super) fn idempotency_json(idempotency: &Idempotency) -> Value {
     match idempotency {
         Idempotency::None => json!({"mode": "none"}),
         Idempotency::Natural { key_from, ttl } => json!({"mode": "natural", "keyFrom": key_from, "ttl": span(*ttl)}),
@@ -138,7 +138,7 @@ fn idempotency_json(idempotency: &Idempotency) -> Value {
     }
 }
 
-fn dry_run_json(dry_run: &DryRun) -> Value {
+pub(super) fn dry_run_json(dry_run: &DryRun) -> Value {
     let of_mode = |mode: &str, parameter: &Option<String>| match parameter {
         Some(parameter) => json!({"mode": mode, "parameter": parameter}),
         None => json!({"mode": mode}),

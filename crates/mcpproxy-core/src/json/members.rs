@@ -10,7 +10,7 @@ pub type Members<'a> = Vec<(Cow<'a, str>, &'a str)>;
 /// The text must have passed the strict reader; text that has not is never misread into a panic, only into `None` or
 /// odd pieces.
 pub fn members(object: &str) -> Option<Members<'_>> {
-    let mut scan = Scan { bytes: object.as_bytes(), at: 0 };
+    let mut scan = Scan::new(object);
     scan.space();
     if scan.peek() != Some(b'{') {
         return None;
@@ -53,24 +53,34 @@ pub(super) fn unescape(inner: &str) -> String {
     serde_json::from_str(&format!("\"{inner}\"")).unwrap_or_else(|_| inner.to_owned())
 }
 
-struct Scan<'a> {
+/// A place in JSON text that the strict reader has read.
+pub(super) struct Scan<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Scan<'_> {
-    fn peek(&self) -> Option<u8> {
+impl<'a> Scan<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { bytes: text.as_bytes(), at: 0 }
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
-    fn space(&mut self) {
+    pub(super) fn space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }
     }
 
+    /// Steps over one byte that must be there.
+    pub(super) fn step(&mut self, byte: u8) -> Option<()> {
+        (self.peek()? == byte).then(|| self.at += 1)
+    }
+
     /// Steps over one value and gives back where it stood.
-    fn skip_value(&mut self) -> Option<std::ops::Range<usize>> {
+    pub(super) fn skip_value(&mut self) -> Option<std::ops::Range<usize>> {
         let start = self.at;
         match self.peek()? {
             b'"' => self.skip_string()?,

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use super::question::Asked;
 use super::{Moment, Warning};
 use crate::catalog::{Catalog, Hints, Tool};
-use crate::contract::{DryRun, RateLimit, StepUp};
+use crate::contract::{RateLimit, StepUp};
 use crate::denial::{Denial, Mark, Missing};
 use crate::intent::{Arguments, Intent};
 use crate::nearest::closest;
@@ -96,13 +97,13 @@ pub(super) fn against_contract(settings: &ContractSettings, tool: &Tool, variant
     }
 }
 
-pub(super) fn has_permissions(agent: &Agent, tool: &Tool) -> Result<(), Denial> {
+pub(super) fn missing_permissions(agent: &Agent, tool: &Tool) -> Vec<String> {
     let wanted = &tool.contract.permissions.value;
-    let missing: Vec<String> = wanted.iter().filter(|permission| !agent.scope.grants(permission)).cloned().collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(Denial::MissingPermissions { agent: agent.name.clone(), tool: tool.name.clone(), missing })
+    wanted.iter().filter(|permission| !agent.scope.grants(permission)).cloned().collect()
+}
+
+pub(super) fn lacks(agent: &Agent, tool: &Tool, missing: Vec<String>) -> Denial {
+    Denial::MissingPermissions { agent: agent.name.clone(), tool: tool.name.clone(), missing }
 }
 
 pub(super) fn within_rules(agent: &Agent, tool: &Tool, intent: &Intent, clock: Clock) -> Result<(), Denial> {
@@ -162,32 +163,30 @@ fn too_often(tool: &Tool, limit: RateLimit, wait_ms: u64) -> Denial {
     Denial::RateLimitExceeded { tool: tool.name.clone(), limit, wait_ms }
 }
 
-pub(super) fn dry_run_done(tool: &Tool) -> Result<(), Denial> {
-    match &tool.contract.dry_run.value {
-        DryRun::None | DryRun::Supported { .. } => Ok(()),
-        DryRun::Required { .. } => Err(Denial::DryRunRequired { tool: tool.name.clone() }),
-    }
-}
-
-/// Whether a human is asked, and if so, whether with a fresh factor.
+/// Whether a human is asked, and how.
 pub(super) fn asks_a_human(
     settings: &ContractSettings,
     tool: &Tool,
     variant: Variant,
     arguments: &Value,
-) -> Option<bool> {
+) -> Option<Asked> {
     let contract = &tool.contract;
     let needs_step_up = match &contract.step_up.value {
         StepUp::Never => false,
         StepUp::When(schema) => schema.may_admit(arguments),
         StepUp::Always => true,
     };
+    let by_setting = asks_by_setting(settings, tool, variant);
+    (contract.asks() || needs_step_up || by_setting).then_some(Asked { needs_step_up, by_setting })
+}
+
+/// Whether the settings ask for a human, because the operator has not said how dangerous the tool is.
+pub(super) fn asks_by_setting(settings: &ContractSettings, tool: &Tool, variant: Variant) -> bool {
     let destroys = variant == Variant::Destructive || tool.call_with() == Variant::Destructive;
-    let by_setting = match settings.unclassified {
+    match settings.unclassified {
         Unclassified::Allow | Unclassified::Deny => false,
-        Unclassified::ConfirmDestructive => !contract.is_classified() && destroys,
-    };
-    (contract.asks() || needs_step_up || by_setting).then_some(needs_step_up)
+        Unclassified::ConfirmDestructive => !tool.contract.is_classified() && destroys,
+    }
 }
 
 /// The answer for a tool that is not there. It suggests only what the agent may see anyway.

@@ -1,9 +1,11 @@
 //! What would happen to a call, and why: the decision itself, told check by check.
 
-use super::{Ground, Moment, Passed, Question, Warning, check_all};
+use super::call::Call;
+use super::{Course, Ground, Moment, Passed, Question, Warning, check_all, checks};
 use crate::catalog::Tool;
+use crate::contract::DryRun;
 use crate::denial::{Check, Denial};
-use crate::intent::declare;
+use crate::intent::{Declared, Mode, declare};
 use crate::{Agent, RiskLevel, Variant};
 
 /// A decision with its reasons. It is made by the very functions that decide on real calls.
@@ -50,36 +52,52 @@ pub fn explain(
 ) -> Explanation {
     let declared = match declare(variant, parameters, ground.intent.two_key) {
         Ok(declared) => declared,
-        Err(denial) => return told(Err(denial), None, variant),
+        Err(denial) => {
+            return told(Err(denial), Case { tool: None, variant, mode: Mode::Real, agent });
+        }
     };
     let tool = ground.catalog.resolve(&declared.name);
     let seen = tool.filter(|tool| agent.scope.sees(tool.name.server()));
-    match check_all(ground, agent, &declared, tool, moment) {
-        Err(denial) => told(Err(denial), seen.map(AsRef::as_ref), variant),
-        Ok(Passed { tool, ask: Some(needs_step_up), .. }) => {
-            let question = Question { tool, needs_step_up };
-            told(Err(question.unanswered()), seen.map(AsRef::as_ref), variant)
+    let tool = seen.map(AsRef::as_ref);
+    let mode = tool.map_or(declared.mode, |tool| declared.mode_of(tool));
+    let case = Case { tool, variant, mode, agent };
+    match check_all(ground, agent, &declared, seen, moment) {
+        Err(denial) => told(Err(denial), case),
+        Ok(Passed { tool, warnings, is_verified, claim, course: Course::Ask(asked) }) => {
+            let Declared { intent, arguments, .. } = declared;
+            let call = Call { tool, intent, arguments, warnings, is_verified, claim };
+            told(Err(Question { call, asked }.unanswered()), case)
         }
-        Ok(Passed { warnings, is_verified, ask: None, .. }) => {
-            let mut explanation = told(Ok(warnings), seen.map(AsRef::as_ref), variant);
+        Ok(Passed { warnings, is_verified, .. }) => {
+            let mut explanation = told(Ok(warnings), case);
             explanation.is_verified = Some(is_verified);
             explanation
         }
     }
 }
 
-fn told(outcome: Result<Vec<Warning>, Denial>, tool: Option<&Tool>, variant: Variant) -> Explanation {
+/// What the sentences are about.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    tool: Option<&'a Tool>,
+    variant: Variant,
+    mode: Mode,
+    agent: &'a Agent,
+}
+
+fn told(outcome: Result<Vec<Warning>, Denial>, case: Case<'_>) -> Explanation {
     let verdict = |check: Check| match &outcome {
         Err(denial) if check == denial.check() => Verdict::Failed(denial.clone()),
         Err(denial) if check > denial.check() => Verdict::NotReached,
         Ok(warnings) if check == Check::Annotations && !warnings.is_empty() => Verdict::Warned(warnings.clone()),
-        Ok(_) | Err(_) => Verdict::Passed(passed(check, tool, variant)),
+        Ok(_) | Err(_) => Verdict::Passed(passed(check, case)),
     };
     let findings = Check::ALL.map(|check| Finding { check, verdict: verdict(check) }).to_vec();
-    Explanation { findings, call_with: tool.map(Tool::call_with), is_verified: None }
+    Explanation { findings, call_with: case.tool.map(Tool::call_with), is_verified: None }
 }
 
-fn passed(check: Check, tool: Option<&Tool>, variant: Variant) -> String {
+fn passed(check: Check, case: Case<'_>) -> String {
+    let Case { tool, variant, mode, agent } = case;
     match check {
         Check::Shape => "well-formed".to_owned(),
         Check::TwoKeys => format!("nothing contradicts {}", variant.tool()),
@@ -95,26 +113,40 @@ fn passed(check: Check, tool: Option<&Tool>, variant: Variant) -> String {
             format!("{}, {}", hint("readOnlyHint", hints.read_only), hint("destructiveHint", hints.destructive))
         }),
         Check::Contract => tool.map_or_else(String::new, contract_words),
-        Check::Permissions => tool.map_or_else(String::new, |tool| {
-            let permissions = match tool.contract.permissions.value.as_slice() {
-                [] => String::new(),
-                some => format!(", and {}", some.join(", ")),
-            };
-            let rules = match tool.rules().map_or(0, |rules| rules.considered().len()) {
-                0 => String::new(),
-                1 => "; the one rule about it does not forbid it".to_owned(),
-                count => format!("; none of the {count} rules about it forbids it"),
-            };
-            format!("the token covers {variant} operations on this tool{permissions}{rules}")
-        }),
+        Check::Permissions => tool.map_or_else(String::new, |tool| permission_words(agent, tool, variant)),
         Check::Arguments => "as the schema asks".to_owned(),
         Check::RateLimit => match tool.and_then(|tool| tool.contract.rate_limit.as_ref()) {
             Some(limit) => format!("fewer than {} calls in {} s", limit.value.calls, limit.value.per.as_secs()),
             None => "none".to_owned(),
         },
-        Check::DryRun => "not required".to_owned(),
-        Check::Confirmation => "not required".to_owned(),
+        Check::DryRun => match (mode, tool.map(|tool| &tool.contract.dry_run.value)) {
+            (Mode::DryRun, _) => "this is one".to_owned(),
+            (Mode::Real, Some(DryRun::Required { .. })) => "made in the last 10 minutes".to_owned(),
+            (Mode::Real, None | Some(DryRun::None | DryRun::Supported { .. })) => "not required".to_owned(),
+        },
+        Check::Confirmation => match mode {
+            Mode::DryRun => "not asked for a dry run".to_owned(),
+            Mode::Real => "not required".to_owned(),
+        },
     }
+}
+
+fn permission_words(agent: &Agent, tool: &Tool, variant: Variant) -> String {
+    let missing = checks::missing_permissions(agent, tool);
+    if !missing.is_empty() {
+        // Only a dry run comes as far as this without them.
+        return format!("the token lacks {}, which refuses a real call", missing.join(", "));
+    }
+    let permissions = match tool.contract.permissions.value.as_slice() {
+        [] => String::new(),
+        some => format!(", and {}", some.join(", ")),
+    };
+    let rules = match tool.rules().map_or(0, |rules| rules.considered().len()) {
+        0 => String::new(),
+        1 => "; the one rule about it does not forbid it".to_owned(),
+        count => format!("; none of the {count} rules about it forbids it"),
+    };
+    format!("the token covers {variant} operations on this tool{permissions}{rules}")
 }
 
 fn contract_words(tool: &Tool) -> String {
@@ -133,20 +165,27 @@ mod tests {
     use super::*;
     use crate::catalog::{Catalog, Offer, Offered};
     use crate::limits::Limits;
+    use crate::policy::Seen;
     use crate::rules::Clock;
     use crate::settings::{ContractSettings, IntentSettings};
     use crate::{Scope, ServerName};
 
+    const PLAIN: &str = r#"{"name":"drop","inputSchema":{},"annotations":{"destructiveHint":true}}"#;
+
     fn check(parameters: &str, variant: Variant, expected: &[&str]) {
+        let lines = lines(PLAIN, Scope::everything(), parameters, variant, Seen::default());
+        assert_eq!(lines, expected);
+    }
+
+    fn lines(tool: &str, scope: Scope, parameters: &str, variant: Variant, seen: Seen) -> Vec<String> {
         let server = ServerName::parse("fx").unwrap();
-        let tool = r#"{"name":"drop","inputSchema":{},"annotations":{"destructiveHint":true}}"#;
         let catalog = Catalog::new([(server.clone(), Arc::new(Offer::new([Offered::parse(&server, tool)]).0))]);
-        let agent = Agent { name: "a1".to_owned(), scope: Scope::everything() };
+        let agent = Agent { name: "a1".to_owned(), scope };
         let (intent, contracts) = (IntentSettings::default(), ContractSettings::default());
         let ground = Ground { intent: &intent, contracts: &contracts, catalog: &catalog };
-        let moment = Moment { clock: Clock::default(), limits: &Limits::default() };
+        let moment = Moment { clock: Clock::default(), limits: &Limits::default(), seen };
         let found = explain(ground, &agent, variant, parameters, moment);
-        let lines: Vec<String> = found
+        found
             .findings
             .iter()
             .map(|finding| match &finding.verdict {
@@ -155,8 +194,33 @@ mod tests {
                 Verdict::Failed(denial) => format!("{}: failed, {}", finding.check.words(), denial.code()),
                 Verdict::NotReached => format!("{}: not reached", finding.check.words()),
             })
-            .collect();
-        assert_eq!(lines, expected);
+            .collect()
+    }
+
+    /// A dry run, the call it is for, and that call after it: from the permissions on.
+    #[test]
+    fn dry_runs_are_told_apart() {
+        let tool = r#"{"name":"drop","inputSchema":{},"_meta":{"mcp-first/contract":
+            {"riskLevel":"high","dryRun":"required","permissions":["a:b"]}}}"#;
+        let narrow = || Scope { grants: Vec::new(), ..Scope::everything() };
+        let told = |scope, parameters: &str, seen| lines(tool, scope, parameters, Variant::Write, seen).split_off(5);
+        let covers = "permissions and rules: passed, the token covers write operations on this tool, and a:b";
+        let rest = ["arguments: passed, as the schema asks", "rate limit: passed, none"];
+        let dry_run = ["dry run: passed, this is one", "confirmation: passed, not asked for a dry run"];
+        let call = r#"{"name":"fx:drop"}"#;
+        let trial = r#"{"name":"fx:drop","dry_run":true}"#;
+        let none = Seen::default();
+        assert_eq!(told(Scope::everything(), trial, none), [&[covers], &rest[..], &dry_run].concat());
+        let lacks = "permissions and rules: passed, the token lacks a:b, which refuses a real call";
+        assert_eq!(told(narrow(), trial, none), [&[lacks], &rest[..], &dry_run].concat());
+        let first = ["dry run: failed, dry_run_required", "confirmation: not reached"];
+        assert_eq!(told(Scope::everything(), call, none), [&[covers], &rest[..], &first].concat());
+        let then = ["dry run: passed, made in the last 10 minutes", "confirmation: failed, confirmation_required"];
+        let seen = Seen { dry_run_ms: Some(0), is_repeat: false };
+        assert_eq!(told(Scope::everything(), call, seen), [&[covers], &rest[..], &then].concat());
+        let unknown = lines(tool, narrow(), r#"{"name":"fx:drop","approval_id":"x"}"#, Variant::Write, none);
+        assert_eq!(unknown[0], "shape and intent fields: failed, APPROVAL_NOT_FOUND");
+        assert_eq!(unknown[9], "confirmation: not reached");
     }
 
     #[test]

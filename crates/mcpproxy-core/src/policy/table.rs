@@ -1,6 +1,7 @@
 //! Every decision there is on intent, annotations and contracts, as one text: a change of policy is a diff of it.
 
 mod contract;
+mod dry_run;
 mod human;
 mod permissions;
 mod stage;
@@ -24,7 +25,7 @@ pub struct Section {
 
 /// All sections, in the order of the text.
 pub fn sections() -> Vec<Section> {
-    vec![intent_section(), contract::section(), human::section(), permissions::section()]
+    vec![intent_section(), contract::section(), human::section(), dry_run::section(), permissions::section()]
 }
 
 /// The sections as text, one row a line.

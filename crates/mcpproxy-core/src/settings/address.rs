@@ -78,6 +78,40 @@ pub(super) fn check_server_url(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Where humans reach the gateway: its origin. Without TLS a session could be read on the way, so only on this machine.
+pub(super) fn parse_public_url(text: &str) -> Result<String, String> {
+    let bad = || "expected an address such as \"https://gateway.example.com\", without path or `*`".to_owned();
+    let origin = parse_origin(text).map_err(|_| bad())?;
+    let url = Url::parse(&origin).map_err(|_| bad())?;
+    match url.scheme() {
+        "https" => Ok(origin),
+        "http" if is_here(&url) => Ok(origin),
+        "http" => Err("people would send their passwords in the clear; write `https://`, which a proxy in front can \
+                       terminate, or `http://localhost`"
+            .to_owned()),
+        _ => Err(bad()),
+    }
+}
+
+/// Checks the address of a webhook. The messages show nothing of it: it may hold a key.
+pub(super) fn check_webhook_url(text: &str) -> Result<(), String> {
+    check_server_url(text)?;
+    match Url::parse(text) {
+        Ok(url) if url.scheme() == "https" || is_here(&url) => Ok(()),
+        _ => Err("what is asked of humans would cross the network in the clear; write `https://`".to_owned()),
+    }
+}
+
+/// Whether an address is on this machine.
+fn is_here(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.to_canonical().is_loopback(),
+        None => false,
+    }
+}
+
 fn has_userinfo(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) const GIB: u64 = 1024 * 1024 * 1024;
+const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 /// A hundred years: whoever wants more wants it for good, and dates that far back can still be computed.
 const AGE_MAX: Duration = Duration::from_secs(36_500 * 24 * 60 * 60);
@@ -22,6 +23,33 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
             Err("expected a duration between \"1ms\" and \"24h\"".to_owned())
         }
         Some(duration) => Ok(duration),
+    }
+}
+
+/// How long a call is held for a human: `45s`, or `0s` for not at all.
+pub(super) fn parse_wait(text: &str) -> Result<Duration, String> {
+    parse_within(text, (Duration::ZERO, "0s"), (10 * MINUTE, "10m"))
+}
+
+/// How long a human has: `10m`.
+pub(super) fn parse_expiry(text: &str) -> Result<Duration, String> {
+    parse_within(text, (MINUTE, "1m"), (DAY, "24h"))
+}
+
+/// How long a human has where no agent waits: `24h`.
+pub(super) fn parse_headless_expiry(text: &str) -> Result<Duration, String> {
+    parse_within(text, (MINUTE, "1m"), (7 * DAY, "7d"))
+}
+
+fn parse_within(
+    text: &str,
+    (min, min_text): (Duration, &str),
+    (max, max_text): (Duration, &str),
+) -> Result<Duration, String> {
+    match duration(text) {
+        None => Err("expected a duration such as \"45s\", \"10m\" or \"24h\"".to_owned()),
+        Some(duration) if (min..=max).contains(&duration) => Ok(duration),
+        Some(_) => Err(format!("expected a duration between \"{min_text}\" and \"{max_text}\"")),
     }
 }
 

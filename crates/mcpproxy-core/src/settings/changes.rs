@@ -37,6 +37,9 @@ pub fn diff(old: &Settings, new: &Settings) -> Changes {
     if old.activity.retention != new.activity.retention {
         changes.restart_needed.push("activity.retention");
     }
+    if old.approvals.public_url != new.approvals.public_url {
+        changes.restart_needed.push("approvals.public_url");
+    }
     changes
 }
 

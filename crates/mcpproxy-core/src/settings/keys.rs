@@ -1,6 +1,6 @@
 //! Every key and every word the settings file knows.
 
-use super::{Durability, TwoKey, Unannotated, Unclassified};
+use super::{Channel, Durability, TwoKey, Unannotated, Unclassified};
 
 /// The keys of one object, and what to say about keys that other programs know there.
 pub(super) struct Keys {
@@ -15,6 +15,7 @@ pub(super) const TOP: Keys = Keys {
         "intent_declaration",
         "contracts",
         "activity",
+        "approvals",
         "listen",
         "allow_anonymous_loopback",
         "tls_terminated_by_proxy",
@@ -81,6 +82,24 @@ pub(super) const RETENTION: Keys = Keys {
     advice: &[("bytes", "did you mean `payload_bytes`?"), ("_comment", COMMENTS)],
 };
 
+pub(super) const APPROVALS: Keys = Keys {
+    known: &["wait", "expire", "headless_expire", "public_url", "channels", "notify"],
+    advice: &[("timeout", "did you mean `wait` or `expire`?"), ("_comment", COMMENTS)],
+};
+
+pub(super) const CHANNELS: Keys = Keys {
+    known: &["medium", "high", "critical"],
+    advice: &[
+        ("low", "`medium` is for low risk too, where a contract asks for a human"),
+        ("forbidden", "forbidden tools are never called, so nobody is asked"),
+        ("_comment", COMMENTS),
+    ],
+};
+
+pub(super) const NOTIFY: Keys = Keys { known: &["webhook", "command", "bell"], advice: &[("_comment", COMMENTS)] };
+
+pub(super) const WEBHOOK: Keys = Keys { known: &["url", "secret"], advice: &[("_comment", COMMENTS)] };
+
 pub(super) const STORAGE: Keys = Keys { known: &["url"], advice: &[("_comment", COMMENTS)] };
 
 pub(super) const STDIO_ONLY: &[&str] = &["command", "args", "env", "cwd"];
@@ -118,6 +137,8 @@ pub(super) const UNCLASSIFIED: &[(&str, Unclassified)] = &[
 ];
 
 pub(super) const DURABILITY: &[(&str, Durability)] = &[("all", Durability::All), ("writes", Durability::Writes)];
+
+pub(super) const CHANNEL: &[(&str, Channel)] = &[("form", Channel::Form), ("page", Channel::Page)];
 
 /// The words of a table of choices.
 pub(super) fn words<T>(choices: &'static [(&'static str, T)]) -> impl Iterator<Item = &'static str> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{SERVERS_MAX, ServerSettings, keys};
+use super::{ApprovalSettings, SERVERS_MAX, ServerSettings, keys};
 
 /// JSON Schema, draft 2020-12. It knows the same keys as the parser; the parser has the last word on values.
 pub fn schema() -> Value {
@@ -26,6 +26,7 @@ pub fn schema() -> Value {
             "intent_declaration": intent(),
             "contracts": contracts(),
             "activity": activity(),
+            "approvals": approvals(),
             "listen": {
                 "type": "string",
                 "default": default.listen.to_string(),
@@ -147,6 +148,75 @@ fn activity() -> Value {
                         "default": "forever",
                         "description": "How long records themselves are kept, such as \"400d\"; not shorter than `payloads`."
                     }
+                }
+            }
+        }
+    })
+}
+
+fn approvals() -> Value {
+    let channel = |default: &str, description: &str| json!({ "enum": words(keys::CHANNEL), "default": default, "description": description });
+    json!({
+        "type": "object",
+        "description": "How humans are asked when a call needs their word.",
+        "additionalProperties": false,
+        "properties": {
+            "wait": {
+                "$ref": "#/$defs/duration",
+                "default": seconds(ApprovalSettings::WAIT),
+                "description": "How long a call is held open for a human, from \"0s\" (not at all) to \"10m\". Then the agent is told how to come back."
+            },
+            "expire": {
+                "$ref": "#/$defs/duration",
+                "default": "10m",
+                "description": "How long a human has, and how long a yes is good for: \"1m\" to \"24h\"."
+            },
+            "headless_expire": {
+                "$ref": "#/$defs/duration",
+                "default": "24h",
+                "description": "The same for tokens made with `--headless`: \"1m\" to \"7d\"."
+            },
+            "public_url": {
+                "type": "string",
+                "pattern": "^https?://[^/]+/?$",
+                "description": "Where humans reach the gateway, such as `https://gateway.example.com`. Without it, `http://localhost` and the port of `listen`."
+            },
+            "channels": {
+                "type": "object",
+                "description": "Where a call may be confirmed, by risk level: `form` (in the agent's own client too) or `page` (on the gateway's page or command line only).",
+                "additionalProperties": false,
+                "properties": {
+                    "medium": channel("form", "Risk levels medium and low, where a contract asks a human about them."),
+                    "high": channel("page", "Risk level high, and tools that nobody classified. Whoever holds an agent's token can answer a form."),
+                    "critical": {
+                        "enum": ["page"],
+                        "default": "page",
+                        "description": "Risk level critical: never confirmed in a form."
+                    }
+                }
+            },
+            "notify": {
+                "type": "object",
+                "description": "How somebody gets to know that a human is asked.",
+                "additionalProperties": false,
+                "properties": {
+                    "webhook": {
+                        "type": "object",
+                        "description": "An address that gets a signed message for every question.",
+                        "additionalProperties": false,
+                        "required": ["url", "secret"],
+                        "properties": {
+                            "url": { "type": "string", "minLength": 1, "description": "The https address." },
+                            "secret": { "type": "string", "minLength": 16, "description": "What messages are signed with, best behind `${env:NAME}` or `${file:PATH}`." }
+                        }
+                    },
+                    "command": {
+                        "type": "array",
+                        "items": { "type": "string" },
+                        "minItems": 1,
+                        "description": "A program and its arguments to run for every question, such as a desktop notification. No shell is used."
+                    },
+                    "bell": { "type": "boolean", "default": true, "description": "Ring the bell of the terminal in which the gateway runs." }
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! The settings file as a table: what it may say, and what is said about what it may not.
 
+mod approvals;
 mod bad;
 mod log;
 mod random;
@@ -61,6 +62,18 @@ pub(super) const PASTED: &str = r#"{
     "checkpoints_to": "${env:HOME}/checkpoints.txt",
     "retention": { "payloads": "12h", "payload_bytes": "10GiB", "records": "400d" },
   },
+  "approvals": {
+    "wait": "0s",
+    "expire": "30m",
+    "headless_expire": "7d",
+    "public_url": "https://Gateway.example.com/",
+    "channels": { "high": "page", "critical": "page" },
+    "notify": {
+      "webhook": { "url": "https://hooks.example.com/hidden", "secret": "${env:GITHUB_TOKEN}-and-more" },
+      "command": ["notify-send", "--app-name=mcpproxy"],
+      "bell": false,
+    },
+  },
   "listen": "0.0.0.0:9090", /* behind nginx */
   "tls_terminated_by_proxy": true,
   "allowed_hosts": ["Gateway.example.com"],
@@ -117,6 +130,21 @@ fn a_pasted_file() {
                 records: Some(Duration::from_secs(400 * 24 * 3600)),
             },
         },
+        approvals: ApprovalSettings {
+            wait: Duration::ZERO,
+            expire: Duration::from_secs(30 * 60),
+            headless_expire: Duration::from_secs(7 * 24 * 3600),
+            public_url: Some("https://gateway.example.com".to_owned()),
+            channels: Channels { medium: Channel::Form, high: Channel::Page },
+            notify: Notify {
+                webhook: Some(Webhook {
+                    url: inline("https://hooks.example.com/hidden"),
+                    secret: secret("ghp_hidden-and-more"),
+                }),
+                command: Some(vec!["notify-send".to_owned(), "--app-name=mcpproxy".to_owned()]),
+                bell: false,
+            },
+        },
         listen: "0.0.0.0:9090".parse().unwrap(),
         allow_anonymous_loopback: false,
         tls_terminated_by_proxy: true,
@@ -164,12 +192,19 @@ fn changes() {
     new.storage.url = None;
     new.intent.two_key = TwoKey::Optional;
     new.activity = ActivitySettings::default();
+    new.approvals = ApprovalSettings::default();
     let name = |name: &str| ServerName::parse(name).unwrap();
     let expected = Changes {
         added: vec![name("demo")],
         removed: vec![name("github")],
         changed: vec![name("docs")],
-        restart_needed: vec!["listen", "storage", "activity.checkpoints_to", "activity.retention"],
+        restart_needed: vec![
+            "listen",
+            "storage",
+            "activity.checkpoints_to",
+            "activity.retention",
+            "approvals.public_url",
+        ],
     };
     assert_eq!(diff(&old, &new), expected);
 }
@@ -177,7 +212,7 @@ fn changes() {
 /// Where an object of the file stands in the schema, its keys, and how to write a file with these fields in it.
 type ObjectOfFile = (&'static str, &'static keys::Keys, fn(&str) -> String);
 
-fn objects() -> [ObjectOfFile; 7] {
+fn objects() -> [ObjectOfFile; 11] {
     [
         ("", &keys::TOP, |field| format!("{{{field}}}")),
         ("/$defs/server", &keys::SERVER, |field| format!(r#"{{"mcpServers": {{"a": {{{field}}}}}}}"#)),
@@ -186,6 +221,16 @@ fn objects() -> [ObjectOfFile; 7] {
         ("/properties/activity", &keys::ACTIVITY, |field| format!(r#"{{"activity": {{{field}}}}}"#)),
         ("/properties/activity/properties/retention", &keys::RETENTION, |field| {
             format!(r#"{{"activity": {{"retention": {{{field}}}}}}}"#)
+        }),
+        ("/properties/approvals", &keys::APPROVALS, |field| format!(r#"{{"approvals": {{{field}}}}}"#)),
+        ("/properties/approvals/properties/channels", &keys::CHANNELS, |field| {
+            format!(r#"{{"approvals": {{"channels": {{{field}}}}}}}"#)
+        }),
+        ("/properties/approvals/properties/notify", &keys::NOTIFY, |field| {
+            format!(r#"{{"approvals": {{"notify": {{{field}}}}}}}"#)
+        }),
+        ("/properties/approvals/properties/notify/properties/webhook", &keys::WEBHOOK, |field| {
+            format!(r#"{{"approvals": {{"notify": {{"webhook": {{{field}}}}}}}}}"#)
         }),
         ("/properties/storage", &keys::STORAGE, |field| format!(r#"{{"storage": {{{field}}}}}"#)),
     ]

@@ -137,7 +137,7 @@ async fn call_tool(gateway: &Arc<Inner>, caller: &Caller, params: &Members<'_>, 
             }
         },
         Door::Server(_) | Door::Direct => match caller.door.tool_in(&name) {
-            Some(name) => Wanted::Direct { name, arguments },
+            Some(name) => Wanted::Direct { name, arguments, meta: field(params, "_meta") },
             None => {
                 let error = unknown("tool", &name);
                 return call::refuse_unknown(gateway, caller, &name, arguments, error).await;

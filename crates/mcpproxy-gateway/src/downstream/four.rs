@@ -20,11 +20,6 @@ const LIMIT_DEFAULT: usize = 5;
 const LIMIT_MAX: usize = 50;
 const RETRIEVE_FIELDS: [&str; 4] = ["query", "limit", "server", "detail"];
 
-const USAGE: &str = "Call a tool with the variant in its call_with: call_tool_read for read-only operations, \
-    call_tool_write for modifications, call_tool_destructive for deletions. Give name as \"server:tool\" and the \
-    tool's arguments as args_json. A declared intent must match the variant. needs says what a call waits for: a human's \
-    confirmation, a fresh factor (step_up), or a dry run first.";
-
 /// The list as raw JSON. It says whether the second key is wanted, and is the same for everybody otherwise.
 pub(super) fn tools(two_key: TwoKey) -> &'static str {
     static OPTIONAL: LazyLock<String> = LazyLock::new(|| list(TwoKey::Optional));
@@ -67,7 +62,7 @@ fn retrieve_tool() -> Tool {
                 "type": "string",
                 "enum": ["brief", "full"],
                 "default": "brief",
-                "description": "full adds each tool's whole contract: side effects, permissions, failure modes"
+                "description": "brief shortens descriptions and schemas; full has the server's own words and each tool's whole contract"
             }
         },
         "required": ["query"],
@@ -112,7 +107,15 @@ fn call_tool(variant: Variant, two_key: TwoKey) -> Tool {
                 "type": "object",
                 "description": "operation_type, and again data_sensitivity and reason",
                 "properties": {"operation_type": {"type": "string", "enum": [variant.operation()]}}
-            }
+            },
+            "dry_run": {"type": "boolean", "description": "Only show what would happen; nothing is changed"},
+            "idempotency_key": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 255,
+                "description": "A name of your own for this call: a repeat with the same name gets the first answer and is not sent again"
+            },
+            "approval_id": {"type": "string", "description": "From confirmation_required, once a person has approved"}
         },
         "required": required,
         "additionalProperties": false
@@ -200,11 +203,10 @@ pub(super) fn retrieve(gateway: &Inner, caller: &Caller, arguments: &str) -> Rep
         }
     };
     let snapshot = gateway.snapshot.load();
-    let hits = snapshot.index.find(&query, &caller.agent.scope, server.as_ref(), limit);
-    let tools: Vec<String> = hits.iter().map(|hit| view::found(&hit.tool, hit.score, detail)).collect();
-    let found = format!("{{\"tools\":[{}],\"usage_instructions\":{}}}", tools.join(","), json!(USAGE));
+    let found = snapshot.index.find(&query, &caller.agent.scope, server.as_ref(), limit);
+    let answer = view::answer(&found, detail, limit);
     Ok(format!(
-        "{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"structuredContent\":{found},\"isError\":false}}",
-        mcpproxy_core::json::quote(&found)
+        "{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"structuredContent\":{answer},\"isError\":false}}",
+        mcpproxy_core::json::quote(&answer)
     ))
 }

@@ -30,6 +30,8 @@ use crate::record;
 use crate::upstream::Era;
 use crate::{MODERN_VERSION, audience};
 
+/// The agent without a token, where the settings allow one.
+pub(crate) const ANONYMOUS: &str = "anonymous";
 /// Largest message an agent may send.
 pub(crate) const BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
 
@@ -101,7 +103,7 @@ async fn authenticate(gateway: &Inner, headers: &HeaderMap) -> Result<Arc<Agent>
             }
         },
         None if given.is_none() && gateway.snapshot.load().settings.allow_anonymous_loopback => {
-            Ok(Arc::new(Agent { name: "anonymous".to_owned(), scope: Scope::read_only() }))
+            Ok(Arc::new(Agent { name: ANONYMOUS.to_owned(), scope: Scope::read_only() }))
         }
         None => Err(unauthorized(
             gateway,

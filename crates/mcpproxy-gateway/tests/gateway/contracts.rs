@@ -11,6 +11,7 @@ use mcpproxy_store::{Status, WholeRecord};
 use serde_json::Value;
 
 use crate::agent::{Agent, Reply, Way};
+use crate::asked::never_held;
 use crate::peer::{Peer, Script, Speaks, tool};
 use crate::rig::{Rig, demo, line, settings};
 
@@ -100,7 +101,8 @@ impl Seen {
 
 async fn look(contract: &str, scope: Scope, calls: &[(&str, &str)]) -> Seen {
     let peer = peer(&format!("[{PLAIN}]")).await;
-    let rig = Rig::start(files(settings([peer.settings("fx")]), for_work(contract))).await;
+    let settings = Settings { approvals: never_held(), ..settings([peer.settings("fx")]) };
+    let rig = Rig::start(files(settings, for_work(contract))).await;
     let identity = Identity { name: "agent".to_owned(), scope };
     let mut agent = Agent::with(&rig, Way::Session, identity, "/mcp", "{}").await;
     let mut direct = Agent::at(&rig, Way::Session, "direct", "/mcp/s/fx", "{}").await;

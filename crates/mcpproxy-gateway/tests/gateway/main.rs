@@ -10,21 +10,33 @@
 )]
 
 mod agent;
+mod approvals;
+mod approvals_changed;
+mod approvals_held;
+mod asked;
 mod bytes;
 mod calls;
+mod channels;
+mod channels_session;
 mod contracts;
+mod crashes;
 mod crowd;
+mod dry_runs;
 mod framing;
+mod grants;
 mod http_servers;
 mod limits;
 mod misbehaving;
+mod notices;
 mod peer;
 mod peer_http;
 mod pipes;
 mod relay;
 mod reload;
+mod repeats;
 mod resources;
 mod rig;
 mod scope;
 mod sessions;
+mod unasked;
 mod welcome;

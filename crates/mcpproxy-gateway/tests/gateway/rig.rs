@@ -1,6 +1,7 @@
 //! A gateway of its own for each test: settings in, records out.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
@@ -18,10 +19,14 @@ use tower::ServiceExt;
 /// Nothing waits this long unless something is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+const DATABASE: &str = "mcpproxy.db";
+
 pub(crate) struct Rig {
     pub(crate) gateway: Gateway,
-    store: Store,
-    folder: TempDir,
+    pub(crate) store: Store,
+    /// The gateway's own way to write.
+    pub(crate) ledger: Ledger,
+    folder: Arc<TempDir>,
     tokens: AtomicU8,
 }
 
@@ -42,10 +47,40 @@ impl Rig {
     }
 
     pub(crate) async fn launch(files: impl Into<Files>) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::launch_in(Arc::new(tempfile::tempdir().unwrap()), 7, files).await
+    }
+
+    /// Another gateway on the same store, as a replica is.
+    pub(crate) async fn beside(&self, files: impl Into<Files>) -> Self {
+        let rig = Self::launch_in(Arc::clone(&self.folder), 8, files).await;
+        within(rig.gateway.ready()).await;
+        rig
+    }
+
+    /// Stops the gateway and starts it anew on what it left behind.
+    pub(crate) async fn again(self, files: impl Into<Files>) -> Self {
+        within(self.gateway.stop()).await;
+        let rig = Self::after(self.folder(), files).await;
+        rig.tokens.store(self.tokens.load(Ordering::Relaxed), Ordering::Relaxed);
+        rig
+    }
+
+    /// What is left when nobody stops the gateway.
+    pub(crate) fn folder(&self) -> Arc<TempDir> {
+        Arc::clone(&self.folder)
+    }
+
+    /// A gateway on what another left behind.
+    pub(crate) async fn after(folder: Arc<TempDir>, files: impl Into<Files>) -> Self {
+        let rig = Self::launch_in(folder, 7, files).await;
+        within(rig.gateway.ready()).await;
+        rig
+    }
+
+    async fn launch_in(folder: Arc<TempDir>, seed: u8, files: impl Into<Files>) -> Self {
         let store = Store::open(&database(&folder)).await.unwrap();
         let options = LedgerOptions {
-            key: SigningKey::from_seed(&[7; 32]).unwrap(),
+            key: SigningKey::from_seed(&[seed; 32]).unwrap(),
             newest_checkpoint: None,
             checkpoints_to: None,
             retention: Retention::default(),
@@ -55,8 +90,15 @@ impl Rig {
         let ledger = Ledger::start(&store, options).await.unwrap();
         let logs = folder.path().to_owned();
         let demo_command = vec![binary("demo-server").display().to_string()];
-        let gateway = Gateway::start(Options { files: files.into(), store: store.clone(), ledger, logs, demo_command });
-        Self { gateway, store, folder, tokens: AtomicU8::new(1) }
+        let base_url = "http://localhost:8080".to_owned();
+        let files = files.into();
+        let (stored, written) = (store.clone(), ledger.clone());
+        let gateway = Gateway::start(Options { files, store: stored, ledger: written, logs, base_url, demo_command });
+        Self { gateway, store, ledger, folder, tokens: AtomicU8::new(1) }
+    }
+
+    pub(crate) fn database_file(&self) -> PathBuf {
+        self.folder.path().join(DATABASE)
     }
 
     pub(crate) fn router(&self) -> Router {
@@ -134,7 +176,7 @@ impl Rig {
 }
 
 fn database(folder: &TempDir) -> Location {
-    Location::Sqlite(folder.path().join("mcpproxy.db"))
+    Location::Sqlite(folder.path().join(DATABASE))
 }
 
 /// `kind status agent server:tool intent code: message`, with `-` for what a record does not say.

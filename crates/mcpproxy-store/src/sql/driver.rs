@@ -104,6 +104,11 @@ impl Connection {
     /// All of them or none. After an error, `rolled_back` tells whether the connection can be used again.
     pub(crate) async fn transaction(&mut self, statements: Vec<Statement>) -> Result<()> {
         self.begin().await?;
+        self.finish(statements).await
+    }
+
+    /// The end of a transaction that was begun before.
+    pub(crate) async fn finish(&mut self, statements: Vec<Statement>) -> Result<()> {
         for statement in statements {
             self.execute(statement).await?;
         }

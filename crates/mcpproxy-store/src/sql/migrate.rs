@@ -4,7 +4,7 @@ use super::driver::{Connection, Dialect, Statement};
 use crate::{Location, StoreError};
 
 /// Step `n` makes version `n + 1`, and says so itself.
-const STEPS: &[&str] = &[include_str!("0001_tokens_and_records.sql")];
+const STEPS: &[&str] = &[include_str!("0001_tokens_and_records.sql"), include_str!("0002_approvals_and_humans.sql")];
 const KNOWN: i64 = STEPS.len() as i64;
 const DOING: &str = "bring the database to the current version";
 /// Any number will do, as long as all gateways use the same.
@@ -60,7 +60,8 @@ async fn check_encoding(connection: &mut Connection) -> Result<(), StoreError> {
 pub(super) async fn check(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
     match version(connection).await? {
         found if found > KNOWN => Err(StoreError::Newer { location: location.clone(), found, known: KNOWN }),
-        found if found < KNOWN => Err(StoreError::NotReady { location: location.clone() }),
+        0 => Err(StoreError::NotReady { location: location.clone() }),
+        found if found < KNOWN => Err(StoreError::Older { location: location.clone(), found, known: KNOWN }),
         _ => Ok(()),
     }
 }
@@ -82,7 +83,14 @@ async fn version(connection: &mut Connection) -> Result<i64, StoreError> {
 }
 
 fn for_postgres(step: &str) -> String {
-    let words = [(") STRICT, WITHOUT ROWID;", ");"), (") STRICT;", ");"), (" INTEGER", " BIGINT"), (" BLOB", " BYTEA")];
+    let words = [
+        (") STRICT, WITHOUT ROWID;", ");"),
+        (") STRICT;", ");"),
+        (" INTEGER", " BIGINT"),
+        (" BLOB", " BYTEA"),
+        // Byte by byte, whatever the database's language.
+        (" COLLATE BINARY", " COLLATE \"C\""),
+    ];
     words.into_iter().fold(step.to_owned(), |text, (ours, theirs)| text.replace(ours, theirs))
 }
 

@@ -1,15 +1,21 @@
 //! The only place that speaks SQL: how a database is opened, and one module for each thing that is kept there.
 
+mod approvals;
 mod batch;
 mod bulk;
 mod chains;
+mod claims;
+mod columns;
 mod counts;
 mod driver;
+mod humans;
 mod migrate;
 mod queries;
 mod read;
 mod recover;
 mod retention;
+mod sessions;
+mod steps;
 mod take;
 mod tokens;
 mod write;
@@ -31,6 +37,7 @@ use driver::{Connection, Pool};
 
 pub(crate) use chains::{ChainRow, Nearest, RemovalRow, StoredRow};
 pub(crate) use driver::{Row, Statement, Value};
+pub(crate) use steps::Losers;
 use take::Head;
 pub(crate) use write::{RecordWriter, Settled};
 
@@ -40,7 +47,7 @@ const SQLITE_READERS_MAX: u32 = 2;
 const POSTGRES_READERS_MAX: u32 = 8;
 /// A database that is not there must not hold anybody up for longer than the log may.
 const POSTGRES_TIMEOUT: Duration = Duration::from_secs(3);
-const POSTGRES_SETTINGS: [(&str, &str); 5] = [
+const POSTGRES_SETTINGS: [(&str, &str); 6] = [
     // Every question here has an index in its order. PostgreSQL must not collect everything first, to sort it then.
     ("enable_bitmapscan", "off"),
     // Whatever the server's default is: a commit that was acknowledged is on disk.
@@ -49,6 +56,8 @@ const POSTGRES_SETTINGS: [(&str, &str); 5] = [
     ("tcp_keepalives_idle", "10"),
     ("tcp_keepalives_interval", "5"),
     ("tcp_keepalives_count", "3"),
+    // A gateway that stopped in the middle of a transaction must not hold up the others.
+    ("idle_in_transaction_session_timeout", "10000"),
 ];
 /// A few sizes of each bulk statement, in combinations.
 const STATEMENTS_KEPT: usize = 200;
@@ -120,6 +129,15 @@ impl Database {
             Access::ReadWrite => connect(&self.location).await,
             Access::ReadOnly => Err(StoreError::ReadOnly),
         }
+    }
+
+    /// One statement by itself; returns how many rows it changed.
+    pub(crate) async fn change(&self, statement: Statement, doing: &'static str) -> Result<u64, StoreError> {
+        let failed = StoreError::while_trying(doing);
+        let mut connection = self.writing_connection().await?;
+        let changed = connection.execute(statement).await.map_err(&failed)?;
+        connection.close().await.map_err(&failed)?;
+        Ok(changed)
     }
 
     pub(crate) async fn fetch(&self, statement: Statement, doing: &'static str) -> Result<Vec<Row>, StoreError> {

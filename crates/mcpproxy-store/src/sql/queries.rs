@@ -64,7 +64,7 @@ impl Database {
         Ok(ids.iter().filter_map(of).collect())
     }
 
-    fn dialect(&self) -> Dialect {
+    pub(super) fn dialect(&self) -> Dialect {
         match self.location() {
             Location::Sqlite(_) => Dialect::Sqlite,
             Location::Postgres(_) => Dialect::Postgres,

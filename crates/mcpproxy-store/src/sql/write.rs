@@ -2,9 +2,10 @@
 
 use super::batch::Bulks;
 use super::driver::{Connection, Statement, Value};
+use super::steps::{self, Losers};
 use super::take::{self, Head, chain_number, head, lock_chain, take_chain};
 use super::{Database, connect, driver};
-use crate::queue::Change;
+use crate::queue::{Change, Operation};
 use crate::{Location, StoreError, Verifier};
 
 const DOING: &str = "write to the activity log";
@@ -99,6 +100,23 @@ impl RecordWriter {
         // Set before the wait: a write that is given up in the middle may have been committed all the same.
         self.unsure = Some(head);
         let outcome = self.with_connection(async |connection| connection.batch(statements).await).await;
+        self.conclude(head, outcome)
+    }
+
+    /// The same with the steps of the operations. Those that lose are not written, and stand in `losers` even if this is
+    /// given up in the middle: they are no part of what may have been committed.
+    pub(crate) async fn write_steps(&mut self, batch: &[Operation], losers: &mut Losers) -> Result<(), StoreError> {
+        self.with_connection(async |connection| steps::take(connection, batch, losers).await).await?;
+        let written = batch.iter().enumerate().filter(|(index, _)| !losers.contains_key(index));
+        let changes = written.map(|(_, operation)| &operation.change);
+        let (statements, head) = self.bulks.statements(self.chain, self.head, changes);
+        // Not before: until now, nothing could have been committed.
+        self.unsure = Some(head);
+        let outcome = self.with_connection(async |connection| connection.finish(statements).await).await;
+        self.conclude(head, outcome)
+    }
+
+    fn conclude(&mut self, head: Head, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
         match &outcome {
             Ok(()) => (self.head, self.unsure) = (head, None),
             Err(_) if self.connection.is_some() => self.unsure = None,

@@ -1,6 +1,9 @@
 //! What the document says about each route, in words.
 
+mod people;
+
 use http::StatusCode;
+use serde_json::{Value, json};
 use utoipa::PartialSchema as _;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{Object, Schema, Type};
@@ -49,7 +52,28 @@ pub(super) fn about(endpoint: Endpoint) -> About {
         | Endpoint::ActivitySummary
         | Endpoint::ExportActivity
         | Endpoint::Events => about_activity(endpoint),
+        Endpoint::Approvals
+        | Endpoint::Approval
+        | Endpoint::ApprovalStatus
+        | Endpoint::Approve
+        | Endpoint::Deny
+        | Endpoint::Grants
+        | Endpoint::MakeGrant
+        | Endpoint::RevokeGrant
+        | Endpoint::LogIn
+        | Endpoint::LogOut => people::about(endpoint),
         Endpoint::OpenApi | Endpoint::Docs => about_interface(endpoint),
+    }
+}
+
+/// What the route is sent, with an example.
+pub(super) fn body(endpoint: Endpoint) -> Option<(RefOr<Schema>, Value)> {
+    match endpoint {
+        Endpoint::ExplainCall => Some((
+            reference::<wire::ExplainCall>(),
+            json!({"variant": "destructive", "parameters": {"name": "demo:delete_user", "args": {"id": "1"}}}),
+        )),
+        _ => people::body(endpoint),
     }
 }
 
@@ -103,7 +127,12 @@ fn about_servers(endpoint: Endpoint) -> About {
         Endpoint::Tools => {
             ("tools", "Tools with their schemas", "Of all servers, or of one.", ok("The tools.", tools()))
         }
-        Endpoint::SearchTools => ("search_tools", "Find tools by words", "The best first.", ok("The tools.", tools())),
+        Endpoint::SearchTools => (
+            "search_tools",
+            "Find tools by words",
+            "The best first, in brief: what an agent that may see everything finds. When no tool fits, `note` says why.",
+            ok("The tools.", Body::Json(reference::<wire::FoundTools>)),
+        ),
         Endpoint::Tool => (
             "tool",
             "One tool",
@@ -248,6 +277,16 @@ pub(super) fn own_refusals(endpoint: Endpoint) -> Vec<(StatusCode, &'static str)
         Endpoint::Activity | Endpoint::ActivitySummary | Endpoint::ExportActivity | Endpoint::Events => {
             vec![UNREADABLE]
         }
+        Endpoint::Approvals
+        | Endpoint::Approval
+        | Endpoint::ApprovalStatus
+        | Endpoint::Approve
+        | Endpoint::Deny
+        | Endpoint::Grants
+        | Endpoint::MakeGrant
+        | Endpoint::RevokeGrant
+        | Endpoint::LogIn
+        | Endpoint::LogOut => people::own_refusals(endpoint),
     }
 }
 
@@ -256,6 +295,8 @@ pub(super) fn placeholder(name: &str) -> &'static str {
     match name {
         "id" => "The id of a record, or as much of its beginning as no other has.",
         "tool" => "The name of a tool, without its server.",
+        "approval" => "The id of an approval.",
+        "grant" => "The id of a grant.",
         _ => "The name of a server.",
     }
 }
@@ -264,6 +305,7 @@ pub(super) fn placeholder_example(name: &str) -> &'static str {
     match name {
         "id" => "01K9ZQ4B2R",
         "tool" => "delete_user",
+        "approval" | "grant" => "01K9ZQ4B2R0000000000000000",
         _ => "demo",
     }
 }

@@ -7,7 +7,7 @@ use crate::problem::Problem;
 const QUOTED_MAX_CHARS: usize = 40;
 
 /// `a=1&b=two+words` into its pairs.
-pub(super) fn pairs(query: &str) -> Result<Vec<(String, String)>, Problem> {
+pub(crate) fn pairs(query: &str) -> Result<Vec<(String, String)>, Problem> {
     let parts = query.split('&').filter(|part| !part.is_empty());
     parts
         .map(|part| {
@@ -28,7 +28,7 @@ pub(super) fn pairs(query: &str) -> Result<Vec<(String, String)>, Problem> {
 
 /// Undoes `%20` and `+`. `None` for an escape that is none, for bytes that are no text, and for NUL, which the
 /// databases do not take.
-fn decode(text: &str) -> Option<String> {
+pub(crate) fn decode(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());
     while let Some(byte) = bytes.next() {

@@ -7,46 +7,42 @@ use tower::ServiceExt as _;
 
 use super::{Fixture, KEY, code, path, text};
 use crate::endpoint::{Access, Endpoint};
+use crate::ui::Page;
 
 #[tokio::test]
-async fn without_the_key_nobody_gets_in() {
+async fn what_is_no_key_opens_nothing() {
     let fixture = Fixture::new().await;
     let agent = ("authorization", "Bearer mcp_0123");
-    let mut counted = 0;
-    for endpoint in Endpoint::ALL {
-        counted += 1;
-        let check = async |headers: &[(&str, &str)], query: &str, expected: (StatusCode, Option<&str>)| {
+    for endpoint in Endpoint::ALL.into_iter().filter(|endpoint| endpoint.access() == Access::Operator) {
+        let check = async |headers: &[(&str, &str)], query: &str, expected: (StatusCode, &str)| {
             let response = fixture.send(endpoint.method(), &(path(endpoint) + query), headers).await;
             let status = response.status();
             let asks = response.headers().get("www-authenticate").map(|key| key.to_str().unwrap().to_owned());
             assert_eq!(asks.as_deref(), (status == StatusCode::UNAUTHORIZED).then_some("X-API-Key"), "{endpoint:?}");
-            let answer = serde_json::from_str(&text(response).await).unwrap_or_default();
-            assert_eq!((status, code(&answer)), expected, "{endpoint:?} {headers:?} {query}");
+            let answer: Value = serde_json::from_str(&text(response).await).unwrap_or_default();
+            assert_eq!((status, code(&answer)), (expected.0, Some(expected.1)), "{endpoint:?} {headers:?} {query}");
         };
-        match endpoint.access() {
-            Access::Everybody => check(&[], "", (StatusCode::OK, None)).await,
-            Access::AdminKey => {
-                let nobody = (StatusCode::UNAUTHORIZED, Some("UNAUTHENTICATED"));
-                check(&[], "", nobody).await;
-                check(&[], &format!("?apikey={KEY}"), nobody).await;
-                check(&[("x-api-key", "")], "", nobody).await;
-                check(&[("x-api-key", "0123456789abcdeF")], "", nobody).await;
-                check(&[("x-api-key", "0123456789abcdef0")], "", nobody).await;
-                check(&[agent], "", (StatusCode::FORBIDDEN, Some("AGENT_NOT_ALLOWED"))).await;
-                check(&[agent, ("x-api-key", KEY)], "", (StatusCode::FORBIDDEN, Some("AGENT_NOT_ALLOWED"))).await;
-            }
-        }
+        let nobody = (StatusCode::UNAUTHORIZED, "UNAUTHENTICATED");
+        check(&[], "", nobody).await;
+        check(&[], &format!("?apikey={KEY}"), nobody).await;
+        check(&[("x-api-key", "")], "", nobody).await;
+        check(&[("x-api-key", "0123456789abcdeF")], "", nobody).await;
+        check(&[("x-api-key", "0123456789abcdef0")], "", nobody).await;
+        check(&[("cookie", "mcpproxy_session=0123456789abcdef")], "", nobody).await;
+        let refusal = if endpoint.decides() { "permission_denied" } else { "AGENT_NOT_ALLOWED" };
+        check(&[agent], "", (StatusCode::FORBIDDEN, refusal)).await;
+        check(&[agent, ("x-api-key", KEY)], "", (StatusCode::FORBIDDEN, refusal)).await;
     }
-    assert_eq!(counted, 21, "a new route needs a line in `Endpoint` and this number");
     fixture.stop().await;
 }
 
 #[tokio::test]
 async fn the_guard_stands_before_every_route() {
     let fixture = Fixture::new().await;
-    let known = Endpoint::ALL.map(|endpoint| (endpoint.method(), path(endpoint)));
-    let more = [(Method::POST, "/mcp"), (Method::GET, "/mcp/direct"), (Method::GET, "/nowhere"), (Method::GET, "/")];
-    for (method, path) in known.into_iter().chain(more.map(|(method, path)| (method, path.to_owned()))) {
+    let pages = Page::ALL.map(|page| (page.method(), page.path().replace(['{', '}'], "")));
+    let known = Endpoint::ALL.map(|endpoint| (endpoint.method(), path(endpoint))).into_iter().chain(pages);
+    let more = [(Method::POST, "/mcp"), (Method::GET, "/mcp/direct"), (Method::GET, "/nowhere")];
+    for (method, path) in known.chain(more.map(|(method, path)| (method, path.to_owned()))) {
         for (headers, expected) in [
             ([("host", "evil.example:8080"), ("x-api-key", KEY)], "host not allowed"),
             ([("origin", "https://evil.example"), ("x-api-key", KEY)], "origin not allowed"),
@@ -63,7 +59,13 @@ async fn the_guard_stands_before_every_route() {
 #[tokio::test]
 async fn unknown_paths_are_a_plain_404() {
     let fixture = Fixture::new().await;
-    for path in ["/", "/apis", "/.well-known/oauth-authorization-server", "/.well-known/oauth-protected-resource/mcp"] {
+    for path in [
+        "/ui",
+        "/ui/nowhere",
+        "/apis",
+        "/.well-known/oauth-authorization-server",
+        "/.well-known/oauth-protected-resource/mcp",
+    ] {
         let (status, answer) = fixture.ask(Method::GET, path, &[]).await;
         assert_eq!((status, answer), (StatusCode::NOT_FOUND, json!("not found\n")), "{path}");
     }
@@ -83,13 +85,17 @@ async fn unknown_paths_are_a_plain_404() {
 async fn a_wrong_method_is_told_the_right_one() {
     let fixture = Fixture::new().await;
     for endpoint in Endpoint::ALL {
-        let wrong = if endpoint.method() == Method::POST { Method::GET } else { Method::DELETE };
-        let response = fixture.send(wrong, &path(endpoint), &[("x-api-key", KEY)]).await;
+        let response = fixture.send(Method::PATCH, &path(endpoint), &[("x-api-key", KEY)]).await;
         let allowed = response.headers().get("allow").map(|allow| allow.to_str().unwrap().to_owned());
-        let expected = if endpoint.method() == Method::POST { "POST" } else { "GET,HEAD" };
+        let same_path = Endpoint::ALL.into_iter().filter(|other| other.path() == endpoint.path());
+        let words = same_path.map(|other| match other.method() {
+            Method::GET => "GET,HEAD".to_owned(),
+            method => method.to_string(),
+        });
+        let expected = words.collect::<Vec<_>>().join(",");
         assert_eq!(
             (response.status(), allowed.as_deref()),
-            (StatusCode::METHOD_NOT_ALLOWED, Some(expected)),
+            (StatusCode::METHOD_NOT_ALLOWED, Some(expected.as_str())),
             "{endpoint:?}"
         );
         let answer: Value = serde_json::from_str(&text(response).await).unwrap();

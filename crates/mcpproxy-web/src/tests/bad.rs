@@ -62,6 +62,7 @@ async fn bad_values() {
     check("events?after=x", "after: not the id of an event", place_hint).await;
     check("servers/demo/logs?lines=0", "lines must be a number from 1 to 10000", "without `lines` it is 100").await;
     check("tools/search?q=x&limit=51", "limit must be a number from 1 to 50", "without `limit` it is 10").await;
+    check("tools/search?q=x&explain=yes", "explain must be true or false", "without it, it is false").await;
     check("tools/search", "`q` is missing", "Words that describe the tool.").await;
     fixture.stop().await;
 }

@@ -47,11 +47,15 @@ async fn what_the_admin_sees() {
     .await;
     check(Method::GET, "/api/v1/servers", (StatusCode::OK, json!({"servers": []}))).await;
     check(Method::GET, "/api/v1/tools", (StatusCode::OK, json!({"tools": []}))).await;
-    check(Method::GET, "/api/v1/tools/search?q=x", (StatusCode::OK, json!({"tools": []}))).await;
     check(Method::GET, "/api/v1/servers/none/logs", (StatusCode::NOT_FOUND, no_server.clone())).await;
     check(Method::GET, "/api/v1/servers/A%20B/logs", (StatusCode::NOT_FOUND, no_server.clone())).await;
     check(Method::POST, "/api/v1/servers/none/restart", (StatusCode::NOT_FOUND, no_server.clone())).await;
     check(Method::GET, "/api/v1/tools?server=none", (StatusCode::NOT_FOUND, no_server)).await;
+    for path in ["/api/v1/tools/search?q=x", "/api/v1/tools/search?q=x&explain=true"] {
+        let (status, answer) = fixture.ask(Method::GET, path, &[("x-api-key", KEY)]).await;
+        assert_eq!((status, &answer["tools"]), (StatusCode::OK, &json!([])));
+        assert!(answer["note"].is_string(), "nothing is never without a reason");
+    }
     let (status, answer) = fixture.ask(Method::GET, "/api/v1/tools/search", &[("x-api-key", KEY)]).await;
     assert_eq!((status, code(&answer)), (StatusCode::BAD_REQUEST, Some("BAD_QUERY")));
     let (status, answer) = fixture.ask(Method::GET, "/api/v1/tools/none/x", &[("x-api-key", KEY)]).await;

@@ -25,7 +25,8 @@ use crate::home::Home;
 use crate::output::{self, Format, line};
 use crate::runtime::location;
 
-pub(crate) use self::words::local_time;
+pub(crate) use self::show::indented;
+pub(crate) use self::words::{local, local_time};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ActivityCommand {

@@ -1,6 +1,8 @@
 //! `call`: one tool call through the running gateway, as an agent would make it.
 
 mod answer;
+mod asked;
+mod progress;
 
 use std::io::Read as _;
 
@@ -8,7 +10,7 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use clap::{Args, Subcommand, ValueEnum};
 use http::{Method, StatusCode};
-use mcpproxy_core::{ToolName, Variant, json};
+use mcpproxy_core::{ApprovalId, ToolName, Variant, json};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -18,6 +20,9 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::jsonrpc::{ENDPOINT, Envelope, REVISION, agent_headers};
 use crate::output::{Format, line};
+
+use self::asked::Asked;
+use self::progress::Progress;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CallCommand {
@@ -44,7 +49,10 @@ Examples:
         after_help = "\
 Examples:
   mcpproxy call tool-destructive github:delete_repo --args '{\"repo\": \"test\"}' \\
-      --sensitivity private --reason \"Asked for by its owner\""
+      --sensitivity private --reason \"Asked for by its owner\"
+  mcpproxy call tool-destructive github:delete_repo --args '{\"repo\": \"test\"}' --dry-run
+
+Ends with 4 when a human must approve first, and tells how to go on."
     )]
     Destructive(Call),
 }
@@ -66,6 +74,19 @@ pub(crate) struct Call {
     /// How sensitive the data is
     #[arg(long, value_enum, value_name = "LEVEL")]
     sensitivity: Option<Sensitivity>,
+    /// Check everything, change nothing, and show what would happen
+    #[arg(long, conflicts_with_all = ["idempotency_key", "approval_id"])]
+    dry_run: bool,
+    /// A name for this call: repeated under the same name, it is sent once
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// The approval a human gave for exactly this call
+    #[arg(long, value_name = "ID", value_parser = approval_id)]
+    approval_id: Option<ApprovalId>,
+}
+
+fn approval_id(text: &str) -> Result<ApprovalId, String> {
+    ApprovalId::parse(text).ok_or_else(|| format!("expected the {} characters of an id, in full", ApprovalId::CHARS))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -75,6 +96,17 @@ pub(crate) enum Sensitivity {
     Internal,
     Private,
     Unknown,
+}
+
+impl Sensitivity {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Internal => "internal",
+            Self::Private => "private",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 pub(crate) async fn run(home: &Home, format: Format, command: CallCommand) -> anyhow::Result<Exit> {
@@ -87,10 +119,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: CallCommand) -> an
     let args = call.args.as_deref().map(read_args).transpose()?;
     let request = serde_json::to_string(&Request::new(variant, tool, args.as_deref(), &call))?;
     let envelope = send(home, request).await?;
-    let sensitivity =
-        call.sensitivity.and_then(|level| level.to_possible_value()).map(|value| value.get_name().to_owned());
-    let (args, reason) = (call.args.as_deref(), call.reason.as_deref());
-    answer::print(format, &envelope, &answer::Asked { tool, variant, args, reason, sensitivity })
+    answer::print(format, &envelope, &Asked::new(home, variant, tool, &call))
 }
 
 #[derive(Serialize)]
@@ -116,6 +145,12 @@ struct Arguments<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<&'a RawValue>,
     intent: Intent<'a>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dry_run: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval_id: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -140,8 +175,16 @@ impl<'a> Request<'a> {
             "io.modelcontextprotocol/protocolVersion": REVISION,
             "io.modelcontextprotocol/clientInfo": { "name": "mcpproxy-cli", "version": env!("CARGO_PKG_VERSION") },
             "io.modelcontextprotocol/clientCapabilities": {},
+            "progressToken": Self::ID,
         });
-        let arguments = Arguments { name: tool.to_string(), args, intent };
+        let arguments = Arguments {
+            name: tool.to_string(),
+            args,
+            intent,
+            dry_run: call.dry_run,
+            idempotency_key: call.idempotency_key.as_deref(),
+            approval_id: call.approval_id.as_ref().map(ApprovalId::as_str),
+        };
         let params = Params { name: variant.tool(), arguments, meta };
         Self { jsonrpc: "2.0", id: Self::ID, method: "tools/call", params }
     }
@@ -190,12 +233,14 @@ async fn send(home: &Home, request: String) -> anyhow::Result<Envelope> {
             .filter(Envelope::is_answer)
             .with_context(|| format!("the gateway answered {status} and no result"));
     }
+    let mut progress = Progress::new(&running);
     let mut events = Events::of(response);
     while let Some(data) = events.next().await? {
         // Progress and log messages share the stream with the answer.
         if let Some(answer) = Envelope::parse(&data).ok().filter(Envelope::is_answer) {
             return Ok(answer);
         }
+        progress.tell(&data);
     }
     anyhow::bail!("the gateway ended the stream before it answered")
 }

@@ -26,9 +26,12 @@ Examples:
   mcpproxy token create ci --servers github,docs --operations read
   mcpproxy token create mailer --grant emails:send --grant contacts:read
   mcpproxy token create editor --grant 'files:*'
+  mcpproxy token create nightly --headless
 
 Without --grant a token has no permission: tools whose contracts ask for one refuse it.
-`mcpproxy contract show NAME` shows which a tool asks for. '*' is every permission there is.")]
+`mcpproxy contract show NAME` shows which a tool asks for. '*' is every permission there is.
+
+No token can approve anything, whatever it grants: that takes a human.")]
     Create(Create),
     /// List all agents and what their tokens are for
     #[command(after_help = "\
@@ -59,6 +62,9 @@ pub(crate) struct Create {
     /// What it may do [default: all three]
     #[arg(long, value_name = "OPERATIONS", value_delimiter = ',', value_enum)]
     operations: Option<Vec<Operation>>,
+    /// Nobody sits beside it: a call that needs a human is never held, and its approval waits for a day
+    #[arg(long)]
+    headless: bool,
 }
 
 /// A permission as contracts write it, or the beginning of some and a `*`. Any other grants nothing, which nobody wants.
@@ -120,7 +126,7 @@ async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result
     operations.sort();
     operations.dedup();
     let has_grants = !create.grants.is_empty();
-    let scope = Scope { grants: create.grants, servers: create.servers, operations };
+    let scope = Scope { grants: create.grants, servers: create.servers, operations, headless: create.headless };
     let token = store.create_token(&create.name, &scope, random()?, Timestamp::now().as_millisecond()).await;
     let token = token.map_err(|error| match error {
         StoreError::AgentName => anyhow::Error::from(Failure::new(Exit::Usage, error.to_string())),
@@ -161,6 +167,8 @@ struct Token {
     /// `null`: every server.
     servers: Option<Vec<String>>,
     operations: Vec<&'static str>,
+    /// Whether its calls are never held for a human.
+    headless: bool,
     created: String,
     last_used: Option<String>,
     revoked: Option<String>,
@@ -174,6 +182,7 @@ impl From<&TokenInfo> for Token {
             grants: info.scope.grants.clone(),
             servers: servers.map(|names| names.iter().map(ToString::to_string).collect()),
             operations: info.scope.operations.iter().map(|variant| variant.operation()).collect(),
+            headless: info.scope.headless,
             created: universal_time(info.created_ms),
             last_used: info.last_used_ms.map(universal_time),
             revoked: info.revoked_ms.map(universal_time),
@@ -194,12 +203,13 @@ async fn list(store: &Store, format: Format) -> anyhow::Result<()> {
                 token.servers.as_ref().map_or("all".to_owned(), |names| names.join(",")),
                 token.operations.join(","),
                 if token.grants.is_empty() { "-".to_owned() } else { line(&token.grants.join(",")) },
+                if token.headless { "yes" } else { "-" }.to_owned(),
                 local_time(info.created_ms),
                 info.last_used_ms.map_or("never".to_owned(), local_time),
                 if info.revoked_ms.is_some() { "revoked" } else { "valid" }.to_owned(),
             ]
         });
-        output::table(&["AGENT", "SERVERS", "OPERATIONS", "GRANTS", "CREATED", "LAST USED", "STATE"], rows)
+        output::table(&["AGENT", "SERVERS", "OPERATIONS", "GRANTS", "HEADLESS", "CREATED", "LAST USED", "STATE"], rows)
     })
 }
 

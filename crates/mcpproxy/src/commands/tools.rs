@@ -1,5 +1,7 @@
 //! `tools`: what the running gateway offers.
 
+mod search;
+
 use clap::Subcommand;
 use http::Method;
 use mcpproxy_core::{RiskLevel, ToolName};
@@ -30,10 +32,15 @@ Examples:
     },
     /// Find tools by what they do, as agents find them
     #[command(after_help = "\
+A score goes from 0 to 1 and means the same for every query. When no tool fits well
+enough, none is shown, and the reason is.
+
 Examples:
   mcpproxy tools search \"create an issue\"
-  mcpproxy tools search calendar --limit 3")]
+  mcpproxy tools search calendar --limit 3
+  mcpproxy tools search \"remove a user\" --explain")]
     Search {
+        /// What the tool should do, in a few words
         query: String,
         /// At most so many tools
         #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=50))]
@@ -41,6 +48,9 @@ Examples:
         /// Only the tools of this server
         #[arg(long, value_name = "NAME")]
         server: Option<String>,
+        /// Say why each tool has its score: where each word of the query was found
+        #[arg(long)]
+        explain: bool,
     },
     /// Show one tool with its schema
     #[command(after_help = "\
@@ -58,12 +68,14 @@ pub(crate) async fn run(home: &Home, format: Format, command: ToolsCommand) -> a
     match command {
         ToolsCommand::List { server } => {
             let answer = rest.ask(Method::GET, &path("/api/v1/tools", &[("server", server)])).await?;
-            format.print(&answer, || list(&answer, "no tools yet; see `mcpproxy servers list`\n"))?;
+            format.print(&answer, || list(&answer))?;
         }
-        ToolsCommand::Search { query, limit, server } => {
-            let pairs = [("q", Some(query)), ("limit", Some(limit.to_string())), ("server", server)];
+        ToolsCommand::Search { query, limit, server, explain } => {
+            let explain = explain.then(|| "true".to_owned());
+            let pairs =
+                [("q", Some(query)), ("limit", Some(limit.to_string())), ("server", server), ("explain", explain)];
             let answer = rest.ask(Method::GET, &path("/api/v1/tools/search", &pairs)).await?;
-            format.print(&answer, || list(&answer, "no tool fits; try other words, or `mcpproxy tools list`\n"))?;
+            format.print(&answer, || search::found(&answer))?;
         }
         ToolsCommand::Show { name } => {
             let path = format!("/api/v1/tools/{}/{}", name.server(), name.tool());
@@ -85,21 +97,26 @@ fn path(path: &str, pairs: &[(&str, Option<String>)]) -> String {
     format!("{path}?{}", query.finish())
 }
 
-fn list(answer: &Value, none: &str) -> String {
-    let tools = answer.get("tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+fn list(answer: &Value) -> String {
+    let tools = members(answer, "tools");
     if tools.is_empty() {
-        return none.to_owned();
+        return "no tools yet; see `mcpproxy servers list`\n".to_owned();
     }
-    let rows = tools.iter().map(|tool| {
-        let description = tool.get("description").and_then(Value::as_str).unwrap_or_default();
-        let description = shorten(&line(description.lines().next().unwrap_or_default()), DESCRIPTION_MAX_CHARS);
-        let (call_with, needs) = match is_hidden(tool) {
-            true => (HIDDEN.to_owned(), "-".to_owned()),
-            false => (member(tool, "call_with"), needs(tool)),
-        };
-        vec![member(tool, "name"), call_with, member(tool, "risk_level"), needs, description]
-    });
-    listing(&["TOOL", "CALL WITH", "RISK", "NEEDS", "DESCRIPTION"], rows.collect())
+    listing(&["TOOL", "CALL WITH", "RISK", "NEEDS", "DESCRIPTION"], tools.iter().map(row).collect())
+}
+
+fn row(tool: &Value) -> Vec<String> {
+    let description = tool.get("description").and_then(Value::as_str).unwrap_or_default();
+    let description = shorten(&line(description.lines().next().unwrap_or_default()), DESCRIPTION_MAX_CHARS);
+    let (call_with, needs) = match is_hidden(tool) {
+        true => (HIDDEN.to_owned(), "-".to_owned()),
+        false => (member(tool, "call_with"), needs(tool)),
+    };
+    vec![member(tool, "name"), call_with, member(tool, "risk_level"), needs, description]
+}
+
+fn members<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+    value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// Operators see forbidden tools, and that nobody else does.
@@ -109,8 +126,8 @@ pub(crate) fn is_hidden(tool: &Value) -> bool {
 
 /// What a call needs, in words; a dash for nothing.
 pub(crate) fn needs(tool: &Value) -> String {
-    let needs = tool.get("needs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let words: Vec<String> = needs.iter().filter_map(Value::as_str).map(|need| line(need).replace('_', " ")).collect();
+    let words: Vec<String> =
+        members(tool, "needs").iter().filter_map(Value::as_str).map(|need| line(need).replace('_', " ")).collect();
     if words.is_empty() { "-".to_owned() } else { words.join(", ") }
 }
 

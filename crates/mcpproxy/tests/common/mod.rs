@@ -1,6 +1,8 @@
 //! Runs the command on a data folder of its own.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+pub(crate) mod person;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -127,6 +129,12 @@ impl<'a> Serving<'a> {
         self.said.lock().unwrap().contains(text)
     }
 
+    /// The first word it said that begins so.
+    pub(crate) fn said_word(&self, beginning: &str) -> Option<String> {
+        let said = self.said.lock().unwrap();
+        said.split_whitespace().find(|word| word.starts_with(beginning)).map(str::to_owned)
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -199,6 +207,31 @@ fn kill(pid: u32) {
 fn signal(pid: u32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// A text without what differs from one run to the next: ids, ports and times of approvals.
+pub(crate) fn steady(text: &str) -> String {
+    let is_id =
+        |word: &str| word.len() == 26 && word.starts_with("01") && word.bytes().all(|b| b.is_ascii_alphanumeric());
+    let mut out = String::new();
+    let mut word = String::new();
+    for c in text.chars().chain(['\0']) {
+        if c.is_ascii_alphanumeric() {
+            word.push(c);
+            continue;
+        }
+        let is_port = out.ends_with("localhost:") && word.bytes().all(|b| b.is_ascii_digit());
+        out.push_str(if is_id(&word) {
+            "ID"
+        } else if is_port {
+            "PORT"
+        } else {
+            &word
+        });
+        word.clear();
+        out.push(c);
+    }
+    out.trim_end_matches('\0').to_owned()
 }
 
 /// Asks again and again until it is so.

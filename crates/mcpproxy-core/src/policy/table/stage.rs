@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::super::{Decision, Ground, Moment, decide};
+use super::super::{Decision, Ground, Moment, Preview, Seen, decide};
 use crate::catalog::{Catalog, Hints, Offer, Offered};
-use crate::contract::{Contract, Contracts, ToolPattern, Written};
+use crate::contract::{Contract, Contracts, Need, ToolPattern, Written};
 use crate::intent::declare;
 use crate::limits::Limits;
 use crate::rules::Clock;
@@ -25,7 +25,11 @@ pub(super) struct Stage {
     pub(super) intent: IntentSettings,
     pub(super) contracts: ContractSettings,
     pub(super) scope: Scope,
+    pub(super) seen: Seen,
 }
+
+/// When every row is played.
+pub(super) const NOW_MS: i64 = 1_000_000_000;
 
 impl Default for Stage {
     fn default() -> Self {
@@ -38,6 +42,7 @@ impl Default for Stage {
             intent: IntentSettings::default(),
             contracts: ContractSettings::default(),
             scope: Scope::everything(),
+            seen: Seen::default(),
         }
     }
 }
@@ -83,14 +88,18 @@ impl Stage {
         let agent = Agent { name: "agent".to_owned(), scope: self.scope.clone() };
         let tool = catalog.resolve(&declared.name);
         let ground = Ground { intent: &self.intent, contracts: &self.contracts, catalog: &catalog };
-        let moment = Moment { clock: Clock::default(), limits: &Limits::default() };
+        let moment =
+            Moment { clock: Clock { now_ms: NOW_MS, utc_offset_s: 0 }, limits: &Limits::default(), seen: self.seen };
         match decide(ground, &agent, declared, tool, moment) {
             Decision::Ask(question) => format!("ask {}", list(&question.unanswered(), "needs", " + ")),
+            Decision::Preview(preview) => previewed(&preview),
+            Decision::Repeat(_) => "repeat".to_owned(),
             Decision::Deny(denial) => denied(&denial),
             Decision::Allow(permit) => {
                 let warned = permit.warnings().iter().fold(String::new(), |all, warning| all + " warn " + warning.code);
                 let unverified = if permit.is_verified() { "" } else { " unverified" };
-                format!("allow{warned}{unverified}")
+                let dry_run = if permit.is_dry_run() { " dry run" } else { "" };
+                format!("allow{dry_run}{warned}{unverified}")
             }
         }
     }
@@ -110,6 +119,14 @@ impl Stage {
         let contracts: Contracts = self.operator.clone().map(|contract| (pattern, contract)).into_iter().collect();
         Catalog::default().next([(server, Arc::new(offer))], &Arc::new(contracts), &Arc::default())
     }
+}
+
+fn previewed(preview: &Preview) -> String {
+    let needs = preview.needs().into_iter().map(Need::as_str).collect::<Vec<_>>().join(" + ");
+    let needs = if needs.is_empty() { String::new() } else { format!(", needs {needs}") };
+    let missing = preview.missing_permissions().join(" ");
+    let missing = if missing.is_empty() { missing } else { format!(", lacks {missing}") };
+    format!("preview{needs}{missing}")
 }
 
 fn denied(denial: &Denial) -> String {

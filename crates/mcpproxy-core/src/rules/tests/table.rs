@@ -28,7 +28,7 @@ fn full() -> Facts {
 
 /// Laptop, 03:05 on Sunday the 15th of November 2026, two hours east of Greenwich.
 fn special() -> (Agent, Facts, Intent, Clock) {
-    let scope = Scope { grants: vec!["billing:*".to_owned()], operations: vec![Variant::Read], servers: None };
+    let scope = Scope { grants: vec!["billing:*".to_owned()], ..Scope::read_only() };
     let intent = Intent {
         variant: Variant::Destructive,
         sensitivity: Some(Sensitivity::Private),

@@ -71,10 +71,10 @@ fn keys() {
         &["line 2, column 3: unknown key `intent_declartion`; did you mean `intent_declaration`?"],
     );
     check(
-        r#"{"approvals": {}}"#,
+        r#"{"dashboards": {}}"#,
         &[
-            "line 1, column 2: unknown key `approvals`; known keys: `$schema`, `mcpServers`, `intent_declaration`, `contracts`, \
-           `activity`, `listen`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
+            "line 1, column 2: unknown key `dashboards`; known keys: `$schema`, `mcpServers`, `intent_declaration`, `contracts`, \
+           `activity`, `approvals`, `listen`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
            `allowed_origins`, `storage`",
         ],
     );
@@ -83,7 +83,7 @@ fn keys() {
         r#"{"\u001b[2J": 1, "activity": {"durable": "all"}, "storage": {"URL": "x"}, "intent_declaration": {"x": 1}}"#,
         &[
             "line 1, column 2: unknown key `\\u{1b}[2J`; known keys: `$schema`, `mcpServers`, `intent_declaration`, `contracts`, \
-             `activity`, `listen`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
+             `activity`, `approvals`, `listen`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
              `allowed_origins`, `storage`",
             "line 1, column 31: unknown key `durable`; known keys: `durability`, `checkpoints_to`, `retention`",
             "line 1, column 62: unknown key `URL`; did you mean `url`?",

@@ -147,9 +147,17 @@ fn cells(record: &Record, wording: Wording) -> Vec<String> {
 fn subject(record: &Record) -> String {
     match record.kind {
         Kind::Call | Kind::Refusal => word(&record.tool),
-        Kind::Approval if record.tool.is_some() => word(&record.tool),
+        // A question about a call is no call, and must not look like one that succeeded.
+        Kind::Approval if record.tool.is_some() => format!("{} ({})", word(&record.tool), step(record)),
         Kind::Approval | Kind::Server | Kind::Settings | Kind::Auth => format!("({})", record.kind.as_str()),
     }
+}
+
+/// What happened to an approval or a grant: `requested`, `denied`, `grant used`.
+fn step(record: &Record) -> String {
+    let code = word(&record.code);
+    let step = code.strip_prefix("approval_").unwrap_or(&code).replace('_', " ");
+    if step == NONE { record.kind.as_str().to_owned() } else { step }
 }
 
 /// All rows are equal; the names of the columns are the first.

@@ -118,7 +118,7 @@ fn payload(out: &mut String, heading: &str, text: Option<&Untrusted>, facts: Opt
 }
 
 /// JSON on several lines, with every string and number as it was recorded.
-fn indented(json: &str) -> String {
+pub(crate) fn indented(json: &str) -> String {
     if serde_json::from_str::<&serde_json::value::RawValue>(json).is_err() {
         return json.to_owned();
     }

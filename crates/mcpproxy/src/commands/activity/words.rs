@@ -11,7 +11,7 @@ pub(crate) fn local_time(time_ms: i64) -> String {
     local(time_ms, "%Y-%m-%d %H:%M:%S")
 }
 
-pub(super) fn local(time_ms: i64, form: &str) -> String {
+pub(crate) fn local(time_ms: i64, form: &str) -> String {
     match Timestamp::from_millisecond(time_ms) {
         Ok(time) => time.to_zoned(TimeZone::system()).strftime(form).to_string(),
         Err(_) => NONE.to_owned(),

@@ -1,23 +1,19 @@
 //! What came of a call: the result on standard output, and why there is none on standard error.
 
-use mcpproxy_core::{ToolName, Variant};
+#[cfg(test)]
+mod tests;
+
+use mcpproxy_core::{ApprovalId, Variant};
 use serde_json::Value;
 
+use super::asked::Asked;
 use crate::exit::{Exit, Failure};
 use crate::jsonrpc::Envelope;
 use crate::output::{self, Format, line, lines, member};
+use crate::shell;
 
 /// JSON-RPC's "something broke inside".
 const INTERNAL_ERROR: i64 = -32603;
-
-/// What was asked, to say how to ask better.
-pub(super) struct Asked<'a> {
-    pub(super) tool: &'a ToolName,
-    pub(super) variant: Variant,
-    pub(super) args: Option<&'a str>,
-    pub(super) reason: Option<&'a str>,
-    pub(super) sensitivity: Option<String>,
-}
 
 pub(super) fn print(format: Format, answer: &Envelope, asked: &Asked<'_>) -> anyhow::Result<Exit> {
     if let Some(error) = &answer.error {
@@ -37,10 +33,28 @@ pub(super) fn print(format: Format, answer: &Envelope, asked: &Asked<'_>) -> any
     for warning in result.pointer("/_meta/mcpproxy~1warnings").and_then(Value::as_array).into_iter().flatten() {
         output::tell(&format!("warning: {}", member(warning, "message")));
     }
+    if let Some(note) = note(&result) {
+        output::tell(&format!("note: {note}"));
+    }
     match failure {
         None => Ok(Exit::Done),
         Some(failure) => Err(failure.into()),
     }
+}
+
+/// What the gateway says beside an answer that is not that of a call it has just made.
+fn note(result: &Value) -> Option<String> {
+    let meta = result.get("_meta")?;
+    if meta.get("mcpproxy/replayed") == Some(&Value::Bool(true)) {
+        let first = meta.get("mcpproxy/first_record").and_then(Value::as_str);
+        let first = first.map(|id| format!(" (record {})", line(id))).unwrap_or_default();
+        return Some(format!("this call was made before, and this is its answer{first}; nothing was sent"));
+    }
+    let dry_run = meta.get("mcpproxy/dry_run")?;
+    Some(match dry_run.get("by").and_then(Value::as_str) {
+        Some("server") => "a dry run, made by the server itself; nothing was changed".to_owned(),
+        _ => "a dry run, made from the contract; nothing was sent".to_owned(),
+    })
 }
 
 /// The gateway's own error, if this is one. The gateway marks its own, and drops such a mark from a server's answer.
@@ -68,6 +82,7 @@ fn failure(result: &Value, asked: &Asked<'_>) -> Option<Failure> {
         // The call was made, and what came of it is not passed on.
         "RESULT_TOO_LARGE" | "output_mismatch" => Exit::ServerFailed,
         code if code.starts_with("UPSTREAM_") => Exit::ServerFailed,
+        "confirmation_required" if approval(result).is_some() => Exit::Waiting,
         _ => Exit::Refused,
     };
     let failure = Failure::new(exit, refusal(code, message, result, asked));
@@ -75,6 +90,11 @@ fn failure(result: &Value, asked: &Asked<'_>) -> Option<Failure> {
         Some(hint) => failure.hint(hint),
         None => failure,
     })
+}
+
+/// The question that a human is asked about this call.
+fn approval(result: &Value) -> Option<ApprovalId> {
+    ApprovalId::parse(detail(result, "approval_id")?.as_str()?)
 }
 
 /// A server's own error, under the name its contract has for it.
@@ -96,6 +116,8 @@ fn refusal(code: &str, message: &str, result: &Value, asked: &Asked<'_>) -> Stri
     let list = |name: &str| detail(result, name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let (problems, rules) = (list("problems"), list("rules"));
     let headline = match code {
+        // What the message goes on to say is for a model; people get a command.
+        "confirmation_required" if approval(result).is_some() => waiting(result, asked),
         // The message has all of them in one long line, which agents prefer.
         "invalid_arguments" if !problems.is_empty() => format!("Invalid arguments for '{}'", asked.tool),
         _ => line(message),
@@ -117,6 +139,16 @@ fn refusal(code: &str, message: &str, result: &Value, asked: &Asked<'_>) -> Stri
     text
 }
 
+fn waiting(result: &Value, asked: &Asked<'_>) -> String {
+    let level = detail(result, "risk_level").and_then(Value::as_str);
+    let level = level.map(|level| format!(" (risk level {})", line(level))).unwrap_or_default();
+    let needs = detail(result, "needs").and_then(Value::as_array);
+    let needs_step_up = needs.is_some_and(|needs| needs.iter().any(|need| need == "step_up"));
+    let factor = if needs_step_up { " with a fresh second factor" } else { "" };
+    let url = detail(result, "approve_url").and_then(Value::as_str).map(line).unwrap_or_default();
+    format!("a person must approve this call of '{}'{level}{factor}: {url}", asked.tool)
+}
+
 fn next_step(code: &str, result: &Value, asked: &Asked<'_>) -> Option<String> {
     let tool = asked.tool;
     Some(match code {
@@ -124,7 +156,7 @@ fn next_step(code: &str, result: &Value, asked: &Asked<'_>) -> Option<String> {
         "permission_denied" => {
             let missing = detail(result, "missing_permissions").and_then(Value::as_array)?;
             let grants = missing.iter().filter_map(Value::as_str);
-            let grants: String = grants.map(|grant| format!(" --grant {}", shell_word(&line(grant)))).collect();
+            let grants: String = grants.map(|grant| format!(" --grant {}", shell::word(grant))).collect();
             format!("a token that has them: mcpproxy token create NAME{grants}")
         }
         "policy_violation" => {
@@ -134,9 +166,26 @@ fn next_step(code: &str, result: &Value, asked: &Asked<'_>) -> Option<String> {
         "invalid_arguments" => {
             format!("`mcpproxy tools show {tool}` has the schema, `mcpproxy contract show {tool}` what a contract adds")
         }
-        "confirmation_required" | "dry_run_required" | "rate_limit_exceeded" | "output_mismatch" => {
+        "confirmation_required" => match approval(result) {
+            Some(id) => asked.after_approval(&id),
+            None => format!("`mcpproxy contract show {tool}` shows who asks for this"),
+        },
+        "rate_limit_exceeded" | "output_mismatch" => {
             format!("`mcpproxy contract show {tool}` shows who asks for this")
         }
+        "dry_run_required" => asked.as_dry_run(),
+        "APPROVAL_EXPIRED" | "APPROVAL_STALE" => format!("ask again: {}", asked.without_approval()),
+        "APPROVAL_ARGS_MISMATCH" => {
+            let id = asked.approval.map_or("ID", ApprovalId::as_str);
+            asked.command(&format!("approvals show {id}")) + " shows the call it is for"
+        }
+        "APPROVAL_NOT_FOUND" => asked.command("approvals list --state all") + " shows all there are",
+        "too_many_approvals" => format!("decide on some of them: {}", asked.command("approvals list")),
+        "APPROVAL_ALREADY_USED" | "outcome_unknown" => {
+            let record = detail(result, "record")?.as_str()?;
+            asked.command(&format!("activity show {}", shell::plain_word(record))) + " shows what is known of it"
+        }
+        "idempotency_conflict" => "give another call another --idempotency-key".to_owned(),
         _ => return None,
     })
 }
@@ -145,16 +194,7 @@ fn next_step(code: &str, result: &Value, asked: &Asked<'_>) -> Option<String> {
 fn right_command(result: &Value, asked: &Asked<'_>) -> Option<String> {
     let call_with = detail(result, "call_with")?.as_str()?;
     let right = Variant::from_tool(call_with)?;
-    let option = |name: &str, value: Option<&str>| {
-        value.map(|value| format!(" --{name} {}", shell_word(&line(value)))).unwrap_or_default()
-    };
-    let (args, reason) = (option("args", asked.args), option("reason", asked.reason));
-    let sensitivity = asked.sensitivity.as_ref().map(|level| format!(" --sensitivity {level}")).unwrap_or_default();
-    Some(format!("mcpproxy call tool-{right} {}{args}{sensitivity}{reason}", asked.tool))
-}
-
-fn shell_word(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
+    Some(asked.with_variant(right))
 }
 
 /// The content for people: texts as they are, the rest described.
@@ -180,162 +220,5 @@ fn block(part: &Value) -> String {
         "resource_link" => format!("[{} {}]", member(part, "name"), member(part, "uri")),
         "resource" if text("/resource/text").is_some() => lines(text("/resource/text").unwrap_or_default()),
         _ => line(&part.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn check(result: &Value, expected: Option<(Exit, &str)>) {
-        let tool = ToolName::parse("fx:delete_thing").unwrap();
-        let (args, reason) = (Some("{\"a\": \"it's\"}"), Some("because"));
-        let variant = Variant::Write;
-        let asked = Asked { tool: &tool, variant, args, reason, sensitivity: Some("private".to_owned()) };
-        let reported = failure(result, &asked).map(|failure| crate::exit::report(&Err(failure.into())));
-        let expected = expected.map(|(exit, text)| (exit, Some(text.to_owned())));
-        assert_eq!(reported, expected, "{result}");
-    }
-
-    #[test]
-    fn who_said_no() {
-        let refusal = |code: &str, message: &str| {
-            json!({"isError": true, "content": [{"type": "text", "text": message}],
-                   "structuredContent": {"error": {"code": code, "message": message,
-                                                   "details": {"call_with": "call_tool_destructive"}}},
-                   "_meta": {"mcpproxy/error": code}})
-        };
-        let hint = "hint: mcpproxy call tool-destructive fx:delete_thing --args '{\"a\": \"it'\\''s\"}' \
-                    --sensitivity private --reason 'because'";
-        check(&json!({"content": []}), None);
-        check(&json!({"content": [], "isError": false}), None);
-        check(
-            &json!({"content": [{"type": "text", "text": "no"}], "isError": true}),
-            Some((Exit::ServerFailed, "server `fx` reports an error")),
-        );
-        check(
-            &json!({"content": [{"type": "text", "text": "no user"}], "isError": true,
-                    "structuredContent": {"error": {"code": "not_found", "message": "no user"}}}),
-            Some((Exit::ServerFailed, "server `fx` reports an error")),
-        );
-        check(
-            &refusal("UPSTREAM_TIMEOUT", "server did not answer"),
-            Some((Exit::ServerFailed, &format!("server did not answer (UPSTREAM_TIMEOUT)\n{hint}"))),
-        );
-        let too_long = format!("too long (REASON_TOO_LONG)\n{hint}");
-        check(&refusal("REASON_TOO_LONG", "too long"), Some((Exit::Refused, &too_long)));
-        check(
-            &refusal("SERVER_MISMATCH", "marked destructive, use call_tool_destructive instead of call_tool_read"),
-            Some((
-                Exit::Refused,
-                &format!(
-                    "marked destructive, use call_tool_destructive instead of call_tool_read (SERVER_MISMATCH)\n{hint}"
-                ),
-            )),
-        );
-    }
-
-    #[test]
-    fn refusals_say_what_to_do() {
-        let refused = |code: &str, message: &str, details: Value| {
-            json!({"isError": true, "content": [{"type": "text", "text": message}],
-                   "structuredContent": {"error": {"code": code, "message": message, "details": details}},
-                   "_meta": {"mcpproxy/error": code}})
-        };
-        check(
-            &refused(
-                "invalid_arguments",
-                "Invalid arguments for 'fx:delete_thing': /id: expected string, found 1; arguments: …",
-                json!({"problems": [
-                    {"pointer": "/id", "expected": "string", "found": "1\u{1b}", "description": "Which\none."},
-                    {"pointer": "", "expected": "`to`", "found": "nothing", "description": null},
-                ]}),
-            ),
-            Some((
-                Exit::Refused,
-                "Invalid arguments for 'fx:delete_thing' (invalid_arguments)\n  \
-                 /id: expected string, found 1\\u{1b} (Which\\none.)\n  \
-                 the whole: expected `to`, found nothing\n\
-                 hint: `mcpproxy tools show fx:delete_thing` has the schema, `mcpproxy contract show fx:delete_thing` what a \
-                 contract adds",
-            )),
-        );
-        check(
-            &refused(
-                "policy_violation",
-                "Tool 'fx:delete_thing' is refused by rule 'a': not now",
-                json!({"rule": "a", "rules": [{"rule": "a", "message": "not now"}, {"rule": "b", "message": null}]}),
-            ),
-            Some((
-                Exit::Refused,
-                "Tool 'fx:delete_thing' is refused by rule 'a': not now (policy_violation)\n  \
-                 also refused by rule 'b'\n\
-                 hint: the rules that were looked at: mcpproxy policy explain fx:delete_thing --variant write",
-            )),
-        );
-        check(
-            &refused("permission_denied", "lacks", json!({"missing_permissions": ["a:b", "c:it's"]})),
-            Some((
-                Exit::Refused,
-                "lacks (permission_denied)\n\
-                 hint: a token that has them: mcpproxy token create NAME --grant 'a:b' --grant 'c:it'\\''s'",
-            )),
-        );
-        check(
-            &refused("permission_denied", "may only read", json!({"operation": "write"})),
-            Some((Exit::Refused, "may only read (permission_denied)")),
-        );
-        check(
-            &refused("confirmation_required", "needs a human", json!({"needs": ["confirmation"]})),
-            Some((
-                Exit::Refused,
-                "needs a human (confirmation_required)\n\
-                 hint: `mcpproxy contract show fx:delete_thing` shows who asks for this",
-            )),
-        );
-        check(
-            &refused("output_mismatch", "not as promised", json!({"problems": []})),
-            Some((
-                Exit::ServerFailed,
-                "not as promised (output_mismatch)\n\
-                 hint: `mcpproxy contract show fx:delete_thing` shows who asks for this",
-            )),
-        );
-    }
-
-    #[test]
-    fn a_servers_error_is_named_as_its_contract_names_it() {
-        let failed = |failure: Value| json!({"isError": true, "content": [], "_meta": {"mcpproxy/failure": failure}});
-        check(
-            &failed(json!({"code": "no_such_user", "declared": true})),
-            Some((Exit::ServerFailed, "server `fx` reports an error: no_such_user, as its contract declares")),
-        );
-        check(
-            &failed(json!({"code": "undeclared_failure", "declared": false, "original": "odd\u{1b}"})),
-            Some((
-                Exit::ServerFailed,
-                "server `fx` reports an error that its contract does not declare: odd\\u{1b} (undeclared_failure)",
-            )),
-        );
-        check(
-            &failed(json!({"code": "undeclared_failure", "declared": false, "original": null})),
-            Some((
-                Exit::ServerFailed,
-                "server `fx` reports an error that its contract does not declare (undeclared_failure)",
-            )),
-        );
-    }
-
-    #[test]
-    fn content_for_people() {
-        let check = |result: Value, expected: &str| assert_eq!(text(&result), expected);
-        check(
-            json!({"content": [{"type": "text", "text": "a\n\u{1b}[2Jb\n"}, {"type": "image", "mimeType": "image/png", "data": "AAAA"}]}),
-            "a\n\\u{1b}[2Jb\n[image image/png, 4 characters of Base64; -o json has them]\n",
-        );
-        check(json!({"structuredContent": {"a": 1}}), "{\n  \"a\": 1\n}");
-        check(json!({"content": [{"type": "new", "x": 1}]}), "{\"type\":\"new\",\"x\":1}\n");
-        check(json!({}), "");
     }
 }

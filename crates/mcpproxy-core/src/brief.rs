@@ -1,0 +1,101 @@
+//! A tool in few words: what an agent needs to choose and call it, and nothing twice.
+
+mod arguments;
+mod prose;
+
+use serde_json::Value;
+
+use crate::schema;
+
+/// How much of a tool's words is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Keep {
+    /// Every rule of the schema; long prose is shortened, and noise is gone.
+    Meaning,
+    /// Every rule of the schema, and prose about the arguments themselves only.
+    Rules,
+    /// The arguments, without what is inside of them.
+    Arguments,
+    /// The names of the arguments that must be there, as far as they are few.
+    Required,
+}
+
+impl Keep {
+    pub const ALL: [Self; 4] = [Self::Meaning, Self::Rules, Self::Arguments, Self::Required];
+
+    /// Whether a value fits what is kept if, and only if, it fits the whole schema.
+    pub fn is_exact(self) -> bool {
+        match self {
+            Self::Meaning | Self::Rules => true,
+            Self::Arguments | Self::Required => false,
+        }
+    }
+}
+
+/// What is kept of a tool's description and input schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Brief {
+    pub description: String,
+    /// JSON. What fits the whole schema fits this one too.
+    pub schema: String,
+}
+
+/// Sentences of a description up to here.
+const ABOUT_MAX_BYTES: usize = 320;
+/// What a description says about arguments that the schema says nothing about.
+const ARGUMENTS_MAX_BYTES: usize = 600;
+
+/// Shortens a tool's description and input schema.
+pub fn brief(description: &str, schema: &str, keep: Keep) -> Brief {
+    let Ok(whole) = serde_json::from_str::<Value>(schema) else {
+        return Brief { description: prose::sentences(description, ABOUT_MAX_BYTES), schema: "{}".to_owned() };
+    };
+    let shortened = match keep {
+        Keep::Meaning | Keep::Rules => schema::pruned(&whole, description, keep),
+        Keep::Arguments => arguments::outlined(&whole),
+        Keep::Required => arguments::named(&whole),
+    };
+    Brief { description: self::description(description, &whole, keep), schema: shortened.to_string() }
+}
+
+fn description(text: &str, schema: &Value, keep: Keep) -> String {
+    let sections = prose::sections(text);
+    let about = prose::sentences(&sections.about, if keep.is_exact() { ABOUT_MAX_BYTES } else { ABOUT_MAX_BYTES / 2 });
+    if !keep.is_exact() || sections.arguments.is_empty() || says_all(schema) {
+        return about;
+    }
+    format!("{about}\n{}", prose::sentences(&sections.arguments, ARGUMENTS_MAX_BYTES))
+}
+
+/// Whether the schema has a word on each of its arguments.
+fn says_all(schema: &Value) -> bool {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let mut properties = properties.into_iter().flatten().map(|(_, property)| property);
+    properties.all(|property| property.get("description").and_then(Value::as_str).is_some_and(|text| !text.is_empty()))
+}
+
+/// Whole sentences of a text, as far as they fit.
+pub(crate) fn sentences(text: &str, max_bytes: usize) -> String {
+    prose::sentences(text, max_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_schema_says_is_not_said_twice() {
+        let text = "Adds two numbers.\n\nArgs:\n    a: The first.\n    b: The second.\n\nReturns:\n    The sum.\n";
+        let check = |schema: &str, keep: Keep, description: &str| {
+            assert_eq!(brief(text, schema, keep).description, description, "{schema}");
+        };
+        let silent = r#"{"properties":{"a":{"type":"number"},"b":{"description":"B."}}}"#;
+        let telling = r#"{"properties":{"a":{"description":"A."},"b":{"description":"B."}}}"#;
+        check(telling, Keep::Meaning, "Adds two numbers.");
+        check(silent, Keep::Meaning, "Adds two numbers.\nArgs:\na: The first.\nb: The second.");
+        check(silent, Keep::Rules, "Adds two numbers.\nArgs:\na: The first.\nb: The second.");
+        check(silent, Keep::Arguments, "Adds two numbers.");
+        check("{}", Keep::Meaning, "Adds two numbers.");
+        check("no JSON", Keep::Meaning, "Adds two numbers.\nArgs:\na: The first.\nb: The second.\nReturns:\nThe sum.");
+    }
+}

@@ -1,0 +1,221 @@
+//! What an agent is told when it is refused.
+
+use super::{Denial, Mark, Missing, Retry, Ticket};
+use crate::rules::Violation;
+use crate::schema::Problem;
+use crate::{RiskLevel, ToolName, Untrusted};
+
+impl Denial {
+    /// The sentence for the agent: what to do instead.
+    pub fn message(&self) -> String {
+        match self {
+            Self::UnknownField { field, nearest } => {
+                let hint = nearest.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+                format!("unknown field \"{}\"{hint}", field.for_terminal())
+            }
+            Self::BadField { field, expected } => format!("{field} must be {expected}"),
+            Self::InvalidToolName(error) => format!("Invalid tool name: {error}"),
+            Self::InvalidArgs(why) => format!("Invalid arguments: {why}"),
+            Self::InvalidIntent(why) => format!("Invalid intent: {why}"),
+            Self::InvalidOperationType(found) => {
+                format!("Invalid intent.operation_type '{}': must be read, write, or destructive", found.for_terminal())
+            }
+            Self::InvalidSensitivity(found) => format!(
+                "Invalid intent.data_sensitivity '{}': must be public, internal, private, or unknown",
+                found.for_terminal()
+            ),
+            Self::ReasonTooLong => "intent.reason exceeds maximum length of 1000 characters".to_owned(),
+            Self::MissingIntent(variant) => format!("intent parameter is required for {}", variant.tool()),
+            Self::MissingOperationType => "intent.operation_type is required".to_owned(),
+            Self::IntentMismatch { variant, declared } => {
+                format!("Intent mismatch: tool is {} but intent declares {declared}", variant.tool())
+            }
+            Self::NoSuchTool { name, missing, suggestions } => no_such_tool(name, *missing, suggestions),
+            Self::ServerMismatch { tool, mark, used, right } => {
+                format!("Tool '{tool}' is {}, use {} instead of {}", mark.words(), right.tool(), used.tool())
+            }
+            Self::NotGranted { agent, variant } => {
+                format!("Agent '{agent}' may not use {}: its token does not cover {variant} operations", variant.tool())
+            }
+            Self::NotKnownToRead { agent, tool } => {
+                format!("Agent '{agent}' may only read, and '{tool}' is not marked as read-only")
+            }
+            Self::ContractMismatch { tool, used, right } => {
+                format!("Tool '{tool}' is {right} by its contract, use {} instead of {}", right.tool(), used.tool())
+            }
+            Self::Unclassified { tool } => format!(
+                "Tool '{tool}' has no contract that says how dangerous it is, and this gateway calls only tools that have \
+                 one; ask its operator to write one"
+            ),
+            Self::MissingPermissions { agent, tool, missing } => format!(
+                "Agent '{agent}' lacks {} for '{tool}'; its operator can give a token with {}",
+                named("permission", missing),
+                if missing.len() == 1 { "it" } else { "them" }
+            ),
+            Self::PolicyViolation { tool, violations } => policy_violation(tool, violations),
+            Self::InvalidArguments { tool, problems } => invalid_arguments(tool, problems),
+            Self::RateLimitExceeded { tool, limit, wait_ms } => format!(
+                "Tool '{tool}' may be called {} in {}; try again in {}",
+                times(limit.calls),
+                span(limit.per.as_millis()),
+                span(u128::from(*wait_ms))
+            ),
+            Self::InvalidIdempotencyKey => "idempotency_key must be 1–255 visible ASCII characters".to_owned(),
+            Self::IdempotencyConflict { tool, is_natural } => conflict(tool, *is_natural),
+            Self::OutcomeUnknown { tool, record } => outcome_unknown(tool, record),
+            Self::DryRunRequired { tool, .. } => dry_run_required(tool),
+            Self::ConfirmationRequired { tool, risk, needs_step_up, approval } => {
+                confirmation_required(tool, *risk, *needs_step_up, approval.as_deref())
+            }
+            Self::ApprovalDenied { comment } => denied(comment.as_ref()),
+            Self::ApprovalExpired => EXPIRED.to_owned(),
+            Self::ApprovalAlreadyUsed { record, outcome } => already_used(record.as_deref(), outcome.as_deref()),
+            Self::NoSuchApproval => NOT_FOUND.to_owned(),
+            Self::ApprovalArgsMismatch => ARGS_MISMATCH.to_owned(),
+            Self::ApprovalStale => STALE.to_owned(),
+            Self::TooManyApprovals { most } => {
+                format!(
+                    "{most} of your calls wait for a human already, or you have asked too often in the last 10 minutes; ask \
+                     the user to decide on them before you make more"
+                )
+            }
+        }
+    }
+}
+
+const EXPIRED: &str = "The approval expired before the call was made; repeat the call without approval_id to ask again";
+const NOT_FOUND: &str =
+    "There is no approval with this approval_id; repeat the call without approval_id to ask for one";
+const ARGS_MISMATCH: &str = "The approval is for another call; repeat exactly the call it was given for, or make this one \
+                             without approval_id to ask for it";
+const STALE: &str = "The tool, its contract or your permissions changed since a human was asked; repeat the call without \
+                     approval_id to ask again";
+
+impl Mark {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Destructive => "marked destructive by server",
+            Self::NotReadOnly => "marked not read-only by server",
+            Self::Unannotated => "not marked read-only by server",
+        }
+    }
+}
+
+fn no_such_tool(name: &ToolName, missing: Missing, suggestions: &[ToolName]) -> String {
+    let fact = match missing {
+        Missing::Server => format!("unknown server '{}'", name.server()),
+        Missing::Tool => format!("server '{}' has no tool '{}'", name.server(), name.tool()),
+    };
+    let hint = match suggestions {
+        [] => "use retrieve_tools to find tools".to_owned(),
+        some => {
+            let quoted: Vec<String> = some.iter().map(|name| format!("'{name}'")).collect();
+            format!("did you mean {}?", quoted.join(" or "))
+        }
+    };
+    format!("Tool '{name}' not found: {fact}; {hint}")
+}
+
+fn named(word: &str, names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+    format!("the {word}{} {}", if names.len() == 1 { "" } else { "s" }, quoted.join(", "))
+}
+
+fn policy_violation(tool: &ToolName, violations: &[Violation]) -> String {
+    match violations.first() {
+        Some(Violation { rule, message: Some(message), .. }) => {
+            format!("Tool '{tool}' is refused by rule '{rule}': {message}")
+        }
+        Some(Violation { rule, message: None, .. }) => format!("Tool '{tool}' is refused by rule '{rule}'"),
+        None => format!("Tool '{tool}' is refused by a rule of the operator"),
+    }
+}
+
+fn invalid_arguments(tool: &ToolName, problems: &[Problem]) -> String {
+    let separator = if problems.len() == 1 { " " } else { "\n" };
+    format!("Invalid arguments for '{tool}':{separator}{}", Problem::message(problems))
+}
+
+fn confirmation_required(
+    tool: &ToolName,
+    risk: Option<RiskLevel>,
+    needs_step_up: bool,
+    approval: Option<&Ticket>,
+) -> String {
+    let level = risk.map(|risk| format!(" (risk level {})", risk.as_str())).unwrap_or_default();
+    let factor = if needs_step_up { " with a fresh second factor" } else { "" };
+    let fact = format!("Tool '{tool}'{level} needs a human's confirmation{factor}");
+    match approval {
+        None => format!("{fact}; a call asks for it"),
+        Some(Ticket { id, url, retry, .. }) => {
+            let with_id = match retry {
+                Retry::WithId => format!(" with approval_id={id}"),
+                Retry::AsItIs => String::new(),
+            };
+            format!(
+                "{fact}. A person must approve this. Ask the user to open {url}. Then repeat exactly this call{with_id}. Do \
+                 not change the arguments."
+            )
+        }
+    }
+}
+
+fn conflict(tool: &ToolName, is_natural: bool) -> String {
+    if is_natural {
+        return format!(
+            "By its contract, '{tool}' takes this for a repeat of an earlier call, but other arguments differ; repeat that \
+             call exactly, or give this one an idempotency_key of its own"
+        );
+    }
+    format!("This idempotency_key was used for '{tool}' before, with other arguments; use a new key for a new call")
+}
+
+fn outcome_unknown(tool: &ToolName, record: &str) -> String {
+    format!(
+        "This call of '{tool}' was made before (record {record}), and nobody knows whether it ran, so it is not sent again. \
+         Find out whether it ran and tell the user; if it did not, call again with a new idempotency_key"
+    )
+}
+
+fn dry_run_required(tool: &ToolName) -> String {
+    format!(
+        "Tool '{tool}' needs a dry run of exactly this call in the 10 minutes before it; make the same call with dry_run: \
+         true, read its answer, then repeat this one"
+    )
+}
+
+fn denied(comment: Option<&Untrusted>) -> String {
+    match comment {
+        None => "A human denied this call; do not repeat it, and ask the user what to do instead".to_owned(),
+        Some(comment) => format!(
+            "A human denied this call and says: \"{}\". Do not repeat it as it is",
+            comment.for_terminal_lines()
+        ),
+    }
+}
+
+fn already_used(record: Option<&str>, outcome: Option<&str>) -> String {
+    let record = record.map(|record| format!(" (record {record})")).unwrap_or_default();
+    let outcome = outcome.map(|outcome| format!(", which ended as {outcome}")).unwrap_or_default();
+    format!(
+        "The approval was used already, for one call{record}{outcome}; an approval is good for one call, so repeat it without \
+         approval_id to ask for another"
+    )
+}
+
+fn times(calls: u32) -> String {
+    match calls {
+        1 => "once".to_owned(),
+        calls => format!("{calls} times"),
+    }
+}
+
+/// A span as people say it, never shorter than it is.
+fn span(ms: u128) -> String {
+    match ms {
+        0..=999 => format!("{ms} ms"),
+        1_000..=119_999 => format!("{} s", ms.div_ceil(1_000)),
+        120_000..=7_199_999 => format!("{} min", ms.div_ceil(60_000)),
+        _ => format!("{} h", ms.div_ceil(3_600_000)),
+    }
+}

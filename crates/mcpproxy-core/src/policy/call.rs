@@ -1,0 +1,25 @@
+//! A call that no check refused.
+
+use std::sync::Arc;
+
+use super::claim::Claim;
+use crate::catalog::Tool;
+use crate::intent::{Arguments, Intent};
+
+/// What permits, questions and previews are made of.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) tool: Arc<Tool>,
+    pub(super) intent: Intent,
+    pub(super) arguments: Arguments,
+    pub(super) warnings: Vec<Warning>,
+    pub(super) is_verified: bool,
+    pub(super) claim: Option<Claim>,
+}
+
+/// Something worth a line on the record that does not stop the call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    pub code: &'static str,
+    pub message: String,
+}

@@ -1,0 +1,66 @@
+//! What makes two calls one: the agent's key, or the arguments that name the result.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Digest;
+use crate::catalog::Tool;
+use crate::contract::Idempotency;
+use crate::denial::Denial;
+use crate::intent::{Declared, Intent, Mode, is_idempotency_key};
+use crate::json::{canonical, members, quote};
+use crate::settings::amount::DAY;
+
+/// What an agent takes for one call of a tool: whoever comes with the same key later gets the first answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// `key:` and the agent's key, or `natural:` and the digest of the arguments that name the result.
+    pub key: String,
+    /// Of all arguments: with the same key and others, it is another call, and refused.
+    pub arguments: Digest,
+    pub ttl: Duration,
+    pub is_natural: bool,
+}
+
+/// A call that is answered from the store.
+#[derive(Debug)]
+pub struct Repeat {
+    pub tool: Arc<Tool>,
+    pub intent: Intent,
+    pub claim: Claim,
+}
+
+impl Declared {
+    /// `None` when nothing keeps the call from being made again: the agent gave no key and the contract names none, or
+    /// it is a dry run.
+    pub fn claim(&self, tool: &Tool) -> Result<Option<Claim>, Denial> {
+        let idempotency = &tool.contract.idempotency.value;
+        let ttl = match idempotency {
+            Idempotency::None => DAY,
+            Idempotency::Natural { ttl, .. } | Idempotency::Key { ttl } => *ttl,
+        };
+        if matches!(idempotency, Idempotency::None | Idempotency::Key { .. }) && self.idempotency_key.is_none()
+            || self.mode_of(tool) == Mode::DryRun
+        {
+            return Ok(None);
+        }
+        let (key, is_natural) = match (&self.idempotency_key, idempotency) {
+            (Some(key), _) if !is_idempotency_key(key) => return Err(Denial::InvalidIdempotencyKey),
+            (Some(key), _) => (format!("key:{key}"), false),
+            (None, Idempotency::Natural { key_from, .. }) => match named(self.arguments.as_str(), key_from) {
+                Some(named) => (format!("natural:{}", Digest::of(named.as_bytes())), true),
+                None => return Ok(None),
+            },
+            (None, Idempotency::None | Idempotency::Key { .. }) => return Ok(None),
+        };
+        Ok(Some(Claim { key, arguments: self.arguments.digest(), ttl, is_natural }))
+    }
+}
+
+/// The named arguments as an object of their own; `None` if none of them is given, for then nothing names the result.
+fn named(arguments: &str, names: &[String]) -> Option<String> {
+    let given = members(arguments)?;
+    let named = given.iter().filter(|(name, _)| names.iter().any(|wanted| wanted == name));
+    let named: Vec<String> = named.map(|(name, value)| format!("{}:{value}", quote(name))).collect();
+    (!named.is_empty()).then(|| canonical(&format!("{{{}}}", named.join(","))))
+}

@@ -1,0 +1,95 @@
+//! What becomes of dry runs, of calls that need one first, and of calls that were made before.
+
+use super::Section;
+use super::stage::{Author, NOW_MS, Stage, written};
+use crate::contract::{Confirmation, Contract, DryRun};
+use crate::policy::{DRY_RUN_FRESH_MS, Seen};
+use crate::{RiskLevel, Scope};
+
+const COLUMNS: &[&str] = &["by", "dryRun", "parameter", "risk", "confirmation", "grants", "mode", "seen", "outcome"];
+
+/// What the agent says, and how.
+const MODES: [(&str, &str); 3] =
+    [("real", ""), ("dry_run", ",\"dry_run\":true"), ("argument", ",\"args\":{\"dry\":true}")];
+
+/// What is known of the call, and what comes with it.
+const SEEN: [(&str, Option<i64>, bool); 6] = [
+    ("-", None, false),
+    ("now", Some(NOW_MS), false),
+    ("10 min ago", Some(NOW_MS - DRY_RUN_FRESH_MS), false),
+    ("over 10 min ago", Some(NOW_MS - DRY_RUN_FRESH_MS - 1), false),
+    ("ahead", Some(NOW_MS + 1), false),
+    ("repeat", None, true),
+];
+
+pub(super) fn section() -> Section {
+    let mut rows = Vec::new();
+    for author in Author::ALL {
+        // Without one, it makes no difference who did not write it.
+        for dry_run in dry_runs().into_iter().filter(|dry_run| dry_run.is_some() || author == Author::Operator) {
+            for risk in [None].into_iter().chain(RiskLevel::ALL.map(Some)) {
+                for confirmation in [None, Some(Confirmation::Required)] {
+                    for grants in ["*", "-"] {
+                        rows.extend(below((author, dry_run.clone(), risk, confirmation, grants)));
+                    }
+                }
+            }
+        }
+    }
+    let title = "dry runs and repeats: `dryRun` by one author, all else by the operator, a write call";
+    Section { name: "dry_run", title, columns: COLUMNS, rows }
+}
+
+type Case = (Author, Option<DryRun>, Option<RiskLevel>, Option<Confirmation>, &'static str);
+
+fn below((author, dry_run, risk, confirmation, grants): Case) -> Vec<Vec<String>> {
+    let operators = Contract {
+        risk: risk.and_then(written),
+        confirmation: confirmation.and_then(written),
+        permissions: written(vec!["mail:send".to_owned()]),
+        ..Contract::default()
+    };
+    let (word, parameter) = match &dry_run {
+        None | Some(DryRun::None) => ("-", None),
+        Some(DryRun::Supported { parameter }) => ("supported", parameter.as_deref()),
+        Some(DryRun::Required { parameter }) => ("required", parameter.as_deref()),
+    };
+    let dry_run = dry_run.clone().and_then(written);
+    let (operator, server) = match author {
+        Author::Operator => (Contract { dry_run, ..operators }, None),
+        Author::Server => (operators, Some(Contract { dry_run, ..Contract::default() })),
+    };
+    let scope = Scope {
+        grants: Some(grants).filter(|grants| *grants != "-").map(str::to_owned).into_iter().collect(),
+        ..Scope::everything()
+    };
+    let mut rows = Vec::new();
+    for (mode_word, parameters) in MODES {
+        for (seen_word, dry_run_ms, is_repeat) in SEEN {
+            let key = if is_repeat { ",\"idempotency_key\":\"k\"" } else { "" };
+            let stage = Stage {
+                parameters: format!("{parameters}{key}"),
+                operator: Some(operator.clone()),
+                server: server.clone(),
+                scope: scope.clone(),
+                seen: Seen { dry_run_ms, is_repeat },
+                ..Stage::default()
+            };
+            let risk = risk.map_or("-", RiskLevel::as_str);
+            let confirmation = if confirmation.is_some() { "required" } else { "-" };
+            let outcome = stage.outcome();
+            let by = if word == "-" { "-" } else { author.word() };
+            let parameter = parameter.unwrap_or("-");
+            let cells = [by, word, parameter, risk, confirmation, grants, mode_word, seen_word, &outcome];
+            rows.push(cells.map(str::to_owned).to_vec());
+        }
+    }
+    rows
+}
+
+fn dry_runs() -> Vec<Option<DryRun>> {
+    let parameters = [None, Some("dry".to_owned())];
+    let supported = parameters.clone().map(|parameter| Some(DryRun::Supported { parameter }));
+    let required = parameters.map(|parameter| Some(DryRun::Required { parameter }));
+    [None].into_iter().chain(supported).chain(required).collect()
+}

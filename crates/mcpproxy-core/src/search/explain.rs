@@ -1,0 +1,126 @@
+//! Why a tool has its score, for people.
+
+use std::collections::HashSet;
+
+use crate::search::candidates::{Candidates, Visible};
+use crate::search::merged::Merged;
+use crate::search::query::{Query, QueryWord};
+use crate::search::rank::{self, SAME_SENSE, Sought};
+use crate::search::texts::Texts;
+use crate::search::words::{Word, compounds, is_stop_word, words};
+use crate::search::{Field, Index, Place, Why, WordMatch};
+use crate::{Scope, ToolName, Untrusted};
+
+impl Index {
+    /// Why a tool has its score for a query, in an agent's scope; nothing if the agent cannot see it.
+    pub fn explain(&self, query: &str, scope: &Scope, name: &ToolName) -> Option<Why> {
+        let index = &self.merged;
+        let (_, range, _) = index.servers.iter().find(|(server, ..)| server == name.server() && scope.sees(server))?;
+        let tool =
+            range.clone().find(|number| index.tools.get(*number as usize).is_some_and(|tool| tool.name == *name))?;
+        let query = Query::read(query, index);
+        if query.words.is_empty() {
+            return Some(Why::default());
+        }
+        let visible = Visible::of(index, scope, None);
+        // Weights and servers are those of the search; of the tools only this one is asked about, found or not.
+        let candidates = Candidates { tools: vec![tool], ..Candidates::find(index, &query, &visible) };
+        let (_, features) = rank::features(index, &query, &candidates, &visible).into_iter().next()?;
+        let total = candidates.weights.iter().sum::<f32>().max(f32::MIN_POSITIVE);
+        let texts = Texts::of(index.tools.get(tool as usize)?);
+        let own = OwnWords::of(index, tool, &texts);
+        let words = query.words.iter().zip(&candidates.weights).map(|(word, weight)| WordMatch {
+            word: Untrusted::new(word.as_written),
+            weight: weight / total,
+            places: own.places(word),
+        });
+        Some(Why {
+            lexical: features.words,
+            semantic: features.meaning.max(features.sentence).max(features.request),
+            words: words.collect(),
+        })
+    }
+}
+
+/// The words of one tool by field, as the index has them.
+struct OwnWords<'a> {
+    index: &'a Merged,
+    /// Also those that say the same twice: one of them may be written as the query writes it.
+    fields: Vec<(Field, Vec<OwnWord<'a>>)>,
+}
+
+struct OwnWord<'a> {
+    number: u32,
+    as_written: &'a str,
+    /// Only what a tool is about may stand for another word.
+    is_head: bool,
+}
+
+impl<'a> OwnWords<'a> {
+    fn of(index: &'a Merged, tool: u32, texts: &'a Texts) -> Self {
+        let heads = index.heads_of.list(tool);
+        let fields = Field::ALL.map(|field| {
+            let mut found = Vec::new();
+            let mut known = HashSet::new();
+            for text in texts.field(field) {
+                for word in words(text).into_iter().chain(compounds(text)) {
+                    let Some(number) = read(index, field, &word, &mut known) else { continue };
+                    let is_head = heads.contains(&number) && is_headed(field, texts, &word);
+                    found.push(OwnWord { number, as_written: word.as_written, is_head });
+                }
+            }
+            (field, found)
+        });
+        Self { index, fields: fields.into() }
+    }
+
+    /// Where the tool has a word; if it has not, where it has the likest.
+    fn places(&self, word: &QueryWord<'_>) -> Vec<Place> {
+        let is_word = |own: &&OwnWord<'_>| word.number == Some(own.number) || word.together.contains(&own.number);
+        let places = self.fields.iter().filter_map(|(field, own)| {
+            let first = own.iter().find(is_word)?;
+            let is_same = |own: &OwnWord<'_>| own.as_written.to_lowercase() == word.as_written.to_lowercase();
+            let instead = if own.iter().any(is_same) { None } else { Some(Untrusted::new(first.as_written)) };
+            Some(Place { field: *field, instead })
+        });
+        let places: Vec<Place> = places.collect();
+        if places.is_empty() { self.likest(word) } else { places }
+    }
+
+    /// The likest of the tool's words, which is what counts, and others that would have counted as much.
+    fn likest(&self, word: &QueryWord<'_>) -> Vec<Place> {
+        let sought = Sought::of(word);
+        let grade = |own: &OwnWord<'_>| {
+            let meaning = self.index.meanings.get(own.number as usize);
+            meaning.map_or(0.0, |meaning| sought.grade(own.number, meaning))
+        };
+        let graded = self.fields.iter().filter_map(|(field, own)| {
+            let heads = own.iter().filter(|own| own.is_head).map(|own| (grade(own), own.as_written));
+            let (best, as_written) = heads.max_by(|one, other| one.0.total_cmp(&other.0))?;
+            (best > 0.0).then_some((best, *field, as_written))
+        });
+        let graded: Vec<(f32, Field, &str)> = graded.collect();
+        let enough = graded.iter().map(|(grade, ..)| *grade).fold(0.0, f32::max).min(SAME_SENSE);
+        let counting = graded.into_iter().filter(|(grade, ..)| *grade >= enough);
+        counting.map(|(_, field, own)| Place { field, instead: Some(Untrusted::new(own)) }).collect()
+    }
+}
+
+/// The number of a word of a field, if the index reads it there.
+fn read(index: &Merged, field: Field, word: &Word<'_>, known: &mut HashSet<u32>) -> Option<u32> {
+    let number = index.word(&word.stem).filter(|_| !is_stop_word(&word.stem))?;
+    let is_read = known.contains(&number) || known.len() < field.share().max_words;
+    is_read.then(|| known.insert(number)).map(|_| number)
+}
+
+/// Whether the tool is about what stands here.
+fn is_headed(field: Field, texts: &Texts, word: &Word<'_>) -> bool {
+    match field {
+        Field::Name | Field::Title | Field::Server => true,
+        Field::Description => {
+            let sentence = texts.first_sentence().as_bytes().as_ptr_range();
+            sentence.contains(&word.as_written.as_ptr())
+        }
+        Field::Parameter | Field::ParameterDescription | Field::Contract => false,
+    }
+}

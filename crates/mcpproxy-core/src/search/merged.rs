@@ -1,0 +1,196 @@
+//! The sections of all servers side by side, so that a query goes through them once.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::ServerName;
+use crate::catalog::Tool;
+use crate::search::section::{Entry, Section};
+use crate::search::synonyms::{self, Sense};
+use crate::search::table::{self, Vector, raised};
+use crate::search::words;
+
+/// The first so many numbers of a tool's vector decide whether it is looked at more closely, and words are compared by
+/// as many: the table was made so that its first numbers say most.
+pub(super) const SCAN_DIMENSIONS: usize = 64;
+
+/// Numbers of tools and words are places in these lists.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    pub(super) tools: Vec<Arc<Tool>>,
+    pub(super) servers: Vec<(ServerName, Range<u32>, Arc<Section>)>,
+    server_of: Vec<u32>,
+    words: HashMap<Box<str>, u32>,
+    pub(super) meanings: Vec<WordMeaning>,
+    /// For every word the tools that have it, in order.
+    pub(super) postings: Lists<Posting>,
+    /// For every tool its words, in order.
+    pub(super) words_of: Lists<u32>,
+    /// For every tool the words it is about; see `Entry::heads`.
+    pub(super) heads_of: Lists<u32>,
+    pub(super) scan: Vec<ScanRow>,
+    /// For every group of synonyms the words that belong to it.
+    groups: Vec<Vec<u32>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Posting {
+    pub(super) tool: u32,
+    pub(super) worth: f32,
+}
+
+/// What is known of a word beside its letters.
+#[derive(Debug)]
+pub(super) struct WordMeaning {
+    pub(super) row: [u8; SCAN_DIMENSIONS],
+    pub(super) scale: f32,
+    pub(super) sense: Option<Sense>,
+    /// How rare it is among all tools.
+    pub(super) rarity: f32,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct ScanRow {
+    pub(super) row: [u8; SCAN_DIMENSIONS],
+    pub(super) scale: f32,
+}
+
+/// Many short lists in one allocation.
+#[derive(Debug)]
+pub(super) struct Lists<T> {
+    ends: Vec<u32>,
+    values: Vec<T>,
+}
+
+impl<T> Default for Lists<T> {
+    fn default() -> Self {
+        Self { ends: Vec::new(), values: Vec::new() }
+    }
+}
+
+impl<T> Lists<T> {
+    fn push(&mut self, values: impl IntoIterator<Item = T>) {
+        self.values.extend(values);
+        self.ends.push(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
+    }
+
+    #[inline]
+    pub(super) fn list(&self, number: u32) -> &[T] {
+        let number = number as usize;
+        let start = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default();
+        let end = self.ends.get(number).copied().unwrap_or_default();
+        self.values.get(start as usize..end as usize).unwrap_or_default()
+    }
+}
+
+impl Merged {
+    pub(super) fn of(parts: Vec<(ServerName, Arc<Section>, Vec<Arc<Tool>>)>) -> Self {
+        let mut merged = Self::default();
+        let mut postings: Vec<Vec<Posting>> = Vec::new();
+        for (server, section, tools) in parts {
+            let numbers = merged.take_words(&section, &mut postings);
+            let number = |word: &u32| numbers.get(*word as usize).copied().unwrap_or(u32::MAX);
+            let first = merged.tools.len() as u32;
+            for (entry, tool) in section.entries.iter().zip(&tools) {
+                merged.take(entry, number, &mut postings);
+                merged.tools.push(Arc::clone(tool));
+                merged.server_of.push(merged.servers.len() as u32);
+            }
+            let range = first..merged.tools.len() as u32;
+            merged.servers.push((server, range, section));
+        }
+        let tools = merged.tools.len();
+        for (list, meaning) in postings.into_iter().zip(&mut merged.meanings) {
+            meaning.rarity = rarity(list.len(), tools);
+            merged.postings.push(list);
+        }
+        merged
+    }
+
+    /// The numbers of a section's words among all words.
+    fn take_words(&mut self, section: &Section, postings: &mut Vec<Vec<Posting>>) -> Vec<u32> {
+        let mut numbers = Vec::with_capacity(section.stems.len());
+        for stem in &section.stems {
+            let known = self.words.get(stem.as_ref()).copied();
+            numbers.push(known.unwrap_or_else(|| {
+                let number = self.meanings.len() as u32;
+                self.words.insert(stem.clone(), number);
+                let meaning = WordMeaning::of(stem, table::form(stem));
+                for group in meaning.sense.iter().flat_map(|sense| sense.groups()) {
+                    self.groups.resize(synonyms::COUNT, Vec::new());
+                    self.groups.get_mut(group).into_iter().for_each(|words| words.push(number));
+                }
+                self.meanings.push(meaning);
+                postings.push(Vec::new());
+                number
+            }));
+        }
+        numbers
+    }
+
+    fn take(&mut self, entry: &Entry, number: impl Fn(&u32) -> u32, postings: &mut [Vec<Posting>]) {
+        let tool = self.tools.len() as u32;
+        let mut words: Vec<u32> = Vec::with_capacity(entry.words.len());
+        for (word, worth) in &entry.words {
+            let word = number(word);
+            words.push(word);
+            if let Some(list) = postings.get_mut(word as usize) {
+                list.push(Posting { tool, worth: *worth });
+            }
+        }
+        words.sort_unstable();
+        self.words_of.push(words);
+        self.heads_of.push(entry.heads.iter().map(number));
+        self.scan.push(ScanRow::of(entry.meaning.as_ref()));
+    }
+
+    /// The number of several words in one, in lower case.
+    pub(super) fn compound(&self, joined: &str) -> Option<u32> {
+        self.word(&words::stemmed(joined))
+    }
+
+    pub(super) fn word(&self, stem: &str) -> Option<u32> {
+        self.words.get(stem).copied()
+    }
+
+    /// The words that belong to a group of synonyms.
+    pub(super) fn group(&self, group: usize) -> &[u32] {
+        self.groups.get(group).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    pub(super) fn section(&self, server: &ServerName) -> Option<&Arc<Section>> {
+        let at = self.servers.binary_search_by(|(name, ..)| name.cmp(server)).ok()?;
+        self.servers.get(at).map(|(_, _, section)| section)
+    }
+
+    #[inline]
+    pub(super) fn server_of(&self, tool: u32) -> usize {
+        self.server_of.get(tool as usize).map_or(usize::MAX, |server| *server as usize)
+    }
+
+    pub(super) fn entry(&self, tool: u32) -> Option<&Entry> {
+        let (_, range, section) = self.servers.get(self.server_of(tool))?;
+        section.entries.get((tool - range.start) as usize)
+    }
+}
+
+/// The fewer tools have a word, the more it tells. One that no tool has tells no more than one that a single tool has.
+pub(super) fn rarity(found_in: usize, tools: usize) -> f32 {
+    let found_in = found_in.max(1);
+    (1.0 + (tools.saturating_sub(found_in) as f32 + 0.5) / (found_in as f32 + 0.5)).ln()
+}
+
+impl WordMeaning {
+    pub(super) fn of(stem: &str, form: &str) -> Self {
+        let (row, scale) = table::word_row(form).unwrap_or(([0; SCAN_DIMENSIONS], 0.0));
+        Self { row: row.map(raised), scale, sense: synonyms::sense(stem), rarity: 0.0 }
+    }
+}
+
+impl ScanRow {
+    fn of(meaning: Option<&Vector>) -> Self {
+        let values = meaning.and_then(|vector| vector.values.first_chunk()).copied().unwrap_or([0; SCAN_DIMENSIONS]);
+        Self { row: values.map(raised), scale: table::scale_to_one(&values) }
+    }
+}

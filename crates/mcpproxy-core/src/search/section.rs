@@ -1,0 +1,154 @@
+//! One server's tools, read for the search. It is made once, and shared by every index until the server changes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::catalog::{Offered, Tool};
+use crate::contract::Effective;
+use crate::search::Field;
+use crate::search::table::{self, DIMENSIONS, Vector};
+use crate::search::texts::{REPEATS_MAX, Texts};
+use crate::search::words::{Word, compounds, is_stop_word, spaced, words};
+
+#[derive(Debug)]
+pub(super) struct Section {
+    /// What it was made from.
+    sources: Vec<(Arc<Offered>, Arc<Effective>)>,
+    /// The words of this server, each once.
+    pub(super) stems: Vec<Box<str>>,
+    pub(super) entries: Vec<Entry>,
+}
+
+/// What the search knows of one tool. Words are numbers within `Section::stems`.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    /// Every word once, in order of its number, with what it is worth.
+    pub(super) words: Vec<(u32, f32)>,
+    /// The words of the name, then those of server and first sentence: what the tool is about.
+    pub(super) heads: Vec<u32>,
+    pub(super) name_words: usize,
+    pub(super) meaning: Option<Vector>,
+    pub(super) parameters: Option<Vector>,
+}
+
+impl Section {
+    pub(super) fn of<'a>(tools: impl Iterator<Item = &'a Arc<Tool>>) -> Self {
+        let mut vocabulary = Vocabulary::default();
+        let (mut sources, mut entries) = (Vec::new(), Vec::new());
+        for tool in tools {
+            sources.push((Arc::clone(&tool.offered), Arc::clone(&tool.contract)));
+            entries.push(entry(&Texts::of(tool), &mut vocabulary));
+        }
+        Self { sources, stems: vocabulary.stems, entries }
+    }
+
+    /// Whether these tools would give the same section.
+    pub(super) fn is_of<'a>(&self, mut tools: impl ExactSizeIterator<Item = &'a Arc<Tool>>) -> bool {
+        self.sources.len() == tools.len()
+            && self.sources.iter().all(|(offered, contract)| {
+                tools.next().is_some_and(|tool| {
+                    Arc::ptr_eq(offered, &tool.offered)
+                        && (Arc::ptr_eq(contract, &tool.contract) || reads_alike(contract, &tool.contract))
+                })
+            })
+    }
+}
+
+/// Whether what the search reads of two contracts is the same.
+fn reads_alike(one: &Effective, other: &Effective) -> bool {
+    one.category == other.category && one.side_effects == other.side_effects && one.description == other.description
+}
+
+#[derive(Default)]
+struct Vocabulary {
+    numbers: HashMap<Box<str>, u32>,
+    stems: Vec<Box<str>>,
+}
+
+impl Vocabulary {
+    fn number(&mut self, word: &Word<'_>) -> u32 {
+        if let Some(number) = self.numbers.get(word.stem.as_ref()) {
+            return *number;
+        }
+        let number = u32::try_from(self.stems.len()).unwrap_or(u32::MAX);
+        self.numbers.insert(word.stem.as_ref().into(), number);
+        self.stems.push(word.stem.as_ref().into());
+        number
+    }
+}
+
+fn entry(texts: &Texts, vocabulary: &mut Vocabulary) -> Entry {
+    let mut weights: HashMap<u32, f32> = HashMap::new();
+    for field in Field::ALL {
+        add(field, &texts.field(field), vocabulary, &mut weights);
+    }
+    let mut words: Vec<(u32, f32)> = weights.into_iter().collect();
+    words.sort_unstable_by_key(|(word, _)| *word);
+
+    let mut heads = Vec::new();
+    push_heads(&texts.name, vocabulary, &mut heads);
+    let name_words = heads.len();
+    for text in [texts.title.as_str(), texts.server.as_str(), texts.first_sentence()] {
+        push_heads(text, vocabulary, &mut heads);
+    }
+    Entry { words, heads, name_words, meaning: meaning(texts), parameters: parameters(texts) }
+}
+
+/// Adds what the words of a field are worth.
+fn add(field: Field, texts: &[&str], vocabulary: &mut Vocabulary, weights: &mut HashMap<u32, f32>) {
+    let share = field.share();
+    let mut counts: HashMap<u32, u32> = HashMap::new();
+    let mut length = 0_u32;
+    for text in texts {
+        // What is written together counts as one word, too: others write it so.
+        for word in words(text).iter().chain(&compounds(text)) {
+            let is_new = |number: &u32| !counts.contains_key(number);
+            if is_stop_word(&word.stem) {
+                continue;
+            }
+            length += 1;
+            let number = vocabulary.number(word);
+            if is_new(&number) && counts.len() >= share.max_words {
+                continue;
+            }
+            *counts.entry(number).or_default() += 1;
+        }
+    }
+    let relative = length as f32 / share.usual_words;
+    let norm = share.weight / (1.0 - share.length_matters + share.length_matters * relative);
+    for (number, count) in counts {
+        *weights.entry(number).or_default() += norm * count.min(REPEATS_MAX) as f32;
+    }
+}
+
+/// More words than this say nothing about what a tool is for.
+const HEADS_MAX: usize = 24;
+
+fn push_heads(text: &str, vocabulary: &mut Vocabulary, heads: &mut Vec<u32>) {
+    for word in words(text).iter().filter(|word| !is_stop_word(&word.stem)) {
+        let number = vocabulary.number(word);
+        if heads.len() < HEADS_MAX && !heads.contains(&number) {
+            heads.push(number);
+        }
+    }
+}
+
+/// The middle between what the tool is called and what it says first. One vector of the whole text would be less: long
+/// descriptions drown the verb.
+fn meaning(texts: &Texts) -> Option<Vector> {
+    let called = [&texts.server, &texts.name, &texts.title].map(|text| spaced(text)).join(" ");
+    let parts = [table::embed(&called), table::embed(texts.first_sentence())];
+    let mut sum = [0.0; DIMENSIONS];
+    for part in parts.iter().flatten() {
+        for (sum, value) in sum.iter_mut().zip(part) {
+            *sum += value;
+        }
+    }
+    table::unit(&sum).map(|vector| table::quantise(&vector))
+}
+
+fn parameters(texts: &Texts) -> Option<Vector> {
+    let names: Vec<String> =
+        texts.parameters.iter().take(Field::Parameter.share().max_words).map(|name| spaced(name)).collect();
+    table::embed(&names.join(" ")).map(|vector| table::quantise(&vector))
+}

@@ -1,0 +1,358 @@
+//! English words without their endings, so that `creating`, `creates` and `created` are one.
+
+/// The stemmer in use. Words must be ASCII letters in lower case.
+pub(super) fn stem(word: &mut Vec<u8>) {
+    snowball(word);
+}
+
+/// The English stemmer of Snowball 3 ("Porter 2").
+fn snowball(word: &mut Vec<u8>) {
+    if let Some(stem) = exception(word) {
+        word.clear();
+        word.extend_from_slice(stem.as_bytes());
+        return;
+    }
+    if word.len() < 3 {
+        return;
+    }
+    mark_consonants(word);
+    let (first, second) = regions(word);
+    let mut stemmer = Stemmer { word, first, second };
+    stemmer.plural();
+    stemmer.past_and_progressive();
+    stemmer.final_y();
+    stemmer.replace(DOUBLE_SUFFIXES);
+    stemmer.replace(SUFFIXES);
+    stemmer.remove();
+    stemmer.final_e_and_l();
+    word.make_ascii_lowercase();
+}
+
+fn exception(word: &[u8]) -> Option<&'static str> {
+    Some(match word {
+        b"andes" => "andes",
+        b"atlas" => "atlas",
+        b"bias" => "bias",
+        b"cosmos" => "cosmos",
+        b"early" => "earli",
+        b"gently" => "gentl",
+        b"howe" => "howe",
+        b"idly" => "idl",
+        b"news" => "news",
+        b"only" => "onli",
+        b"singly" => "singl",
+        b"skies" | b"sky" => "sky",
+        b"skis" => "ski",
+        b"ugly" => "ugli",
+        _ => return None,
+    })
+}
+
+/// The first region of words that begin so starts after that, lest `universe` and `university` be one.
+const PREFIXES: &[&str] = &["arsen", "commun", "emerg", "gener", "inter", "later", "organ", "past", "univers"];
+
+/// Replaced within the first region. The longest that fits decides, so longer ones come first.
+const DOUBLE_SUFFIXES: &[(&str, Change)] = &[
+    ("ational", Change::Into("ate")),
+    ("ization", Change::Into("ize")),
+    ("iveness", Change::Into("ive")),
+    ("fulness", Change::Into("ful")),
+    ("ousness", Change::Into("ous")),
+    ("lessli", Change::Into("less")),
+    ("biliti", Change::Into("ble")),
+    ("tional", Change::Into("tion")),
+    ("fulli", Change::Into("ful")),
+    ("ousli", Change::Into("ous")),
+    ("entli", Change::Into("ent")),
+    ("aliti", Change::Into("al")),
+    ("iviti", Change::Into("ive")),
+    ("alism", Change::Into("al")),
+    ("ation", Change::Into("ate")),
+    ("ogist", Change::Into("og")),
+    ("anci", Change::Into("ance")),
+    ("enci", Change::Into("ence")),
+    ("abli", Change::Into("able")),
+    ("alli", Change::Into("al")),
+    ("izer", Change::Into("ize")),
+    ("ator", Change::Into("ate")),
+    ("ogi", Change::After(b"l", "og")),
+    ("bli", Change::Into("ble")),
+    ("li", Change::After(b"cdeghkmnrt", "")),
+];
+
+const SUFFIXES: &[(&str, Change)] = &[
+    ("ational", Change::Into("ate")),
+    ("tional", Change::Into("tion")),
+    ("icate", Change::Into("ic")),
+    ("ative", Change::InSecond),
+    ("alize", Change::Into("al")),
+    ("iciti", Change::Into("ic")),
+    ("ical", Change::Into("ic")),
+    ("ness", Change::Into("")),
+    ("ful", Change::Into("")),
+];
+
+/// Removed within the second region.
+const REMOVED: &[&str] = &[
+    "ement", "ance", "ence", "able", "ible", "ment", "ate", "ive", "ize", "iti", "ism", "ion", "ous", "ant", "ent",
+    "ic", "al", "er",
+];
+
+#[derive(Clone, Copy)]
+enum Change {
+    Into(&'static str),
+    /// Only after one of these letters.
+    After(&'static [u8], &'static str),
+    /// Removed, and only in the second region.
+    InSecond,
+}
+
+/// A word in work. Its consonant `y` are upper case until the end.
+struct Stemmer<'a> {
+    word: &'a mut Vec<u8>,
+    /// Where the first region starts: after the first consonant that follows a vowel.
+    first: usize,
+    /// The same within the first region.
+    second: usize,
+}
+
+impl Stemmer<'_> {
+    fn plural(&mut self) {
+        if self.word.ends_with(b"sses") {
+            self.cut(2);
+        } else if self.word.ends_with(b"ies") || self.word.ends_with(b"ied") {
+            self.cut(if self.word.len() > 4 { 2 } else { 1 });
+        } else if self.word.ends_with(b"s")
+            && !self.word.ends_with(b"ss")
+            && !self.word.ends_with(b"us")
+            && has_vowel(self.before(2))
+        {
+            self.cut(1);
+        }
+    }
+
+    fn past_and_progressive(&mut self) {
+        let Some(suffix) = ["eedly", "ingly", "edly", "eed", "ing", "ed"].iter().find(|suffix| self.ends(suffix))
+        else {
+            return;
+        };
+        let base = self.before(suffix.len());
+        if suffix.starts_with("ee") {
+            let is_whole = [&b"succ"[..], b"proc", b"exc"].contains(&base);
+            if base.len() >= self.first && !is_whole {
+                self.cut(suffix.len() - 2);
+            }
+            return;
+        }
+        if *suffix == "ing" {
+            if let [start, b'y'] = base
+                && !is_vowel(*start)
+            {
+                self.cut("ying".len());
+                self.word.extend_from_slice(b"ie");
+                return;
+            }
+            if [&b"even"[..], b"cann", b"inn", b"earr", b"herr", b"out"].contains(&base) {
+                return;
+            }
+        }
+        if has_vowel(base) {
+            self.cut(suffix.len());
+            self.mend();
+        }
+    }
+
+    /// After `ed` and `ing` an `e` may be missing, or a consonant be double.
+    fn mend(&mut self) {
+        match self.word.as_slice() {
+            [.., b'a', b't'] | [.., b'b', b'l'] | [.., b'i', b'z'] => self.word.push(b'e'),
+            [b'a' | b'e' | b'o', one, two] if is_double(*one, *two) => {}
+            [.., one, two] if is_double(*one, *two) => self.cut(1),
+            word if word.len() == self.first && ends_short(word) => self.word.push(b'e'),
+            _ => {}
+        }
+    }
+
+    fn final_y(&mut self) {
+        if let [_, .., before, y @ (b'y' | b'Y')] = self.word.as_mut_slice()
+            && !is_vowel(*before)
+        {
+            *y = b'i';
+        }
+    }
+
+    fn replace(&mut self, table: &[(&str, Change)]) {
+        let Some((suffix, change)) = table.iter().find(|(suffix, _)| self.ends(suffix)) else { return };
+        let base = self.before(suffix.len());
+        let into = match change {
+            Change::Into(into) => Some(*into),
+            Change::After(letters, into) => base.last().is_some_and(|last| letters.contains(last)).then_some(*into),
+            Change::InSecond => (base.len() >= self.second).then_some(""),
+        };
+        if let Some(into) = into
+            && base.len() >= self.first
+        {
+            self.cut(suffix.len());
+            self.word.extend_from_slice(into.as_bytes());
+        }
+    }
+
+    fn remove(&mut self) {
+        let Some(suffix) = REMOVED.iter().find(|suffix| self.ends(suffix)) else { return };
+        let base = self.before(suffix.len());
+        if base.len() >= self.second && (*suffix != "ion" || matches!(base, [.., b's' | b't'])) {
+            self.cut(suffix.len());
+        }
+    }
+
+    fn final_e_and_l(&mut self) {
+        let base = self.before(1);
+        let is_cut = match self.word.as_slice() {
+            [.., b'e'] => base.len() >= self.second || (base.len() >= self.first && !ends_short(base)),
+            [.., b'l', b'l'] => base.len() >= self.second,
+            _ => false,
+        };
+        if is_cut {
+            self.cut(1);
+        }
+    }
+
+    /// The last letter first: it decides nearly always, and comparing slices is a call.
+    fn ends(&self, suffix: &str) -> bool {
+        self.word.last() == suffix.as_bytes().last() && self.word.ends_with(suffix.as_bytes())
+    }
+
+    /// All but the last letters.
+    fn before(&self, letters: usize) -> &[u8] {
+        self.word.get(..self.word.len().saturating_sub(letters)).unwrap_or_default()
+    }
+
+    fn cut(&mut self, letters: usize) {
+        self.word.truncate(self.word.len().saturating_sub(letters));
+    }
+}
+
+/// A `y` at the start or after a vowel is a consonant.
+fn mark_consonants(word: &mut [u8]) {
+    let mut after_vowel = true;
+    for letter in word {
+        if *letter == b'y' && after_vowel {
+            *letter = b'Y';
+        }
+        after_vowel = is_vowel(*letter);
+    }
+}
+
+fn regions(word: &[u8]) -> (usize, usize) {
+    let after = |start: usize| {
+        let rest = word.get(start..).unwrap_or_default();
+        let vowel = rest.iter().position(|letter| is_vowel(*letter))?;
+        let consonant = rest.iter().skip(vowel).position(|letter| !is_vowel(*letter))?;
+        Some(start + vowel + consonant + 1)
+    };
+    let starts = |prefix: &&&str| word.first() == prefix.as_bytes().first() && word.starts_with(prefix.as_bytes());
+    let prefix = PREFIXES.iter().find(starts);
+    let Some(first) = prefix.map(|prefix| prefix.len()).or_else(|| after(0)) else { return (word.len(), word.len()) };
+    (first, after(first).unwrap_or(word.len()))
+}
+
+fn is_vowel(letter: u8) -> bool {
+    matches!(letter, b'a' | b'e' | b'i' | b'o' | b'u' | b'y')
+}
+
+fn has_vowel(letters: &[u8]) -> bool {
+    letters.iter().any(|letter| is_vowel(*letter))
+}
+
+fn is_double(one: u8, two: u8) -> bool {
+    one == two && matches!(one, b'b' | b'd' | b'f' | b'g' | b'm' | b'n' | b'p' | b'r' | b't')
+}
+
+/// Whether it ends in a short syllable, to which an `e` belongs.
+fn ends_short(word: &[u8]) -> bool {
+    match word {
+        [vowel, last] => is_vowel(*vowel) && !is_vowel(*last),
+        [.., before, vowel, last] => {
+            (!is_vowel(*before) && is_vowel(*vowel) && !is_vowel(*last) && !matches!(last, b'w' | b'x' | b'Y'))
+                || word.ends_with(b"past")
+        }
+        _ => false,
+    }
+}
+
+/// A lighter one: plural, `ed`, `ing` and the final `e`, nothing that changes what kind of word it is.
+#[cfg_attr(not(test), expect(dead_code, reason = "the other choice"))]
+fn light(word: &mut Vec<u8>) {
+    let length = word.len();
+    match word.as_slice() {
+        [_, _, .., b'i', b'e', b's'] | [_, _, .., b'i', b'e', b'd'] => {
+            word.truncate(length - 3);
+            word.push(b'y');
+        }
+        [.., b's', b's', b'e', b's']
+        | [_, _, .., b'x' | b'z', b'e', b's']
+        | [_, _, .., b'c' | b's', b'h', b'e', b's'] => {
+            word.truncate(length - 2);
+        }
+        [_, _, .., before, b's'] if !matches!(before, b's' | b'u' | b'i') => word.truncate(length - 1),
+        _ => {}
+    }
+    let ending = ["ing", "ed"].into_iter().find(|ending| word.ends_with(ending.as_bytes()));
+    let base = word.len() - ending.map_or(0, str::len);
+    if ending.is_some() && base >= 3 && has_vowel(word.get(..base).unwrap_or_default()) {
+        word.truncate(base);
+        if let [.., one, two] = word.as_slice()
+            && is_double(*one, *two)
+        {
+            word.pop();
+        }
+    }
+    if word.len() > 3 && word.ends_with(b"e") {
+        word.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stemmed(stem: fn(&mut Vec<u8>), word: &str) -> String {
+        let mut word = word.as_bytes().to_vec();
+        stem(&mut word);
+        String::from_utf8(word).unwrap()
+    }
+
+    /// The file has words of real tools and more, with what Snowball's own implementation makes of them.
+    #[test]
+    fn is_the_stemmer_of_snowball() {
+        let pairs = include_str!("../../tests/data/stems.txt");
+        let wrong: Vec<String> = pairs
+            .lines()
+            .filter_map(|line| {
+                let (word, expected) = line.split_once(' ').unwrap();
+                let stem = stemmed(snowball, word);
+                (stem != expected).then(|| format!("{word}: {stem}, not {expected}"))
+            })
+            .collect();
+        assert!(pairs.lines().count() > 5_000);
+        assert_eq!(wrong, Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_light_one_cuts_inflections_only() {
+        let check = |words: &str, expected: &str| {
+            for word in words.split(' ') {
+                assert_eq!(stemmed(light, word), expected, "{word}");
+            }
+        };
+        check("create creates created creating", "creat");
+        check("repository repositories", "repository");
+        check("box boxes boxed boxing", "box");
+        check("run runs running", "run");
+        check("search searches searched searching", "search");
+        check("string strings", "string");
+        check("status", "status");
+        check("process processes processing processed", "process");
+        check("us", "us");
+    }
+}

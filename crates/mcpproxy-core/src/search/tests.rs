@@ -1,0 +1,63 @@
+//! The search as its users see it: what it finds, what it never shows, and what nobody can do to it.
+
+mod explain;
+mod fields;
+mod guards;
+mod stuffing;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Found, Index};
+use crate::catalog::{Catalog, Offer, Offered};
+use crate::contract::Contracts;
+use crate::{Scope, ServerName};
+
+/// A tool as its server would offer it.
+fn tool(name: &str, description: &str) -> Value {
+    json!({ "name": name, "description": description, "inputSchema": {} })
+}
+
+fn server(name: &str) -> ServerName {
+    ServerName::parse(name).unwrap()
+}
+
+fn offer(server: &ServerName, tools: &[Value]) -> Arc<Offer> {
+    let (offer, refused) = Offer::new(tools.iter().map(|tool| Offered::parse(server, &tool.to_string())));
+    assert!(refused.is_empty(), "{refused:?}");
+    Arc::new(offer)
+}
+
+/// Tools with the names of their servers, and the text of a file of contracts.
+fn catalog_with(tools: &[(&str, Value)], contracts: &str) -> Catalog {
+    let mut servers: BTreeMap<ServerName, Vec<Value>> = BTreeMap::new();
+    for (name, tool) in tools {
+        servers.entry(server(name)).or_default().push(tool.clone());
+    }
+    let offers = servers.into_iter().map(|(server, tools)| (server.clone(), offer(&server, &tools)));
+    let contracts = Contracts::parse(&[("contracts.yaml".to_owned(), contracts.to_owned())]).unwrap();
+    Catalog::default().next(offers, &Arc::new(contracts), &Arc::default())
+}
+
+fn catalog(tools: &[(&str, Value)]) -> Catalog {
+    catalog_with(tools, "[]")
+}
+
+fn only(servers: &[&str]) -> Scope {
+    Scope { servers: Some(servers.iter().map(|name| server(name)).collect()), ..Scope::everything() }
+}
+
+fn find(index: &Index, query: &str, limit: usize) -> Found {
+    index.find(query, &Scope::everything(), None, limit)
+}
+
+/// Names and scores, to the last bit.
+fn exact(found: &Found) -> Vec<(String, u32)> {
+    found.hits.iter().map(|hit| (hit.tool.name.to_string(), hit.score.to_bits())).collect()
+}
+
+fn names(found: &Found) -> Vec<String> {
+    found.hits.iter().map(|hit| hit.tool.name.to_string()).collect()
+}

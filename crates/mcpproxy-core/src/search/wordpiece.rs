@@ -1,0 +1,151 @@
+//! A text as tokens of the table: WordPiece as BERT has it, lower case and without accents.
+
+use std::iter;
+
+use unicode_general_category::{GeneralCategory, get_general_category};
+use unicode_normalization::UnicodeNormalization;
+
+use super::table::Table;
+
+/// A longer word is no word.
+const WORD_MAX_CHARS: usize = 100;
+
+/// The tokens of a text in its order. Words that are not made of known tokens are left out.
+pub(crate) fn tokens(table: &Table, text: &str) -> impl Iterator<Item = u32> {
+    let text = clean(text);
+    let mut tokens = Vec::with_capacity(text.len() / 4);
+    for word in text.split(' ') {
+        let mut rest = word;
+        while let Some(piece) = first_piece(rest) {
+            push(table, piece, &mut tokens);
+            rest = rest.get(piece.len()..).unwrap_or_default();
+        }
+    }
+    tokens.into_iter()
+}
+
+/// Greedy: the longest known start of what is left. A word with an unknown rest has no tokens at all.
+fn push(table: &Table, word: &str, tokens: &mut Vec<u32>) {
+    if word.len() > WORD_MAX_CHARS && word.chars().nth(WORD_MAX_CHARS).is_some() {
+        return;
+    }
+    let before = tokens.len();
+    let mut rest = word;
+    let mut is_start = true;
+    while !rest.is_empty() {
+        let token = lengths(rest, table.longest).find_map(|length| {
+            let piece = rest.get(..length)?;
+            let token = if is_start { table.start(piece) } else { table.continuation(piece) };
+            Some((token?, length))
+        });
+        let Some((token, length)) = token else {
+            tokens.truncate(before);
+            return;
+        };
+        tokens.push(token);
+        rest = rest.get(length..).unwrap_or_default();
+        is_start = false;
+    }
+}
+
+/// Where a piece of at most so many bytes may end, the longest first.
+fn lengths(text: &str, longest: usize) -> impl Iterator<Item = usize> {
+    (1..=text.len().min(longest)).rev().filter(|length| text.is_char_boundary(*length))
+}
+
+/// Up to the next punctuation, or that alone.
+fn first_piece(text: &str) -> Option<&str> {
+    let end = match text.char_indices().find(|(_, c)| is_punctuation(*c)) {
+        Some((0, c)) => c.len_utf8(),
+        Some((start, _)) => start,
+        None => text.len(),
+    };
+    text.get(..end).filter(|piece| !piece.is_empty())
+}
+
+/// Lower case, without accents and control characters; white space is one character, and ideographs stand apart.
+fn clean(text: &str) -> String {
+    if text.is_ascii() {
+        return text
+            .chars()
+            .filter(|c| is_white(*c) || !c.is_ascii_control())
+            .map(|c| if is_white(c) { ' ' } else { c.to_ascii_lowercase() })
+            .collect();
+    }
+    text.chars()
+        .filter(|c| !is_dropped(*c))
+        .flat_map(|c| {
+            let (space, c) = if is_ideograph(c) { (Some(' '), c) } else { (None, c) };
+            space.into_iter().chain(iter::once(if is_white(c) { ' ' } else { c })).chain(space)
+        })
+        .nfd()
+        .filter(|c| c.is_ascii() || get_general_category(*c) != GeneralCategory::NonspacingMark)
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+/// Of the control characters, only these three count as white space; the others are dropped.
+fn is_white(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r') || (c.is_whitespace() && !c.is_control())
+}
+
+/// What BERT calls a Chinese character. Kana and Hangul are not among them.
+fn is_ideograph(c: char) -> bool {
+    matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{2a6df}' | '\u{2a700}'..='\u{2ceaf}' | '\u{2f800}'..='\u{2fa1f}')
+}
+
+fn is_dropped(c: char) -> bool {
+    use GeneralCategory::{Control, Format, PrivateUse};
+    match c {
+        _ if is_white(c) => false,
+        '\0' | char::REPLACEMENT_CHARACTER => true,
+        _ => matches!(get_general_category(c), Control | Format | PrivateUse),
+    }
+}
+
+fn is_punctuation(c: char) -> bool {
+    use GeneralCategory::{
+        ClosePunctuation, ConnectorPunctuation, DashPunctuation, FinalPunctuation, InitialPunctuation, OpenPunctuation,
+        OtherPunctuation,
+    };
+    if c.is_ascii() {
+        return c.is_ascii_punctuation();
+    }
+    matches!(
+        get_general_category(c),
+        ClosePunctuation
+            | ConnectorPunctuation
+            | DashPunctuation
+            | FinalPunctuation
+            | InitialPunctuation
+            | OpenPunctuation
+            | OtherPunctuation
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::table::TABLE;
+
+    /// Real descriptions and texts of odd characters, with what the reference implementation makes of them.
+    #[test]
+    fn is_the_wordpiece_of_bert() {
+        let texts: Vec<(String, Vec<u32>)> =
+            serde_json::from_str(include_str!("../../data/search/tokens.json")).unwrap();
+        assert!(texts.len() >= 100);
+        for (text, expected) in texts {
+            assert_eq!(tokens(&TABLE, &text).collect::<Vec<_>>(), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn long_words_have_no_tokens() {
+        let count = |text: &str| tokens(&TABLE, text).count();
+        assert!(count(&"x".repeat(WORD_MAX_CHARS)) > 0);
+        assert_eq!(count(&"x".repeat(WORD_MAX_CHARS + 1)), 0);
+        assert_eq!(count(&"x".repeat(1_000_000)), 0);
+        assert_eq!(count(&format!("{}, weather", "x".repeat(1_000))), 2);
+    }
+}

@@ -1,0 +1,196 @@
+//! The `approvals` part: how long humans have, where they decide, and how they get to know.
+
+use std::time::Duration;
+
+use jsonc_parser::ast::Value;
+
+use super::read::{Fields, Reader};
+use super::{Secret, address, amount, keys};
+use crate::{Given, RiskLevel};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovalSettings {
+    /// How long a call is held open for a human; zero is not at all.
+    pub wait: Duration,
+    /// How long a question, and then a yes, is good for.
+    pub expire: Duration,
+    /// The same for agents beside which nobody sits.
+    pub headless_expire: Duration,
+    /// Where humans reach the gateway, without a slash at the end; `None` is `localhost`.
+    pub public_url: Option<String>,
+    pub channels: Channels,
+    pub notify: Notify,
+}
+
+/// The weakest place to say yes in, by risk level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channels {
+    /// Also for `low`, where something else asks.
+    pub medium: Channel,
+    /// Also for tools that nobody classified.
+    pub high: Channel,
+}
+
+/// Where a human may say yes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// In a form that the agent's own client draws, or on the page.
+    Form,
+    /// On the gateway's own page or command line only.
+    Page,
+}
+
+/// How somebody gets to know that a human is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notify {
+    pub webhook: Option<Webhook>,
+    /// A program and its arguments, such as a desktop notification.
+    pub command: Option<Vec<String>>,
+    /// The bell of the terminal in which the gateway runs.
+    pub bell: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// Many services put a key into the address.
+    pub url: Secret,
+    /// What its messages are signed with.
+    pub secret: Secret,
+}
+
+const SECRET_MIN_CHARS: usize = 16;
+
+impl ApprovalSettings {
+    pub const WAIT: Duration = Duration::from_secs(45);
+    pub const EXPIRE: Duration = Duration::from_secs(10 * 60);
+    pub const HEADLESS_EXPIRE: Duration = amount::DAY;
+
+    /// Where a call of this risk may be confirmed. Critical never in a form, whatever is written.
+    pub fn channel(&self, risk: Option<RiskLevel>) -> Channel {
+        match risk {
+            Some(RiskLevel::Low | RiskLevel::Medium) => self.channels.medium,
+            None | Some(RiskLevel::High) => self.channels.high,
+            Some(RiskLevel::Critical | RiskLevel::Forbidden) => Channel::Page,
+        }
+    }
+}
+
+impl Channel {
+    /// The weakest answer that is given there.
+    pub fn least(self) -> Given {
+        match self {
+            Self::Form => Given::Form,
+            Self::Page => Given::Session,
+        }
+    }
+}
+
+impl Default for ApprovalSettings {
+    fn default() -> Self {
+        Self {
+            wait: Self::WAIT,
+            expire: Self::EXPIRE,
+            headless_expire: Self::HEADLESS_EXPIRE,
+            public_url: None,
+            channels: Channels::default(),
+            notify: Notify::default(),
+        }
+    }
+}
+
+impl Default for Channels {
+    fn default() -> Self {
+        // Whoever holds an agent's token can answer a form, so where it matters a form counts only if the operator says so.
+        Self { medium: Channel::Form, high: Channel::Page }
+    }
+}
+
+impl Default for Notify {
+    fn default() -> Self {
+        Self { webhook: None, command: None, bell: true }
+    }
+}
+
+pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<ApprovalSettings> {
+    let fields = reader.fields(fields.find("approvals")?.value, &keys::APPROVALS)?;
+    let default = ApprovalSettings::default();
+    let mut duration =
+        |key, parse, default| fields.find(key).and_then(|field| reader.parsed(field.value, parse)).unwrap_or(default);
+    Some(ApprovalSettings {
+        wait: duration("wait", amount::parse_wait, default.wait),
+        expire: duration("expire", amount::parse_expiry, default.expire),
+        headless_expire: duration("headless_expire", amount::parse_headless_expiry, default.headless_expire),
+        public_url: fields.find("public_url").and_then(|field| reader.parsed(field.value, address::parse_public_url)),
+        channels: read_channels(reader, &fields).unwrap_or_default(),
+        notify: read_notify(reader, &fields).unwrap_or_default(),
+    })
+}
+
+fn read_channels(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<Channels> {
+    let fields = reader.fields(fields.find("channels")?.value, &keys::CHANNELS)?;
+    let default = Channels::default();
+    if let Some(field) = fields.find("critical")
+        && reader.choice(field.value, keys::CHANNEL) == Some(Channel::Form)
+    {
+        reader.error_at(field.value, "critical is never confirmed in a form; write `page` or remove the key");
+    }
+    Some(Channels {
+        medium: reader.choice_or(&fields, "medium", keys::CHANNEL, default.medium),
+        high: reader.choice_or(&fields, "high", keys::CHANNEL, default.high),
+    })
+}
+
+fn read_notify(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<Notify> {
+    let fields = reader.fields(fields.find("notify")?.value, &keys::NOTIFY)?;
+    let default = Notify::default();
+    Some(Notify {
+        webhook: fields.find("webhook").and_then(|field| read_webhook(reader, field.value)),
+        command: fields.find("command").and_then(|field| read_command(reader, field.value)),
+        bell: reader.boolean_or(&fields, "bell", default.bell),
+    })
+}
+
+fn read_webhook(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<Webhook> {
+    let fields = reader.fields(value, &keys::WEBHOOK)?;
+    for key in keys::WEBHOOK.known {
+        if fields.find(key).is_none() {
+            reader.error_at(value, format!("a webhook needs `{key}`; add it"));
+        }
+    }
+    let url = fields.find("url").and_then(|field| read_secret(reader, field.value, address::check_webhook_url));
+    let secret = fields.find("secret").and_then(|field| read_secret(reader, field.value, check_secret));
+    Some(Webhook { url: url?, secret: secret? })
+}
+
+/// A value with its references replaced; what a reference was left in cannot be checked.
+fn read_secret(reader: &mut Reader<'_>, value: &Value<'_>, check: fn(&str) -> Result<(), String>) -> Option<Secret> {
+    let expanded = reader.expanded(value)?;
+    let is_left = reader.outside().stand_in().is_some_and(|stand_in| expanded.text.contains(stand_in));
+    if !is_left {
+        reader.or_error(value, check(&expanded.text))?;
+    }
+    Some(if expanded.has_reference { Secret::new(expanded.text) } else { Secret::written_in_file(expanded.text) })
+}
+
+fn check_secret(text: &str) -> Result<(), String> {
+    if text.chars().count() >= SECRET_MIN_CHARS {
+        return Ok(());
+    }
+    Err(format!("a secret of less than {SECRET_MIN_CHARS} characters can be guessed; use a longer, random one"))
+}
+
+fn read_command(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<Vec<String>> {
+    if let Value::StringLit(_) = value {
+        return reader.wrong_type_but(value, "array", "; write each argument by itself (no shell is used)");
+    }
+    let words = reader.array(value)?;
+    let Some((program, arguments)) = words.split_first() else {
+        reader.error_at(value, "`command` is empty; write a program and its arguments, or remove the key");
+        return None;
+    };
+    let program = reader.path(program, "command");
+    let arguments: Vec<Option<String>> =
+        arguments.iter().map(|word| reader.expanded(word).map(|expanded| expanded.text)).collect();
+    let arguments: Option<Vec<String>> = arguments.into_iter().collect();
+    Some([vec![program?], arguments?].concat())
+}

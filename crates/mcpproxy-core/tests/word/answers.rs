@@ -1,0 +1,129 @@
+//! Which answer is enough for which question.
+
+use mcpproxy_core::settings::Unclassified;
+use mcpproxy_core::{Approval, ApprovalState, Given, Limits, Variant};
+
+use super::{NOW_MS, World, moment, word};
+
+fn check(world: &World, approval: &Approval, expected: &str) {
+    let question = world.question();
+    let found = match question.answered_by(&world.agent(), approval, moment(&Limits::default())) {
+        Ok(permit) => word(&permit),
+        Err(denial) => denial.code().to_owned(),
+    };
+    assert_eq!(found, expected, "{} {approval:?}", world.contract);
+}
+
+#[test]
+fn every_state_and_every_way_to_say_yes() {
+    let yes = format!("approval {}", super::ID);
+    let contracts = [
+        ("riskLevel: medium\nconfirmation: required", Given::Form),
+        ("confirmation: required", Given::Form),
+        ("riskLevel: high", Given::Form),
+        ("riskLevel: high\nstepUpAuth: true", Given::Factor),
+        ("riskLevel: critical\nstepUpAuth: false", Given::Session),
+        ("riskLevel: critical", Given::Factor),
+        ("riskLevel: critical\nstepUpAuth: { when: { required: [to] } }", Given::Factor),
+        ("riskLevel: critical\nstepUpAuth: { when: { required: [cc] } }", Given::Session),
+    ];
+    for (contract, least) in contracts {
+        let world = World { contract: contract.to_owned(), ..World::default() };
+        assert_eq!(world.question().least(), least, "{contract}");
+        assert_eq!(world.question().needs_step_up(), least == Given::Factor, "{contract}");
+        for state in ApprovalState::ALL {
+            for given in [None].into_iter().chain(Given::ALL.map(Some)) {
+                for expires_ms in [NOW_MS - 1, NOW_MS, NOW_MS + 1] {
+                    let expected = match state {
+                        ApprovalState::Pending => "confirmation_required",
+                        ApprovalState::Consumed => "APPROVAL_ALREADY_USED",
+                        ApprovalState::Denied => "APPROVAL_DENIED",
+                        ApprovalState::Expired => "APPROVAL_EXPIRED",
+                        ApprovalState::Cancelled => "APPROVAL_STALE",
+                        ApprovalState::Approved if expires_ms <= NOW_MS => "APPROVAL_EXPIRED",
+                        ApprovalState::Approved if given < Some(least) => "confirmation_required",
+                        ApprovalState::Approved => &yes,
+                    };
+                    check(&world, &Approval { state, given, expires_ms, ..world.approval() }, expected);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn settings_ask_too() {
+    let unclassified = Unclassified::ConfirmDestructive;
+    let world = World { contract: String::new(), unclassified, variant: Variant::Destructive, ..World::default() };
+    assert_eq!(world.question().least(), Given::Form);
+    let approval = Approval { given: Some(Given::Form), ..world.approval() };
+    check(&world, &approval, &format!("approval {}", super::ID));
+}
+
+#[test]
+fn the_permit_has_the_bytes_of_the_question_and_its_claim() {
+    let world = World::of(
+        "riskLevel: high",
+        r#","args_json":" {\"b\": [1.0 , 18446744073709551616],\t\"a\":\"\\u00e9\"} ","idempotency_key":"k1","intent_reason":"r""#,
+    );
+    let (question, approval) = (world.question(), world.approval());
+    let (arguments, claim) = (question.arguments().clone(), question.claim().cloned());
+    assert_eq!(arguments.as_str(), "{\"b\": [1.0 , 18446744073709551616],\t\"a\":\"\\u00e9\"}");
+    let permit = question.answered_by(&world.agent(), &approval, moment(&Limits::default())).unwrap();
+    assert_eq!(permit.arguments(), &arguments);
+    assert_eq!(permit.claim(), claim.as_ref());
+    assert_eq!(permit.claim().unwrap().key, "key:k1");
+    assert_eq!(permit.intent().reason.as_ref().unwrap().for_json(), "r");
+    assert!(!permit.is_dry_run());
+    assert_eq!(permit.tool().name.to_string(), "fx:t");
+}
+
+/// Humans may say yes together; the limit counts for what they let through.
+#[test]
+fn a_yes_does_not_lift_the_rate_limit() {
+    let world = World { contract: "riskLevel: high\nrateLimit: { calls: 1, per: 1m }".to_owned(), ..World::default() };
+    let limits = Limits::default();
+    let answer = || world.question().answered_by(&world.agent(), &world.approval(), moment(&limits));
+    assert!(answer().is_ok());
+    assert_eq!(answer().unwrap_err().code(), "rate_limit_exceeded");
+    // A wrong answer takes no turn.
+    let fresh = Limits::default();
+    let denied = Approval { state: ApprovalState::Denied, ..world.approval() };
+    world.question().answered_by(&world.agent(), &denied, moment(&fresh)).unwrap_err();
+    assert!(world.question().answered_by(&world.agent(), &world.approval(), moment(&fresh)).is_ok());
+}
+
+#[test]
+fn who_asks_is_told() {
+    let check = |contract: &str, variant, unclassified, expected: &[&str]| {
+        let world = World { contract: contract.to_owned(), variant, unclassified, ..World::default() };
+        assert_eq!(world.question().asked_by(), expected, "{contract}");
+    };
+    let (write, allow) = (Variant::Write, Unclassified::Allow);
+    check("riskLevel: high", write, allow, &["contract risk level high (contracts/a.yaml:2)"]);
+    check(
+        "riskLevel: critical\nconfirmation: required",
+        write,
+        allow,
+        &[
+            "contract risk level critical (contracts/a.yaml:2)",
+            "confirmation: required (contracts/a.yaml:3)",
+            "stepUpAuth (risk level)",
+        ],
+    );
+    check(
+        "stepUpAuth: { when: { required: [to] } }\nautonomousExecution: false",
+        write,
+        allow,
+        &["autonomousExecution: false (contracts/a.yaml:3)", "stepUpAuth, by these arguments (contracts/a.yaml:2)"],
+    );
+    check(
+        "category: files",
+        Variant::Destructive,
+        Unclassified::ConfirmDestructive,
+        &["setting contracts.unclassified: confirm_destructive"],
+    );
+    let server = r#"{"name":"t","inputSchema":{},"_meta":{"mcp-first/contract":{"riskLevel":"high"}}}"#;
+    let world = World { tool: server.to_owned(), contract: String::new(), ..World::default() };
+    assert_eq!(world.question().asked_by(), ["contract risk level high (server's contract)"]);
+}

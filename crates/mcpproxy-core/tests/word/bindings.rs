@@ -1,0 +1,143 @@
+//! Change anything a human's word is about, and it is about something else.
+
+use mcpproxy_core::{Limits, Variant};
+use proptest::prelude::*;
+
+use super::{World, moment};
+
+fn answer(asked: &World, now: &World) -> Result<String, String> {
+    let answered = now.question().answered_by(&now.agent(), &asked.approval(), moment(&Limits::default()));
+    answered.map(|permit| permit.arguments().as_str().to_owned()).map_err(|denial| denial.code().to_owned())
+}
+
+/// Worlds that differ in one thing, each with what it is.
+fn others() -> Vec<(&'static str, World)> {
+    let base = World::default;
+    let tool = |json: &str| World { tool: json.to_owned(), ..base() };
+    let contract = |text: &str| World { contract: text.to_owned(), ..base() };
+    let args = |args: &str| World { parameters: format!(",\"args\":{args}"), ..base() };
+    vec![
+        ("agent", World { agent: "phone", ..base() }),
+        ("server", World { server: "fy", ..base() }),
+        ("variant", World { variant: Variant::Destructive, ..base() }),
+        (
+            "description",
+            tool(r#"{"name":"t","description":"x","inputSchema":{"properties":{"to":{},"dry":{"type":"boolean"}}}}"#),
+        ),
+        ("schema", tool(r#"{"name":"t","inputSchema":{"properties":{"to":{}}}}"#)),
+        (
+            "annotation",
+            tool(
+                r#"{"name":"t","inputSchema":{"properties":{"to":{},"dry":{"type":"boolean"}}},"annotations":{"idempotentHint":true}}"#,
+            ),
+        ),
+        ("risk", contract("riskLevel: critical")),
+        ("step-up", contract("riskLevel: high\nstepUpAuth: true")),
+        ("condition", contract("riskLevel: high\nstepUpAuth: { when: { required: [to] } }")),
+        ("permissions", contract("riskLevel: high\npermissions: [a:b]")),
+        ("side effects", contract("riskLevel: high\nsideEffects: [It is sent.]")),
+        ("input schema", contract("riskLevel: high\ninputSchema: { maxProperties: 3 }")),
+        ("output schema", contract("riskLevel: high\noutputSchema: { maxProperties: 3 }")),
+        ("operation", contract("riskLevel: high\noperation: write")),
+        ("description of the contract", contract("riskLevel: high\ndescription: Sends.")),
+        ("category", contract("riskLevel: high\ncategory: mail")),
+        ("rate limit", contract("riskLevel: high\nrateLimit: { calls: 5, per: 1m }")),
+        ("idempotency", contract("riskLevel: high\nidempotency: key")),
+        ("dry run", contract("riskLevel: high\ndryRun: { mode: supported, parameter: dry }")),
+        ("sensitive", contract("riskLevel: high\nsensitive: [/to]")),
+        ("failure modes", contract("riskLevel: high\nfailureModes: [a]")),
+        ("audit event", contract("riskLevel: high\nauditEvent: a.b")),
+        ("a value", args(r#"{"to":["a","c"],"n":1}"#)),
+        ("an order", args(r#"{"to":["b","a"],"n":1}"#)),
+        ("a spelling", args(r#"{"to":["a","b"],"n":1.0}"#)),
+        ("a type", args(r#"{"to":["a","b"],"n":"1"}"#)),
+        ("a null", args(r#"{"to":["a","b"],"n":1,"x":null}"#)),
+        ("one less", args(r#"{"to":["a","b"]}"#)),
+    ]
+}
+
+#[test]
+fn whatever_changes_it_is_another_question() {
+    let mut all = others();
+    all.push(("nothing", World::default()));
+    for (one, asked) in &all {
+        for (other, now) in &all {
+            let found = answer(asked, now);
+            if one == other {
+                assert!(found.is_ok(), "{one}: {found:?}");
+            } else {
+                assert_eq!(found, Err("APPROVAL_STALE".to_owned()), "{one} -> {other}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_means_the_same_is_the_same_question() {
+    let asked = World::default();
+    let same = [
+        World { parameters: r#","args":{"n":1,"to":["a","b"]}"#.to_owned(), ..World::default() },
+        World {
+            parameters: r#","args_json":" { \"n\" : 1, \"t\\u006f\" : [ \"a\", \"b\" ] } ""#.to_owned(),
+            ..asked.clone()
+        },
+        // Not what it is about: who wrote it where, why the agent wants it, how it is called apart from that.
+        World { contract: "# a comment\nriskLevel: high".to_owned(), ..asked.clone() },
+        World {
+            parameters: r#","args":{"to":["a","b"],"n":1},"intent_reason":"again","idempotency_key":"k""#.to_owned(),
+            ..asked.clone()
+        },
+        World {
+            tool: r#"{ "inputSchema": {"properties":{"dry":{"type":"boolean"},"to":{}}}, "name":"\u0074" }"#.to_owned(),
+            ..asked.clone()
+        },
+        World { grants: &["a:b", "*"], ..asked.clone() },
+    ];
+    for now in same {
+        let found = answer(&asked, &now).unwrap_or_else(|code| panic!("{code}: {now:?}"));
+        // What is sent are the bytes of the question that is answered, not those of another that means the same.
+        assert_eq!(found, now.question().arguments().as_str());
+    }
+}
+
+/// Parts that run into each other: no agent, tool or variant can be taken for another's.
+#[test]
+fn names_do_not_run_together() {
+    let digest = |agent: &'static str, server: &'static str| {
+        let world = World { agent, server, ..World::default() };
+        world.question().binding(&world.agent()).digest()
+    };
+    assert_ne!(digest("a", "bc"), digest("ab", "c"));
+    assert_ne!(digest("a", "b"), digest("b", "a"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Any two things that change, alone or together, make the answer stale, and never anything else.
+    #[test]
+    fn a_stale_answer_is_told_as_stale(one in 0usize..28, other in 0usize..28) {
+        let all = others();
+        prop_assert_eq!(all.len(), 28);
+        let (first, second) = (&all[one].1, &all[other].1);
+        let found = answer(first, second);
+        prop_assert_eq!(found.is_ok(), one == other);
+        if let Err(code) = found {
+            prop_assert_eq!(code, "APPROVAL_STALE");
+        }
+    }
+
+    #[test]
+    fn arguments_are_bound_exactly(left in "[a-c1\\[\\]\", .]{0,8}", right in "[a-c1\\[\\]\", .]{0,8}") {
+        let world = |value: &str| {
+            let text = format!("{{\"x\":{value}}}");
+            let quoted = serde_json::Value::String(text.clone()).to_string();
+            let is_json = mcpproxy_core::json::read(text.as_bytes()).is_ok();
+            is_json.then(|| World::of("riskLevel: high", &format!(",\"args_json\":{quoted}")))
+        };
+        if let (Some(one), Some(other)) = (world(&left), world(&right)) {
+            let same = mcpproxy_core::canonical(&left) == mcpproxy_core::canonical(&right);
+            prop_assert_eq!(answer(&one, &other).is_ok(), same);
+        }
+    }
+}

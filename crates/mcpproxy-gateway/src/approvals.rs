@@ -1,0 +1,216 @@
+//! Questions to humans, as operators and pages see them: what waits, who decides, and what follows from it.
+
+mod grants;
+mod notices;
+mod steps;
+mod watch;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use mcpproxy_core::{ApprovalId, ApprovalState, Given, Untrusted};
+use mcpproxy_store::{
+    ApprovalFilter, ApprovalPage, Fresh, Human, Ledger, Lost, Step, Store, StoreError, StoredApproval, StoredDryRun,
+};
+use tokio::sync::{broadcast, watch as changes};
+
+use crate::record;
+
+pub(crate) use grants::ByGrant;
+pub use grants::WantedGrant;
+pub(crate) use notices::tell;
+pub(crate) use watch::keep_watch;
+
+/// How many questions may be missed by a listener that is slow.
+const ASKED_KEPT: usize = 64;
+
+/// A handle; clones are the same.
+#[derive(Clone)]
+pub struct Approvals {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Store,
+    ledger: Ledger,
+    /// What comes before the path in links to pages.
+    base_url: ArcSwap<String>,
+    changed: changes::Sender<u64>,
+    asked: broadcast::Sender<Asked>,
+}
+
+/// A question that was asked just now: enough to call somebody, and nothing that is not for everybody's eyes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub id: ApprovalId,
+    pub agent: String,
+    pub tool: String,
+    pub risk: Option<mcpproxy_core::RiskLevel>,
+    pub url: String,
+    pub expires_ms: i64,
+}
+
+/// An approval with what helps to decide on it.
+#[derive(Clone, Debug)]
+pub struct ApprovalView {
+    pub approval: StoredApproval,
+    /// The last call of this tool by this agent that was approved and made.
+    pub previous: Option<StoredApproval>,
+    pub dry_run: Option<StoredDryRun>,
+    /// The arguments for the human who decides, and for nobody else: nothing is masked as long as there is something to
+    /// decide. Else a recipient could hide behind what looks like a secret.
+    pub args_for_human: Untrusted,
+    pub url: String,
+}
+
+/// Why a decision did not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotDecided {
+    NotFound,
+    /// Somebody else was first, or it was too late.
+    Over(ApprovalState),
+    StepUpRequired,
+}
+
+/// Who says no, or takes a grant back. For a yes it takes a human.
+#[derive(Clone, Debug)]
+pub enum Decider {
+    Human(Human),
+    AdminKey,
+}
+
+impl Decider {
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Human(human) => human.name().to_owned(),
+            Self::AdminKey => "admin key".to_owned(),
+        }
+    }
+}
+
+impl Approvals {
+    pub(crate) fn new(store: Store, ledger: Ledger, base_url: String) -> Self {
+        let (changed, asked) = (changes::channel(0).0, broadcast::channel(ASKED_KEPT).0);
+        let base_url = ArcSwap::from_pointee(base_url);
+        Self { shared: Arc::new(Shared { store, ledger, base_url, changed, asked }) }
+    }
+
+    pub async fn list(
+        &self,
+        filter: &ApprovalFilter,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<ApprovalPage, StoreError> {
+        self.shared.store.list_approvals(filter, before, limit).await
+    }
+
+    pub async fn find(&self, id: &ApprovalId) -> Result<Option<ApprovalView>, StoreError> {
+        let store = &self.shared.store;
+        let Some(approval) = store.find_approval(id).await? else { return Ok(None) };
+        let previous = store.last_approved(&approval.tool, &approval.agent).await?;
+        let previous = previous.filter(|previous| previous.id != approval.id);
+        let dry_run = store.find_dry_run(&approval.binding).await?;
+        let args_for_human = match &approval.args {
+            Some(args) => Untrusted::new(args.as_str()),
+            None => approval.shown_args.clone(),
+        };
+        let url = self.url(id);
+        Ok(Some(ApprovalView { approval, previous, dry_run, args_for_human, url }))
+    }
+
+    /// A human's yes, with a fresh factor for this approval or without.
+    pub async fn approve(
+        &self,
+        id: &ApprovalId,
+        human: &Human,
+        fresh: Option<&Fresh>,
+    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+        let is_for_this = |fresh: &&Fresh| fresh.human() == human && fresh.approval() == id.as_str();
+        let given = if fresh.filter(is_for_this).is_some() { Given::Factor } else { Given::Session };
+        self.say_yes(id, human.name(), given).await
+    }
+
+    pub async fn deny(
+        &self,
+        id: &ApprovalId,
+        by: &Decider,
+        comment: Option<&str>,
+    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+        self.say_no(id, &by.name(), comment).await
+    }
+
+    /// Moves when any approval or grant changes, also through another replica.
+    pub fn changed(&self) -> changes::Receiver<u64> {
+        self.shared.changed.subscribe()
+    }
+
+    /// Each question when it is asked.
+    pub fn asked(&self) -> broadcast::Receiver<Asked> {
+        self.shared.asked.subscribe()
+    }
+
+    /// Where a human decides. The address is no secret and opens nothing by itself.
+    pub fn url(&self, id: &ApprovalId) -> String {
+        format!("{}/ui/approvals/{id}", self.shared.base_url.load())
+    }
+
+    pub(crate) fn set_base_url(&self, url: String) {
+        self.shared.base_url.store(Arc::new(url));
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    async fn say_yes(
+        &self,
+        id: &ApprovalId,
+        by: &str,
+        given: Given,
+    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+        let Some(found) = self.shared.store.find_approval(id).await? else { return Ok(Err(NotDecided::NotFound)) };
+        if found.state == ApprovalState::Pending && given < found.least {
+            return Ok(Err(NotDecided::StepUpRequired));
+        }
+        let step = Step::Approve { id: id.clone(), by: by.to_owned(), given, now_ms: record::now_ms() };
+        self.decide(&found, steps::approved(&found, by, given), step).await
+    }
+
+    async fn say_no(
+        &self,
+        id: &ApprovalId,
+        by: &str,
+        comment: Option<&str>,
+    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+        let Some(found) = self.shared.store.find_approval(id).await? else { return Ok(Err(NotDecided::NotFound)) };
+        let comment = comment.map(str::trim).filter(|comment| !comment.is_empty()).map(steps::comment);
+        let record = steps::denied(&found, by, comment.as_deref());
+        let step = Step::Deny { id: id.clone(), by: by.to_owned(), comment, now_ms: record::now_ms() };
+        self.decide(&found, record, step).await
+    }
+
+    /// Writes a decision down and makes it, in one; or tells what was there instead.
+    async fn decide(
+        &self,
+        found: &StoredApproval,
+        record: mcpproxy_store::NewRecord,
+        step: Step,
+    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+        let written = self.shared.ledger.note_if(record, vec![step]).await?;
+        let now = self.shared.store.find_approval(&found.id).await?;
+        self.has_changed();
+        Ok(match (written, now) {
+            (_, None) => Err(NotDecided::NotFound),
+            (Ok(_), Some(now)) => Ok(now),
+            (Err(Lost(_)), Some(now)) => Err(NotDecided::Over(match now.state {
+                // It lost because its time was over, and nobody has written that down yet.
+                ApprovalState::Pending => ApprovalState::Expired,
+                state => state,
+            })),
+        })
+    }
+
+    pub(crate) fn has_changed(&self) {
+        self.shared.changed.send_modify(|count| *count += 1);
+    }
+}

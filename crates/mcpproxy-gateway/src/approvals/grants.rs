@@ -1,0 +1,178 @@
+//! Standing grants: a human's yes for a while, for calls that look alike.
+
+use mcpproxy_core::policy::{self, Refused};
+use mcpproxy_core::schema::Schema;
+use mcpproxy_core::{Agent, ApprovalId, Denial, Digest, Given, Moment, Permit, Question, RiskLevel};
+use mcpproxy_store::{Fresh, Human, Kind, NewGrant, NewRecord, Status, Step, StoreError, StoredApproval, StoredGrant};
+use serde_json::json;
+
+use super::{Approvals, Decider};
+use crate::record::{blank, now_ms};
+
+const MINUTES_MAX: u32 = 15;
+const USES_MAX: u32 = 100;
+const SCHEMA_MAX_BYTES: usize = 64 * 1024;
+const MINUTE_MS: i64 = 60_000;
+
+/// What a human wants to allow: more calls like the one that was asked about.
+#[derive(Clone, Debug)]
+pub struct WantedGrant {
+    /// The question it comes from says whose calls of which tool.
+    pub from: ApprovalId,
+    /// A JSON Schema that the arguments must match.
+    pub schema: String,
+    pub minutes: u32,
+    pub uses: u32,
+}
+
+/// What grants have to say to a question.
+pub(crate) enum ByGrant {
+    Yes(Permit),
+    /// None covers it: the question is a human's.
+    No(Question),
+    /// One covers it, but not so often.
+    Later(Denial),
+}
+
+impl Approvals {
+    /// Makes a grant, or says why not. It takes a factor that is as fresh as for a critical call.
+    pub async fn grant(
+        &self,
+        wanted: &WantedGrant,
+        human: &Human,
+        fresh: &Fresh,
+    ) -> Result<Result<StoredGrant, String>, StoreError> {
+        let store = &self.shared.store;
+        let Some(approval) = store.find_approval(&wanted.from).await? else {
+            return Ok(Err("there is no such approval".to_owned()));
+        };
+        if fresh.human() != human || fresh.approval() != wanted.from.as_str() {
+            return Ok(Err("a grant takes a fresh code or passkey".to_owned()));
+        }
+        if let Err(why) = check(wanted, &approval) {
+            return Ok(Err(why));
+        }
+        let now_ms = now_ms();
+        let id = super::super::ask::new_id(now_ms);
+        let new = NewGrant {
+            id: id.as_str().to_owned(),
+            agent: approval.agent.clone(),
+            tool: approval.tool.clone(),
+            pin: approval.pin,
+            contract: approval.contract,
+            schema: wanted.schema.clone(),
+            by: human.name().to_owned(),
+            reason: None,
+            created_ms: now_ms,
+            expires_ms: now_ms + i64::from(wanted.minutes) * MINUTE_MS,
+            uses: wanted.uses,
+        };
+        let more = json!({
+            "grant_id": id.as_str(),
+            "by": human.name(),
+            "minutes": wanted.minutes,
+            "uses": wanted.uses,
+            // It may hold what the contract calls sensitive, and records are kept for long.
+            "schema_sha256": Digest::of(wanted.schema.as_bytes()).to_string(),
+        });
+        let record = of_grant(&approval.agent, &approval.tool, "grant_created", &more);
+        let record = NewRecord { risk: approval.risk, ..record };
+        let made = self.shared.ledger.note_if(record, vec![Step::Grant(Box::new(new))]).await?;
+        self.has_changed();
+        let made = if made.is_ok() { store.find_grant(id.as_str()).await? } else { None };
+        Ok(made.ok_or_else(|| "the grant could not be made; try again".to_owned()))
+    }
+
+    /// Grants in force, and those that are over too.
+    pub async fn grants(&self, with_over: bool) -> Result<Vec<StoredGrant>, StoreError> {
+        self.shared.store.list_grants(with_over, now_ms()).await
+    }
+
+    /// Takes a grant back; `false` when there is none in force.
+    pub async fn revoke(&self, id: &str, by: &Decider) -> Result<bool, StoreError> {
+        let Some(grant) = self.shared.store.find_grant(id).await? else { return Ok(false) };
+        let record =
+            of_grant(&grant.agent, &grant.tool, "grant_revoked", &json!({"grant_id": grant.id, "by": by.name()}));
+        let step = Step::Revoke { id: grant.id.clone(), by: by.name(), now_ms: now_ms() };
+        let revoked = self.shared.ledger.note_if(record, vec![step]).await?.is_ok();
+        self.has_changed();
+        Ok(revoked)
+    }
+
+    /// A permit by one of the grants there are, or the question back.
+    pub(crate) async fn by_grant(
+        &self,
+        mut question: Question,
+        agent: &Agent,
+        moment: Moment<'_>,
+    ) -> Result<ByGrant, StoreError> {
+        if question.least() > Given::Form {
+            return Ok(ByGrant::No(question));
+        }
+        let found = self.shared.store.grants_for(&agent.name, &question.tool().name, moment.clock.now_ms).await?;
+        if found.is_empty() {
+            return Ok(ByGrant::No(question));
+        }
+        let born_ms = self.token_born_ms(agent).await?;
+        for grant in found.into_iter().filter(|grant| born_ms.is_some_and(|born_ms| born_ms <= grant.created_ms)) {
+            let Ok(schema) = Schema::parse(&grant.schema) else { continue };
+            let grant = policy::Grant {
+                id: grant.id,
+                agent: grant.agent,
+                tool: grant.tool,
+                pin: grant.pin,
+                contract: grant.contract,
+                schema: std::sync::Arc::new(schema),
+                expires_ms: grant.expires_ms,
+                uses_left: grant.uses_left,
+            };
+            match question.granted_by(agent, &grant, moment) {
+                Ok(permit) => return Ok(ByGrant::Yes(permit)),
+                Err(refused) => match *refused {
+                    (_, Refused::RateLimit(denial)) => return Ok(ByGrant::Later(denial)),
+                    (back, _) => question = back,
+                },
+            }
+        }
+        Ok(ByGrant::No(question))
+    }
+}
+
+impl Approvals {
+    /// When the agent's token was made: to a name that was given out again, nobody has granted anything.
+    async fn token_born_ms(&self, agent: &Agent) -> Result<Option<i64>, StoreError> {
+        let tokens = self.shared.store.list_tokens().await?;
+        let live = tokens.into_iter().find(|token| token.name == agent.name && token.revoked_ms.is_none());
+        Ok(live.map(|token| token.created_ms))
+    }
+}
+
+fn check(wanted: &WantedGrant, approval: &StoredApproval) -> Result<(), String> {
+    if approval.risk == Some(RiskLevel::Critical) || approval.least == Given::Factor {
+        return Err("critical calls are approved one by one; there is no grant for them".to_owned());
+    }
+    if !(1..=MINUTES_MAX).contains(&wanted.minutes) {
+        return Err(format!("minutes must be 1 to {MINUTES_MAX}"));
+    }
+    if !(1..=USES_MAX).contains(&wanted.uses) {
+        return Err(format!("uses must be 1 to {USES_MAX}"));
+    }
+    if wanted.schema.len() > SCHEMA_MAX_BYTES {
+        return Err(format!("the schema is longer than {SCHEMA_MAX_BYTES} bytes"));
+    }
+    let text = mcpproxy_core::json::read(wanted.schema.as_bytes())
+        .map_err(|error| format!("the schema is not JSON: {} at {}:{}", error.fault, error.line, error.column))?;
+    Schema::parse(text).map(drop).map_err(|error| format!("the schema cannot be used: {error}"))
+}
+
+fn of_grant(agent: &str, tool: &mcpproxy_core::ToolName, code: &str, metadata: &serde_json::Value) -> NewRecord {
+    NewRecord {
+        agent: Some(agent.to_owned()),
+        server: Some(tool.server().to_string()),
+        tool: Some(tool.tool().to_owned()),
+        is_known_tool: true,
+        code: Some(code.to_owned()),
+        metadata: metadata.to_string(),
+        ..blank(Kind::Approval, Status::Success)
+    }
+}

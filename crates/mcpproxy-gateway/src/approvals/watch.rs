@@ -1,0 +1,73 @@
+//! Looks after approvals: tells of what other replicas decided, and ends what nobody decided in time.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::Approvals;
+use crate::record::now_ms;
+
+/// How soon a decision that another replica took is noticed.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How late an approval may be marked as expired. It counts as expired at once.
+const EXPIRE_EVERY: Duration = Duration::from_secs(2);
+const FORGET_EVERY: Duration = Duration::from_secs(600);
+/// So many are ended in one go, and the rest in the next.
+const EXPIRE_MAX: usize = 100;
+
+pub(crate) async fn keep_watch(approvals: Approvals, stopping: CancellationToken) {
+    let mut looks = interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut version = None;
+    let (mut expired, mut forgot) = (Every::new(EXPIRE_EVERY), Every::new(FORGET_EVERY));
+    loop {
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            _ = looks.tick() => {}
+        }
+        // A store that is away is tried again at the next look; whoever needs it meanwhile says so.
+        if let Ok(now) = approvals.store().approvals_version().await
+            && version.replace(now) != Some(now)
+        {
+            approvals.has_changed();
+        }
+        if expired.is_due() {
+            end_overdue(&approvals).await;
+        }
+        if forgot.is_due()
+            && let Err(error) = approvals.store().forget_expired(now_ms()).await
+        {
+            tracing::debug!(%error, "could not remove what has expired");
+        }
+    }
+}
+
+/// Something to do at once, and then again and again.
+struct Every {
+    pause: Duration,
+    last: Option<Instant>,
+}
+
+impl Every {
+    fn new(pause: Duration) -> Self {
+        Self { pause, last: None }
+    }
+
+    fn is_due(&mut self) -> bool {
+        let is_due = self.last.is_none_or(|last| last.elapsed() >= self.pause);
+        if is_due {
+            self.last = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
+async fn end_overdue(approvals: &Approvals) {
+    let overdue = approvals.store().overdue_approvals(now_ms(), EXPIRE_MAX).await.unwrap_or_default();
+    for id in overdue {
+        if let Err(error) = approvals.expire(&id).await {
+            tracing::debug!(%error, "could not end an approval whose time is over");
+        }
+    }
+}

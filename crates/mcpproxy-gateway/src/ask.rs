@@ -1,0 +1,191 @@
+//! Stop 5: a question, and a human's answer to it, into a permit.
+
+mod again;
+mod elicit;
+mod open;
+mod seal;
+mod wait;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcpproxy_core::settings::Channel;
+use mcpproxy_core::{ApprovalId, ApprovalState, Denial, Given, Moment, Permit, Question, Retry, Ticket};
+use mcpproxy_store::{StoreError, StoredApproval};
+
+use crate::approvals::ByGrant;
+use crate::downstream::{Caller, Door};
+use crate::gateway::Inner;
+use crate::snapshot::Snapshot;
+use crate::upstream::{Era, Passage, Reply};
+
+pub(crate) use open::new_id;
+pub(crate) use seal::{Carried, Returned, Seals};
+
+/// What a call said besides its subject.
+pub(crate) struct Said {
+    /// The approval it claims to have.
+    pub(crate) approval: Option<ApprovalId>,
+    pub(crate) idempotency_key: Option<String>,
+    /// It comes back with an answer from its client.
+    pub(crate) returned: Option<Returned>,
+}
+
+/// A permit, and the snapshot it was given on.
+pub(crate) struct Answered {
+    pub(crate) permit: Permit,
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// What goes to the server besides.
+    pub(crate) carried: Carried,
+}
+
+/// Why there is no permit.
+pub(crate) enum Unanswered {
+    Refused(Box<Denial>),
+    /// The agent's client is asked, and the call comes back with its answer.
+    Returns(Reply),
+    /// Without the store nobody can be asked, and nothing is sent.
+    Store(StoreError),
+}
+
+impl From<Denial> for Unanswered {
+    fn from(denial: Denial) -> Self {
+        Self::Refused(Box::new(denial))
+    }
+}
+
+impl From<StoreError> for Unanswered {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// The question of one call, on its way to a human.
+struct Asking<'a> {
+    gateway: &'a Inner,
+    caller: &'a Caller,
+    passage: &'a Passage<'a>,
+    question: Question,
+    said: Said,
+}
+
+pub(crate) async fn ask(
+    gateway: &Inner,
+    caller: &Caller,
+    snapshot: &Arc<Snapshot>,
+    question: Question,
+    said: Said,
+    passage: &Passage<'_>,
+) -> Result<Answered, Unanswered> {
+    let moment = Moment {
+        clock: crate::call::clock(snapshot),
+        limits: &gateway.limits,
+        seen: mcpproxy_core::policy::Seen::default(),
+    };
+    // What a human has said to this very call counts more than a yes to such calls.
+    let granted = match is_spoken_of(gateway, caller, &question, &said).await? {
+        true => ByGrant::No(question),
+        false => gateway.approvals.by_grant(question, &caller.agent, moment).await?,
+    };
+    let question = match granted {
+        ByGrant::Yes(permit) => {
+            return Ok(Answered { permit, snapshot: Arc::clone(snapshot), carried: Carried::default() });
+        }
+        ByGrant::Later(denial) => return Err(denial.into()),
+        ByGrant::No(question) => question,
+    };
+    let asking = Asking { gateway, caller, passage, question, said };
+    let (found, carried) = asking.open(snapshot).await?;
+    let decided = match found.state {
+        ApprovalState::Pending => asking.reach(snapshot, found).await?,
+        _ => found,
+    };
+    Ok(Answered { carried, ..asking.settle(decided).await? })
+}
+
+/// Whether the call comes back for an answer of its own, or there is one for it.
+async fn is_spoken_of(gateway: &Inner, caller: &Caller, question: &Question, said: &Said) -> Result<bool, StoreError> {
+    if said.approval.is_some() || said.returned.is_some() {
+        return Ok(true);
+    }
+    let (binding, now_ms) = (question.binding(&caller.agent).digest(), crate::record::now_ms());
+    let open = gateway.store.find_open_approval(&binding, now_ms).await?;
+    let is_approved = open.is_some_and(|open| open.state == ApprovalState::Approved);
+    Ok(is_approved || gateway.store.find_denied_approval(&binding, now_ms).await?.is_some())
+}
+
+impl Asking<'_> {
+    /// Calls a human on the best way there is, and waits as long as is safe.
+    async fn reach(&self, snapshot: &Snapshot, approval: StoredApproval) -> Result<StoredApproval, Unanswered> {
+        let settings = &snapshot.settings.approvals;
+        if self.caller.agent.scope.headless {
+            return Ok(approval);
+        }
+        let may_be_form = approval.least == Given::Form && settings.channel(approval.risk) == Channel::Form;
+        let can_be_form = may_be_form && elicit::shows_all(&approval);
+        let way = elicit::Way::of(&self.caller.capabilities, can_be_form);
+        match (self.caller.era, way, &self.said.returned) {
+            (Era::Modern, Some(way), None) => {
+                let state = self.gateway.seals.seal(self.gateway, self.caller, &approval, self.passage).await?;
+                let result = elicit::input_required(way, &approval, &self.gateway.approvals.url(&approval.id), &state);
+                return Err(Unanswered::Returns(Ok(result)));
+            }
+            (Era::Modern, _, Some(returned)) => {
+                let answer = elicit::Answer::read(&returned.response);
+                elicit::take(&self.gateway.approvals, &approval, &self.caller.agent.name, answer, can_be_form).await?;
+            }
+            (Era::Legacy, Some(way), _) if !settings.wait.is_zero() => {
+                elicit::in_background(self, way, &approval, can_be_form);
+            }
+            (Era::Modern | Era::Legacy, _, _) => {}
+        }
+        self.wait(approval, settings.wait).await
+    }
+
+    /// An approval that was decided, or not in time, into what follows from it.
+    async fn settle(&self, approval: StoredApproval) -> Result<Answered, Unanswered> {
+        let is_in_time = approval.expires_ms > crate::record::now_ms();
+        match approval.state {
+            ApprovalState::Approved if is_in_time => self.decide_again(&approval).await,
+            ApprovalState::Pending if is_in_time => Err(self.unanswered(&approval).into()),
+            _ => Err(over(self.gateway, &approval).await?.into()),
+        }
+    }
+
+    fn unanswered(&self, approval: &StoredApproval) -> Denial {
+        self.question.waiting(Ticket {
+            id: approval.id.clone(),
+            url: self.gateway.approvals.url(&approval.id),
+            expires_ms: approval.expires_ms,
+            side_effects: self.question.tool().contract.side_effects.value.clone(),
+            retry: match self.caller.door {
+                Door::Four => Retry::WithId,
+                Door::Server(_) | Door::Direct => Retry::AsItIs,
+            },
+        })
+    }
+
+    /// The rest of the time a call may be held.
+    async fn wait(&self, approval: StoredApproval, wait: Duration) -> Result<StoredApproval, Unanswered> {
+        wait::for_decision(self, approval, wait).await
+    }
+}
+
+/// Why an approval lets nothing through any more.
+pub(crate) async fn over(gateway: &Inner, approval: &StoredApproval) -> Result<Denial, StoreError> {
+    Ok(match approval.state {
+        ApprovalState::Denied => Denial::ApprovalDenied { comment: approval.comment.clone() },
+        ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Expired => Denial::ApprovalExpired,
+        ApprovalState::Cancelled => Denial::ApprovalStale,
+        ApprovalState::Consumed => {
+            // The record of the call says how it ended, as far as anybody knows.
+            let record = approval.record.map(|id| id.to_string());
+            let whole = match &record {
+                Some(id) => gateway.store.find(id).await?,
+                None => None,
+            };
+            let outcome = whole.map(|whole| whole.record.status.as_str().to_owned());
+            Denial::ApprovalAlreadyUsed { record, outcome }
+        }
+    })
+}

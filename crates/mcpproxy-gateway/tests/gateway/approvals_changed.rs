@@ -1,0 +1,200 @@
+//! What was asked has become another question: a call that waited is decided again, and nothing of the old is sent.
+
+use mcpproxy_core::settings::ApprovalSettings;
+use mcpproxy_core::{Agent as Identity, ApprovalState, Scope};
+use mcpproxy_gateway::Files;
+
+use crate::agent::{Agent, Way};
+use crate::asked::{ARGS, Got, HIGH, SEND, Stage, files, held, never_held, send, with_approval};
+use crate::contracts::rules;
+use crate::rig::within;
+
+const PERMISSIONS: &str = "riskLevel: high\npermissions: [mail:send]";
+
+/// What happens between the question and the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// The server describes the tool anew.
+    Tool,
+    /// It takes the tool away.
+    NoTool,
+    Critical,
+    StepUp,
+    Forbidden,
+    /// The contract says something else, and asks for no more than before.
+    Words,
+    Rule,
+    Revoked,
+    Permission,
+}
+
+const CHANGES: [Change; 9] = [
+    Change::Tool,
+    Change::NoTool,
+    Change::Critical,
+    Change::StepUp,
+    Change::Forbidden,
+    Change::Words,
+    Change::Rule,
+    Change::Revoked,
+    Change::Permission,
+];
+
+impl Change {
+    fn contract(self) -> Option<&'static str> {
+        match self {
+            Self::Critical => Some("riskLevel: critical\npermissions: [mail:send]"),
+            Self::StepUp => Some("riskLevel: high\npermissions: [mail:send]\nstepUpAuth: true"),
+            Self::Forbidden => Some("riskLevel: forbidden"),
+            Self::Words => Some("riskLevel: high\npermissions: [mail:send]\nsideEffects: [Two mails leave.]"),
+            Self::Tool | Self::NoTool | Self::Rule | Self::Revoked | Self::Permission => None,
+        }
+    }
+
+    async fn happen(self, stage: &Stage, approvals: ApprovalSettings) {
+        let peer = &stage.peer;
+        if let Some(contract) = self.contract() {
+            return stage.rig.gateway.reload(files(peer, contract, approvals));
+        }
+        match self {
+            Self::Rule => {
+                let rules = rules(r#"@id("no-mail") forbid(principal, action, resource == Tool::"fx:send");"#);
+                stage.rig.gateway.reload(Files { rules, ..files(peer, PERMISSIONS, approvals) });
+            }
+            Self::Revoked => stage.rig.revoke("a").await,
+            Self::Permission => {
+                stage.rig.revoke("a").await;
+                let scope = Scope { grants: vec!["mail:read".to_owned()], ..Scope::everything() };
+                stage.rig.token_for(&Identity { name: "a".to_owned(), scope }).await;
+            }
+            _ => {
+                let tools = match self {
+                    Self::Tool => SEND.replace("Sends.", "Sends all."),
+                    _ => SEND.replace(r#""send""#, r#""gone""#),
+                };
+                peer.rewrite(|script| script.tools = format!("[{tools}]"));
+                let settled = stage.rig.gateway.settled();
+                assert!(stage.rig.gateway.restart(&crate::rig::name("fx")));
+                within(settled).await;
+                within(stage.rig.gateway.ready()).await;
+                stage.rig.until("fx", |server| server.state == mcpproxy_gateway::StateName::Ready).await;
+            }
+        }
+    }
+
+    /// What the agent gets whose call was held meanwhile.
+    fn for_held(self) -> &'static str {
+        match self {
+            Self::NoTool | Self::Forbidden => "TOOL_NOT_FOUND",
+            Self::Rule => "policy_violation",
+            Self::Permission => "permission_denied",
+            Self::Tool | Self::Critical | Self::StepUp | Self::Words | Self::Revoked => "APPROVAL_STALE",
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_held_call_is_decided_again() {
+    for change in CHANGES {
+        let stage = Stage::new(PERMISSIONS, held()).await;
+        let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
+        let params = send(ARGS, "");
+        let (got, id) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
+            let id = stage.pending().await.id;
+            change.happen(&stage, held()).await;
+            stage.approve(&id).await.unwrap();
+            id
+        });
+        assert_eq!(got.code(), change.for_held(), "{change:?} {}", got.0);
+        assert_eq!(stage.sent(), [""; 0], "{change:?}");
+        // A tool that is away may come back as it was. All else is over.
+        let expected = match change {
+            Change::NoTool | Change::Forbidden => ApprovalState::Approved,
+            _ => ApprovalState::Cancelled,
+        };
+        assert_eq!(stage.state(&id).await, expected, "{change:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_call_finds_the_new_state_of_things() {
+    for change in CHANGES {
+        for approved_first in [true, false] {
+            let stage = Stage::new(PERMISSIONS, never_held()).await;
+            let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
+            let id = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.id();
+            if approved_first {
+                stage.approve(&id).await.unwrap();
+            }
+            change.happen(&stage, never_held()).await;
+            if matches!(change, Change::Revoked | Change::Permission) {
+                let params = send(ARGS, &with_approval(&id));
+                let answer = refused_at_the_door(&stage, &agent, &params).await;
+                assert_eq!(answer, http::StatusCode::UNAUTHORIZED, "{change:?}");
+                assert_eq!(stage.sent(), [""; 0], "{change:?}");
+                continue;
+            }
+            if !approved_first {
+                stage.approve(&id).await.unwrap();
+            }
+            // Without the id first: then it is a new question, for which the old word does not count.
+            let plain = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code();
+            let named = Got::of(&mut agent, &stage.rig, &send(ARGS, &with_approval(&id))).await.code();
+            let expected = match change {
+                Change::NoTool | Change::Forbidden => ["TOOL_NOT_FOUND"; 2],
+                Change::Rule => ["policy_violation"; 2],
+                _ => ["confirmation_required", "APPROVAL_STALE"],
+            };
+            assert_eq!([plain.as_str(), &named], expected, "{change:?} {approved_first}");
+            assert_eq!(stage.sent(), [""; 0], "{change:?}");
+        }
+    }
+}
+
+/// A token is looked up again after a moment at the latest.
+async fn refused_at_the_door(stage: &Stage, agent: &Agent, params: &str) -> http::StatusCode {
+    let refused = async {
+        loop {
+            let answer = stage.rig.send(agent.http(1, "tools/call", params)).await;
+            if answer.status != http::StatusCode::OK {
+                return answer.status;
+            }
+            let got = Got(serde_json::from_str(&answer.body).unwrap());
+            assert_ne!(got.code(), "sent");
+            tokio::task::yield_now().await;
+        }
+    };
+    within(refused).await
+}
+
+/// Settings of the gateway itself ask, and then do not: nobody needs the old word.
+#[tokio::test]
+async fn a_call_that_nobody_needs_to_be_asked_about_any_more_is_made_by_itself() {
+    let stage = Stage::new(HIGH, held()).await;
+    let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
+    let params = send(ARGS, "");
+    let (got, id) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
+        let id = stage.pending().await.id;
+        stage.rig.gateway.reload(files(&stage.peer, "riskLevel: low", held()));
+        stage.approve(&id).await.unwrap();
+        id
+    });
+    assert_eq!((got.code(), stage.sent()), ("APPROVAL_STALE".to_owned(), Vec::new()));
+    assert_eq!(stage.state(&id).await, ApprovalState::Cancelled);
+    assert_eq!(Got::of(&mut agent, &stage.rig, &params).await.code(), "sent");
+}
+
+/// As long as its time lasts.
+#[tokio::test]
+async fn a_tool_that_comes_back_as_it_was_finds_its_word() {
+    let stage = Stage::new(HIGH, never_held()).await;
+    let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
+    let id = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.id();
+    stage.approve(&id).await.unwrap();
+    let named = send(ARGS, &with_approval(&id));
+    stage.rig.gateway.reload(files(&stage.peer, "riskLevel: forbidden", never_held()));
+    assert_eq!(Got::of(&mut agent, &stage.rig, &named).await.code(), "TOOL_NOT_FOUND");
+    stage.rig.gateway.reload(files(&stage.peer, HIGH, never_held()));
+    assert_eq!(Got::of(&mut agent, &stage.rig, &named).await.code(), "sent");
+    assert_eq!(stage.sent(), [ARGS]);
+}

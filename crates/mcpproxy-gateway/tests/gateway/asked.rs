@@ -1,0 +1,220 @@
+//! What tests about humans share: a tool that asks, an agent's calls of it, and people who decide.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use mcpproxy_core::settings::{ApprovalSettings, Channel, Channels, Settings};
+use mcpproxy_core::{ApprovalId, ApprovalState};
+use mcpproxy_gateway::{Decider, Files, NotDecided};
+use mcpproxy_store::{Fresh, Human, Kind, NewRecord, Status, Step, StoredApproval};
+use serde_json::Value;
+
+use crate::agent::Agent;
+use crate::contracts::contracts;
+use crate::peer::{Peer, Script, Speaks, text_result};
+use crate::rig::{Rig, settings, within};
+
+/// A tool that says nothing about itself.
+pub(crate) const SEND: &str = r#"{"name":"send","description":"Sends.","inputSchema":{"type":"object","properties":{"to":{"type":"string"},"body":{"type":"string"},"n":{"type":"integer"},"dryRun":{"type":"boolean"}}}}"#;
+pub(crate) const HIGH: &str = "riskLevel: high\nsideEffects: [A mail leaves.]";
+pub(crate) const ARGS: &str = r#"{"to":"ada","body":"hello"}"#;
+/// The same arguments in other words.
+pub(crate) const SAME_ARGS: &str = r#"{ "body" : "hello", "to":"ada" }"#;
+pub(crate) const OTHER_ARGS: &str = r#"{"to":"eve","body":"hello"}"#;
+
+pub(crate) fn never_held() -> ApprovalSettings {
+    ApprovalSettings { wait: Duration::ZERO, ..with_forms() }
+}
+
+/// Calls are held for longer than any test takes.
+pub(crate) fn held() -> ApprovalSettings {
+    ApprovalSettings { wait: Duration::from_secs(60), ..with_forms() }
+}
+
+/// Where the operator trusts the clients' forms also for high calls.
+pub(crate) fn with_forms() -> ApprovalSettings {
+    let channels = Channels { high: Channel::Form, ..Channels::default() };
+    ApprovalSettings { channels, ..ApprovalSettings::default() }
+}
+
+/// The server `fx` with the tool `send`, and a gateway before it.
+pub(crate) struct Stage {
+    pub(crate) peer: Peer,
+    pub(crate) rig: Rig,
+    pub(crate) ada: Person,
+}
+
+impl Stage {
+    pub(crate) async fn new(contract: &str, approvals: ApprovalSettings) -> Self {
+        let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+        script.call = |_| Some(text_result("sent"));
+        Self::with(script, contract, approvals).await
+    }
+
+    pub(crate) async fn with(script: Script, contract: &str, approvals: ApprovalSettings) -> Self {
+        let peer = Peer::new(script).await;
+        let rig = Rig::start(files(&peer, contract, approvals)).await;
+        let ada = Person::first(&rig, "ada").await;
+        Self { peer, rig, ada }
+    }
+
+    /// The arguments of every call that reached the server, as they came.
+    pub(crate) fn sent(&self) -> Vec<String> {
+        let arguments = |params: &String| {
+            let end = params.split_once(r#""arguments":"#).unwrap().1;
+            let end = end.split_once(r#","_meta""#).map_or(end, |(arguments, _)| arguments);
+            end.strip_suffix('}').filter(|_| !params.contains(r#","_meta""#)).unwrap_or(end).to_owned()
+        };
+        self.peer.calls().iter().map(arguments).collect()
+    }
+
+    pub(crate) async fn find(&self, id: &ApprovalId) -> StoredApproval {
+        self.rig.store.find_approval(id).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn state(&self, id: &ApprovalId) -> ApprovalState {
+        self.find(id).await.state
+    }
+
+    pub(crate) async fn approve(&self, id: &ApprovalId) -> Result<StoredApproval, NotDecided> {
+        self.rig.gateway.approvals().approve(id, &self.ada.human, None).await.unwrap()
+    }
+
+    pub(crate) async fn deny(&self, id: &ApprovalId, comment: Option<&str>) -> Result<StoredApproval, NotDecided> {
+        let ada = Decider::Human(self.ada.human.clone());
+        self.rig.gateway.approvals().deny(id, &ada, comment).await.unwrap()
+    }
+
+    /// The next question that is asked.
+    pub(crate) async fn pending(&self) -> StoredApproval {
+        let filter = mcpproxy_store::ApprovalFilter { state: Some(ApprovalState::Pending), ..Default::default() };
+        let mut changed = self.rig.gateway.approvals().changed();
+        let found = async {
+            loop {
+                let page = self.rig.gateway.approvals().list(&filter, None, 10).await.unwrap();
+                match page.approvals.into_iter().next() {
+                    Some(found) => return found,
+                    None => changed.changed().await.unwrap(),
+                }
+            }
+        };
+        within(found).await
+    }
+
+    /// Writes into the store what cannot be waited for.
+    pub(crate) async fn write(&self, step: Step) {
+        self.rig.ledger.note_if(blank(), vec![step]).await.unwrap().unwrap();
+    }
+}
+
+fn blank() -> NewRecord {
+    NewRecord {
+        time_ms: now_ms(),
+        random: 1,
+        kind: Kind::Settings,
+        status: Status::Success,
+        agent: None,
+        client: None,
+        server: None,
+        tool: None,
+        is_known_tool: false,
+        intent_type: None,
+        risk: None,
+        code: None,
+        message: None,
+        duration_us: None,
+        metadata: "{}".to_owned(),
+        args: None,
+    }
+}
+
+/// The settings and a contract for `fx:send` with these lines.
+pub(crate) fn files(peer: &Peer, contract: &str, approvals: ApprovalSettings) -> Files {
+    let settings = Settings { approvals, ..settings([peer.settings("fx")]) };
+    let contracts = match contract {
+        "" => Arc::default(),
+        lines => contracts(&format!("tool: fx:send\n{lines}\n")),
+    };
+    Files { settings: Arc::new(settings), contracts, rules: Arc::default() }
+}
+
+pub(crate) fn now_ms() -> i64 {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
+}
+
+/// The parameters of a call of `fx:send`: its arguments, and further parameters each with a comma before it.
+pub(crate) fn send(args: &str, more: &str) -> String {
+    format!(r#"{{"name":"call_tool_write","arguments":{{"name":"fx:send","args":{args}{more}}}}}"#)
+}
+
+pub(crate) fn with_approval(id: &ApprovalId) -> String {
+    format!(r#","approval_id":"{id}""#)
+}
+
+/// An answer, whole.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Got(pub(crate) Value);
+
+impl Got {
+    pub(crate) async fn of(agent: &mut Agent, rig: &Rig, params: &str) -> Self {
+        Self(serde_json::from_str(&agent.ask(rig, "tools/call", params).await).unwrap())
+    }
+
+    pub(crate) fn result(&self) -> &Value {
+        &self.0["result"]
+    }
+
+    pub(crate) fn details(&self) -> &Value {
+        &self.0["result"]["structuredContent"]["error"]["details"]
+    }
+
+    /// The code of a refusal, or the first text.
+    pub(crate) fn code(&self) -> String {
+        let result = self.result();
+        let text = || result["content"][0]["text"].as_str().unwrap_or("nothing");
+        match (&self.0["error"], &result["resultType"]) {
+            (Value::Object(error), _) => format!("{} {}", error["code"], error["message"].as_str().unwrap()),
+            (_, Value::String(word)) if word == "input_required" => word.clone(),
+            _ => result["_meta"]["mcpproxy/error"].as_str().unwrap_or_else(text).to_owned(),
+        }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        self.result()["content"][0]["text"].as_str().unwrap()
+    }
+
+    pub(crate) fn id(&self) -> ApprovalId {
+        let id = self.details()["approval_id"].as_str();
+        ApprovalId::parse(id.unwrap_or_else(|| panic!("no approval: {}", self.0))).unwrap()
+    }
+}
+
+/// Somebody who can sign in.
+pub(crate) struct Person {
+    pub(crate) human: Human,
+    step: AtomicI64,
+}
+
+impl Person {
+    pub(crate) async fn first(rig: &Rig, name: &str) -> Self {
+        Self::invited(rig, name, None).await
+    }
+
+    pub(crate) async fn invited(rig: &Rig, name: &str, by: Option<&Human>) -> Self {
+        let (store, now) = (&rig.store, now_ms());
+        let begin = name.as_bytes()[0];
+        let invitation = store.invite([begin; 32], by, now, 60_000).await.unwrap();
+        assert!(store.create_human(&invitation, name, "no hash", now).await.unwrap());
+        let secret = store.open_session(name, [begin; 32], now).await.unwrap();
+        let session = store.find_session(&secret, now, 60_000, 60_000).await.unwrap().unwrap();
+        store.set_totp(&session.human, b"secret", 0).await.unwrap();
+        Self { human: session.human, step: AtomicI64::new(1) }
+    }
+
+    /// A factor that was shown just now, for this.
+    pub(crate) async fn fresh(&self, rig: &Rig, purpose: &ApprovalId) -> Fresh {
+        let step = self.step.fetch_add(1, Ordering::Relaxed);
+        rig.store.use_totp_step(&self.human, step, purpose.as_str()).await.unwrap().unwrap()
+    }
+}

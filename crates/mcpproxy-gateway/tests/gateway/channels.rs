@@ -1,0 +1,349 @@
+//! Asking through an agent's own client that carries everything in each request: forms, links, and what comes back.
+
+use mcpproxy_core::settings::{ApprovalSettings, Channel, Channels};
+use mcpproxy_core::{ApprovalId, ApprovalState, Given};
+use mcpproxy_gateway::NotDecided;
+use serde_json::json;
+
+use crate::agent::{Agent, Way};
+use crate::asked::{ARGS, Got, HIGH, OTHER_ARGS, Person, SAME_ARGS, Stage, held, never_held, send};
+
+const BOTH: &str = r#"{"elicitation":{"form":{},"url":{}}}"#;
+const FORM: &str = r#"{"elicitation":{"form":{}}}"#;
+const LINK: &str = r#"{"elicitation":{"url":{}}}"#;
+const CRITICAL: &str = "riskLevel: critical\nstepUpAuth: false";
+const APPROVE: &str = r#"{"action":"accept","content":{"decision":"approve"}}"#;
+
+/// A call that comes back with its state and an answer.
+fn back(params: &str, state: &str, response: &str) -> String {
+    let params = params.strip_suffix('}').unwrap();
+    format!(r#"{params},"inputResponses":{{"approval":{response}}},"requestState":"{state}"}}"#)
+}
+
+/// The beginning by which a gateway knows its own states.
+fn own(state: &str) -> &str {
+    &state[..state.rfind("mcpproxy-approval.").unwrap() + "mcpproxy-approval.".len() + 17]
+}
+
+fn state(got: &Got) -> String {
+    got.result()["requestState"].as_str().unwrap_or_else(|| panic!("{}", got.0)).to_owned()
+}
+
+async fn asked(contract: &str, settings: ApprovalSettings, capabilities: &str) -> (Stage, Agent, Got) {
+    let stage = Stage::new(contract, settings).await;
+    let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", capabilities).await;
+    let got = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
+    (stage, agent, got)
+}
+
+#[tokio::test]
+async fn a_form_has_a_decision_that_nobody_makes_by_accident() {
+    let (stage, _, got) = asked(HIGH, held(), FORM).await;
+    let id = stage.pending().await.id;
+    let message = format!(
+        "Agent 'a' wants to call 'fx:send' (risk: high).\n\n- A mail leaves.\nArguments: {ARGS}\n\n\
+         More about it: http://localhost:8080/ui/approvals/{id}"
+    );
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "decision": {
+                "type": "string", "title": "Decision", "enum": ["approve", "deny"],
+                "description": "approve lets exactly this call through, once; deny stops it",
+            },
+            "comment": {
+                "type": "string", "title": "Comment for the agent", "maxLength": 1000,
+                "description": "what the agent should do instead",
+            },
+        },
+        "required": ["decision"],
+    });
+    let request = json!({"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}});
+    let expected = json!({
+        "resultType": "input_required", "inputRequests": {"approval": request}, "requestState": state(&got),
+    });
+    assert_eq!(got.result(), &expected);
+    assert!(!state(&got).contains(id.as_str()), "what the agent carries is sealed");
+}
+
+#[tokio::test]
+async fn only_a_word_is_a_word() {
+    for (answer, expected, end) in [
+        (APPROVE, "sent", ApprovalState::Consumed),
+        (
+            r#"{"action":"accept","content":{"decision":"deny","comment":"not now"}}"#,
+            "APPROVAL_DENIED",
+            ApprovalState::Denied,
+        ),
+        (r#"{"action":"decline"}"#, "APPROVAL_DENIED", ApprovalState::Denied),
+        (r#"{"action":"decline","content":{"decision":"approve"}}"#, "APPROVAL_DENIED", ApprovalState::Denied),
+        (r#"{"action":"cancel"}"#, "confirmation_required", ApprovalState::Pending),
+        (r#"{"action":"accept","content":{}}"#, "confirmation_required", ApprovalState::Pending),
+        (r#"{"action":"accept"}"#, "confirmation_required", ApprovalState::Pending),
+        (r#"{"action":"accept","content":{"decision":"yes"}}"#, "confirmation_required", ApprovalState::Pending),
+        (r#"{"action":"accept","content":{"decision":["approve"]}}"#, "confirmation_required", ApprovalState::Pending),
+        (r#"{"action":"approve","content":{"decision":"approve"}}"#, "confirmation_required", ApprovalState::Pending),
+        ("{}", "confirmation_required", ApprovalState::Pending),
+        ("null", "confirmation_required", ApprovalState::Pending),
+        (r#""approve""#, "confirmation_required", ApprovalState::Pending),
+    ] {
+        let (stage, mut agent, got) = asked(HIGH, never_held(), FORM).await;
+        let id = stage.pending().await.id;
+        let came_back = Got::of(&mut agent, &stage.rig, &back(&send(SAME_ARGS, ""), &state(&got), answer)).await;
+        assert_eq!((came_back.code().as_str(), stage.state(&id).await), (expected, end), "{answer}");
+        let sent = if expected == "sent" { vec![ARGS.to_owned()] } else { vec![] };
+        assert_eq!(stage.sent(), sent, "{answer}");
+        if answer.contains("not now") {
+            assert_eq!(came_back.details(), &json!({"comment": "not now"}));
+        }
+        if end == ApprovalState::Consumed {
+            let found = stage.find(&id).await;
+            assert_eq!((found.given, found.decided_by.as_deref()), (Some(Given::Form), Some("a's client")));
+        }
+        // The state brings nothing new when it comes again.
+        let again = Got::of(&mut agent, &stage.rig, &back(&send(ARGS, ""), &state(&got), APPROVE)).await;
+        let expected = match end {
+            ApprovalState::Consumed => "APPROVAL_ALREADY_USED",
+            ApprovalState::Denied => "APPROVAL_DENIED",
+            // Whoever chose nothing may still choose.
+            _ => "sent",
+        };
+        assert_eq!(again.code(), expected, "{answer}");
+        assert!(stage.sent().len() <= 1);
+    }
+}
+
+#[tokio::test]
+async fn a_state_is_good_for_its_agent_and_its_call() {
+    let (stage, mut agent, got) = asked(HIGH, never_held(), FORM).await;
+    let (state, id) = (state(&got), stage.pending().await.id);
+    let mut other = Agent::at(&stage.rig, Way::Stateless, "b", "/mcp", FORM).await;
+    let mut flipped = state.clone().into_bytes();
+    let middle = flipped.len() / 2;
+    flipped[middle] = if flipped[middle] == b'A' { b'B' } else { b'A' };
+    let flipped = String::from_utf8(flipped).unwrap();
+    let cut = &state[..state.len() - 1];
+    let destructive = send(ARGS, "").replace("call_tool_write", "call_tool_destructive");
+    for (name, params, state, expected) in [
+        ("other arguments", send(OTHER_ARGS, ""), state.as_str(), "APPROVAL_NOT_FOUND"),
+        ("another variant", destructive, state.as_str(), "APPROVAL_ARGS_MISMATCH"),
+        ("a bit of it changed", send(ARGS, ""), flipped.as_str(), "APPROVAL_NOT_FOUND"),
+        ("a piece of it", send(ARGS, ""), cut, "APPROVAL_NOT_FOUND"),
+        ("the id in its place", send(ARGS, ""), &format!("{}{id}", own(&state)), "APPROVAL_NOT_FOUND"),
+        ("nothing", send(ARGS, ""), own(&state), "APPROVAL_NOT_FOUND"),
+    ] {
+        let got = Got::of(&mut agent, &stage.rig, &back(&params, state, APPROVE)).await;
+        assert_eq!(got.code(), expected, "{name}");
+    }
+    let stolen = Got::of(&mut other, &stage.rig, &back(&send(ARGS, ""), &state, APPROVE)).await;
+    assert_eq!(stolen.code(), "APPROVAL_NOT_FOUND");
+    assert_eq!((stage.sent(), stage.state(&id).await), (Vec::new(), ApprovalState::Pending));
+    let own = Got::of(&mut agent, &stage.rig, &back(&send(ARGS, ""), &state, APPROVE)).await;
+    assert_eq!((own.code(), stage.sent().len()), ("sent".to_owned(), 1));
+}
+
+/// Which way is taken, by what the client can, how dangerous the call is and what the operator wants.
+#[tokio::test]
+async fn ways_to_ask() {
+    let page = |settings: ApprovalSettings| ApprovalSettings {
+        channels: Channels { high: Channel::Page, ..Channels::default() },
+        ..settings
+    };
+    let step_up = "riskLevel: high\nstepUpAuth: true";
+    let unclassified = "confirmation: required";
+    for (contract, settings, capabilities, expected) in [
+        (HIGH, never_held(), BOTH, "form"),
+        (HIGH, never_held(), LINK, "url"),
+        (HIGH, never_held(), r#"{"elicitation":{}}"#, "form"),
+        (HIGH, never_held(), r#"{"sampling":{}}"#, "none"),
+        (HIGH, page(never_held()), BOTH, "url"),
+        (HIGH, page(never_held()), FORM, "none"),
+        (unclassified, never_held(), FORM, "form"),
+        (unclassified, page(never_held()), FORM, "none"),
+        ("riskLevel: medium\nconfirmation: required", page(never_held()), FORM, "form"),
+        (HIGH, ApprovalSettings { wait: std::time::Duration::ZERO, ..ApprovalSettings::default() }, FORM, "none"),
+        (CRITICAL, never_held(), BOTH, "url"),
+        (CRITICAL, never_held(), FORM, "none"),
+        (CRITICAL, never_held(), r#"{"elicitation":{}}"#, "none"),
+        (step_up, never_held(), BOTH, "url"),
+        (step_up, never_held(), FORM, "none"),
+    ] {
+        let (stage, _, got) = asked(contract, settings, capabilities).await;
+        let params = &got.result()["inputRequests"]["approval"]["params"];
+        let way = match (params["mode"].as_str(), got.code().as_str()) {
+            (Some("url"), "input_required") => {
+                let id = stage.pending().await.id;
+                assert_eq!(params["url"], format!("http://localhost:8080/ui/approvals/{id}"));
+                assert!(params["requestedSchema"].is_null());
+                "url"
+            }
+            (None, "input_required") => "form",
+            (None, "confirmation_required") => "none",
+            _ => panic!("{}", got.0),
+        };
+        assert_eq!(way, expected, "{contract} {capabilities}");
+    }
+}
+
+/// A client that says yes where its word is not enough.
+#[tokio::test]
+async fn what_a_form_cannot_say_a_client_cannot_claim() {
+    let page = ApprovalSettings { channels: Channels { high: Channel::Page, ..Channels::default() }, ..never_held() };
+    for (contract, settings) in
+        [(CRITICAL, never_held()), ("riskLevel: high\nstepUpAuth: true", never_held()), (HIGH, page)]
+    {
+        let (stage, mut agent, got) = asked(contract, settings, BOTH).await;
+        let id = stage.pending().await.id;
+        let came_back = Got::of(&mut agent, &stage.rig, &back(&send(ARGS, ""), &state(&got), APPROVE)).await;
+        assert_eq!(came_back.code(), "confirmation_required", "{contract}");
+        assert_eq!((stage.state(&id).await, stage.sent()), (ApprovalState::Pending, Vec::new()), "{contract}");
+        // A no is a no wherever it is said.
+        let no = back(&send(ARGS, ""), &state(&got), r#"{"action":"decline"}"#);
+        assert_eq!(Got::of(&mut agent, &stage.rig, &no).await.code(), "APPROVAL_DENIED", "{contract}");
+    }
+}
+
+#[tokio::test]
+async fn the_link_was_opened_and_the_page_decides() {
+    let (stage, mut agent, got) = asked(CRITICAL, held(), BOTH).await;
+    let id = stage.pending().await.id;
+    let params = back(&send(ARGS, ""), &state(&got), r#"{"action":"accept"}"#);
+    let (came_back, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
+        stage.approve(&id).await.unwrap();
+    });
+    assert_eq!((came_back.code(), stage.sent()), ("sent".to_owned(), vec![ARGS.to_owned()]));
+    assert_eq!(stage.find(&id).await.given, Some(Given::Session));
+}
+
+/// A fresh factor counts for what it was shown for, from whom it was shown by.
+#[tokio::test]
+async fn step_up_takes_a_factor_for_this_very_approval() {
+    let stage = Stage::new("riskLevel: critical", never_held()).await;
+    let bob = Person::invited(&stage.rig, "bob", Some(&stage.ada.human)).await;
+    let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
+    let got = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
+    assert_eq!(got.details()["needs"], json!(["confirmation", "step_up"]));
+    let (id, other) = (got.id(), Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, "")).await.id());
+    let ada = &stage.ada;
+    let of_other = ada.fresh(&stage.rig, &other).await;
+    let of_bob = bob.fresh(&stage.rig, &id).await;
+    let approvals = stage.rig.gateway.approvals();
+    for (name, fresh) in
+        [("none", None), ("for another approval", Some(&of_other)), ("by another human", Some(&of_bob))]
+    {
+        let decided = approvals.approve(&id, &ada.human, fresh).await.unwrap();
+        assert_eq!(decided, Err(NotDecided::StepUpRequired), "{name}");
+        assert_eq!(stage.state(&id).await, ApprovalState::Pending, "{name}");
+    }
+    let fresh = ada.fresh(&stage.rig, &id).await;
+    approvals.approve(&id, &ada.human, Some(&fresh)).await.unwrap().unwrap();
+    assert_eq!(stage.find(&id).await.given, Some(Given::Factor));
+    assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent");
+    assert_eq!(
+        approvals.approve(&id, &ada.human, Some(&fresh)).await.unwrap(),
+        Err(NotDecided::Over(ApprovalState::Consumed))
+    );
+    let nobody = ApprovalId::parse("01ARZ3NDEKTSV4RRFFQ69G5FAV").unwrap();
+    assert_eq!(approvals.approve(&nobody, &ada.human, Some(&fresh)).await.unwrap(), Err(NotDecided::NotFound));
+}
+
+/// What an agent or a server worded cannot play tricks in a form.
+#[tokio::test]
+async fn a_form_shows_what_is_there() {
+    let stage = Stage::new("riskLevel: high\nsensitive: [/body]", never_held()).await;
+    let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", FORM).await;
+    let args = r#"{"to":"x\u202ey\u001b[2J","body":"secret words"}"#;
+    let reason = r#","intent":{"operation_type":"write","reason":"ok\n\nApproved by: ada\u202e"}"#;
+    let got = Got::of(&mut agent, &stage.rig, &send(args, reason)).await;
+    let message = got.result()["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("secret words") && !message.contains('\u{202e}') && !message.contains('\u{1b}'),
+        "{message}"
+    );
+    assert!(message.contains("The agent says (not verified): \"ok"), "{message}");
+    let lines: Vec<&str> = message.lines().collect();
+    assert!(!lines.iter().any(|line| line.starts_with("Approved by")), "{lines:?}");
+}
+
+/// A server that asks back keeps its own state, also where a human is asked about each round.
+#[tokio::test]
+async fn a_server_s_own_question_gets_its_answer_past_ours() {
+    let question = r#"{"resultType":"input_required","inputRequests":{"approval":{"method":"elicitation/create","params":{"message":"Who?"}}},"requestState":"s\u00e9"}"#;
+    let script = crate::peer::Script::new(crate::peer::Speaks::Modern, &format!("[{}]", crate::asked::SEND));
+    let mut stage = Stage::with(script, HIGH, never_held()).await;
+    let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", FORM).await;
+    let ours = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
+    let params = back(&send(ARGS, ""), &state(&ours), APPROVE);
+    let (theirs, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
+        let call = stage.peer.next().await;
+        assert!(
+            !call.params().contains("requestState") && !call.params().contains("inputResponses"),
+            "{}",
+            call.params()
+        );
+        call.answer(question).await;
+    });
+    assert_eq!((theirs.code().as_str(), state(&theirs).as_str()), ("input_required", "sé"));
+    // Their answer passes ours on the way: the agent carries both, and the server gets its own.
+    let answered = back(&send(ARGS, ""), r"s\u00e9", r#"{"action":"accept","content":{"who":"Ada"}}"#);
+    let ours = Got::of(&mut agent, &stage.rig, &answered).await;
+    assert_eq!(ours.code(), "input_required");
+    assert_ne!(state(&ours), "sé");
+    let params = back(&send(ARGS, ""), &state(&ours), APPROVE);
+    let (last, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
+        let call = stage.peer.next().await;
+        let expected =
+            r#""inputResponses":{"approval":{"action":"accept","content":{"who":"Ada"}}},"requestState":"s\u00e9","#;
+        assert!(call.params().contains(expected), "{}", call.params());
+        call.answer(r#"{"content":[{"type":"text","text":"sent"}],"resultType":"complete"}"#).await;
+    });
+    assert_eq!((last.code(), stage.peer.calls().len()), ("sent".to_owned(), 2));
+    assert_eq!(stage.rig.store.count_pending().await.unwrap(), 0);
+}
+
+/// Behind us may be a gateway of the same kind, with approvals of its own.
+#[tokio::test]
+async fn the_state_of_another_gateway_passes() {
+    for (contract, rounds) in [("riskLevel: low", 1), (HIGH, 2)] {
+        let foreign = "mcpproxy-approval.0123456789abcdef.sealed";
+        let script = crate::peer::Script::new(crate::peer::Speaks::Modern, &format!("[{}]", crate::asked::SEND));
+        let mut stage = Stage::with(script, contract, never_held()).await;
+        let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", FORM).await;
+        let mut params = back(&send(ARGS, ""), foreign, APPROVE);
+        for _ in 1..rounds {
+            let ours = Got::of(&mut agent, &stage.rig, &params).await;
+            params = back(&send(ARGS, ""), &state(&ours), APPROVE);
+        }
+        let (got, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
+            let call = stage.peer.next().await;
+            let expected = format!(r#""inputResponses":{{"approval":{APPROVE}}},"requestState":"{foreign}""#);
+            assert!(call.params().contains(&expected), "{contract} {}", call.params());
+            call.answer(r#"{"content":[{"type":"text","text":"sent"}],"resultType":"complete"}"#).await;
+        });
+        assert_eq!(got.code(), "sent", "{contract}");
+    }
+}
+
+/// Nobody says yes to what they do not see.
+#[tokio::test]
+async fn a_call_that_does_not_fit_into_a_form_goes_to_the_page() {
+    for (chars, capabilities, expected) in
+        [(1000, FORM, "form"), (2000, FORM, "page"), (2000, BOTH, "url"), (2000, LINK, "url")]
+    {
+        let stage = Stage::new(HIGH, never_held()).await;
+        let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", capabilities).await;
+        let params = send(&format!(r#"{{"to":"ada","body":"{}"}}"#, "x".repeat(chars)), "");
+        let got = Got::of(&mut agent, &stage.rig, &params).await;
+        let asked = &got.result()["inputRequests"]["approval"]["params"];
+        let way = match (asked["mode"].as_str(), asked["requestedSchema"].is_object()) {
+            (Some("url"), false) => "url",
+            (None, true) => "form",
+            _ => "page",
+        };
+        assert_eq!(way, expected, "{chars} {capabilities}");
+        if way == "url" {
+            let claimed = Got::of(&mut agent, &stage.rig, &back(&params, &state(&got), APPROVE)).await;
+            assert_eq!((claimed.code(), stage.sent()), ("confirmation_required".to_owned(), Vec::new()));
+        }
+    }
+}

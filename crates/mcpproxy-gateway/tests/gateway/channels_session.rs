@@ -1,0 +1,196 @@
+//! Asking through an agent's own client that has a session or a line of its own: `elicitation/create` while the call is held.
+
+use std::time::Duration;
+
+use mcpproxy_core::settings::{ApprovalSettings, ServerSettings, Settings};
+use mcpproxy_core::{ApprovalState, Given};
+use serde_json::{Value, json};
+
+use crate::agent::{Agent, Events, Way, request_text};
+use crate::asked::{ARGS, Got, HIGH, Stage, files, held, send};
+
+const FORM: &str = r#"{"elicitation":{}}"#;
+const BOTH: &str = r#"{"elicitation":{"form":{},"url":{}}}"#;
+const CRITICAL: &str = "riskLevel: critical\nstepUpAuth: false";
+const WAYS: [Way; 2] = [Way::Session, Way::Line];
+
+/// An agent whose call is under way, whichever way it came.
+struct Held {
+    agent: Agent,
+    stream: Option<Events>,
+}
+
+impl Held {
+    async fn call(stage: &Stage, way: Way, capabilities: &str) -> Self {
+        let mut agent = Agent::at(&stage.rig, way, "a", "/mcp", capabilities).await;
+        let params = send(ARGS, "");
+        let stream = match way {
+            Way::Line => {
+                agent.write(&request_text(1, "tools/call", &params)).await;
+                None
+            }
+            _ => Some(agent.stream(&stage.rig, 1, "tools/call", &params).await),
+        };
+        Self { agent, stream }
+    }
+
+    async fn next(&mut self) -> Value {
+        let text = match &mut self.stream {
+            Some(stream) => stream.next().await.unwrap(),
+            None => self.agent.read().await,
+        };
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// The question, which comes first.
+    async fn question(&mut self) -> Value {
+        let asked = self.next().await;
+        assert_eq!((&asked["id"], &asked["method"]), (&json!("mcpproxy-1"), &json!("elicitation/create")));
+        asked["params"].clone()
+    }
+
+    async fn answer(&mut self, stage: &Stage, outcome: &str) -> http::StatusCode {
+        self.agent.tell(&stage.rig, &format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1",{outcome}}}"#)).await
+    }
+
+    async fn end(&mut self) -> Got {
+        Got(self.next().await)
+    }
+}
+
+#[tokio::test]
+async fn a_form_is_answered_while_the_call_waits() {
+    let approve = r#""result":{"action":"accept","content":{"decision":"approve"}}"#;
+    let deny = r#""result":{"action":"accept","content":{"decision":"deny","comment":"not now"}}"#;
+    for way in WAYS {
+        for (answer, expected, sent) in [
+            (approve, "sent", 1),
+            (deny, "APPROVAL_DENIED", 0),
+            (r#""result":{"action":"decline"}"#, "APPROVAL_DENIED", 0),
+        ] {
+            let stage = Stage::new(HIGH, held()).await;
+            let mut call = Held::call(&stage, way, FORM).await;
+            let question = call.question().await;
+            assert_eq!(question["requestedSchema"]["required"], json!(["decision"]));
+            assert!(question["requestedSchema"]["properties"]["decision"]["default"].is_null());
+            assert!(question["mode"].is_null(), "clients of before know no modes");
+            call.answer(&stage, answer).await;
+            let got = call.end().await;
+            assert_eq!((got.code().as_str(), stage.sent().len()), (expected, sent), "{way:?} {answer}");
+        }
+    }
+}
+
+/// What a client that cannot or will not says leaves the question to the page.
+#[tokio::test]
+async fn the_page_decides_where_the_client_does_not() {
+    for way in WAYS {
+        for answer in [
+            r#""error":{"code":-32601,"message":"Method not found"}"#,
+            r#""error":{"code":-32602,"message":"unknown mode"}"#,
+            r#""result":{"action":"cancel"}"#,
+            r#""result":{"action":"accept","content":{}}"#,
+            r#""result":{}"#,
+            r#""result":{"action":"later"}"#,
+        ] {
+            let stage = Stage::new(HIGH, held()).await;
+            let mut call = Held::call(&stage, way, FORM).await;
+            call.question().await;
+            call.answer(&stage, answer).await;
+            let id = stage.pending().await.id;
+            assert_eq!(stage.sent(), [""; 0]);
+            stage.approve(&id).await.unwrap();
+            assert_eq!(call.end().await.code(), "sent", "{way:?} {answer}");
+            assert_eq!(stage.find(&id).await.given, Some(Given::Session));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_critical_call_gets_a_link_and_a_yes_in_the_client_is_none() {
+    for way in WAYS {
+        let stage = Stage::new(CRITICAL, held()).await;
+        let mut call = Held::call(&stage, way, BOTH).await;
+        let question = call.question().await;
+        let id = stage.pending().await.id;
+        let url = format!("http://localhost:8080/ui/approvals/{id}");
+        let message = "Agent 'a' wants to call 'fx:send' (risk: critical). Open the page to read what will happen, and to \
+                       approve or deny it.";
+        assert_eq!(question, json!({"mode": "url", "url": url, "message": message, "elicitationId": id.as_str()}));
+        call.answer(&stage, r#""result":{"action":"accept","content":{"decision":"approve"}}"#).await;
+        assert_eq!(stage.pending().await.state, ApprovalState::Pending, "{way:?}");
+        stage.approve(&id).await.unwrap();
+        assert_eq!((call.end().await.code(), stage.sent().len()), ("sent".to_owned(), 1), "{way:?}");
+    }
+}
+
+/// A client that only knows forms is not asked about what a form cannot say.
+#[tokio::test]
+async fn a_critical_call_of_a_client_with_forms_waits_for_the_page() {
+    let stage = Stage::new(CRITICAL, held()).await;
+    let mut agent = Agent::at(&stage.rig, Way::Session, "a", "/mcp", FORM).await;
+    let params = send(ARGS, "");
+    let (got, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
+        let id = stage.pending().await.id;
+        stage.approve(&id).await.unwrap();
+    });
+    assert_eq!(got.code(), "sent");
+}
+
+#[tokio::test]
+async fn a_form_that_is_answered_late_still_decides() {
+    for way in WAYS {
+        let short = ApprovalSettings { wait: Duration::from_millis(100), ..held() };
+        let stage = Stage::new(HIGH, short).await;
+        let mut call = Held::call(&stage, way, FORM).await;
+        call.question().await;
+        let got = call.end().await;
+        let id = got.id();
+        assert_eq!(got.code(), "confirmation_required", "{way:?}: the call was given back");
+        let mut changed = stage.rig.gateway.approvals().changed();
+        call.answer(&stage, r#""result":{"action":"accept","content":{"decision":"approve"}}"#).await;
+        while stage.state(&id).await != ApprovalState::Approved {
+            crate::rig::within(changed.changed()).await.unwrap();
+        }
+        let again = Got::of(&mut call.agent, &stage.rig, &send(ARGS, "")).await;
+        assert_eq!((again.code(), stage.sent().len()), ("sent".to_owned(), 1), "{way:?}");
+    }
+}
+
+/// The page was quicker than the client's form: a late yes gives no second call, and a late no undoes nothing.
+#[tokio::test]
+async fn the_first_word_counts() {
+    for answer in ["approve", "deny"] {
+        let stage = Stage::new(HIGH, held()).await;
+        let mut call = Held::call(&stage, Way::Session, FORM).await;
+        call.question().await;
+        let id = stage.pending().await.id;
+        stage.approve(&id).await.unwrap();
+        assert_eq!(call.end().await.code(), "sent");
+        call.answer(&stage, &format!(r#""result":{{"action":"accept","content":{{"decision":"{answer}"}}}}"#)).await;
+        let mut other = Agent::new(&stage.rig, Way::Session, "b").await;
+        // One more exchange, after which the late answer has been taken.
+        other.request(&stage.rig, "tools/list", "{}").await;
+        assert_eq!((stage.state(&id).await, stage.sent().len()), (ApprovalState::Consumed, 1), "{answer}");
+    }
+}
+
+/// A human who leaves the form open is not the server's excuse.
+#[tokio::test]
+async fn an_open_form_does_not_keep_a_server_from_being_late() {
+    let mut script = crate::peer::Script::new(crate::peer::Speaks::Legacy, &format!("[{}]", crate::asked::SEND));
+    script.call = |_| None;
+    let stage = Stage::with(script, HIGH, held()).await;
+    let files = files(&stage.peer, HIGH, held());
+    let quick = ServerSettings { call_timeout: Duration::from_millis(300), ..stage.peer.settings("fx") };
+    let settings = Settings { servers: vec![quick], ..(*files.settings).clone() };
+    let settled = stage.rig.gateway.settled();
+    stage.rig.gateway.reload(mcpproxy_gateway::Files { settings: settings.into(), ..files });
+    crate::rig::within(settled).await;
+    crate::rig::within(stage.rig.gateway.ready()).await;
+    let mut call = Held::call(&stage, Way::Session, FORM).await;
+    call.question().await;
+    let id = stage.pending().await.id;
+    stage.approve(&id).await.unwrap();
+    assert_eq!(crate::rig::within(call.end()).await.code(), "UPSTREAM_TIMEOUT");
+}

@@ -1,0 +1,181 @@
+//! Standing grants: a human's yes for calls that look alike, for a while and so many times.
+
+use futures::future::join_all;
+use mcpproxy_core::{ApprovalId, Digest};
+use mcpproxy_gateway::{Decider, WantedGrant};
+use mcpproxy_store::{Kind, NewGrant, Step, StoredGrant};
+use serde_json::{Value, json};
+
+use crate::agent::{Agent, Way};
+use crate::asked::{ARGS, Got, HIGH, OTHER_ARGS, Person, SEND, Stage, files, never_held, now_ms, send};
+use crate::rig::within;
+
+const TO_ADA: &str = r#"{"properties":{"to":{"const":"ada"}},"required":["to"]}"#;
+
+async fn stage(contract: &str) -> (Stage, Agent, ApprovalId) {
+    let stage = Stage::new(contract, never_held()).await;
+    let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
+    let id = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.id();
+    (stage, agent, id)
+}
+
+fn wanted(from: &ApprovalId, schema: &str, minutes: u32, uses: u32) -> WantedGrant {
+    WantedGrant { from: from.clone(), schema: schema.to_owned(), minutes, uses }
+}
+
+async fn grant(stage: &Stage, wanted: &WantedGrant) -> Result<StoredGrant, String> {
+    let fresh = stage.ada.fresh(&stage.rig, &wanted.from).await;
+    stage.rig.gateway.approvals().grant(wanted, &stage.ada.human, &fresh).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_grant_covers_what_it_says_and_no_more() {
+    let (stage, mut agent, id) = stage(HIGH).await;
+    let made = grant(&stage, &wanted(&id, TO_ADA, 15, 3)).await.unwrap();
+    assert_eq!(made.expires_ms - made.created_ms, 15 * 60_000);
+    let mut other = Agent::new(&stage.rig, Way::Session, "b").await;
+    assert_eq!(Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, "")).await.code(), "confirmation_required");
+    assert_eq!(Got::of(&mut other, &stage.rig, &send(ARGS, "")).await.code(), "confirmation_required");
+    for n in 0..3 {
+        let args = format!(r#"{{"to":"ada","n":{n}}}"#);
+        assert_eq!(Got::of(&mut agent, &stage.rig, &send(&args, "")).await.code(), "sent", "{n}");
+        assert_eq!(stage.rig.store.find_grant(&made.id).await.unwrap().unwrap().uses_left, 2 - n);
+    }
+    assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "confirmation_required");
+    assert_eq!(stage.sent().len(), 3);
+    // Each use is on the record of its call, and the grant itself on one of its own.
+    let records = stage.rig.all_records().await;
+    let metadata = |one: &mcpproxy_store::Record| serde_json::from_str::<Value>(one.metadata.for_json()).unwrap();
+    let uses = records.iter().filter(|one| one.kind == Kind::Call && metadata(one)["grant_id"] == made.id.as_str());
+    assert_eq!(uses.count(), 3);
+    let created =
+        records.iter().find(|one| one.code.as_ref().is_some_and(|code| code.for_json() == "grant_created")).unwrap();
+    let expected = json!({"grant_id": made.id, "by": "ada", "minutes": 15, "uses": 3, "schema_sha256": Digest::of(TO_ADA.as_bytes()).to_string()});
+    assert_eq!((metadata(created), created.agent.as_deref()), (expected, Some("a")));
+}
+
+#[tokio::test]
+async fn a_grant_is_used_so_often_also_when_all_come_at_once() {
+    let (stage, agent, id) = stage(HIGH).await;
+    grant(&stage, &wanted(&id, TO_ADA, 15, 5)).await.unwrap();
+    let params: Vec<String> = (0..20).map(|n| send(&format!(r#"{{"to":"ada","n":{n}}}"#), "")).collect();
+    let calls = params.iter().map(|params| stage.rig.send(agent.http(1, "tools/call", params)));
+    let answers = within(join_all(calls)).await;
+    let sent = answers.iter().filter(|answer| answer.body.contains(r#""text":"sent""#)).count();
+    assert_eq!((sent, stage.sent().len()), (5, 5));
+}
+
+#[tokio::test]
+async fn a_grant_ends_with_its_word_its_time_and_its_tool() {
+    for end in ["revoked", "revoked by the key", "expired", "contract", "tool", "critical", "step-up"] {
+        let (stage, mut agent, id) = stage(HIGH).await;
+        let made = grant(&stage, &wanted(&id, TO_ADA, 15, 9)).await.unwrap();
+        assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent", "{end}");
+        let approvals = stage.rig.gateway.approvals();
+        match end {
+            "revoked" => {
+                let ada = Decider::Human(stage.ada.human.clone());
+                assert!(approvals.revoke(&made.id, &ada).await.unwrap());
+                assert!(!approvals.revoke(&made.id, &ada).await.unwrap(), "once");
+                assert!(approvals.grants(false).await.unwrap().is_empty());
+                assert_eq!(approvals.grants(true).await.unwrap().len(), 1);
+            }
+            "revoked by the key" => assert!(approvals.revoke(&made.id, &Decider::AdminKey).await.unwrap()),
+            "expired" => {
+                // The same with a time that is over.
+                approvals.revoke(&made.id, &Decider::AdminKey).await.unwrap();
+                let old = NewGrant {
+                    id: "01ARZ3NDEKTSV4RRFFQ69G5FAV".to_owned(),
+                    agent: made.agent,
+                    tool: made.tool,
+                    pin: made.pin,
+                    contract: made.contract,
+                    schema: made.schema,
+                    by: "ada".to_owned(),
+                    reason: None,
+                    created_ms: now_ms() - 10_000,
+                    expires_ms: now_ms(),
+                    uses: 9,
+                };
+                stage.write(Step::Grant(Box::new(old))).await;
+            }
+            "contract" => stage.rig.gateway.reload(files(&stage.peer, "riskLevel: high", never_held())),
+            "critical" => stage.rig.gateway.reload(files(&stage.peer, "riskLevel: critical", never_held())),
+            "step-up" => {
+                stage.rig.gateway.reload(files(&stage.peer, "riskLevel: high\nstepUpAuth: true", never_held()))
+            }
+            _ => {
+                stage.peer.rewrite(|script| script.tools = format!("[{}]", SEND.replace("Sends.", "Sends all.")));
+                let settled = stage.rig.gateway.settled();
+                assert!(stage.rig.gateway.restart(&crate::rig::name("fx")));
+                within(settled).await;
+                stage.rig.until("fx", |server| server.state == mcpproxy_gateway::StateName::Ready).await;
+            }
+        }
+        assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "confirmation_required", "{end}");
+        assert_eq!(stage.sent().len(), 1, "{end}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_granted() {
+    let critical = "critical calls are approved one by one; there is no grant for them";
+    for (contract, wanted_schema, minutes, uses, expected) in [
+        ("riskLevel: critical", TO_ADA, 15, 1, critical),
+        ("riskLevel: critical\nstepUpAuth: false", TO_ADA, 15, 1, critical),
+        ("riskLevel: high\nstepUpAuth: true", TO_ADA, 15, 1, critical),
+        (HIGH, TO_ADA, 0, 1, "minutes must be 1 to 15"),
+        (HIGH, TO_ADA, 16, 1, "minutes must be 1 to 15"),
+        (HIGH, TO_ADA, 15, 0, "uses must be 1 to 100"),
+        (HIGH, TO_ADA, 15, 101, "uses must be 1 to 100"),
+    ] {
+        let (stage, mut agent, id) = stage(contract).await;
+        assert_eq!(grant(&stage, &wanted(&id, wanted_schema, minutes, uses)).await, Err(expected.to_owned()));
+        assert_eq!(stage.rig.gateway.approvals().grants(true).await.unwrap(), []);
+        assert_eq!(
+            Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(),
+            "confirmation_required",
+            "{contract}"
+        );
+    }
+    let (stage, _, id) = stage(HIGH).await;
+    for schema in ["", "{", r#"{"type":"nonsense"}"#, r#"{"a":1,"a":2}"#, r#""x""#] {
+        let refused = grant(&stage, &wanted(&id, schema, 1, 1)).await.unwrap_err();
+        assert!(refused.starts_with("the schema"), "{schema}: {refused}");
+    }
+    let nobody = ApprovalId::parse("01ARZ3NDEKTSV4RRFFQ69G5FAV").unwrap();
+    assert_eq!(grant(&stage, &wanted(&nobody, TO_ADA, 1, 1)).await, Err("there is no such approval".to_owned()));
+}
+
+#[tokio::test]
+async fn a_grant_takes_a_fresh_factor_for_itself() {
+    let (stage, mut agent, id) = stage(HIGH).await;
+    let other = Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, "")).await.id();
+    let bob = Person::invited(&stage.rig, "bob", Some(&stage.ada.human)).await;
+    let of_other = stage.ada.fresh(&stage.rig, &other).await;
+    let of_bob = bob.fresh(&stage.rig, &id).await;
+    for fresh in [of_other, of_bob] {
+        let made = stage.rig.gateway.approvals().grant(&wanted(&id, TO_ADA, 1, 1), &stage.ada.human, &fresh).await;
+        assert_eq!(made.unwrap(), Err("a grant takes a fresh code or passkey".to_owned()));
+    }
+    assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "confirmation_required");
+    assert_eq!(stage.sent(), [""; 0]);
+}
+
+/// A no to a call counts more than a yes to calls like it.
+#[tokio::test]
+async fn a_grant_does_not_outvote_a_no() {
+    let stage = Stage::new(HIGH, never_held()).await;
+    let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", r#"{"elicitation":{}}"#).await;
+    let asked = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
+    let id = stage.pending().await.id;
+    grant(&stage, &wanted(&id, TO_ADA, 15, 3)).await.unwrap();
+    let params = send(ARGS, "");
+    let params = params.strip_suffix('}').unwrap();
+    let no = format!(
+        r#"{params},"inputResponses":{{"approval":{{"action":"decline"}}}},"requestState":{}}}"#,
+        asked.result()["requestState"]
+    );
+    assert_eq!(Got::of(&mut agent, &stage.rig, &no).await.code(), "APPROVAL_DENIED");
+    assert_eq!(stage.sent(), [""; 0]);
+}

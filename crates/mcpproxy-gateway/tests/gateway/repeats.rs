@@ -1,0 +1,328 @@
+//! Calls with a name: sent once, answered as often as they are asked for.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use mcpproxy_core::Digest;
+use mcpproxy_core::settings::{ServerSettings, Settings};
+use mcpproxy_gateway::Files;
+use mcpproxy_store::{NewClaim, Step};
+use serde_json::{Value, json};
+
+use crate::agent::{ALL_CAPABILITIES, Agent, Way};
+use crate::asked::{
+    ARGS, Got, HIGH, OTHER_ARGS, SAME_ARGS, SEND, Stage, files, never_held, now_ms, send, with_approval,
+};
+use crate::peer::{Script, Speaks, text_result};
+use crate::rig::within;
+
+const LOW: &str = "riskLevel: low";
+const NATURAL: &str = "riskLevel: low\nidempotency: { mode: natural, keyFrom: [to] }";
+const KEY: &str = r#","idempotency_key":"k1""#;
+
+async fn stage(contract: &str) -> (Stage, Agent) {
+    let stage = Stage::new(contract, never_held()).await;
+    let agent = Agent::new(&stage.rig, Way::Session, "a").await;
+    (stage, agent)
+}
+
+/// An answer without what is new in each: the record's own id, and the mark.
+fn without_marks(got: &Got) -> Value {
+    let mut got = got.0.clone();
+    let meta = got.pointer_mut("/result/_meta").unwrap().as_object_mut().unwrap();
+    meta.retain(|key, _| !["mcpproxy/record", "mcpproxy/replayed", "mcpproxy/first_record"].contains(&key.as_str()));
+    got
+}
+
+#[tokio::test]
+async fn the_same_key_gets_the_first_answer_again() {
+    let (stage, mut agent) = stage(LOW).await;
+    let first = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await;
+    let record = first.result()["_meta"]["mcpproxy/record"].clone();
+    for args in [ARGS, SAME_ARGS] {
+        let again = Got::of(&mut agent, &stage.rig, &send(args, KEY)).await;
+        let meta = &again.result()["_meta"];
+        assert_eq!((&meta["mcpproxy/replayed"], &meta["mcpproxy/first_record"]), (&json!(true), &record), "{args}");
+        assert_ne!(meta["mcpproxy/record"], record, "a repeat is on the record by itself");
+        assert_eq!(without_marks(&again), without_marks(&first), "{args}");
+    }
+    assert!(first.result()["_meta"]["mcpproxy/replayed"].is_null());
+    let other = Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, KEY)).await;
+    assert_eq!((other.code(), other.details()), ("idempotency_conflict".to_owned(), &json!({"tool": "fx:send"})));
+    assert_eq!(stage.sent(), [ARGS]);
+    // Another agent's keys are its own, and another key is another call.
+    let mut second = Agent::new(&stage.rig, Way::Session, "b").await;
+    assert_eq!(Got::of(&mut second, &stage.rig, &send(OTHER_ARGS, KEY)).await.code(), "sent");
+    assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, r#","idempotency_key":"k2""#)).await.code(), "sent");
+    assert_eq!(stage.sent(), [ARGS, OTHER_ARGS, ARGS]);
+    let lines: Vec<String> = stage.rig.records().await;
+    let expected = [
+        "call success a fx:send write -: -",
+        "call success a fx:send write replayed: -",
+        "call success a fx:send write replayed: -",
+        "refusal refused a fx:send write idempotency_conflict: This idempotency_key was used for 'fx:send' before, with other arguments; use a new key for a new call",
+        "call success b fx:send write -: -",
+        "call success a fx:send write -: -",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[tokio::test]
+async fn keys_that_are_none() {
+    let (stage, mut agent) = stage(LOW).await;
+    for key in [r#""""#, r#""a b""#, r#""é""#, &format!("\"{}\"", "k".repeat(256))] {
+        let got = Got::of(&mut agent, &stage.rig, &send(ARGS, &format!(r#","idempotency_key":{key}"#))).await;
+        assert_eq!(got.code(), "INVALID_IDEMPOTENCY_KEY", "{key}");
+    }
+    assert_eq!(stage.sent(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_hundred_at_once_are_one_call() {
+    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+    script.call = |_| None;
+    let mut stage = Stage::with(script, LOW, never_held()).await;
+    let agent = Agent::new(&stage.rig, Way::Session, "a").await;
+    let params = [send(ARGS, KEY), send(SAME_ARGS, KEY)];
+    let calls = (0..100).map(|n: usize| stage.rig.send(agent.http(1, "tools/call", &params[n % 2])));
+    let calls = join_all(calls);
+    let (answers, ()) = tokio::join!(within(calls), async {
+        let only = stage.peer.next().await;
+        only.answer_text("sent once").await;
+    });
+    let answers: Vec<Got> = answers.iter().map(|answer| Got(serde_json::from_str(&answer.body).unwrap())).collect();
+    let replayed = answers.iter().filter(|got| got.result()["_meta"]["mcpproxy/replayed"] == true).count();
+    assert_eq!((stage.peer.calls().len(), replayed), (1, 99));
+    for answer in &answers {
+        assert_eq!(without_marks(answer), without_marks(&answers[0]));
+        assert_eq!(answer.code(), "sent once");
+    }
+}
+
+/// Failures of the server are answers too.
+#[tokio::test]
+async fn a_failure_is_the_answer_it_was() {
+    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+    script.call = |_| {
+        Some(r#"{"content":[{"type":"text","text":"no"}],"structuredContent":{"error":{"code":"quota"}},"isError":true}"#.to_owned())
+    };
+    let contract = "riskLevel: low\nfailureModes: [quota]";
+    let mut stage = Stage::with(script, contract, never_held()).await;
+    let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
+    let first = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await;
+    assert_eq!(first.result()["_meta"]["mcpproxy/failure"], json!({"code": "quota", "declared": true}));
+    let again = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await;
+    assert_eq!(again.result()["_meta"]["mcpproxy/replayed"], true);
+    assert_eq!(without_marks(&again), without_marks(&first));
+    assert_eq!(stage.sent().len(), 1);
+    // So are errors of the protocol.
+    stage.peer.rewrite(|script| script.call = |_| None);
+    let params = send(OTHER_ARGS, r#","idempotency_key":"k2""#);
+    let (first, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
+        stage.peer.next().await.refuse(r#"{"code":-32000,"message":"broken","data":{"x":1}}"#).await;
+    });
+    let again = Got::of(&mut agent, &stage.rig, &params).await;
+    for got in [&first, &again] {
+        assert_eq!(got.code(), "-32000 broken");
+        assert_eq!(got.0["error"]["data"]["x"], 1);
+    }
+    assert_eq!(again.0["error"]["data"]["mcpproxy/replayed"], true);
+    assert_eq!(stage.sent().len(), 2);
+}
+
+/// What the contract keeps from the first caller it keeps from the next.
+#[tokio::test]
+async fn what_was_withheld_stays_withheld() {
+    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+    script.call = |_| Some(r#"{"content":[],"structuredContent":{"id":"not for you"}}"#.to_owned());
+    let contract = "riskLevel: low\noutputSchema: { strict: true, properties: { id: { const: 1 } } }";
+    let stage = Stage::with(script, contract, never_held()).await;
+    let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
+    for replayed in [Value::Null, Value::from(true)] {
+        let got = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await;
+        assert_eq!((got.code().as_str(), &got.result()["_meta"]["mcpproxy/replayed"]), ("output_mismatch", &replayed));
+        assert!(got.result()["structuredContent"]["id"].is_null(), "{}", got.0);
+    }
+    assert_eq!(stage.sent().len(), 1);
+}
+
+/// A server with limits of its own.
+async fn limited(script: Script, contract: &str, call_timeout: Duration, max_concurrent_calls: usize) -> Stage {
+    let stage = Stage::with(script, contract, never_held()).await;
+    let limited = ServerSettings { call_timeout, max_concurrent_calls, ..stage.peer.settings("fx") };
+    let before = files(&stage.peer, contract, never_held());
+    let settings = Settings { servers: vec![limited], ..(*before.settings).clone() };
+    stage.rig.gateway.reload(Files { settings: settings.into(), ..before });
+    within(stage.rig.gateway.ready()).await;
+    stage
+}
+
+#[tokio::test]
+async fn what_may_have_run_is_not_sent_again() {
+    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+    script.call = |_| None;
+    let stage = limited(script, LOW, Duration::from_millis(200), 4).await;
+    let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
+    let first = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await;
+    assert_eq!(first.code(), "UPSTREAM_TIMEOUT");
+    let record = &first.result()["_meta"]["mcpproxy/record"];
+    for _ in 0..2 {
+        let again = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await;
+        assert_eq!(again.code(), "outcome_unknown");
+        assert_eq!(again.details(), &json!({"tool": "fx:send", "record": record}));
+    }
+    assert_eq!(stage.sent().len(), 1);
+}
+
+/// Where the contract says that a repeat does no harm, it is made.
+#[tokio::test]
+async fn natural_keys() {
+    let (named, mut agent) = stage(NATURAL).await;
+    let first = Got::of(&mut agent, &named.rig, &send(ARGS, "")).await;
+    let again = Got::of(&mut agent, &named.rig, &send(SAME_ARGS, "")).await;
+    assert_eq!((without_marks(&again), named.sent().len()), (without_marks(&first), 1));
+    assert_eq!(again.result()["_meta"]["mcpproxy/replayed"], true);
+    let other = Got::of(&mut agent, &named.rig, &send(r#"{"to":"ada","body":"other"}"#, "")).await;
+    assert_eq!(other.code(), "idempotency_conflict");
+    assert_eq!(Got::of(&mut agent, &named.rig, &send(OTHER_ARGS, "")).await.code(), "sent");
+    // Without any of the named arguments nothing names the result.
+    for _ in 0..2 {
+        assert_eq!(Got::of(&mut agent, &named.rig, &send(r#"{"body":"x"}"#, "")).await.code(), "sent");
+    }
+    assert_eq!(named.sent().len(), 4);
+
+    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+    script.call = |_| None;
+    let unsure = limited(script, NATURAL, Duration::from_millis(200), 4).await;
+    let mut agent = Agent::new(&unsure.rig, Way::Session, "a").await;
+    assert_eq!(Got::of(&mut agent, &unsure.rig, &send(ARGS, "")).await.code(), "UPSTREAM_TIMEOUT");
+    unsure.peer.rewrite(|script| script.call = |_| Some(text_result("sent")));
+    assert_eq!(Got::of(&mut agent, &unsure.rig, &send(ARGS, "")).await.code(), "sent");
+    let again = Got::of(&mut agent, &unsure.rig, &send(ARGS, "")).await;
+    assert_eq!((again.code(), &again.result()["_meta"]["mcpproxy/replayed"]), ("sent".to_owned(), &json!(true)));
+    assert_eq!(unsure.sent().len(), 2);
+}
+
+/// The only place at the server is taken by a call whose agent thinks, so this one never gets there.
+#[tokio::test]
+async fn a_key_is_free_again_when_nothing_was_sent() {
+    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+    script.call = |params| params.contains("eve").then(|| text_result("sent"));
+    let mut stage = limited(script, LOW, Duration::from_millis(200), 1).await;
+    let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
+    let other = Agent::at(&stage.rig, Way::Session, "b", "/mcp", ALL_CAPABILITIES).await;
+    let (hanging, params) = (send(ARGS, ""), send(OTHER_ARGS, KEY));
+    let (_, got) = tokio::join!(stage.rig.send(other.http(1, "tools/call", &hanging)), async {
+        let call = stage.peer.next().await;
+        call.send(r#"{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"Who?"}}"#).await;
+        let got = Got::of(&mut agent, &stage.rig, &params).await;
+        call.answer_text("done").await;
+        got
+    });
+    assert_eq!((got.code(), stage.sent()), ("UPSTREAM_BUSY".to_owned(), vec![ARGS.to_owned()]));
+    let again = Got::of(&mut agent, &stage.rig, &params).await;
+    assert_eq!((again.code(), &again.result()["_meta"]["mcpproxy/replayed"]), ("sent".to_owned(), &Value::Null));
+    assert_eq!(stage.sent(), [ARGS, OTHER_ARGS]);
+}
+
+/// One that waited for the first has no answer to repeat when the first was lost, and says so.
+#[tokio::test]
+async fn a_repeat_of_a_call_that_got_lost_can_be_made_again() {
+    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+    script.call = |_| None;
+    for (contract, more, expected) in [(NATURAL, "", "UPSTREAM_UNAVAILABLE"), (LOW, KEY, "outcome_unknown")] {
+        let stage = limited(script.clone(), contract, Duration::from_millis(400), 4).await;
+        let agent = Agent::new(&stage.rig, Way::Session, "a").await;
+        let params = send(ARGS, more);
+        let call = |id| stage.rig.send(agent.http(id, "tools/call", &params));
+        let (first, again) = tokio::join!(call(1), async {
+            let reached = async {
+                while stage.peer.calls().is_empty() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            within(reached).await;
+            call(2).await
+        });
+        let codes = [first, again].map(|answer| Got(serde_json::from_str(&answer.body).unwrap()).code());
+        assert_eq!(codes, ["UPSTREAM_TIMEOUT", expected], "{contract}");
+        assert_eq!(stage.sent().len(), 1, "{contract}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_ends_with_its_time() {
+    let (stage, mut agent) = stage(LOW).await;
+    let now = now_ms();
+    stage
+        .write(Step::Claim(Box::new(NewClaim {
+            agent: "a".to_owned(),
+            tool: "fx:send".to_owned(),
+            key: "key:k1".to_owned(),
+            args_digest: Digest::of(b"other arguments"),
+            now_ms: now - 10_000,
+            expires_ms: now - 1,
+        })))
+        .await;
+    assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await.code(), "sent");
+    let again = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await;
+    assert_eq!((again.code(), stage.sent().len()), ("sent".to_owned(), 1));
+}
+
+#[tokio::test]
+async fn a_repeat_of_an_approved_call_asks_nobody() {
+    let (stage, mut agent) = stage(HIGH).await;
+    let id = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await.id();
+    let shared = Got::of(&mut agent, &stage.rig, &send(ARGS, r#","idempotency_key":"k2""#)).await.id();
+    assert_eq!(shared, id, "the key is no part of the question");
+    stage.approve(&id).await.unwrap();
+    let named = format!("{KEY}{}", with_approval(&id));
+    let answers = [named.as_str(), KEY, &named, KEY].map(|more| send(ARGS, more));
+    for (index, params) in answers.iter().enumerate() {
+        let got = Got::of(&mut agent, &stage.rig, params).await;
+        let replayed = if index == 0 { Value::Null } else { Value::from(true) };
+        assert_eq!((got.code().as_str(), &got.result()["_meta"]["mcpproxy/replayed"]), ("sent", &replayed), "{index}");
+    }
+    assert_eq!((stage.sent().len(), stage.rig.store.count_pending().await.unwrap()), (1, 0));
+    let conflict = Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, KEY)).await;
+    assert_eq!(conflict.code(), "idempotency_conflict", "and nobody is asked about what cannot be made");
+    assert_eq!(stage.rig.store.count_pending().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn approved_and_keyed_and_fifty_times_at_once() {
+    let (stage, mut agent) = stage(HIGH).await;
+    let id = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await.id();
+    stage.approve(&id).await.unwrap();
+    let params = [send(ARGS, &format!("{KEY}{}", with_approval(&id))), send(SAME_ARGS, KEY)];
+    let calls = (0..50).map(|n: usize| stage.rig.send(agent.http(1, "tools/call", &params[n % 2])));
+    let answers = within(join_all(calls)).await;
+    let codes = answers.iter().map(|answer| Got(serde_json::from_str(&answer.body).unwrap()).code());
+    let others: Vec<String> = codes.filter(|code| code != "sent").collect();
+    assert_eq!((others, stage.sent().len()), (Vec::<String>::new(), 1));
+}
+
+/// A server that asks back has not made the call yet, so it comes back under the same name.
+#[tokio::test]
+async fn a_server_that_asks_back_gets_the_rest_of_the_call() {
+    let question = r#"{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{"message":"Who?"}}},"requestState":"s1"}"#;
+    let script = Script::new(Speaks::Modern, &format!("[{SEND}]"));
+    let mut stage = Stage::with(script, LOW, never_held()).await;
+    let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", ALL_CAPABILITIES).await;
+    let params = send(ARGS, KEY);
+    let (asked, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
+        stage.peer.next().await.answer(question).await;
+    });
+    assert_eq!((asked.code().as_str(), &asked.result()["requestState"]), ("input_required", &json!("s1")));
+    let params = params.strip_suffix('}').unwrap();
+    let back = format!(r#"{params},"inputResponses":{{"who":{{"action":"accept"}}}},"requestState":"s1"}}"#);
+    let (answered, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &back), async {
+        let call = stage.peer.next().await;
+        assert!(call.params().contains(r#""requestState":"s1""#), "{}", call.params());
+        call.answer(r#"{"content":[{"type":"text","text":"sent"}],"resultType":"complete"}"#).await;
+    });
+    assert_eq!(answered.code(), "sent");
+    let again = Got::of(&mut agent, &stage.rig, &back).await;
+    assert_eq!((again.code(), &again.result()["_meta"]["mcpproxy/replayed"]), ("sent".to_owned(), &json!(true)));
+    assert_eq!(stage.peer.calls().len(), 2);
+}

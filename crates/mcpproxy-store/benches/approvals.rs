@@ -1,0 +1,255 @@
+//! What it costs to look at approvals when few or many are pending, and what a call costs that claims a key.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a benchmark reports, or stops"
+)]
+
+#[path = "../tests/common/postgres.rs"]
+#[allow(dead_code, reason = "tests use more of it")]
+mod postgres;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use mcpproxy_core::settings::Retention;
+use mcpproxy_core::{ApprovalId, ApprovalState, Digest, Given, RiskLevel, ToolName, Variant};
+use mcpproxy_store::{
+    ApprovalFilter, Kind, Ledger, LedgerOptions, Location, NewApproval, NewClaim, NewRecord, Outcome, SigningKey,
+    Status, Step, Store, Wait,
+};
+use postgres::{Cluster, Durability};
+
+// The allocator of the product.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const SIZES: [u64; 3] = [100, 1_000, 10_000];
+const AGENTS: u64 = 500;
+const LIMIT: usize = 50;
+const RUNS: usize = 31;
+const PARALLEL: u64 = 64;
+const CALLS: u64 = 5_000;
+/// All pending approvals of the largest size, page by page.
+const ALL_MAX: Duration = Duration::from_millis(100);
+/// A page may cost so many times what it costs when few are pending.
+const RATIO_MAX: f64 = 2.0;
+const BEGIN_MS: i64 = 1_700_000_000_000;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("runtime");
+    let folder = tempfile::tempdir_in(Path::new(env!("CARGO_TARGET_TMPDIR"))).expect("a folder on a disk");
+    let cluster = Cluster::start(Durability::On);
+    let places = [
+        ("SQLite", Location::Sqlite(folder.path().join("mcpproxy.db"))),
+        ("PostgreSQL", Location::Postgres(cluster.new_database(""))),
+    ];
+    let mut is_well = true;
+    for (name, location) in places {
+        is_well &= runtime.block_on(grow(name, &location));
+        runtime.block_on(calls(name, &location));
+    }
+    assert!(is_well, "it costs too much to look at many approvals");
+}
+
+async fn ledger(store: &Store) -> Ledger {
+    let options = LedgerOptions {
+        key: SigningKey::from_seed(&[1; 32]).expect("a key"),
+        newest_checkpoint: None,
+        checkpoints_to: None,
+        retention: Retention { payloads: None, payload_bytes: None, records: None },
+        patience: Duration::from_secs(20),
+        now_ms: || BEGIN_MS,
+    };
+    Ledger::start(store, options).await.expect("a ledger")
+}
+
+async fn grow(name: &str, location: &Location) -> bool {
+    let store = Store::open(location).await.expect("a store");
+    let ledger = ledger(&store).await;
+    let mut asked = 0;
+    let mut first: Option<Vec<(&str, Duration)>> = None;
+    let mut is_well = true;
+    for size in SIZES {
+        ask(&ledger, asked..size).await;
+        asked = size;
+        println!("\n{name}, {size} pending");
+        let times = measure(&store, size).await;
+        let smallest = first.get_or_insert_with(|| times.clone());
+        for ((what, time), (_, in_small)) in times.iter().zip(smallest.iter()) {
+            let ratio = time.as_secs_f64() / in_small.as_secs_f64();
+            println!("  {what:<44} {:>9.0} µs {ratio:>8.2} ×", time.as_secs_f64() * 1e6);
+            is_well &= ratio <= RATIO_MAX || !what.starts_with("one ");
+            is_well &= *time <= ALL_MAX;
+        }
+    }
+    ledger.finish().await.expect("everything is written");
+    store.close().await;
+    is_well
+}
+
+async fn ask(ledger: &Ledger, numbers: std::ops::Range<u64>) {
+    let mut asking = tokio::task::JoinSet::new();
+    for n in numbers {
+        let ledger = ledger.clone();
+        asking.spawn(async move {
+            let steps = vec![Step::Ask(Box::new(question(n)))];
+            ledger.note_if(record(n, Kind::Approval, Status::Success), steps).await.expect("written").expect("asked");
+        });
+        if asking.len() as u64 >= PARALLEL {
+            asking.join_next().await.expect("a task").expect("it ended well");
+        }
+    }
+    while let Some(asked) = asking.join_next().await {
+        asked.expect("it ended well");
+    }
+}
+
+async fn measure(store: &Store, size: u64) -> Vec<(&'static str, Duration)> {
+    let pending = ApprovalFilter { state: Some(ApprovalState::Pending), ..ApprovalFilter::default() };
+    let agent = ApprovalFilter { agent: Some("agent3".into()), ..pending.clone() };
+    let tool = ApprovalFilter { tool: Some("mail:send7".into()), ..ApprovalFilter::default() };
+    let middle = id(size / 2).to_string();
+    let one = async |filter: &ApprovalFilter, before: Option<&str>, limit: usize| {
+        fastest(async || drop(store.list_approvals(filter, before, limit).await.expect("a page"))).await
+    };
+    let binding = question(size / 2).binding;
+    let last = id(size - 1);
+    vec![
+        ("one page of 50, pending", one(&pending, None, LIMIT).await),
+        ("one page of 50, pending, from the middle", one(&pending, Some(&middle), LIMIT).await),
+        ("one page of an agent, pending", one(&agent, None, 1).await),
+        ("one page of a tool, in any state", one(&tool, None, 1).await),
+        ("one by its id", fastest(async || drop(store.find_approval(&last).await.expect("found"))).await),
+        ("one by its binding", fastest(async || drop(store.find_open_approval(&binding, BEGIN_MS).await)).await),
+        ("one look whether anything is new", fastest(async || drop(store.approvals_version().await)).await),
+        ("all that are pending, page by page", all(store, &pending, size).await),
+        ("how many are pending", fastest(async || drop(store.count_pending().await)).await),
+        ("those that are overdue, none", fastest(async || drop(store.overdue_approvals(BEGIN_MS, 100).await)).await),
+    ]
+}
+
+async fn all(store: &Store, filter: &ApprovalFilter, size: u64) -> Duration {
+    fastest(async || {
+        let (mut count, mut before) = (0, None::<String>);
+        loop {
+            let page = store.list_approvals(filter, before.as_deref(), 500).await.expect("a page");
+            count += page.approvals.len() as u64;
+            before = page.next;
+            if before.is_none() {
+                break;
+            }
+        }
+        assert_eq!(count, size);
+    })
+    .await
+}
+
+/// The fastest of some runs: whatever else the machine does makes them slower, never faster.
+async fn fastest(work: impl AsyncFn()) -> Duration {
+    let mut fastest = Duration::MAX;
+    for _ in 0..RUNS {
+        let begin = Instant::now();
+        work().await;
+        fastest = fastest.min(begin.elapsed());
+    }
+    fastest
+}
+
+/// Calls that are on disk before they are sent, without a key and with one.
+async fn calls(name: &str, location: &Location) {
+    let store = Store::open(location).await.expect("a store");
+    let ledger = ledger(&store).await;
+    for (what, has_key) in
+        [("without a key", false), ("with a key", true), ("without a key", false), ("with a key", true)]
+    {
+        let begin = Instant::now();
+        let tasks: Vec<_> = (0..PARALLEL).map(|task| tokio::spawn(make_calls(ledger.clone(), task, has_key))).collect();
+        for task in tasks {
+            task.await.expect("it ended well");
+        }
+        let rate = CALLS as f64 / begin.elapsed().as_secs_f64();
+        println!("{name}: {rate:.0} calls a second {what}, {PARALLEL} in parallel");
+        store.forget_expired(BEGIN_MS + 2).await.expect("forgotten");
+    }
+    ledger.finish().await.expect("everything is written");
+    store.close().await;
+}
+
+async fn make_calls(ledger: Ledger, task: u64, has_key: bool) {
+    for n in (task..CALLS).step_by(usize::try_from(PARALLEL).expect("a number")) {
+        let record = record(n, Kind::Call, Status::Started);
+        let end = Outcome::bare(Status::Success);
+        if has_key {
+            let (agent, tool, key) = ("local".to_owned(), "mail:send".to_owned(), format!("key:{n}"));
+            let claim = NewClaim {
+                agent: agent.clone(),
+                tool: tool.clone(),
+                key: key.clone(),
+                args_digest: Digest::of(b"arguments"),
+                now_ms: BEGIN_MS,
+                expires_ms: BEGIN_MS + 1,
+            };
+            let open = ledger.open_if(record, vec![Step::Claim(Box::new(claim))]).await.expect("written").expect("won");
+            let finish = Step::FinishClaim { agent, tool, key, answer: "{\"content\":[]}".to_owned() };
+            ledger.close_with(open, end, Wait::Batched, vec![finish]).await.expect("written");
+        } else {
+            let open = ledger.open(record, Wait::Durable).await.expect("written");
+            ledger.close(open, end, Wait::Batched).await.expect("written");
+        }
+    }
+}
+
+fn id(n: u64) -> ApprovalId {
+    ApprovalId::parse(&format!("01HF{n:022}")).expect("an id")
+}
+
+fn question(n: u64) -> NewApproval {
+    // As long as arguments and what pages show of a call usually are.
+    let args = format!(r#"{{"to":"somebody{n}@example.com","subject":"news","body":"{}"}}"#, "word ".repeat(80));
+    NewApproval {
+        id: id(n),
+        binding: Digest::of(&n.to_be_bytes()),
+        agent: format!("agent{}", n % AGENTS),
+        client: Some("cursor 1.2".into()),
+        tool: ToolName::parse(&format!("mail:send{}", n % 20)).expect("a name"),
+        pin: Digest::of(b"pin"),
+        contract: Digest::of(b"contract"),
+        variant: Variant::Write,
+        risk: Some(RiskLevel::High),
+        least: Given::Session,
+        args_digest: Digest::of(args.as_bytes()),
+        shown_args: args.clone(),
+        args,
+        about:
+            r#"{"reason":"send the news","side_effects":["external_email"],"asked_by":["contract risk level high"]}"#
+                .into(),
+        created_ms: BEGIN_MS,
+        expires_ms: BEGIN_MS + 600_000,
+        most: 20,
+    }
+}
+
+fn record(n: u64, kind: Kind, status: Status) -> NewRecord {
+    NewRecord {
+        time_ms: BEGIN_MS,
+        random: n,
+        kind,
+        status,
+        agent: Some("local".into()),
+        client: Some("cursor 1.2".into()),
+        server: Some("mail".into()),
+        tool: Some("send".into()),
+        is_known_tool: true,
+        intent_type: Some(Variant::Write),
+        risk: Some(RiskLevel::High),
+        code: None,
+        message: None,
+        duration_us: None,
+        metadata: "{}".into(),
+        args: None,
+    }
+}

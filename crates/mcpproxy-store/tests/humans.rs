@@ -1,0 +1,295 @@
+//! Humans: invitations, sessions, challenges and factors, each good for what it is for, and no longer.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
+
+mod common;
+
+use common::Place;
+use common::asking::{MINUTE, T};
+use mcpproxy_store::{Human, Store, StoreError};
+
+on_both!(
+    the_first_human_needs_an_invitation_from_nobody,
+    an_invitation_is_good_once,
+    a_name_is_taken_once_and_costs_no_invitation,
+    the_first_link_is_dead_when_somebody_was_first,
+    a_session_ends_when_it_is_idle_or_old,
+    sessions_are_closed_one_by_one_or_all,
+    a_code_counts_once_and_never_an_older_one,
+    passkeys_belong_to_somebody,
+    a_challenge_is_answered_once,
+    failures_are_counted_while_they_follow_each_other,
+    a_shared_secret_is_made_once,
+    what_is_left_of_sign_ins_is_forgotten,
+    no_secret_can_be_read_in_the_database,
+);
+
+const IDLE: i64 = 15 * MINUTE;
+const MOST: i64 = 12 * 60 * MINUTE;
+const HOUR: i64 = 60 * MINUTE;
+
+async fn first(store: &Store, name: &str) -> Human {
+    let invitation = store.invite([1; 32], None, T, HOUR).await.unwrap();
+    assert!(store.create_human(&invitation, name, "$argon2id$…", T).await.unwrap());
+    signed_in(store, name, 100).await.1
+}
+
+async fn signed_in(store: &Store, name: &str, random: u8) -> (String, Human) {
+    let secret = store.open_session(name, [random; 32], T).await.unwrap();
+    let session = store.find_session(&secret, T, IDLE, MOST).await.unwrap().unwrap();
+    (secret, session.human)
+}
+
+async fn the_first_human_needs_an_invitation_from_nobody(place: &Place) {
+    let store = place.store().await;
+    assert!(!store.has_humans().await.unwrap());
+    assert!(!store.create_human("invite_guessed", "anna", "hash", T).await.unwrap());
+    let human = first(&store, "anna").await;
+    assert_eq!(human.name(), "anna");
+    assert!(store.has_humans().await.unwrap());
+    let row = store.find_human("anna").await.unwrap().unwrap();
+    assert_eq!((row.name.as_str(), row.password_hash.as_str()), ("anna", "$argon2id$…"));
+    assert!(row.totp.is_none() && row.passkeys.is_empty());
+    assert!(store.find_human("Anna").await.unwrap().is_none());
+    let unknown = store.open_session("berta", [1; 32], T).await;
+    assert!(matches!(unknown, Err(StoreError::NoSuchHuman { .. })));
+}
+
+async fn an_invitation_is_good_once(place: &Place) {
+    let store = place.store().await;
+    let anna = first(&store, "anna").await;
+    let invitation = store.invite([2; 32], Some(&anna), T, HOUR).await.unwrap();
+    assert!(store.is_invited(&invitation, T + HOUR - 1).await.unwrap());
+    assert!(!store.is_invited(&invitation, T + HOUR).await.unwrap());
+    assert!(!store.create_human(&invitation, "late", "hash", T + HOUR).await.unwrap());
+    let create = |n: u32| {
+        let (store, invitation) = (store.clone(), invitation.clone());
+        tokio::spawn(async move { store.create_human(&invitation, &format!("human{n}"), "hash", T).await.unwrap() })
+    };
+    let mut created = 0;
+    for task in (0..10).map(create).collect::<Vec<_>>() {
+        created += usize::from(task.await.unwrap());
+    }
+    assert_eq!(created, 1);
+    assert!(!store.is_invited(&invitation, T).await.unwrap());
+}
+
+async fn a_name_is_taken_once_and_costs_no_invitation(place: &Place) {
+    let store = place.store().await;
+    let anna = first(&store, "anna").await;
+    let invitation = store.invite([2; 32], Some(&anna), T, HOUR).await.unwrap();
+    let taken = store.create_human(&invitation, "anna", "another hash", T).await;
+    assert_eq!(taken.unwrap_err().to_string(), "somebody named `anna` exists already; choose another name");
+    let odd = store.create_human(&invitation, "an na", "hash", T).await;
+    assert!(matches!(odd, Err(StoreError::HumanName)));
+    assert_eq!(store.find_human("anna").await.unwrap().unwrap().password_hash, "$argon2id$…");
+    assert!(store.create_human(&invitation, "berta", "hash", T).await.unwrap());
+}
+
+async fn the_first_link_is_dead_when_somebody_was_first(place: &Place) {
+    let store = place.store().await;
+    let mut links = Vec::new();
+    for random in 1..=10 {
+        links.push(store.invite([random; 32], None, T, HOUR).await.unwrap());
+    }
+    let create = |(n, link): (usize, String)| {
+        let store = store.clone();
+        tokio::spawn(async move { store.create_human(&link, &format!("human{n}"), "hash", T).await.unwrap() })
+    };
+    let mut created = 0;
+    for task in links.clone().into_iter().enumerate().map(create).collect::<Vec<_>>() {
+        created += usize::from(task.await.unwrap());
+    }
+    assert_eq!(created, 1, "of all who hold a link from nobody, one is the first");
+    for link in links {
+        assert!(!store.is_invited(&link, T).await.unwrap());
+    }
+}
+
+async fn a_session_ends_when_it_is_idle_or_old(place: &Place) {
+    let store = place.store().await;
+    first(&store, "anna").await;
+    let secret = store.open_session("anna", [7; 32], T).await.unwrap();
+    let found = async |now_ms: i64| store.find_session(&secret, now_ms, IDLE, MOST).await.unwrap();
+    let session = found(T).await.unwrap();
+    assert_eq!((session.human.name(), session.created_ms, session.is_enrolled), ("anna", T, false));
+    assert_eq!((session.csrf.len(), session.csrf == secret), (64, false));
+    assert_eq!(found(T + IDLE).await, None);
+    // Used within a minute, nothing is written; used after it, the time begins anew.
+    assert!(found(T + MINUTE - 1).await.is_some());
+    assert_eq!(found(T + IDLE).await, None);
+    assert!(found(T + IDLE - 1).await.is_some());
+    assert_eq!(found(T + IDLE).await.unwrap(), session);
+    assert_eq!(found(T + 2 * IDLE - 1).await, None);
+    // However busy, it ends.
+    let mut now_ms = T + IDLE;
+    while now_ms < T + MOST {
+        assert!(found(now_ms).await.is_some(), "{now_ms}");
+        now_ms += 10 * MINUTE;
+    }
+    assert!(found(T + MOST - 1).await.is_some());
+    assert_eq!(found(T + MOST).await, None);
+    assert_eq!(store.find_session("session_other", T, IDLE, MOST).await.unwrap(), None);
+    assert_eq!(store.find_session("", T, IDLE, MOST).await.unwrap(), None);
+}
+
+async fn sessions_are_closed_one_by_one_or_all(place: &Place) {
+    let store = place.store().await;
+    let anna = first(&store, "anna").await;
+    let (one, _) = signed_in(&store, "anna", 1).await;
+    let (two, _) = signed_in(&store, "anna", 2).await;
+    let (three, _) = signed_in(&store, "anna", 3).await;
+    let is_open = async |secret: &str| store.find_session(secret, T, IDLE, MOST).await.unwrap().is_some();
+    store.close_session(&one).await.unwrap();
+    assert_eq!((is_open(&one).await, is_open(&two).await, is_open(&three).await), (false, true, true));
+    store.close_sessions(&anna).await.unwrap();
+    assert_eq!((is_open(&one).await, is_open(&two).await, is_open(&three).await), (false, false, false));
+}
+
+async fn a_code_counts_once_and_never_an_older_one(place: &Place) {
+    let store = place.store().await;
+    let anna = first(&store, "anna").await;
+    assert_eq!(store.use_totp_step(&anna, 100, "login").await.unwrap(), None, "nobody has a factor at first");
+    store.set_totp(&anna, &[0, 255, 7], 100).await.unwrap();
+    let totp = store.find_human("anna").await.unwrap().unwrap().totp.unwrap();
+    assert_eq!((totp.secret, totp.last_step), (vec![0, 255, 7], 100));
+    let (_, enrolled) = signed_in(&store, "anna", 9).await;
+    assert_eq!(enrolled, anna);
+    for (step, counts) in [(99, false), (100, false), (101, true), (101, false), (103, true), (102, false)] {
+        let fresh = store.use_totp_step(&anna, step, "01APPROVAL").await.unwrap();
+        assert_eq!(fresh.is_some(), counts, "{step}");
+        if let Some(fresh) = fresh {
+            assert_eq!((fresh.human(), fresh.approval()), (&anna, "01APPROVAL"));
+        }
+    }
+    let using = |n: i64| {
+        let (store, anna) = (store.clone(), anna.clone());
+        tokio::spawn(async move { store.use_totp_step(&anna, 200, &n.to_string()).await.unwrap().is_some() })
+    };
+    let mut counted = 0;
+    for task in (0..20).map(using).collect::<Vec<_>>() {
+        counted += usize::from(task.await.unwrap());
+    }
+    assert_eq!(counted, 1);
+}
+
+async fn passkeys_belong_to_somebody(place: &Place) {
+    let store = place.store().await;
+    let anna = first(&store, "anna").await;
+    let invitation = store.invite([2; 32], Some(&anna), T, HOUR).await.unwrap();
+    assert!(store.create_human(&invitation, "berta", "hash", T).await.unwrap());
+    let (_, berta) = signed_in(&store, "berta", 2).await;
+    assert!(store.add_passkey(&anna, "key1", "laptop", "{1}", T).await.unwrap());
+    assert!(store.add_passkey(&anna, "key2", "phone", "{2}", T + 1).await.unwrap());
+    assert!(!store.add_passkey(&berta, "key1", "mine", "{3}", T).await.unwrap(), "it is somebody's");
+    let (secret, _) = signed_in(&store, "anna", 3).await;
+    assert!(store.find_session(&secret, T, IDLE, MOST).await.unwrap().unwrap().is_enrolled);
+    let labels = async |name: &str| {
+        let row = store.find_human(name).await.unwrap().unwrap();
+        row.passkeys.into_iter().map(|key| format!("{} {} {}", key.id, key.label, key.data)).collect::<Vec<_>>()
+    };
+    assert_eq!(labels("anna").await, ["key1 laptop {1}", "key2 phone {2}"]);
+    assert_eq!(store.use_passkey(&berta, "key1", "{9}", "p").await.unwrap(), None);
+    assert_eq!(store.use_passkey(&anna, "key3", "{9}", "p").await.unwrap(), None);
+    let fresh = store.use_passkey(&anna, "key1", "{1b}", "p").await.unwrap().unwrap();
+    assert_eq!((fresh.human().name(), fresh.approval()), ("anna", "p"));
+    store.update_passkey("key2", "{2b}").await.unwrap();
+    assert_eq!(labels("anna").await, ["key1 laptop {1b}", "key2 phone {2b}"]);
+    assert!(!store.remove_passkey(&berta, "key1").await.unwrap());
+    assert!(store.remove_passkey(&anna, "key1").await.unwrap());
+    assert_eq!(store.use_passkey(&anna, "key1", "{1c}", "p").await.unwrap(), None, "it is gone");
+    assert_eq!(labels("anna").await, ["key2 phone {2b}"]);
+}
+
+async fn a_challenge_is_answered_once(place: &Place) {
+    let store = place.store().await;
+    let keep = async |purpose: &str, state: &str| store.keep_challenge("s", purpose, state, T, MINUTE).await.unwrap();
+    let take =
+        async |session: &str, purpose: &str, now_ms: i64| store.take_challenge(session, purpose, now_ms).await.unwrap();
+    keep("approve 1", "first").await;
+    keep("approve 1", "second").await;
+    keep("approve 2", "other").await;
+    assert_eq!(take("t", "approve 1", T).await, None, "another session");
+    assert_eq!(take("s", "approve 3", T).await, None, "another purpose");
+    assert_eq!(take("s", "approve 2", T + MINUTE).await, None, "too late");
+    let taking = |_| {
+        let store = store.clone();
+        tokio::spawn(async move { store.take_challenge("s", "approve 1", T).await.unwrap() })
+    };
+    let mut taken = Vec::new();
+    for task in (0..20).map(taking).collect::<Vec<_>>() {
+        taken.extend(task.await.unwrap());
+    }
+    assert_eq!(taken, ["second"]);
+}
+
+async fn failures_are_counted_while_they_follow_each_other(place: &Place) {
+    let store = place.store().await;
+    first(&store, "anna").await;
+    let failures = async || {
+        let row = store.find_human("anna").await.unwrap().unwrap();
+        (row.failures, row.locked_until_ms)
+    };
+    assert_eq!(failures().await, (0, 0));
+    for (now_ms, expected) in [(T, 1), (T + 1, 2), (T + MINUTE, 3), (T + 3 * MINUTE, 4), (T + 3 * 24 * HOUR, 1)] {
+        store.note_failure("anna", now_ms, now_ms + 5).await.unwrap();
+        assert_eq!(failures().await, (expected, now_ms + 5));
+    }
+    store.note_failure("nobody", T, T).await.unwrap();
+    store.forget_failures("anna").await.unwrap();
+    assert_eq!(failures().await, (0, 0));
+}
+
+async fn a_shared_secret_is_made_once(place: &Place) {
+    let store = place.store().await;
+    let replica = place.store().await;
+    let make = |n: u8| {
+        let store = if n.is_multiple_of(2) { store.clone() } else { replica.clone() };
+        tokio::spawn(async move { store.shared_secret("state", [n; 32]).await.unwrap() })
+    };
+    let mut made = Vec::new();
+    for task in (0..10).map(make).collect::<Vec<_>>() {
+        made.push(task.await.unwrap());
+    }
+    made.dedup();
+    assert_eq!(made.len(), 1);
+    assert_eq!(store.shared_secret("other", [77; 32]).await.unwrap(), [77; 32]);
+    store.close().await;
+    assert_eq!(place.store().await.shared_secret("state", [99; 32]).await.unwrap(), made[0]);
+}
+
+async fn what_is_left_of_sign_ins_is_forgotten(place: &Place) {
+    let store = place.store().await;
+    let anna = first(&store, "anna").await;
+    store.invite([2; 32], Some(&anna), T, HOUR).await.unwrap();
+    store.keep_challenge("s", "p", "state", T, MINUTE).await.unwrap();
+    assert_eq!(store.forget_expired(T + MINUTE - 1).await.unwrap(), 0);
+    assert_eq!(store.forget_expired(T + HOUR).await.unwrap(), 2);
+    let week = 7 * 24 * HOUR;
+    assert_eq!(store.forget_expired(T + week).await.unwrap(), 1, "the session");
+    assert!(store.has_humans().await.unwrap());
+}
+
+/// Of invitations and sessions there is nothing in the database that would open anything.
+async fn no_secret_can_be_read_in_the_database(place: &Place) {
+    let store = place.store().await;
+    let anna = first(&store, "anna").await;
+    let secrets = [
+        store.invite([0xab; 32], Some(&anna), T, HOUR).await.unwrap(),
+        store.open_session("anna", [0xcd; 32], T).await.unwrap(),
+    ];
+    let csrf = store.find_session(&secrets[1], T, IDLE, MOST).await.unwrap().unwrap().csrf;
+    assert_eq!(secrets[0], format!("invite_{}", "ab".repeat(32)));
+    for secret in secrets.iter().chain([&csrf]) {
+        let digits = secret.rsplit('_').next().unwrap();
+        for (table, columns) in [("invitations", "hash"), ("sessions", "hash")] {
+            let hex = if place.cluster.is_some() {
+                format!("encode({columns}, 'hex')")
+            } else {
+                format!("lower(hex({columns}))")
+            };
+            let found = place.sql(&format!("SELECT count(*) FROM {table} WHERE {hex} = '{digits}'")).await;
+            assert_eq!(found, [0], "{table}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What may happen once happens at most once when the log fails in the middle, or a caller leaves.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::asking::{
+    T, approve, approved, ask, calls, consume, deny, event, find_claim, finish_claim, id, note, question, race, state,
+    stored, take_claim,
+};
+use common::relay::Relay;
+use common::{Place, all, call, success, until, verified};
+use mcpproxy_core::{ApprovalState, Digest};
+use mcpproxy_store::{Health, Ledger, Location, Lost, NewDryRun, NewRecord, Status, Step, Store, StoreError, Wait};
+
+on_both!(
+    a_failing_log_consumes_nothing,
+    a_claim_survives_a_log_that_fails_in_the_middle,
+    steps_of_an_end_come_with_it_however_it_is_written,
+    a_caller_that_leaves_may_use_up_an_approval_but_never_sends,
+);
+
+async fn a_failing_log_consumes_nothing(place: &Place) {
+    let (store, ledger) = place.open().await;
+    approved(&ledger, 1).await;
+    note(&ledger, vec![ask(question(2))]).await.unwrap();
+    place.break_log().await;
+    ledger.open_if(call(1), vec![consume(1), take_claim("k")]).await.unwrap_err();
+    ledger.note_if(event(), vec![approve(2)]).await.unwrap_err();
+    // Who loses needs no log to hear of it, and proves nothing about it.
+    assert_eq!(note(&ledger, vec![deny(1), approve(3)]).await, Err(Lost(1)));
+    assert!(matches!(ledger.health(), Health::Failing { .. }));
+    place.mend_log().await;
+    until("the log is well", async || ledger.health() == Health::Well).await;
+    assert_eq!((state(&store, 1).await, state(&store, 2).await), (ApprovalState::Approved, ApprovalState::Pending));
+    assert_eq!(find_claim(&store, "k").await, None);
+    assert_eq!(all(&store).await.len(), 3, "what was refused is not written later");
+    // And all of it can be tried again.
+    note(&ledger, vec![approve(2)]).await.unwrap();
+    assert_eq!(race(&[&ledger], 10, || vec![consume(1), take_claim("k")]).await, 1);
+    verified(&store).await;
+}
+
+async fn a_claim_survives_a_log_that_fails_in_the_middle(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let written = ledger.open_if(call(1), vec![take_claim("k")]).await.unwrap().unwrap();
+    let read = ledger.open(call(2), Wait::Durable).await.unwrap();
+    place.break_log().await;
+    // Both ends wait, one with somebody who waits for it. So does a call that begins and ends meanwhile.
+    ledger.close_with(written, success(), Wait::Durable, vec![finish_claim("k", "sent")]).await.unwrap_err();
+    ledger.close_with(read, success(), Wait::Batched, vec![finish_claim("k", "not mine")]).await.unwrap();
+    assert_eq!(find_claim(&store, "k").await.unwrap().status, Status::Started);
+    place.mend_log().await;
+    until("the answer is there", async || find_claim(&store, "k").await.unwrap().answer.is_some()).await;
+    let found = find_claim(&store, "k").await.unwrap();
+    assert_eq!((found.status, found.answer.as_deref()), (Status::Success, Some("sent")));
+    ledger.finish().await.unwrap();
+    assert_eq!(calls(&store).await, [Status::Success; 2]);
+    verified(&store).await;
+}
+
+/// A beginning that nobody waits for becomes one line with its end: in the queue, or after a failure.
+async fn steps_of_an_end_come_with_it_however_it_is_written(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let dry_run = |n: u32| {
+        let binding = Digest::of(&n.to_be_bytes());
+        let (agent, tool, preview) = ("local".into(), "mail:send".into(), "{}".into());
+        vec![Step::KeepDryRun(Box::new(NewDryRun { binding, agent, tool, preview, is_native: true, at_ms: T }))]
+    };
+    let is_kept = async |n: u32| store.find_dry_run(&Digest::of(&n.to_be_bytes())).await.unwrap().is_some();
+    let at_once = ledger.open(call(1), Wait::Batched).await.unwrap();
+    ledger.close_with(at_once, success(), Wait::Durable, dry_run(1)).await.unwrap();
+    assert!(is_kept(1).await);
+    place.break_log().await;
+    let before = ledger.open(call(2), Wait::Batched).await.unwrap();
+    ledger.note_if(event(), vec![take_claim("k")]).await.unwrap_err();
+    ledger.close_with(before, success(), Wait::Durable, dry_run(2)).await.unwrap_err();
+    place.mend_log().await;
+    until("the log is well", async || ledger.health() == Health::Well).await;
+    assert_eq!((is_kept(2).await, find_claim(&store, "k").await), (true, None));
+    ledger.finish().await.unwrap();
+    assert_eq!(calls(&store).await, [Status::Success; 2]);
+    assert_eq!(verified(&store).await, 2, "one line each");
+}
+
+async fn a_caller_that_leaves_may_use_up_an_approval_but_never_sends(place: &Place) {
+    let (store, ledger) = place.open().await;
+    for n in 1..=50 {
+        approved(&ledger, n).await;
+        let steps = vec![consume(n), take_claim(&n.to_string())];
+        let leaving = tokio::time::timeout(Duration::from_micros(n * 60), ledger.open_if(call(0), steps));
+        if let Ok(opened) = leaving.await {
+            ledger.close(opened.unwrap().unwrap(), success(), Wait::Batched).await.unwrap();
+        }
+    }
+    ledger.finish().await.unwrap();
+    let again = place.ledger(&store).await;
+    assert_eq!(again.interrupted(), 0);
+    let mut seen = [0; 3];
+    for n in 1..=50 {
+        let approval = stored(&store, n).await;
+        let claim = find_claim(&store, &n.to_string()).await;
+        assert_eq!(approval.record, claim.as_ref().map(|claim| claim.record), "both or neither");
+        let now = claim.as_ref().map(|claim| (claim.status, claim.was_sent));
+        seen[match now {
+            None => 0,
+            Some((Status::Success, true)) => 1,
+            Some((Status::Cancelled, false)) => 2,
+            other => panic!("{n}: {other:?}"),
+        }] += 1;
+        // What was not sent may be tried again, with a new approval.
+        let retry = again.open_if(call(0), vec![take_claim(&n.to_string())]).await.unwrap();
+        assert_eq!(retry.is_ok(), now.is_none_or(|(_, was_sent)| !was_sent));
+        if let Ok(open) = retry {
+            again.close(open, success(), Wait::Batched).await.unwrap();
+        }
+    }
+    assert!(seen[0] + seen[1] > 0, "{seen:?}");
+    verified(&store).await;
+}
+
+/// The store reaches its database through a wire that can be cut.
+async fn wired() -> (Place, Relay, Store, Ledger) {
+    let mut place = Place::postgres();
+    let relay = Relay::start(place.cluster.as_ref().unwrap().port).await;
+    let direct = place.store().await;
+    let Location::Postgres(url) = &place.location else { panic!("an address") };
+    let port = place.cluster.as_ref().unwrap().port;
+    place.location = Location::Postgres(url.replace(&format!(":{port}/"), &format!(":{}/", relay.port)));
+    let ledger = place.ledger(&place.store().await).await;
+    (place, relay, direct, ledger)
+}
+
+/// In one batch: two that want the same approval, one that approves, one that is refused, and an end with an answer.
+/// Returns what each heard.
+async fn cut_in_a_batch(relay: &Relay, store: &Store, ledger: &Ledger, at: &'static [u8]) -> Vec<String> {
+    approved(ledger, 1).await;
+    note(ledger, vec![ask(question(2))]).await.unwrap();
+    let running = ledger.open_if(call(1), vec![take_claim("running")]).await.unwrap().unwrap();
+    assert_eq!(store.count_pending().await.unwrap(), 1);
+    relay.cut_at(at);
+    let spawn = |record: NewRecord, steps: Vec<Step>| {
+        let ledger = ledger.clone();
+        tokio::spawn(async move {
+            match ledger.open_if(record, steps).await {
+                Ok(Ok(_open)) => "won".to_owned(),
+                Ok(Err(Lost(index))) => format!("lost {index}"),
+                Err(StoreError::LogUnavailable | StoreError::Database { .. } | StoreError::NoAnswer) => {
+                    "error".to_owned()
+                }
+                Err(error) => error.to_string(),
+            }
+        })
+    };
+    let (first, second) = {
+        // Taken together: the writer is not let in between.
+        let steps = || vec![consume(1), take_claim("k")];
+        (spawn(call(2), steps()), spawn(call(3), steps()))
+    };
+    let answering = ledger.close_with(running, success(), Wait::Batched, vec![finish_claim("running", "done")]);
+    answering.await.unwrap();
+    let approving = ledger.note_if(event(), vec![approve(2)]).await;
+    assert!(approving.is_err());
+    assert!(relay.is_cut());
+    relay.mend();
+    until("the log is well", async || ledger.health() == Health::Well).await;
+    vec![first.await.unwrap(), second.await.unwrap()]
+}
+
+#[tokio::test]
+async fn what_was_committed_without_a_word_stays_consumed_and_is_not_sent() {
+    let (_place, relay, store, ledger) = wired().await;
+    let heard = cut_in_a_batch(&relay, &store, &ledger, b"COMMIT\0").await;
+    ledger.finish().await.unwrap();
+    assert_eq!(heard, ["error", "error"], "also who had lost: against whom, nobody could tell");
+    let approval = stored(&store, 1).await;
+    let found = find_claim(&store, "k").await.unwrap();
+    assert_eq!(approval.state, ApprovalState::Consumed);
+    assert_eq!(approval.record, Some(found.record));
+    assert_eq!((found.status, found.was_sent), (Status::Cancelled, false));
+    let record = store.find(&found.record.to_string()).await.unwrap().unwrap().record;
+    assert_eq!(record.code.unwrap().for_json(), "not_sent");
+    assert_eq!(find_claim(&store, "running").await.unwrap().answer.as_deref(), Some("done"));
+    assert_eq!(calls(&store).await, [Status::Success, Status::Cancelled], "who lost left nothing behind");
+    verified(&store).await;
+}
+
+#[tokio::test]
+async fn what_was_cut_off_before_it_was_committed_consumed_nothing() {
+    for at in [&b"SAVEPOINT\0"[..], b"RELEASE\0", b"INSERT 0 ", b"pg_advisory_xact_lock"] {
+        let (_place, relay, store, ledger) = wired().await;
+        let heard = cut_in_a_batch(&relay, &store, &ledger, at).await;
+        ledger.finish().await.unwrap();
+        assert_eq!(heard, ["error", "error"]);
+        assert_eq!((state(&store, 1).await, state(&store, 2).await), (ApprovalState::Approved, ApprovalState::Pending));
+        assert_eq!(find_claim(&store, "k").await, None);
+        assert_eq!(find_claim(&store, "running").await.unwrap().answer.as_deref(), Some("done"));
+        assert_eq!(calls(&store).await, [Status::Success]);
+        assert_eq!(store.find_approval(&id(1)).await.unwrap().unwrap().record, None);
+        verified(&store).await;
+    }
+}

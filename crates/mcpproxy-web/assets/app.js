@@ -1,0 +1,155 @@
+// Makes pages live: countdowns, changes as they happen, passkeys. Every page works without it.
+(() => {
+  "use strict";
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const said = document.getElementById("said");
+  const say = (text) => { if (said) said.textContent = text; };
+
+  // Countdowns. The server rendered the time; this keeps it true.
+  const words = (ms) => {
+    const s = Math.max(0, Math.floor(ms / 1000));
+    if (s >= 5400) return "in " + Math.round(s / 3600) + " hours";
+    if (s >= 600) return "in " + Math.round(s / 60) + " minutes";
+    return "in " + Math.floor(s / 60) + ":" + String(s % 60).padStart(2, "0");
+  };
+  const clock = Date.now() - (Number(document.documentElement.dataset.now) || Date.now());
+  const tick = () => all("[data-left]").forEach((time) => {
+    const left = Number(time.dataset.left) - (Date.now() - clock);
+    time.textContent = left > 0 ? words(left) : "now";
+    const state = time.closest(".state");
+    if (state) state.classList.toggle("soon", left < 60000);
+  });
+
+  // A yes that was meant for something else: buttons that appear under a finger wait a second.
+  const arm = (root) => {
+    all("[data-wait]", root).forEach((button) => {
+      button.disabled = true;
+      setTimeout(() => { button.disabled = false; }, 1000);
+    });
+    const can = !!(window.PublicKeyCredential && navigator.credentials);
+    all("[data-passkey]", root).forEach((button) => { button.hidden = !can; });
+    all("[data-needs-script]", root).forEach((button) => { button.disabled = !can; });
+    all("[data-no-script]", root).forEach((hint) => { hint.hidden = can; });
+    const first = root.querySelector("[data-first]");
+    if (first && (!document.activeElement || document.activeElement === document.body)) first.focus({ preventScroll: true });
+    tick();
+  };
+
+  // Changes: fetch this page again and take what differs. What somebody is typing stays.
+  let busy = false, again = false;
+  const refresh = async () => {
+    if (busy) { again = true; return; }
+    busy = true;
+    try {
+      const answer = await fetch(location.href, { credentials: "same-origin", redirect: "manual" });
+      if (!answer.ok) return;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      document.title = page.title;
+      const [count, fresh] = [document.querySelector("[data-pending]"), page.querySelector("[data-pending]")];
+      if (count && fresh) count.replaceWith(fresh);
+      const [main, next] = [document.getElementById("main"), page.getElementById("main")];
+      if (main && next && main.dataset.key !== next.dataset.key) {
+        const held = document.activeElement && main.contains(document.activeElement);
+        main.replaceWith(next);
+        if (held) next.focus({ preventScroll: true });
+        arm(next);
+        const heading = next.querySelector(".over h2") || next.querySelector("h1");
+        say("Updated. " + (heading ? heading.textContent.trim() : ""));
+      }
+    } catch { /* the next change tries again */ } finally {
+      busy = false;
+      if (again) { again = false; refresh(); }
+    }
+  };
+
+  // A tab that nobody touches must not keep its session alive: after a while it stops listening.
+  const IDLE = 14 * 60 * 1000;
+  let source = null, touched = Date.now(), timer = 0;
+  const listen = () => {
+    const path = document.body.dataset.live;
+    if (!path || source) return;
+    source = new EventSource(path);
+    source.addEventListener("change", () => { clearTimeout(timer); timer = setTimeout(refresh, 60); });
+    source.onerror = () => { if (source && source.readyState === 2) { source = null; } };
+  };
+  const touch = () => {
+    touched = Date.now();
+    if (!source && document.body.dataset.live) { listen(); refresh(); }
+  };
+  ["pointerdown", "keydown", "focus"].forEach((name) => addEventListener(name, touch, { passive: true }));
+  setInterval(() => {
+    tick();
+    if (source && Date.now() - touched > IDLE) { source.close(); source = null; }
+  }, 1000);
+
+  // Passkeys: bytes travel as base64url.
+  const bytes = (text) => Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (c) => c.charCodeAt(0));
+  const text = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer))).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+  const post = async (path, fields) => {
+    const answer = await fetch(path, { method: "POST", credentials: "same-origin", body: new URLSearchParams(fields) });
+    const body = await answer.json().catch(() => ({}));
+    if (!answer.ok) throw new Error((body.error && body.error.message) || "That did not work. Reload the page and try again.");
+    return body;
+  };
+  const fail = (form, error) => {
+    let note = form.querySelector(".note");
+    if (!note) {
+      note = document.createElement("p");
+      note.className = "note bad";
+      note.setAttribute("role", "alert");
+      form.append(note);
+    }
+    note.textContent = error.name === "NotAllowedError" ? "No passkey was used. Try again, or use a code." : error.message;
+  };
+  const get = async (form) => {
+    const csrf = form.elements.csrf.value;
+    const { publicKey } = await post(form.dataset.factor, { csrf, for: form.getAttribute("action") });
+    publicKey.challenge = bytes(publicKey.challenge);
+    (publicKey.allowCredentials || []).forEach((one) => { one.id = bytes(one.id); });
+    const got = await navigator.credentials.get({ publicKey });
+    const { authenticatorData, clientDataJSON, signature, userHandle } = got.response;
+    return JSON.stringify({
+      id: got.id, rawId: text(got.rawId), type: got.type, extensions: got.getClientExtensionResults(),
+      response: {
+        authenticatorData: text(authenticatorData), clientDataJSON: text(clientDataJSON), signature: text(signature),
+        userHandle: userHandle ? text(userHandle) : null,
+      },
+    });
+  };
+  const make = async (form) => {
+    const { csrf, totp } = form.elements;
+    const code = totp ? totp.value.trim() : "";
+    const passkey = !code && form.dataset.factor ? await get(form) : "";
+    const { publicKey } = await post(form.dataset.newPasskey, { csrf: csrf.value, totp: code, passkey });
+    publicKey.challenge = bytes(publicKey.challenge);
+    publicKey.user.id = bytes(publicKey.user.id);
+    (publicKey.excludeCredentials || []).forEach((one) => { one.id = bytes(one.id); });
+    const made = await navigator.credentials.create({ publicKey });
+    return JSON.stringify({
+      id: made.id, rawId: text(made.rawId), type: made.type, extensions: made.getClientExtensionResults(),
+      response: { attestationObject: text(made.response.attestationObject), clientDataJSON: text(made.response.clientDataJSON) },
+    });
+  };
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-passkey]");
+    if (!button) return;
+    const form = button.form;
+    button.disabled = true;
+    try {
+      form.elements.passkey.value = await get(form);
+      form.submit();
+    } catch (error) { fail(form, error); button.disabled = false; }
+  });
+  document.addEventListener("submit", async (event) => {
+    const form = event.target.closest("[data-new-passkey]");
+    if (!form) return;
+    event.preventDefault();
+    try {
+      form.elements.credential.value = await make(form);
+      form.submit();
+    } catch (error) { fail(form, error); }
+  });
+
+  arm(document);
+  listen();
+})();

@@ -1,0 +1,115 @@
+//! Which elements of two lists belong together: the longest run of equal ones, and those between them in order.
+
+/// Beyond this, lists are compared place by place: finding the best fit takes the product of their lengths.
+const MAX_ELEMENTS: usize = 400;
+
+/// Positions in the old and in the new list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Both(usize, usize),
+    Old(usize),
+    New(usize),
+}
+
+pub(super) fn align(before: &[&str], after: &[&str], equal: fn(&str, &str) -> bool) -> Vec<Step> {
+    let mut steps = Vec::with_capacity(before.len().max(after.len()));
+    let (mut old, mut new) = (0, 0);
+    let ends = [(before.len(), after.len())];
+    for (next_old, next_new) in anchors(before, after, equal).into_iter().chain(ends) {
+        // What lies between two equal ones belongs together as far as it goes.
+        while old < next_old && new < next_new {
+            steps.push(Step::Both(old, new));
+            (old, new) = (old + 1, new + 1);
+        }
+        steps.extend((old..next_old).map(Step::Old));
+        steps.extend((new..next_new).map(Step::New));
+        if next_old < before.len() && next_new < after.len() {
+            steps.push(Step::Both(next_old, next_new));
+        }
+        (old, new) = (next_old + 1, next_new + 1);
+    }
+    steps
+}
+
+/// The longest common subsequence.
+fn anchors(before: &[&str], after: &[&str], equal: fn(&str, &str) -> bool) -> Vec<(usize, usize)> {
+    if before.len() > MAX_ELEMENTS || after.len() > MAX_ELEMENTS {
+        return Vec::new();
+    }
+    let width = after.len() + 1;
+    let mut longest = vec![0_u16; (before.len() + 1) * width];
+    let at = |table: &[u16], old: usize, new: usize| table.get(old * width + new).copied().unwrap_or_default();
+    for (old, left) in before.iter().enumerate().rev() {
+        for (new, right) in after.iter().enumerate().rev() {
+            let length = if equal(left, right) {
+                at(&longest, old + 1, new + 1) + 1
+            } else {
+                at(&longest, old + 1, new).max(at(&longest, old, new + 1))
+            };
+            if let Some(cell) = longest.get_mut(old * width + new) {
+                *cell = length;
+            }
+        }
+    }
+    let mut found = Vec::new();
+    let (mut old, mut new) = (0, 0);
+    while let (Some(left), Some(right)) = (before.get(old), after.get(new)) {
+        if equal(left, right) {
+            found.push((old, new));
+            (old, new) = (old + 1, new + 1);
+        } else if at(&longest, old + 1, new) >= at(&longest, old, new + 1) {
+            old += 1;
+        } else {
+            new += 1;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(before: &str, after: &str, expected: &str) {
+        let (before, after): (Vec<String>, Vec<String>) =
+            (before.chars().map(String::from).collect(), after.chars().map(String::from).collect());
+        let (old, new): (Vec<&str>, Vec<&str>) =
+            (before.iter().map(String::as_str).collect(), after.iter().map(String::as_str).collect());
+        let steps = align(&old, &new, |left, right| left == right);
+        let shown: Vec<String> = steps
+            .iter()
+            .map(|step| match *step {
+                Step::Both(left, right) if old[left] == new[right] => old[left].to_owned(),
+                Step::Both(left, right) => format!("{}>{}", old[left], new[right]),
+                Step::Old(left) => format!("-{}", old[left]),
+                Step::New(right) => format!("+{}", new[right]),
+            })
+            .collect();
+        assert_eq!(shown.join(" "), expected, "{before:?} {after:?}");
+        // Every element is there once, in order.
+        let olds = steps.iter().filter_map(|step| match step {
+            Step::Both(old, _) | Step::Old(old) => Some(*old),
+            Step::New(_) => None,
+        });
+        assert_eq!(olds.collect::<Vec<_>>(), (0..old.len()).collect::<Vec<_>>());
+        let news = steps.iter().filter_map(|step| match step {
+            Step::Both(_, new) | Step::New(new) => Some(*new),
+            Step::Old(_) => None,
+        });
+        assert_eq!(news.collect::<Vec<_>>(), (0..new.len()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn alignments() {
+        check("", "", "");
+        check("abc", "abc", "a b c");
+        check("", "ab", "+a +b");
+        check("ab", "", "-a -b");
+        check("abc", "xabc", "+x a b c");
+        check("abc", "ac", "a -b c");
+        check("abc", "axc", "a b>x c");
+        check("abcd", "axd", "a b>x -c d");
+        check("ab", "ba", "-a b +a");
+        check(&"a".repeat(500), &"a".repeat(500), &["a"; 500].join(" "));
+    }
+}

@@ -1,0 +1,234 @@
+//! The confirmation page: everything a person needs to say yes or no to one call.
+
+mod arguments;
+
+use askama::Template;
+use mcpproxy_core::{ApprovalState, Given, RiskLevel, Untrusted};
+use mcpproxy_gateway::ApprovalView;
+use mcpproxy_store::{StoredApproval, StoredDryRun};
+use serde_json::Value;
+
+use super::words::{Risk, State, Time};
+use super::{Factors, Frame, grant_schema};
+use crate::visible::Visible;
+use arguments::{Arguments, Shown};
+
+/// After that, a dry run does not count any more for tools that require one.
+const PREVIEW_OLD_MS: i64 = 600_000;
+const MINUTES: &str = "15";
+const USES: &str = "5";
+
+#[derive(Template)]
+#[template(path = "confirm.html")]
+pub(crate) struct Confirm {
+    pub(crate) frame: Frame,
+    pub(crate) error: Option<String>,
+    pub(crate) id: String,
+    pub(crate) risk: Risk,
+    pub(crate) state: State,
+    pub(crate) expires: Time,
+    pub(crate) agent: Visible,
+    pub(crate) tool: Visible,
+    pub(crate) server: Visible,
+    pub(crate) description: Visible,
+    pub(crate) effects: Vec<Visible>,
+    pub(crate) audit_event: Option<Visible>,
+    pub(crate) preview: Option<Preview>,
+    pub(crate) arguments: Arguments,
+    pub(crate) reason: Option<Visible>,
+    pub(crate) sensitivity: Option<Visible>,
+    pub(crate) facts: Vec<Fact>,
+    pub(crate) needs_step_up: bool,
+    pub(crate) factors: Factors,
+    pub(crate) comment: String,
+    pub(crate) grant: Option<GrantForm>,
+    pub(crate) outcome: Outcome,
+}
+
+pub(crate) struct Preview {
+    pub(crate) is_native: bool,
+    pub(crate) is_old: bool,
+    pub(crate) iso: String,
+    pub(crate) age: String,
+    pub(crate) text: Shown,
+}
+
+pub(crate) struct Fact {
+    pub(crate) name: &'static str,
+    pub(crate) lines: Vec<Visible>,
+    pub(crate) is_code: bool,
+}
+
+pub(crate) struct GrantForm {
+    pub(crate) schema: String,
+    pub(crate) minutes: String,
+    pub(crate) uses: String,
+    pub(crate) is_open: bool,
+}
+
+/// What became of it.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) heading: &'static str,
+    pub(crate) text: String,
+    pub(crate) comment: Option<Visible>,
+    pub(crate) record: Option<String>,
+}
+
+/// What somebody typed before an answer that did not count, to be typed no second time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Typed {
+    pub(crate) error: Option<String>,
+    pub(crate) comment: String,
+    pub(crate) grant: Option<(String, String, String)>,
+}
+
+impl Confirm {
+    pub(crate) fn new(frame: Frame, view: &ApprovalView, factors: Factors, typed: Typed, now_ms: i64) -> Self {
+        let approval = &view.approval;
+        let about: Value = serde_json::from_str(approval.about.for_json()).unwrap_or_default();
+        let state = state_now(approval, now_ms);
+        let text = |name: &str| about.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+        Self {
+            error: typed.error.clone(),
+            id: approval.id.to_string(),
+            risk: approval.risk.into(),
+            state: state.into(),
+            expires: Time::new(approval.expires_ms, now_ms),
+            agent: Visible::of(&approval.agent),
+            tool: Visible::of(approval.tool.tool()),
+            server: Visible::of(approval.tool.server().as_str()),
+            description: Visible::of(text("description").map_or("", str::trim)),
+            effects: texts(&about, "side_effects"),
+            audit_event: text("audit_event").map(Visible::of),
+            preview: view.dry_run.as_ref().map(|dry_run| preview(dry_run, now_ms)),
+            arguments: Arguments::new(view, now_ms),
+            reason: text("reason").map(Visible::of),
+            sensitivity: text("sensitivity").map(Visible::of),
+            facts: facts(approval, &about, now_ms),
+            needs_step_up: approval.least == Given::Factor,
+            factors,
+            comment: typed.comment.clone(),
+            grant: grant_form(view, state, &typed),
+            outcome: outcome(approval, state, now_ms),
+            frame: Frame { key: format!("{}:{}", approval.id, state.as_str()), ..frame },
+        }
+    }
+}
+
+/// What nobody decided in time is expired, also if nobody has written that down yet.
+pub(crate) fn state_now(approval: &StoredApproval, now_ms: i64) -> ApprovalState {
+    match approval.state {
+        ApprovalState::Pending | ApprovalState::Approved if approval.expires_ms <= now_ms => ApprovalState::Expired,
+        state => state,
+    }
+}
+
+fn texts(about: &Value, name: &str) -> Vec<Visible> {
+    let list = about.get(name).and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).map(Visible::of).collect()
+}
+
+fn preview(dry_run: &StoredDryRun, now_ms: i64) -> Preview {
+    let text = dry_run.preview.for_json();
+    let pretty = serde_json::from_str::<Value>(text).ok().map(|value| readable(&value));
+    Preview {
+        is_native: dry_run.is_native,
+        is_old: now_ms - dry_run.at_ms > PREVIEW_OLD_MS,
+        iso: crate::time::format(dry_run.at_ms),
+        age: Time::new(dry_run.at_ms, now_ms).words,
+        text: Shown::lines(pretty.as_deref().unwrap_or(text)),
+    }
+}
+
+/// What a person wants to see of a tool's result: its structure if it has one, else its texts.
+fn readable(result: &Value) -> String {
+    if let Some(structure) = result.get("structuredContent") {
+        return format!("{structure:#}");
+    }
+    let content = result.get("content").and_then(Value::as_array);
+    let texts: Vec<&str> =
+        content.into_iter().flatten().filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
+    if texts.is_empty() { format!("{result:#}") } else { texts.join("\n") }
+}
+
+fn facts(approval: &StoredApproval, about: &Value, now_ms: i64) -> Vec<Fact> {
+    let plain = |name, lines: Vec<Visible>| Fact { name, lines, is_code: false };
+    let code = |name, lines: Vec<Visible>| Fact { name, lines, is_code: true };
+    let created = Time::new(approval.created_ms, now_ms);
+    let mut facts = vec![
+        code("Tool", vec![Visible::of(&approval.tool.to_string())]),
+        code("Called with", vec![Visible::of(approval.variant.tool())]),
+        plain("Agent", vec![Visible::of(&approval.agent)]),
+        plain("Client", vec![approval.client.as_ref().map_or_else(|| Visible::of("unknown"), Visible::untrusted)]),
+        code("Permissions", or_none(texts(about, "permissions"))),
+        plain("Who asks you", or_none(texts(about, "asked_by"))),
+        plain("Asked", vec![Visible::of(&format!("{} ({})", created.words, created.clock))]),
+        code("Arguments", vec![Visible::of(&format!("SHA-256 {}", approval.args_digest))]),
+    ];
+    facts.retain(|fact| !fact.lines.is_empty());
+    facts
+}
+
+fn or_none(lines: Vec<Visible>) -> Vec<Visible> {
+    if lines.is_empty() { vec![Visible::of("none")] } else { lines }
+}
+
+/// For calls a form could answer; never for critical ones, nor where a factor is asked for.
+fn grant_form(view: &ApprovalView, state: ApprovalState, typed: &Typed) -> Option<GrantForm> {
+    let approval = &view.approval;
+    let is_possible = approval.least != Given::Factor && approval.risk != Some(RiskLevel::Critical);
+    if !is_possible || state != ApprovalState::Pending {
+        return None;
+    }
+    if let Some((schema, minutes, uses)) = typed.grant.clone() {
+        return Some(GrantForm { schema, minutes, uses, is_open: true });
+    }
+    let shown = view.args_for_human.for_json();
+    let schema = grant_schema::exactly(approval.args.as_deref().unwrap_or(shown), shown);
+    Some(GrantForm { schema, minutes: MINUTES.to_owned(), uses: USES.to_owned(), is_open: false })
+}
+
+fn outcome(approval: &StoredApproval, state: ApprovalState, now_ms: i64) -> Outcome {
+    let by = approval.decided_by.as_deref().map_or_else(
+        || "somebody".to_owned(),
+        |by| {
+            // Names are ours, but the agent's client gives its own.
+            Untrusted::shortened(by, 100).for_terminal().into_owned()
+        },
+    );
+    let when =
+        |time_ms: Option<i64>| time_ms.map_or_else(String::new, |ms| format!(" {}", Time::new(ms, now_ms).words));
+    let decided = when(approval.decided_ms);
+    let how = match approval.given {
+        Some(Given::Form) => " in the agent’s client",
+        Some(Given::Session) | None => "",
+        Some(Given::Factor) => " with a fresh factor",
+    };
+    let (heading, text) = match state {
+        ApprovalState::Pending => ("Waiting", String::new()),
+        ApprovalState::Approved => (
+            "Approved",
+            format!("{by} approved this call{how}{decided}. It has not run yet: the agent has to ask for it again."),
+        ),
+        ApprovalState::Consumed => (
+            "Approved and run",
+            format!("{by} approved this call{how}{decided}. It was sent{}, once.", when(approval.consumed_ms)),
+        ),
+        ApprovalState::Denied => ("Denied", format!("{by} denied this call{decided}. It did not run.")),
+        ApprovalState::Expired => (
+            "Expired",
+            format!("Nobody decided in time{}. The call did not run; the agent can ask again.", when(Some(approval.expires_ms))),
+        ),
+        ApprovalState::Cancelled => (
+            "Cancelled",
+            "There is nothing left to decide: the agent’s token, the tool or its contract has changed. The call did not run.".to_owned(),
+        ),
+    };
+    Outcome {
+        heading,
+        text,
+        comment: approval.comment.as_ref().map(Visible::untrusted),
+        record: approval.record.map(|record| record.to_string()),
+    }
+}

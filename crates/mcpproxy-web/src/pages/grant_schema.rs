@@ -1,0 +1,56 @@
+//! A JSON Schema for calls just like this one, to begin with when somebody makes a grant.
+
+use mcpproxy_core::json;
+
+/// Every argument as it is. One whose value must not be shown may be any text: what is masked cannot be repeated.
+pub(crate) fn exactly(args: &str, shown_args: &str) -> String {
+    let (Some(args), Some(shown)) = (json::members(args), json::members(shown_args)) else { return "{}".to_owned() };
+    let names: Vec<String> = args.iter().map(|(name, _)| json::quote(name)).collect();
+    let properties: Vec<String> = args
+        .iter()
+        .map(|(name, value)| {
+            let is_shown = shown.iter().any(|(known, shown)| known == name && shown.trim() == value.trim());
+            let rule = if is_shown { format!("{{\"const\": {}}}", value.trim()) } else { masked(value) };
+            format!("    {}: {rule}", json::quote(name))
+        })
+        .collect();
+    format!(
+        "{{\n  \"type\": \"object\",\n  \"properties\": {{\n{}\n  }},\n  \"required\": [{}],\n  \"additionalProperties\": false\n}}",
+        properties.join(",\n"),
+        names.join(", ")
+    )
+}
+
+fn masked(value: &str) -> String {
+    let kind = match value.trim().bytes().next() {
+        Some(b'"') => "string",
+        Some(b'{') => "object",
+        Some(b'[') => "array",
+        Some(b't' | b'f') => "boolean",
+        Some(b'n') => "null",
+        _ => "number",
+    };
+    format!("{{\"type\": \"{kind}\"}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemas() {
+        let args = r#"{"to": ["a@b.example"], "n": 1.0, "key": "s3cr3t"}"#;
+        let shown = r#"{"to": ["a@b.example"], "n": 1.0, "key": "***"}"#;
+        let schema = exactly(args, shown);
+        assert_eq!(
+            schema,
+            "{\n  \"type\": \"object\",\n  \"properties\": {\n    \"to\": {\"const\": [\"a@b.example\"]},\n    \
+             \"n\": {\"const\": 1.0},\n    \"key\": {\"type\": \"string\"}\n  },\n  \
+             \"required\": [\"to\", \"n\", \"key\"],\n  \"additionalProperties\": false\n}"
+        );
+        mcpproxy_core::schema::Schema::parse(&schema).unwrap();
+        assert!(!schema.contains("s3cr3t"));
+        assert_eq!(exactly("[]", "[]"), "{}");
+        mcpproxy_core::schema::Schema::parse(&exactly("{}", "{}")).unwrap();
+    }
+}

@@ -1,0 +1,120 @@
+//! Words that several pages use: for risks, states and times.
+
+use jiff::Timestamp;
+use mcpproxy_core::{ApprovalState, RiskLevel};
+
+/// A risk as it is shown: always icon, word and colour together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Risk {
+    pub(crate) class: &'static str,
+    pub(crate) word: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+impl From<Option<RiskLevel>> for Risk {
+    fn from(risk: Option<RiskLevel>) -> Self {
+        let (class, word, meaning) = match risk {
+            Some(RiskLevel::Low) => ("low", "Low risk", "Little can go wrong."),
+            Some(RiskLevel::Medium) => ("medium", "Medium risk", "It changes something that can be changed back."),
+            Some(RiskLevel::High) => ("high", "High risk", "It changes something that others will notice."),
+            Some(RiskLevel::Critical) => {
+                ("critical", "Critical", "It may be impossible to undo. Take a moment before you approve.")
+            }
+            Some(RiskLevel::Forbidden) => ("critical", "Forbidden", "No agent may do this."),
+            None => ("unclassified", "Unclassified", "Nobody has said yet how much harm this tool can do."),
+        };
+        Self { class, word, meaning }
+    }
+}
+
+/// A state as it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) class: &'static str,
+    pub(crate) word: &'static str,
+    pub(crate) icon: &'static str,
+}
+
+impl From<ApprovalState> for State {
+    fn from(state: ApprovalState) -> Self {
+        let (word, icon) = match state {
+            ApprovalState::Pending => ("Waiting for a decision", "clock"),
+            ApprovalState::Approved => ("Approved", "check"),
+            ApprovalState::Consumed => ("Approved and run", "check"),
+            ApprovalState::Denied => ("Denied", "x"),
+            ApprovalState::Expired => ("Expired", "clock"),
+            ApprovalState::Cancelled => ("Cancelled", "ban"),
+        };
+        Self { class: state.as_str(), word, icon }
+    }
+}
+
+/// A moment, for programs and for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Time {
+    pub(crate) iso: String,
+    pub(crate) ms: i64,
+    /// From now: `in 4:51`, `3 minutes ago`.
+    pub(crate) words: String,
+    /// `14:32 UTC`, with the day when it is another one.
+    pub(crate) clock: String,
+}
+
+impl Time {
+    pub(crate) fn new(time_ms: i64, now_ms: i64) -> Self {
+        let words = if time_ms > now_ms { left(time_ms - now_ms) } else { ago(now_ms - time_ms) };
+        Self { iso: crate::time::format(time_ms), ms: time_ms, words, clock: clock(time_ms, now_ms) }
+    }
+}
+
+/// As the script on the pages words it, so that nothing jumps when it takes over.
+fn left(ms: i64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        5400.. => format!("in {} hours", (seconds + 1800) / 3600),
+        600.. => format!("in {} minutes", (seconds + 30) / 60),
+        _ => format!("in {}:{:02}", seconds / 60, seconds % 60),
+    }
+}
+
+fn ago(ms: i64) -> String {
+    let some = |count: i64, unit: &str| format!("{count} {unit}{} ago", if count == 1 { "" } else { "s" });
+    match ms / 1000 {
+        0..=1 => "just now".to_owned(),
+        seconds @ 2..=89 => some(seconds, "second"),
+        seconds @ 90..=3569 => some((seconds + 30) / 60, "minute"),
+        seconds @ 3570..=129_599 => some((seconds + 1800) / 3600, "hour"),
+        seconds => some((seconds + 43_200) / 86_400, "day"),
+    }
+}
+
+fn clock(time_ms: i64, now_ms: i64) -> String {
+    let at = |ms: i64| Timestamp::from_millisecond(ms).unwrap_or_default();
+    let format = |format: &str| at(time_ms).strftime(format).to_string();
+    let is_today = at(time_ms).strftime("%F").to_string() == at(now_ms).strftime("%F").to_string();
+    if is_today { format("%H:%M UTC") } else { format("%e %B, %H:%M UTC").trim().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        let now_ms = 1_800_000_000_000;
+        let check = |offset_s: i64, words: &str, clock: &str| {
+            let time = Time::new(now_ms + offset_s * 1000, now_ms);
+            assert_eq!((time.words.as_str(), time.clock.as_str()), (words, clock), "{offset_s}");
+        };
+        check(291, "in 4:51", "08:04 UTC");
+        check(9, "in 0:09", "08:00 UTC");
+        check(600, "in 10 minutes", "08:10 UTC");
+        check(86_400, "in 24 hours", "16 January, 08:00 UTC");
+        check(0, "just now", "08:00 UTC");
+        check(-8, "8 seconds ago", "07:59 UTC");
+        check(-90, "2 minutes ago", "07:58 UTC");
+        check(-3600, "1 hour ago", "07:00 UTC");
+        check(-7200, "2 hours ago", "06:00 UTC");
+        check(-86_400 * 3, "3 days ago", "12 January, 08:00 UTC");
+    }
+}

@@ -1,0 +1,90 @@
+//! The cookie a session is known by.
+
+use http::header::{COOKIE, HeaderMap, HeaderValue};
+
+const NAME: &str = "mcpproxy_session";
+/// As long as a session may last at most. The server ends it earlier.
+const MAX_AGE_SECONDS: u32 = 12 * 60 * 60;
+
+/// Nobody makes us look up more.
+const CANDIDATES_MAX: usize = 4;
+
+/// Whether the cookie may travel over plain HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Plain,
+    Tls,
+}
+
+/// What may be the secret of the session. There is more than one where another program of this machine has put its own
+/// beside it: browsers tell hosts apart, not ports.
+pub(crate) fn read(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let secrets = cookies.flat_map(|value| value.split(';')).filter_map(|pair| {
+        let (name, secret) = pair.trim().split_once('=')?;
+        (name == NAME).then_some(secret)
+    });
+    secrets.filter(|secret| !secret.is_empty() && secret.len() <= 200).take(CANDIDATES_MAX)
+}
+
+/// `None` if the secret cannot stand in a cookie; those that we make can.
+pub(crate) fn set(secret: &str, transport: Transport) -> Option<HeaderValue> {
+    let fits = secret.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
+    let text = format!("{NAME}={secret}; Max-Age={MAX_AGE_SECONDS}; {}", attributes(transport));
+    fits.then(|| HeaderValue::from_str(&text).ok())?
+}
+
+pub(crate) fn clear(transport: Transport) -> HeaderValue {
+    let text = format!("{NAME}=; Max-Age=0; {}", attributes(transport));
+    HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+fn attributes(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Plain => "Path=/; HttpOnly; SameSite=Strict",
+        Transport::Tls => "Path=/; HttpOnly; SameSite=Strict; Secure",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_for_a_session() {
+        let check = |cookies: &[&str], expected: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for cookie in cookies {
+                headers.append(COOKIE, cookie.parse().unwrap());
+            }
+            assert_eq!(read(&headers).collect::<Vec<_>>(), expected, "{cookies:?}");
+        };
+        check(&[], &[]);
+        check(&["mcpproxy_session=abc"], &["abc"]);
+        check(&["a=1; mcpproxy_session=abc; b=2"], &["abc"]);
+        check(&["a=1", "mcpproxy_session=abc"], &["abc"]);
+        check(&["mcpproxy_session="], &[]);
+        check(&["mcpproxy_session=abc; mcpproxy_session=def"], &["abc", "def"]);
+        check(
+            &["mcpproxy_session=a; mcpproxy_session=b; mcpproxy_session=c", "mcpproxy_session=d; mcpproxy_session=e"],
+            &["a", "b", "c", "d"],
+        );
+        check(&["xmcpproxy_session=abc"], &[]);
+        check(&["mcpproxy_session"], &[]);
+        check(&[&format!("mcpproxy_session={}", "a".repeat(201))], &[]);
+    }
+
+    #[test]
+    fn what_browsers_are_told() {
+        assert_eq!(
+            set("mcps_0a", Transport::Plain).unwrap(),
+            "mcpproxy_session=mcps_0a; Max-Age=43200; Path=/; HttpOnly; SameSite=Strict"
+        );
+        assert_eq!(
+            set("mcps_0a", Transport::Tls).unwrap(),
+            "mcpproxy_session=mcps_0a; Max-Age=43200; Path=/; HttpOnly; SameSite=Strict; Secure"
+        );
+        assert_eq!(set("a; Domain=evil.example", Transport::Plain), None);
+        assert_eq!(clear(Transport::Plain), "mcpproxy_session=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict");
+    }
+}

@@ -1,0 +1,150 @@
+//! A fresh factor for one purpose: a code that was not used before, or the answer of a passkey.
+
+use mcpproxy_store::{Fresh, HumanRow, StoreError};
+
+use super::passkey::{Challenge, PasskeyError};
+use super::totp;
+use crate::notes;
+use crate::who::{Signed, Site};
+
+/// So many wrong codes in a row, and then none counts for a while.
+const TRIES: u32 = 5;
+const LOCK_MS: i64 = 5 * 60_000;
+/// A browser has so long to answer.
+const CHALLENGE_MS: i64 = 5 * 60_000;
+
+/// What somebody shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Given<'a> {
+    pub(crate) totp: Option<&'a str>,
+    /// What the browser answered, as JSON.
+    pub(crate) passkey: Option<&'a str>,
+}
+
+/// Why there is no fresh factor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Missing,
+    /// Wrong, or used before.
+    Wrong,
+    TooMany {
+        wait_ms: i64,
+    },
+}
+
+impl Fault {
+    pub(crate) fn message(self) -> String {
+        match self {
+            Self::Missing => "Enter a code from your authenticator app, or use a passkey.".to_owned(),
+            Self::Wrong => {
+                "That did not count: the code is wrong, or was used before. Wait for the next one.".to_owned()
+            }
+            Self::TooMany { wait_ms } => {
+                format!("Too many wrong codes. Wait {} before the next.", waiting(wait_ms))
+            }
+        }
+    }
+}
+
+pub(crate) fn waiting(wait_ms: i64) -> String {
+    match wait_ms / 1000 + 1 {
+        1 => "a second".to_owned(),
+        seconds @ 2..=90 => format!("{seconds} seconds"),
+        seconds => format!("{} minutes", (seconds + 59) / 60),
+    }
+}
+
+impl Site {
+    /// Takes a factor, once, for this purpose alone.
+    pub(crate) async fn fresh(
+        &self,
+        signed: &Signed,
+        given: Given<'_>,
+        purpose: &str,
+    ) -> Result<Result<Fresh, Fault>, StoreError> {
+        let now_ms = self.now_ms();
+        let store = &self.web.store;
+        let Some(human) = store.find_human(signed.name()).await? else { return Ok(Err(Fault::Wrong)) };
+        if given.totp.is_none() && given.passkey.is_none() {
+            return Ok(Err(Fault::Missing));
+        }
+        if human.locked_until_ms > now_ms {
+            return Ok(Err(Fault::TooMany { wait_ms: human.locked_until_ms - now_ms }));
+        }
+        if let Err(too_many) = self.people.codes.take(signed.name(), now_ms) {
+            return Ok(Err(Fault::TooMany { wait_ms: too_many.wait_ms }));
+        }
+        let fresh = match given {
+            Given { passkey: Some(answer), .. } => self.by_passkey(signed, &human, answer, purpose).await?,
+            Given { totp: Some(code), .. } => self.by_code(signed, &human, code, purpose).await?,
+            Given { .. } => None,
+        };
+        let Some(fresh) = fresh else {
+            let is_last = human.failures.saturating_add(1) >= TRIES;
+            let locked_until_ms = if is_last { now_ms + LOCK_MS } else { 0 };
+            store.note_failure(signed.name(), now_ms, locked_until_ms).await?;
+            let metadata = serde_json::json!({"human": signed.name(), "for": purpose});
+            notes::note(self, notes::refused("step_up_failed", None, &metadata)).await;
+            return Ok(Err(Fault::Wrong));
+        };
+        self.people.codes.forgive(signed.name(), now_ms);
+        if human.failures > 0 {
+            store.forget_failures(signed.name()).await?;
+        }
+        Ok(Ok(fresh))
+    }
+
+    async fn by_code(
+        &self,
+        signed: &Signed,
+        human: &HumanRow,
+        code: &str,
+        purpose: &str,
+    ) -> Result<Option<Fresh>, StoreError> {
+        let step = human.totp.as_ref().and_then(|totp| totp::step_of(&totp.secret, code, self.now_ms()));
+        let Some(step) = step else { return Ok(None) };
+        self.web.store.use_totp_step(signed.human(), step, purpose).await
+    }
+
+    async fn by_passkey(
+        &self,
+        signed: &Signed,
+        human: &HumanRow,
+        answer: &str,
+        purpose: &str,
+    ) -> Result<Option<Fresh>, StoreError> {
+        let store = &self.web.store;
+        let Some(passkeys) = &self.people.passkeys else { return Ok(None) };
+        let Some(state) = store.take_challenge(&signed.secret, &kept_as(purpose), self.now_ms()).await? else {
+            return Ok(None);
+        };
+        let kept: Vec<String> = human.passkeys.iter().map(|passkey| passkey.data.clone()).collect();
+        match passkeys.finish(answer, &state, &kept) {
+            Ok(kept) => store.use_passkey(signed.human(), &kept.id, &kept.data, purpose).await,
+            Err(error) => {
+                tracing::info!(error = &error as &dyn std::error::Error, "a passkey was not accepted");
+                Ok(None)
+            }
+        }
+    }
+
+    /// What a browser is asked, so that its passkey can answer for this purpose.
+    pub(crate) async fn challenge(&self, signed: &Signed, purpose: &str) -> Result<Option<String>, StoreError> {
+        let store = &self.web.store;
+        let Some(passkeys) = &self.people.passkeys else { return Ok(None) };
+        let Some(human) = store.find_human(signed.name()).await? else { return Ok(None) };
+        let kept: Vec<String> = human.passkeys.into_iter().map(|passkey| passkey.data).collect();
+        let Some(Challenge { for_browser, state }) = told(passkeys.begin(&kept)) else { return Ok(None) };
+        store.keep_challenge(&signed.secret, &kept_as(purpose), &state, self.now_ms(), CHALLENGE_MS).await?;
+        Ok(Some(for_browser))
+    }
+}
+
+/// Logs an error where it is handled.
+pub(crate) fn told<T>(done: Result<T, PasskeyError>) -> Option<T> {
+    done.inspect_err(|error| tracing::info!(error = error as &dyn std::error::Error, "no passkey")).ok()
+}
+
+fn kept_as(purpose: &str) -> String {
+    format!("factor {purpose}")
+}

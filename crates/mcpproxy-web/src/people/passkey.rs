@@ -1,0 +1,153 @@
+//! Passkeys: what a browser is asked, what it answers, and what is kept of either.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest as _, Sha256};
+use webauthn_rs::prelude::{
+    Passkey, PasskeyAuthentication, PasskeyRegistration, PublicKeyCredential, RegisterPublicKeyCredential, Url, Uuid,
+    Webauthn, WebauthnBuilder, WebauthnError,
+};
+
+/// Passkeys belong to the host of the pages. An address in numbers has none.
+pub(crate) struct Passkeys {
+    webauthn: Webauthn,
+}
+
+/// What goes to the browser, and what is kept until it answers.
+pub(crate) struct Challenge {
+    pub(crate) for_browser: String,
+    pub(crate) state: String,
+}
+
+/// A passkey as the store keeps it.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) id: String,
+    pub(crate) data: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PasskeyError {
+    #[error("what was kept about a passkey cannot be read")]
+    Kept(#[source] serde_json::Error),
+    #[error("the browser's answer is not one")]
+    Answer(#[source] serde_json::Error),
+    #[error("the passkey was not accepted")]
+    Refused(#[from] WebauthnError),
+    #[error("no passkey of this person answered")]
+    Unknown,
+}
+
+impl Passkeys {
+    /// For pages at this address, `http://localhost:8080` or `https://gate.example`. `None` where no passkey can be.
+    pub(crate) fn at(base_url: &str) -> Option<Self> {
+        let origin = Url::parse(base_url).ok()?;
+        let host = origin.domain()?.to_owned();
+        let webauthn = WebauthnBuilder::new(&host, &origin).ok()?.rp_name("mcpproxy").build().ok()?;
+        Some(Self { webauthn })
+    }
+
+    /// Asks for a new passkey; the person is verified by their device.
+    pub(crate) fn begin_new(&self, name: &str, kept: &[String]) -> Result<Challenge, PasskeyError> {
+        let known = read(kept)?.iter().map(|passkey| passkey.cred_id().clone()).collect();
+        let (asked, state) = self.webauthn.start_passkey_registration(user_id(name), name, name, Some(known))?;
+        challenge(&asked, &state)
+    }
+
+    pub(crate) fn finish_new(&self, answer: &str, state: &str) -> Result<Kept, PasskeyError> {
+        let answer: RegisterPublicKeyCredential = serde_json::from_str(answer).map_err(PasskeyError::Answer)?;
+        let state: PasskeyRegistration = serde_json::from_str(state).map_err(PasskeyError::Kept)?;
+        keep(&self.webauthn.finish_passkey_registration(&answer, &state)?)
+    }
+
+    /// Asks for one of these passkeys; the person is verified by their device.
+    pub(crate) fn begin(&self, kept: &[String]) -> Result<Challenge, PasskeyError> {
+        if kept.is_empty() {
+            return Err(PasskeyError::Unknown);
+        }
+        let (asked, state) = self.webauthn.start_passkey_authentication(&read(kept)?)?;
+        challenge(&asked, &state)
+    }
+
+    /// The passkey that answered, as it is to be kept from now on: its counter has moved.
+    pub(crate) fn finish(&self, answer: &str, state: &str, kept: &[String]) -> Result<Kept, PasskeyError> {
+        let answer: PublicKeyCredential = serde_json::from_str(answer).map_err(PasskeyError::Answer)?;
+        let state: PasskeyAuthentication = serde_json::from_str(state).map_err(PasskeyError::Kept)?;
+        let done = self.webauthn.finish_passkey_authentication(&answer, &state)?;
+        if !done.user_verified() {
+            return Err(PasskeyError::Unknown);
+        }
+        let mut passkeys = read(kept)?;
+        let answered = passkeys.iter_mut().find(|passkey| passkey.cred_id() == done.cred_id());
+        let answered = answered.ok_or(PasskeyError::Unknown)?;
+        answered.update_credential(&done);
+        keep(answered)
+    }
+}
+
+fn challenge(asked: &impl serde::Serialize, state: &impl serde::Serialize) -> Result<Challenge, PasskeyError> {
+    let for_browser = serde_json::to_string(asked).map_err(PasskeyError::Kept)?;
+    Ok(Challenge { for_browser, state: serde_json::to_string(state).map_err(PasskeyError::Kept)? })
+}
+
+fn read(kept: &[String]) -> Result<Vec<Passkey>, PasskeyError> {
+    kept.iter().map(|data| serde_json::from_str(data).map_err(PasskeyError::Kept)).collect()
+}
+
+fn keep(passkey: &Passkey) -> Result<Kept, PasskeyError> {
+    let data = serde_json::to_string(passkey).map_err(PasskeyError::Kept)?;
+    Ok(Kept { id: URL_SAFE_NO_PAD.encode(passkey.cred_id().as_slice()), data })
+}
+
+/// Stays the same for a name, so that a device replaces a passkey instead of collecting them.
+fn user_id(name: &str) -> Uuid {
+    let digest = Sha256::digest(format!("mcpproxy human {name}"));
+    let mut id = [0; 16];
+    id.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
+    Uuid::from_bytes(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passkeys_need_a_host_with_a_name() {
+        for (url, is_possible) in [
+            ("http://localhost:8080", true),
+            ("https://gate.example", true),
+            ("https://gate.example:8443", true),
+            ("http://127.0.0.1:8080", false),
+            ("http://[::1]:8080", false),
+            ("nonsense", false),
+        ] {
+            assert_eq!(Passkeys::at(url).is_some(), is_possible, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_new_passkey_is_asked_for_with_verification() {
+        let passkeys = Passkeys::at("http://localhost:8080").unwrap();
+        let challenge = passkeys.begin_new("anna", &[]).unwrap();
+        let asked: serde_json::Value = serde_json::from_str(&challenge.for_browser).unwrap();
+        let at = |pointer: &str| asked.pointer(pointer).cloned().unwrap_or_default();
+        assert_eq!(at("/publicKey/rp/id"), "localhost");
+        assert_eq!(at("/publicKey/user/name"), "anna");
+        assert_eq!(at("/publicKey/authenticatorSelection/userVerification"), "required");
+        assert!(at("/publicKey/challenge").as_str().is_some_and(|text| text.len() >= 32));
+        // The state survives the store.
+        serde_json::from_str::<PasskeyRegistration>(&challenge.state).unwrap();
+        let again = passkeys.begin_new("anna", &[]).unwrap();
+        assert_ne!(challenge.for_browser, again.for_browser);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let passkeys = Passkeys::at("http://localhost:8080").unwrap();
+        let state = passkeys.begin_new("anna", &[]).unwrap().state;
+        assert!(matches!(passkeys.finish_new("{}", &state), Err(PasskeyError::Answer(_))));
+        assert!(matches!(passkeys.finish("{}", &state, &[]), Err(PasskeyError::Answer(_))));
+        assert!(matches!(passkeys.begin(&["{}".to_owned()]), Err(PasskeyError::Kept(_))));
+        assert!(passkeys.begin(&[]).is_err(), "without a passkey there is nothing to ask for");
+    }
+}

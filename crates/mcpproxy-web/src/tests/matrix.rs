@@ -1,0 +1,353 @@
+//! The auth matrix: every route with every credential. A route that is not in it does not build.
+
+use axum::body::Body;
+use http::{Method, Response};
+use mcpproxy_core::{Given, RiskLevel};
+
+use super::people::{NO_APPROVAL, Person, code_at};
+use super::{Fixture, KEY, path, text};
+use crate::endpoint::Endpoint;
+use crate::people::password::Passwords;
+use crate::ui::Page;
+
+/// none, agent token, admin key, session, session with a fresh factor.
+type Row = [u16; 5];
+
+const OPEN: Row = [200, 200, 200, 200, 200];
+const READ: Row = [401, 403, 200, 200, 200];
+const READ_NONE: Row = [401, 403, 404, 404, 404];
+
+fn of_endpoint(endpoint: Endpoint) -> Row {
+    match endpoint {
+        Endpoint::Health | Endpoint::Ready | Endpoint::OpenApi | Endpoint::Docs => OPEN,
+        Endpoint::Status
+        | Endpoint::Servers
+        | Endpoint::Tools
+        | Endpoint::Contracts
+        | Endpoint::LintContracts
+        | Endpoint::Activity
+        | Endpoint::ActivitySummary
+        | Endpoint::ExportActivity
+        | Endpoint::Events
+        | Endpoint::Approvals
+        | Endpoint::Approval
+        | Endpoint::Grants => READ,
+        // Nobody has such a server, tool, record or grant.
+        Endpoint::ServerLog
+        | Endpoint::RestartServer
+        | Endpoint::Tool
+        | Endpoint::Contract
+        | Endpoint::DraftContracts
+        | Endpoint::ActivityRecord
+        | Endpoint::RevokeGrant => READ_NONE,
+        // Without words, and without a call.
+        Endpoint::SearchTools | Endpoint::ExplainCall => [401, 403, 400, 400, 400],
+        Endpoint::ApprovalStatus => [401, 200, 200, 200, 200],
+        Endpoint::Approve => [401, 403, 403, 200, 200],
+        Endpoint::Deny => [401, 403, 200, 200, 200],
+        Endpoint::MakeGrant => [401, 403, 403, 403, 201],
+        Endpoint::LogIn => [200, 403, 403, 200, 200],
+        Endpoint::LogOut => [401, 403, 403, 200, 200],
+    }
+}
+
+fn of_page(page: Page) -> Row {
+    match page {
+        Page::Root | Page::Home => [303, 303, 303, 303, 303],
+        Page::Style | Page::Script => OPEN,
+        Page::Setup => [200, 403, 403, 200, 200],
+        // Without a password.
+        Page::CreateHuman => [422, 403, 403, 422, 422],
+        Page::Login => [200, 403, 403, 303, 303],
+        // With a wrong password.
+        Page::LogIn => [401, 403, 403, 401, 401],
+        Page::LogOut => [401, 403, 403, 303, 303],
+        Page::Account | Page::Approvals | Page::Approval | Page::Grants => [303, 403, 403, 200, 200],
+        // With a code that is none, and without passkeys.
+        Page::SetTotp | Page::AddPasskey | Page::RemovePasskey => [401, 403, 403, 422, 422],
+        Page::Challenge | Page::ApprovalChallenge => [401, 403, 403, 400, 400],
+        Page::BeginPasskey => [401, 403, 403, 400, 200],
+        Page::Invite => [401, 403, 403, 403, 200],
+        Page::Decide => [401, 403, 403, 303, 303],
+        Page::RevokeGrant => [401, 403, 403, 409, 409],
+        Page::Events => [401, 403, 403, 200, 200],
+    }
+}
+
+/// Everybody there is, and one question for each of them to try.
+struct Crowd {
+    fixture: Fixture,
+    agent: String,
+    person: Person,
+    invitation: String,
+}
+
+const COLUMNS: [&str; 5] = ["none", "agent", "key", "session", "fresh"];
+
+impl Crowd {
+    async fn new() -> Self {
+        let fixture = Fixture::new().await;
+        let hash = Passwords::default().hash("correct horse".to_owned()).await.unwrap();
+        let person = fixture.person("anna", &hash).await;
+        let (agent, invitation) = (fixture.agent("cursor").await, fixture.invitation().await);
+        Self { fixture, agent, person, invitation }
+    }
+
+    /// Somebody new with a factor that was never used: a code counts once.
+    async fn fresh_person(&self) -> Person {
+        self.fixture.person(&format!("p{:08x}", rand::random::<u32>()), "no hash").await
+    }
+
+    async fn headers(&self, column: usize, person: &Person) -> Vec<(String, String)> {
+        let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        match column {
+            0 => vec![],
+            1 => vec![own("authorization", &self.agent)],
+            2 => vec![own("x-api-key", KEY)],
+            _ => vec![own("cookie", &person.cookie), own("x-csrf-token", &person.csrf)],
+        }
+    }
+
+    async fn ask(&self, column: usize, method: Method, path: &str, kind: &str, body: String) -> Response<Body> {
+        let person = if column == 4 { self.fresh_person().await } else { self.fixture.session("anna").await };
+        let mut headers = self.headers(column, &person).await;
+        headers.push(("content-type".to_owned(), kind.to_owned()));
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        self.fixture.request(method, path, &headers, body).await
+    }
+
+    async fn question(&self) -> String {
+        self.fixture.question(RiskLevel::High, Given::Form).await.to_string()
+    }
+}
+
+#[tokio::test]
+async fn every_rest_route_with_every_credential() {
+    let crowd = Crowd::new().await;
+    for endpoint in Endpoint::ALL {
+        let mut found = [0; 5];
+        for (column, status) in found.iter_mut().enumerate() {
+            let id = crowd.question().await;
+            let path =
+                path(endpoint).replace(NO_APPROVAL, if endpoint == Endpoint::RevokeGrant { NO_APPROVAL } else { &id });
+            let totp = if column == 4 { format!("\"totp\": \"{}\"", code_at(0)) } else { String::new() };
+            let body = match endpoint {
+                Endpoint::Approve => format!("{{{totp}}}"),
+                Endpoint::MakeGrant => {
+                    let totp = if totp.is_empty() { totp } else { format!(", {totp}") };
+                    format!("{{\"from\": \"{id}\", \"schema\": {{}}, \"minutes\": 1, \"uses\": 1{totp}}}")
+                }
+                Endpoint::LogIn => r#"{"name": "anna", "password": "correct horse"}"#.to_owned(),
+                _ => String::new(),
+            };
+            *status = crowd.ask(column, endpoint.method(), &path, "application/json", body).await.status().as_u16();
+        }
+        assert_eq!(found, of_endpoint(endpoint), "{endpoint:?} {COLUMNS:?}");
+    }
+    crowd.fixture.stop().await;
+}
+
+#[tokio::test]
+async fn every_page_with_every_credential() {
+    let crowd = Crowd::new().await;
+    for page in Page::ALL {
+        let mut found = [0; 5];
+        for (column, status) in found.iter_mut().enumerate() {
+            let id = crowd.question().await;
+            let path = page.path().replace("{approval}", &id).replace("{invitation}", &crowd.invitation);
+            let path = path.replace("{grant}", NO_APPROVAL).replace("{passkey}", "none");
+            let person = if column == 4 { crowd.fresh_person().await } else { crowd.fixture.session("anna").await };
+            let totp = if column == 4 { code_at(0) } else { String::new() };
+            let fields = match page {
+                Page::Decide => "action=approve",
+                Page::LogIn => "name=nobody&password=wrong",
+                Page::SetTotp => "code=000000",
+                Page::Challenge => "for=/ui/account/invite",
+                _ => "",
+            };
+            let body = if page.method() == Method::GET {
+                String::new()
+            } else {
+                format!("csrf={}&totp={totp}&{fields}", person.csrf)
+            };
+            let mut headers = crowd.headers(column, &person).await;
+            headers.retain(|(name, _)| name != "x-csrf-token");
+            headers.push(("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned()));
+            let headers: Vec<(&str, &str)> =
+                headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let response = crowd.fixture.request(page.method(), &path, &headers, body).await;
+            *status = response.status().as_u16();
+            for name in ["content-security-policy", "x-content-type-options", "referrer-policy"] {
+                assert!(response.headers().contains_key(name), "{page:?} {column} {name}");
+            }
+            let is_kept = response.headers()["cache-control"] != "no-store";
+            assert_eq!(is_kept, matches!(page, Page::Style | Page::Script), "{page:?} {column}");
+        }
+        assert_eq!(found, of_page(page), "{page:?} {COLUMNS:?}");
+    }
+    crowd.fixture.stop().await;
+}
+
+/// Critical calls, and calls that ask for a fresh factor.
+#[tokio::test]
+async fn what_takes_more_than_a_session() {
+    let crowd = Crowd::new().await;
+    for (risk, least, rest, page) in [
+        (RiskLevel::Critical, Given::Session, [401, 403, 403, 200, 200], [401, 403, 403, 303, 303]),
+        (RiskLevel::Critical, Given::Factor, [401, 403, 403, 403, 200], [401, 403, 403, 403, 303]),
+        (RiskLevel::High, Given::Factor, [401, 403, 403, 403, 200], [401, 403, 403, 403, 303]),
+    ] {
+        let mut found = ([0; 5], [0; 5]);
+        for (column, expected) in rest.iter().enumerate() {
+            let totp = if column == 4 { code_at(0) } else { String::new() };
+            let id = crowd.fixture.question(risk, least).await;
+            let body = if totp.is_empty() { "{}".to_owned() } else { format!("{{\"totp\": \"{totp}\"}}") };
+            let path = format!("/api/v1/approvals/{id}/approve");
+            found.0[column] = crowd.ask(column, Method::POST, &path, "application/json", body).await.status().as_u16();
+            let is_approved = crowd.fixture.state(&id).await == "approved";
+            assert_eq!(is_approved, *expected == 200, "{risk:?} {least:?} {column}");
+
+            let id = crowd.fixture.question(risk, least).await;
+            let kind = "application/x-www-form-urlencoded";
+            let body = format!("action=approve&totp={totp}");
+            let path = format!("/ui/approvals/{id}");
+            found.1[column] = crowd.ask(column, Method::POST, &path, kind, body).await.status().as_u16();
+        }
+        assert_eq!(found, (rest, page), "{risk:?} {least:?} {COLUMNS:?}");
+    }
+    crowd.fixture.stop().await;
+}
+
+/// The pages of others can make a browser send its cookie, and nothing else.
+#[tokio::test]
+async fn forged_requests_change_nothing() {
+    let crowd = Crowd::new().await;
+    let person = &crowd.person;
+    let (wrong, right) = ("0".repeat(64), person.csrf.as_str());
+    let ours = "http://localhost:8080";
+    for (csrf, origin, site) in [
+        (None, None, None),
+        (Some(wrong.as_str()), None, None),
+        (Some(""), None, None),
+        (Some(right), Some("http://localhost:5173"), None),
+        (Some(right), Some("http://127.0.0.1:8080"), None),
+        (Some(right), Some("https://evil.example"), None),
+        (Some(right), Some("null"), None),
+        (Some(right), Some(ours), Some("cross-site")),
+        (Some(right), Some(ours), Some("same-site")),
+    ] {
+        let mut headers = vec![("cookie", person.cookie.as_str())];
+        headers.extend(origin.map(|origin| ("origin", origin)));
+        headers.extend(site.map(|site| ("sec-fetch-site", site)));
+        let id = crowd.fixture.question(RiskLevel::High, Given::Form).await;
+        for endpoint in Endpoint::ALL.into_iter().filter(|one| one.method() != Method::GET && *one != Endpoint::LogIn) {
+            let mut headers = headers.clone();
+            headers.extend(csrf.map(|csrf| ("x-csrf-token", csrf)));
+            let path = path(endpoint).replace(NO_APPROVAL, id.as_str());
+            let response = crowd.fixture.request(endpoint.method(), &path, &headers, String::new()).await;
+            assert_eq!(response.status(), 403, "{endpoint:?} {csrf:?} {origin:?} {site:?}");
+        }
+        headers.push(("content-type", "application/x-www-form-urlencoded"));
+        let is_inside = |page: &Page| page.method() == Method::POST && !matches!(page, Page::CreateHuman | Page::LogIn);
+        for page in Page::ALL.into_iter().filter(is_inside) {
+            let path = page.path().replace("{approval}", id.as_str()).replace("{grant}", "x").replace("{passkey}", "x");
+            let csrf = csrf.map(|csrf| format!("&csrf={csrf}")).unwrap_or_default();
+            let response = crowd.fixture.request(Method::POST, &path, &headers, format!("action=approve{csrf}")).await;
+            assert_eq!(response.status(), 403, "{page:?} {csrf:?} {origin:?} {site:?}");
+        }
+        assert_eq!(crowd.fixture.state(&id).await, "pending");
+    }
+    // Somebody else's page must not sign anybody in either.
+    for path in ["/ui/login", "/api/v1/login"] {
+        let headers = [("origin", "http://localhost:5173"), ("content-type", "application/x-www-form-urlencoded")];
+        let response = crowd.fixture.request(Method::POST, path, &headers, String::new()).await;
+        assert_eq!(response.status(), 403, "{path}");
+    }
+    crowd.fixture.stop().await;
+}
+
+/// A person without a second factor can add one, and nothing else.
+#[tokio::test]
+async fn without_a_factor_nothing_can_be_decided() {
+    let crowd = Crowd::new().await;
+    let id = crowd.question().await;
+    let new = crowd.fixture.without_factor("newcomer", "no hash").await;
+    let headers = [("cookie", new.cookie.as_str()), ("x-csrf-token", new.csrf.as_str())];
+    for endpoint in Endpoint::ALL {
+        let expected = match endpoint {
+            Endpoint::Health | Endpoint::Ready | Endpoint::OpenApi | Endpoint::Docs => 200,
+            Endpoint::LogIn | Endpoint::LogOut => continue,
+            _ => 403,
+        };
+        let path = path(endpoint).replace(NO_APPROVAL, &id);
+        let response = crowd.fixture.request(endpoint.method(), &path, &headers, String::new()).await;
+        assert_eq!(response.status(), expected, "{endpoint:?}");
+    }
+    for page in [Page::Approvals, Page::Approval, Page::Grants] {
+        let path = page.path().replace("{approval}", &id);
+        let response = crowd.fixture.request(Method::GET, &path, &headers, String::new()).await;
+        assert_eq!(
+            (response.status().as_u16(), response.headers()["location"].to_str().unwrap()),
+            (303, "/ui/account")
+        );
+    }
+    for (path, fields) in [(format!("/ui/approvals/{id}"), "action=approve"), ("/ui/account/invite".to_owned(), "")] {
+        assert_eq!(crowd.fixture.post(&new, &path, fields).await.status(), 403, "{path}");
+    }
+    let account = crowd.fixture.request(Method::GET, "/ui/account", &headers, String::new()).await;
+    assert_eq!(account.status(), 200);
+    assert!(text(account).await.contains("Add a second factor"));
+    crowd.fixture.stop().await;
+}
+
+/// Whoever may not decide and tries is written down, once for each try.
+#[tokio::test]
+async fn refused_decisions_are_written_down() {
+    let crowd = Crowd::new().await;
+    let id = crowd.fixture.question(RiskLevel::High, Given::Form).await;
+    let tries = [
+        (Method::POST, format!("/api/v1/approvals/{id}/approve"), 1),
+        (Method::POST, format!("/api/v1/approvals/{id}/approve"), 2),
+        (Method::POST, format!("/api/v1/approvals/{id}/deny"), 1),
+        (Method::POST, "/api/v1/grants".to_owned(), 1),
+        (Method::POST, "/api/v1/grants".to_owned(), 2),
+        (Method::DELETE, format!("/api/v1/grants/{id}"), 1),
+        (Method::POST, format!("/ui/approvals/{id}"), 1),
+        (Method::POST, format!("/ui/approvals/{id}"), 2),
+    ];
+    for (method, path, column) in &tries {
+        let response = crowd.ask(*column, method.clone(), path, "application/json", "{}".to_owned()).await;
+        assert_eq!(response.status(), 403, "{path} {column}");
+    }
+    let stranger = [("authorization", "Bearer mcp_nobody")];
+    let path = format!("/api/v1/approvals/{id}/approve");
+    assert_eq!(crowd.fixture.request(Method::POST, &path, &stranger, String::new()).await.status(), 403);
+    let mut commits = crowd.fixture.ledger.committed();
+    let mut count = 0;
+    for _ in 0..100 {
+        commits.mark_unchanged();
+        count = crowd.fixture.codes().await.iter().filter(|code| *code == "approval_decision_refused").count();
+        if count >= tries.len() {
+            break;
+        }
+        let _late = tokio::time::timeout(std::time::Duration::from_millis(200), commits.changed()).await;
+    }
+    assert_eq!(count, tries.len());
+    let page = crowd.fixture.get("/api/v1/activity?type=auth&limit=200").await;
+    let first = page["activities"].as_array().unwrap().iter().find(|one| one["agent"] == "cursor").unwrap();
+    assert_eq!(first["status"], "refused");
+    crowd.fixture.stop().await;
+}
+
+/// A cookie is nothing to the agents' routes.
+#[tokio::test]
+async fn people_are_no_agents() {
+    let crowd = Crowd::new().await;
+    for path in ["/mcp", "/mcp/direct"] {
+        for column in [0, 2, 3] {
+            let response = crowd.ask(column, Method::POST, path, "application/json", "{}".to_owned()).await;
+            assert_eq!(response.status(), 401, "{path} {column}");
+        }
+    }
+    crowd.fixture.stop().await;
+}

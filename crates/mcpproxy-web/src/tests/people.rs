@@ -1,0 +1,171 @@
+//! People, approvals and grants to test with.
+
+use axum::body::Body;
+use http::{Method, Request, Response};
+use mcpproxy_core::{ApprovalId, Digest, Given, RiskLevel, Scope, ToolName, Variant};
+use mcpproxy_store::{Kind, NewApproval, NewRecord, Status, Step};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use super::{Fixture, KEY, NOW_MS, refusal};
+
+/// An id of nothing.
+pub(super) const NO_APPROVAL: &str = "01K9ZQ4B2R0000000000000000";
+/// Of RFC 6238.
+pub(super) const SECRET: &[u8] = b"12345678901234567890";
+/// The gateway's clock is not ours to set; this is later than either says.
+const LATER_MS: i64 = NOW_MS * 2;
+
+/// A person who is signed in.
+#[derive(Clone)]
+pub(super) struct Person {
+    pub(super) cookie: String,
+    pub(super) csrf: String,
+}
+
+impl Fixture {
+    pub(super) async fn invitation(&self) -> String {
+        let random = super::super::people::random_bytes().unwrap();
+        let by = if self.store.has_humans().await.unwrap() { Some(self.signed_in("first").await) } else { None };
+        self.store.invite(random, by.as_ref(), NOW_MS, 1_000_000).await.unwrap()
+    }
+
+    async fn signed_in(&self, name: &str) -> mcpproxy_store::Human {
+        let secret =
+            self.store.open_session(name, super::super::people::random_bytes().unwrap(), NOW_MS).await.unwrap();
+        self.store.find_session(&secret, NOW_MS, 1_000, 1_000).await.unwrap().unwrap().human
+    }
+
+    /// Somebody with an authenticator app and this password; the hash of one if it does not matter.
+    pub(super) async fn person(&self, name: &str, hash: &str) -> Person {
+        let human = self.without_factor(name, hash).await;
+        let signed = self.signed_in(name).await;
+        self.store.set_totp(&signed, SECRET, 0).await.unwrap();
+        human
+    }
+
+    pub(super) async fn without_factor(&self, name: &str, hash: &str) -> Person {
+        // The first invitation comes from nobody, and every later one from the first person.
+        let name = if self.store.has_humans().await.unwrap() || name == "first" {
+            name
+        } else {
+            let first = self.invitation().await;
+            assert!(self.store.create_human(&first, "first", "no hash", NOW_MS).await.unwrap());
+            name
+        };
+        let invitation = self.invitation().await;
+        assert!(self.store.create_human(&invitation, name, hash, NOW_MS).await.unwrap());
+        self.session(name).await
+    }
+
+    pub(super) async fn session(&self, name: &str) -> Person {
+        let random = super::super::people::random_bytes().unwrap();
+        let secret = self.store.open_session(name, random, NOW_MS).await.unwrap();
+        let session = self.store.find_session(&secret, NOW_MS, 1_000, 1_000).await.unwrap().unwrap();
+        Person { cookie: format!("mcpproxy_session={secret}"), csrf: session.csrf }
+    }
+
+    pub(super) async fn agent(&self, name: &str) -> String {
+        let random = super::super::people::random_bytes().unwrap();
+        let secret = self.store.create_token(name, &Scope::everything(), random, NOW_MS).await.unwrap();
+        format!("Bearer {secret}")
+    }
+
+    /// A question of the agent `cursor`, pending.
+    pub(super) async fn question(&self, risk: RiskLevel, least: Given) -> ApprovalId {
+        let args = r#"{"to": ["anna@acme.example", "eve@evil.example"], "subject": "Q3"}"#;
+        self.question_about(risk, least, args, &about("The user asked for it")).await
+    }
+
+    pub(super) async fn question_about(&self, risk: RiskLevel, least: Given, args: &str, about: &Value) -> ApprovalId {
+        let random: u128 = rand::random();
+        let id = ulid(random);
+        let new = NewApproval {
+            id: id.clone(),
+            binding: Digest::of(id.as_str().as_bytes()),
+            agent: "cursor".to_owned(),
+            client: Some("Cursor 1.2".to_owned()),
+            tool: ToolName::parse("mail:send_external").unwrap(),
+            pin: Digest::of(b"pin"),
+            contract: Digest::of(b"contract"),
+            variant: Variant::Destructive,
+            risk: Some(risk),
+            least,
+            args: args.to_owned(),
+            args_digest: Digest::of(args.as_bytes()),
+            shown_args: args.to_owned(),
+            about: about.to_string(),
+            created_ms: NOW_MS - 9_000,
+            expires_ms: LATER_MS,
+            most: 1_000,
+        };
+        let metadata = json!({"approval_id": id.as_str()}).to_string();
+        let record = NewRecord {
+            kind: Kind::Approval,
+            status: Status::Success,
+            code: Some("approval_requested".to_owned()),
+            metadata,
+            args: None,
+            ..refusal(0)
+        };
+        self.ledger.note_if(record, vec![Step::Ask(Box::new(new))]).await.unwrap().unwrap();
+        id
+    }
+
+    pub(super) async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: String,
+    ) -> Response<Body> {
+        let mut request = Request::builder().method(method).uri(path).header("host", "localhost:8080");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.app.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap()
+    }
+
+    /// A form from one of our pages.
+    pub(super) async fn post(&self, person: &Person, path: &str, fields: &str) -> Response<Body> {
+        let kind = ("content-type", "application/x-www-form-urlencoded");
+        let headers = [("cookie", person.cookie.as_str()), kind, ("origin", "http://localhost:8080")];
+        self.request(Method::POST, path, &headers, format!("csrf={}&{fields}", person.csrf)).await
+    }
+
+    pub(super) async fn codes(&self) -> Vec<String> {
+        let page = self.get("/api/v1/activity?limit=200").await;
+        let codes = page["activities"].as_array().unwrap().iter().filter_map(|one| one["code"].as_str());
+        codes.map(str::to_owned).collect()
+    }
+
+    pub(super) async fn state(&self, id: &ApprovalId) -> Value {
+        self.ask(Method::GET, &format!("/api/v1/approvals/{id}"), &[("x-api-key", KEY)]).await.1["state"].clone()
+    }
+}
+
+pub(super) fn about(reason: &str) -> Value {
+    json!({
+        "description": "Sends an email to people outside.",
+        "side_effects": ["External communication is sent."],
+        "audit_event": "email.external.sent",
+        "permissions": ["emails:send"],
+        "asked_by": ["contract risk level high (contracts/mail.yaml:12)"],
+        "needs_step_up": false,
+        "call_with": "call_tool_destructive",
+        "reason": reason,
+        "sensitivity": "private",
+    })
+}
+
+/// The code of the secret, so many steps from now.
+pub(super) fn code_at(steps: i64) -> String {
+    let totp = totp_rs::Builder::new().with_secret(totp_rs::Secret::from(SECRET.to_vec())).build().unwrap();
+    totp.generate(u64::try_from(NOW_MS / 1000 + steps * 30).unwrap()).to_string()
+}
+
+fn ulid(random: u128) -> ApprovalId {
+    const ALPHABET: &[u8] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let digits = (0..25).map(|at| char::from(ALPHABET[(random >> (at * 5)) as usize % 32]));
+    ApprovalId::parse(&format!("0{}", digits.collect::<String>())).unwrap()
+}

@@ -1,0 +1,155 @@
+//! Coming in and going out: the one-time link, signing in, signing out.
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
+use http::{StatusCode, Uri};
+use mcpproxy_store::StoreError;
+
+use super::posted::{self, Posted};
+use super::{notice, unavailable};
+use crate::form::Form;
+use crate::notes;
+use crate::pages::{Frame, Login, Setup, page};
+use crate::parameters::decode;
+use crate::people::login::Refused;
+use crate::people::{cookie, factor, origin, password};
+use crate::who::{Site, Who};
+
+const LOGIN: &str = "Sign in";
+const SETUP: &str = "Create your account";
+
+pub(crate) async fn login(Extension(who): Extension<Who>, uri: Uri) -> Response {
+    let query = uri.query().unwrap_or_default();
+    let next = query.split('&').find_map(|pair| pair.strip_prefix("next=")).and_then(decode);
+    let next = origin::next_page(next.as_deref());
+    match who {
+        Who::Person(_) => Redirect::to(next).into_response(),
+        Who::Nobody | Who::Agent(_) | Who::Key => {
+            page(StatusCode::OK, &Login { frame: Frame::outside(LOGIN), error: None, name: "", next })
+        }
+    }
+}
+
+pub(crate) async fn log_in(
+    State(site): State<Site>,
+    Extension(who): Extension<Who>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let form = match Form::read(&headers, body).await {
+        Ok(form) => form,
+        Err(error) => return posted::refusal(error),
+    };
+    let (name, next) = (form.or_empty("name").trim(), origin::next_page(form.text("next")));
+    let again = |status: StatusCode, error: &str| {
+        page(status, &Login { frame: Frame::outside(LOGIN), error: Some(error), name, next })
+    };
+    match site.log_in(name, form.or_empty("password").to_owned()).await {
+        Ok(Ok(logged_in)) => {
+            if let Who::Person(before) = &who
+                && let Err(error) = site.web.store.close_session(&before.secret).await
+            {
+                return unavailable(&error);
+            }
+            enter(&site, &logged_in.secret, next)
+        }
+        Ok(Err(Refused::Wrong)) => again(StatusCode::UNAUTHORIZED, "Name or password is wrong."),
+        Ok(Err(Refused::TooMany { wait_ms })) => {
+            let error = format!("Too many tries. Wait {} and try again.", factor::waiting(wait_ms));
+            let mut response = again(StatusCode::TOO_MANY_REQUESTS, &error);
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait_ms / 1000 + 1));
+            response
+        }
+        Err(error) => unavailable(&error),
+    }
+}
+
+fn enter(site: &Site, secret: &str, next: &str) -> Response {
+    match cookie::set(secret, site.people.transport) {
+        Some(cookie) => ([(SET_COOKIE, cookie)], Redirect::to(next)).into_response(),
+        None => super::signed_out(),
+    }
+}
+
+pub(crate) async fn log_out(State(site): State<Site>, posted: Posted) -> Response {
+    let closed = site.web.store.close_session(&posted.signed.secret).await;
+    notes::note(&site, notes::done("logout", posted.signed.name())).await;
+    match closed {
+        Ok(()) => ([(SET_COOKIE, cookie::clear(site.people.transport))], Redirect::to("/ui/login")).into_response(),
+        Err(error) => unavailable(&error),
+    }
+}
+
+pub(crate) async fn setup(State(site): State<Site>, invitation: Result<Path<String>, PathRejection>) -> Response {
+    let Ok(Path(invitation)) = invitation else { return not_invited() };
+    match site.web.store.is_invited(&invitation, site.now_ms()).await {
+        Ok(true) => again(StatusCode::OK, &invitation, "", None),
+        Ok(false) => not_invited(),
+        Err(error) => unavailable(&error),
+    }
+}
+
+pub(crate) async fn create_human(
+    State(site): State<Site>,
+    invitation: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let Ok(Path(invitation)) = invitation else { return not_invited() };
+    // Before anything is hashed: strangers get no work done here.
+    match site.web.store.is_invited(&invitation, site.now_ms()).await {
+        Ok(true) => {}
+        Ok(false) => return not_invited(),
+        Err(error) => return unavailable(&error),
+    }
+    let form = match Form::read(&headers, body).await {
+        Ok(form) => form,
+        Err(error) => return posted::refusal(error),
+    };
+    match create(&site, &invitation, &form).await {
+        Ok(response) => response,
+        Err(error) => unavailable(&error),
+    }
+}
+
+async fn create(site: &Site, invitation: &str, form: &Form) -> Result<Response, StoreError> {
+    let (name, password) = (form.or_empty("name").trim(), form.or_empty("password"));
+    let refuse = |error: &str| Ok(again(StatusCode::UNPROCESSABLE_ENTITY, invitation, name, Some(error)));
+    if let Some(weakness) = password::weakness(name, password) {
+        return refuse(weakness.message());
+    }
+    if form.or_empty("again") != password {
+        return refuse("The two passwords are not the same.");
+    }
+    let Some(hash) = site.people.passwords.hash(password.to_owned()).await else {
+        return refuse("The password could not be kept. Try again.");
+    };
+    match site.web.store.create_human(invitation, name, &hash, site.now_ms()).await {
+        Ok(true) => {}
+        Ok(false) => return Ok(not_invited()),
+        Err(StoreError::HumanName) => {
+            return refuse("A name has 1 to 64 letters, digits and . _ - @ +, without blanks.");
+        }
+        Err(StoreError::HumanExists { .. }) => return refuse("Somebody has this name already. Choose another."),
+        Err(error) => return Err(error),
+    }
+    notes::note(site, notes::done("human_created", name)).await;
+    Ok(match site.open_session(name).await? {
+        Some(secret) => enter(site, &secret, "/ui/account"),
+        None => Redirect::to("/ui/login").into_response(),
+    })
+}
+
+fn again(status: StatusCode, invitation: &str, name: &str, error: Option<&str>) -> Response {
+    page(status, &Setup { frame: Frame::outside(SETUP), error, name, invitation })
+}
+
+fn not_invited() -> Response {
+    let text = "Each link works once, and for a limited time. Ask for a new one; while there is no account yet, \
+        `mcpproxy serve` prints one when it starts.";
+    notice(StatusCode::NOT_FOUND, "This link does not work", text, ("/ui/login", "Sign in"))
+}

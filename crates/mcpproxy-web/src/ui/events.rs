@@ -1,0 +1,68 @@
+//! Tells open pages that something has changed; they fetch what they need.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::response::Response;
+use http::header::{self, HeaderValue};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::who::Site;
+
+/// Proxies give up on connections that say nothing.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Under load, one word tells of many changes.
+const PAUSE: Duration = Duration::from_millis(200);
+/// A stream is no longer than a session without a click; then the browser has to show its cookie again.
+const LENGTH: Duration = Duration::from_secs(15 * 60);
+
+struct Listener {
+    changed: watch::Receiver<u64>,
+    stopping: CancellationToken,
+    ends: Instant,
+    is_greeted: bool,
+}
+
+pub(crate) async fn follow(State(site): State<Site>) -> Response {
+    let listener = Listener {
+        changed: site.web.gateway.approvals().changed(),
+        stopping: site.web.stopping.clone(),
+        ends: Instant::now() + LENGTH,
+        is_greeted: false,
+    };
+    let events = futures::stream::unfold(listener, |mut listener| async move {
+        let said = listener.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from_static(said.as_bytes())), listener))
+    });
+    let mut response = Response::new(Body::from_stream(events));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+impl Listener {
+    /// What to say next; none when it is over.
+    async fn next(&mut self) -> Option<&'static str> {
+        if !std::mem::replace(&mut self.is_greeted, true) {
+            // Whatever changed between the page and this is not missed.
+            return Some("retry: 2000\nevent: change\ndata: {}\n\n");
+        }
+        tokio::select! {
+            biased;
+            () = self.stopping.cancelled() => None,
+            () = sleep_until(self.ends) => None,
+            changed = self.changed.changed() => {
+                changed.ok()?;
+                sleep(PAUSE).await;
+                self.changed.mark_unchanged();
+                Some("event: change\ndata: {}\n\n")
+            }
+            () = sleep(KEEP_ALIVE) => Some(": keep-alive\n\n"),
+        }
+    }
+}

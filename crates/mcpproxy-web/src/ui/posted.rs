@@ -1,0 +1,50 @@
+//! A form that a person sent from one of our pages.
+
+use axum::extract::{FromRequest, Request};
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+
+use crate::form::{Form, FormError};
+use crate::people::factor::Given;
+use crate::people::origin::{self, CSRF_HEADER};
+use crate::problem::Problem;
+use crate::who::{Signed, Site, Who};
+
+/// Whoever has one has shown a session and the token that stands in its forms.
+pub(crate) struct Posted {
+    pub(crate) signed: Signed,
+    pub(crate) form: Form,
+}
+
+impl Posted {
+    /// The factor that came with the form, if any.
+    pub(crate) fn factor(&self) -> Given<'_> {
+        Given { totp: self.form.filled("totp"), passkey: self.form.filled("passkey") }
+    }
+}
+
+impl FromRequest<Site> for Posted {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, _site: &Site) -> Result<Self, Response> {
+        let (parts, body) = request.into_parts();
+        let Some(Who::Person(signed)) = parts.extensions.get::<Who>().cloned() else {
+            return Err(Problem::NotSignedIn.into_response());
+        };
+        let form = Form::read(&parts.headers, body).await.map_err(refusal)?;
+        let header = parts.headers.get(CSRF_HEADER).and_then(|value| value.to_str().ok());
+        if !origin::is_token(form.text("csrf").or(header).unwrap_or_default(), &signed.session.csrf) {
+            let text = "The form did not come from a page of this gateway, or you have signed in anew since. Nothing was changed.";
+            return Err(super::notice(StatusCode::FORBIDDEN, "That did not count", text, ("/ui/approvals", "Back")));
+        }
+        Ok(Self { signed, form })
+    }
+}
+
+pub(crate) fn refusal(error: FormError) -> Response {
+    let (status, text) = match error {
+        FormError::NotAForm => (StatusCode::FORBIDDEN, "This was no form of ours. Nothing was changed."),
+        FormError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "The form is too long. Nothing was changed."),
+    };
+    super::notice(status, "That did not count", text, ("/ui/approvals", "Back"))
+}

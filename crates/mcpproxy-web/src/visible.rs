@@ -1,0 +1,128 @@
+//! Words from outside as a page shows them: plain text, with everything that hides or acts made visible.
+
+use std::fmt;
+
+use askama::filters::HtmlSafe;
+use mcpproxy_core::Untrusted;
+
+/// HTML that consists of escaped text and of marks in place of what nobody would see. It is made here only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Visible(String);
+
+impl Visible {
+    pub(crate) fn of(text: &str) -> Self {
+        let mut html = String::with_capacity(text.len() + 16);
+        for c in text.chars() {
+            match c {
+                '&' => html.push_str("&amp;"),
+                '<' => html.push_str("&lt;"),
+                '>' => html.push_str("&gt;"),
+                '"' => html.push_str("&quot;"),
+                '\'' => html.push_str("&#39;"),
+                // A line that goes on below, and the sign that it is one line break and no wrapping.
+                '\n' => html.push_str("<span class=\"mark\" title=\"line break\">↵</span>\n"),
+                c => match mark(c) {
+                    Some(name) => {
+                        let code = u32::from(c);
+                        html.push_str(&format!("<span class=\"mark\" title=\"{name}\">U+{code:04X}</span>"));
+                    }
+                    None => html.push(c),
+                },
+            }
+        }
+        Self(html)
+    }
+
+    /// For text whose line breaks are ours: they stay what they are.
+    pub(crate) fn lines(text: &str) -> Self {
+        Self(text.split('\n').map(|line| Self::of(line).0).collect::<Vec<_>>().join("\n"))
+    }
+
+    pub(crate) fn untrusted(text: &Untrusted) -> Self {
+        Self::of(text.for_json())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Visible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl HtmlSafe for Visible {}
+
+/// What a character is that nobody would see, or that moves what stands beside it.
+fn mark(c: char) -> Option<&'static str> {
+    Some(match c {
+        '\r' => "carriage return",
+        '\t' => "tab",
+        '\0' => "null",
+        c if c.is_control() => "control character",
+        '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{200E}' | '\u{200F}' | '\u{061C}' => {
+            "changes the direction of text"
+        }
+        '\u{200B}'..='\u{200D}'
+        | '\u{2060}'..='\u{2065}'
+        | '\u{206A}'..='\u{206F}'
+        | '\u{FEFF}'
+        | '\u{00AD}'
+        | '\u{034F}'
+        | '\u{180B}'..='\u{180F}'
+        | '\u{115F}'
+        | '\u{1160}'
+        | '\u{17B4}'
+        | '\u{17B5}'
+        | '\u{3164}'
+        | '\u{FFA0}'
+        | '\u{2800}'
+        | '\u{1D173}'..='\u{1D17A}'
+        | '\u{E0000}'..='\u{E00FF}' => "invisible character",
+        '\u{FE00}'..='\u{FE0F}' | '\u{E0100}'..='\u{E01EF}' => "variation selector",
+        '\u{2028}' | '\u{2029}' => "line separator",
+        '\u{FFF9}'..='\u{FFFB}' => "annotation character",
+        '\u{00A0}' | '\u{1680}' | '\u{2000}'..='\u{200A}' | '\u{202F}' | '\u{205F}' | '\u{3000}' => "unusual space",
+        '\u{E000}'..='\u{F8FF}' | '\u{F0000}'..='\u{10FFFF}' => "private character",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_hides_and_nothing_acts() {
+        let check = |text: &str, expected: &str| assert_eq!(Visible::of(text).to_string(), expected, "{text:?}");
+        check("plain ünïcode 🙂", "plain ünïcode 🙂");
+        check("<script>alert('1')</script>", "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;");
+        check("a&b \"c\"", "a&amp;b &quot;c&quot;");
+        check(
+            "invoice\u{202E}gpj.exe",
+            "invoice<span class=\"mark\" title=\"changes the direction of text\">U+202E</span>gpj.exe",
+        );
+        check("a\u{200B}b", "a<span class=\"mark\" title=\"invisible character\">U+200B</span>b");
+        check("\u{1b}[2J", "<span class=\"mark\" title=\"control character\">U+001B</span>[2J");
+        check("\u{E0041}", "<span class=\"mark\" title=\"invisible character\">U+E0041</span>");
+        check("1\u{A0}000", "1<span class=\"mark\" title=\"unusual space\">U+00A0</span>000");
+        check("a\nb", "a<span class=\"mark\" title=\"line break\">↵</span>\nb");
+        check(
+            "a\r\n",
+            "a<span class=\"mark\" title=\"carriage return\">U+000D</span><span class=\"mark\" title=\"line break\">↵</span>\n",
+        );
+    }
+
+    /// Whatever a terminal would have to escape, a page marks too.
+    #[test]
+    fn all_that_terminals_escape() {
+        for c in (0..=u32::from(char::MAX)).filter_map(char::from_u32).filter(|c| *c != '\n') {
+            let text = Untrusted::new(c.to_string());
+            if text.for_terminal() != text.for_json() {
+                assert!(mark(c).is_some(), "U+{:04X}", u32::from(c));
+            }
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! The JSON of approvals, grants and signing in.
+
+use mcpproxy_core::{ApprovalId, ApprovalState, Given, RiskLevel, Untrusted};
+use mcpproxy_gateway::ApprovalView;
+use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredGrant};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::Object;
+
+use crate::diff::{Change, diff};
+use crate::pages::Factors;
+use crate::pages::confirm::state_now;
+use crate::time;
+
+/// A page of approvals, newest first.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Approvals {
+    approvals: Vec<Approval>,
+    /// The `cursor` of the next page, if there is one.
+    next: Option<String>,
+}
+
+/// A question to a person, and what became of it.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Approval {
+    id: String,
+    #[schema(schema_with = states)]
+    state: &'static str,
+    /// Whose token was used.
+    agent: String,
+    /// The program behind the agent, in its own words.
+    client: Option<String>,
+    /// `server:tool`.
+    tool: String,
+    #[schema(schema_with = super::risks_or_null)]
+    risk: Option<&'static str>,
+    /// The `call_tool_*` that was used.
+    call_with: &'static str,
+    #[schema(schema_with = givens)]
+    least: &'static str,
+    /// Whether it takes a fresh factor to approve it.
+    needs_step_up: bool,
+    #[schema(format = DateTime)]
+    created: String,
+    #[schema(format = DateTime)]
+    expires: String,
+    #[schema(format = DateTime)]
+    decided: Option<String>,
+    /// The person, `admin key`, or the agent's client.
+    decided_by: Option<String>,
+    #[schema(schema_with = givens_or_null)]
+    given: Option<&'static str>,
+    /// What the agent was told with a no.
+    comment: Option<String>,
+    /// The record of the call that was made.
+    record: Option<String>,
+    #[schema(format = DateTime)]
+    consumed: Option<String>,
+    /// Where a person decides.
+    url: String,
+}
+
+/// An approval with all that helps to decide.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct WholeApproval {
+    #[serde(flatten)]
+    approval: Approval,
+    /// What the tool does, by its contract or its server.
+    description: Option<String>,
+    side_effects: Vec<String>,
+    audit_event: Option<String>,
+    permissions: Vec<String>,
+    /// Which settings or contracts ask for a person.
+    asked_by: Vec<String>,
+    /// Why, in the agent's words. Nobody has checked them.
+    reason: Option<String>,
+    sensitivity: Option<String>,
+    /// As the agent sent them, masked.
+    #[schema(value_type = Object)]
+    arguments: Box<RawValue>,
+    /// Of the arguments as they will be sent, whatever the order of their keys.
+    arguments_sha256: String,
+    /// The last approval of this tool and agent that was used.
+    previous: Option<String>,
+    /// Each argument, and how it differs from those of `previous`.
+    changes: Vec<ArgumentChange>,
+    /// The last dry run of exactly this call.
+    dry_run: Option<DryRun>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct ArgumentChange {
+    /// A JSON pointer without its first slash.
+    pointer: String,
+    #[schema(schema_with = changes)]
+    change: &'static str,
+    #[schema(value_type = Value)]
+    before: Option<Box<RawValue>>,
+    #[schema(value_type = Value)]
+    after: Option<Box<RawValue>>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct DryRun {
+    /// Whether the server made it; otherwise it was worked out from the contract.
+    native: bool,
+    #[schema(format = DateTime)]
+    time: String,
+    /// What came of it, masked.
+    #[schema(value_type = Value)]
+    preview: Box<RawValue>,
+}
+
+/// What the agent that asked may know.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ApprovalStatus {
+    id: String,
+    #[schema(schema_with = states)]
+    state: &'static str,
+    /// `server:tool`.
+    tool: String,
+    #[schema(format = DateTime)]
+    expires: String,
+    comment: Option<String>,
+    /// The record of the call that was made.
+    record: Option<String>,
+}
+
+/// An approval that changed, in the stream of events.
+#[derive(Serialize)]
+pub(crate) struct ApprovalEvent {
+    pub(crate) id: String,
+    pub(crate) state: &'static str,
+    pub(crate) tool: String,
+    pub(crate) agent: Option<String>,
+    pub(crate) risk: Option<&'static str>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Grants {
+    pub(crate) grants: Vec<Grant>,
+}
+
+/// A person's word for more than one call.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Grant {
+    id: String,
+    #[schema(schema_with = grant_states)]
+    state: &'static str,
+    agent: String,
+    /// `server:tool`.
+    tool: String,
+    /// The JSON Schema that arguments must match.
+    #[schema(value_type = Value)]
+    schema: Box<RawValue>,
+    /// Who made it.
+    by: String,
+    #[schema(format = DateTime)]
+    created: String,
+    #[schema(format = DateTime)]
+    expires: String,
+    uses: u32,
+    uses_left: u32,
+    #[schema(format = DateTime)]
+    revoked: Option<String>,
+    revoked_by: Option<String>,
+}
+
+/// A yes.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Approve {
+    /// A fresh code, where a fresh factor is asked for.
+    pub(crate) totp: Option<String>,
+}
+
+/// A no.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Deny {
+    /// What to tell the agent.
+    pub(crate) comment: Option<String>,
+}
+
+/// A grant to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MakeGrant {
+    /// The id of an approval: the grant is for its agent and its tool.
+    pub(crate) from: String,
+    /// A JSON Schema, as it is or as a text.
+    #[schema(value_type = Value)]
+    schema: Box<RawValue>,
+    /// 1 to 15.
+    pub(crate) minutes: u32,
+    /// 1 to 100.
+    pub(crate) uses: u32,
+    /// A fresh code.
+    pub(crate) totp: Option<String>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LogIn {
+    pub(crate) name: String,
+    pub(crate) password: String,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LoggedIn {
+    name: String,
+    /// To be sent as `X-CSRF-Token` with everything that is no GET.
+    csrf: String,
+    /// `totp`, `passkey`.
+    factors: Vec<&'static str>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Signed {
+    /// Always false.
+    pub(crate) signed_in: bool,
+}
+
+impl LoggedIn {
+    pub(crate) fn new(name: &str, csrf: &str, factors: Factors) -> Self {
+        Self { name: name.to_owned(), csrf: csrf.to_owned(), factors: factors.names() }
+    }
+}
+
+impl MakeGrant {
+    pub(crate) fn schema_text(&self) -> String {
+        serde_json::from_str(self.schema.get()).unwrap_or_else(|_| self.schema.get().to_owned())
+    }
+}
+
+impl Approvals {
+    pub(crate) fn new(page: ApprovalPage, url: impl Fn(&ApprovalId) -> String, now_ms: i64) -> Self {
+        let approvals = page.approvals.iter().map(|approval| Approval::new(approval, url(&approval.id), now_ms));
+        Self { approvals: approvals.collect(), next: page.next }
+    }
+}
+
+impl Approval {
+    pub(crate) fn new(approval: &StoredApproval, url: String, now_ms: i64) -> Self {
+        let word = |word: &Option<Untrusted>| word.as_ref().map(|word| word.for_json().to_owned());
+        Self {
+            id: approval.id.to_string(),
+            state: state_now(approval, now_ms).as_str(),
+            agent: approval.agent.clone(),
+            client: word(&approval.client),
+            tool: approval.tool.to_string(),
+            risk: approval.risk.map(RiskLevel::as_str),
+            call_with: approval.variant.tool(),
+            least: approval.least.as_str(),
+            needs_step_up: approval.least == Given::Factor,
+            created: time::format(approval.created_ms),
+            expires: time::format(approval.expires_ms),
+            decided: approval.decided_ms.map(time::format),
+            decided_by: approval.decided_by.clone(),
+            given: approval.given.map(Given::as_str),
+            comment: word(&approval.comment),
+            record: approval.record.map(|record| record.to_string()),
+            consumed: approval.consumed_ms.map(time::format),
+            url,
+        }
+    }
+}
+
+impl WholeApproval {
+    pub(crate) fn new(view: &ApprovalView, now_ms: i64) -> Self {
+        let approval = &view.approval;
+        let about: Value = serde_json::from_str(approval.about.for_json()).unwrap_or_default();
+        let text = |name: &str| about.get(name).and_then(Value::as_str).map(str::to_owned);
+        let texts = |name: &str| -> Vec<String> {
+            let list = about.get(name).and_then(Value::as_array).into_iter().flatten();
+            list.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let before = view.previous.as_ref().map(|previous| previous.shown_args.for_json());
+        Self {
+            approval: Approval::new(approval, view.url.clone(), now_ms),
+            description: text("description"),
+            side_effects: texts("side_effects"),
+            audit_event: text("audit_event"),
+            permissions: texts("permissions"),
+            asked_by: texts("asked_by"),
+            reason: text("reason"),
+            sensitivity: text("sensitivity"),
+            arguments: raw(approval.shown_args.for_json()),
+            arguments_sha256: approval.args_digest.to_string(),
+            previous: view.previous.as_ref().map(|previous| previous.id.to_string()),
+            changes: diff(before, approval.shown_args.for_json()).rows.into_iter().map(Into::into).collect(),
+            dry_run: view.dry_run.as_ref().map(Into::into),
+        }
+    }
+}
+
+impl From<crate::diff::Row> for ArgumentChange {
+    fn from(row: crate::diff::Row) -> Self {
+        let (change, before, after) = match row.change {
+            Change::Unchanged(value) => (CHANGES[0], None, Some(value)),
+            Change::Added(value) => (CHANGES[1], None, Some(value)),
+            Change::Removed(value) => (CHANGES[2], Some(value), None),
+            Change::Changed { before, after } => (CHANGES[3], Some(before), Some(after)),
+        };
+        let raw = |value: Option<String>| value.map(|value| raw(&value));
+        Self { pointer: row.pointer, change, before: raw(before), after: raw(after) }
+    }
+}
+
+impl From<&StoredDryRun> for DryRun {
+    fn from(dry_run: &StoredDryRun) -> Self {
+        Self { native: dry_run.is_native, time: time::format(dry_run.at_ms), preview: raw(dry_run.preview.for_json()) }
+    }
+}
+
+impl ApprovalStatus {
+    pub(crate) fn new(approval: &StoredApproval, now_ms: i64) -> Self {
+        Self {
+            id: approval.id.to_string(),
+            state: state_now(approval, now_ms).as_str(),
+            tool: approval.tool.to_string(),
+            expires: time::format(approval.expires_ms),
+            comment: approval.comment.as_ref().map(|comment| comment.for_json().to_owned()),
+            record: approval.record.map(|record| record.to_string()),
+        }
+    }
+}
+
+impl Grant {
+    pub(crate) fn new(grant: &StoredGrant, now_ms: i64) -> Self {
+        let state = match grant.revoked_ms {
+            Some(_) => GRANT_STATES[3],
+            None if grant.expires_ms <= now_ms => GRANT_STATES[1],
+            None if grant.uses_left == 0 => GRANT_STATES[2],
+            None => GRANT_STATES[0],
+        };
+        Self {
+            id: grant.id.clone(),
+            state,
+            agent: grant.agent.clone(),
+            tool: grant.tool.to_string(),
+            schema: raw(&grant.schema),
+            by: grant.by.clone(),
+            created: time::format(grant.created_ms),
+            expires: time::format(grant.expires_ms),
+            uses: grant.uses,
+            uses_left: grant.uses_left,
+            revoked: grant.revoked_ms.map(time::format),
+            revoked_by: grant.revoked_by.clone(),
+        }
+    }
+}
+
+/// JSON digit for digit; what is none is a text.
+fn raw(text: &str) -> Box<RawValue> {
+    let quoted = || serde_json::value::to_raw_value(text).unwrap_or_else(|_| RawValue::NULL.to_owned());
+    RawValue::from_string(text.to_owned()).unwrap_or_else(|_| quoted())
+}
+
+const CHANGES: [&str; 4] = ["unchanged", "added", "removed", "changed"];
+const GRANT_STATES: [&str; 4] = ["active", "expired", "used_up", "revoked"];
+
+fn states() -> Object {
+    super::words("How far it has come.", ApprovalState::ALL.map(ApprovalState::as_str))
+}
+
+fn givens() -> Object {
+    super::words(
+        "The weakest answer that counts: in a form, by a person who is signed in, or with a fresh factor.",
+        Given::ALL.map(Given::as_str),
+    )
+}
+
+fn givens_or_null() -> Object {
+    super::words_or_null("How it was approved.", Given::ALL.map(Given::as_str))
+}
+
+fn changes() -> Object {
+    super::words("What became of it.", CHANGES)
+}
+
+fn grant_states() -> Object {
+    super::words("Whether it still counts.", GRANT_STATES)
+}

@@ -1,0 +1,25 @@
+//! The parts of an approval whose numbers must be shown with the digits they came with.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Exact {
+    pub(super) changes: Vec<Change>,
+    pub(super) dry_run: Option<DryRun>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Change {
+    pub(super) pointer: String,
+    pub(super) change: String,
+    pub(super) before: Option<Box<RawValue>>,
+    pub(super) after: Option<Box<RawValue>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct DryRun {
+    pub(super) native: bool,
+    pub(super) preview: Box<RawValue>,
+}

@@ -1,0 +1,31 @@
+//! One approval as the gateway gave it.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::raw::Exact;
+use crate::output::{self, Format};
+use crate::visible;
+
+pub(super) struct View {
+    pub(super) value: Value,
+    /// The same, digit for digit.
+    pub(super) text: String,
+}
+
+impl View {
+    pub(super) fn exact(&self) -> Exact {
+        serde_json::from_str(&self.text).unwrap_or_default()
+    }
+
+    /// What a human decides on is printed as it is, for programs too.
+    pub(super) fn print(&self, format: Format, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+        match format {
+            Format::Table | Format::Yaml => format.print(&self.value, text),
+            Format::Json => {
+                let raw: &RawValue = serde_json::from_str(&self.text)?;
+                output::print(&visible::json(raw)?)
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Fields of approvals in words for people, and what else the commands share.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use mcpproxy_core::{ApprovalState, RiskLevel};
+use serde_json::Value;
+use url::form_urlencoded::Serializer;
+
+use crate::commands::activity::{local, local_time};
+use crate::output::line;
+
+pub(super) const NONE: &str = "-";
+/// So much of an id tells any two approvals apart that a person could confuse.
+const ID_CHARS: usize = 15;
+const TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// A member as one line, whoever wrote it; a dash when it is not there.
+pub(super) fn text(value: &Value, name: &str) -> String {
+    crate::output::member(value, name)
+}
+
+pub(super) fn array<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+    value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+pub(super) fn state(approval: &Value) -> Option<ApprovalState> {
+    ApprovalState::parse(approval.get("state")?.as_str()?)
+}
+
+/// An icon and a word.
+pub(super) fn state_words(state: ApprovalState) -> &'static str {
+    match state {
+        ApprovalState::Pending => "… pending",
+        ApprovalState::Approved => "✓ approved",
+        ApprovalState::Consumed => "✓ consumed",
+        ApprovalState::Denied => "✗ denied",
+        ApprovalState::Expired => "✗ expired",
+        ApprovalState::Cancelled => "✗ cancelled",
+    }
+}
+
+/// An icon and a word: neither colour nor shape alone may carry it.
+pub(super) fn risk_words(approval: &Value) -> String {
+    let given = approval.get("risk").and_then(Value::as_str);
+    match given.map(|risk| (RiskLevel::parse(risk), risk)) {
+        None => "? unclassified".to_owned(),
+        Some((Some(RiskLevel::Low), _)) => "○ low".to_owned(),
+        Some((Some(RiskLevel::Medium), _)) => "◆ medium".to_owned(),
+        Some((Some(RiskLevel::High), _)) => "▲ high".to_owned(),
+        Some((Some(RiskLevel::Critical | RiskLevel::Forbidden), risk)) => format!("■ {risk}"),
+        Some((None, other)) => line(other),
+    }
+}
+
+pub(super) fn short_id(value: &Value) -> String {
+    text(value, "id").chars().take(ID_CHARS).collect()
+}
+
+pub(super) fn now_ms() -> i64 {
+    Timestamp::now().as_millisecond()
+}
+
+/// A time of the interface, in milliseconds.
+pub(super) fn time_ms(value: &Value, name: &str) -> Option<i64> {
+    let time: Timestamp = value.get(name)?.as_str()?.parse().ok()?;
+    Some(time.as_millisecond())
+}
+
+/// The same for people, where they are.
+pub(super) fn time(value: &Value, name: &str) -> String {
+    time_ms(value, name).map_or(NONE.to_owned(), local_time)
+}
+
+/// How much is left until then: `9m`, `45s`; a dash if nothing is.
+pub(super) fn left(until_ms: i64, now_ms: i64) -> String {
+    match (until_ms - now_ms) / 1000 {
+        ..=0 => NONE.to_owned(),
+        seconds @ 1..120 => format!("{seconds}s"),
+        seconds @ 120..7200 => format!("{}m", seconds / 60),
+        seconds => format!("{}h", seconds / 3600),
+    }
+}
+
+/// Hours and minutes, for what is soon.
+pub(super) fn clock(time_ms: i64) -> String {
+    local(time_ms, "%H:%M")
+}
+
+pub(super) fn query(path: &str, pairs: &[(&str, Option<&str>)]) -> String {
+    let mut query = Serializer::new(String::new());
+    for (name, value) in pairs {
+        if let Some(value) = value {
+            query.append_pair(name, value);
+        }
+    }
+    format!("{path}?{}", query.finish())
+}
+
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let span: Option<SignedDuration> = text.parse().ok();
+    let duration = span.and_then(|span| Duration::try_from(span).ok());
+    duration
+        .filter(|duration| *duration <= TIMEOUT_MAX)
+        .ok_or_else(|| "expected a time such as 30s, 10m or 1h".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left() {
+        let check = |seconds: i64, expected: &str| assert_eq!(left(seconds * 1000, 0), expected, "{seconds}");
+        check(-5, "-");
+        check(0, "-");
+        check(45, "45s");
+        check(119, "119s");
+        check(120, "2m");
+        check(599, "9m");
+        check(86_400, "24h");
+    }
+
+    #[test]
+    fn levels_and_states() {
+        let check = |risk: Value, expected: &str| assert_eq!(risk_words(&json!({"risk": risk})), expected);
+        check(Value::Null, "? unclassified");
+        check(json!("critical"), "■ critical");
+        check(json!("new\u{1b}"), "new\\u{1b}");
+        let words = ApprovalState::ALL.map(state_words).join(", ");
+        assert_eq!(words, "… pending, ✓ approved, ✓ consumed, ✗ denied, ✗ expired, ✗ cancelled");
+    }
+
+    #[test]
+    fn times_to_wait() {
+        let check = |text: &str, seconds: Option<u64>| {
+            assert_eq!(parse_duration(text).ok(), seconds.map(Duration::from_secs), "{text}");
+        };
+        check("10m", Some(600));
+        check("1h30m", Some(5400));
+        check("0s", Some(0));
+        check("-1s", None);
+        check("8000h", None);
+        check("soon", None);
+        check("", None);
+    }
+}

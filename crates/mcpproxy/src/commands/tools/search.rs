@@ -1,0 +1,172 @@
+//! What `tools search` prints: the tools with their scores, and for who asks, why they have them.
+
+use serde_json::Value;
+
+use super::{members, row};
+use crate::listing::listing;
+use crate::output::{line, member, shorten};
+
+/// Prose is wrapped here, whatever the terminal has.
+const WIDTH: usize = 80;
+const WORD_MAX_CHARS: usize = 24;
+const LEGEND: &str = "Score: 0 to 1. Words: how much of the query the tool's own words cover, 0 to 1. Meaning: how near the \
+    tool is to what the query means, -1 to 1. Share: how much a word counts; rare words count more.";
+const NEXT: &str = "See all tools with `mcpproxy tools list`, and all servers with `mcpproxy servers list`.";
+
+pub(super) fn found(answer: &Value) -> String {
+    let tools = members(answer, "tools");
+    if tools.is_empty() {
+        let note = answer.get("note").and_then(Value::as_str).unwrap_or("No tool fits.");
+        return wrapped(&format!("{} {NEXT}", line(note)), 0);
+    }
+    let rows = tools.iter().map(|tool| {
+        let mut row = row(tool);
+        row.insert(1, number(tool, "score"));
+        row
+    });
+    let table = listing(&["TOOL", "SCORE", "CALL WITH", "RISK", "NEEDS", "DESCRIPTION"], rows.collect());
+    let reasons: Vec<String> = tools.iter().filter_map(|tool| Some(reason(tool, why(tool)?))).collect();
+    match reasons.is_empty() {
+        true => table,
+        false => format!("{table}\n{}\n{}", wrapped(LEGEND, 0), reasons.join("\n")),
+    }
+}
+
+fn why(tool: &Value) -> Option<&Value> {
+    tool.get("why").filter(|why| why.is_object())
+}
+
+/// One tool: its numbers, and a line for each word of the query.
+fn reason(tool: &Value, why: &Value) -> String {
+    let numbers = format!(
+        "  score {}   words {}   meaning {}\n",
+        number(tool, "score"),
+        number(why, "lexical"),
+        number(why, "semantic")
+    );
+    let words: Vec<(String, String, String)> = members(why, "words")
+        .iter()
+        .map(|word| (shorten(&member(word, "word"), WORD_MAX_CHARS), share(word), places(word)))
+        .collect();
+    let width = words.iter().map(|(word, _, _)| word.chars().count()).chain([4]).max().unwrap_or_default();
+    let header = format!("  {:width$}  SHARE  FOUND IN\n", "WORD");
+    let lines = words.iter().map(|(word, share, places)| {
+        let start = format!("  {word:width$}  {share:>5}  ");
+        let places = wrapped(places, start.chars().count());
+        format!("{start}{}", places.trim_start())
+    });
+    let lines: String = lines.collect();
+    let header = if lines.is_empty() { "" } else { &header };
+    format!("{}\n{numbers}{header}{lines}", member(tool, "name"))
+}
+
+/// `name as "delete", description`.
+fn places(word: &Value) -> String {
+    let places: Vec<String> = members(word, "places")
+        .iter()
+        .map(|place| match place.get("instead").and_then(Value::as_str) {
+            Some(instead) => format!("{} as \"{}\"", member(place, "field"), shorten(&line(instead), WORD_MAX_CHARS)),
+            None => member(place, "field"),
+        })
+        .collect();
+    if places.is_empty() { "not found".to_owned() } else { places.join(", ") }
+}
+
+fn number(value: &Value, name: &str) -> String {
+    value.get(name).and_then(Value::as_f64).map_or_else(|| "-".to_owned(), |number| format!("{number:.2}"))
+}
+
+fn share(word: &Value) -> String {
+    let weight = word.get("weight").and_then(Value::as_f64);
+    weight.map_or_else(|| "-".to_owned(), |weight| format!("{:.0}%", weight * 100.0))
+}
+
+/// Lines of at most `WIDTH` characters, all of them indented.
+fn wrapped(text: &str, indent: usize) -> String {
+    let mut lines = String::new();
+    let mut length = 0;
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let wanted = word.chars().count() + 1;
+        if length > 0 && length + wanted > WIDTH {
+            lines.push('\n');
+            length = 0;
+        }
+        if length == 0 {
+            lines.push_str(&" ".repeat(indent));
+            length = indent + wanted - 1;
+        } else {
+            lines.push(' ');
+            length += wanted;
+        }
+        lines.push_str(word);
+    }
+    lines.push('\n');
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(why: &Value) -> Value {
+        json!({"note": null, "tools": [{
+            "name": "demo:delete_user", "score": 0.8234, "call_with": "call_tool_destructive", "risk_level": "high",
+            "needs": ["confirmation"], "description": "Removes a user.\n(Call with call_tool_destructive.)", "why": why,
+        }]})
+    }
+
+    #[test]
+    fn a_search_shows_scores() {
+        assert_eq!(
+            found(&answer(&Value::Null)),
+            "TOOL              SCORE  CALL WITH              RISK  NEEDS         DESCRIPTION\n\
+             demo:delete_user  0.82   call_tool_destructive  high  confirmation  Removes a user.\n"
+        );
+    }
+
+    #[test]
+    fn reasons_fit_a_terminal_and_are_harmless() {
+        let place = |field: &str, instead: Value| json!({"field": field, "instead": instead});
+        let everywhere: Vec<Value> = ["name", "title", "server", "description", "parameter", "parameter description"]
+            .iter()
+            .map(|field| place(field, json!("deleting")))
+            .collect();
+        let text = found(&answer(&json!({"lexical": 0.75, "semantic": -0.1, "words": [
+            {"word": "remove", "weight": 0.6, "places": everywhere},
+            {"word": "user", "weight": 0.305, "places": [place("name", Value::Null), place("description", Value::Null)]},
+            {"word": "now\u{1b}[2J", "weight": 0.1, "places": []},
+        ]})));
+        let (_, reasons) = text.split_once("\n\n").unwrap();
+        assert_eq!(
+            reasons,
+            "Score: 0 to 1. Words: how much of the query the tool's own words cover, 0 to 1.\n\
+             Meaning: how near the tool is to what the query means, -1 to 1. Share: how much\n\
+             a word counts; rare words count more.\n\
+             \n\
+             demo:delete_user\n\
+             \x20 score 0.82   words 0.75   meaning -0.10\n\
+             \x20 WORD          SHARE  FOUND IN\n\
+             \x20 remove          60%  name as \"deleting\", title as \"deleting\", server as\n\
+             \x20                      \"deleting\", description as \"deleting\", parameter as\n\
+             \x20                      \"deleting\", parameter description as \"deleting\"\n\
+             \x20 user            30%  name, description\n\
+             \x20 now\\u{1b}[2J    10%  not found\n"
+        );
+        assert!(reasons.lines().all(|line| line.chars().count() <= WIDTH));
+    }
+
+    #[test]
+    fn nothing_is_explained() {
+        let answer = json!({"tools": [], "note": "No tool fits: the best match scores 0.12, below 0.25. No tool here knows \
+            the word \"x\u{1b}\". Try other words for what should be done, without names or values."});
+        assert_eq!(
+            found(&answer),
+            "No tool fits: the best match scores 0.12, below 0.25. No tool here knows the\n\
+             word \"x\\u{1b}\". Try other words for what should be done, without names or\n\
+             values. See all tools with `mcpproxy tools list`, and all servers with `mcpproxy\n\
+             servers list`.\n"
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! What `serve` says of questions to humans: one line when one is asked, and one when it is over.
+
+use std::collections::BTreeMap;
+
+use mcpproxy_core::{ApprovalId, ApprovalState, RiskLevel};
+use mcpproxy_gateway::{Approvals, Asked};
+use mcpproxy_store::StoredApproval;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::commands::activity::local;
+use crate::output::{line, ring, tell};
+
+/// So many questions are followed to their end; of more, only the beginning is told.
+const FOLLOWED_MAX: usize = 1000;
+
+/// Tells of each for as long as it is polled.
+pub(crate) async fn tell_of_questions(approvals: Approvals, bell: bool) {
+    let (mut asked, mut changed) = (approvals.asked(), approvals.changed());
+    let mut open: BTreeMap<ApprovalId, ApprovalState> = BTreeMap::new();
+    loop {
+        tokio::select! {
+            question = asked.recv() => match question {
+                Ok(question) => {
+                    tell(&question_line(&question));
+                    if bell {
+                        ring();
+                    }
+                    if open.len() < FOLLOWED_MAX {
+                        open.insert(question.id, ApprovalState::Pending);
+                    }
+                }
+                Err(RecvError::Lagged(missed)) => {
+                    tell(&format!("✋ {missed} more approvals needed: mcpproxy approvals list"));
+                }
+                Err(RecvError::Closed) => return std::future::pending().await,
+            },
+            moved = changed.changed(), if !open.is_empty() => {
+                if moved.is_err() {
+                    return std::future::pending().await;
+                }
+                follow(&approvals, &mut open).await;
+            }
+        }
+    }
+}
+
+/// Tells what became of those that are open, and forgets the ones that are over.
+async fn follow(approvals: &Approvals, open: &mut BTreeMap<ApprovalId, ApprovalState>) {
+    let ids: Vec<(ApprovalId, ApprovalState)> = open.iter().map(|(id, state)| (id.clone(), *state)).collect();
+    for (id, before) in ids {
+        // A store that is away is asked again when something moves.
+        let Ok(found) = approvals.find(&id).await else { return };
+        let Some(found) = found.map(|view| view.approval) else {
+            open.remove(&id);
+            continue;
+        };
+        if found.state == before {
+            continue;
+        }
+        if let Some(words) = decision_line(&found) {
+            tell(&words);
+        }
+        match found.state {
+            ApprovalState::Pending | ApprovalState::Approved => open.insert(id, found.state),
+            ApprovalState::Consumed | ApprovalState::Denied | ApprovalState::Expired | ApprovalState::Cancelled => {
+                open.remove(&id)
+            }
+        };
+    }
+}
+
+fn question_line(question: &Asked) -> String {
+    format!(
+        "✋ approval needed: agent {} wants {} ({}) {} expires {}",
+        line(&question.agent),
+        line(&question.tool),
+        question.risk.map_or("unclassified", RiskLevel::as_str),
+        question.url,
+        local(question.expires_ms, "%H:%M"),
+    )
+}
+
+/// Nothing for what follows from a decision by itself.
+fn decision_line(approval: &StoredApproval) -> Option<String> {
+    let (icon, word) = match approval.state {
+        ApprovalState::Approved => ("✓", "approved"),
+        ApprovalState::Denied => ("✗", "denied"),
+        ApprovalState::Expired => ("✗", "expired"),
+        ApprovalState::Cancelled => ("✗", "cancelled"),
+        // The agent may have been quicker than we are, and its human's yes is news all the same.
+        ApprovalState::Consumed => ("✓", "used"),
+        ApprovalState::Pending => return None,
+    };
+    let by = approval.decided_by.as_deref().map(|by| format!(" by {}", line(by))).unwrap_or_default();
+    let comment = approval.comment.as_ref().map(|words| format!(": {}", words.for_terminal())).unwrap_or_default();
+    Some(format!(
+        "{icon} {word}{by}: {} for agent {}{comment} ({})",
+        line(&approval.tool.to_string()),
+        line(&approval.agent),
+        approval.id,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_one_line() {
+        let id = ApprovalId::parse("01HF7YAT00ZZZZZZZZZZZZZZZZ").unwrap();
+        let asked = |tool: &str, risk: Option<RiskLevel>| Asked {
+            id: id.clone(),
+            agent: "local".to_owned(),
+            tool: tool.to_owned(),
+            risk,
+            url: format!("http://localhost:8080/ui/approvals/{id}"),
+            expires_ms: 0,
+        };
+        let check = |question: &Asked, expected: &str| {
+            let at = local(0, "%H:%M");
+            let rest = format!("http://localhost:8080/ui/approvals/{id} expires {at}");
+            assert_eq!(question_line(question), format!("✋ approval needed: agent local wants {expected} {rest}"));
+        };
+        check(&asked("demo:emails.send_external", Some(RiskLevel::Critical)), "demo:emails.send_external (critical)");
+        check(&asked("x:a\n\u{7}b", None), "x:a\\n\\u{7}b (unclassified)");
+    }
+}

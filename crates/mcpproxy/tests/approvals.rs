@@ -1,0 +1,396 @@
+//! Calls that wait for a human: asked, shown, decided in a terminal, and made, with a running gateway.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a test that cannot go on stops"
+)]
+
+mod common;
+
+use std::io::{BufRead as _, Read as _, Write as _};
+use std::process::Stdio;
+
+use common::person::Person;
+use common::{Folder, Serving, steady, wait};
+use insta::assert_snapshot;
+use jiff::Timestamp;
+use mcpproxy_store::{Location, Store};
+use serde_json::{Value, json};
+use totp_rs::{Algorithm, Builder, Secret};
+
+const PASSWORD: &str = "horse battery staple";
+const SECRET: &[u8] = b"12345678901234567890";
+const DELETE: [&str; 5] = ["call", "tool-destructive", "demo:delete_user", "--args", "{\"userId\": \"u_max\"}"];
+const SHARE: [&str; 5] = [
+    "call",
+    "tool-write",
+    "demo:share_file_link",
+    "--args",
+    "{\"fileId\": \"f_report\", \"email\": \"eve@example.com\"}",
+];
+
+const BULK: &str = "{\"templateId\": \"tmpl_newsletter_q3\", \"segmentId\": \"seg_active_customers\"}";
+
+fn folder() -> Folder {
+    holding("0s")
+}
+
+/// With a gateway that holds calls for so long.
+fn holding(wait: &str) -> Folder {
+    let folder = Folder::new();
+    let settings = json!({"mcpServers": {"demo": {"type": "demo"}}, "approvals": {"wait": wait}});
+    folder.write("mcp_config.json", &settings.to_string());
+    folder
+}
+
+/// Makes a call that needs a human, and returns the id of the question.
+fn asks(folder: &Folder, call: &[&str]) -> String {
+    let output = folder.command(call).args(["-o", "json"]).output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    assert_eq!(output.status.code(), Some(4), "{answer}");
+    answer["structuredContent"]["error"]["details"]["approval_id"].as_str().unwrap().to_owned()
+}
+
+/// Makes Anna by the link that `serve` printed, with a password and an authenticator.
+fn make_anna(serving: &Serving<'_>) {
+    let port = serving.address.rsplit_once(':').unwrap().1;
+    let base = format!("http://localhost:{port}");
+    let mut link = None;
+    serving.wait("the link for the first human", || {
+        link = serving.said_word(&format!("{base}/ui/setup/"));
+        link.is_some()
+    });
+    let path = link.unwrap().replace(&base, "");
+    let password = PASSWORD.replace(' ', "+");
+    let body = format!("name=anna&password={password}&again={password}");
+    let answer = post(serving, &path, &body);
+    assert!(answer.starts_with("HTTP/1.1 303 "), "{answer}");
+    assert!(post(serving, &path, &body).starts_with("HTTP/1.1 404 "), "a link works once");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = Store::open(&Location::Sqlite(serving.folder.file("mcpproxy.db"))).await.unwrap();
+        let now_ms = Timestamp::now().as_millisecond();
+        let session = store.open_session("anna", [7; 32], now_ms).await.unwrap();
+        let session = store.find_session(&session, now_ms, 60_000, 60_000).await.unwrap().unwrap();
+        store.set_totp(&session.human, SECRET, 0).await.unwrap();
+        store.close().await;
+    });
+}
+
+fn post(serving: &Serving<'_>, path: &str, body: &str) -> String {
+    send(serving, path, "Content-Type: application/x-www-form-urlencoded\r\n", body)
+}
+
+fn send(serving: &Serving<'_>, path: &str, headers: &str, body: &str) -> String {
+    let mut stream = serving.connect();
+    let host = serving.address.replace("127.0.0.1", "localhost");
+    let length = body.len();
+    let head = format!("Host: {host}\r\n{headers}Content-Length: {length}\r\nConnection: close");
+    write!(stream, "POST {path} HTTP/1.1\r\n{head}\r\n\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// The headers of requests that Anna makes once she is signed in.
+fn signed_in(serving: &Serving<'_>) -> String {
+    let body = json!({"name": "anna", "password": PASSWORD}).to_string();
+    let answer = send(serving, "/api/v1/login", "", &body);
+    let cookie = answer.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    let cookie = cookie.split(';').next().unwrap();
+    let said: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    format!("Cookie: {cookie}\r\nX-CSRF-Token: {}\r\n", said["csrf"].as_str().unwrap())
+}
+
+/// What Anna's authenticator shows now.
+fn code() -> String {
+    let totp = Builder::new()
+        .with_algorithm(Algorithm::SHA1)
+        .with_digits(6)
+        .with_skew(1)
+        .with_step_duration(30)
+        .with_account_name("anna")
+        .with_secret(Secret::from(SECRET.to_vec()));
+    let now = u64::try_from(Timestamp::now().as_second()).unwrap();
+    totp.build().unwrap().generate(now).to_string()
+}
+
+fn approve(folder: &Folder, id: &str) -> Person {
+    Person::runs(&folder.command(&["approvals", "approve", id]))
+}
+
+#[test]
+fn a_human_approves_in_a_terminal() {
+    let folder = folder();
+    let serving = Serving::start(&folder);
+    make_anna(&serving);
+    let asked = folder.run(&[&DELETE[..], &["--reason", "It's time"]].concat());
+    assert_snapshot!("asked", steady(&asked));
+    let id = asks(&folder, &DELETE);
+    assert!(asked.contains(&id), "the same call is the same question");
+    serving.wait("the line of the question", || {
+        serving.has_said("✋ approval needed: agent local wants demo:delete_user (critical) http://localhost:")
+    });
+
+    let mut anna = approve(&folder, &id[..20]);
+    anna.sees("demo:delete_user");
+    anna.sees("Name: ");
+    assert!(anna.has_echo());
+    anna.types("anna\n");
+    anna.sees("Password: ");
+    wait("no echo", || !anna.has_echo());
+    anna.types("not my password\n");
+    anna.sees("Name or password is wrong.");
+    anna.sees("Name: ");
+    anna.types("anna\n");
+    anna.sees("Password: ");
+    anna.types(&format!("{PASSWORD}\n"));
+    anna.sees("Code of your authenticator: ");
+    anna.types("000000\n");
+    anna.sees("That code is wrong, or was used before");
+    anna.sees("Code of your authenticator: ");
+    anna.types(&format!("{}\n", code()));
+    anna.sees("the call can be made once");
+    assert_eq!(anna.leaves(), Some(0), "{}", anna.screen());
+    assert!(anna.has_echo(), "the terminal is as it was");
+    let screen = anna.screen();
+    assert!(!screen.contains(PASSWORD) && !screen.contains("not my password"), "{screen}");
+    serving
+        .wait("the line of the decision", || serving.has_said("✓ approved by anna: demo:delete_user for agent local"));
+
+    assert!(folder.run(&["approvals", "wait", &id]).starts_with("exit 0\n"));
+    let other = folder.run(&[&DELETE[..4], &["{\"userId\": \"u_ines\"}", "--approval-id", &id]].concat());
+    assert!(other.starts_with("exit 3\n") && other.contains("(APPROVAL_ARGS_MISMATCH)"), "{other}");
+    let again = [&DELETE[..], &["--approval-id", &id]].concat();
+    assert_snapshot!("made", folder.run(&again));
+    let twice = folder.run(&again);
+    assert!(twice.starts_with("exit 3\n") && twice.contains("(APPROVAL_ALREADY_USED)"), "{twice}");
+    let shown = folder.json(&["approvals", "show", &id]);
+    assert_eq!((shown["state"].as_str(), shown["decided_by"].as_str()), (Some("consumed"), Some("anna")), "{shown}");
+    assert_eq!(approve_late(&folder, &id), Some(3));
+}
+
+/// What is over cannot be approved, and nobody is asked for a password for it.
+fn approve_late(folder: &Folder, id: &str) -> Option<i32> {
+    let mut anna = approve(folder, id);
+    anna.sees("already");
+    let exit = anna.leaves();
+    assert!(!anna.screen().contains("Name: "), "{}", anna.screen());
+    exit
+}
+
+#[test]
+fn who_changes_their_mind() {
+    let folder = folder();
+    let serving = Serving::start(&folder);
+    make_anna(&serving);
+    let id = asks(&folder, &DELETE);
+    // Each leaves while the terminal has no echo, in a way of its own.
+    for way in ["\u{3}", "\u{4}", "\n", "SIGTERM"] {
+        let mut anna = approve(&folder, &id);
+        anna.sees("Name: ");
+        anna.types("anna\n");
+        anna.sees("Password: ");
+        wait("no echo", || !anna.has_echo());
+        match way {
+            "SIGTERM" => common::terminate(anna.pid()),
+            keys => anna.types(keys),
+        }
+        assert_eq!(anna.leaves(), Some(3), "{way:?}: {}", anna.screen());
+        anna.sees("nothing was decided");
+        assert!(anna.has_echo(), "{way:?}");
+    }
+    assert_eq!(folder.json(&["approvals", "show", &id])["state"], "pending");
+}
+
+#[test]
+fn nobody_approves_without_a_terminal() {
+    let folder = folder();
+    let serving = Serving::start(&folder);
+    make_anna(&serving);
+    let id = asks(&folder, &DELETE);
+    let args = ["approvals", "approve", &id];
+    assert_snapshot!("no_terminal", steady(&folder.run(&args)));
+    let answers = format!("anna\n{PASSWORD}\n{}\n", code());
+    // A pipe in place of a person, with every word it would take.
+    let mut child =
+        folder.command(&args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let _nobody_reads = child.stdin.take().unwrap().write_all(answers.as_bytes());
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(3));
+    // A terminal for one half of it, and words in the environment and in arguments.
+    for redirect in ["< /dev/null", "> out.txt", "2>&1 | cat; exit ${PIPESTATUS[0]}"] {
+        let script = format!("cd '{}' && \"$0\" approvals approve {id} {redirect}", folder.path().display());
+        let mut command = std::process::Command::new("bash");
+        let program = folder.command(&[]);
+        command.args(["-c", &script]).arg(program.get_program()).env("MCPPROXY_HOME", folder.path());
+        for name in ["PASSWORD", "MCPPROXY_PASSWORD", "MCPPROXY_TOTP", "SSH_ASKPASS", "SUDO_ASKPASS"] {
+            command.env(name, PASSWORD);
+        }
+        let mut person = Person::runs(&command);
+        person.sees("a human factor is required; approvals cannot be given non-interactively");
+        assert_eq!(person.leaves(), Some(3), "{redirect}: {}", person.screen());
+    }
+    for option in ["--password", "--totp", "--name", "--yes"] {
+        assert!(folder.run(&[&args[..], &[option, "x"]].concat()).starts_with("exit 2\n"), "{option}");
+    }
+    assert_eq!(folder.json(&["approvals", "show", &id])["state"], "pending");
+}
+
+#[test]
+fn what_the_commands_print() {
+    let folder = folder();
+    let serving = Serving::start(&folder);
+    assert_snapshot!("none", folder.run(&["approvals", "list"]));
+    assert_snapshot!("none_at_all", folder.run(&["approvals", "list", "--state", "all"]));
+    assert_snapshot!("no_grants", folder.run(&["approvals", "grants"]));
+    assert_snapshot!("unknown", folder.run(&["approvals", "show", "01ZZ"]));
+    assert_snapshot!("unknown_grant", folder.run(&["approvals", "revoke", "01ZZ"]));
+    let reason = ["--reason", "Because\u{1b}[2J", "--sensitivity", "private"];
+    let id = asks(&folder, &[&SHARE[..], &reason].concat());
+    let dated = |text: &str| -> String {
+        let text = steady(text);
+        let is_fact = |line: &str| line.starts_with("Asked ") || line.starts_with("Expires ");
+        text.lines().filter(|line| !is_fact(line)).map(|line| format!("{line}\n")).collect()
+    };
+    assert_snapshot!("show", dated(&folder.run(&["approvals", "show", &id])));
+    let listed = folder.run(&["approvals", "list"]);
+    let row = listed.lines().find(|line| line.contains(&id[..15])).unwrap();
+    assert!(row.contains("… pending") && row.contains("▲ high") && row.contains("demo:share_file_link"), "{listed}");
+    assert_eq!(folder.json(&["approvals", "list"])["approvals"][0]["id"], id.as_str());
+    assert!(folder.run(&["approvals", "list", "--agent", "nobody"]).contains("no call waits for a human"));
+    assert!(folder.run(&["approvals", "list", "-o", "yaml"]).contains("share_file_link"));
+    assert_snapshot!("wait", steady(&folder.run(&["approvals", "wait", &id[..22], "--timeout", "0s"])));
+    assert_snapshot!("deny", steady(&folder.run(&["approvals", "deny", &id, "--comment", "Ask Anna\u{202e}"])));
+    assert_snapshot!("deny_again", steady(&folder.run(&["approvals", "deny", &id])));
+    assert_snapshot!("wait_denied", steady(&folder.run(&["approvals", "wait", &id])));
+    let again = [&SHARE[..], &reason, &["--approval-id", &id]].concat();
+    assert_snapshot!("denied", steady(&folder.run(&again)));
+    serving.wait("the line of the decision", || serving.has_said("✗ denied by admin key: demo:share_file_link"));
+    let activity = folder.run(&["activity", "list", "--type", "approval"]);
+    for step in ["share_file_link (requested)", "share_file_link (denied)"] {
+        assert!(activity.contains(step), "{activity}");
+    }
+}
+
+#[test]
+fn dry_runs_and_repeats() {
+    let folder = folder();
+    let _serving = Serving::start(&folder);
+    let bulk = ["call", "tool-destructive", "demo:emails.bulk_send", "--args", BULK];
+    assert_snapshot!("dry_run_required", steady(&folder.run(&bulk)));
+    let note = ["call", "tool-write", "demo:create_note", "--args", "{\"projectId\": \"p_website\", \"title\": \"a\"}"];
+    let named = [&note[..], &["--idempotency-key", "k1"]].concat();
+    let first = folder.run(&named);
+    assert_snapshot!("first", first);
+    assert_snapshot!("replayed", steady(&folder.run(&named)));
+    let other = [&note[..4], &["{\"projectId\": \"p_website\", \"title\": \"b\"}", "--idempotency-key", "k1"]].concat();
+    assert_snapshot!("conflict", folder.run(&other));
+    assert_snapshot!("dry_run", folder.run(&[&note[..], &["--dry-run"]].concat()));
+}
+
+#[test]
+fn a_call_that_is_held_says_where_to_decide() {
+    let folder = holding("1s");
+    let _serving = Serving::start(&folder);
+    assert_snapshot!("held", steady(&folder.run(&SHARE)));
+}
+
+#[test]
+fn grants_are_listed_and_taken_back() {
+    let folder = folder();
+    let serving = Serving::start(&folder);
+    make_anna(&serving);
+    let from = asks(&folder, &SHARE);
+    let schema = json!({"properties": {"email": {"pattern": "@example\\.com$"}}});
+    let wanted = json!({"from": from, "schema": schema, "minutes": 5, "uses": 2, "totp": code()});
+    let answer = send(&serving, "/api/v1/grants", &signed_in(&serving), &wanted.to_string());
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    let listed = folder.json(&["approvals", "grants"])["grants"][0].clone();
+    let id = listed["id"].as_str().unwrap();
+    let made = folder.run(&SHARE);
+    assert!(made.starts_with("exit 0\n"), "{made}");
+    let table = folder.run(&["approvals", "grants"]);
+    let row = table.lines().find(|line| line.starts_with(&id[..15])).unwrap();
+    for cell in ["active", "local", "1 of 2", "anna", "demo:share_file_link", "@example"] {
+        assert!(row.contains(cell), "{cell}: {table}");
+    }
+    assert_snapshot!("revoke", steady(&folder.run(&["approvals", "revoke", id])));
+    assert_snapshot!("revoke_again", steady(&folder.run(&["approvals", "revoke", id])));
+    assert_snapshot!("no_grants_left", folder.run(&["approvals", "grants"]));
+    assert_eq!(folder.json(&["approvals", "grants", "--all"])["grants"][0]["state"], "revoked");
+    asks(&folder, &SHARE);
+}
+
+#[test]
+fn the_first_human_is_invited_by_serve_alone() {
+    let folder = folder();
+    let is_link = |serving: &Serving<'_>| {
+        let port = serving.address.rsplit_once(':').unwrap().1;
+        serving.said_word(&format!("http://localhost:{port}/ui/setup/"))
+    };
+    let serving = Serving::start(&folder);
+    let first = is_link(&serving).unwrap();
+    assert_eq!(serving.stop(), Some(0));
+    let serving = Serving::start(&folder);
+    let second = is_link(&serving).unwrap();
+    assert_ne!(first.rsplit_once('/'), second.rsplit_once('/'), "each start has its own");
+    make_anna(&serving);
+    assert_eq!(serving.stop(), Some(0));
+    let serving = Serving::start(&folder);
+    assert_eq!(is_link(&serving), None);
+    assert!(serving.has_said("Approvals    http://localhost:"), "where humans decide");
+}
+
+#[test]
+fn who_watches_sees_each_question_and_its_end() {
+    let folder = folder();
+    let serving = Serving::start(&folder);
+    let mut watching = folder.command(&["approvals", "list", "--watch"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufReader::new(watching.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let id = asks(&folder, &SHARE);
+    let row = lines.next().unwrap();
+    assert!(row.starts_with(&id[..15]) && row.contains("… pending") && row.ends_with("demo:share_file_link"), "{row}");
+    let below = lines.next().unwrap();
+    assert!(below.contains("left: http://localhost:") && below.ends_with(&id), "{below}");
+
+    // Who waits does so across a restart, and so does the question.
+    let mut waiting =
+        folder.command(&["approvals", "wait", &id, "--timeout", "60s"]).stdout(Stdio::null()).spawn().unwrap();
+    assert_eq!(serving.stop(), Some(0));
+    let serving = Serving::start(&folder);
+    assert!(folder.run(&["approvals", "deny", &id[..24]]).starts_with("exit 0\n"));
+    let row = lines.next().unwrap();
+    assert!(row.starts_with(&id[..15]) && row.contains("✗ denied"), "{row}");
+    assert_eq!(waiting.wait().unwrap().code(), Some(3));
+    common::terminate(watching.id());
+    assert_eq!(watching.wait().unwrap().code(), Some(0));
+    drop(serving);
+}
+
+#[test]
+fn stdio_invites_nobody() {
+    let folder = folder();
+    let mut command = folder.command(&["stdio"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
+    }});
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "call_tool_destructive", "arguments": {"name": "demo:delete_user", "args": {"userId": "u_max"}},
+    }});
+    let mut input = child.stdin.take().unwrap();
+    write!(input, "{hello}\n{ready}\n{call}\n").unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let answer = lines.find(|line| line.contains("\"id\":2")).unwrap();
+    let lock: Value = serde_json::from_str(&folder.read("gateway.lock")).unwrap();
+    let port = lock["address"].as_str().unwrap().rsplit_once(':').unwrap().1.to_owned();
+    assert!(answer.contains(&format!("http://localhost:{port}/ui/approvals/")), "{answer}");
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!said.contains("/ui/") && !said.contains('✋'), "{said}");
+}

@@ -1,0 +1,262 @@
+"""People: one in Chromium with an authenticator app or a passkey, and one who signs in with plain requests."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import itertools
+import json
+import re
+import shutil
+import struct
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from gateway import Gateway, until
+from peers import NODE, NODE_DIR
+
+PASSWORD = "correct horse battery staple"
+STEP_SECONDS = 30
+COOKIE = "mcpproxy_session"
+SETUP_LINK = re.compile(r"http://\S+/ui/setup/[\w-]+")
+
+
+class Browser:
+    """One Chromium; every person in it has a profile of their own."""
+
+    def __init__(self) -> None:
+        chromium = shutil.which("chromium")
+        assert chromium, "chromium is missing; scripts/setup installs it"
+        self.child = subprocess.Popen(
+            [NODE, NODE_DIR / "browser.mjs", chromium], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.numbers = itertools.count(1)
+        self._answer(0)
+
+    def ask(self, person: str, action: str, **more: Any) -> Any:
+        assert self.child.stdin
+        number = next(self.numbers)
+        self.child.stdin.write(json.dumps({"id": number, "person": person, "do": action, **more}) + "\n")
+        self.child.stdin.flush()
+        return self._answer(number)
+
+    def close(self) -> None:
+        assert self.child.stdin
+        self.child.stdin.close()
+        self.child.wait(20)
+
+    def _answer(self, number: int) -> Any:
+        assert self.child.stdout
+        line = self.child.stdout.readline()
+        assert line, "the browser ended"
+        answer = json.loads(line)
+        assert answer["id"] == number, answer
+        assert "error" not in answer, answer["error"]
+        return answer["result"]
+
+
+class Totp:
+    """An authenticator app that never shows a code it has shown before."""
+
+    def __init__(self, secret: str) -> None:
+        self.key = base64.b32decode(secret + "=" * (-len(secret) % 8))
+        self.shown = 0
+
+    def is_worn_out(self) -> bool:
+        """A clock may be one step off, so three codes in a row count. Then it takes time for the next."""
+        return self.shown > self._now()
+
+    def code(self) -> str:
+        """A code that counts now and was not shown before."""
+        until(lambda: not self.is_worn_out(), STEP_SECONDS + 5, "the next code")
+        # The code before this one counts as long as nobody crosses the end of a step on the way to the gateway.
+        has_time = STEP_SECONDS - time.time() % STEP_SECONDS > STEP_SECONDS / 3
+        self.shown = max(self.shown + 1, self._now() - 1 if has_time else self._now())
+        return self.at(self.shown)
+
+    def at(self, step: int) -> str:
+        """RFC 6238, with the parameters every app supports."""
+        mac = hmac.digest(self.key, struct.pack(">Q", step), hashlib.sha1)
+        (number,) = struct.unpack_from(">I", mac, mac[-1] & 15)
+        return f"{(number & 0x7FFFFFFF) % 1_000_000:06}"
+
+    @staticmethod
+    def _now() -> int:
+        return int(time.time()) // STEP_SECONDS
+
+
+class Human:
+    """Somebody in front of Chromium, who reads the page and presses what is written on it."""
+
+    def __init__(
+        self, browser: Browser, gateway: Gateway, name: str = "ada", *, javascript: bool = True, phone: bool = False
+    ) -> None:
+        self.browser = browser
+        self.gateway = gateway
+        self.name = name
+        self.password = PASSWORD
+        self.totp: Totp | None = None
+        self.person = f"{name}-{next(browser.numbers)}"
+        self.do("meet", javascript=javascript, phone=phone)
+
+    def __enter__(self) -> Human:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            print(f"--- {self.name} looks at\n{self.look()}")
+        self.do("leave")
+
+    def do(self, action: str, **more: Any) -> Any:
+        return self.browser.ask(self.person, action, **more)
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    def look(self) -> dict[str, Any]:
+        return self.do("look")
+
+    @property
+    def text(self) -> str:
+        return self.look()["text"]
+
+    @property
+    def url(self) -> str:
+        return self.look()["url"]
+
+    def open(self, url: str) -> int:
+        """Opens a page; a path alone is one of this gateway's. Returns the status."""
+        return self.do("open", url=url if url.startswith("http") else at_localhost(self.gateway) + url)
+
+    def sees(self, pattern: str) -> None:
+        self.do("sees", text=pattern)
+
+    def screenshot(self, path: Path) -> None:
+        self.do("screenshot", path=str(path))
+
+    # -- becoming somebody --------------------------------------------------------------------------------------
+
+    def set_up(self, link: str) -> None:
+        """Follows a one-time link: a name, a password, and an authenticator app."""
+        self.open(link)
+        self.do("fill", field="name", value=self.name)
+        self.do("fill", field="password", value=self.password)
+        self.do("fill", field="again", value=self.password)
+        self.do("press", button="create")
+        self.enrol()
+
+    def enrol(self) -> None:
+        self.totp = Totp(secret_on(self.do("html")))
+        self.do("fill", field="code", value=self.totp.code())
+        self.do("press", button="^turn on$")
+
+    def sign_in(self) -> None:
+        """Fills in the login form, which may be where another page sent this person."""
+        if "/ui/login" not in self.url:
+            self.open("/ui/login")
+        self.do("fill", field="name", value=self.name)
+        self.do("fill", field="password", value=self.password)
+        self.do("press", button="sign in|log in")
+
+    def add_passkey(self, label: str = "laptop") -> None:
+        assert self.totp
+        self.do("authenticator")
+        self.open("/ui/account")
+        self.do("fill", region="passkeys", field="label", value=label)
+        self.do("fill", region="passkeys", field="totp", value=self.totp.code())
+        self.do("press", region="passkeys", button="^add a passkey$", then=f"{label} added")
+
+    # -- deciding -----------------------------------------------------------------------------------------------
+
+    def approve(self, factor: str | None = None) -> None:
+        """Presses what the page in front of this person offers."""
+        match factor:
+            case "totp":
+                assert self.totp
+                self.do("fill", field="totp", value=self.totp.code())
+                self.do("press", button="^approve once$")
+            case "passkey":
+                self.do("press", button="^approve.* with a passkey$")
+            case None:
+                self.do("press", button="^approve once$")
+
+    def deny(self, comment: str = "") -> None:
+        if comment:
+            self.do("fill", field="comment", value=comment)
+            self.do("press", button="^deny and tell the agent why$")
+        else:
+            self.do("press", button="^deny$")
+
+
+class Session:
+    """The same person with plain requests: the REST API, a cookie and a token against forged forms."""
+
+    def __init__(self, gateway: Gateway, name: str, password: str = PASSWORD) -> None:
+        self.gateway = gateway
+        self.name = name
+        self.http = httpx.Client(timeout=30)
+        answer = self.http.post(self._url("/login"), json={"name": name, "password": password})
+        assert answer.status_code == 200, f"{answer.status_code} {answer.text}"
+        self.csrf = answer.json()["csrf"]
+        self.secret = self.http.cookies[COOKIE]
+        self.http.cookies.clear()
+
+    def post(self, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+        return self.http.post(self._url(path), json=body or {}, headers=self._headers())
+
+    def delete(self, path: str) -> httpx.Response:
+        return self.http.delete(self._url(path), headers=self._headers())
+
+    def get(self, path: str) -> httpx.Response:
+        return self.http.get(self._url(path), headers=self._headers())
+
+    def approve(self, approval: str, totp: str | None = None) -> httpx.Response:
+        return self.post(f"/approvals/{approval}/approve", {"totp": totp} if totp else {})
+
+    def deny(self, approval: str, comment: str | None = None) -> httpx.Response:
+        return self.post(f"/approvals/{approval}/deny", {"comment": comment} if comment else {})
+
+    def _headers(self) -> dict[str, str]:
+        # By hand: the cookie is of a host, and the gateway comes back on another port after a restart.
+        return {"Cookie": f"{COOKIE}={self.secret}", "X-CSRF-Token": self.csrf}
+
+    def _url(self, path: str) -> str:
+        return f"{self.gateway.base}/api/v1{path}"
+
+
+def set_up_plainly(gateway: Gateway, name: str) -> Totp:
+    """Becomes the first human with nothing but requests and what stands in the pages: no script, no browser."""
+    with httpx.Client(base_url=at_localhost(gateway), follow_redirects=True, timeout=30) as http:
+        link = setup_link(gateway)
+        account = http.post(link, data={"name": name, "password": PASSWORD, "again": PASSWORD})
+        assert account.status_code == 200, f"{account.status_code} {account.text[:500]}"
+        totp = Totp(secret_on(account.text))
+        (csrf, *_) = re.findall(r'name="csrf" value="([^"]+)"', account.text)
+        done = http.post("/ui/account/totp", data={"code": totp.code(), "csrf": csrf})
+        assert done.status_code == 200, f"{done.status_code} {done.text[:500]}"
+        return totp
+
+
+def at_localhost(gateway: Gateway) -> str:
+    """Where pages are: a passkey belongs to a name, not to an address."""
+    return f"http://localhost:{gateway.address.rpartition(':')[2]}"
+
+
+def setup_link(gateway: Gateway) -> str:
+    """The one-time link that the gateway prints while there is nobody."""
+    found = until(lambda: SETUP_LINK.search(gateway.words()), 10, "a link to create the first human")
+    return found.group()
+
+
+def secret_on(page: str) -> str:
+    """The secret for an authenticator app, as the address in the page has it or as people type it in."""
+    found = re.search(r"secret=([A-Z2-7]+)", page) or re.search(r">\s*([A-Z2-7]{4}(?:\s?[A-Z2-7]{4}){3,})\s*<", page)
+    assert found, "no secret on the page"
+    return found.group(1).replace(" ", "")

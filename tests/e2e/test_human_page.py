@@ -1,0 +1,220 @@
+"""The page on which a human decides: what it shows, in which order, on a phone, and without JavaScript."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from approvals import Ada, House, code, details, house_with_ada, said
+from human import Browser, Human, at_localhost
+
+HOSTILE = "</pre><script>alert(1)</script> \u202egnp.exe\u2066 \u200bzero \x1b[2J \r\n<b>bold</b>"
+TOUCH_PIXELS = 44
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, Ada]]:
+    yield from house_with_ada(tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture
+def house(home: tuple[House, Ada]) -> House:
+    return home[0]
+
+
+def visitor(browser: Browser, home: tuple[House, Ada], **how: bool) -> Human:
+    """Ada at another device."""
+    human = Human(browser, home[0].gateway, home[1].name, **how)
+    human.totp = home[1].totp
+    return human
+
+
+@pytest.mark.parametrize("how", [{"javascript": False}, {"javascript": True}, {"phone": True}], ids=str)
+def test_sign_in_on_the_way_and_decide(
+    home: tuple[House, Ada], browser: Browser, how: dict[str, bool], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    house, _ = home
+    agent, yes, no = house.in_a_hurry(), house.fresh(), house.fresh()
+    approval, other = agent.asks("update_customer", yes), agent.asks("update_customer", no)
+    with visitor(browser, home, **how) as ada:
+        ada.open(f"/ui/approvals/{approval}")
+        assert "/ui/login" in ada.url, "the address alone opens nothing"
+        assert "update_customer" not in ada.text
+        ada.sign_in()
+        assert ada.url.endswith(f"/ui/approvals/{approval}"), "back to where the address led"
+        shown = ada.text
+        for word in ("high", "update_customer", "fx", "The customer's data change.", agent.name, str(yes["id"])):
+            assert word.lower() in shown.lower(), word
+        buttons = [one["name"] for one in ada.do("buttons")]
+        decisions = [name for name in buttons if re.match("deny|approve", name, re.I)]
+        assert decisions[0].lower().startswith("deny") and decisions[-1].lower().startswith("approve"), buttons
+        if how.get("phone"):
+            small = [one for one in ada.do("buttons") if one["name"] in decisions and one["height"] < TOUCH_PIXELS]
+            assert not small, small
+            wide = ada.do("evaluate", script="document.documentElement.scrollWidth - window.innerWidth")
+            assert wide <= 0, f"{wide} pixels too wide for a phone"
+        ada.screenshot(tmp_path_factory.mktemp("shots") / f"{'-'.join(how)}.png")
+        ada.approve()
+        assert "approved" in ada.text.lower()
+        ada.open(f"/ui/approvals/{other}")
+        ada.deny("Not this one.")
+        assert "denied" in ada.text.lower()
+        assert ada.look()["complaints"] == []
+        ada.open("/ui/approvals")
+        assert ada.do("press", button="sign out|log out") is None
+        ada.open(f"/ui/approvals/{other}")
+        assert "/ui/login" in ada.url
+    assert said(agent.call("update_customer", yes, approval_id=approval)) == yes
+    refused = agent.call("update_customer", no, approval_id=other)
+    assert (code(refused), details(refused)["comment"]) == ("APPROVAL_DENIED", "Not this one.")
+
+
+def test_enter_denies(home: tuple[House, Ada], browser: Browser) -> None:
+    """What a hasty human presses is not a yes."""
+    house, _ = home
+    agent = house.in_a_hurry()
+    approval = agent.asks("update_customer", house.fresh())
+    with visitor(browser, home) as ada:
+        ada.open(f"/ui/approvals/{approval}")
+        ada.sign_in()
+        ada.do("key", key="Enter")
+        ada.sees("denied")
+    assert house.state(approval) == "denied"
+
+
+def test_hostile_words_are_plain_text(home: tuple[House, Ada], browser: Browser) -> None:
+    house, _ = home
+    agent = house.in_a_hurry()
+    args = {"id": 7, "note": HOSTILE, "<i>key</i>": "javascript:alert(2)"}
+    approval = agent.asks("update_customer", args, intent_reason=HOSTILE)
+    with visitor(browser, home) as ada:
+        ada.open(f"/ui/approvals/{approval}")
+        ada.sign_in()
+        shown, page = ada.text, ada.do("html")
+        assert "<script>alert(1)</script>" in shown, "shown as it is"
+        assert "<script>alert(1)" not in page and "<b>bold</b>" not in page and "<i>key</i>" not in page
+        assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b-\u200f\x1b]", page), "an invisible character is left"
+        assert "202e" in shown.lower(), "and it is made visible"
+        assert not any("dialog" in one for one in ada.look()["complaints"])
+        assert "not verified" in shown.lower() or "unverified" in shown.lower()
+        links = ada.do("evaluate", script="[...document.querySelectorAll('a')].map(one => one.href)")
+        assert all(one.startswith(at_localhost(house.gateway)) for one in links), links
+        ada.deny()
+
+
+def test_what_changed_since_the_last_time(home: tuple[House, Ada], browser: Browser) -> None:
+    house, session = home
+    agent = house.in_a_hurry()
+    first, second = {"to": "anna@acme.example", "cc": "same"}, {"to": "eve@evil.example", "cc": "same"}
+    approval = agent.asks("update_customer", first)
+    session.say_yes(approval)
+    said(agent.call("update_customer", first, approval_id=approval))
+    approval = agent.asks("update_customer", second)
+    with visitor(browser, home) as ada:
+        ada.open(f"/ui/approvals/{approval}")
+        ada.sign_in()
+        assert "anna@acme.example" in ada.text and "eve@evil.example" in ada.text
+        ada.deny()
+
+
+def test_what_is_sensitive_is_for_the_eyes_of_who_decides(home: tuple[House, Ada], browser: Browser) -> None:
+    """Nobody can decide on what is masked; whoever only looks on sees it masked, and so does everybody afterwards."""
+    house, session = home
+    agent = house.in_a_hurry()
+    approval = agent.asks("send_external", {"to": ["a@b.example"], "body": "the-secret-body"})
+    rest = house.gateway.admin(f"/approvals/{approval}")
+    assert rest["arguments"] == {"to": ["a@b.example"], "body": "***"} and "the-secret-body" not in str(rest)
+    with visitor(browser, home) as ada:
+        ada.open(f"/ui/approvals/{approval}")
+        ada.sign_in()
+        assert "a@b.example" in ada.text and "the-secret-body" in ada.text
+        ada.deny()
+        ada.open(f"/ui/approvals/{approval}")
+        assert "the-secret-body" not in ada.do("html")
+    for place in (session.get(f"/approvals/{approval}").text, str(house.gateway.records("--limit", "20"))):
+        assert "the-secret-body" not in place
+
+
+def test_the_page_and_the_inbox_live(home: tuple[House, Ada], browser: Browser) -> None:
+    """Both change by themselves: a question comes, somebody else decides it."""
+    house, session = home
+    agent = house.in_a_hurry()
+    with visitor(browser, home) as ada, visitor(browser, home) as inbox:
+        inbox.open("/ui/approvals")
+        inbox.sign_in()
+        args = {"id": 4711, "agent": agent.name}
+        approval = agent.asks("update_customer", args)
+        inbox.sees(agent.name)
+        ada.open(f"/ui/approvals/{approval}")
+        ada.sign_in()
+        session.say_no(approval, "Somebody else was faster.")
+        ada.sees("denied")
+        assert ada.look()["complaints"] == [] and inbox.look()["complaints"] == []
+
+
+def test_a_second_person_is_invited(home: tuple[House, Ada], browser: Browser) -> None:
+    house, session = home
+    with visitor(browser, home) as ada, Human(browser, house.gateway, "grace") as grace:
+        ada.open("/ui/account")
+        ada.sign_in()
+        ada.open("/ui/account")
+        ada.do("press", region="invite", button="^make a link$")
+        assert "/ui/setup/" not in ada.do("html"), "not without a factor"
+        ada.do("fill", region="invite", field="totp", value=session.code())
+        ada.do("press", region="invite", button="^make a link$")
+        (link,) = re.findall(r"http://localhost:\d+/ui/setup/[\w-]+", ada.text)
+        grace.set_up(link)
+        agent, args = house.in_a_hurry(), house.fresh()
+        approval = agent.asks("update_customer", args)
+        grace.open(f"/ui/approvals/{approval}")
+        grace.approve()
+        assert "grace approved" in grace.text
+    assert said(agent.call("update_customer", args, approval_id=approval)) == args
+    assert house.gateway.admin(f"/approvals/{approval}")["decided_by"] == "grace"
+
+
+def test_a_grant_on_the_page(home: tuple[House, Ada], browser: Browser) -> None:
+    house, session = home
+    agent, args = house.in_a_hurry(), house.fresh()
+    approval = agent.asks("update_customer", args)
+    with visitor(browser, home) as ada:
+        ada.open(f"/ui/approvals/{approval}")
+        ada.sign_in()
+        ada.do("unfold", summary="also allow the next ones")
+        ada.do("fill", field="uses", value="2")
+        ada.do("fill", field="schema", value='{"required": ["id"]}')
+        ada.do("fill", field="totp", value=session.code())
+        ada.do("press", button="^allow these for a while$")
+        assert said(agent.call("update_customer", args, approval_id=approval)) == args, "this call is approved too"
+        assert house.state(approval) == "consumed", "who names an approval spends it, not the grant"
+        assert said(agent.call("update_customer", {"id": "any"})) == {"id": "any"}
+        ada.open("/ui/grants")
+        assert agent.name in ada.text and "fx:update_customer" in ada.text
+        ada.do("press", button="^revoke")
+        assert "revoked" in ada.text.lower() or agent.name not in ada.text
+    assert code(agent.call("update_customer", {"id": "another"})) == "confirmation_required"
+
+
+def test_headers_of_the_pages(home: tuple[House, Ada]) -> None:
+    house, session = home
+    approval = house.in_a_hurry().asks("update_customer", house.fresh())
+    cookie = {"Cookie": f"mcpproxy_session={session.secret}"}
+    for path, headers in (
+        ("/ui/login", {}),
+        ("/ui/approvals", cookie),
+        (f"/ui/approvals/{approval}", cookie),
+        ("/ui/account", cookie),
+        ("/ui/grants", cookie),
+    ):
+        answer = httpx.get(house.gateway.base + path, headers=headers)
+        assert answer.status_code == 200, path
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy, path
+        assert "unsafe" not in policy and "no-store" in answer.headers["cache-control"], path
+        assert answer.headers["referrer-policy"] == "same-origin", path
+        assert answer.headers["x-content-type-options"] == "nosniff", path
+        assert not re.search(r"<script(?![^>]*\bsrc=)|\son\w+=|style=", answer.text), f"{path}: something is inline"
+        assert not re.search(r"(?:src|href)=\"(?:https?:)?//", answer.text), f"{path}: something comes from elsewhere"

@@ -1,0 +1,105 @@
+//! How good the search is, measured on sets of tools and queries that others made.
+
+mod baseline;
+mod fit;
+mod floor;
+mod many;
+mod measure;
+mod metrics;
+mod misses;
+mod names;
+mod options;
+mod schemas;
+mod sets;
+mod speed;
+mod spread;
+mod table;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::{Map, Value};
+
+use measure::Measured;
+use options::Options;
+use sets::{BESIDE, MEASURED, Set};
+
+/// What a part of the evaluation found: a text for people, and a key and data for programs.
+struct Part {
+    text: String,
+    key: &'static str,
+    data: Value,
+}
+
+pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
+    let options = match Options::parse(arguments) {
+        Ok(Options { is_help: true, .. }) => return say(options::USAGE, ExitCode::SUCCESS),
+        Ok(options) => options,
+        Err(mistake) => {
+            write!(std::io::stderr(), "{mistake}\n\n{}", options::USAGE)?;
+            return Ok(ExitCode::from(2));
+        }
+    };
+    if options.is_speed_of_input {
+        return say(&format!("{}\n", speed::measure(std::io::stdin().lock())?), ExitCode::SUCCESS);
+    }
+    let (parts, is_worse) = parts(root, &options)?;
+    let text = if options.is_json {
+        let data: Map<String, Value> = parts.into_iter().map(|part| (part.key.to_owned(), part.data)).collect();
+        format!("{:#}\n", Value::Object(data))
+    } else {
+        parts.into_iter().map(|part| part.text).collect::<Vec<_>>().join("\n")
+    };
+    say(&text, if is_worse { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What was asked for, and whether the search became worse.
+fn parts(root: &Path, options: &Options) -> anyhow::Result<(Vec<Part>, bool)> {
+    let is_wanted = |name: &&str| options.set.is_none_or(|set| set == *name);
+    let wanted: Vec<&'static str> =
+        MEASURED.into_iter().chain([BESIDE]).filter(|name| is_wanted(name) || options.has_floor).collect();
+    progress(&format!("reading {} sets", wanted.len()))?;
+    let sets: anyhow::Result<Vec<Set>> = spread::spread(&wanted, |name| Set::read(root, name))?.into_iter().collect();
+    let sets = sets?;
+    let mut measured = Vec::new();
+    for set in sets.iter().filter(|set| is_wanted(&set.name)) {
+        progress(&format!("{}: {} queries", set.name, set.queries.len()))?;
+        measured.push(Measured::of(set)?);
+    }
+    let mut parts = vec![measure::part(&measured)];
+    if options.has_misses {
+        parts.push(misses::part(&measured));
+    }
+    if options.has_floor {
+        progress("asking every set the queries of the others")?;
+        parts.push(floor::part(&sets, is_wanted)?);
+    }
+    if options.is_fit {
+        progress("learning weights, with each set left out once")?;
+        let counted: Vec<&Set> = sets.iter().filter(|set| set.name != BESIDE && is_wanted(&set.name)).collect();
+        parts.push(fit::part(&counted)?);
+    }
+    if options.has_speed {
+        parts.push(speed::part(root)?);
+    }
+    let mut is_worse = false;
+    if options.is_check {
+        let (part, worse) = baseline::part(root, &measured)?;
+        parts.push(part);
+        is_worse = worse;
+    }
+    if options.is_bless {
+        parts.push(baseline::write(root, &measured)?);
+    }
+    Ok((parts, is_worse))
+}
+
+fn progress(what: &str) -> anyhow::Result<()> {
+    Ok(writeln!(std::io::stderr(), "search-eval: {what}")?)
+}
+
+fn say(text: &str, code: ExitCode) -> anyhow::Result<ExitCode> {
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(code)
+}

@@ -1,0 +1,142 @@
+//! The guard: what was measured last is kept, and the mean may not fall below it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::{Map, Value, json};
+
+use super::Part;
+use super::measure::{self, Measured, rounded};
+use super::metrics::{Measure, Quality};
+use super::sets::FOLDER;
+
+/// What chance may do to a mean, such as two tools of the same score in another order.
+const FALL_MAX: f64 = 0.005;
+
+const BLESS: &str = "cargo run --release -p xtask -- search-eval --bless";
+
+/// What is guarded.
+const GUARDED: [Measure; 2] = [("recall@5", |quality| quality.recall_5), ("nDCG@10", |quality| quality.ndcg_10)];
+
+/// Whether the search is as good as it was, and whether it is worse.
+pub(super) fn part(root: &Path, all: &[Measured<'_>]) -> anyhow::Result<(Part, bool)> {
+    let path = root.join(FOLDER).join("baseline.json");
+    let text = fs::read_to_string(&path).with_context(|| format!("there is no baseline; `{BLESS}` writes one"))?;
+    let baseline = serde_json::from_str(&text).with_context(|| format!("could not read `{}`", path.display()))?;
+    let verdict = compare(&baseline, &figures(all))?;
+    let data = json!({ "is_worse": verdict.is_worse, "text": verdict.text });
+    Ok((Part { text: verdict.text, key: "check", data }, verdict.is_worse))
+}
+
+pub(super) fn write(root: &Path, all: &[Measured<'_>]) -> anyhow::Result<Part> {
+    let name = format!("{FOLDER}/baseline.json");
+    let path = root.join(&name);
+    fs::write(&path, format!("{:#}\n", figures(all))).with_context(|| format!("could not write `{name}`"))?;
+    Ok(Part { text: format!("wrote {name}\n"), key: "bless", data: json!(name) })
+}
+
+/// What the baseline consists of.
+fn figures(all: &[Measured<'_>]) -> Value {
+    let of = |quality: &Quality| -> Map<String, Value> {
+        GUARDED.iter().map(|(name, read)| ((*name).to_owned(), json!(rounded(read(quality))))).collect()
+    };
+    let sets = all.iter().filter(|one| one.counts()).map(|one| (one.set.name.to_owned(), json!(of(&one.quality))));
+    json!({ "mean": of(&measure::mean(all)), "sets": sets.collect::<Map<_, _>>() })
+}
+
+#[derive(Debug, PartialEq)]
+struct Verdict {
+    text: String,
+    is_worse: bool,
+}
+
+fn compare(baseline: &Value, now: &Value) -> anyhow::Result<Verdict> {
+    let mut text = String::new();
+    let mut is_worse = false;
+    let mut is_better = false;
+    for (measure, _) in GUARDED {
+        let read = |figures: &Value, path: &str| figures.pointer(&format!("{path}/{measure}")).and_then(Value::as_f64);
+        let before =
+            read(baseline, "/mean").with_context(|| format!("the baseline has no mean; `{BLESS}` writes it"))?;
+        let mean = read(now, "/mean").context("nothing was measured")?;
+        // Figures have four digits, and so does their difference.
+        let change = rounded(mean - before);
+        let fell = change < -FALL_MAX;
+        let verdict = if fell { format!("worse: {FALL_MAX} is allowed") } else { "ok".to_owned() };
+        let _infallible = writeln!(text, "mean {measure}: {before:.4} before, {mean:.4} now, {change:+.4}: {verdict}");
+        is_worse |= fell;
+        is_better |= change > FALL_MAX;
+        for set in now.get("sets").and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name) {
+            let path = format!("/sets/{set}");
+            let change = read(now, &path).zip(read(baseline, &path)).map(|(now, before)| rounded(now - before));
+            if let Some(change) = change.filter(|change| fell && *change < 0.0) {
+                let _infallible = writeln!(text, "  {set}: {change:+.4}");
+            }
+        }
+    }
+    if is_worse {
+        let _infallible = writeln!(text, "`search-eval --misses` lists what is missed; if it was meant: `{BLESS}`");
+    } else if is_better {
+        let _infallible = writeln!(text, "better than the baseline; `{BLESS}` keeps it so");
+    }
+    Ok(Verdict { text, is_worse })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(recall: [f64; 2], ndcg: f64) -> Value {
+        let set = |recall: f64| json!({ "recall@5": recall, "nDCG@10": ndcg });
+        let mean = recall.iter().sum::<f64>() / 2.0;
+        json!({ "mean": set(mean), "sets": { "a": set(recall[0]), "b": set(recall[1]) } })
+    }
+
+    #[test]
+    fn a_mean_that_falls_is_found() {
+        let baseline = figures([0.8, 0.9], 0.7);
+        let check = |now: Value, is_worse: bool, text: &str| {
+            let expected = Verdict { text: text.to_owned(), is_worse };
+            assert_eq!(compare(&baseline, &now).unwrap(), expected);
+        };
+        check(
+            baseline.clone(),
+            false,
+            "mean recall@5: 0.8500 before, 0.8500 now, +0.0000: ok\n\
+             mean nDCG@10: 0.7000 before, 0.7000 now, +0.0000: ok\n",
+        );
+        // One set may lose what another gains, and the mean a little.
+        check(
+            figures([0.7, 0.99], 0.7),
+            false,
+            "mean recall@5: 0.8500 before, 0.8450 now, -0.0050: ok\n\
+             mean nDCG@10: 0.7000 before, 0.7000 now, +0.0000: ok\n",
+        );
+        check(
+            figures([0.7, 0.9898], 0.75),
+            true,
+            "mean recall@5: 0.8500 before, 0.8449 now, -0.0051: worse: 0.005 is allowed\n  a: -0.1000\n\
+             mean nDCG@10: 0.7000 before, 0.7500 now, +0.0500: ok\n\
+             `search-eval --misses` lists what is missed; if it was meant: \
+             `cargo run --release -p xtask -- search-eval --bless`\n",
+        );
+        check(
+            figures([0.8, 0.9], 0.69),
+            true,
+            "mean recall@5: 0.8500 before, 0.8500 now, +0.0000: ok\n\
+             mean nDCG@10: 0.7000 before, 0.6900 now, -0.0100: worse: 0.005 is allowed\n  a: -0.0100\n  b: -0.0100\n\
+             `search-eval --misses` lists what is missed; if it was meant: \
+             `cargo run --release -p xtask -- search-eval --bless`\n",
+        );
+        check(
+            figures([0.9, 0.9], 0.7),
+            false,
+            "mean recall@5: 0.8500 before, 0.9000 now, +0.0500: ok\n\
+             mean nDCG@10: 0.7000 before, 0.7000 now, +0.0000: ok\n\
+             better than the baseline; `cargo run --release -p xtask -- search-eval --bless` keeps it so\n",
+        );
+        assert!(compare(&json!({}), &baseline).is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! What the evaluation is asked to do.
+
+use super::sets::{BESIDE, MEASURED};
+
+pub(super) const USAGE: &str = "\
+Usage: cargo run --release -p xtask -- search-eval [OPTIONS]
+
+Asks the queries of xtask/data/search and counts what comes first.
+
+      --set SET    Only this set
+      --misses     List the queries whose tools were not among the first five
+      --floor      Ask every set the queries of the others, too: nothing should fit
+      --fit        Learn the weights of the features again, and print them
+      --speed      Measure time and memory with 100 to 100,000 tools, too
+      --check      Fail if the mean is more than 0.005 below the baseline
+      --bless      Make what was measured the baseline
+  -o json, --json  For programs
+";
+
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Options {
+    pub(super) set: Option<&'static str>,
+    pub(super) has_misses: bool,
+    pub(super) has_floor: bool,
+    pub(super) is_fit: bool,
+    pub(super) has_speed: bool,
+    pub(super) is_check: bool,
+    pub(super) is_bless: bool,
+    pub(super) is_json: bool,
+    pub(super) is_help: bool,
+    /// One size alone: each is measured in a process of its own, which is started with this.
+    pub(super) is_speed_of_input: bool,
+}
+
+impl Options {
+    pub(super) fn parse(arguments: &[String]) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut words = arguments.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            match word {
+                "--set" => options.set = Some(known(words.next())?),
+                "--misses" => options.has_misses = true,
+                "--floor" => options.has_floor = true,
+                "--fit" => options.is_fit = true,
+                "--speed" => options.has_speed = true,
+                "--check" => options.is_check = true,
+                "--bless" => options.is_bless = true,
+                "--json" => options.is_json = true,
+                "-o" if words.next() == Some("json") => options.is_json = true,
+                "--speed-of-input" => options.is_speed_of_input = true,
+                "--help" | "-h" => options.is_help = true,
+                unknown => return Err(format!("`{}` is not understood", unknown.escape_debug())),
+            }
+        }
+        if options.set.is_some() && (options.is_check || options.is_bless) {
+            return Err("the baseline is one of all sets; leave out --set".to_owned());
+        }
+        if cfg!(debug_assertions) && (options.has_speed || options.is_speed_of_input) {
+            return Err("without optimisation, speed says nothing; run `cargo run --release -p xtask -- search-eval \
+                --speed`"
+                .to_owned());
+        }
+        Ok(options)
+    }
+}
+
+fn known(name: Option<&str>) -> Result<&'static str, String> {
+    let mut all = MEASURED.into_iter().chain([BESIDE]);
+    all.find(|known| Some(*known) == name).ok_or_else(|| {
+        let all: Vec<&str> = MEASURED.into_iter().chain([BESIDE]).collect();
+        format!("--set takes one of {}", all.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read() {
+        let check = |line: &str, expected: Result<Options, &str>| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(Options::parse(&words), expected.map_err(str::to_owned), "{line}");
+        };
+        check("", Ok(Options::default()));
+        check(
+            "--set bfcl --misses -o json",
+            Ok(Options { set: Some("bfcl"), has_misses: true, is_json: true, ..Options::default() }),
+        );
+        check("--check --json", Ok(Options { is_check: true, is_json: true, ..Options::default() }));
+        check("--floor --bless", Ok(Options { has_floor: true, is_bless: true, ..Options::default() }));
+        check("-h", Ok(Options { is_help: true, ..Options::default() }));
+        check("-o yaml", Err("`-o` is not understood"));
+        check("--fast", Err("`--fast` is not understood"));
+        check("--set bfcl --check", Err("the baseline is one of all sets; leave out --set"));
+        check(
+            "--set x",
+            Err("--set takes one of toucan-mcp, livemcpbench, bfcl, metatool, sealtools, stabletoolbench, \
+                mcpproxy-golden"),
+        );
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn speed_is_not_measured_in_a_slow_build() {
+        let mistake = Options::parse(&["--speed".to_owned()]).unwrap_err();
+        assert_eq!(
+            mistake,
+            "without optimisation, speed says nothing; run `cargo run --release -p xtask -- search-eval --speed`"
+        );
+    }
+}
