@@ -20,7 +20,8 @@ import pytest
 
 from gateway import until
 
-START_SECONDS = 30
+# After a crash the server first has every file of every database put on disk, however busy the disk is.
+START_SECONDS = 120
 STOP_SECONDS = 20
 USER = "mcpproxy"
 # PostgreSQL refuses to run as root, so root hands it to one of these.
@@ -195,9 +196,19 @@ _running: list[Postgres] = []
 
 @pytest.fixture(scope="session")
 def postgres(request: pytest.FixtureRequest) -> Postgres:
-    """The one server of this run, also when several modules take this fixture. Tests that stop it start it again."""
+    """The one server of this run, also when several modules take this fixture. Nobody stops it."""
     if not _running:
         server = Postgres()
         request.config.add_cleanup(server.remove)
         _running.append(server.start())
     return _running[0]
+
+
+@pytest.fixture(scope="module")
+def own_postgres() -> Iterator[Postgres]:
+    """A server for one module alone, whose tests stop it and start it again."""
+    server = Postgres()
+    try:
+        yield server.start()
+    finally:
+        server.remove()

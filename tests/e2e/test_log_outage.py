@@ -22,7 +22,7 @@ from log import (
     numbered,
     records,
 )
-from postgres import Postgres, postgres  # noqa: F401
+from postgres import Postgres, own_postgres  # noqa: F401
 
 AGENTS = 4
 ENOUGH = 25
@@ -52,27 +52,31 @@ OUTAGES: dict[str, Outage] = {
 
 
 @pytest.mark.parametrize("outage", OUTAGES.values(), ids=OUTAGES.keys())
-def test_the_database_goes_away_under_load(postgres: Postgres, outage: Outage, tmp_path: Path) -> None:  # noqa: F811
+def test_the_database_goes_away_under_load(
+    own_postgres: Postgres,  # noqa: F811
+    outage: Outage,
+    tmp_path: Path,
+) -> None:
     ledger = Ledger(tmp_path / "ledger.jsonl")
-    storage = PostgresStorage(postgres, postgres.create())
+    storage = PostgresStorage(own_postgres, own_postgres.create())
     with Gateway(tmp_path / "home", {"mcpServers": {"echo": ledger.server()}, **storage.settings()}) as gateway:
         agents = [Agent(gateway) for _ in range(AGENTS)]
         with Load(agents, itertools.count(1), ["echo:echo"]) as load:
             for _ in range(2):
-                once_more(load, lambda: outage(postgres), gateway)
+                once_more(load, lambda: outage(own_postgres), gateway)
         check(gateway, ledger, load)
     assert_verified(gateway)
-    assert postgres.password not in gateway.words()
+    assert own_postgres.password not in gateway.words()
 
 
-def test_an_outage_that_lasts(postgres: Postgres, tmp_path: Path) -> None:  # noqa: F811
+def test_an_outage_that_lasts(own_postgres: Postgres, tmp_path: Path) -> None:  # noqa: F811
     """Whoever had a token when it began hears why its calls are refused, and soon, for as long as it takes."""
     ledger = Ledger(tmp_path / "ledger.jsonl")
-    storage = PostgresStorage(postgres, postgres.create())
+    storage = PostgresStorage(own_postgres, own_postgres.create())
     with Gateway(tmp_path / "home", {"mcpServers": {"echo": ledger.server()}, **storage.settings()}) as gateway:
         agent, numbers = Agent(gateway), itertools.count(1)
         assert agent.call("write", next(numbers)).is_success
-        with _away(postgres, "fast"):
+        with _away(own_postgres, "fast"):
             end = time.monotonic() + OUTAGE_SECONDS
             while time.monotonic() < end:
                 agent.refused("write", next(numbers))
