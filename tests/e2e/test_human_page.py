@@ -85,6 +85,47 @@ def test_enter_denies(home: tuple[House, Ada], browser: Browser) -> None:
     assert house.state(approval) == "denied"
 
 
+def test_who_reads_on_has_not_decided(home: tuple[House, Ada], browser: Browser) -> None:
+    house, _ = home
+    approval = house.in_a_hurry().asks("update_customer", house.fresh())
+    with visitor(browser, home, phone=True) as ada:
+        ada.open(f"/ui/approvals/{approval}")
+        ada.sign_in()
+        ada.do("key", key="Space")
+        assert ada.do("evaluate", script="window.scrollY > 0"), "it scrolls"
+        ada.do("key", key="Space")
+        assert house.state(approval) == "pending"
+        ada.deny()
+
+
+def test_a_wrong_code_is_seen_at_once(home: tuple[House, Ada], browser: Browser) -> None:
+    """The page is long, and the reason stands where the decision is: far down on a phone."""
+    house, _ = home
+    approval = house.in_a_hurry().asks("send_external", {"to": ["a@b.example"], "body": "words " * 900})
+    with visitor(browser, home, phone=True) as ada:
+        ada.open(f"/ui/approvals/{approval}")
+        ada.sign_in()
+        ada.do("fill", field="totp", value="000000")
+        ada.do("press", button="approve once")
+        place = "document.querySelector('[role=alert]').getBoundingClientRect()"
+        assert ada.do("evaluate", script=f"{place}.top >= 0 && {place}.bottom <= innerHeight"), "on the screen"
+        ada.do("key", key="Enter")
+        assert house.state(approval) == "pending", "Enter after the code that was meant does nothing"
+        ada.deny()
+
+
+def test_the_countdown_is_the_gateways(home: tuple[House, Ada], browser: Browser) -> None:
+    """A phone whose clock is wrong shows the time that is really left."""
+    house, _ = home
+    approval = house.in_a_hurry().asks("update_customer", house.fresh())
+    with visitor(browser, home) as ada:
+        ada.open(f"/ui/approvals/{approval}")
+        ada.sign_in()
+        left = ada.do("evaluate", script="Number(document.querySelector('[data-left]').dataset.left)")
+        assert 0 < left <= 24 * 3600 * 1000, "what is left, not a moment of somebody's clock"
+        ada.deny()
+
+
 def test_hostile_words_are_plain_text(home: tuple[House, Ada], browser: Browser) -> None:
     house, _ = home
     agent = house.in_a_hurry()

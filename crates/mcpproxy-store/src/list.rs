@@ -26,7 +26,8 @@ pub struct Filter {
     pub since_ms: Option<i64>,
     pub until_ms: Option<i64>,
     /// Part of the tool, the server, `server:tool`, the agent, the client, the code, the message or the metadata, in
-    /// small or capital letters of ASCII. The whole id of a record stands for that record.
+    /// small or capital letters of ASCII. The whole id of a record stands for that record; other ids, of approvals and
+    /// grants, are in the metadata.
     pub text: Option<String>,
 }
 
@@ -50,6 +51,13 @@ impl Store {
     /// short, even empty, and yet have a next one.
     pub async fn list(&self, filter: &Filter, before: Option<Cursor>, limit: usize) -> Result<Page, StoreError> {
         let limit = limit.clamp(1, LIMIT_MAX);
+        if let (Some(id), None) = (filter.named(), before) {
+            let found = self.database().records_between(id.key(), id.key(), 1).await?;
+            let records: Vec<Record> = found.into_iter().filter(|record| filter.fits(record)).collect();
+            if !records.is_empty() {
+                return Ok(Page { records, next: None, searched_to_ms: None });
+            }
+        }
         let keys = filter.keys(before);
         // One more than asked for tells whether there is a next page.
         let mut records = self.database().records(filter, &keys, limit + 1).await?;
@@ -103,15 +111,17 @@ pub(crate) struct Keys {
 }
 
 impl Filter {
-    /// The record that is named by its id instead of being described.
+    /// The record whose id the text is, if it is that of a record and not of something else.
     pub(crate) fn named(&self) -> Option<RecordId> {
         self.text.as_deref().and_then(|text| RecordId::parse(&text.trim().to_ascii_uppercase()))
     }
 
-    /// What else must be part of the record, in small letters.
+    /// What must be part of a record that is not named, in small letters.
     pub(crate) fn part(&self) -> Option<String> {
-        let text = self.text.as_deref().filter(|text| !text.is_empty() && self.named().is_none());
-        text.map(str::to_ascii_lowercase)
+        let text = self.text.as_deref().filter(|text| !text.is_empty())?;
+        // Nobody means the blanks around an id.
+        let text = if self.named().is_some() { text.trim() } else { text };
+        Some(text.to_ascii_lowercase())
     }
 
     pub(crate) fn keys(&self, before: Option<Cursor>) -> Keys {
@@ -121,10 +131,6 @@ impl Filter {
         }
         if let Some(until_ms) = self.until_ms {
             keys.before = keys.before.min(Key::at(until_ms.saturating_add(1)).0);
-        }
-        if let Some(id) = self.named() {
-            keys.from = keys.from.max(id.key().0);
-            keys.before = keys.before.min(id.key().0.saturating_add(1));
         }
         keys
     }
@@ -136,7 +142,6 @@ impl Filter {
         }
         let keys = self.keys(None);
         (keys.from..keys.before).contains(&record.id.key().0)
-            && is(self.named().as_ref(), Some(&record.id).filter(|_| self.named().is_some()))
             && is(self.intent_type.as_ref(), record.intent_type.as_ref())
             && is(self.kind.as_ref(), Some(&record.kind))
             && is(self.status.as_ref(), Some(&record.status))
@@ -144,7 +149,7 @@ impl Filter {
             && is(self.tool.as_deref(), record.tool.as_ref().map(Untrusted::for_json))
             && is(self.agent.as_deref(), record.agent.as_deref())
             && is(self.risk.as_ref(), record.risk.as_ref())
-            && self.part().is_none_or(|part| mentions(record, &part))
+            && self.part().is_none_or(|part| self.named() == Some(record.id) || mentions(record, &part))
     }
 }
 
@@ -196,17 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn times_and_ids_are_ranges_of_keys() {
-        let id = RecordId::new(Key::at(70), 5);
-        let check = |since_ms: Option<i64>, until_ms: Option<i64>, text: Option<String>, from: i64, before: i64| {
-            let filter = Filter { since_ms, until_ms, text, ..Filter::default() };
+    fn times_are_ranges_of_keys() {
+        let check = |since_ms: Option<i64>, until_ms: Option<i64>, from: i64, before: i64| {
+            let filter = Filter { since_ms, until_ms, ..Filter::default() };
             assert_eq!(filter.keys(None), Keys { from, before }, "{filter:?}");
         };
-        check(None, None, None, 0, i64::MAX);
-        check(Some(-5), Some(i64::MAX), None, 0, Key::at(i64::MAX).0);
-        check(Some(7), Some(7), None, Key::at(7).0, Key::at(8).0);
-        check(None, Some(-1), None, 0, 0);
-        check(Some(70), None, Some(id.to_string().to_ascii_lowercase()), id.key().0, id.key().0 + 1);
-        check(None, None, Some("01J".into()), 0, i64::MAX);
+        check(None, None, 0, i64::MAX);
+        check(Some(-5), Some(i64::MAX), 0, Key::at(i64::MAX).0);
+        check(Some(7), Some(7), Key::at(7).0, Key::at(8).0);
+        check(None, Some(-1), 0, 0);
     }
 }

@@ -145,6 +145,10 @@ async fn a_text_is_found_wherever_it_stands(place: &Place) {
     let outcome = mcpproxy_store::Outcome { metadata: Some(r#"{"seen":"at the END"}"#.into()), ..success() };
     ids.push(open.id());
     ledger.close(open, outcome, Wait::Durable).await.unwrap();
+    // The id of something else, which has the form of a record's.
+    let approval = "01M7GS199QP86ASBBJJ7V5YN49";
+    let about = NewRecord { metadata: format!(r#"{{"approval_id":"{approval}"}}"#), ..call(60) };
+    ids.push(ledger.note(NewRecord { status: Status::Success, ..about }, Wait::Durable).await.unwrap());
     let check = async |text: &str, expected: &[usize]| {
         let filter = Filter { text: Some(text.to_owned()), ..Filter::default() };
         let page = store.list(&filter, None, 100).await.unwrap();
@@ -155,7 +159,7 @@ async fn a_text_is_found_wherever_it_stands(place: &Place) {
         let feed = store.feed(&mcpproxy_store::FeedCursor::default(), &filter, 100).await.unwrap();
         assert_eq!(feed.records.iter().map(|record| record.id).collect::<Vec<_>>(), expected, "{text:?}");
     };
-    let all = [0, 1, 2, 3, 4, 5, 6];
+    let all = [0, 1, 2, 3, 4, 5, 6, 7];
     check("", &all).await;
     check("100%", &[0]).await;
     check("%", &[0]).await;
@@ -166,17 +170,21 @@ async fn a_text_is_found_wherever_it_stands(place: &Place) {
     check("\\", &[3]).await;
     check("IT'S \"SO", &[4]).await;
     check("\u{202e}", &[5]).await;
-    check("mail:send", &[0, 1, 2, 3, 4, 5]).await;
+    check("mail:send", &[0, 1, 2, 3, 4, 5, 7]).await;
     check("mail:erase", &[6]).await;
     check("LOCAL", &all).await;
     check("cursor", &all).await;
-    check("tool_variant", &all).await;
+    check("tool_variant", &all[..7]).await;
     check("at the end", &[6]).await;
     check("nothing of the kind", &[]).await;
     check("nul\0", &[]).await;
     check(&ids[3].to_string(), &[3]).await;
     check(&ids[3].to_string().to_lowercase(), &[3]).await;
     check(&ids[3].to_string()[..20], &[]).await;
+    check(&format!(" {} ", ids[3]), &[3]).await;
+    check(approval, &[7]).await;
+    check(&approval.to_lowercase(), &[7]).await;
+    check(&format!("{approval}\n"), &[7]).await;
     check("01HF7YAT000000000000000001", &[]).await;
 }
 

@@ -12,9 +12,11 @@
     if (s >= 600) return "in " + Math.round(s / 60) + " minutes";
     return "in " + Math.floor(s / 60) + ":" + String(s % 60).padStart(2, "0");
   };
-  const clock = Date.now() - (Number(document.documentElement.dataset.now) || Date.now());
+  // It counts from what was left when the page came: clocks of browsers are wrong.
+  const came = new WeakMap();
   const tick = () => all("[data-left]").forEach((time) => {
-    const left = Number(time.dataset.left) - (Date.now() - clock);
+    if (!came.has(time)) came.set(time, Date.now());
+    const left = Number(time.dataset.left) - (Date.now() - came.get(time));
     time.textContent = left > 0 ? words(left) : "now";
     const state = time.closest(".state");
     if (state) state.classList.toggle("soon", left < 60000);
@@ -30,8 +32,19 @@
     all("[data-passkey]", root).forEach((button) => { button.hidden = !can; });
     all("[data-needs-script]", root).forEach((button) => { button.disabled = !can; });
     all("[data-no-script]", root).forEach((hint) => { hint.hidden = can; });
-    const first = root.querySelector("[data-first]");
-    if (first && (!document.activeElement || document.activeElement === document.body)) first.focus({ preventScroll: true });
+    // Enter is a no, and Space goes down the page as it does on any other: who reads on has not decided.
+    const [told, first] = [root.querySelector("[autofocus]"), root.querySelector("[data-first]")];
+    if (told) {
+      told.focus();
+    } else if (first && (!document.activeElement || document.activeElement === document.body)) {
+      first.focus({ preventScroll: true });
+      first.addEventListener("keydown", (event) => {
+        if (event.key !== " " || !first.isConnected) return;
+        event.preventDefault();
+        first.blur();
+        scrollBy(0, innerHeight * 0.9);
+      }, { once: true });
+    }
     tick();
   };
 

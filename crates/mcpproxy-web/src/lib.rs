@@ -91,6 +91,7 @@ pub fn app(state: Web) -> App {
 async fn unknown(uri: Uri) -> Response {
     match uri.path() {
         path if path == "/api" || path.starts_with("/api/") => Problem::NoRoute.into_response(),
+        path if path == "/ui" || path.starts_with("/ui/") => ui::not_here(),
         _ => (StatusCode::NOT_FOUND, "not found\n").into_response(),
     }
 }

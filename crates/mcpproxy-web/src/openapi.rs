@@ -138,7 +138,7 @@ fn described(parameter: &Parameter) -> ParameterBuilder {
 fn form(form: Form) -> Object {
     let text = ObjectBuilder::new().schema_type(Type::String);
     match form {
-        Form::Text | Form::Time | Form::Cursor | Form::Place => text.build(),
+        Form::Text | Form::Query | Form::Time | Form::Cursor | Form::Place => text.build(),
         Form::Choice(choices) => text.enum_values(Some(choices())).build(),
         Form::Number { max, default } => ObjectBuilder::new()
             .schema_type(Type::Integer)

@@ -18,6 +18,8 @@ use crate::{Web, time};
 
 /// No name that is kept is longer, so none that is asked for needs to be.
 const TEXT_MAX_CHARS: usize = 256;
+/// What an agent asks for may be whole sentences; the search reads no more.
+const QUERY_MAX_CHARS: usize = 4_096;
 /// Somebody's misspelt name is quoted this far.
 const QUOTED_MAX_CHARS: usize = 40;
 
@@ -34,6 +36,8 @@ pub(crate) struct Parameter {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     Text,
+    /// What somebody looks for, in their own words.
+    Query,
     Choice(fn() -> Vec<&'static str>),
     Number {
         max: usize,
@@ -137,7 +141,7 @@ pub(crate) static SEARCH_TOOLS: [Parameter; 4] = [
     Parameter {
         name: "q",
         about: "Words that describe the tool.",
-        form: Form::Text,
+        form: Form::Query,
         need: Need::Required,
         example: Some("delete user"),
     },
@@ -306,17 +310,22 @@ impl Parameter {
     fn parse(&self, text: String, now_ms: i64) -> Result<Value, Problem> {
         let name = self.name;
         if text.is_empty() {
-            return Err(Problem::bad_query(
-                format!("`{name}` is empty"),
-                format!("leave `{name}` out, or give it a value"),
-            ));
+            let hint = match self.need {
+                Need::Required => "give it a value".to_owned(),
+                Need::Optional => format!("leave `{name}` out, or give it a value"),
+            };
+            return Err(Problem::bad_query(format!("`{name}` is empty"), hint));
         }
         match self.form {
             Form::Text if text.chars().count() > TEXT_MAX_CHARS => Err(Problem::bad_query(
                 format!("{name} must have at most {TEXT_MAX_CHARS} characters"),
                 "a part of it is enough for `q`, and no name is longer",
             )),
-            Form::Text => Ok(Value::Text(text)),
+            Form::Query if text.chars().count() > QUERY_MAX_CHARS => Err(Problem::bad_query(
+                format!("{name} must have at most {QUERY_MAX_CHARS} characters"),
+                "a few sentences are enough: the search reads no more",
+            )),
+            Form::Text | Form::Query => Ok(Value::Text(text)),
             Form::Choice(choices) => {
                 let choices = choices();
                 if choices.contains(&text.as_str()) {

@@ -162,6 +162,16 @@ impl Page {
         }
     }
 
+    /// The page whose form it is sent from.
+    fn looked_from(self, path: &str) -> &str {
+        match self {
+            Self::Decide => path,
+            Self::RevokeGrant => Self::Grants.path(),
+            page if page.access() == PageAccess::Session || page == Self::Invite => Self::Account.path(),
+            _ => Self::Approvals.path(),
+        }
+    }
+
     /// Whether it says yes or no to what agents want.
     fn decides(self) -> bool {
         matches!(self, Self::Decide | Self::ApprovalChallenge | Self::RevokeGrant)
@@ -262,7 +272,7 @@ async fn refuse(site: &Site, page: Page, who: &Who, parts: &Parts) -> Option<Res
             let here = parts.uri.path_and_query().map(|path| path.as_str());
             Some(Redirect::to(&login_path(origin::next_page(here))).into_response())
         }
-        (PageAccess::Session | PageAccess::Human, _) => Some(signed_out()),
+        (PageAccess::Session | PageAccess::Human, _) => Some(signed_out(page.looked_from(parts.uri.path()))),
     }
 }
 
@@ -272,9 +282,17 @@ fn login_path(next: &str) -> String {
     format!("/ui/login?next={next}")
 }
 
-fn signed_out() -> Response {
+fn signed_out(looked_from: &str) -> Response {
     let text = "Nothing was changed. After 15 minutes without a click a session ends by itself.";
-    notice(StatusCode::UNAUTHORIZED, "You are signed out", text, ("/ui/login", "Sign in"))
+    notice(StatusCode::UNAUTHORIZED, "You are signed out", text, (&login_path(looked_from), "Sign in"))
+}
+
+/// For an address below `/ui/` that no page has.
+pub(crate) fn not_here() -> Response {
+    let text = "There is no such page. The address may be cut off, or from another version.";
+    let mut response = notice(StatusCode::NOT_FOUND, "Nothing here", text, ("/ui/approvals", "To the approvals"));
+    pages::harden(&mut response);
+    response
 }
 
 pub(crate) fn notice(status: StatusCode, heading: &str, text: &str, (link, link_text): (&str, &str)) -> Response {

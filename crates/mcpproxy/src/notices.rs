@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use mcpproxy_core::{ApprovalId, ApprovalState, RiskLevel};
 use mcpproxy_gateway::{Approvals, Asked};
 use mcpproxy_store::StoredApproval;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::commands::activity::local;
+use crate::commands::activity::clock;
 use crate::output::{line, ring, tell};
 
 /// So many questions are followed to their end; of more, only the beginning is told.
@@ -21,7 +22,7 @@ pub(crate) async fn tell_of_questions(approvals: Approvals, bell: bool) {
         tokio::select! {
             question = asked.recv() => match question {
                 Ok(question) => {
-                    tell(&question_line(&question));
+                    tell(&question_line(&question, Timestamp::now().as_millisecond()));
                     if bell {
                         ring();
                     }
@@ -69,14 +70,14 @@ async fn follow(approvals: &Approvals, open: &mut BTreeMap<ApprovalId, ApprovalS
     }
 }
 
-fn question_line(question: &Asked) -> String {
+fn question_line(question: &Asked, now_ms: i64) -> String {
     format!(
         "✋ approval needed: agent {} wants {} ({}) {} expires {}",
         line(&question.agent),
         line(&question.tool),
         question.risk.map_or("unclassified", RiskLevel::as_str),
         question.url,
-        local(question.expires_ms, "%H:%M"),
+        clock(question.expires_ms, now_ms),
     )
 }
 
@@ -117,9 +118,9 @@ mod tests {
             expires_ms: 0,
         };
         let check = |question: &Asked, expected: &str| {
-            let at = local(0, "%H:%M");
+            let at = clock(0, 0);
             let rest = format!("http://localhost:8080/ui/approvals/{id} expires {at}");
-            assert_eq!(question_line(question), format!("✋ approval needed: agent local wants {expected} {rest}"));
+            assert_eq!(question_line(question, 0), format!("✋ approval needed: agent local wants {expected} {rest}"));
         };
         check(&asked("demo:emails.send_external", Some(RiskLevel::Critical)), "demo:emails.send_external (critical)");
         check(&asked("x:a\n\u{7}b", None), "x:a\\n\\u{7}b (unclassified)");

@@ -103,10 +103,6 @@ impl Search {
     }
 
     fn add_text(&mut self, filter: &Filter) {
-        if let Some(id) = filter.named() {
-            let place = self.places.take(Value::int(id.tail()));
-            self.rest.push(format!("tail = {place}"));
-        }
         if let Some(part) = filter.part() {
             let place = self.places.take(wanted(&part));
             let both = "(server || ':' || tool)";
@@ -116,7 +112,12 @@ impl Search {
                 // Small letters of ASCII only, whatever the database's language: SQLite knows no others.
                 Dialect::Postgres => format!("strpos(lower({column} COLLATE \"C\"), {place}) > 0"),
             };
-            self.rest.push(format!("({})", columns.map(found).join(" OR ")));
+            let mut ways = columns.map(found).to_vec();
+            if let Some(id) = filter.named() {
+                let (key, tail) = (Value::int(id.key().0), Value::int(id.tail()));
+                ways.push(format!("(key = {} AND tail = {})", self.places.take(key), self.places.take(tail)));
+            }
+            self.rest.push(format!("({})", ways.join(" OR ")));
         }
     }
 

@@ -216,6 +216,10 @@ fn outcome(approval: &StoredApproval, state: ApprovalState, now_ms: i64) -> Outc
             format!("{by} approved this call{how}{decided}. It was sent{}, once.", when(approval.consumed_ms)),
         ),
         ApprovalState::Denied => ("Denied", format!("{by} denied this call{decided}. It did not run.")),
+        ApprovalState::Expired if approval.decided_by.is_some() => (
+            "Expired",
+            format!("{by} approved this call{how}{decided}, but the agent did not make it in time. It did not run; the agent can ask again."),
+        ),
         ApprovalState::Expired => (
             "Expired",
             format!("Nobody decided in time{}. The call did not run; the agent can ask again.", when(Some(approval.expires_ms))),

@@ -35,7 +35,7 @@ pub(crate) struct InboxRow {
     pub(crate) client: Visible,
     pub(crate) state: State,
     pub(crate) time_iso: String,
-    pub(crate) time_ms: i64,
+    pub(crate) left_ms: i64,
     pub(crate) time_words: String,
 }
 
@@ -105,7 +105,7 @@ impl InboxRow {
             client: approval.client.as_ref().map(Visible::untrusted).unwrap_or_default(),
             state: state.into(),
             time_iso: time.iso,
-            time_ms,
+            left_ms: time.left_ms,
             time_words: time.words,
         }
     }
@@ -130,7 +130,7 @@ pub(crate) struct GrantRow {
     pub(crate) uses_left: u32,
     pub(crate) state: State,
     pub(crate) time_iso: String,
-    pub(crate) time_ms: i64,
+    pub(crate) left_ms: i64,
     pub(crate) time_words: String,
 }
 
@@ -164,7 +164,7 @@ impl GrantRow {
             uses_left: grant.uses_left.min(grant.uses),
             state: State { class, word, icon: "repeat" },
             time_iso: time.iso,
-            time_ms,
+            left_ms: time.left_ms,
             time_words: time.words,
         }
     }

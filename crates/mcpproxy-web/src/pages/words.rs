@@ -53,7 +53,8 @@ impl From<ApprovalState> for State {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Time {
     pub(crate) iso: String,
-    pub(crate) ms: i64,
+    /// How long it is until then.
+    pub(crate) left_ms: i64,
     /// From now: `in 4:51`, `3 minutes ago`.
     pub(crate) words: String,
     /// `14:32 UTC`, with the day when it is another one.
@@ -63,7 +64,7 @@ pub(crate) struct Time {
 impl Time {
     pub(crate) fn new(time_ms: i64, now_ms: i64) -> Self {
         let words = if time_ms > now_ms { left(time_ms - now_ms) } else { ago(now_ms - time_ms) };
-        Self { iso: crate::time::format(time_ms), ms: time_ms, words, clock: clock(time_ms, now_ms) }
+        Self { iso: crate::time::format(time_ms), left_ms: time_ms - now_ms, words, clock: clock(time_ms, now_ms) }
     }
 }
 

@@ -60,8 +60,7 @@ async fn the_guard_stands_before_every_route() {
 async fn unknown_paths_are_a_plain_404() {
     let fixture = Fixture::new().await;
     for path in [
-        "/ui",
-        "/ui/nowhere",
+        "/uis",
         "/apis",
         "/.well-known/oauth-authorization-server",
         "/.well-known/oauth-protected-resource/mcp",

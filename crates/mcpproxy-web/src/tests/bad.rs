@@ -63,6 +63,10 @@ async fn bad_values() {
     check("servers/demo/logs?lines=0", "lines must be a number from 1 to 10000", "without `lines` it is 100").await;
     check("tools/search?q=x&limit=51", "limit must be a number from 1 to 50", "without `limit` it is 10").await;
     check("tools/search?q=x&explain=yes", "explain must be true or false", "without it, it is false").await;
+    check("tools/search?q=", "`q` is empty", "give it a value").await;
+    let long = format!("tools/search?q={}", "x".repeat(4097));
+    let hint = "a few sentences are enough: the search reads no more";
+    check(&long, "q must have at most 4096 characters", hint).await;
     check("tools/search", "`q` is missing", "Words that describe the tool.").await;
     fixture.stop().await;
 }

@@ -118,6 +118,28 @@ async fn a_code_counts_once_and_for_one_approval() {
 }
 
 #[tokio::test]
+async fn nobody_loses_the_way() {
+    let fixture = Fixture::new().await;
+    let own = [("origin", "http://localhost:8080")];
+    let check = async |method: Method, path: &str, status: u16, link: &str| {
+        let response = fixture.request(method, path, &own, String::new()).await;
+        assert_eq!(response.status(), status, "{path}");
+        assert!(response.headers().contains_key("content-security-policy"), "{path}");
+        let page = text(response).await;
+        assert!(page.contains(&format!(r#"<a class="btn" href="{link}">"#)), "{path}: {page}");
+    };
+    check(Method::GET, "/ui", 404, "/ui/approvals").await;
+    check(Method::GET, "/ui/nothing", 404, "/ui/approvals").await;
+    check(Method::GET, "/ui/approvals/1/2/3", 404, "/ui/approvals").await;
+    let question = format!("/ui/approvals/{NO_APPROVAL}");
+    check(Method::POST, &question, 401, &format!("/ui/login?next={question}")).await;
+    check(Method::POST, "/ui/account/totp", 401, "/ui/login?next=/ui/account").await;
+    check(Method::POST, "/ui/account/invite", 401, "/ui/login?next=/ui/account").await;
+    check(Method::POST, "/ui/grants/1/revoke", 401, "/ui/login?next=/ui/grants").await;
+    fixture.stop().await;
+}
+
+#[tokio::test]
 async fn a_no_has_words_and_comes_first() {
     let fixture = Fixture::new().await;
     let person = fixture.person("anna", "no hash").await;

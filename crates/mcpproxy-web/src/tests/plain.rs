@@ -51,7 +51,8 @@ async fn what_the_admin_sees() {
     check(Method::GET, "/api/v1/servers/A%20B/logs", (StatusCode::NOT_FOUND, no_server.clone())).await;
     check(Method::POST, "/api/v1/servers/none/restart", (StatusCode::NOT_FOUND, no_server.clone())).await;
     check(Method::GET, "/api/v1/tools?server=none", (StatusCode::NOT_FOUND, no_server)).await;
-    for path in ["/api/v1/tools/search?q=x", "/api/v1/tools/search?q=x&explain=true"] {
+    let sentences = format!("/api/v1/tools/search?q={}", "find+a+tool.+".repeat(200));
+    for path in ["/api/v1/tools/search?q=x", "/api/v1/tools/search?q=x&explain=true", sentences.as_str()] {
         let (status, answer) = fixture.ask(Method::GET, path, &[("x-api-key", KEY)]).await;
         assert_eq!((status, &answer["tools"]), (StatusCode::OK, &json!([])));
         assert!(answer["note"].is_string(), "nothing is never without a reason");

@@ -42,7 +42,7 @@ struct Said {
 }
 
 pub(crate) async fn show(State(site): State<Site>, Extension(who): Extension<Who>, uri: Uri) -> Response {
-    let Who::Person(signed) = who else { return signed_out() };
+    let Who::Person(signed) = who else { return signed_out("/ui/account") };
     let wants = |what: &str| uri.query().is_some_and(|query| query.split('&').any(|pair| pair == what));
     let done = match () {
         () if wants("done=totp") => Some("The authenticator app is set up. You can decide now."),
@@ -55,7 +55,7 @@ pub(crate) async fn show(State(site): State<Site>, Extension(who): Extension<Who
 }
 
 async fn account(site: &Site, signed: &Signed, status: StatusCode, said: Said) -> Result<Response, StoreError> {
-    let Some(human) = site.web.store.find_human(signed.name()).await? else { return Ok(signed_out()) };
+    let Some(human) = site.web.store.find_human(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
     let factors = factors(&human);
     let is_enrolled = signed.session.is_enrolled;
     let setup = match human.totp.is_none() || said.wants_new_app {
@@ -106,7 +106,7 @@ async fn set_totp_or_fail(site: &Site, posted: &Posted) -> Result<Response, Stor
         let said = Said { error: Some(error), wants_new_app: true, ..Said::default() };
         account(site, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await
     };
-    let Some(human) = site.web.store.find_human(signed.name()).await? else { return Ok(signed_out()) };
+    let Some(human) = site.web.store.find_human(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
     let (code, now_ms) = (posted.form.or_empty("code"), site.now_ms());
     // Whoever clicks twice has done it once.
     let is_done = |totp: &Totp| totp::step_of(&totp.secret, code, now_ms) == Some(totp.last_step);
@@ -252,7 +252,7 @@ async fn invite_or_fail(site: &Site, posted: &Posted) -> Result<Response, StoreE
         let status = StatusCode::FORBIDDEN;
         return account(site, signed, status, said).await;
     }
-    let Some(random) = random_bytes() else { return Ok(signed_out()) };
+    let Some(random) = random_bytes() else { return Ok(signed_out("/ui/account")) };
     let secret = site.web.store.invite(random, Some(signed.human()), site.now_ms(), INVITATION_MS).await?;
     notes::note(site, notes::done("human_invited", signed.name())).await;
     let invitation = Some(format!("{}/ui/setup/{secret}", site.web.facts.base_url));

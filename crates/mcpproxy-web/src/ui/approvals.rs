@@ -22,7 +22,7 @@ use crate::who::{Signed, Site, Who};
 const PAGE_ROWS: usize = 50;
 
 pub(crate) async fn inbox(State(site): State<Site>, Extension(who): Extension<Who>, uri: Uri) -> Response {
-    let Who::Person(signed) = who else { return signed_out() };
+    let Who::Person(signed) = who else { return signed_out("/ui/approvals") };
     let of = |name: &str| uri.query().unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix(name));
     let selected = Selected::of(of("state="));
     let before = of("before=").and_then(ApprovalId::parse);
@@ -41,7 +41,7 @@ pub(crate) async fn show(
     Extension(who): Extension<Who>,
     id: Result<Path<String>, PathRejection>,
 ) -> Response {
-    let Who::Person(signed) = who else { return signed_out() };
+    let Who::Person(signed) = who else { return signed_out("/ui/approvals") };
     let Some(id) = approval_id(id) else { return not_found() };
     confirm(&site, &signed, &id, StatusCode::OK, Typed::default()).await.unwrap_or_else(|error| unavailable(&error))
 }

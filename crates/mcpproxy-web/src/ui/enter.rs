@@ -71,7 +71,7 @@ pub(crate) async fn log_in(
 fn enter(site: &Site, secret: &str, next: &str) -> Response {
     match cookie::set(secret, site.people.transport) {
         Some(cookie) => ([(SET_COOKIE, cookie)], Redirect::to(next)).into_response(),
-        None => super::signed_out(),
+        None => super::signed_out("/ui/approvals"),
     }
 }
 
@@ -150,6 +150,6 @@ fn again(status: StatusCode, invitation: &str, name: &str, error: Option<&str>) 
 
 fn not_invited() -> Response {
     let text = "Each link works once, and for a limited time. Ask for a new one; while there is no account yet, \
-        `mcpproxy serve` prints one when it starts.";
+        the gateway prints one when it starts.";
     notice(StatusCode::NOT_FOUND, "This link does not work", text, ("/ui/login", "Sign in"))
 }

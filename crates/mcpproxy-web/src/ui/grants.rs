@@ -18,7 +18,7 @@ use crate::who::{Signed, Site, Who};
 const SHOWN_MAX: usize = 100;
 
 pub(crate) async fn list(State(site): State<Site>, Extension(who): Extension<Who>) -> Response {
-    let Who::Person(signed) = who else { return signed_out() };
+    let Who::Person(signed) = who else { return signed_out("/ui/grants") };
     shown(&site, &signed, StatusCode::OK, None).await.unwrap_or_else(|error| unavailable(&error))
 }
 

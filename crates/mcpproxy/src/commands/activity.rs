@@ -26,7 +26,7 @@ use crate::output::{self, Format, line};
 use crate::runtime::location;
 
 pub(crate) use self::show::indented;
-pub(crate) use self::words::{local, local_time};
+pub(crate) use self::words::{clock, local_time};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ActivityCommand {

@@ -5,6 +5,7 @@ use mcpproxy_core::{RiskLevel, Variant};
 use mcpproxy_store::{Kind, Record};
 
 use super::words::{NONE, duration, intent, local, local_time, word};
+use crate::output::line;
 
 const HEADER: [&str; 7] = ["ID", "TIME", "SERVER", "TOOL", "INTENT", "STATUS", "DURATION"];
 const SERVER: usize = 2;
@@ -149,7 +150,18 @@ fn subject(record: &Record) -> String {
         Kind::Call | Kind::Refusal => word(&record.tool),
         // A question about a call is no call, and must not look like one that succeeded.
         Kind::Approval if record.tool.is_some() => format!("{} ({})", word(&record.tool), step(record)),
+        Kind::Auth if record.code.is_some() => format!("({})", who_did(record)),
         Kind::Approval | Kind::Server | Kind::Settings | Kind::Auth => format!("({})", record.kind.as_str()),
+    }
+}
+
+/// What somebody did at the door, and who: `login failed: anna`.
+fn who_did(record: &Record) -> String {
+    let what = word(&record.code).replace('_', " ");
+    let metadata: serde_json::Value = serde_json::from_str(record.metadata.for_json()).unwrap_or_default();
+    match metadata.get("human").and_then(serde_json::Value::as_str) {
+        Some(human) => format!("{what}: {}", line(human)),
+        None => what,
     }
 }
 

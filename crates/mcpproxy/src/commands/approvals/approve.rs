@@ -4,9 +4,10 @@ use mcpproxy_core::ApprovalState;
 use serde_json::{Value, json};
 
 use super::person::{Person, Session, TRIES};
-use super::words::{clock, now_ms, state, text, time_ms};
+use super::words::{now_ms, state, text, time_ms};
 use super::{find, show};
 use crate::client::{Http, Rest, no_gateway};
+use crate::commands::activity::clock;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::Format;
@@ -30,7 +31,7 @@ pub(super) async fn run(home: &Home, format: Format, given: &str) -> anyhow::Res
     session.close().await;
     let approved = approved?;
     format.print(&approved, || {
-        let until = time_ms(&approved, "expires").map(|until| format!(", until {}", clock(until)));
+        let until = time_ms(&approved, "expires").map(|until| format!(", until {}", clock(until, now_ms())));
         format!("approved {id}: the call can be made once{}\n", until.unwrap_or_default())
     })?;
     Ok(Exit::Done)

@@ -43,9 +43,10 @@ pub(super) async fn run(home: &Home, format: Format, given: &str, timeout: Durat
 }
 
 fn words(approval: &Value) -> String {
-    let by = match text(approval, "decided_by").as_str() {
-        "-" => String::new(),
-        by => format!(" by {by}"),
+    let by = match (text(approval, "decided_by").as_str(), state(approval)) {
+        ("-", _) => String::new(),
+        (by, Some(ApprovalState::Expired)) => format!(", approved by {by} and not used in time"),
+        (by, _) => format!(" by {by}"),
     };
     let comment = match text(approval, "comment").as_str() {
         "-" => String::new(),
@@ -85,6 +86,10 @@ mod tests {
         let check = |approval: Value, expected: &str| assert_eq!(words(&approval), expected);
         check(json!({"id": "01", "state": "pending"}), "01 pending\n");
         check(json!({"id": "01", "state": "approved", "decided_by": "anna"}), "01 approved by anna\n");
+        check(
+            json!({"id": "01", "state": "expired", "decided_by": "anna"}),
+            "01 expired, approved by anna and not used in time\n",
+        );
         check(
             json!({"id": "01", "state": "denied", "decided_by": "anna", "comment": "no\u{1b}"}),
             "01 denied by anna: no\\u{1b}\n",

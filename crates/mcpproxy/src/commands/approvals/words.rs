@@ -7,7 +7,7 @@ use mcpproxy_core::{ApprovalState, RiskLevel};
 use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
-use crate::commands::activity::{local, local_time};
+use crate::commands::activity::local_time;
 use crate::output::line;
 
 pub(super) const NONE: &str = "-";
@@ -82,10 +82,6 @@ pub(super) fn left(until_ms: i64, now_ms: i64) -> String {
     }
 }
 
-/// Hours and minutes, for what is soon.
-pub(super) fn clock(time_ms: i64) -> String {
-    local(time_ms, "%H:%M")
-}
 
 pub(super) fn query(path: &str, pairs: &[(&str, Option<&str>)]) -> String {
     let mut query = Serializer::new(String::new());
