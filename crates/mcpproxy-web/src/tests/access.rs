@@ -59,12 +59,9 @@ async fn the_guard_stands_before_every_route() {
 #[tokio::test]
 async fn unknown_paths_are_a_plain_404() {
     let fixture = Fixture::new().await;
-    for path in [
-        "/uis",
-        "/apis",
-        "/.well-known/oauth-authorization-server",
-        "/.well-known/oauth-protected-resource/mcp",
-    ] {
+    for path in
+        ["/uis", "/apis", "/.well-known/oauth-authorization-server", "/.well-known/oauth-protected-resource/mcp"]
+    {
         let (status, answer) = fixture.ask(Method::GET, path, &[]).await;
         assert_eq!((status, answer), (StatusCode::NOT_FOUND, json!("not found\n")), "{path}");
     }

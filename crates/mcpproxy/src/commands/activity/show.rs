@@ -72,6 +72,11 @@ pub(super) fn text(whole: &WholeRecord, activity: &Activity, chain: &str) -> Str
             ("Result", digest(&activity.result_sha256)),
         ],
     );
+    for (name, what) in [("approval_id", "approval"), ("grant_id", "grant")] {
+        if let Some(id) = metadata.get(name).and_then(Value::as_str) {
+            out.push_str(&format!("\nAll about this {what}: mcpproxy activity list --query {}\n", output::line(id)));
+        }
+    }
     out
 }
 

@@ -82,7 +82,6 @@ pub(super) fn left(until_ms: i64, now_ms: i64) -> String {
     }
 }
 
-
 pub(super) fn query(path: &str, pairs: &[(&str, Option<&str>)]) -> String {
     let mut query = Serializer::new(String::new());
     for (name, value) in pairs {
