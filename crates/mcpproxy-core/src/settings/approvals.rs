@@ -6,6 +6,7 @@ use jsonc_parser::ast::Value;
 
 use super::read::{Fields, Reader};
 use super::{Secret, address, amount, keys};
+use crate::contract::Effective;
 use crate::{Given, RiskLevel};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +32,8 @@ pub struct Channels {
     pub high: Channel,
 }
 
-/// Where a human may say yes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a human may say yes, the stricter the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Channel {
     /// In a form that the agent's own client draws, or on the page.
     Form,
@@ -65,13 +66,13 @@ impl ApprovalSettings {
     pub const EXPIRE: Duration = Duration::from_secs(10 * 60);
     pub const HEADLESS_EXPIRE: Duration = amount::DAY;
 
-    /// Where a call of this risk may be confirmed. Critical never in a form, whatever is written.
-    pub fn channel(&self, risk: Option<RiskLevel>) -> Channel {
-        match risk {
+    /// Where a call under this contract may be confirmed. Critical never in a form, whatever is written.
+    pub fn channel(&self, contract: &Effective) -> Channel {
+        contract.strictest_by_risk(|risk| match risk {
             Some(RiskLevel::Low | RiskLevel::Medium) => self.channels.medium,
             None | Some(RiskLevel::High) => self.channels.high,
             Some(RiskLevel::Critical | RiskLevel::Forbidden) => Channel::Page,
-        }
+        })
     }
 }
 

@@ -53,6 +53,9 @@ fn approval(args: &str, reason: &str) -> StoredApproval {
         args: Some(args.to_owned()),
         args_digest: Digest::of(args.as_bytes()),
         shown_args: Untrusted::new(args),
+        attached: None,
+        attached_digest: Digest::of(b""),
+        shown_attached: None,
         about: Untrusted::new(about.to_string()),
         created_ms: NOW_MS - 12_000,
         expires_ms: NOW_MS + 291_000,
@@ -77,6 +80,8 @@ fn view(approval: StoredApproval) -> ApprovalView {
         dry_run: Some(StoredDryRun { preview: Untrusted::new(preview), is_native: true, at_ms: NOW_MS - 8_000 }),
         url: String::new(),
         args_for_human: Untrusted::new(approval.args.clone().unwrap_or_default()),
+        attached_for_human: None,
+        yes_lasts_ms: 600_000,
         approval,
     }
 }

@@ -30,7 +30,7 @@ pub(super) async fn run(home: &Home, format: Format, given: &str) -> anyhow::Res
     session.close().await;
     let approved = approved?;
     format.print(&approved, || {
-        let until = time_ms(&approved, "expires").map(|until| format!(", until {}", clock(until)));
+        let until = time_ms(&approved, "expires").map(|until| format!(", until {}", clock(until, now_ms())));
         format!("approved {id}: the call can be made once{}\n", until.unwrap_or_default())
     })?;
     Ok(Exit::Done)

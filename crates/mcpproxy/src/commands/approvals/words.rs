@@ -82,9 +82,11 @@ pub(super) fn left(until_ms: i64, now_ms: i64) -> String {
     }
 }
 
-/// Hours and minutes, for what is soon.
-pub(super) fn clock(time_ms: i64) -> String {
-    local(time_ms, "%H:%M")
+/// Hours and minutes, with the date if it is another than today's.
+pub(super) fn clock(time_ms: i64, now_ms: i64) -> String {
+    let day = |time_ms: i64| local(time_ms, "%Y-%m-%d");
+    let form = if day(time_ms) == day(now_ms) { "%H:%M" } else { "%Y-%m-%d %H:%M" };
+    local(time_ms, form)
 }
 
 pub(super) fn query(path: &str, pairs: &[(&str, Option<&str>)]) -> String {
@@ -121,6 +123,13 @@ mod tests {
         check(120, "2m");
         check(599, "9m");
         check(86_400, "24h");
+    }
+
+    #[test]
+    fn another_day_has_its_date() {
+        let now_ms = 1_800_000_000_000;
+        let (soon, later) = (clock(now_ms, now_ms), clock(now_ms + 48 * 3_600_000, now_ms));
+        assert_eq!((soon.len(), later.len()), ("12:34".len(), "2027-01-01 12:34".len()), "{soon} {later}");
     }
 
     #[test]
