@@ -110,14 +110,8 @@ impl Decider {
 impl Approvals {
     pub(crate) fn new(store: Store, ledger: Ledger, settings: &ApprovalSettings, base_url: String) -> Self {
         let (changed, asked) = (changes::channel(0).0, broadcast::channel(ASKED_KEPT).0);
-        let shared = Shared {
-            store,
-            ledger,
-            base_url: ArcSwap::default(),
-            yes_lasts_ms: AtomicI64::default(),
-            changed,
-            asked,
-        };
+        let shared =
+            Shared { store, ledger, base_url: ArcSwap::default(), yes_lasts_ms: AtomicI64::default(), changed, asked };
         let approvals = Self { shared: Arc::new(shared) };
         approvals.set(settings, base_url);
         approvals

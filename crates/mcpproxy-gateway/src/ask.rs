@@ -127,12 +127,14 @@ impl Asking<'_> {
         if self.caller.agent.scope.headless {
             return Ok(approval);
         }
-        let may_be_form = approval.least == Given::Form && settings.channel(&self.question.tool().contract) == Channel::Form;
+        let may_be_form =
+            approval.least == Given::Form && settings.channel(&self.question.tool().contract) == Channel::Form;
         let can_be_form = may_be_form && elicit::shows_all(&approval);
         let way = elicit::Way::of(&self.caller.capabilities, can_be_form);
         match (self.caller.era, way, &self.said.returned) {
             (Era::Modern, Some(way), None) => {
-                let state = self.gateway.seals.seal(self.gateway, self.caller, &approval, self.question.attached()).await?;
+                let state =
+                    self.gateway.seals.seal(self.gateway, self.caller, &approval, self.question.attached()).await?;
                 let result = elicit::input_required(way, &approval, &self.gateway.approvals.url(&approval.id), &state);
                 return Err(Unanswered::Returns(Ok(result)));
             }

@@ -4,8 +4,8 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{HeaderName, HeaderValue};
-use mcpproxy_core::{Attached, Permit};
 use mcpproxy_core::json::{members, quote, string_value};
+use mcpproxy_core::{Attached, Permit};
 use tokio_util::sync::CancellationToken;
 
 use super::Reply;

@@ -120,6 +120,29 @@ fn the_confirmation_page() {
     compare("confirm-first-time.html", &page);
 }
 
+/// The second round of a tool that asks back shows what is new in it, all of it, and nothing of it is markup.
+#[test]
+fn what_goes_besides_the_arguments() {
+    let answers =
+        r#"{"inputResponses":{"who":{"content":{"to":"<b>\u0065ve</b>\u202e"}}},"requestState":"s1","x\u202ey":[1.0]}"#;
+    let attached = StoredApproval { attached_digest: Digest::of(b"answers"), ..approval(AFTER, "") };
+    let view = ApprovalView { attached_for_human: Some(Untrusted::new(answers)), ..view(attached) };
+    let page = Confirm::new(frame("attached"), &view, BOTH, Typed::default(), NOW_MS).render().unwrap();
+    let section = page.split("<section").find(|part| part.contains("id=\"attached\"")).unwrap_or_default();
+    for expected in [
+        "not as last time",
+        "Answers to questions of the server <code class=\"said\">inputResponses</code>",
+        "The server’s own note, which came back <code class=\"said\">requestState</code>",
+        "eve",
+        "[1.0]",
+        "Another part of the request",
+    ] {
+        assert!(section.contains(expected), "{expected}: {section}");
+    }
+    assert!(!section.contains("<b>eve") && !section.contains('\u{202e}'), "{section}");
+    assert!(!confirm(approval(AFTER, "")).contains("id=\"attached\""), "no heading where there is nothing");
+}
+
 #[test]
 fn what_became_of_it() {
     let decided = |state, given| StoredApproval {
