@@ -13,9 +13,9 @@ use crate::{Given, RiskLevel};
 pub struct ApprovalSettings {
     /// How long a call is held open for a human; zero is not at all.
     pub wait: Duration,
-    /// How long a question, and then a yes, is good for.
+    /// How long a question is open, and how long a yes is good for.
     pub expire: Duration,
-    /// The same for agents beside which nobody sits.
+    /// How long a question of an agent is open beside which nobody sits.
     pub headless_expire: Duration,
     /// Where humans reach the gateway, without a slash at the end; `None` is `localhost`.
     pub public_url: Option<String>,
