@@ -220,8 +220,10 @@ async fn a_grant_takes_a_fresh_factor_for_itself() {
 async fn a_grant_does_not_outvote_a_no() {
     let stage = Stage::new(HIGH, never_held()).await;
     let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", r#"{"elicitation":{}}"#).await;
-    let asked = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
+    let like_it = Got::of(&mut agent, &stage.rig, &send(r#"{"to":"ada","n":1}"#, "")).await;
+    assert_eq!(like_it.code(), "input_required");
     let id = stage.pending().await.id;
+    let asked = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
     grant(&stage, &wanted(&id, TO_ADA, 15, 3)).await.unwrap();
     let params = send(ARGS, "");
     let params = params.strip_suffix('}').unwrap();
