@@ -11,6 +11,7 @@ import select
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import httpx
 import pytest
 
 import peers
-from approvals import Ada, House, code, house_with_ada, said
+from approvals import Ada, House, code, details, house_with_ada, said
 from gateway import Gateway, until
 from human import COOKIE, PASSWORD, Session, at_localhost, set_up_plainly, setup_link
 
@@ -250,6 +251,47 @@ def test_a_critical_question_takes_a_fresh_factor(house: House, ada: Ada) -> Non
     assert refused.status_code == 403 and refused.json()["error"]["code"] == "step_up_required", refused.text
     assert "totp" in str(refused.json()["error"].get("details")), "the accepted factors are named"
     assert house.state(approval) == "pending"
+
+
+def test_a_yes_covers_all_that_reaches_the_server(house: House, ada: Ada) -> None:
+    """Answers to a server's questions are as good as arguments, and what an agent adds after the yes goes nowhere."""
+    agent, args = house.in_a_hurry(), house.fresh()
+    answers = {"inputResponses": {"who": {"action": "accept", "content": {"name": "Max"}}}}
+    asked = agent.wire.ask("tools/call", {**agent.parameters("delete_thing", args), **answers, "_meta": {"account": "own"}})
+    approval = details(asked)["approval_id"]
+    assert house.gateway.admin(f"/approvals/{approval}")["attached"] == {**answers, "_meta": {"account": "own"}}
+    cookie = {"Cookie": f"{COOKIE}={ada.secret}"}
+    page = httpx.get(f"{at_localhost(house.gateway)}/ui/approvals/{approval}", headers=cookie).text
+    assert "Answers to questions of the server" in page and "Max" in page
+    shown = house.gateway.run("approvals", "show", approval).stdout
+    assert "Sent besides the arguments" in shown and "Max" in shown
+    ada.say_yes(approval)
+    named = agent.parameters("delete_thing", args, approval_id=approval)
+    others: list[dict[str, Any]] = [
+        {},
+        {"inputResponses": {"who": {"action": "accept", "content": {"name": "all"}}}},
+        {**answers, "requestState": "evil"},
+        {**answers, "unknown": {"admin": True}},
+    ]
+    for other in others:
+        assert code(agent.wire.ask("tools/call", {**named, **other})) == "APPROVAL_ARGS_MISMATCH", other
+    assert args not in house.executed("delete_thing")
+    assert code(agent.wire.ask("tools/call", {**named, **answers, "_meta": {"account": "all"}})) == "ok"
+    (sent,) = [one for one in house.arrived("delete_thing") if one["arguments"] == args]
+    assert (sent["inputResponses"], sent["_meta"]) == (answers["inputResponses"], {"account": "own"})
+
+
+def test_a_yes_is_for_now_however_long_the_question_waited(house: House, ada: Ada) -> None:
+    approval = house.in_a_hurry().asks("update_customer", house.fresh())
+    asked = house.gateway.admin(f"/approvals/{approval}")
+    assert seconds(asked["created"], asked["expires"]) == 24 * 3600
+    ada.say_yes(approval)
+    given = house.gateway.admin(f"/approvals/{approval}")
+    assert seconds(given["decided"], given["expires"]) == 600
+
+
+def seconds(begin: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
 
 
 def test_a_code_counts_once(house: House, ada: Ada) -> None:

@@ -65,6 +65,27 @@ def test_a_revoked_grant_covers_nothing(home: tuple[House, Ada]) -> None:
     assert code(agent.call("update_customer", house.fresh())) == "confirmation_required"
 
 
+@pytest.mark.parametrize("over", ["denied", "expired", "approved", "consumed"])
+def test_no_grant_from_what_is_over(home: tuple[House, Ada], over: str) -> None:
+    house, ada = home
+    agent, args = house.in_a_hurry(), house.fresh()
+    approval = agent.asks("update_customer", args)
+    match over:
+        case "denied":
+            ada.say_no(approval)
+        case "expired":
+            house.overtake(approval)
+        case _:
+            ada.say_yes(approval)
+    if over == "consumed":
+        assert code(agent.call("update_customer", args, approval_id=approval)) == "ok"
+    before = house.gateway.admin("/grants?all=true")["grants"]
+    late = wants(ada, approval, totp=ada.code())
+    assert (late.status_code, late.json()["error"]["code"]) == (409, "APPROVAL_OVER"), late.text
+    assert house.gateway.admin("/grants?all=true")["grants"] == before
+    assert code(agent.call("update_customer", house.fresh())) == "confirmation_required"
+
+
 def test_many_at_once_use_what_there_is(home: tuple[House, Ada]) -> None:
     house, ada = home
     agent = house.in_a_hurry()

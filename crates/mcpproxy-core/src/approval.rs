@@ -73,6 +73,8 @@ pub struct Binding {
     pub variant: Variant,
     /// The arguments, whatever the order of their keys and the space between them.
     pub arguments: Digest,
+    /// What goes to the server besides.
+    pub attached: Digest,
 }
 
 impl Binding {
@@ -83,7 +85,7 @@ impl Binding {
             all.update((part.len() as u64).to_be_bytes());
             all.update(part);
         }
-        for part in [self.pin, self.contract, self.arguments] {
+        for part in [self.pin, self.contract, self.arguments, self.attached] {
             all.update(part.0);
         }
         Digest(all.finalize().into())

@@ -4,7 +4,7 @@ use crate::denial::Denial;
 use crate::json::{self, Members, canonical, members, string_value};
 use crate::nearest::nearest;
 use crate::settings::TwoKey;
-use crate::{ApprovalId, Digest, ToolName, Untrusted, Variant};
+use crate::{ApprovalId, Attached, Digest, ToolName, Untrusted, Variant};
 
 pub const REASON_MAX_CHARS: usize = 1000;
 pub const IDEMPOTENCY_KEY_MAX_CHARS: usize = 255;
@@ -17,6 +17,8 @@ pub struct Declared {
     pub name: ToolName,
     pub intent: Intent,
     pub arguments: Arguments,
+    /// What goes to the server besides. It is no parameter of ours, so whoever received the call puts it here.
+    pub attached: Attached,
     pub mode: Mode,
     /// The agent's own name for the call, by which a repeat is known.
     pub idempotency_key: Option<String>,
@@ -86,13 +88,14 @@ pub fn declare(variant: Variant, parameters: &str, two_key: TwoKey) -> Result<De
     let mode = Mode::of(&fields)?;
     let idempotency_key = field(&fields, "idempotency_key").map(idempotency_key).transpose()?;
     let approval = field(&fields, "approval_id").map(approval_id).transpose()?;
-    Ok(Declared { name, intent, arguments, mode, idempotency_key, approval })
+    Ok(Declared { name, intent, arguments, attached: Attached::default(), mode, idempotency_key, approval })
 }
 
 impl Declared {
     /// A call without extras.
     pub fn plain(name: ToolName, intent: Intent, arguments: Arguments) -> Self {
-        Self { name, intent, arguments, mode: Mode::Real, idempotency_key: None, approval: None }
+        let attached = Attached::default();
+        Self { name, intent, arguments, attached, mode: Mode::Real, idempotency_key: None, approval: None }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod agent;
 mod approval;
+mod attached;
 mod brief;
 mod catalog;
 pub mod contract;
@@ -25,6 +26,7 @@ mod variant;
 
 pub use agent::{Agent, Scope};
 pub use approval::{Approval, ApprovalId, ApprovalState, Binding, Digest, Given, Word};
+pub use attached::Attached;
 pub use brief::{Brief, Keep, brief};
 pub use catalog::{Catalog, Changed, Hints, Offer, Offered, Tool, ToolError};
 pub use denial::{Check, Denial, Mark, Missing, Retry, Ticket};

@@ -20,7 +20,7 @@ use crate::intent::{Arguments, Declared, Intent, Mode};
 use crate::limits::Limits;
 use crate::rules::Clock;
 use crate::settings::{ContractSettings, IntentSettings};
-use crate::{Agent, Word};
+use crate::{Agent, Attached, Word};
 
 pub use call::Warning;
 pub use claim::{Claim, Repeat};
@@ -96,6 +96,11 @@ impl Permit {
         &self.call.arguments
     }
 
+    /// What goes to the server besides, and nothing else does.
+    pub fn attached(&self) -> &Attached {
+        &self.call.attached
+    }
+
     pub fn warnings(&self) -> &[Warning] {
         &self.call.warnings
     }
@@ -134,8 +139,8 @@ pub fn decide(
         Ok(passed) => passed,
         Err(denial) => return Decision::Deny(denial),
     };
-    let Declared { intent, arguments, .. } = declared;
-    let mut call = Call { tool, intent, arguments, warnings, is_verified, claim };
+    let Declared { intent, arguments, attached, .. } = declared;
+    let mut call = Call { tool, intent, arguments, attached, warnings, is_verified, claim };
     match course {
         Course::Go => allow(call, Mode::Real, moment),
         Course::DryRun(arguments) => {

@@ -6,8 +6,10 @@ mod steps;
 mod watch;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::ArcSwap;
+use mcpproxy_core::settings::ApprovalSettings;
 use mcpproxy_core::{ApprovalId, ApprovalState, Given, Untrusted};
 use mcpproxy_store::{
     ApprovalFilter, ApprovalPage, Fresh, Human, Ledger, Lost, Step, Store, StoreError, StoredApproval, StoredDryRun,
@@ -17,7 +19,7 @@ use tokio::sync::{broadcast, watch as changes};
 use crate::record;
 
 pub(crate) use grants::ByGrant;
-pub use grants::WantedGrant;
+pub use grants::{NotGranted, WantedGrant};
 pub(crate) use notices::tell;
 pub(crate) use watch::keep_watch;
 
@@ -35,6 +37,8 @@ struct Shared {
     ledger: Ledger,
     /// What comes before the path in links to pages.
     base_url: ArcSwap<String>,
+    /// How long a yes is good for, in milliseconds.
+    yes_lasts_ms: AtomicI64,
     changed: changes::Sender<u64>,
     asked: broadcast::Sender<Asked>,
 }
@@ -60,7 +64,11 @@ pub struct ApprovalView {
     /// The arguments for the human who decides, and for nobody else: nothing is masked as long as there is something to
     /// decide. Else a recipient could hide behind what looks like a secret.
     pub args_for_human: Untrusted,
+    /// The same of what goes to the server besides; `None` if nothing does.
+    pub attached_for_human: Option<Untrusted>,
     pub url: String,
+    /// How long a yes is good for.
+    pub yes_lasts_ms: i64,
 }
 
 /// Why a decision did not count.
@@ -70,6 +78,17 @@ pub enum NotDecided {
     /// Somebody else was first, or it was too late.
     Over(ApprovalState),
     StepUpRequired,
+}
+
+impl NotDecided {
+    /// Of what is not open any more.
+    fn over(approval: &StoredApproval) -> Self {
+        Self::Over(match approval.state {
+            // It lost because its time was over, and nobody has written that down yet.
+            ApprovalState::Pending => ApprovalState::Expired,
+            state => state,
+        })
+    }
 }
 
 /// Who says no, or takes a grant back. For a yes it takes a human.
@@ -89,10 +108,13 @@ impl Decider {
 }
 
 impl Approvals {
-    pub(crate) fn new(store: Store, ledger: Ledger, base_url: String) -> Self {
+    pub(crate) fn new(store: Store, ledger: Ledger, settings: &ApprovalSettings, base_url: String) -> Self {
         let (changed, asked) = (changes::channel(0).0, broadcast::channel(ASKED_KEPT).0);
-        let base_url = ArcSwap::from_pointee(base_url);
-        Self { shared: Arc::new(Shared { store, ledger, base_url, changed, asked }) }
+        let shared =
+            Shared { store, ledger, base_url: ArcSwap::default(), yes_lasts_ms: AtomicI64::default(), changed, asked };
+        let approvals = Self { shared: Arc::new(shared) };
+        approvals.set(settings, base_url);
+        approvals
     }
 
     pub async fn list(
@@ -114,8 +136,13 @@ impl Approvals {
             Some(args) => Untrusted::new(args.as_str()),
             None => approval.shown_args.clone(),
         };
-        let url = self.url(id);
-        Ok(Some(ApprovalView { approval, previous, dry_run, args_for_human, url }))
+        let attached_for_human = match &approval.attached {
+            Some(attached) => Some(Untrusted::new(attached.as_str())),
+            None => approval.shown_attached.clone(),
+        };
+        let (url, yes_lasts_ms) = (self.url(id), self.yes_lasts_ms());
+        let view = ApprovalView { approval, previous, dry_run, args_for_human, attached_for_human, url, yes_lasts_ms };
+        Ok(Some(view))
     }
 
     /// A human's yes, with a fresh factor for this approval or without.
@@ -154,8 +181,11 @@ impl Approvals {
         format!("{}/ui/approvals/{id}", self.shared.base_url.load())
     }
 
-    pub(crate) fn set_base_url(&self, url: String) {
-        self.shared.base_url.store(Arc::new(url));
+    /// Takes over what the settings say.
+    pub(crate) fn set(&self, settings: &ApprovalSettings, base_url: String) {
+        self.shared.base_url.store(Arc::new(base_url));
+        let lasts_ms = i64::try_from(settings.expire.as_millis()).unwrap_or(i64::MAX / 2);
+        self.shared.yes_lasts_ms.store(lasts_ms, Ordering::Relaxed);
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -172,8 +202,19 @@ impl Approvals {
         if found.state == ApprovalState::Pending && given < found.least {
             return Ok(Err(NotDecided::StepUpRequired));
         }
-        let step = Step::Approve { id: id.clone(), by: by.to_owned(), given, now_ms: record::now_ms() };
+        let step = self.approve_step(id, by, given);
         self.decide(&found, steps::approved(&found, by, given), step).await
+    }
+
+    fn yes_lasts_ms(&self) -> i64 {
+        self.shared.yes_lasts_ms.load(Ordering::Relaxed)
+    }
+
+    /// However long a question may wait: who says yes means now.
+    fn approve_step(&self, id: &ApprovalId, by: &str, given: Given) -> Step {
+        let now_ms = record::now_ms();
+        let until_ms = now_ms + self.yes_lasts_ms();
+        Step::Approve { id: id.clone(), by: by.to_owned(), given, now_ms, until_ms }
     }
 
     async fn say_no(
@@ -202,11 +243,7 @@ impl Approvals {
         Ok(match (written, now) {
             (_, None) => Err(NotDecided::NotFound),
             (Ok(_), Some(now)) => Ok(now),
-            (Err(Lost(_)), Some(now)) => Err(NotDecided::Over(match now.state {
-                // It lost because its time was over, and nobody has written that down yet.
-                ApprovalState::Pending => ApprovalState::Expired,
-                state => state,
-            })),
+            (Err(Lost(_)), Some(now)) => Err(NotDecided::over(&now)),
         })
     }
 

@@ -20,7 +20,7 @@ use crate::snapshot::Snapshot;
 use crate::upstream::{Era, Passage, Reply};
 
 pub(crate) use open::new_id;
-pub(crate) use seal::{Carried, Returned, Seals};
+pub(crate) use seal::{Returned, Seals};
 
 /// What a call said besides its subject.
 pub(crate) struct Said {
@@ -31,12 +31,20 @@ pub(crate) struct Said {
     pub(crate) returned: Option<Returned>,
 }
 
+impl Said {
+    /// The approval it is about, if it names one.
+    pub(crate) fn names(&self) -> Option<&ApprovalId> {
+        match &self.returned {
+            Some(returned) => returned.approval.as_ref(),
+            None => self.approval.as_ref(),
+        }
+    }
+}
+
 /// A permit, and the snapshot it was given on.
 pub(crate) struct Answered {
     pub(crate) permit: Permit,
     pub(crate) snapshot: Arc<Snapshot>,
-    /// What goes to the server besides.
-    pub(crate) carried: Carried,
 }
 
 /// Why there is no permit.
@@ -88,19 +96,17 @@ pub(crate) async fn ask(
         false => gateway.approvals.by_grant(question, &caller.agent, moment).await?,
     };
     let question = match granted {
-        ByGrant::Yes(permit) => {
-            return Ok(Answered { permit, snapshot: Arc::clone(snapshot), carried: Carried::default() });
-        }
+        ByGrant::Yes(permit) => return Ok(Answered { permit, snapshot: Arc::clone(snapshot) }),
         ByGrant::Later(denial) => return Err(denial.into()),
         ByGrant::No(question) => question,
     };
     let asking = Asking { gateway, caller, passage, question, said };
-    let (found, carried) = asking.open(snapshot).await?;
+    let found = asking.open(snapshot).await?;
     let decided = match found.state {
         ApprovalState::Pending => asking.reach(snapshot, found).await?,
         _ => found,
     };
-    Ok(Answered { carried, ..asking.settle(decided).await? })
+    asking.settle(decided).await
 }
 
 /// Whether the call comes back for an answer of its own, or there is one for it.
@@ -121,12 +127,14 @@ impl Asking<'_> {
         if self.caller.agent.scope.headless {
             return Ok(approval);
         }
-        let may_be_form = approval.least == Given::Form && settings.channel(approval.risk) == Channel::Form;
+        let may_be_form =
+            approval.least == Given::Form && settings.channel(&self.question.tool().contract) == Channel::Form;
         let can_be_form = may_be_form && elicit::shows_all(&approval);
         let way = elicit::Way::of(&self.caller.capabilities, can_be_form);
         match (self.caller.era, way, &self.said.returned) {
             (Era::Modern, Some(way), None) => {
-                let state = self.gateway.seals.seal(self.gateway, self.caller, &approval, self.passage).await?;
+                let state =
+                    self.gateway.seals.seal(self.gateway, self.caller, &approval, self.question.attached()).await?;
                 let result = elicit::input_required(way, &approval, &self.gateway.approvals.url(&approval.id), &state);
                 return Err(Unanswered::Returns(Ok(result)));
             }

@@ -17,7 +17,7 @@ use mcpproxy_core::{
 use mcpproxy_store::RecordId;
 use serde_json::{Value, json};
 
-use crate::ask::{Answered, Carried, Said, Unanswered, ask};
+use crate::ask::{Answered, Said, Unanswered, ask};
 use crate::crash::crash_point;
 
 use crate::downstream::Caller;
@@ -52,7 +52,7 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     let mut asking = wanted.asking();
 
     // 2 declare: the variant and its parameters into an intent.
-    let declared = match wanted.declare(&snapshot) {
+    let mut declared = match wanted.declare(&snapshot) {
         Ok(declared) => declared,
         Err(denial) => return refuse(gateway, caller, &snapshot, &denial, &asking).await,
     };
@@ -64,8 +64,9 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     }
     // 4 decide: all of that into a permit, a question or a refusal.
     let looked_up = async {
-        let said = Said::of(gateway, &declared, &mut passage).await?;
-        Ok((said, look_up(gateway, caller, &declared, tool).await?))
+        let said = Said::of(gateway, caller, &mut declared, &mut passage).await?;
+        let seen = look_up(gateway, caller, &declared, &said, tool).await?;
+        Ok((said, seen))
     };
     let (said, seen) = match looked_up.await {
         Ok(found) => found,
@@ -76,10 +77,10 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     let decision = heavy(size, || decide(snapshot.ground(), &caller.agent, declared, tool, moment));
     // 5 ask: a question and a human's answer into a permit, on the newest snapshot. What few calls need is boxed, so that
     // the others do not carry room for it.
-    let (permit, snapshot, carried) = match decision {
-        Decision::Allow(permit) => (permit, snapshot, Carried::default()),
+    let (permit, snapshot) = match decision {
+        Decision::Allow(permit) => (permit, snapshot),
         Decision::Ask(question) => match Box::pin(ask(gateway, caller, &snapshot, question, said, &passage)).await {
-            Ok(Answered { permit, snapshot, carried }) => (permit, snapshot, carried),
+            Ok(Answered { permit, snapshot }) => (permit, snapshot),
             Err(Unanswered::Returns(reply)) => return reply,
             Err(Unanswered::Store(error)) => return unrecorded(&error),
             Err(Unanswered::Refused(denial)) => return refuse(gateway, caller, &snapshot, &denial, &asking).await,
@@ -93,7 +94,6 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     let Some(server) = snapshot.servers.get(permit.tool().name.server()) else {
         return Err(RpcError::new(INVALID_PARAMS, "the server was removed"));
     };
-    let passage = carried.put_into(passage);
     // 6 open: no record, no call. A human's word and the name of a call are spent with the record or not at all.
     let call = Call::of(&snapshot, caller, &permit);
     crash_point("before_open");

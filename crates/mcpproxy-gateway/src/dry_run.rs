@@ -2,7 +2,7 @@
 
 use mcpproxy_core::json::quote;
 use mcpproxy_core::policy::Preview;
-use mcpproxy_core::{Arguments, Declared, Intent, Tool};
+use mcpproxy_core::{Declared, Tool};
 use mcpproxy_store::{NewDryRun, NewRecord, Step};
 
 use crate::call::error_result;
@@ -23,7 +23,11 @@ pub(crate) async fn preview(gateway: &Inner, caller: &Caller, preview: &Preview)
     let text = json.to_string();
     // Whoever lacks a permission has seen what it lacks, and nothing that a real call could rest on.
     let keeps = match preview.missing_permissions() {
-        [] => vec![keep(caller, tool, intent, preview.arguments(), Made::Contract(&text))],
+        [] => {
+            let declared = Declared::plain(tool.name.clone(), intent.clone(), preview.arguments().clone());
+            let declared = Declared { attached: preview.attached().clone(), ..declared };
+            vec![keep(caller, tool, &declared, Made::Contract(&text))]
+        }
         _ => Vec::new(),
     };
     let record = record::of_tool(tool, intent, &caller.agent, caller.client.as_deref());
@@ -63,13 +67,12 @@ pub(crate) enum Made<'a> {
 }
 
 /// The step that remembers a dry run of a call: of the call itself, without the argument that makes it a dry run.
-pub(crate) fn keep(caller: &Caller, tool: &Tool, intent: &Intent, arguments: &Arguments, made: Made<'_>) -> Step {
-    let sensitive = Sensitive::of(tool, arguments.as_str());
+pub(crate) fn keep(caller: &Caller, tool: &Tool, declared: &Declared, made: Made<'_>) -> Step {
+    let sensitive = Sensitive::of(tool, declared.arguments.as_str());
     let (shown, is_native) = match made {
         Made::Server(result) => (sensitive.result(result), true),
         Made::Contract(preview) => (sensitive.preview(preview), false),
     };
-    let declared = Declared::plain(tool.name.clone(), intent.clone(), arguments.clone());
     Step::KeepDryRun(Box::new(NewDryRun {
         binding: declared.dry_run_binding(&caller.agent, tool).digest(),
         agent: caller.agent.name.clone(),

@@ -125,7 +125,7 @@ impl Gateway {
             tracing::warn!(count = left_behind, "ended servers that an earlier gateway left behind");
         }
         let settings = Arc::clone(&files.settings);
-        let approvals = Approvals::new(store.clone(), ledger.clone(), links(&settings, &base_url));
+        let approvals = Approvals::new(store.clone(), ledger.clone(), &settings.approvals, links(&settings, &base_url));
         let inner = Arc::new(Inner {
             snapshot: ArcSwap::from_pointee(Snapshot::build(files.clone(), BTreeMap::new(), None)),
             ledger,
@@ -179,7 +179,7 @@ impl Gateway {
         }
         *self.reload_error_slot() = None;
         let two_key = settings.intent.two_key;
-        self.inner.approvals.set_base_url(links(&settings, &self.inner.base_url));
+        self.inner.approvals.set(&settings.approvals, links(&settings, &self.inner.base_url));
         self.refresh(Some(files));
         if two_key != old.intent.two_key {
             self.inner.audience.four_tools_changed();

@@ -70,7 +70,7 @@ impl Judged {
         let failure = || self.failure.as_ref().map(|failure| failure_json(failure).to_string());
         match &self.answer {
             // A question of the server's is no answer yet: the call comes back with the agent's, under the same name.
-            Ok(Ok(result)) if asks_back(result) => Kept::NotYet,
+            Ok(Ok(result)) if asks_back(result) => Kept::Asks(result),
             Ok(Ok(result)) => match self.withheld() {
                 Some(mismatch) => Kept::Withheld(error_result(
                     OUTPUT_MISMATCH,

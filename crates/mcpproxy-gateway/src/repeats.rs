@@ -72,7 +72,7 @@ pub(crate) fn end_step(caller: &Caller, tool: &ToolName, claim: &Claim, kept: &K
         Kept::Error(error) => {
             Some(Step::FinishClaim { agent, tool, key, answer: format!("{{\"error\":{}}}", error.object()) })
         }
-        Kept::NotYet => Some(Step::DropClaim { agent, tool, key, record: None }),
+        Kept::Asks(_) | Kept::NotYet => Some(Step::DropClaim { agent, tool, key, record: None }),
         // Nobody knows what happened, and a repeat is told so.
         Kept::Unknown => None,
     }
@@ -88,16 +88,18 @@ pub(crate) enum Kept<'a> {
     /// What the agent got in place of the result.
     Withheld(String),
     Error(Box<RpcError>),
-    /// The server never saw the call, or wants to know more before it makes it.
+    /// The server wants to know more before it makes the call.
+    Asks(&'a str),
+    /// The server never saw the call.
     NotYet,
     Unknown,
 }
 
 impl<'a> Kept<'a> {
-    /// A result that is not a failure.
-    pub(crate) fn good_result(&self) -> Option<&'a str> {
+    /// What a dry run has shown: a result that is not a failure, or that the server will ask first.
+    pub(crate) fn of_dry_run(&self) -> Option<&'a str> {
         match self {
-            Self::Result { result, is_error: false, .. } => Some(result),
+            Self::Result { result, is_error: false, .. } | Self::Asks(result) => Some(result),
             Self::Result { .. } | Self::Withheld(_) | Self::Error(_) | Self::NotYet | Self::Unknown => None,
         }
     }

@@ -48,6 +48,13 @@ impl Sensitive {
         mask(text, &self.pointers).into_owned()
     }
 
+    /// What goes to the server besides, for the same eyes. Answers to its questions may hold what arguments do.
+    pub(crate) fn shown_attached(&self, text: &str) -> String {
+        let in_answer = |pointer: &Pointer| pointer.under("content").under_any().under("inputResponses");
+        let under: Vec<Pointer> = self.pointers.iter().map(in_answer).collect();
+        mask(&self.json(text), &under).into_owned()
+    }
+
     /// A preview made here, which has the arguments in it.
     pub(crate) fn preview(&self, text: &str) -> Payload {
         let under: Vec<Pointer> =

@@ -224,6 +224,9 @@ fn question(n: u64) -> NewApproval {
         args_digest: Digest::of(args.as_bytes()),
         shown_args: args.clone(),
         args,
+        attached: None,
+        attached_digest: Digest::of(b""),
+        shown_attached: None,
         about:
             r#"{"reason":"send the news","side_effects":["external_email"],"asked_by":["contract risk level high"]}"#
                 .into(),

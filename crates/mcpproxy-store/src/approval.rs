@@ -25,6 +25,10 @@ pub struct NewApproval {
     pub args_digest: Digest,
     /// The arguments without secrets, for people.
     pub shown_args: String,
+    /// What goes to the server besides the arguments, in its exact bytes too.
+    pub attached: Option<String>,
+    pub attached_digest: Digest,
+    pub shown_attached: Option<String>,
     /// JSON for whoever shows it to people.
     pub about: String,
     pub created_ms: i64,
@@ -50,6 +54,10 @@ pub struct StoredApproval {
     pub args: Option<String>,
     pub args_digest: Digest,
     pub shown_args: Untrusted,
+    /// As `args`, of what goes to the server besides; `None` if nothing does.
+    pub attached: Option<String>,
+    pub attached_digest: Digest,
+    pub shown_attached: Option<Untrusted>,
     pub about: Untrusted,
     pub created_ms: i64,
     pub expires_ms: i64,

@@ -10,8 +10,8 @@ pub enum Step {
     /// Loses when the agent has as many pending approvals as it may have, or has asked for three times as many in the last
     /// ten minutes, or one with the same binding is open.
     Ask(Box<NewApproval>),
-    /// Of what is pending and not expired.
-    Approve { id: ApprovalId, by: String, given: Given, now_ms: i64 },
+    /// Of what is pending and not expired. A yes is good until `until_ms`, however much time the question had left.
+    Approve { id: ApprovalId, by: String, given: Given, now_ms: i64, until_ms: i64 },
     /// Of what is pending or approved.
     Deny { id: ApprovalId, by: String, comment: Option<String>, now_ms: i64 },
     /// Of what is approved and not expired. The approval remembers the record.
@@ -44,7 +44,10 @@ impl Step {
     /// What it takes in the queue.
     pub(crate) fn text_bytes(&self) -> usize {
         match self {
-            Self::Ask(new) => new.args.len() + new.shown_args.len() + new.about.len(),
+            Self::Ask(new) => {
+                let attached = [&new.attached, &new.shown_attached].into_iter().flatten().map(String::len);
+                new.args.len() + new.shown_args.len() + new.about.len() + attached.sum::<usize>()
+            }
             Self::Grant(new) => new.schema.len(),
             Self::KeepDryRun(new) => new.preview.len(),
             Self::FinishClaim { answer, .. } => answer.len(),

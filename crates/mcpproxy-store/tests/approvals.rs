@@ -5,7 +5,7 @@
 mod common;
 
 use common::asking::{
-    EXPIRES, MINUTE, T, approve, approved, ask, consume, deny, id, note, question, state, stored, tool,
+    EXPIRES, MINUTE, T, approve, approved, ask, consume, deny, grant, id, note, question, state, stored, tool,
 };
 use common::{Place, all, call, success, verified};
 use mcpproxy_core::{Approval, ApprovalState, Digest, Given, ToolName};
@@ -14,6 +14,8 @@ use mcpproxy_store::{ApprovalFilter, Ledger, Lost, NewApproval, Status, Step, St
 on_both!(
     an_approval_is_asked_given_and_used_with_the_records_of_it,
     every_step_from_every_state,
+    a_yes_has_a_time_of_its_own,
+    a_yes_and_its_grant_are_both_written_or_neither,
     an_agent_has_no_more_pending_than_it_may,
     the_same_question_is_asked_once,
     steps_that_belong_together_win_or_lose_together,
@@ -58,7 +60,8 @@ async fn an_approval_is_asked_given_and_used_with_the_records_of_it(place: &Plac
 
 /// Brings an approval into a state.
 async fn bring(ledger: &Ledger, n: u64, to: ApprovalState) {
-    note(ledger, vec![ask(question(n))]).await.unwrap();
+    let attached = Some(r#"{"inputResponses":{}}"#.to_owned());
+    note(ledger, vec![ask(NewApproval { attached, ..question(n) })]).await.unwrap();
     let steps = match to {
         ApprovalState::Pending => vec![],
         ApprovalState::Approved => vec![approve(n)],
@@ -76,7 +79,13 @@ async fn every_step_from_every_state(place: &Place) {
     use ApprovalState::{Approved, Cancelled, Consumed, Denied, Expired, Pending};
     type Make = fn(u64, i64) -> Step;
     let steps: [(&str, Make); 5] = [
-        ("approve", |n, now_ms| Step::Approve { id: id(n), by: "b".into(), given: Given::Factor, now_ms }),
+        ("approve", |n, now_ms| Step::Approve {
+            id: id(n),
+            by: "b".into(),
+            given: Given::Factor,
+            now_ms,
+            until_ms: EXPIRES,
+        }),
         ("deny", |n, now_ms| Step::Deny { id: id(n), by: "b".into(), comment: None, now_ms }),
         ("consume", |n, now_ms| Step::Consume { id: id(n), now_ms }),
         ("expire", |n, now_ms| Step::Expire { id: id(n), now_ms }),
@@ -120,6 +129,7 @@ async fn every_step_from_every_state(place: &Place) {
                 }
                 let is_open = matches!(after.state, Pending | Approved);
                 assert_eq!(after.args.is_some(), is_open, "{what}");
+                assert_eq!(after.attached.is_some(), is_open, "{what}");
                 assert_eq!(after.record.is_some(), after.state == Consumed, "{what}");
                 note(&ledger, vec![Step::Cancel { id: id(n), now_ms: T }]).await.ok();
             }
@@ -129,6 +139,37 @@ async fn every_step_from_every_state(place: &Place) {
     for (_, step) in steps {
         assert_eq!(note(&ledger, vec![step(9999, T)]).await, Err(Lost(0)));
     }
+    verified(&store).await;
+}
+
+async fn a_yes_has_a_time_of_its_own(place: &Place) {
+    let (store, ledger) = place.open().await;
+    for (n, until_ms, expected) in [(1, T + 5, T + 5), (2, EXPIRES, EXPIRES), (3, EXPIRES + 1, EXPIRES + 1)] {
+        note(&ledger, vec![ask(question(n))]).await.unwrap();
+        let approve = Step::Approve { id: id(n), by: "anna".into(), given: Given::Session, now_ms: T + 1, until_ms };
+        note(&ledger, vec![approve]).await.unwrap();
+        assert_eq!(stored(&store, n).await.expires_ms, expected);
+        let consume = |now_ms| Step::Consume { id: id(n), now_ms };
+        assert_eq!(note(&ledger, vec![consume(expected)]).await, Err(Lost(0)));
+        note(&ledger, vec![consume(expected - 1)]).await.unwrap();
+    }
+}
+
+async fn a_yes_and_its_grant_are_both_written_or_neither(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let states = [ApprovalState::Approved, ApprovalState::Consumed, ApprovalState::Denied, ApprovalState::Expired];
+    for (n, state) in (1..).zip(states) {
+        bring(&ledger, n, state).await;
+        let steps = vec![approve(n), Step::Grant(Box::new(grant(n)))];
+        assert_eq!(note(&ledger, steps).await, Err(Lost(0)), "{state:?}");
+        assert_eq!(store.find_grant(&grant(n).id).await.unwrap(), None, "{state:?}");
+    }
+    note(&ledger, vec![ask(question(9))]).await.unwrap();
+    let late =
+        Step::Approve { id: id(9), by: "anna".into(), given: Given::Factor, now_ms: EXPIRES, until_ms: i64::MAX };
+    assert_eq!(note(&ledger, vec![late, Step::Grant(Box::new(grant(9)))]).await, Err(Lost(0)));
+    note(&ledger, vec![approve(9), Step::Grant(Box::new(grant(9)))]).await.unwrap();
+    assert_eq!((state(&store, 9).await, store.list_grants(true, T).await.unwrap().len()), (ApprovalState::Approved, 1));
     verified(&store).await;
 }
 
@@ -153,7 +194,7 @@ async fn an_agent_has_no_more_pending_than_it_may(place: &Place) {
         ..ApprovalFilter::default()
     };
     let last = store.list_approvals(&pending, None, 1).await.unwrap().approvals.remove(0);
-    let decide = Step::Approve { id: last.id, by: "anna".into(), given: Given::Form, now_ms: T };
+    let decide = Step::Approve { id: last.id, by: "anna".into(), given: Given::Form, now_ms: T, until_ms: EXPIRES };
     note(&ledger, vec![decide]).await.unwrap();
     note(&ledger, vec![ask(question(60))]).await.unwrap();
     assert_eq!(note(&ledger, vec![ask(question(61))]).await, Err(Lost(0)));
@@ -275,6 +316,8 @@ async fn odd_words_are_taken_as_they_are(place: &Place) {
     let odd = NewApproval {
         args: args.into(),
         shown_args: "nul \0".into(),
+        attached: Some(args.into()),
+        shown_attached: Some("nul \0".into()),
         about: "\0".into(),
         client: Some("\0\u{1b}[2J".into()),
         ..question(1)
@@ -282,7 +325,9 @@ async fn odd_words_are_taken_as_they_are(place: &Place) {
     note(&ledger, vec![ask(odd)]).await.unwrap();
     let found = stored(&store, 1).await;
     assert_eq!(found.args.as_deref(), Some(args), "to the byte");
+    assert_eq!(found.attached.as_deref(), Some(args), "to the byte");
     assert_eq!(found.shown_args.for_json(), "nul \u{fffd}");
+    assert_eq!(found.shown_attached.unwrap().for_json(), "nul \u{fffd}");
     let comment = Some("no\0\u{1b}".to_owned());
     note(&ledger, vec![Step::Deny { id: id(1), by: "an\0na".into(), comment, now_ms: T }]).await.unwrap();
     assert_eq!(stored(&store, 1).await.comment.unwrap().for_json(), "no\u{fffd}\u{1b}");

@@ -8,7 +8,7 @@ use axum::{Extension, Json};
 use http::StatusCode;
 use http::header::{HeaderMap, SET_COOKIE};
 use mcpproxy_core::{ApprovalId, ApprovalState, json};
-use mcpproxy_gateway::{Decider, NotDecided, WantedGrant};
+use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedGrant};
 use mcpproxy_store::{ApprovalFilter, Fresh, StoreError};
 use serde::de::DeserializeOwned;
 
@@ -125,7 +125,10 @@ pub(crate) async fn make_grant(
     let schema = asked.schema_text();
     let wanted = WantedGrant { from, schema, minutes: asked.minutes, uses: asked.uses };
     let made = site.web.gateway.approvals().grant(&wanted, signed.human(), &fresh).await.map_err(unwritten)?;
-    let grant = made.map_err(Problem::NotGranted)?;
+    let grant = made.map_err(|reason| match reason {
+        NotGranted::NotDecided(reason) => not_decided(reason),
+        NotGranted::Refused(why) => Problem::NotGranted(why),
+    })?;
     Ok((StatusCode::CREATED, Json(wire::Grant::new(&grant, site.now_ms()))))
 }
 

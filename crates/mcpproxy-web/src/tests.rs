@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
-use mcpproxy_core::settings::{Retention, Settings};
+use mcpproxy_core::settings::{ApprovalSettings, Retention, Settings};
 use mcpproxy_core::{RiskLevel, Variant, mask};
 use mcpproxy_gateway::{Gateway, Options};
 use mcpproxy_store::{
@@ -49,6 +49,12 @@ struct Fixture {
     folder: TempDir,
 }
 
+/// The gateway has a clock of its own, so a yes is good for longer than the two can differ.
+fn settings() -> Settings {
+    let approvals = ApprovalSettings { expire: Duration::from_millis(NOW_MS.unsigned_abs()), ..Default::default() };
+    Settings { approvals, ..Settings::default() }
+}
+
 impl Fixture {
     /// A gateway without servers.
     async fn new() -> Self {
@@ -56,7 +62,7 @@ impl Fixture {
         let store = Store::open(&Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
         let ledger = Ledger::start(&store, ledger_options(7)).await.unwrap();
         let gateway = Gateway::start(Options {
-            files: Settings::default().into(),
+            files: settings().into(),
             store: store.clone(),
             ledger: ledger.clone(),
             logs: folder.path().join("logs"),

@@ -127,6 +127,13 @@ impl Effective {
         self.risk.as_ref().map(|risk| risk.value)
     }
 
+    /// What follows from the level for how a human is reached, what their yes takes and what they may grant, the stricter
+    /// the greater. The operator's level says so alone; a server's own only adds to what no level at all asks for.
+    pub fn strictest_by_risk<T: Ord>(&self, follows: impl Fn(Option<RiskLevel>) -> T) -> T {
+        let by_level = follows(self.risk());
+        if self.is_classified() { by_level } else { by_level.max(follows(None)) }
+    }
+
     /// Whether the operator has said what the tool does; then nobody else's word counts.
     pub fn is_operators_operation(&self) -> bool {
         self.operation.as_ref().is_some_and(|operation| operation.source.is_operator())

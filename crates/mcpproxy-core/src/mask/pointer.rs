@@ -54,6 +54,11 @@ impl Pointer {
         Self { segments: std::iter::once(outer).chain(self.segments.iter().cloned()).collect() }
     }
 
+    /// The same place in a text that has this one under members or elements of any name.
+    pub fn under_any(&self) -> Self {
+        Self { segments: std::iter::once(Segment::Any).chain(self.segments.iter().cloned()).collect() }
+    }
+
     /// Whether a plain JSON pointer leads to this place, into it, or to something that contains it.
     pub fn touches(&self, place: &str) -> bool {
         let Ok(place) = Self::parse(place) else { return true };

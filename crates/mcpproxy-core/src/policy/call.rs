@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::claim::Claim;
+use crate::Attached;
 use crate::catalog::Tool;
 use crate::intent::{Arguments, Intent};
 
@@ -12,6 +13,7 @@ pub(super) struct Call {
     pub(super) tool: Arc<Tool>,
     pub(super) intent: Intent,
     pub(super) arguments: Arguments,
+    pub(super) attached: Attached,
     pub(super) warnings: Vec<Warning>,
     pub(super) is_verified: bool,
     pub(super) claim: Option<Claim>,

@@ -16,7 +16,8 @@ use crate::settings::amount::DAY;
 pub struct Claim {
     /// `key:` and the agent's key, or `natural:` and the digest of the arguments that name the result.
     pub key: String,
-    /// Of all arguments: with the same key and others, it is another call, and refused.
+    /// Of all arguments, and of what goes to the server besides: with the same key and others, it is another call, and
+    /// refused.
     pub arguments: Digest,
     pub ttl: Duration,
     pub is_natural: bool,
@@ -53,7 +54,15 @@ impl Declared {
             },
             (None, Idempotency::None | Idempotency::Key { .. }) => return Ok(None),
         };
-        Ok(Some(Claim { key, arguments: self.arguments.digest(), ttl, is_natural }))
+        Ok(Some(Claim { key, arguments: self.sent_digest(), ttl, is_natural }))
+    }
+
+    fn sent_digest(&self) -> Digest {
+        let arguments = self.arguments.digest();
+        if !self.attached.is_bound() {
+            return arguments;
+        }
+        Digest::of(&[*arguments.as_bytes(), *self.attached.digest().as_bytes()].concat())
     }
 }
 

@@ -14,7 +14,7 @@ use crate::denial::Denial;
 use crate::intent::{Arguments, Declared, Intent, Mode};
 use crate::json::{Members, members, quote};
 use crate::settings::{ContractSettings, IntentSettings, TwoKey};
-use crate::{Agent, Binding, Untrusted};
+use crate::{Agent, Attached, Binding, Untrusted};
 
 /// How long a dry run counts for the call it was made for.
 pub const DRY_RUN_FRESH_MS: i64 = 600_000;
@@ -38,6 +38,11 @@ impl Preview {
 
     pub fn arguments(&self) -> &Arguments {
         &self.call.arguments
+    }
+
+    /// What would go to the server besides.
+    pub fn attached(&self) -> &Attached {
+        &self.call.attached
     }
 
     pub fn warnings(&self) -> &[Warning] {
@@ -94,12 +99,18 @@ impl Declared {
 
     /// What a dry run and the call it is made for have in common, and no other call.
     pub fn dry_run_binding(&self, agent: &Agent, tool: &Tool) -> Binding {
-        dry_run_binding(agent, tool, &self.intent, &self.arguments)
+        dry_run_binding(agent, tool, &self.intent, &self.arguments, &self.attached)
     }
 }
 
-pub(super) fn dry_run_binding(agent: &Agent, tool: &Tool, intent: &Intent, arguments: &Arguments) -> Binding {
-    bind(agent, tool, intent, &real_arguments(tool, arguments))
+pub(super) fn dry_run_binding(
+    agent: &Agent,
+    tool: &Tool,
+    intent: &Intent,
+    arguments: &Arguments,
+    attached: &Attached,
+) -> Binding {
+    bind(agent, tool, intent, real_arguments(tool, arguments).digest(), attached.dry_run_digest())
 }
 
 /// The argument for the server's own dry run, if it can be relied on. A server that knows no such argument would do in

@@ -64,8 +64,8 @@ pub fn explain(
     match check_all(ground, agent, &declared, seen, moment) {
         Err(denial) => told(Err(denial), case),
         Ok(Passed { tool, warnings, is_verified, claim, course: Course::Ask(asked) }) => {
-            let Declared { intent, arguments, .. } = declared;
-            let call = Call { tool, intent, arguments, warnings, is_verified, claim };
+            let Declared { intent, arguments, attached, .. } = declared;
+            let call = Call { tool, intent, arguments, attached, warnings, is_verified, claim };
             told(Err(Question { call, asked }.unanswered()), case)
         }
         Ok(Passed { warnings, is_verified, .. }) => {

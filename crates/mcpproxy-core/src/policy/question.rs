@@ -11,7 +11,7 @@ use crate::contract::{Confirmation, Need, Source, StepUp};
 use crate::denial::{Denial, Ticket};
 use crate::intent::{Arguments, Intent, Mode};
 use crate::schema::Schema;
-use crate::{Agent, Approval, ApprovalState, Binding, Digest, Given, RiskLevel, ToolName, Untrusted, Word};
+use crate::{Agent, Approval, ApprovalState, Attached, Binding, Digest, Given, RiskLevel, ToolName, Untrusted, Word};
 
 /// A call that waits for a human's word. It owns the bytes that are sent once the word is given.
 #[derive(Debug)]
@@ -64,6 +64,8 @@ pub enum Refused {
     UsedUp,
     /// The arguments do not fit, or it cannot be told in time that they do.
     Arguments,
+    /// More goes to the server than arguments, and the grant says nothing of that.
+    Attached,
     /// The grant covers it, and the rate limit does not.
     RateLimit(Denial),
 }
@@ -79,6 +81,11 @@ impl Question {
 
     pub fn arguments(&self) -> &Arguments {
         &self.call.arguments
+    }
+
+    /// What goes to the server besides.
+    pub fn attached(&self) -> &Attached {
+        &self.call.attached
     }
 
     pub fn warnings(&self) -> &[Warning] {
@@ -106,21 +113,23 @@ impl Question {
         if self.asked.needs_step_up {
             return Given::Factor;
         }
-        match self.risk() {
+        self.call.tool.contract.strictest_by_risk(|risk| match risk {
             None | Some(RiskLevel::Low | RiskLevel::Medium | RiskLevel::High) => Given::Form,
             // A form is drawn by the agent's own client, and some of those say yes by themselves.
             Some(RiskLevel::Critical | RiskLevel::Forbidden) => Given::Session,
-        }
+        })
     }
 
     /// What a human's word is bound to.
     pub fn binding(&self, agent: &Agent) -> Binding {
-        bind(agent, &self.call.tool, &self.call.intent, &self.call.arguments)
+        let Call { tool, intent, arguments, attached, .. } = &self.call;
+        bind(agent, tool, intent, arguments.digest(), attached.digest())
     }
 
     /// Under which a dry run of this call is found.
     pub fn dry_run_binding(&self, agent: &Agent) -> Binding {
-        dry_run::dry_run_binding(agent, &self.call.tool, &self.call.intent, &self.call.arguments)
+        let Call { tool, intent, arguments, attached, .. } = &self.call;
+        dry_run::dry_run_binding(agent, tool, intent, arguments, attached)
     }
 
     /// The permit that an approval gives, if it was given for exactly this question, is still good and strong enough.
@@ -148,13 +157,20 @@ impl Question {
     }
 
     /// The permit that a grant gives, or the question back with why it does not.
-    pub fn granted_by(self, agent: &Agent, grant: &Grant, moment: Moment<'_>) -> Result<Permit, Box<(Self, Refused)>> {
+    pub fn granted_by(
+        mut self,
+        agent: &Agent,
+        grant: &Grant,
+        moment: Moment<'_>,
+    ) -> Result<Permit, Box<(Self, Refused)>> {
         if let Some(refused) = self.refused_by(agent, grant, moment) {
             return Err(Box::new((self, refused)));
         }
         if let Err(denial) = checks::take_a_turn(&self.call.tool, moment) {
             return Err(Box::new((self, Refused::RateLimit(denial))));
         }
+        // Nobody has seen what the agent says beside the arguments.
+        self.call.attached = self.call.attached.without_meta();
         Ok(Permit::new(self.call, Some(Word::Grant(grant.id.clone())), Mode::Real))
     }
 
@@ -164,9 +180,12 @@ impl Question {
             let arguments: Option<Value> = serde_json::from_str(self.call.arguments.as_str()).ok();
             arguments.is_some_and(|arguments| grant.schema.admits(&arguments))
         };
-        match self.risk() {
-            Some(RiskLevel::Critical | RiskLevel::Forbidden) => return Some(Refused::Critical),
-            None | Some(RiskLevel::Low | RiskLevel::Medium | RiskLevel::High) => {}
+        let is_too_much = tool.contract.strictest_by_risk(|risk| match risk {
+            Some(RiskLevel::Critical | RiskLevel::Forbidden) => true,
+            None | Some(RiskLevel::Low | RiskLevel::Medium | RiskLevel::High) => false,
+        });
+        if is_too_much {
+            return Some(Refused::Critical);
         }
         // The cheap ones first; of a grant for something else nothing is computed.
         if self.asked.needs_step_up {
@@ -183,6 +202,8 @@ impl Question {
             Some(Refused::ToolChanged)
         } else if grant.contract != tool.contract_digest() {
             Some(Refused::ContractChanged)
+        } else if self.call.attached.is_bound() {
+            Some(Refused::Attached)
         } else if !fits() {
             Some(Refused::Arguments)
         } else {
@@ -247,13 +268,14 @@ fn place(source: &Source) -> String {
     }
 }
 
-pub(super) fn bind(agent: &Agent, tool: &Tool, intent: &Intent, arguments: &Arguments) -> Binding {
+pub(super) fn bind(agent: &Agent, tool: &Tool, intent: &Intent, arguments: Digest, attached: Digest) -> Binding {
     Binding {
         agent: agent.name.clone(),
         tool: tool.name.clone(),
         pin: tool.pin(),
         contract: tool.contract_digest(),
         variant: intent.variant,
-        arguments: arguments.digest(),
+        arguments,
+        attached,
     }
 }

@@ -6,15 +6,16 @@ use jsonc_parser::ast::Value;
 
 use super::read::{Fields, Reader};
 use super::{Secret, address, amount, keys};
+use crate::contract::Effective;
 use crate::{Given, RiskLevel};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalSettings {
     /// How long a call is held open for a human; zero is not at all.
     pub wait: Duration,
-    /// How long a question, and then a yes, is good for.
+    /// How long a question is open, and how long a yes is good for.
     pub expire: Duration,
-    /// The same for agents beside which nobody sits.
+    /// How long a question of an agent is open beside which nobody sits.
     pub headless_expire: Duration,
     /// Where humans reach the gateway, without a slash at the end; `None` is `localhost`.
     pub public_url: Option<String>,
@@ -31,8 +32,8 @@ pub struct Channels {
     pub high: Channel,
 }
 
-/// Where a human may say yes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a human may say yes, the stricter the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Channel {
     /// In a form that the agent's own client draws, or on the page.
     Form,
@@ -65,13 +66,13 @@ impl ApprovalSettings {
     pub const EXPIRE: Duration = Duration::from_secs(10 * 60);
     pub const HEADLESS_EXPIRE: Duration = amount::DAY;
 
-    /// Where a call of this risk may be confirmed. Critical never in a form, whatever is written.
-    pub fn channel(&self, risk: Option<RiskLevel>) -> Channel {
-        match risk {
+    /// Where a call under this contract may be confirmed. Critical never in a form, whatever is written.
+    pub fn channel(&self, contract: &Effective) -> Channel {
+        contract.strictest_by_risk(|risk| match risk {
             Some(RiskLevel::Low | RiskLevel::Medium) => self.channels.medium,
             None | Some(RiskLevel::High) => self.channels.high,
             Some(RiskLevel::Critical | RiskLevel::Forbidden) => Channel::Page,
-        }
+        })
     }
 }
 

@@ -174,7 +174,7 @@ fn approvals() -> Value {
             "headless_expire": {
                 "$ref": "#/$defs/duration",
                 "default": "24h",
-                "description": "The same for tokens made with `--headless`: \"1m\" to \"7d\"."
+                "description": "How long a human has for calls of tokens made with `--headless`: \"1m\" to \"7d\". A yes is good for `expire`."
             },
             "public_url": {
                 "type": "string",

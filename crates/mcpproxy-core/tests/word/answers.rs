@@ -1,6 +1,6 @@
 //! Which answer is enough for which question.
 
-use mcpproxy_core::settings::Unclassified;
+use mcpproxy_core::settings::{ApprovalSettings, Channel, Unclassified};
 use mcpproxy_core::{Approval, ApprovalState, Given, Limits, Variant};
 
 use super::{NOW_MS, World, moment, word};
@@ -12,6 +12,27 @@ fn check(world: &World, approval: &Approval, expected: &str) {
         Err(denial) => denial.code().to_owned(),
     };
     assert_eq!(found, expected, "{} {approval:?}", world.contract);
+}
+
+/// By the table of `settings`, a form is not offered either where a server alone calls its tool harmless.
+#[test]
+fn a_servers_level_only_makes_it_stricter() {
+    let least = |level: &str| {
+        let meta = match level {
+            "" => String::new(),
+            level => format!(r#","_meta":{{"mcp-first/contract":{{"riskLevel":"{level}","stepUpAuth":false}}}}"#),
+        };
+        let tool = format!(r#"{{"name":"t","inputSchema":{{"type":"object"}}{meta}}}"#);
+        let world = World { tool, contract: "confirmation: required".to_owned(), ..World::default() };
+        let settings = ApprovalSettings::default();
+        (world.question().least(), settings.channel(&world.tool().contract))
+    };
+    let unclassified = least("");
+    assert_eq!(unclassified, (Given::Form, Channel::Page));
+    for level in ["low", "medium", "high"] {
+        assert_eq!(least(level), unclassified, "{level}");
+    }
+    assert_eq!(least("critical"), (Given::Session, Channel::Page));
 }
 
 #[test]

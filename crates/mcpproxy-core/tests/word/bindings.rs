@@ -15,6 +15,7 @@ fn others() -> Vec<(&'static str, World)> {
     let base = World::default;
     let tool = |json: &str| World { tool: json.to_owned(), ..base() };
     let contract = |text: &str| World { contract: text.to_owned(), ..base() };
+    let attached = |text: &'static str| World { attached: text, ..base() };
     let args = |args: &str| World { parameters: format!(",\"args\":{args}"), ..base() };
     vec![
         ("agent", World { agent: "phone", ..base() }),
@@ -53,6 +54,10 @@ fn others() -> Vec<(&'static str, World)> {
         ("a type", args(r#"{"to":["a","b"],"n":"1"}"#)),
         ("a null", args(r#"{"to":["a","b"],"n":1,"x":null}"#)),
         ("one less", args(r#"{"to":["a","b"]}"#)),
+        ("an answer", attached(r#"{"inputResponses":{"sure":"yes"}}"#)),
+        ("another answer", attached(r#"{"inputResponses":{"sure":"no"}}"#)),
+        ("a state", attached(r#"{"inputResponses":{"sure":"yes"},"requestState":"1"}"#)),
+        ("a member that nobody knows", attached(r#"{"task":{"ttl":1}}"#)),
     ]
 }
 
@@ -92,6 +97,8 @@ fn what_means_the_same_is_the_same_question() {
             ..asked.clone()
         },
         World { grants: &["a:b", "*"], ..asked.clone() },
+        // Clients number their requests there.
+        World { attached: r#"{"_meta":{"request":7}}"#, ..asked.clone() },
     ];
     for now in same {
         let found = answer(&asked, &now).unwrap_or_else(|code| panic!("{code}: {now:?}"));
@@ -116,9 +123,9 @@ proptest! {
 
     /// Any two things that change, alone or together, make the answer stale, and never anything else.
     #[test]
-    fn a_stale_answer_is_told_as_stale(one in 0usize..28, other in 0usize..28) {
+    fn a_stale_answer_is_told_as_stale(one in 0usize..32, other in 0usize..32) {
         let all = others();
-        prop_assert_eq!(all.len(), 28);
+        prop_assert_eq!(all.len(), 32);
         let (first, second) = (&all[one].1, &all[other].1);
         let found = answer(first, second);
         prop_assert_eq!(found.is_ok(), one == other);

@@ -41,6 +41,22 @@ fn keys_of_agents_and_of_contracts() {
 }
 
 #[test]
+fn a_key_is_for_everything_that_is_sent() {
+    let claim = |attached: &'static str| {
+        let world = World { attached, ..World::of("riskLevel: low", r#","idempotency_key":"k""#) };
+        world.declared().claim(&world.tool()).unwrap().unwrap().arguments
+    };
+    let plain = claim("{}");
+    assert_eq!(claim(r#"{"_meta":{"request":7}}"#), plain);
+    let answered = claim(r#"{"inputResponses":{"sure":"yes"}}"#);
+    assert_ne!(answered, plain);
+    assert_eq!(claim(r#"{"_meta":{"request":7},"inputResponses":{"sure":"yes"}}"#), answered);
+    for other in [r#"{"inputResponses":{"sure":"no"}}"#, r#"{"inputResponses":{"sure":"yes"},"requestState":"1"}"#] {
+        assert!(![plain, answered].contains(&claim(other)), "{other}");
+    }
+}
+
+#[test]
 fn a_dry_run_claims_nothing() {
     let contract = "idempotency: key\ndryRun: { mode: supported, parameter: dry }";
     for parameters in [r#","dry_run":true,"idempotency_key":"k""#, r#","args":{"dry":true},"idempotency_key":"k""#] {

@@ -51,6 +51,25 @@ fn a_dry_run_and_its_call_belong_together() {
 }
 
 #[test]
+fn a_dry_run_is_of_everything_that_is_sent() {
+    let binding = |attached: &'static str| {
+        let world = World { attached, ..World::of(NATIVE, r#","args":{"to":[1]}"#) };
+        world.declared().dry_run_binding(&world.agent(), &world.tool()).digest()
+    };
+    let answered = binding(r#"{"inputResponses":{"sure":"yes"},"requestState":"dry"}"#);
+    // The server's state is of another conversation, and clients number their requests.
+    for same in [
+        r#"{"inputResponses":{"sure":"yes"}}"#,
+        r#"{"requestState":"real","inputResponses":{"sure":"yes"},"_meta":{"n":1}}"#,
+    ] {
+        assert_eq!(binding(same), answered, "{same}");
+    }
+    for other in ["{}", r#"{"inputResponses":{"sure":"no"}}"#, r#"{"inputResponses":{"sure":"yes"},"task":{}}"#] {
+        assert_ne!(binding(other), answered, "{other}");
+    }
+}
+
+#[test]
 fn ten_minutes() {
     let told = |dry_run_ms: Option<i64>| {
         let world =

@@ -63,6 +63,21 @@ fn each_thing_a_grant_says() {
 }
 
 #[test]
+fn a_grant_is_about_arguments_and_nothing_else() {
+    let found = |attached: &'static str| {
+        let world = World { attached, ..World::default() };
+        let permit = world.question().granted_by(&world.agent(), &grant(&world, "{}"), moment(&Limits::default()));
+        permit.map(|permit| permit.attached().as_str().map(str::to_owned)).map_err(|refused| refused.1)
+    };
+    assert_eq!(found("{}"), Ok(None));
+    // What nobody saw is not sent.
+    assert_eq!(found(r#"{"_meta":{"to":"all"}}"#), Ok(None));
+    for attached in [r#"{"inputResponses":{}}"#, r#"{"requestState":"x","_meta":{}}"#, r#"{"task":{}}"#] {
+        assert_eq!(found(attached), Err(Refused::Attached), "{attached}");
+    }
+}
+
+#[test]
 fn a_grant_is_within_the_rate_limit() {
     let world = World { contract: "riskLevel: high\nrateLimit: { calls: 1, per: 1m }".to_owned(), ..World::default() };
     let (limits, grant) = (Limits::default(), grant(&world, "{}"));

@@ -15,8 +15,8 @@ use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::rules::Clock;
 use mcpproxy_core::settings::{ContractSettings, IntentSettings, TwoKey, Unclassified};
 use mcpproxy_core::{
-    Agent, Approval, ApprovalId, ApprovalState, Catalog, Decision, Declared, Given, Ground, Limits, Moment, Offer,
-    Offered, Permit, Question, Scope, Seen, ServerName, Tool, Variant, Word, decide, declare,
+    Agent, Approval, ApprovalId, ApprovalState, Attached, Catalog, Decision, Declared, Given, Ground, Limits, Moment,
+    Offer, Offered, Permit, Question, Scope, Seen, ServerName, Tool, Variant, Word, decide, declare,
 };
 
 const NOW_MS: i64 = 1_800_000_000_000;
@@ -36,6 +36,8 @@ struct World {
     variant: Variant,
     /// The parameters beside the name, each with a comma before it.
     parameters: String,
+    /// What goes to the server besides the arguments.
+    attached: &'static str,
     seen: Seen,
 }
 
@@ -50,6 +52,7 @@ impl Default for World {
             unclassified: Unclassified::Allow,
             variant: Variant::Write,
             parameters: r#","args":{"to":["a","b"],"n":1}"#.to_owned(),
+            attached: "{}",
             seen: Seen::default(),
         }
     }
@@ -79,7 +82,9 @@ impl World {
 
     fn declared(&self) -> Declared {
         let parameters = format!("{{\"name\":\"{}:t\"{}}}", self.server, self.parameters);
-        declare(self.variant, &parameters, TwoKey::Optional).unwrap_or_else(|denial| panic!("{denial:?}"))
+        let declared = declare(self.variant, &parameters, TwoKey::Optional);
+        let declared = declared.unwrap_or_else(|denial| panic!("{denial:?}"));
+        Declared { attached: Attached::exact(Some(self.attached)), ..declared }
     }
 
     fn tool(&self) -> Arc<Tool> {

@@ -6,7 +6,7 @@ use mcpproxy_core::{Agent, ApprovalId, Denial, Digest, Given, Moment, Permit, Qu
 use mcpproxy_store::{Fresh, Human, Kind, NewGrant, NewRecord, Status, Step, StoreError, StoredApproval, StoredGrant};
 use serde_json::json;
 
-use super::{Approvals, Decider};
+use super::{Approvals, Decider, NotDecided};
 use crate::record::{blank, now_ms};
 
 const MINUTES_MAX: u32 = 15;
@@ -25,6 +25,20 @@ pub struct WantedGrant {
     pub uses: u32,
 }
 
+/// Why there is no grant, and no yes either.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotGranted {
+    NotDecided(NotDecided),
+    /// It cannot be made like this.
+    Refused(String),
+}
+
+impl From<NotDecided> for NotGranted {
+    fn from(reason: NotDecided) -> Self {
+        Self::NotDecided(reason)
+    }
+}
+
 /// What grants have to say to a question.
 pub(crate) enum ByGrant {
     Yes(Permit),
@@ -35,22 +49,23 @@ pub(crate) enum ByGrant {
 }
 
 impl Approvals {
-    /// Makes a grant, or says why not. It takes a factor that is as fresh as for a critical call.
+    /// A human's yes to a question, and with it a grant for more such calls: both or neither. It takes a factor that is as
+    /// fresh as for a critical call.
     pub async fn grant(
         &self,
         wanted: &WantedGrant,
         human: &Human,
         fresh: &Fresh,
-    ) -> Result<Result<StoredGrant, String>, StoreError> {
+    ) -> Result<Result<StoredGrant, NotGranted>, StoreError> {
         let store = &self.shared.store;
         let Some(approval) = store.find_approval(&wanted.from).await? else {
-            return Ok(Err("there is no such approval".to_owned()));
+            return Ok(Err(NotDecided::NotFound.into()));
         };
         if fresh.human() != human || fresh.approval() != wanted.from.as_str() {
-            return Ok(Err("a grant takes a fresh code or passkey".to_owned()));
+            return Ok(Err(NotGranted::Refused("a grant takes a fresh code or passkey".to_owned())));
         }
         if let Err(why) = check(wanted, &approval) {
-            return Ok(Err(why));
+            return Ok(Err(NotGranted::Refused(why)));
         }
         let now_ms = now_ms();
         let id = super::super::ask::new_id(now_ms);
@@ -69,7 +84,9 @@ impl Approvals {
         };
         let more = json!({
             "grant_id": id.as_str(),
+            "approval_id": approval.id.as_str(),
             "by": human.name(),
+            "given": Given::Factor.as_str(),
             "minutes": wanted.minutes,
             "uses": wanted.uses,
             // It may hold what the contract calls sensitive, and records are kept for long.
@@ -77,10 +94,17 @@ impl Approvals {
         });
         let record = of_grant(&approval.agent, &approval.tool, "grant_created", &more);
         let record = NewRecord { risk: approval.risk, ..record };
-        let made = self.shared.ledger.note_if(record, vec![Step::Grant(Box::new(new))]).await?;
+        // A grant comes from nothing but a question that this very yes decides.
+        let steps = vec![self.approve_step(&approval.id, human.name(), Given::Factor), Step::Grant(Box::new(new))];
+        let made = self.shared.ledger.note_if(record, steps).await?;
         self.has_changed();
-        let made = if made.is_ok() { store.find_grant(id.as_str()).await? } else { None };
-        Ok(made.ok_or_else(|| "the grant could not be made; try again".to_owned()))
+        if made.is_ok()
+            && let Some(grant) = store.find_grant(id.as_str()).await?
+        {
+            return Ok(Ok(grant));
+        }
+        let now = store.find_approval(&wanted.from).await?;
+        Ok(Err(now.map_or(NotDecided::NotFound, |now| NotDecided::over(&now)).into()))
     }
 
     /// Grants in force, and those that are over too.

@@ -1,10 +1,10 @@
 //! A call that waited is decided again on the newest snapshot, with the bytes a human saw.
 
 use mcpproxy_core::policy::Seen;
-use mcpproxy_core::{Agent, Arguments, Check, Decision, Declared, Denial, Mode, Moment, decide};
+use mcpproxy_core::{Agent, Arguments, Attached, Check, Decision, Declared, Denial, Mode, Moment, decide};
 use mcpproxy_store::{StoreError, StoredApproval, TokenInfo};
 
-use super::{Answered, Asking, Carried, Unanswered};
+use super::{Answered, Asking, Unanswered};
 use crate::crash::crash_point;
 use crate::gateway::Inner;
 use crate::heavy::heavy;
@@ -34,12 +34,12 @@ impl Asking<'_> {
             Err(denial) => return Ok(Err(denial)),
         };
         let snapshot = self.gateway.snapshot_for(Some(name.server())).await;
-        let channel = snapshot.settings.approvals.channel(approval.risk);
-        if approval.given.is_none_or(|given| given < channel.least()) {
+        let tool = snapshot.catalog.resolve(&name);
+        let channel = tool.map(|tool| snapshot.settings.approvals.channel(&tool.contract));
+        if channel.is_some_and(|channel| approval.given.is_none_or(|given| given < channel.least())) {
             // The operator has come to want more than a form.
             return Ok(Err(Denial::ApprovalStale));
         }
-        let tool = snapshot.catalog.resolve(&name);
         let clock = crate::call::clock(&snapshot);
         // Whether there was a dry run was asked before the question was; a human has looked at it since.
         let seen = Seen { dry_run_ms: Some(clock.now_ms), is_repeat: false };
@@ -48,6 +48,7 @@ impl Asking<'_> {
             name: name.clone(),
             intent: self.question.intent().clone(),
             arguments,
+            attached: Attached::exact(approval.attached.as_deref()),
             mode: Mode::Real,
             idempotency_key: self.said.idempotency_key.clone(),
             approval: Some(approval.id.clone()),
@@ -56,7 +57,7 @@ impl Asking<'_> {
         Ok(match decision {
             Decision::Ask(question) => question
                 .answered_by(&agent, &approval.approval(), moment)
-                .map(|permit| Answered { permit, snapshot: snapshot.clone(), carried: Carried::default() }),
+                .map(|permit| Answered { permit, snapshot: snapshot.clone() }),
             // Nobody needs to be asked any more: then what was asked is no longer the question.
             Decision::Allow(_) | Decision::Preview(_) | Decision::Repeat(_) => Err(Denial::ApprovalStale),
             Decision::Deny(denial) => Err(denial),

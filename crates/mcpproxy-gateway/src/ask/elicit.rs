@@ -90,9 +90,19 @@ pub(super) fn in_background(asking: &Asking<'_>, way: Way, approval: &StoredAppr
     });
 }
 
-/// Whether a form has room for all arguments. Nobody says yes to what they do not see.
+/// Whether a form has room for all that is sent. Nobody says yes to what they do not see.
 pub(super) fn shows_all(approval: &StoredApproval) -> bool {
-    approval.args.as_deref().unwrap_or(approval.shown_args.for_json()).chars().nth(SHOWN_MAX_CHARS).is_none()
+    let fits = |text: &str| text.chars().nth(SHOWN_MAX_CHARS).is_none();
+    fits(args(approval)) && attached(approval).is_none_or(fits)
+}
+
+/// The agent's client knows them already, and whoever decides has to.
+fn args(approval: &StoredApproval) -> &str {
+    approval.args.as_deref().unwrap_or(approval.shown_args.for_json())
+}
+
+fn attached(approval: &StoredApproval) -> Option<&str> {
+    approval.attached.as_deref().or(approval.shown_attached.as_ref().map(Untrusted::for_json))
 }
 
 /// What the client's answer does. A yes in a form does nothing where a form is not enough.
@@ -156,11 +166,10 @@ fn facts(approval: &StoredApproval) -> String {
     for effect in effects.iter().filter_map(Value::as_str) {
         text.push_str(&format!("- {}\n", visible(effect)));
     }
-    // The agent's client knows them already, and whoever decides has to.
-    text.push_str(&format!(
-        "Arguments: {}\n",
-        visible(approval.args.as_deref().unwrap_or(approval.shown_args.for_json()))
-    ));
+    text.push_str(&format!("Arguments: {}\n", visible(args(approval))));
+    if let Some(attached) = attached(approval) {
+        text.push_str(&format!("Sent besides the arguments: {}\n", visible(attached)));
+    }
     if let Some(reason) = about.get("reason").and_then(Value::as_str) {
         text.push_str(&format!("The agent says (not verified): \"{}\"\n", visible(reason)));
     }

@@ -5,7 +5,7 @@ use mcpproxy_store::{Lost, NewApproval, NewDryRun, Step, StoredApproval};
 use serde_json::{Value, json};
 use ulid::Ulid;
 
-use super::{Asking, Carried, Unanswered};
+use super::{Asking, Unanswered};
 use crate::record::now_ms;
 use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
@@ -21,20 +21,12 @@ pub(crate) fn new_id(now_ms: i64) -> ApprovalId {
 }
 
 impl Asking<'_> {
-    pub(super) async fn open(&self, snapshot: &Snapshot) -> Result<(StoredApproval, Carried), Unanswered> {
-        let (named, carried) = match &self.said.returned {
-            Some(returned) => {
-                let args = self.question.arguments();
-                let (id, carried) = self.gateway.seals.open(self.gateway, self.caller, returned, args).await?;
-                (Some(id), carried)
-            }
-            None => (self.said.approval.clone(), Carried::default()),
-        };
-        let found = match named {
-            Some(id) => self.find_named(&id).await?,
-            None => self.find_or_ask(snapshot).await?,
-        };
-        Ok((found, carried))
+    pub(super) async fn open(&self, snapshot: &Snapshot) -> Result<StoredApproval, Unanswered> {
+        match self.said.names() {
+            Some(id) => self.find_named(id).await,
+            None if self.said.returned.is_some() => Err(Denial::NoSuchApproval.into()),
+            None => self.find_or_ask(snapshot).await,
+        }
     }
 
     /// The approval a call names must be this agent's, and about this very call.
@@ -46,7 +38,8 @@ impl Asking<'_> {
             return Err(Denial::NoSuchApproval.into());
         };
         let binding = self.question.binding(&self.caller.agent);
-        if found.args_digest != binding.arguments || found.variant != binding.variant {
+        let is_same = found.args_digest == binding.arguments && found.attached_digest == binding.attached;
+        if !is_same || found.variant != binding.variant {
             return Err(Denial::ApprovalArgsMismatch.into());
         }
         let is_over = !matches!(found.state, ApprovalState::Pending | ApprovalState::Approved);
@@ -109,7 +102,8 @@ impl Asking<'_> {
         let settings = &snapshot.settings.approvals;
         let agent = &self.caller.agent;
         let tool = self.question.tool();
-        let args = self.question.arguments().as_str();
+        let (args, attached) = (self.question.arguments().as_str(), self.question.attached().as_str());
+        let sensitive = Sensitive::of(tool, args);
         let now_ms = now_ms();
         let lasts = if agent.scope.headless { settings.headless_expire } else { settings.expire };
         NewApproval {
@@ -122,10 +116,13 @@ impl Asking<'_> {
             contract: binding.contract,
             variant: binding.variant,
             risk: tool.contract.risk(),
-            least: self.question.least().max(settings.channel(tool.contract.risk()).least()),
+            least: self.question.least().max(settings.channel(&tool.contract).least()),
             args: args.to_owned(),
             args_digest: binding.arguments,
-            shown_args: Sensitive::of(tool, args).shown(args),
+            shown_args: sensitive.shown(args),
+            attached: attached.map(str::to_owned),
+            attached_digest: binding.attached,
+            shown_attached: attached.map(|attached| sensitive.shown_attached(attached)),
             about: self.about().to_string(),
             created_ms: now_ms,
             expires_ms: now_ms + i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX / 2),

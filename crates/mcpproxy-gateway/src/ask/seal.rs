@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use mcpproxy_core::json::{members, string_value};
-use mcpproxy_core::{ApprovalId, Arguments, Denial, Digest};
+use mcpproxy_core::{ApprovalId, Arguments, Attached, Digest};
 use mcpproxy_store::{StoreError, StoredApproval};
 use rmcp::model::{RequestStateCodec, SealOptions};
 use tokio::sync::OnceCell;
 
-use super::Unanswered;
 use crate::downstream::Caller;
 use crate::gateway::Inner;
 use crate::message::{self, member};
@@ -37,28 +36,12 @@ struct Made {
 
 /// A call that comes back.
 pub(crate) struct Returned {
-    state: String,
+    /// The approval it comes back for; `None` if that cannot be told.
+    pub(super) approval: Option<ApprovalId>,
     /// What the client answered, as JSON.
     pub(super) response: String,
-}
-
-/// What a call brought for the server when its client was asked, as raw JSON: it comes back in place of what is ours.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Carried(Option<String>);
-
-impl Carried {
-    fn of(passage: &Passage<'_>) -> Self {
-        let theirs: Vec<(&str, &str)> = passage.others.iter().copied().filter(|(key, _)| is_of_state(key)).collect();
-        Self((!theirs.is_empty()).then(|| message::object(theirs)))
-    }
-
-    /// The same passage with it.
-    pub(crate) fn put_into<'a>(&'a self, passage: Passage<'a>) -> Passage<'a> {
-        let Some(theirs) = self.0.as_deref().and_then(members) else { return passage };
-        let find = |wanted: &str| theirs.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
-        let theirs = OF_STATE.iter().filter_map(|key| Some((*key, find(key)?)));
-        Passage { others: passage.others.into_iter().chain(theirs).collect(), ..passage }
-    }
+    /// What the call brought for the server when its client was asked, as raw JSON: it takes the place of what is ours.
+    pub(crate) carried: Option<String>,
 }
 
 /// The members of a request that goes on where another ended.
@@ -70,17 +53,22 @@ fn is_of_state(key: &str) -> bool {
 
 impl Returned {
     /// Takes our state and the answer out of what travels on to the server.
-    pub(crate) async fn take(gateway: &Inner, passage: &mut Passage<'_>) -> Result<Option<Self>, StoreError> {
+    pub(crate) async fn take(
+        gateway: &Inner,
+        caller: &Caller,
+        arguments: &Arguments,
+        passage: &mut Passage<'_>,
+    ) -> Result<Option<Self>, StoreError> {
         let find = |wanted: &str| passage.others.iter().find(|(key, _)| *key == wanted).map(|(_, value)| *value);
         let Some(state) = find("requestState").and_then(string_value).filter(|state| state.starts_with(PREFIX)) else {
             return Ok(None);
         };
-        let Some(state) = state.strip_prefix(&gateway.seals.made(gateway).await?.prefix).map(str::to_owned) else {
-            return Ok(None);
-        };
+        let made = gateway.seals.made(gateway).await?;
+        let Some(state) = state.strip_prefix(&made.prefix) else { return Ok(None) };
         let response = find("inputResponses").and_then(|all| member(all, INPUT)).unwrap_or("null").to_owned();
+        let (approval, carried) = made.open(caller, state, arguments).unzip();
         passage.others.retain(|(key, _)| !is_of_state(key));
-        Ok(Some(Self { state, response }))
+        Ok(Some(Self { approval, response, carried: carried.flatten() }))
     }
 }
 
@@ -91,34 +79,14 @@ impl Seals {
         gateway: &Inner,
         caller: &Caller,
         approval: &StoredApproval,
-        passage: &Passage<'_>,
+        attached: &Attached,
     ) -> Result<String, StoreError> {
         let Made { codec, prefix } = self.made(gateway).await?;
         let lasts = u64::try_from(approval.expires_ms - crate::record::now_ms()).unwrap_or(1).max(1);
         let about = about(&caller.agent.name, &approval.args_digest);
         let options = SealOptions::new().associated_data(about.as_bytes()).ttl(Duration::from_millis(lasts));
-        let carried = Carried::of(passage).0.unwrap_or_default();
+        let carried = carried(attached).unwrap_or_default();
         Ok(format!("{prefix}{}", codec.seal_with(format!("{}{carried}", approval.id).as_bytes(), &options)))
-    }
-
-    /// Which approval a call comes back for, and what it brought for the server.
-    pub(super) async fn open(
-        &self,
-        gateway: &Inner,
-        caller: &Caller,
-        returned: &Returned,
-        arguments: &Arguments,
-    ) -> Result<(ApprovalId, Carried), Unanswered> {
-        let Made { codec, .. } = self.made(gateway).await?;
-        let about = about(&caller.agent.name, &arguments.digest());
-        let opened = codec.open_with(&returned.state, about.as_bytes()).ok();
-        let parts = opened.and_then(|opened| {
-            let opened = String::from_utf8(opened).ok()?;
-            let (id, carried) = opened.split_at_checked(ApprovalId::CHARS)?;
-            let carried = (!carried.is_empty()).then(|| carried.to_owned());
-            Some((ApprovalId::parse(id)?, Carried(carried)))
-        });
-        parts.ok_or_else(|| Denial::NoSuchApproval.into())
     }
 
     async fn made(&self, gateway: &Inner) -> Result<&Made, StoreError> {
@@ -130,6 +98,24 @@ impl Seals {
         };
         self.made.get_or_try_init(make).await
     }
+}
+
+impl Made {
+    /// Which approval a call comes back for, and what it brought for the server.
+    fn open(&self, caller: &Caller, state: &str, arguments: &Arguments) -> Option<(ApprovalId, Option<String>)> {
+        let about = about(&caller.agent.name, &arguments.digest());
+        let opened = String::from_utf8(self.codec.open_with(state, about.as_bytes()).ok()?).ok()?;
+        let (id, carried) = opened.split_at_checked(ApprovalId::CHARS)?;
+        Some((ApprovalId::parse(id)?, (!carried.is_empty()).then(|| carried.to_owned())))
+    }
+}
+
+/// What the client cannot send again when it answers us, because our own words take its place.
+fn carried(attached: &Attached) -> Option<String> {
+    let all = attached.as_str().and_then(members)?;
+    let of_state = all.iter().filter(|(key, _)| is_of_state(key)).map(|(key, value)| (key.as_ref(), *value));
+    let of_state: Vec<(&str, &str)> = of_state.collect();
+    (!of_state.is_empty()).then(|| message::object(of_state))
 }
 
 fn about(agent: &str, arguments: &Digest) -> String {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcpproxy_core::contract::DryRun;
+use mcpproxy_core::json::members;
 use mcpproxy_core::policy::{Claim, Repeat, Seen};
 use mcpproxy_core::settings::Durability;
-use mcpproxy_core::{ApprovalState, Arguments, Declared, Denial, Intent, Mode, Permit, Tool, Variant, Word};
+use mcpproxy_core::{ApprovalState, Arguments, Attached, Declared, Denial, Intent, Mode, Permit, Tool, Variant, Word};
 use mcpproxy_store::{NewRecord, OpenRecord, Status, Step, StoreError, StoredApproval, Wait};
 
 use super::refuse;
@@ -25,16 +26,18 @@ use crate::{crash::crash_point, dry_run};
 const CLAIMS_MAX: usize = 3;
 
 impl Said {
+    /// What a call says besides its subject. What of it is for the server becomes part of what is decided on.
     pub(super) async fn of(
         gateway: &Inner,
-        declared: &Declared,
+        caller: &Caller,
+        declared: &mut Declared,
         passage: &mut Passage<'_>,
     ) -> Result<Self, StoreError> {
-        Ok(Self {
-            approval: declared.approval.clone(),
-            idempotency_key: declared.idempotency_key.clone(),
-            returned: Returned::take(gateway, passage).await?,
-        })
+        let returned = Returned::take(gateway, caller, &declared.arguments, passage).await?;
+        let carried = returned.as_ref().and_then(|returned| returned.carried.as_deref());
+        declared.attached = passage.detach(&carried.and_then(members).unwrap_or_default());
+        let (approval, idempotency_key) = (declared.approval.clone(), declared.idempotency_key.clone());
+        Ok(Self { approval, idempotency_key, returned })
     }
 }
 
@@ -43,6 +46,7 @@ pub(super) async fn look_up(
     gateway: &Inner,
     caller: &Caller,
     declared: &Declared,
+    said: &Said,
     tool: Option<&Arc<Tool>>,
 ) -> Result<Seen, StoreError> {
     let mut seen = Seen::default();
@@ -50,7 +54,7 @@ pub(super) async fn look_up(
     if matches!(tool.contract.dry_run.value, DryRun::Required { .. }) {
         let made = declared.dry_run_binding(&caller.agent, tool);
         seen.dry_run_ms = gateway.store.find_dry_run(&made.digest()).await?.map(|found| found.at_ms);
-        if let (Some(at_ms), Some(id)) = (seen.dry_run_ms, &declared.approval) {
+        if let (Some(at_ms), Some(id)) = (seen.dry_run_ms, said.names()) {
             let asked = gateway.store.find_approval(id).await?;
             let same = asked.filter(|asked| is_about(asked, caller, tool, declared));
             // What was fresh when a human was asked stays so until the human has answered.
@@ -72,6 +76,7 @@ fn is_about(asked: &StoredApproval, caller: &Caller, tool: &Tool, declared: &Dec
         && asked.agent == caller.agent.name
         && asked.tool == tool.name
         && asked.args_digest == declared.arguments.digest()
+        && asked.attached_digest == declared.attached.digest()
 }
 
 /// A call that is about to be made.
@@ -89,8 +94,8 @@ struct More {
     intent: Intent,
     word: Option<Word>,
     claim: Option<Claim>,
-    /// The arguments of a dry run, if it is one.
-    rehearsed: Option<Arguments>,
+    /// What a dry run sends, if it is one.
+    rehearsed: Option<(Arguments, Attached)>,
     /// How long the server has for an answer.
     longest: Duration,
 }
@@ -173,9 +178,11 @@ impl<'a> Call<'a> {
         let kept = judged.kept(&self.tool);
         let claim = more.claim.as_ref();
         let claim = claim.and_then(|claim| repeats::end_step(self.caller, &self.tool.name, claim, &kept));
-        let rehearsed = more.rehearsed.as_ref().zip(kept.good_result());
-        let rehearsed = rehearsed.map(|(arguments, result)| {
-            dry_run::keep(self.caller, &self.tool, &more.intent, arguments, dry_run::Made::Server(result))
+        let rehearsed = more.rehearsed.as_ref().zip(kept.of_dry_run());
+        let rehearsed = rehearsed.map(|((arguments, attached), result)| {
+            let declared = Declared::plain(self.tool.name.clone(), more.intent.clone(), arguments.clone());
+            let declared = Declared { attached: attached.clone(), ..declared };
+            dry_run::keep(self.caller, &self.tool, &declared, dry_run::Made::Server(result))
         });
         claim.into_iter().chain(rehearsed).collect()
     }
@@ -197,7 +204,7 @@ impl More {
             intent: permit.intent().clone(),
             word: permit.word().cloned(),
             claim: permit.claim().cloned(),
-            rehearsed: permit.is_dry_run().then(|| permit.arguments().clone()),
+            rehearsed: permit.is_dry_run().then(|| (permit.arguments().clone(), permit.attached().clone())),
             longest: server.map_or(Duration::ZERO, |server| server.settings.call_timeout),
         })
     }

@@ -126,7 +126,7 @@ fn meta(era: Era, request: &Request<'_>, id: u64) -> Option<String> {
         text.push_str(value);
     };
     for (key, value) in request.meta.and_then(members).unwrap_or_default() {
-        if key != "progressToken" && !key.starts_with(HOP_PREFIX) {
+        if is_passed(&key) {
             add(&key, value);
         }
     }
@@ -144,6 +144,19 @@ fn meta(era: Era, request: &Request<'_>, id: u64) -> Option<String> {
         text.push_str(&MODERN_META);
     }
     (!text.is_empty()).then(|| text + "}")
+}
+
+/// Of the agent's `_meta`, that which is for the server.
+pub(super) fn passed_meta(meta: &str) -> Option<String> {
+    let all = members(meta)?;
+    let passed: Vec<(&str, &str)> =
+        all.iter().filter(|(key, _)| is_passed(key)).map(|(key, value)| (key.as_ref(), *value)).collect();
+    (!passed.is_empty()).then(|| object(passed))
+}
+
+/// What belongs to one hop is never passed on.
+fn is_passed(key: &str) -> bool {
+    key != "progressToken" && !key.starts_with(HOP_PREFIX)
 }
 
 /// Of what the agent can do, that which passes through us. Extensions are not relayed, so they are not promised.

@@ -4,18 +4,18 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{HeaderName, HeaderValue};
-use mcpproxy_core::Permit;
 use mcpproxy_core::json::{members, quote, string_value};
+use mcpproxy_core::{Attached, Permit};
 use tokio_util::sync::CancellationToken;
 
 use super::Reply;
-use super::connection::{Connection, Era, Request};
+use super::connection::{Connection, Era, Request, passed_meta};
 use super::duplex::ask_agent;
 use super::error::UpstreamError;
 use super::server::Server;
 use crate::back::Back;
 use crate::headers;
-use crate::message::{member, object};
+use crate::message::{Members, field, member, object};
 
 /// How often a server may ask back before it answers.
 const ROUNDS_MAX: usize = 8;
@@ -30,6 +30,19 @@ pub(crate) struct Passage<'a> {
     pub(crate) back: &'a Back,
     pub(crate) cancel: &'a CancellationToken,
 }
+
+impl Passage<'_> {
+    /// Takes out what is said to the server besides the subject of a call, with what came back for it from elsewhere. From
+    /// here on only a permit brings it there.
+    pub(crate) fn detach(&mut self, back: &Members<'_>) -> Attached {
+        let (others, meta) = (std::mem::take(&mut self.others), self.meta.take().and_then(passed_meta));
+        let back = back.iter().map(|(key, value)| (key.as_ref(), *value));
+        let meta = meta.as_deref().map(|meta| (META, meta));
+        Attached::of(others.into_iter().chain(back).chain(meta))
+    }
+}
+
+const META: &str = "_meta";
 
 /// Requests that are passed on without a permit, because they call no tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +71,15 @@ impl Relayed {
 /// Spends a permit: sends exactly the call it was given for, once.
 pub(crate) async fn forward(server: &Server, permit: Permit, passage: &Passage<'_>) -> Result<Reply, UpstreamError> {
     let tool = permit.tool();
+    let attached = permit.attached().as_str().and_then(members).unwrap_or_default();
+    let others = attached.iter().filter(|(key, _)| key != META);
     let subject = Subject {
         method: "tools/call",
         name: Some(tool.name.tool()),
         params: vec![("name", quote(tool.name.tool())), ("arguments", permit.arguments().as_str().to_owned())],
         headers: headers::parameter_headers(&tool.offered, permit.arguments().as_str()),
+        others: others.map(|(key, value)| (key.as_ref(), *value)).collect(),
+        meta: field(&attached, META),
     };
     bounded(server, subject, passage).await
 }
@@ -75,7 +92,8 @@ pub(crate) async fn relay(
     name: Option<&str>,
     passage: &Passage<'_>,
 ) -> Result<Reply, UpstreamError> {
-    let subject = Subject { method: relayed.method(), name, params, headers: Vec::new() };
+    let (others, meta) = (passage.others.clone(), passage.meta);
+    let subject = Subject { method: relayed.method(), name, params, headers: Vec::new(), others, meta };
     bounded(server, subject, passage).await
 }
 
@@ -84,6 +102,9 @@ struct Subject<'a> {
     name: Option<&'a str>,
     params: Vec<(&'a str, String)>,
     headers: Vec<(HeaderName, HeaderValue)>,
+    /// What is said to the server besides.
+    others: Vec<(&'a str, &'a str)>,
+    meta: Option<&'a str>,
 }
 
 /// Within the server's limits: so many at once, each only so long, and not after the agent took it back.
@@ -126,13 +147,13 @@ async fn exchange(
     passage: &Passage<'_>,
 ) -> Result<Reply, UpstreamError> {
     let own: Vec<(&str, &str)> = subject.params.iter().map(|(key, value)| (*key, value.as_str())).collect();
-    let mut others = passage.others.clone();
+    let mut others = subject.others.clone();
     let mut answers;
     for _ in 0..ROUNDS_MAX {
         let request = Request {
             method: subject.method,
             params: own.iter().copied().chain(others.iter().copied()).collect(),
-            meta: passage.meta,
+            meta: subject.meta,
             name: subject.name,
             headers: subject.headers.clone(),
             back: Some(passage.back),

@@ -238,7 +238,9 @@ async fn nobody_sits_beside_a_headless_agent() {
             assert_eq!(got.code(), "confirmation_required", "{name} {way:?}: at once");
             let found = stage.find(&got.id()).await;
             assert_eq!(found.expires_ms - found.created_ms, 24 * 60 * 60 * 1000);
-            stage.approve(&found.id).await.unwrap();
+            // A question may wait for a day; who says yes means the next ten minutes.
+            let given = stage.approve(&found.id).await.unwrap();
+            assert_eq!(given.expires_ms - given.decided_ms.unwrap(), 600_000);
             let named = send(ARGS, &with_approval(&found.id));
             assert_eq!(Got::of(&mut agent, &stage.rig, &named).await.code(), "sent", "{name} {way:?}");
         }

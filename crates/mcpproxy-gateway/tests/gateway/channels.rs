@@ -185,6 +185,31 @@ async fn ways_to_ask() {
     }
 }
 
+/// A server that calls its own tool harmless gets no human's word more easily than one that says nothing.
+#[tokio::test]
+async fn a_server_s_own_level_opens_no_form() {
+    let settings = ApprovalSettings { wait: std::time::Duration::ZERO, ..ApprovalSettings::default() };
+    for level in ["", "low", "medium", "high"] {
+        let meta = match level {
+            "" => String::new(),
+            level => format!(r#","_meta":{{"mcp-first/contract":{{"riskLevel":"{level}"}}}}}}"#),
+        };
+        let tool = match level {
+            "" => crate::asked::SEND.to_owned(),
+            _ => format!("{}{meta}", crate::asked::SEND.strip_suffix('}').unwrap()),
+        };
+        let script = crate::peer::Script::new(crate::peer::Speaks::Legacy, &format!("[{tool}]"));
+        let stage = Stage::with(script, "confirmation: required", settings.clone()).await;
+        let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", BOTH).await;
+        let got = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
+        let asked = &got.result()["inputRequests"]["approval"]["params"];
+        assert_eq!(asked["mode"], "url", "{level}: {}", got.0);
+        assert_eq!(stage.pending().await.least, Given::Session, "{level}");
+        let claimed = Got::of(&mut agent, &stage.rig, &back(&send(ARGS, ""), &state(&got), APPROVE)).await;
+        assert_eq!((claimed.code().as_str(), stage.peer.calls().len()), ("confirmation_required", 0), "{level}");
+    }
+}
+
 /// A client that says yes where its word is not enough.
 #[tokio::test]
 async fn what_a_form_cannot_say_a_client_cannot_claim() {

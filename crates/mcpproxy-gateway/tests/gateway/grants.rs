@@ -1,8 +1,8 @@
 //! Standing grants: a human's yes for calls that look alike, for a while and so many times.
 
 use futures::future::join_all;
-use mcpproxy_core::{ApprovalId, Digest};
-use mcpproxy_gateway::{Decider, WantedGrant};
+use mcpproxy_core::{ApprovalId, ApprovalState, Digest};
+use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedGrant};
 use mcpproxy_store::{Kind, NewGrant, Step, StoredGrant};
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn wanted(from: &ApprovalId, schema: &str, minutes: u32, uses: u32) -> WantedGra
     WantedGrant { from: from.clone(), schema: schema.to_owned(), minutes, uses }
 }
 
-async fn grant(stage: &Stage, wanted: &WantedGrant) -> Result<StoredGrant, String> {
+async fn grant(stage: &Stage, wanted: &WantedGrant) -> Result<StoredGrant, NotGranted> {
     let fresh = stage.ada.fresh(&stage.rig, &wanted.from).await;
     stage.rig.gateway.approvals().grant(wanted, &stage.ada.human, &fresh).await.unwrap()
 }
@@ -33,6 +33,9 @@ async fn a_grant_covers_what_it_says_and_no_more() {
     let (stage, mut agent, id) = stage(HIGH).await;
     let made = grant(&stage, &wanted(&id, TO_ADA, 15, 3)).await.unwrap();
     assert_eq!(made.expires_ms - made.created_ms, 15 * 60_000);
+    // The call that was asked about is approved with it, and costs no use.
+    assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent");
+    assert_eq!(stage.state(&id).await, ApprovalState::Consumed);
     let mut other = Agent::new(&stage.rig, Way::Session, "b").await;
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, "")).await.code(), "confirmation_required");
     assert_eq!(Got::of(&mut other, &stage.rig, &send(ARGS, "")).await.code(), "confirmation_required");
@@ -42,7 +45,7 @@ async fn a_grant_covers_what_it_says_and_no_more() {
         assert_eq!(stage.rig.store.find_grant(&made.id).await.unwrap().unwrap().uses_left, 2 - n);
     }
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "confirmation_required");
-    assert_eq!(stage.sent().len(), 3);
+    assert_eq!(stage.sent().len(), 4);
     // Each use is on the record of its call, and the grant itself on one of its own.
     let records = stage.rig.all_records().await;
     let metadata = |one: &mcpproxy_store::Record| serde_json::from_str::<Value>(one.metadata.for_json()).unwrap();
@@ -50,7 +53,7 @@ async fn a_grant_covers_what_it_says_and_no_more() {
     assert_eq!(uses.count(), 3);
     let created =
         records.iter().find(|one| one.code.as_ref().is_some_and(|code| code.for_json() == "grant_created")).unwrap();
-    let expected = json!({"grant_id": made.id, "by": "ada", "minutes": 15, "uses": 3, "schema_sha256": Digest::of(TO_ADA.as_bytes()).to_string()});
+    let expected = json!({"grant_id": made.id, "approval_id": id.as_str(), "by": "ada", "given": "factor", "minutes": 15, "uses": 3, "schema_sha256": Digest::of(TO_ADA.as_bytes()).to_string()});
     assert_eq!((metadata(created), created.agent.as_deref()), (expected, Some("a")));
 }
 
@@ -70,7 +73,9 @@ async fn a_grant_ends_with_its_word_its_time_and_its_tool() {
     for end in ["revoked", "revoked by the key", "expired", "contract", "tool", "critical", "step-up"] {
         let (stage, mut agent, id) = stage(HIGH).await;
         let made = grant(&stage, &wanted(&id, TO_ADA, 15, 9)).await.unwrap();
-        assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent", "{end}");
+        for _ in ["by the yes", "by the grant"] {
+            assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent", "{end}");
+        }
         let approvals = stage.rig.gateway.approvals();
         match end {
             "revoked" => {
@@ -113,7 +118,7 @@ async fn a_grant_ends_with_its_word_its_time_and_its_tool() {
             }
         }
         assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "confirmation_required", "{end}");
-        assert_eq!(stage.sent().len(), 1, "{end}");
+        assert_eq!(stage.sent().len(), 2, "{end}");
     }
 }
 
@@ -130,7 +135,11 @@ async fn what_cannot_be_granted() {
         (HIGH, TO_ADA, 15, 101, "uses must be 1 to 100"),
     ] {
         let (stage, mut agent, id) = stage(contract).await;
-        assert_eq!(grant(&stage, &wanted(&id, wanted_schema, minutes, uses)).await, Err(expected.to_owned()));
+        assert_eq!(
+            grant(&stage, &wanted(&id, wanted_schema, minutes, uses)).await,
+            Err(NotGranted::Refused(expected.to_owned()))
+        );
+        assert_eq!(stage.state(&id).await, ApprovalState::Pending);
         assert_eq!(stage.rig.gateway.approvals().grants(true).await.unwrap(), []);
         assert_eq!(
             Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(),
@@ -141,10 +150,54 @@ async fn what_cannot_be_granted() {
     let (stage, _, id) = stage(HIGH).await;
     for schema in ["", "{", r#"{"type":"nonsense"}"#, r#"{"a":1,"a":2}"#, r#""x""#] {
         let refused = grant(&stage, &wanted(&id, schema, 1, 1)).await.unwrap_err();
-        assert!(refused.starts_with("the schema"), "{schema}: {refused}");
+        assert!(matches!(&refused, NotGranted::Refused(why) if why.starts_with("the schema")), "{schema}: {refused:?}");
     }
     let nobody = ApprovalId::parse("01ARZ3NDEKTSV4RRFFQ69G5FAV").unwrap();
-    assert_eq!(grant(&stage, &wanted(&nobody, TO_ADA, 1, 1)).await, Err("there is no such approval".to_owned()));
+    assert_eq!(grant(&stage, &wanted(&nobody, TO_ADA, 1, 1)).await, Err(NotDecided::NotFound.into()));
+}
+
+/// A grant comes with the yes to an open question, and from nothing else.
+#[tokio::test]
+async fn no_grant_from_what_is_over() {
+    for over in ["approved", "consumed", "denied", "expired", "cancelled"] {
+        let (stage, mut agent, id) = stage(HIGH).await;
+        match over {
+            "approved" => drop(stage.approve(&id).await.unwrap()),
+            "consumed" => {
+                stage.approve(&id).await.unwrap();
+                assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent");
+            }
+            "denied" => drop(stage.deny(&id, None).await.unwrap()),
+            "expired" => {
+                let now_ms = stage.find(&id).await.expires_ms;
+                stage.write(Step::Expire { id: id.clone(), now_ms }).await;
+            }
+            _ => stage.write(Step::Cancel { id: id.clone(), now_ms: now_ms() }).await,
+        }
+        let state = ApprovalState::parse(over).unwrap();
+        let made = grant(&stage, &wanted(&id, TO_ADA, 15, 3)).await;
+        assert_eq!(made, Err(NotDecided::Over(state).into()), "{over}");
+        assert_eq!(stage.rig.gateway.approvals().grants(true).await.unwrap(), [], "{over}");
+        let records = stage.rig.all_records().await;
+        let is_grant =
+            |one: &mcpproxy_store::Record| one.code.as_ref().is_some_and(|code| code.for_json() == "grant_created");
+        assert!(!records.iter().any(is_grant), "{over}");
+    }
+}
+
+/// Of many who decide at once, one does; who is too late has granted nothing.
+#[tokio::test]
+async fn a_yes_and_its_grant_are_one() {
+    let (stage, _, id) = stage(HIGH).await;
+    let mut fresh = Vec::new();
+    for _ in 0..8 {
+        fresh.push(stage.ada.fresh(&stage.rig, &id).await);
+    }
+    let (approvals, wanted) = (stage.rig.gateway.approvals(), wanted(&id, TO_ADA, 15, 3));
+    let made = fresh.iter().map(|fresh| approvals.grant(&wanted, &stage.ada.human, fresh));
+    let made = join_all(made).await.into_iter().filter(|made| made.as_ref().unwrap().is_ok()).count();
+    assert_eq!((made, approvals.grants(true).await.unwrap().len()), (1, 1));
+    assert_eq!(stage.state(&id).await, ApprovalState::Approved);
 }
 
 #[tokio::test]
@@ -156,7 +209,7 @@ async fn a_grant_takes_a_fresh_factor_for_itself() {
     let of_bob = bob.fresh(&stage.rig, &id).await;
     for fresh in [of_other, of_bob] {
         let made = stage.rig.gateway.approvals().grant(&wanted(&id, TO_ADA, 1, 1), &stage.ada.human, &fresh).await;
-        assert_eq!(made.unwrap(), Err("a grant takes a fresh code or passkey".to_owned()));
+        assert_eq!(made.unwrap(), Err(NotGranted::Refused("a grant takes a fresh code or passkey".to_owned())));
     }
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "confirmation_required");
     assert_eq!(stage.sent(), [""; 0]);
@@ -167,8 +220,10 @@ async fn a_grant_takes_a_fresh_factor_for_itself() {
 async fn a_grant_does_not_outvote_a_no() {
     let stage = Stage::new(HIGH, never_held()).await;
     let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", r#"{"elicitation":{}}"#).await;
-    let asked = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
+    let like_it = Got::of(&mut agent, &stage.rig, &send(r#"{"to":"ada","n":1}"#, "")).await;
+    assert_eq!(like_it.code(), "input_required");
     let id = stage.pending().await.id;
+    let asked = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
     grant(&stage, &wanted(&id, TO_ADA, 15, 3)).await.unwrap();
     let params = send(ARGS, "");
     let params = params.strip_suffix('}').unwrap();

@@ -14,6 +14,7 @@ mod approvals;
 mod approvals_changed;
 mod approvals_held;
 mod asked;
+mod attached;
 mod bytes;
 mod calls;
 mod channels;

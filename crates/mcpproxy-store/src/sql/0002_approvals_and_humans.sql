@@ -16,6 +16,10 @@ CREATE TABLE approvals (
     args BLOB,
     args_digest BLOB NOT NULL,
     shown_args TEXT NOT NULL,
+    -- What goes to the server besides the arguments, if anything does: exact as long as they are, its digest, and for people.
+    attached BLOB,
+    attached_digest BLOB NOT NULL,
+    shown_attached TEXT,
     about TEXT NOT NULL,
     created_ms INTEGER NOT NULL,
     expires_ms INTEGER NOT NULL,
@@ -28,6 +32,7 @@ CREATE TABLE approvals (
     record_key INTEGER,
     record_tail INTEGER,
     consumed_ms INTEGER,
+    CHECK (attached IS NULL OR args IS NOT NULL),
     CHECK ((args IS NOT NULL) = (state IN ('pending', 'approved'))),
     CHECK ((record_key IS NOT NULL) = (state = 'consumed'))
 ) STRICT;

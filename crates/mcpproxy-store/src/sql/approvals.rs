@@ -10,8 +10,9 @@ use crate::{ApprovalFilter, StoreError, StoredApproval, StoredGrant};
 
 const DOING: &str = "read the approvals";
 const COLUMNS: &str = "id, binding, agent, client, tool, pin, contract, variant, risk, least, args_digest, shown_args, about, \
-     created_ms, expires_ms, state, given, decided_by, decided_ms, comment, record_key, record_tail, consumed_ms";
-const COLUMN_COUNT: usize = 23;
+     created_ms, expires_ms, state, given, decided_by, decided_ms, comment, record_key, record_tail, consumed_ms, \
+     attached_digest, shown_attached";
+const COLUMN_COUNT: usize = 25;
 const GRANT_COLUMNS: &str = "id, agent, tool, pin, contract, schema, granted_by, reason, created_ms, expires_ms, uses, uses_left, \
      revoked_ms, revoked_by";
 /// Comes after every id.
@@ -21,7 +22,7 @@ const GRANTS_MAX: i64 = 1000;
 
 impl Database {
     pub(crate) async fn approval(&self, id: &ApprovalId) -> Result<Option<StoredApproval>, StoreError> {
-        let sql = format!("SELECT {COLUMNS}, args FROM approvals WHERE id = $1");
+        let sql = format!("SELECT {COLUMNS}, args, attached FROM approvals WHERE id = $1");
         let rows = self.fetch(Statement::new(sql, vec![Value::text(id.as_str())]), DOING).await?;
         rows.first().map(with_args).transpose()
     }
@@ -32,7 +33,7 @@ impl Database {
         now_ms: i64,
     ) -> Result<Option<StoredApproval>, StoreError> {
         let sql = format!(
-            "SELECT {COLUMNS}, args FROM approvals WHERE binding = $1 AND args IS NOT NULL AND expires_ms > $2 \
+            "SELECT {COLUMNS}, args, attached FROM approvals WHERE binding = $1 AND args IS NOT NULL AND expires_ms > $2 \
              ORDER BY expires_ms DESC LIMIT 1"
         );
         let rows = self.fetch(Statement::new(sql, vec![digest(binding), Value::int(now_ms)]), DOING).await?;
@@ -45,7 +46,7 @@ impl Database {
         now_ms: i64,
     ) -> Result<Option<StoredApproval>, StoreError> {
         let sql = format!(
-            "SELECT {COLUMNS}, args FROM approvals WHERE binding = $1 AND state = 'denied' AND expires_ms > $2 \
+            "SELECT {COLUMNS}, args, attached FROM approvals WHERE binding = $1 AND state = 'denied' AND expires_ms > $2 \
              ORDER BY expires_ms DESC LIMIT 1"
         );
         let rows = self.fetch(Statement::new(sql, vec![digest(binding), Value::int(now_ms)]), DOING).await?;
@@ -144,8 +145,9 @@ fn most(limit: usize) -> Value {
 const WHAT: &str = "an approval with something odd in it";
 
 fn with_args(row: &Row) -> Result<StoredApproval, StoreError> {
-    let args = Columns::of(row, WHAT).exact(COLUMN_COUNT)?;
-    Ok(StoredApproval { args, ..approval(row)? })
+    let columns = Columns::of(row, WHAT);
+    let (args, attached) = (columns.exact(COLUMN_COUNT)?, columns.exact(COLUMN_COUNT + 1)?);
+    Ok(StoredApproval { args, attached, ..approval(row)? })
 }
 
 fn approval(row: &Row) -> Result<StoredApproval, StoreError> {
@@ -164,6 +166,9 @@ fn approval(row: &Row) -> Result<StoredApproval, StoreError> {
         args: None,
         args_digest: columns.digest(10)?,
         shown_args: columns.untrusted(11)?.ok_or_else(|| columns.odd())?,
+        attached: None,
+        attached_digest: columns.digest(23)?,
+        shown_attached: columns.untrusted(24)?,
         about: columns.untrusted(12)?.ok_or_else(|| columns.odd())?,
         created_ms: columns.number(13)?,
         expires_ms: columns.number(14)?,

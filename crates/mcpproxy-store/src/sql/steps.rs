@@ -22,21 +22,22 @@ const POSTGRES_BEGIN: &str = "BEGIN; SELECT pg_advisory_xact_lock(7163470113)";
 const LATELY_MS: i64 = 600_000;
 
 const ASK: &str = "INSERT INTO approvals (id, binding, agent, client, tool, pin, contract, variant, risk, least, args, \
-     args_digest, shown_args, about, created_ms, expires_ms, state) \
-     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, 'pending' \
+     args_digest, shown_args, about, created_ms, expires_ms, attached, attached_digest, shown_attached, state) \
+     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $19, $20, $21, 'pending' \
      WHERE (SELECT count(*) FROM approvals WHERE agent = $3 AND state = 'pending' AND expires_ms > $15) < $17 \
      AND (SELECT count(*) FROM approvals WHERE agent = $3 AND id > $18) < $17 * 3 \
      AND NOT EXISTS (SELECT 1 FROM approvals WHERE binding = $2 AND args IS NOT NULL AND expires_ms > $15) \
      ON CONFLICT (id) DO NOTHING";
-const APPROVE: &str = "UPDATE approvals SET state = 'approved', given = $3, decided_by = $4, decided_ms = $2 \
+const APPROVE: &str = "UPDATE approvals SET state = 'approved', given = $3, decided_by = $4, decided_ms = $2, \
+     expires_ms = $5 \
      WHERE id = $1 AND state = 'pending' AND expires_ms > $2";
-const DENY: &str = "UPDATE approvals SET state = 'denied', args = NULL, decided_by = $3, decided_ms = $2, comment = $4 \
+const DENY: &str = "UPDATE approvals SET state = 'denied', args = NULL, attached = NULL, decided_by = $3, decided_ms = $2, comment = $4 \
      WHERE id = $1 AND state IN ('pending', 'approved')";
-const CONSUME: &str = "UPDATE approvals SET state = 'consumed', args = NULL, consumed_ms = $2, record_key = $3, \
+const CONSUME: &str = "UPDATE approvals SET state = 'consumed', args = NULL, attached = NULL, consumed_ms = $2, record_key = $3, \
      record_tail = $4 WHERE id = $1 AND state = 'approved' AND expires_ms > $2";
-const EXPIRE: &str = "UPDATE approvals SET state = 'expired', args = NULL \
+const EXPIRE: &str = "UPDATE approvals SET state = 'expired', args = NULL, attached = NULL \
      WHERE id = $1 AND state IN ('pending', 'approved') AND expires_ms <= $2";
-const CANCEL: &str = "UPDATE approvals SET state = 'cancelled', args = NULL, decided_ms = $2 \
+const CANCEL: &str = "UPDATE approvals SET state = 'cancelled', args = NULL, attached = NULL, decided_ms = $2 \
      WHERE id = $1 AND state IN ('pending', 'approved')";
 const GRANT: &str = "INSERT INTO grants (id, agent, tool, pin, contract, schema, granted_by, reason, created_ms, expires_ms, \
      uses, uses_left) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11) ON CONFLICT (id) DO NOTHING";
@@ -135,8 +136,8 @@ fn statement(step: &Step, record: RecordId) -> Statement {
     };
     match step {
         Step::Ask(new) => ask(new),
-        Step::Approve { id, by, given, now_ms } => {
-            of(APPROVE, id, *now_ms, vec![Value::text(given.as_str()), text(by)])
+        Step::Approve { id, by, given, now_ms, until_ms } => {
+            of(APPROVE, id, *now_ms, vec![Value::text(given.as_str()), text(by), Value::int(*until_ms)])
         }
         Step::Deny { id, by, comment, now_ms } => of(DENY, id, *now_ms, vec![text(by), optional(comment.as_deref())]),
         Step::Consume { id, now_ms } => {
@@ -181,6 +182,9 @@ fn ask(new: &NewApproval) -> Statement {
         Value::int(new.most.into()),
         // Ids are in the order of time.
         Value::text(&Ulid::from_parts(u64::try_from(new.created_ms - LATELY_MS).unwrap_or_default(), 0).to_string()),
+        new.attached.as_ref().map_or(Value::Bytes(None), |attached| Value::bytes(attached.as_bytes())),
+        digest(&new.attached_digest),
+        optional(new.shown_attached.as_deref()),
     ];
     Statement::new(ASK, values)
 }

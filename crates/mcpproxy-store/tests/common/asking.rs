@@ -38,6 +38,9 @@ pub(crate) fn question(n: u64) -> NewApproval {
         args_digest: Digest::of(args.as_bytes()),
         shown_args: args.clone(),
         args,
+        attached: None,
+        attached_digest: Digest::of(b""),
+        shown_attached: None,
         about: "{}".into(),
         created_ms: T,
         expires_ms: EXPIRES,
@@ -77,7 +80,7 @@ pub(crate) fn ask(new: NewApproval) -> Step {
 }
 
 pub(crate) fn approve(n: u64) -> Step {
-    Step::Approve { id: id(n), by: "anna".into(), given: Given::Session, now_ms: T + 1 }
+    Step::Approve { id: id(n), by: "anna".into(), given: Given::Session, now_ms: T + 1, until_ms: EXPIRES }
 }
 
 pub(crate) fn deny(n: u64) -> Step {

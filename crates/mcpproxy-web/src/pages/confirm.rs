@@ -1,6 +1,7 @@
 //! The confirmation page: everything a person needs to say yes or no to one call.
 
 mod arguments;
+mod attached;
 
 use askama::Template;
 use mcpproxy_core::{ApprovalState, Given, RiskLevel, Untrusted};
@@ -12,6 +13,7 @@ use super::words::{Risk, State, Time};
 use super::{Factors, Frame, grant_schema};
 use crate::visible::Visible;
 use arguments::{Arguments, Shown};
+use attached::Attached;
 
 /// After that, a dry run does not count any more for tools that require one.
 const PREVIEW_OLD_MS: i64 = 600_000;
@@ -35,6 +37,7 @@ pub(crate) struct Confirm {
     pub(crate) audit_event: Option<Visible>,
     pub(crate) preview: Option<Preview>,
     pub(crate) arguments: Arguments,
+    pub(crate) attached: Option<Attached>,
     pub(crate) reason: Option<Visible>,
     pub(crate) sensitivity: Option<Visible>,
     pub(crate) facts: Vec<Fact>,
@@ -43,6 +46,8 @@ pub(crate) struct Confirm {
     pub(crate) comment: String,
     pub(crate) grant: Option<GrantForm>,
     pub(crate) outcome: Outcome,
+    /// How long a yes is good for.
+    pub(crate) yes_lasts: String,
 }
 
 pub(crate) struct Preview {
@@ -103,6 +108,8 @@ impl Confirm {
             audit_event: text("audit_event").map(Visible::of),
             preview: view.dry_run.as_ref().map(|dry_run| preview(dry_run, now_ms)),
             arguments: Arguments::new(view, now_ms),
+            attached: Attached::new(view),
+            yes_lasts: yes_lasts(view.yes_lasts_ms),
             reason: text("reason").map(Visible::of),
             sensitivity: text("sensitivity").map(Visible::of),
             facts: facts(approval, &about, now_ms),
@@ -113,6 +120,13 @@ impl Confirm {
             outcome: outcome(approval, state, now_ms),
             frame: Frame { key: format!("{}:{}", approval.id, state.as_str()), ..frame },
         }
+    }
+}
+
+fn yes_lasts(lasts_ms: i64) -> String {
+    match lasts_ms / 60_000 {
+        ..=1 => "a minute".to_owned(),
+        minutes => format!("{minutes} minutes"),
     }
 }
 

@@ -53,6 +53,9 @@ fn approval(args: &str, reason: &str) -> StoredApproval {
         args: Some(args.to_owned()),
         args_digest: Digest::of(args.as_bytes()),
         shown_args: Untrusted::new(args),
+        attached: None,
+        attached_digest: Digest::of(b""),
+        shown_attached: None,
         about: Untrusted::new(about.to_string()),
         created_ms: NOW_MS - 12_000,
         expires_ms: NOW_MS + 291_000,
@@ -77,6 +80,8 @@ fn view(approval: StoredApproval) -> ApprovalView {
         dry_run: Some(StoredDryRun { preview: Untrusted::new(preview), is_native: true, at_ms: NOW_MS - 8_000 }),
         url: String::new(),
         args_for_human: Untrusted::new(approval.args.clone().unwrap_or_default()),
+        attached_for_human: None,
+        yes_lasts_ms: 600_000,
         approval,
     }
 }
@@ -113,6 +118,29 @@ fn the_confirmation_page() {
     let first = ApprovalView { approval, ..first };
     let page = Confirm::new(frame("first"), &first, BOTH, Typed::default(), NOW_MS).render().unwrap();
     compare("confirm-first-time.html", &page);
+}
+
+/// The second round of a tool that asks back shows what is new in it, all of it, and nothing of it is markup.
+#[test]
+fn what_goes_besides_the_arguments() {
+    let answers =
+        r#"{"inputResponses":{"who":{"content":{"to":"<b>\u0065ve</b>\u202e"}}},"requestState":"s1","x\u202ey":[1.0]}"#;
+    let attached = StoredApproval { attached_digest: Digest::of(b"answers"), ..approval(AFTER, "") };
+    let view = ApprovalView { attached_for_human: Some(Untrusted::new(answers)), ..view(attached) };
+    let page = Confirm::new(frame("attached"), &view, BOTH, Typed::default(), NOW_MS).render().unwrap();
+    let section = page.split("<section").find(|part| part.contains("id=\"attached\"")).unwrap_or_default();
+    for expected in [
+        "not as last time",
+        "Answers to questions of the server <code class=\"said\">inputResponses</code>",
+        "The server’s own note, which came back <code class=\"said\">requestState</code>",
+        "eve",
+        "[1.0]",
+        "Another part of the request",
+    ] {
+        assert!(section.contains(expected), "{expected}: {section}");
+    }
+    assert!(!section.contains("<b>eve") && !section.contains('\u{202e}'), "{section}");
+    assert!(!confirm(approval(AFTER, "")).contains("id=\"attached\""), "no heading where there is nothing");
 }
 
 #[test]

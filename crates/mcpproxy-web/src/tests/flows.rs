@@ -210,6 +210,31 @@ async fn grants_from_the_page() {
     fixture.stop().await;
 }
 
+/// Who is told that they came too late has granted nothing.
+#[tokio::test]
+async fn no_grant_from_what_was_decided() {
+    for action in ["approve", "deny"] {
+        let fixture = Fixture::new().await;
+        let person = fixture.person("anna", "no hash").await;
+        let id = fixture.question(RiskLevel::High, Given::Form).await;
+        let path = format!("/ui/approvals/{id}");
+        assert_eq!(fixture.post(&person, &path, &format!("action={action}")).await.status(), 303);
+        let late = format!("action=grant&schema=%7B%7D&minutes=15&uses=5&totp={}", code_at(-1));
+        let late = fixture.post(&person, &path, &late).await;
+        assert_eq!(late.status(), 409, "{action}");
+        assert!(text(late).await.contains("too late"), "{action}");
+        let headers = [("cookie", person.cookie.as_str()), ("x-csrf-token", person.csrf.as_str())];
+        let body = json!({"from": id.as_str(), "schema": {}, "minutes": 15, "uses": 5, "totp": code_at(0)});
+        let late = fixture.request(Method::POST, "/api/v1/grants", &headers, body.to_string()).await;
+        assert_eq!(late.status(), 409, "{action}");
+        let expected = if action == "approve" { "it is approved already" } else { "it is denied already" };
+        let answer = text(late).await;
+        assert!(answer.contains("APPROVAL_OVER") && answer.contains(expected), "{answer}");
+        assert_eq!(fixture.get("/api/v1/grants?all=true").await, json!({"grants": []}), "{action}");
+        fixture.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn signing_in_and_out() {
     let fixture = Fixture::new().await;

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use http::{StatusCode, Uri};
 use mcpproxy_core::ApprovalId;
-use mcpproxy_gateway::{Decider, NotDecided, WantedGrant};
+use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedGrant};
 use mcpproxy_store::{ApprovalFilter, StoreError};
 
 use super::account::for_browser;
@@ -97,7 +97,7 @@ async fn approve(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Respon
     finish(site, id, posted, approved.map(drop)).await
 }
 
-/// The grant first: if it cannot be made, nothing is approved and everything can be corrected.
+/// If the grant cannot be made, nothing is approved and everything can be corrected.
 async fn grant(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
     let fresh = match site.fresh(&posted.signed, posted.factor(), id.as_str()).await? {
         Ok(fresh) => fresh,
@@ -110,12 +110,11 @@ async fn grant(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Response
         minutes: number("minutes"),
         uses: number("uses"),
     };
-    let approvals = site.web.gateway.approvals();
-    if let Err(why) = approvals.grant(&wanted, posted.signed.human(), &fresh).await? {
-        return refused(site, id, posted, sentence(&why)).await;
+    match site.web.gateway.approvals().grant(&wanted, posted.signed.human(), &fresh).await? {
+        Err(NotGranted::Refused(why)) => refused(site, id, posted, sentence(&why)).await,
+        Err(NotGranted::NotDecided(reason)) => finish(site, id, posted, Err(reason)).await,
+        Ok(_) => finish(site, id, posted, Ok(())).await,
     }
-    let approved = approvals.approve(id, posted.signed.human(), Some(&fresh)).await?;
-    finish(site, id, posted, approved.map(drop)).await
 }
 
 async fn finish(

@@ -82,6 +82,12 @@ pub(crate) struct WholeApproval {
     arguments: Box<RawValue>,
     /// Of the arguments as they will be sent, whatever the order of their keys.
     arguments_sha256: String,
+    /// What goes to the server besides the arguments, masked: `inputResponses` answer questions of the server, `requestState`
+    /// is the server's own, `_meta` and others are the agent's. Null if nothing does.
+    #[schema(value_type = Option<Object>)]
+    attached: Option<Box<RawValue>>,
+    /// Of that, without `_meta`, whatever the order of its keys.
+    attached_sha256: Option<String>,
     /// The last approval of this tool and agent that was used.
     previous: Option<String>,
     /// Each argument, and how it differs from those of `previous`.
@@ -188,7 +194,7 @@ pub(crate) struct Deny {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MakeGrant {
-    /// The id of an approval: the grant is for its agent and its tool.
+    /// The id of a pending approval: it is approved, and the grant is for its agent and its tool.
     pub(crate) from: String,
     /// A JSON Schema, as it is or as a text.
     #[schema(value_type = Value)]
@@ -289,6 +295,8 @@ impl WholeApproval {
             sensitivity: text("sensitivity"),
             arguments: raw(approval.shown_args.for_json()),
             arguments_sha256: approval.args_digest.to_string(),
+            attached: approval.shown_attached.as_ref().map(|attached| raw(attached.for_json())),
+            attached_sha256: approval.shown_attached.as_ref().map(|_| approval.attached_digest.to_string()),
             previous: view.previous.as_ref().map(|previous| previous.id.to_string()),
             changes: diff(before, approval.shown_args.for_json()).rows.into_iter().map(Into::into).collect(),
             dry_run: view.dry_run.as_ref().map(Into::into),

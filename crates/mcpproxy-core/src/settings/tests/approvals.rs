@@ -1,7 +1,11 @@
 //! What the file says about asking humans.
 
+use std::sync::Arc;
+
 use super::World;
 use super::bad::check;
+use crate::catalog::Hints;
+use crate::contract::{Contract, Effective, Written};
 use crate::settings::{ApprovalSettings, Channel, Outside, parse};
 use crate::{Given, RiskLevel};
 
@@ -68,15 +72,28 @@ fn where_humans_reach_the_gateway() {
 
 #[test]
 fn where_calls_are_confirmed() {
-    let check = |fields: &str, expected: [Channel; 6]| {
-        let settings = approvals(fields);
+    /// Nobody's level, and then each by this author.
+    fn channels(settings: &ApprovalSettings, effective: impl Fn(Contract) -> Effective) -> Vec<Channel> {
         let levels = [None].into_iter().chain(RiskLevel::ALL.map(Some));
-        assert_eq!(levels.map(|level| settings.channel(level)).collect::<Vec<_>>(), expected, "{fields}");
+        let written = |level: RiskLevel| Written { value: level, line: 1, column: 1 };
+        let contracts = levels.map(|level| Contract { risk: level.map(written), ..Contract::default() });
+        contracts.map(|contract| settings.channel(&effective(contract))).collect()
+    }
+    let check = |fields: &str, by_operator: [Channel; 6], by_server: [Channel; 6]| {
+        let (settings, hints) = (approvals(fields), Hints::default());
+        let found = channels(&settings, |contract| Effective::of(&[&Arc::new(contract)], None, hints));
+        assert_eq!(found, by_operator, "by the operator: {fields}");
+        // A server's level never leads to less than no level at all.
+        let found = channels(&settings, |contract| Effective::of(&[], Some(&contract), hints));
+        assert_eq!(found, by_server, "by the server: {fields}");
     };
     use Channel::{Form, Page};
-    check("", [Page, Form, Form, Page, Page, Page]);
-    check(r#""channels": {"high": "form"}"#, [Form, Form, Form, Form, Page, Page]);
-    check(r#""channels": {"medium": "page", "critical": "page"}"#, [Page, Page, Page, Page, Page, Page]);
+    check("", [Page, Form, Form, Page, Page, Page], [Page; 6]);
+    let high = [Form, Form, Form, Form, Page, Page];
+    check(r#""channels": {"high": "form"}"#, high, high);
+    check(r#""channels": {"medium": "page", "critical": "page"}"#, [Page; 6], [Page; 6]);
+    let odd = [Form, Page, Page, Form, Page, Page];
+    check(r#""channels": {"medium": "page", "high": "form"}"#, odd, odd);
     check_approvals(
         r#""channels": {"critical": "form", "high": "chat", "low": "page"}"#,
         &[

@@ -64,8 +64,8 @@ fn about_grants(endpoint: Endpoint) -> About {
         Endpoint::MakeGrant => (
             "make_grant",
             "Allow more calls like one",
-            "For the agent and tool of an approval, for arguments that match a JSON Schema, for at most 15 minutes. Takes a \
-             person's session and a fresh code. Never for critical calls.",
+            "Approves a pending call, and with it more of the same agent and tool: for arguments that match a JSON Schema, for \
+             at most 15 minutes. Both are done or neither. Takes a person's session and a fresh code. Never for critical calls.",
             vec![(StatusCode::CREATED, "The grant.", one())],
         ),
         Endpoint::RevokeGrant => ("revoke_grant", "Take a grant back", "At once.", ok("The grant, revoked.", one())),

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 #[serde(default)]
 pub(super) struct Exact {
     pub(super) changes: Vec<Change>,
+    pub(super) attached: Option<Box<RawValue>>,
     pub(super) dry_run: Option<DryRun>,
 }
 

@@ -27,6 +27,7 @@ pub(super) fn text(whole: &View, now_ms: i64) -> String {
     }
     let exact = whole.exact();
     arguments(&mut out, view, &exact.changes);
+    attached(&mut out, exact.attached.as_deref());
     dry_run(&mut out, view, exact.dry_run.as_ref());
     out
 }
@@ -118,6 +119,13 @@ fn row(change: &raw::Change) -> String {
     }
 }
 
+/// Answers to questions of the server, and whatever else the agent sends with the call.
+fn attached(out: &mut String, exact: Option<&RawValue>) {
+    let Some(exact) = exact else { return };
+    let rows: Vec<String> = lines(&indented(exact.get())).lines().map(str::to_owned).collect();
+    section(out, "Sent besides the arguments (inputResponses are answers to questions of the server)", &rows);
+}
+
 fn dry_run(out: &mut String, view: &Value, exact: Option<&raw::DryRun>) {
     let Some(exact) = exact else { return };
     let time = view.get("dry_run").map_or(NONE.to_owned(), |dry_run| time(dry_run, "time"));
@@ -151,6 +159,7 @@ mod tests {
                 {"pointer": "to/1", "change": "added", "before": null, "after": "eve\u202e@example.com"},
                 {"pointer": "cc", "change": "removed", "before": null, "after": null},
                 {"pointer": "amount", "change": "changed", "before": 1.0, "after": 12345678901234567890.10}],
+            "attached": {"inputResponses": {"sure": "y\u202es"}, "n": 1.0},
             "dry_run": {"native": true, "time": "1970-01-01T00:01:00Z", "preview": {"wouldSend": 2.50}}}"#,
         );
         assert_eq!(
@@ -189,6 +198,14 @@ Arguments, with what changed since the last approved call (01HF7YAS00ZZZZZZZZZZZ
   + to/1: \"eve\\u202e@example.com\"
   - cc: null
   ~ amount: 1.0 → 12345678901234567890.10
+
+Sent besides the arguments (inputResponses are answers to questions of the server)
+  {
+    \"inputResponses\": {
+      \"sure\": \"y\\u202es\"
+    },
+    \"n\": 1.0
+  }
 
 Dry run, made by the server, TRIED
   {
