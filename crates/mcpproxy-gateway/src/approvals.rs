@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use mcpproxy_core::{ApprovalId, ApprovalState, Given, Untrusted};
 use mcpproxy_store::{
-    ApprovalFilter, ApprovalPage, Fresh, Human, Ledger, Lost, Step, Store, StoreError, StoredApproval, StoredDryRun,
+    ApprovalFilter, ApprovalPage, Fresh, Human, Ledger, Lost, Present, Step, Store, StoreError, StoredApproval, StoredDryRun,
 };
 use tokio::sync::{broadcast, watch as changes};
 
@@ -118,13 +118,14 @@ impl Approvals {
         Ok(Some(ApprovalView { approval, previous, dry_run, args_for_human, url }))
     }
 
-    /// A human's yes, with a fresh factor for this approval or without.
+    /// A human's yes, with a fresh factor for this approval or without. A session's cookie alone is none.
     pub async fn approve(
         &self,
         id: &ApprovalId,
-        human: &Human,
+        present: &Present,
         fresh: Option<&Fresh>,
     ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+        let human = present.human();
         let is_for_this = |fresh: &&Fresh| fresh.human() == human && fresh.approval() == id.as_str();
         let given = if fresh.filter(is_for_this).is_some() { Given::Factor } else { Given::Session };
         self.say_yes(id, human.name(), given).await
