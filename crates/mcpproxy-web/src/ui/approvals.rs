@@ -5,7 +5,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use http::{StatusCode, Uri};
-use mcpproxy_core::ApprovalId;
+use mcpproxy_core::{ApprovalId, Given};
 use mcpproxy_gateway::{Decider, NotDecided, WantedGrant};
 use mcpproxy_store::{ApprovalFilter, StoreError};
 
@@ -15,8 +15,9 @@ use super::{frame, notice, signed_out, unavailable};
 use crate::pages::account::factors;
 use crate::pages::confirm::{Confirm, Typed};
 use crate::pages::lists::{Inbox, Selected};
-use crate::pages::page;
+use crate::pages::{Frame, page};
 use crate::people::factor::Fault;
+use crate::people::presence::Absent;
 use crate::who::{Signed, Site, Who};
 
 const PAGE_ROWS: usize = 50;
@@ -58,6 +59,7 @@ async fn confirm(
     let factors = human.map(|human| factors(&human)).unwrap_or_default();
     let title = format!("{} · {}", view.approval.tool, view.approval.agent);
     let frame = frame::around(site, signed, "approvals", &title).await?;
+    let frame = Frame { asks_password: typed.asks_password, ..frame };
     Ok(page(status, &Confirm::new(frame, &view, factors, typed, site.now_ms())))
 }
 
@@ -93,7 +95,14 @@ async fn approve(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Respon
         Err(Fault::Missing) => None,
         Err(fault) => return refused(site, id, posted, fault.message()).await,
     };
-    let approved = approvals.approve(id, posted.signed.human(), fresh.as_ref()).await?;
+    let present = match &fresh {
+        Some(fresh) => fresh.present(),
+        None => match site.present(&posted.signed, posted.shown()).await? {
+            Ok(present) => present,
+            Err(absent) => return not_there(site, id, posted, absent).await,
+        },
+    };
+    let approved = approvals.approve(id, &present, fresh.as_ref()).await?;
     finish(site, id, posted, approved.map(drop)).await
 }
 
@@ -114,7 +123,7 @@ async fn grant(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Response
     if let Err(why) = approvals.grant(&wanted, posted.signed.human(), &fresh).await? {
         return refused(site, id, posted, sentence(&why)).await;
     }
-    let approved = approvals.approve(id, posted.signed.human(), Some(&fresh)).await?;
+    let approved = approvals.approve(id, &fresh.present(), Some(&fresh)).await?;
     finish(site, id, posted, approved.map(drop)).await
 }
 
@@ -145,7 +154,18 @@ async fn refused(site: &Site, id: &ApprovalId, posted: &Posted, error: String) -
         error: Some(error),
         comment: field("comment"),
         grant: is_grant.then(|| (field("schema"), field("minutes"), field("uses"))),
+        asks_password: false,
     };
+    confirm(site, &posted.signed, id, StatusCode::FORBIDDEN, typed).await
+}
+
+/// The page again, with a field for the password where that helps.
+async fn not_there(site: &Site, id: &ApprovalId, posted: &Posted, absent: Absent) -> Result<Response, StoreError> {
+    let found = site.web.store.find_approval(id).await?;
+    if found.is_some_and(|found| found.least == Given::Factor) {
+        return refused(site, id, posted, Fault::Missing.message()).await;
+    }
+    let typed = Typed { error: Some(absent.message()), asks_password: true, ..Typed::default() };
     confirm(site, &posted.signed, id, StatusCode::FORBIDDEN, typed).await
 }
 
