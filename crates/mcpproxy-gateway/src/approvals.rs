@@ -10,7 +10,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use mcpproxy_core::{ApprovalId, ApprovalState, Given, Untrusted};
 use mcpproxy_store::{
-    ApprovalFilter, ApprovalPage, Fresh, Human, Ledger, Lost, Present, Step, Store, StoreError, StoredApproval, StoredDryRun,
+    ApprovalFilter, ApprovalPage, Fresh, Human, Ledger, Lost, Present, Step, Store, StoreError, StoredApproval,
+    StoredDryRun,
 };
 use tokio::sync::{broadcast, watch as changes};
 

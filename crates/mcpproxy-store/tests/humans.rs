@@ -352,8 +352,7 @@ async fn no_secret_can_be_read_in_the_database(place: &Place) {
     let store = place.store().await;
     let anna = first(&store, "anna").await;
     let session = store.open_session("anna", [[0xcd; 32], [0xef; 32]], T).await.unwrap();
-    let secrets =
-        [store.invite([0xab; 32], Some(&anna), T, HOUR).await.unwrap(), session.secret, session.page_key];
+    let secrets = [store.invite([0xab; 32], Some(&anna), T, HOUR).await.unwrap(), session.secret, session.page_key];
     let csrf = store.find_session(&secrets[1], T, IDLE, MOST).await.unwrap().unwrap().csrf;
     assert_eq!(secrets[0], format!("invite_{}", "ab".repeat(32)));
     for secret in secrets.iter().chain([&csrf]) {

@@ -149,7 +149,8 @@ async fn approvals_outlive_the_gateway() {
         assert_eq!(got.id(), id, "the agent knows what to come back with");
         let Stage { peer, rig, ada } = stage;
         let rig = rig.again(files(&peer, HIGH, never_held())).await;
-        let approve = async |rig: &Rig| rig.gateway.approvals().approve(&id, &ada.present, None).await.unwrap().unwrap();
+        let approve =
+            async |rig: &Rig| rig.gateway.approvals().approve(&id, &ada.present, None).await.unwrap().unwrap();
         let rig = if approved_before {
             approve(&rig).await;
             rig.again(files(&peer, HIGH, never_held())).await
