@@ -120,7 +120,8 @@ def test_the_cookie_comes_and_approves_nothing(
         assert human.do("evaluate", script="document.querySelector('[name=password]').checkVisibility()") is False
         human.approve()
         assert "ada approved" in human.text
-        assert human.look()["complaints"] == []
+        (complaint,) = human.look()["complaints"]
+        assert "403" in complaint, "the one request of the neighbour's page"
     assert said(agent.call(tool, args, approval_id=approval)) == args
     kept = [path.read_bytes() for path in house.gateway.home.glob("*.db*")]
     assert kept and not any(key.removeprefix("page_").encode() in one or key.encode() in one for one in kept)
