@@ -46,6 +46,7 @@ class Gateway:
         self.home.mkdir(parents=True, exist_ok=True)
         self.child: subprocess.Popen[bytes] | None = None
         self.address = ""
+        self.listen = "127.0.0.1:0"
         if settings is not None:
             self.write_settings(settings)
 
@@ -73,7 +74,7 @@ class Gateway:
         began = time.monotonic()
         with open(self.home / "stdout.txt", "wb") as out, open(self.home / "stderr.txt", "wb") as err:
             self.child = subprocess.Popen(
-                [peers.MCPPROXY, "serve", "--home", str(self.home), "--listen", "127.0.0.1:0"],
+                [peers.MCPPROXY, "serve", "--home", str(self.home), "--listen", self.listen],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,

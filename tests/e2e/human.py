@@ -103,6 +103,7 @@ class Human:
         self.password = PASSWORD
         self.totp: Totp | None = None
         self.person = f"{name}-{next(browser.numbers)}"
+        self.javascript = javascript
         self.do("meet", javascript=javascript, phone=phone)
 
     def __enter__(self) -> Human:
@@ -155,6 +156,7 @@ class Human:
     def enrol(self) -> None:
         self.totp = Totp(secret_on(self.do("html")))
         self.do("fill", field="code", value=self.totp.code())
+        self.show_password()
         self.do("press", button="^turn on$")
 
     def sign_in(self) -> None:
@@ -185,7 +187,17 @@ class Human:
             case "passkey":
                 self.do("press", button="^approve.* with a passkey$")
             case None:
+                self.show_password()
                 self.do("press", button="^approve once$")
+
+    def show_password(self) -> None:
+        """Without a script nothing else shows that this person is there; with one, nobody is asked."""
+        if not self.javascript:
+            self.do("fill", field="password", value=self.password)
+
+    def page_key(self) -> str | None:
+        """What the script keeps."""
+        return self.do("evaluate", script="localStorage.getItem('mcpproxy-page-key')")
 
     def deny(self, comment: str = "") -> None:
         if comment:
@@ -204,7 +216,7 @@ class Session:
         self.http = httpx.Client(timeout=30)
         answer = self.http.post(self._url("/login"), json={"name": name, "password": password})
         assert answer.status_code == 200, f"{answer.status_code} {answer.text}"
-        self.csrf = answer.json()["csrf"]
+        self.csrf, self.page_key = answer.json()["csrf"], answer.json()["page_key"]
         self.secret = self.http.cookies[COOKIE]
         self.http.cookies.clear()
 
@@ -218,7 +230,7 @@ class Session:
         return self.http.get(self._url(path), headers=self._headers())
 
     def approve(self, approval: str, totp: str | None = None) -> httpx.Response:
-        return self.post(f"/approvals/{approval}/approve", {"totp": totp} if totp else {})
+        return self.post(f"/approvals/{approval}/approve", {"totp": totp} if totp else {"page_key": self.page_key})
 
     def deny(self, approval: str, comment: str | None = None) -> httpx.Response:
         return self.post(f"/approvals/{approval}/deny", {"comment": comment} if comment else {})
@@ -234,12 +246,13 @@ class Session:
 def set_up_plainly(gateway: Gateway, name: str) -> Totp:
     """Becomes the first human with nothing but requests and what stands in the pages: no script, no browser."""
     with httpx.Client(base_url=at_localhost(gateway), follow_redirects=True, timeout=30) as http:
-        link = setup_link(gateway)
+        # Names below `localhost` are known to browsers alone.
+        link = re.sub("^http://[^/]*", at_localhost(gateway), setup_link(gateway))
         account = http.post(link, data={"name": name, "password": PASSWORD, "again": PASSWORD})
         assert account.status_code == 200, f"{account.status_code} {account.text[:500]}"
         totp = Totp(secret_on(account.text))
         (csrf, *_) = re.findall(r'name="csrf" value="([^"]+)"', account.text)
-        done = http.post("/ui/account/totp", data={"code": totp.code(), "csrf": csrf})
+        done = http.post("/ui/account/totp", data={"code": totp.code(), "password": PASSWORD, "csrf": csrf})
         assert done.status_code == 200, f"{done.status_code} {done.text[:500]}"
         return totp
 

@@ -44,7 +44,11 @@ def test_sign_in_on_the_way_and_decide(
         assert "/ui/login" in ada.url, "the address alone opens nothing"
         assert "update_customer" not in ada.text
         ada.sign_in()
-        assert ada.url.endswith(f"/ui/approvals/{approval}"), "back to where the address led"
+        (address, *key) = ada.url.split("#key=")
+        assert address.endswith(f"/ui/approvals/{approval}"), "back to where the address led"
+        assert ada.javascript != bool(key), "the script takes the key away from the address"
+        fields = ada.do("html") if not ada.javascript else ""
+        assert ('type="password"' in fields) is not ada.javascript
         shown = ada.text
         for word in ("high", "update_customer", "fx", "The customer's data change.", agent.name, str(yes["id"])):
             assert word.lower() in shown.lower(), word

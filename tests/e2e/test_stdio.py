@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from mcp import StdioServerParameters
+from mcp.client.stdio import stdio_client
 
 import peers
 from clients import LEGACY, MODERN, call, play_stdio, step
 from conftest import Real
 from gateway import MARK, Gateway, until
+from human import SETUP_LINK, Browser, Human
 from test_journey import FOUR
 
 ERAS = [LEGACY, MODERN]
@@ -60,3 +65,51 @@ def test_demo_in_process(tmp_path: Path) -> None:
     heard = play_stdio(MODERN, command(gateway), [call("retrieve_tools", {"query": "send an email"})])
     assert heard.results[0]["structuredContent"]["tools"]
     until(lambda: not gateway.processes(), 10, "the gateway ended with its client")
+
+
+DELETE = {"name": "demo:delete_user", "args": {"userId": "u_max"}}
+DEMO = {"type": "demo"}
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_first_human_reads_the_client_s_log(tmp_path: Path, browser: Browser, era: str) -> None:
+    """Nothing but a client: its log of the server has the link and the question, and the held call goes on."""
+    gateway = Gateway(tmp_path / "home", {"mcpServers": {"demo": DEMO}, "approvals": {"wait": "60s"}})
+    log = tmp_path / "client.log"
+    with ThreadPoolExecutor(1) as pool, open(log, "w") as errors, Human(browser, gateway) as ada:
+        server = stdio_client(command(gateway), errlog=errors)
+        held = pool.submit(play_stdio, era, server, [call("call_tool_destructive", DELETE)])
+        link = until(lambda: SETUP_LINK.search(log.read_text()), 30, "the link is in the log")
+        asked = until(lambda: re.search(r"approval needed: .* (http://\S+)", log.read_text()), 30, "so is the question")
+        assert log.read_text().count(link.group()) == 2, "with the question it stands there again"
+        ada.set_up(link.group())
+        ada.open(asked.group(1))
+        ada.approve("totp")
+        heard = held.result(60)
+    assert heard.results[0]["structuredContent"]["deletedUserId"] == "u_max"
+    assert "approved by ada" in log.read_text() or "used by ada" in log.read_text()
+
+
+def test_an_agent_is_told_how_somebody_becomes_the_first(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path, {"mcpServers": {"demo": DEMO}, "approvals": {"wait": "0s"}})
+    heard = play_stdio(LEGACY, command(gateway), [call("call_tool_destructive", DELETE)])
+    refused = heard.results[0]["structuredContent"]["error"]
+    assert refused["code"] == "confirmation_required" and refused["details"]["nobody_can_approve"] is True
+    assert "Nobody can yet" in refused["message"] and "mcpproxy stdio" in refused["message"]
+    assert "/ui/setup/" not in str(heard), "who has the link is the human, and that is no agent"
+
+
+def test_standard_output_is_the_client_s(tmp_path: Path) -> None:
+    """A gateway of its own says what `serve` says on standard error alone; a bridge says nothing of it."""
+    gateway = Gateway(tmp_path, {"mcpServers": {}})
+
+    def alone() -> subprocess.CompletedProcess[str]:
+        args = [peers.MCPPROXY, "stdio", "--home", str(gateway.home)]
+        env = {**gateway.environment(), "PATH": os.environ["PATH"]}
+        return subprocess.run(args, input="", capture_output=True, text=True, timeout=30, env=env)
+
+    done = alone()
+    assert done.stdout == "" and SETUP_LINK.search(done.stderr), done
+    with gateway:
+        done = alone()
+        assert done.stdout == "" and "/ui/setup/" not in done.stderr, done

@@ -135,6 +135,8 @@ pub struct Ticket {
     pub expires_ms: i64,
     pub side_effects: Vec<Untrusted>,
     pub retry: Retry,
+    /// Whether there is anybody who could approve it.
+    pub has_humans: bool,
 }
 
 /// How a call comes back once a human has approved it.

@@ -12,7 +12,8 @@ use arc_swap::ArcSwap;
 use mcpproxy_core::settings::ApprovalSettings;
 use mcpproxy_core::{ApprovalId, ApprovalState, Given, Untrusted};
 use mcpproxy_store::{
-    ApprovalFilter, ApprovalPage, Fresh, Human, Ledger, Lost, Step, Store, StoreError, StoredApproval, StoredDryRun,
+    ApprovalFilter, ApprovalPage, Fresh, Human, Ledger, Lost, Present, Step, Store, StoreError, StoredApproval,
+    StoredDryRun,
 };
 use tokio::sync::{broadcast, watch as changes};
 
@@ -145,13 +146,14 @@ impl Approvals {
         Ok(Some(view))
     }
 
-    /// A human's yes, with a fresh factor for this approval or without.
+    /// A human's yes, with a fresh factor for this approval or without. A session's cookie alone is none.
     pub async fn approve(
         &self,
         id: &ApprovalId,
-        human: &Human,
+        present: &Present,
         fresh: Option<&Fresh>,
     ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+        let human = present.human();
         let is_for_this = |fresh: &&Fresh| fresh.human() == human && fresh.approval() == id.as_str();
         let given = if fresh.filter(is_for_this).is_some() { Given::Factor } else { Given::Session };
         self.say_yes(id, human.name(), given).await

@@ -155,13 +155,13 @@ impl Asking<'_> {
         let is_in_time = approval.expires_ms > crate::record::now_ms();
         match approval.state {
             ApprovalState::Approved if is_in_time => self.decide_again(&approval).await,
-            ApprovalState::Pending if is_in_time => Err(self.unanswered(&approval).into()),
+            ApprovalState::Pending if is_in_time => Err(self.unanswered(&approval).await?.into()),
             _ => Err(over(self.gateway, &approval).await?.into()),
         }
     }
 
-    fn unanswered(&self, approval: &StoredApproval) -> Denial {
-        self.question.waiting(Ticket {
+    async fn unanswered(&self, approval: &StoredApproval) -> Result<Denial, StoreError> {
+        Ok(self.question.waiting(Ticket {
             id: approval.id.clone(),
             url: self.gateway.approvals.url(&approval.id),
             expires_ms: approval.expires_ms,
@@ -170,7 +170,8 @@ impl Asking<'_> {
                 Door::Four => Retry::WithId,
                 Door::Server(_) | Door::Direct => Retry::AsItIs,
             },
-        })
+            has_humans: self.gateway.store.has_humans().await?,
+        }))
     }
 
     /// The rest of the time a call may be held.

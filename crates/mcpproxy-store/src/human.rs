@@ -14,6 +14,13 @@ pub struct Human {
     name: String,
 }
 
+/// Somebody who has shown more than a session's cookie, which other programs of the machine may have: the key of the
+/// session's pages, the password, or a fresh factor. Nobody else says yes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Present {
+    human: Human,
+}
+
 /// A factor that was used just now, for one purpose. Only a code or a passkey that counts makes one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fresh {
@@ -57,6 +64,21 @@ impl Human {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    /// For somebody who has just typed the password of this human.
+    pub fn present_by_password(&self) -> Present {
+        Present::new(self.clone())
+    }
+}
+
+impl Present {
+    pub(crate) fn new(human: Human) -> Self {
+        Self { human }
+    }
+
+    pub fn human(&self) -> &Human {
+        &self.human
+    }
 }
 
 impl Fresh {
@@ -67,6 +89,10 @@ impl Fresh {
     /// What it is for: the id of an approval, or another purpose.
     pub fn approval(&self) -> &str {
         &self.purpose
+    }
+
+    pub fn present(&self) -> Present {
+        Present::new(self.human.clone())
     }
 
     fn of(human: &Human, purpose: &str) -> Self {
@@ -110,6 +136,27 @@ impl Store {
             return Err(StoreError::HumanName);
         }
         self.database().insert_human(&digest(invitation), name, password_hash, now_ms).await
+    }
+
+    /// The names of all, in order.
+    pub async fn list_humans(&self) -> Result<Vec<String>, StoreError> {
+        self.database().human_names().await
+    }
+
+    /// Gives this human another password, and ends all their sessions but this one.
+    pub async fn change_password(
+        &self,
+        human: &Human,
+        password_hash: &str,
+        session_secret: &str,
+    ) -> Result<(), StoreError> {
+        self.database().change_password(&human.name, password_hash, &digest(session_secret)).await
+    }
+
+    /// Removes somebody else with their factors, and ends their sessions and the invitations they made. `false` when there
+    /// is no such human, or whoever removes is none any more: so the last one stays, also when two remove each other.
+    pub async fn remove_human(&self, name: &str, by: &Fresh) -> Result<bool, StoreError> {
+        self.database().remove_human(name, &by.human.name).await
     }
 
     pub async fn find_human(&self, name: &str) -> Result<Option<HumanRow>, StoreError> {

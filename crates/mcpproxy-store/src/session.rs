@@ -3,9 +3,10 @@
 use sha2::{Digest as _, Sha256};
 
 use crate::secret::{digest, secret};
-use crate::{Human, Store, StoreError};
+use crate::{Human, Present, Store, StoreError};
 
 const SESSION_PREFIX: &str = "session_";
+const PAGE_KEY_PREFIX: &str = "page_";
 /// A session that is used all the time is written down as used this often.
 const TOUCH_PAUSE_MS: i64 = 60_000;
 
@@ -17,14 +18,38 @@ pub struct Session {
     pub created_ms: i64,
     /// Whether the human has a second factor.
     pub is_enrolled: bool,
+    /// The digest of it.
+    page_key: Vec<u8>,
+}
+
+/// The secrets of a session that has just begun; only their digests are kept.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NewSession {
+    /// For the cookie, which a browser sends to every port of a host.
+    pub secret: String,
+    /// For the pages alone, which keep it where no other port can read it.
+    pub page_key: String,
+}
+
+impl Session {
+    /// Whoever has the key of this very session did not get it with the cookie.
+    pub fn present(&self, page_key: &str) -> Option<Present> {
+        (self.page_key == digest(page_key)).then(|| Present::new(self.human.clone()))
+    }
 }
 
 impl Store {
-    /// For somebody who has just shown that they are this human. Only the digest of the secret is kept.
-    pub async fn open_session(&self, name: &str, random: [u8; 32], now_ms: i64) -> Result<String, StoreError> {
-        let secret = secret(SESSION_PREFIX, random);
-        if self.database().insert_session(&digest(&secret), name, now_ms).await? {
-            Ok(secret)
+    /// For somebody who has just shown that they are this human.
+    pub async fn open_session(
+        &self,
+        name: &str,
+        [of_session, of_pages]: [[u8; 32]; 2],
+        now_ms: i64,
+    ) -> Result<NewSession, StoreError> {
+        let new =
+            NewSession { secret: secret(SESSION_PREFIX, of_session), page_key: secret(PAGE_KEY_PREFIX, of_pages) };
+        if self.database().insert_session(&digest(&new.secret), &digest(&new.page_key), name, now_ms).await? {
+            Ok(new)
         } else {
             Err(StoreError::NoSuchHuman { name: name.to_owned() })
         }
@@ -56,16 +81,12 @@ impl Store {
             csrf,
             created_ms: row.created_ms,
             is_enrolled: row.is_enrolled,
+            page_key: row.page_key,
         }))
     }
 
     pub async fn close_session(&self, secret: &str) -> Result<(), StoreError> {
         self.database().remove_session(&digest(secret)).await
-    }
-
-    /// All sessions of this human.
-    pub async fn close_sessions(&self, human: &Human) -> Result<(), StoreError> {
-        self.database().remove_sessions(human.name()).await
     }
 
     /// Keeps what is needed to check the answer to a challenge. There is one for each purpose.

@@ -14,7 +14,11 @@ on_both!(
     a_name_is_taken_once_and_costs_no_invitation,
     the_first_link_is_dead_when_somebody_was_first,
     a_session_ends_when_it_is_idle_or_old,
-    sessions_are_closed_one_by_one_or_all,
+    sessions_are_closed_one_by_one,
+    the_key_of_a_session_s_pages_is_of_this_session_alone,
+    a_new_password_ends_all_other_sessions,
+    a_human_is_removed_with_all_they_had,
+    the_last_human_stays,
     a_code_counts_once_and_never_an_older_one,
     passkeys_belong_to_somebody,
     a_challenge_is_answered_once,
@@ -35,7 +39,7 @@ async fn first(store: &Store, name: &str) -> Human {
 }
 
 async fn signed_in(store: &Store, name: &str, random: u8) -> (String, Human) {
-    let secret = store.open_session(name, [random; 32], T).await.unwrap();
+    let secret = store.open_session(name, [[random; 32], [0x77; 32]], T).await.unwrap().secret;
     let session = store.find_session(&secret, T, IDLE, MOST).await.unwrap().unwrap();
     (secret, session.human)
 }
@@ -51,7 +55,7 @@ async fn the_first_human_needs_an_invitation_from_nobody(place: &Place) {
     assert_eq!((row.name.as_str(), row.password_hash.as_str()), ("anna", "$argon2id$…"));
     assert!(row.totp.is_none() && row.passkeys.is_empty());
     assert!(store.find_human("Anna").await.unwrap().is_none());
-    let unknown = store.open_session("berta", [1; 32], T).await;
+    let unknown = store.open_session("berta", [[1; 32], [0x77; 32]], T).await;
     assert!(matches!(unknown, Err(StoreError::NoSuchHuman { .. })));
 }
 
@@ -109,7 +113,7 @@ async fn the_first_link_is_dead_when_somebody_was_first(place: &Place) {
 async fn a_session_ends_when_it_is_idle_or_old(place: &Place) {
     let store = place.store().await;
     first(&store, "anna").await;
-    let secret = store.open_session("anna", [7; 32], T).await.unwrap();
+    let secret = store.open_session("anna", [[7; 32], [0x77; 32]], T).await.unwrap().secret;
     let found = async |now_ms: i64| store.find_session(&secret, now_ms, IDLE, MOST).await.unwrap();
     let session = found(T).await.unwrap();
     assert_eq!((session.human.name(), session.created_ms, session.is_enrolled), ("anna", T, false));
@@ -133,17 +137,90 @@ async fn a_session_ends_when_it_is_idle_or_old(place: &Place) {
     assert_eq!(store.find_session("", T, IDLE, MOST).await.unwrap(), None);
 }
 
-async fn sessions_are_closed_one_by_one_or_all(place: &Place) {
+async fn sessions_are_closed_one_by_one(place: &Place) {
     let store = place.store().await;
-    let anna = first(&store, "anna").await;
+    first(&store, "anna").await;
     let (one, _) = signed_in(&store, "anna", 1).await;
     let (two, _) = signed_in(&store, "anna", 2).await;
     let (three, _) = signed_in(&store, "anna", 3).await;
     let is_open = async |secret: &str| store.find_session(secret, T, IDLE, MOST).await.unwrap().is_some();
     store.close_session(&one).await.unwrap();
     assert_eq!((is_open(&one).await, is_open(&two).await, is_open(&three).await), (false, true, true));
-    store.close_sessions(&anna).await.unwrap();
-    assert_eq!((is_open(&one).await, is_open(&two).await, is_open(&three).await), (false, false, false));
+}
+
+/// The cookie's secret is no such key, and neither is the key of another session of the same human.
+async fn the_key_of_a_session_s_pages_is_of_this_session_alone(place: &Place) {
+    let store = place.store().await;
+    first(&store, "anna").await;
+    let one = store.open_session("anna", [[1; 32], [2; 32]], T).await.unwrap();
+    let two = store.open_session("anna", [[3; 32], [4; 32]], T).await.unwrap();
+    let session = store.find_session(&one.secret, T, IDLE, MOST).await.unwrap().unwrap();
+    for wrong in ["", "page_", &two.page_key, &one.secret, &session.csrf] {
+        assert_eq!(session.present(wrong), None, "{wrong}");
+    }
+    assert_eq!(session.present(&one.page_key).unwrap().human().name(), "anna");
+}
+
+async fn a_new_password_ends_all_other_sessions(place: &Place) {
+    let store = place.store().await;
+    let anna = first(&store, "anna").await;
+    let berta = second(&store, &anna, "berta").await;
+    let (one, _) = signed_in(&store, "anna", 1).await;
+    let (two, _) = signed_in(&store, "anna", 2).await;
+    let (hers, _) = signed_in(&store, berta.name(), 3).await;
+    store.change_password(&anna, "another hash", &one).await.unwrap();
+    let is_open = async |secret: &str| store.find_session(secret, T, IDLE, MOST).await.unwrap().is_some();
+    assert_eq!((is_open(&one).await, is_open(&two).await, is_open(&hers).await), (true, false, true));
+    assert_eq!(store.find_human("anna").await.unwrap().unwrap().password_hash, "another hash");
+    assert_eq!(store.find_human("berta").await.unwrap().unwrap().password_hash, "hash");
+}
+
+async fn a_human_is_removed_with_all_they_had(place: &Place) {
+    let store = place.store().await;
+    let anna = first(&store, "anna").await;
+    let berta = second(&store, &anna, "berta").await;
+    let (hers, _) = signed_in(&store, "berta", 3).await;
+    store.keep_challenge(&hers, "p", "state", T, MINUTE).await.unwrap();
+    assert!(store.add_passkey(&berta, "id", "phone", "{}", T).await.unwrap());
+    let open = store.invite([8; 32], Some(&berta), T, HOUR).await.unwrap();
+    let fresh = fresh(&store, &anna).await;
+    assert_eq!(store.list_humans().await.unwrap(), ["anna", "berta"]);
+    assert!(!store.remove_human("nobody", &fresh).await.unwrap());
+    assert!(store.remove_human("berta", &fresh).await.unwrap());
+    assert_eq!(store.list_humans().await.unwrap(), ["anna"]);
+    assert_eq!(store.find_session(&hers, T, IDLE, MOST).await.unwrap(), None);
+    assert!(!store.is_invited(&open, T).await.unwrap());
+    // What comes from before, late, is nothing to whoever has the name next.
+    assert!(!store.add_passkey(&berta, "late", "phone", "{}", T).await.unwrap());
+    let late = store.invite([9; 32], Some(&berta), T, HOUR).await.unwrap();
+    assert!(!store.is_invited(&late, T).await.unwrap());
+    second(&store, &anna, "berta").await;
+    assert!(store.find_human("berta").await.unwrap().unwrap().passkeys.is_empty());
+    assert_eq!(store.find_session(&hers, T, IDLE, MOST).await.unwrap(), None);
+    assert_eq!(store.take_challenge(&hers, "p", T).await.unwrap(), None);
+}
+
+async fn the_last_human_stays(place: &Place) {
+    let store = place.store().await;
+    let anna = first(&store, "anna").await;
+    let of_anna = fresh(&store, &anna).await;
+    assert!(!store.remove_human("anna", &of_anna).await.unwrap(), "nobody removes themselves");
+    let berta = second(&store, &anna, "berta").await;
+    let of_berta = fresh(&store, &berta).await;
+    let (one, two) = tokio::join!(store.remove_human("berta", &of_anna), store.remove_human("anna", &of_berta));
+    assert_ne!(one.unwrap(), two.unwrap(), "of two who remove each other, one stays");
+    assert_eq!(store.list_humans().await.unwrap().len(), 1);
+}
+
+async fn second(store: &Store, by: &Human, name: &str) -> Human {
+    let invitation = store.invite([name.as_bytes()[0]; 32], Some(by), T, HOUR).await.unwrap();
+    assert!(store.create_human(&invitation, name, "hash", T).await.unwrap());
+    signed_in(store, name, 200).await.1
+}
+
+async fn fresh(store: &Store, human: &Human) -> mcpproxy_store::Fresh {
+    store.set_totp(human, b"secret", 0).await.unwrap();
+    store.use_totp_step(human, 1, "remove").await.unwrap().unwrap()
 }
 
 async fn a_code_counts_once_and_never_an_older_one(place: &Place) {
@@ -274,15 +351,13 @@ async fn what_is_left_of_sign_ins_is_forgotten(place: &Place) {
 async fn no_secret_can_be_read_in_the_database(place: &Place) {
     let store = place.store().await;
     let anna = first(&store, "anna").await;
-    let secrets = [
-        store.invite([0xab; 32], Some(&anna), T, HOUR).await.unwrap(),
-        store.open_session("anna", [0xcd; 32], T).await.unwrap(),
-    ];
+    let session = store.open_session("anna", [[0xcd; 32], [0xef; 32]], T).await.unwrap();
+    let secrets = [store.invite([0xab; 32], Some(&anna), T, HOUR).await.unwrap(), session.secret, session.page_key];
     let csrf = store.find_session(&secrets[1], T, IDLE, MOST).await.unwrap().unwrap().csrf;
     assert_eq!(secrets[0], format!("invite_{}", "ab".repeat(32)));
     for secret in secrets.iter().chain([&csrf]) {
         let digits = secret.rsplit('_').next().unwrap();
-        for (table, columns) in [("invitations", "hash"), ("sessions", "hash")] {
+        for (table, columns) in [("invitations", "hash"), ("sessions", "hash"), ("sessions", "page_key")] {
             let hex = if place.cluster.is_some() {
                 format!("encode({columns}, 'hex')")
             } else {

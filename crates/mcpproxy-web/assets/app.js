@@ -46,6 +46,7 @@
       }, { once: true });
     }
     tick();
+    document.dispatchEvent(new Event("armed"));
   };
 
   // Changes: fetch this page again and take what differs. What somebody is typing stays.
@@ -130,10 +131,11 @@
     });
   };
   const make = async (form) => {
-    const { csrf, totp } = form.elements;
+    const { csrf, totp, page_key, password } = form.elements;
+    const there = page_key ? { page_key: page_key.value, password: password.value } : {};
     const code = totp ? totp.value.trim() : "";
     const passkey = !code && form.dataset.factor ? await get(form) : "";
-    const { publicKey } = await post(form.dataset.newPasskey, { csrf: csrf.value, totp: code, passkey });
+    const { publicKey } = await post(form.dataset.newPasskey, { csrf: csrf.value, totp: code, passkey, ...there });
     publicKey.challenge = bytes(publicKey.challenge);
     publicKey.user.id = bytes(publicKey.user.id);
     (publicKey.excludeCredentials || []).forEach((one) => { one.id = bytes(one.id); });

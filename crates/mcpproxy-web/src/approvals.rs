@@ -82,8 +82,15 @@ pub(crate) async fn approve(
         Some(code) => Some(step_up(&site, signed, Some(code), id.as_str()).await?),
         None => None,
     };
+    let present = match &fresh {
+        Some(fresh) => fresh.present(),
+        None => match asked.page_key.as_deref().and_then(|key| signed.session.present(key)) {
+            Some(present) => present,
+            None => return Err(not_present(&site, signed, &id).await?),
+        },
+    };
     let approvals = site.web.gateway.approvals();
-    match approvals.approve(&id, signed.human(), fresh.as_ref()).await.map_err(unwritten)? {
+    match approvals.approve(&id, &present, fresh.as_ref()).await.map_err(unwritten)? {
         Ok(approval) => Ok(Json(wire::Approval::new(&approval, approvals.url(&id), site.now_ms()))),
         Err(NotDecided::StepUpRequired) => Err(missing_factor(&site, signed).await?),
         Err(reason) => Err(not_decided(reason)),
@@ -121,9 +128,10 @@ pub(crate) async fn make_grant(
     let signed = person(&who)?;
     let asked: wire::MakeGrant = read(&body?)?;
     let from = ApprovalId::parse(&asked.from).ok_or(Problem::NoApproval)?;
-    let fresh = step_up(&site, signed, asked.totp.as_deref(), from.as_str()).await?;
     let schema = asked.schema_text();
     let wanted = WantedGrant { from, schema, minutes: asked.minutes, uses: asked.uses };
+    wanted.check().map_err(Problem::NotGranted)?;
+    let fresh = step_up(&site, signed, asked.totp.as_deref(), wanted.from.as_str()).await?;
     let made = site.web.gateway.approvals().grant(&wanted, signed.human(), &fresh).await.map_err(unwritten)?;
     let grant = made.map_err(|reason| match reason {
         NotGranted::NotDecided(reason) => not_decided(reason),
@@ -158,11 +166,13 @@ pub(crate) async fn log_in(
     if let Who::Person(before) = who {
         site.web.store.close_session(&before.secret).await?;
     }
-    let cookie = cookie::set(&logged_in.secret, site.people.transport).ok_or(Problem::WrongLogin)?;
-    let Who::Person(signed) = site.who(&session_headers(&logged_in.secret)).await? else {
+    let new = &logged_in.session;
+    let cookie = cookie::set(&new.secret, site.people.transport).ok_or(Problem::WrongLogin)?;
+    let Who::Person(signed) = site.who(&session_headers(&new.secret)).await? else {
         return Err(Problem::WrongLogin);
     };
-    let body = wire::LoggedIn::new(&logged_in.human.name, &signed.session.csrf, factors(&logged_in.human));
+    let (csrf, factors) = (&signed.session.csrf, factors(&logged_in.human));
+    let body = wire::LoggedIn::new(&logged_in.human.name, csrf, &new.page_key, factors);
     Ok(([(SET_COOKIE, cookie)], Json(body)).into_response())
 }
 
@@ -182,6 +192,15 @@ async fn step_up(site: &Site, signed: &Signed, totp: Option<&str>, purpose: &str
         Err(Fault::Missing) => Err(missing_factor(site, signed).await?),
         Err(Fault::Wrong) => Err(Problem::WrongCode),
         Err(Fault::TooMany { wait_ms }) => Err(Problem::TooManyTries { wait_ms }),
+    }
+}
+
+/// What a yes with the cookie alone lacks.
+async fn not_present(site: &Site, signed: &Signed, id: &ApprovalId) -> Result<Problem, StoreError> {
+    match site.web.store.find_approval(id).await? {
+        None => Ok(Problem::NoApproval),
+        Some(found) if found.least == mcpproxy_core::Given::Factor => missing_factor(site, signed).await,
+        Some(_) => Ok(Problem::NotPresent),
     }
 }
 

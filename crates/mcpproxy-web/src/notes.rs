@@ -10,6 +10,11 @@ pub(crate) fn done(code: &str, name: &str) -> NewRecord {
     record(Status::Success, code, None, &serde_json::json!({"human": name}))
 }
 
+/// The same, with more to tell than who it was.
+pub(crate) fn done_with(code: &str, metadata: &Value) -> NewRecord {
+    record(Status::Success, code, None, metadata)
+}
+
 /// What somebody tried.
 pub(crate) fn refused(code: &str, agent: Option<String>, metadata: &Value) -> NewRecord {
     record(Status::Refused, code, agent, metadata)

@@ -31,6 +31,8 @@ pub(crate) struct Frame {
     pub(crate) version: &'static str,
     /// Whether the page hears of changes.
     pub(crate) is_live: bool,
+    /// Whether the key that the script has did not count, so that the password is asked for.
+    pub(crate) asks_password: bool,
 }
 
 /// Who looks at the page.

@@ -7,6 +7,7 @@ pub(crate) mod login;
 pub(crate) mod origin;
 pub(crate) mod passkey;
 pub(crate) mod password;
+pub(crate) mod presence;
 pub(crate) mod totp;
 
 use rand::TryRng as _;

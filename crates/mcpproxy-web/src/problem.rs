@@ -27,6 +27,8 @@ pub(crate) enum Problem {
     /// The token against forged requests is missing or wrong.
     Forged,
     WrongLogin,
+    /// A yes with a session's cookie and nothing else.
+    NotPresent,
     TooManyTries {
         wait_ms: i64,
     },
@@ -111,6 +113,7 @@ impl Problem {
             | Self::NotEnrolled
             | Self::Forged
             | Self::WrongLogin
+            | Self::NotPresent
             | Self::StepUpRequired(_)
             | Self::WrongCode
             | Self::Nobody
@@ -175,6 +178,12 @@ impl Problem {
                 "WRONG_LOGIN",
                 "name or password is wrong",
                 "try again; after five failures in a minute it takes a break",
+            ),
+            Self::NotPresent => (
+                StatusCode::FORBIDDEN,
+                "page_key_required",
+                "a session's cookie alone does not approve",
+                "send `page_key` of the answer to POST /api/v1/login, or a fresh code as `totp`",
             ),
             Self::StepUpRequired(_) => (
                 StatusCode::FORBIDDEN,

@@ -1,6 +1,7 @@
 //! Every route from the outside: who gets in, and what they get.
 
 mod access;
+mod account;
 mod activity;
 mod bad;
 mod contracts;
@@ -11,6 +12,7 @@ mod flows;
 mod matrix;
 mod people;
 mod plain;
+mod presence;
 
 use std::time::{Duration, Instant};
 

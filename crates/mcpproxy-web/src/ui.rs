@@ -6,6 +6,7 @@ mod enter;
 mod events;
 mod frame;
 mod grants;
+mod persons;
 mod posted;
 
 use axum::Router;
@@ -27,6 +28,7 @@ pub(crate) enum Page {
     Home,
     Style,
     Script,
+    KeyScript,
     Setup,
     CreateHuman,
     Login,
@@ -38,7 +40,9 @@ pub(crate) enum Page {
     BeginPasskey,
     AddPasskey,
     RemovePasskey,
+    ChangePassword,
     Invite,
+    RemovePerson,
     Approvals,
     Approval,
     Decide,
@@ -61,11 +65,12 @@ pub(crate) enum PageAccess {
 }
 
 impl Page {
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::Root,
         Self::Home,
         Self::Style,
         Self::Script,
+        Self::KeyScript,
         Self::Setup,
         Self::CreateHuman,
         Self::Login,
@@ -77,7 +82,9 @@ impl Page {
         Self::BeginPasskey,
         Self::AddPasskey,
         Self::RemovePasskey,
+        Self::ChangePassword,
         Self::Invite,
+        Self::RemovePerson,
         Self::Approvals,
         Self::Approval,
         Self::Decide,
@@ -93,6 +100,7 @@ impl Page {
             Self::Home => "/ui/",
             Self::Style => "/ui/app.css",
             Self::Script => "/ui/app.js",
+            Self::KeyScript => "/ui/key.js",
             Self::Setup | Self::CreateHuman => "/ui/setup/{invitation}",
             Self::Login | Self::LogIn => "/ui/login",
             Self::LogOut => "/ui/logout",
@@ -102,7 +110,9 @@ impl Page {
             Self::BeginPasskey => "/ui/account/passkeys/start",
             Self::AddPasskey => "/ui/account/passkeys/finish",
             Self::RemovePasskey => "/ui/account/passkeys/{passkey}/remove",
+            Self::ChangePassword => "/ui/account/password",
             Self::Invite => "/ui/account/invite",
+            Self::RemovePerson => "/ui/account/persons/{person}/remove",
             Self::Approvals => "/ui/approvals",
             Self::Approval | Self::Decide => "/ui/approvals/{approval}",
             Self::ApprovalChallenge => "/ui/approvals/{approval}/passkey",
@@ -118,6 +128,7 @@ impl Page {
             | Self::Home
             | Self::Style
             | Self::Script
+            | Self::KeyScript
             | Self::Setup
             | Self::Login
             | Self::Account
@@ -133,7 +144,9 @@ impl Page {
             | Self::BeginPasskey
             | Self::AddPasskey
             | Self::RemovePasskey
+            | Self::ChangePassword
             | Self::Invite
+            | Self::RemovePerson
             | Self::Decide
             | Self::ApprovalChallenge
             | Self::RevokeGrant => Method::POST,
@@ -142,7 +155,7 @@ impl Page {
 
     pub(crate) fn access(self) -> PageAccess {
         match self {
-            Self::Root | Self::Home | Self::Style | Self::Script => PageAccess::Everybody,
+            Self::Root | Self::Home | Self::Style | Self::Script | Self::KeyScript => PageAccess::Everybody,
             Self::Setup | Self::CreateHuman | Self::Login | Self::LogIn => PageAccess::Outside,
             Self::LogOut
             | Self::Account
@@ -150,8 +163,10 @@ impl Page {
             | Self::Challenge
             | Self::BeginPasskey
             | Self::AddPasskey
-            | Self::RemovePasskey => PageAccess::Session,
+            | Self::RemovePasskey
+            | Self::ChangePassword => PageAccess::Session,
             Self::Invite
+            | Self::RemovePerson
             | Self::Approvals
             | Self::Approval
             | Self::Decide
@@ -164,11 +179,11 @@ impl Page {
 
     /// The page whose form it is sent from.
     fn looked_from(self, path: &str) -> &str {
+        let sections = [Self::Account.path(), Self::Grants.path()];
+        let section = sections.into_iter().find(|section| path.starts_with(section));
         match self {
             Self::Decide => path,
-            Self::RevokeGrant => Self::Grants.path(),
-            page if page.access() == PageAccess::Session || page == Self::Invite => Self::Account.path(),
-            _ => Self::Approvals.path(),
+            _ => section.unwrap_or(Self::Approvals.path()),
         }
     }
 
@@ -183,6 +198,7 @@ impl Page {
             Self::Home => get(|| async { Redirect::to("/ui/approvals") }),
             Self::Style => get(assets::style),
             Self::Script => get(assets::script),
+            Self::KeyScript => get(assets::key_script),
             Self::Setup => get(enter::setup),
             Self::CreateHuman => post(enter::create_human),
             Self::Login => get(enter::login),
@@ -194,7 +210,9 @@ impl Page {
             Self::BeginPasskey => post(account::begin_passkey),
             Self::AddPasskey => post(account::add_passkey),
             Self::RemovePasskey => post(account::remove_passkey),
-            Self::Invite => post(account::invite),
+            Self::ChangePassword => post(persons::change_password),
+            Self::Invite => post(persons::invite),
+            Self::RemovePerson => post(persons::remove),
             Self::Approvals => get(approvals::inbox),
             Self::Approval => get(approvals::show),
             Self::Decide => post(approvals::decide),

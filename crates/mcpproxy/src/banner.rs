@@ -5,6 +5,7 @@ use std::path::Path;
 use mcpproxy_core::settings::TransportSettings;
 use serde_json::json;
 
+use crate::first_human;
 use crate::home::Home;
 use crate::runtime::Runtime;
 
@@ -58,9 +59,7 @@ fn approvals(runtime: &Runtime, setup: Option<&str>) -> String {
     let base = &runtime.base_url;
     match setup {
         None => format!("{base}/ui/"),
-        Some(setup) => format!(
-            "nobody can approve calls yet; become the first who can, within an hour, once:\n               {setup}"
-        ),
+        Some(setup) => format!("{}\n               {setup}", first_human::WORDS),
     }
 }
 

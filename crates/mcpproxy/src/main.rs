@@ -8,6 +8,7 @@ mod commands;
 mod edit;
 mod events;
 mod exit;
+mod first_human;
 mod home;
 mod http_server;
 mod jsonrpc;

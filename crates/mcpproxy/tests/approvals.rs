@@ -73,8 +73,8 @@ fn make_anna(serving: &Serving<'_>) {
     runtime.block_on(async {
         let store = Store::open(&Location::Sqlite(serving.folder.file("mcpproxy.db"))).await.unwrap();
         let now_ms = Timestamp::now().as_millisecond();
-        let session = store.open_session("anna", [7; 32], now_ms).await.unwrap();
-        let session = store.find_session(&session, now_ms, 60_000, 60_000).await.unwrap().unwrap();
+        let session = store.open_session("anna", [[7; 32], [8; 32]], now_ms).await.unwrap();
+        let session = store.find_session(&session.secret, now_ms, 60_000, 60_000).await.unwrap().unwrap();
         store.set_totp(&session.human, SECRET, 0).await.unwrap();
         store.close().await;
     });

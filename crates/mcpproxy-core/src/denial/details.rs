@@ -93,7 +93,8 @@ fn confirmation_required(
         "risk_level": risk.map(RiskLevel::as_str),
         "needs": if needs_step_up { vec!["confirmation", "step_up"] } else { vec!["confirmation"] },
     });
-    if let (Some(Ticket { id, url, expires_ms, side_effects, retry }), Some(fields)) = (approval, all.as_object_mut()) {
+    if let (Some(ticket), Some(fields)) = (approval, all.as_object_mut()) {
+        let Ticket { id, url, expires_ms, side_effects, retry, has_humans } = ticket;
         fields.insert("approval_id".to_owned(), id.as_str().into());
         fields.insert("approve_url".to_owned(), url.as_str().into());
         fields.insert("expires_at".to_owned(), iso(*expires_ms).into());
@@ -104,6 +105,9 @@ fn confirmation_required(
             Retry::AsItIs => json!({}),
         };
         fields.insert("retry".to_owned(), json!({"same_call": true, "add": add}));
+        if !has_humans {
+            fields.insert("nobody_can_approve".to_owned(), true.into());
+        }
     }
     all
 }

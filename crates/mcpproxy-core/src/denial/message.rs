@@ -83,6 +83,10 @@ impl Denial {
     }
 }
 
+/// Never the link itself: whoever opens it is the human.
+const FIRST_HUMAN: &str = "Nobody can yet: the user becomes the first who can with the one-time link that the gateway prints \
+                           with this question, in the terminal of `mcpproxy serve` or in the client's log of \
+                           `mcpproxy stdio`. ";
 const EXPIRED: &str = "The approval expired before the call was made; repeat the call without approval_id to ask again";
 const NOT_FOUND: &str =
     "There is no approval with this approval_id; repeat the call without approval_id to ask for one";
@@ -147,14 +151,15 @@ fn confirmation_required(
     let fact = format!("Tool '{tool}'{level} needs a human's confirmation{factor}");
     match approval {
         None => format!("{fact}; a call asks for it"),
-        Some(Ticket { id, url, retry, .. }) => {
+        Some(Ticket { id, url, retry, has_humans, .. }) => {
             let with_id = match retry {
                 Retry::WithId => format!(" with approval_id={id}"),
                 Retry::AsItIs => String::new(),
             };
+            let first = if *has_humans { "" } else { FIRST_HUMAN };
             format!(
-                "{fact}. A person must approve this. Ask the user to open {url}. Then repeat exactly this call{with_id}. Do \
-                 not change the arguments."
+                "{fact}. A person must approve this. {first}Ask the user to open {url}. Then repeat exactly this \
+                 call{with_id}. Do not change the arguments."
             )
         }
     }

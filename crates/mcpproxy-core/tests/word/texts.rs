@@ -23,6 +23,7 @@ fn confirmation_with_a_way_to_come_back() {
         expires_ms: NOW_MS,
         side_effects: vec![Untrusted::new("An email is sent.")],
         retry: Retry::WithId,
+        has_humans: true,
     };
     let asked = Denial::ConfirmationRequired {
         tool: tool(),
@@ -47,6 +48,21 @@ fn confirmation_with_a_way_to_come_back() {
             "retry": {"same_call": true, "add": {"approval_id": ID}},
         }),
     );
+    let nobody = Ticket { has_humans: false, ..approval.clone() };
+    let nobody = Denial::ConfirmationRequired {
+        tool: tool(),
+        risk: None,
+        needs_step_up: false,
+        approval: Some(Box::new(nobody)),
+    };
+    assert_eq!(
+        nobody.message(),
+        "Tool 'mail:send' needs a human's confirmation. A person must approve this. Nobody can yet: the user becomes the first \
+         who can with the one-time link that the gateway prints with this question, in the terminal of `mcpproxy serve` or in the \
+         client's log of `mcpproxy stdio`. Ask the user to open http://localhost:8080/ui/approvals/01M7FFDZNC0000A0000000000B. Then \
+         repeat exactly this call with approval_id=01M7FFDZNC0000A0000000000B. Do not change the arguments."
+    );
+    assert_eq!(nobody.details()["nobody_can_approve"], true);
     let world = World::default();
     check(
         &world.question().unanswered(),

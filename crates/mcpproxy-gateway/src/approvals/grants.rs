@@ -175,18 +175,25 @@ fn check(wanted: &WantedGrant, approval: &StoredApproval) -> Result<(), String> 
     if approval.risk == Some(RiskLevel::Critical) || approval.least == Given::Factor {
         return Err("critical calls are approved one by one; there is no grant for them".to_owned());
     }
-    if !(1..=MINUTES_MAX).contains(&wanted.minutes) {
-        return Err(format!("minutes must be 1 to {MINUTES_MAX}"));
+    wanted.check()
+}
+
+impl WantedGrant {
+    /// Whether it could be granted at all: worth knowing before somebody uses up a code for it.
+    pub fn check(&self) -> Result<(), String> {
+        if !(1..=MINUTES_MAX).contains(&self.minutes) {
+            return Err(format!("minutes must be 1 to {MINUTES_MAX}"));
+        }
+        if !(1..=USES_MAX).contains(&self.uses) {
+            return Err(format!("uses must be 1 to {USES_MAX}"));
+        }
+        if self.schema.len() > SCHEMA_MAX_BYTES {
+            return Err(format!("the schema is longer than {SCHEMA_MAX_BYTES} bytes"));
+        }
+        let text = mcpproxy_core::json::read(self.schema.as_bytes())
+            .map_err(|error| format!("the schema is not JSON: {} at {}:{}", error.fault, error.line, error.column))?;
+        Schema::parse(text).map(drop).map_err(|error| format!("the schema cannot be used: {error}"))
     }
-    if !(1..=USES_MAX).contains(&wanted.uses) {
-        return Err(format!("uses must be 1 to {USES_MAX}"));
-    }
-    if wanted.schema.len() > SCHEMA_MAX_BYTES {
-        return Err(format!("the schema is longer than {SCHEMA_MAX_BYTES} bytes"));
-    }
-    let text = mcpproxy_core::json::read(wanted.schema.as_bytes())
-        .map_err(|error| format!("the schema is not JSON: {} at {}:{}", error.fault, error.line, error.column))?;
-    Schema::parse(text).map(drop).map_err(|error| format!("the schema cannot be used: {error}"))
 }
 
 fn of_grant(agent: &str, tool: &mcpproxy_core::ToolName, code: &str, metadata: &serde_json::Value) -> NewRecord {

@@ -149,7 +149,8 @@ async fn approvals_outlive_the_gateway() {
         assert_eq!(got.id(), id, "the agent knows what to come back with");
         let Stage { peer, rig, ada } = stage;
         let rig = rig.again(files(&peer, HIGH, never_held())).await;
-        let approve = async |rig: &Rig| rig.gateway.approvals().approve(&id, &ada.human, None).await.unwrap().unwrap();
+        let approve =
+            async |rig: &Rig| rig.gateway.approvals().approve(&id, &ada.present, None).await.unwrap().unwrap();
         let rig = if approved_before {
             approve(&rig).await;
             rig.again(files(&peer, HIGH, never_held())).await
@@ -176,7 +177,7 @@ async fn a_call_held_by_one_gateway_is_let_go_by_a_decision_at_another() {
     let params = send(ARGS, "");
     let (got, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
         let id = stage.pending().await.id;
-        second.gateway.approvals().approve(&id, &stage.ada.human, None).await.unwrap().unwrap();
+        second.gateway.approvals().approve(&id, &stage.ada.present, None).await.unwrap().unwrap();
     });
     assert_eq!((got.code(), stage.sent().len()), ("sent".to_owned(), 1));
     within(second.gateway.stop()).await;
@@ -189,7 +190,7 @@ async fn every_step_is_on_the_record() {
     let bob = Person::invited(&stage.rig, "bob", Some(&stage.ada.human)).await;
     let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
     let made = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.id();
-    stage.rig.gateway.approvals().approve(&made, &bob.human, None).await.unwrap().unwrap();
+    stage.rig.gateway.approvals().approve(&made, &bob.present, None).await.unwrap().unwrap();
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, &with_approval(&made))).await.code(), "sent");
     let denied = Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, "")).await.id();
     let key = mcpproxy_gateway::Decider::AdminKey;

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use mcpproxy_core::settings::{ApprovalSettings, Channel, Channels, Settings};
 use mcpproxy_core::{ApprovalId, ApprovalState};
 use mcpproxy_gateway::{Decider, Files, NotDecided};
-use mcpproxy_store::{Fresh, Human, Kind, NewRecord, Status, Step, StoredApproval};
+use mcpproxy_store::{Fresh, Human, Kind, NewRecord, Present, Status, Step, StoredApproval};
 use serde_json::Value;
 
 use crate::agent::Agent;
@@ -78,7 +78,7 @@ impl Stage {
     }
 
     pub(crate) async fn approve(&self, id: &ApprovalId) -> Result<StoredApproval, NotDecided> {
-        self.rig.gateway.approvals().approve(id, &self.ada.human, None).await.unwrap()
+        self.rig.gateway.approvals().approve(id, &self.ada.present, None).await.unwrap()
     }
 
     pub(crate) async fn deny(&self, id: &ApprovalId, comment: Option<&str>) -> Result<StoredApproval, NotDecided> {
@@ -193,6 +193,7 @@ impl Got {
 /// Somebody who can sign in.
 pub(crate) struct Person {
     pub(crate) human: Human,
+    pub(crate) present: Present,
     step: AtomicI64,
 }
 
@@ -206,10 +207,11 @@ impl Person {
         let begin = name.as_bytes()[0];
         let invitation = store.invite([begin; 32], by, now, 60_000).await.unwrap();
         assert!(store.create_human(&invitation, name, "no hash", now).await.unwrap());
-        let secret = store.open_session(name, [begin; 32], now).await.unwrap();
-        let session = store.find_session(&secret, now, 60_000, 60_000).await.unwrap().unwrap();
+        let new = store.open_session(name, [[begin; 32], [!begin; 32]], now).await.unwrap();
+        let session = store.find_session(&new.secret, now, 60_000, 60_000).await.unwrap().unwrap();
         store.set_totp(&session.human, b"secret", 0).await.unwrap();
-        Self { human: session.human, step: AtomicI64::new(1) }
+        let present = session.present(&new.page_key).unwrap();
+        Self { human: session.human, present, step: AtomicI64::new(1) }
     }
 
     /// A factor that was shown just now, for this.

@@ -256,20 +256,20 @@ async fn step_up_takes_a_factor_for_this_very_approval() {
     for (name, fresh) in
         [("none", None), ("for another approval", Some(&of_other)), ("by another human", Some(&of_bob))]
     {
-        let decided = approvals.approve(&id, &ada.human, fresh).await.unwrap();
+        let decided = approvals.approve(&id, &ada.present, fresh).await.unwrap();
         assert_eq!(decided, Err(NotDecided::StepUpRequired), "{name}");
         assert_eq!(stage.state(&id).await, ApprovalState::Pending, "{name}");
     }
     let fresh = ada.fresh(&stage.rig, &id).await;
-    approvals.approve(&id, &ada.human, Some(&fresh)).await.unwrap().unwrap();
+    approvals.approve(&id, &ada.present, Some(&fresh)).await.unwrap().unwrap();
     assert_eq!(stage.find(&id).await.given, Some(Given::Factor));
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent");
     assert_eq!(
-        approvals.approve(&id, &ada.human, Some(&fresh)).await.unwrap(),
+        approvals.approve(&id, &ada.present, Some(&fresh)).await.unwrap(),
         Err(NotDecided::Over(ApprovalState::Consumed))
     );
     let nobody = ApprovalId::parse("01ARZ3NDEKTSV4RRFFQ69G5FAV").unwrap();
-    assert_eq!(approvals.approve(&nobody, &ada.human, Some(&fresh)).await.unwrap(), Err(NotDecided::NotFound));
+    assert_eq!(approvals.approve(&nobody, &ada.present, Some(&fresh)).await.unwrap(), Err(NotDecided::NotFound));
 }
 
 /// What an agent or a server worded cannot play tricks in a form.

@@ -10,9 +10,9 @@ const DOING: &str = "read the table of humans";
 const CHANGING: &str = "change the table of humans";
 /// One after the other: two must not both be the first.
 const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7163470114)";
-/// An invitation from nobody is for the first human alone.
-const IS_INVITED: &str =
-    "hash = $1 AND expires_ms > $2 AND (invited_by IS NOT NULL OR NOT EXISTS (SELECT 1 FROM humans))";
+/// An invitation from nobody is for the first human alone, and one from somebody counts as long as they are there.
+const IS_INVITED: &str = "hash = $1 AND expires_ms > $2 AND CASE WHEN invited_by IS NULL \
+    THEN NOT EXISTS (SELECT 1 FROM humans) ELSE EXISTS (SELECT 1 FROM humans WHERE name = invited_by) END";
 
 impl Database {
     pub(crate) async fn has_humans(&self) -> Result<bool, StoreError> {
@@ -77,6 +77,52 @@ impl Database {
         }
     }
 
+    pub(crate) async fn human_names(&self) -> Result<Vec<String>, StoreError> {
+        let rows = self.fetch(Statement::plain("SELECT name FROM humans ORDER BY name"), DOING).await?;
+        rows.iter().map(|row| Columns::of(row, "a human without a name").word(0)).collect()
+    }
+
+    pub(crate) async fn change_password(&self, name: &str, hash: &str, session: &[u8]) -> Result<(), StoreError> {
+        let set = "UPDATE humans SET password_hash = $2 WHERE name = $1";
+        let end = "DELETE FROM sessions WHERE human = $1 AND hash <> $2";
+        let statements = vec![
+            Statement::new(set, vec![text(name), text(hash)]),
+            Statement::new(end, vec![text(name), Value::bytes(session)]),
+        ];
+        let failed = StoreError::while_trying(CHANGING);
+        let mut connection = self.writing_connection().await?;
+        connection.transaction(statements).await.map_err(&failed)?;
+        connection.close().await.map_err(&failed)
+    }
+
+    pub(crate) async fn remove_human(&self, name: &str, by: &str) -> Result<bool, StoreError> {
+        let sql = "DELETE FROM humans WHERE name = $1 AND name <> $2 AND EXISTS (SELECT 1 FROM humans WHERE name = $2)";
+        let remove = Statement::new(sql, vec![text(name), text(by)]);
+        let rest = [
+            "DELETE FROM challenges WHERE session IN (SELECT hash FROM sessions WHERE human = $1)",
+            "DELETE FROM sessions WHERE human = $1",
+            "DELETE FROM passkeys WHERE human = $1",
+            "DELETE FROM invitations WHERE invited_by = $1",
+        ];
+        let work = async |connection: &mut Connection| -> Result<bool, sqlx::Error> {
+            connection.begin().await?;
+            if connection.dialect() == Dialect::Postgres {
+                connection.run(POSTGRES_LOCK).await?;
+            }
+            let is_removed = connection.execute(remove).await? > 0;
+            for sql in rest.into_iter().filter(|_| is_removed) {
+                connection.execute(Statement::new(sql, vec![text(name)])).await?;
+            }
+            connection.execute(Statement::plain("COMMIT")).await?;
+            Ok(is_removed)
+        };
+        let failed = StoreError::while_trying(CHANGING);
+        let mut connection = self.writing_connection().await?;
+        let is_removed = work(&mut connection).await.map_err(&failed)?;
+        connection.close().await.map_err(&failed)?;
+        Ok(is_removed)
+    }
+
     pub(crate) async fn human(&self, name: &str) -> Result<Option<HumanRow>, StoreError> {
         let sql =
             "SELECT name, password_hash, totp_secret, totp_step, failures, locked_until_ms FROM humans WHERE name = $1";
@@ -136,8 +182,9 @@ impl Database {
     }
 
     pub(crate) async fn insert_passkey(&self, human: &str, passkey: &PasskeyRow) -> Result<bool, StoreError> {
-        let sql = "INSERT INTO passkeys (id, human, label, data, created_ms) VALUES ($1, $2, $3, $4, $5) \
-                   ON CONFLICT (id) DO NOTHING";
+        // Whoever was removed meanwhile leaves nothing to somebody of the same name.
+        let sql = "INSERT INTO passkeys (id, human, label, data, created_ms) \
+                   SELECT $1, name, $3, $4, $5 FROM humans WHERE name = $2 ON CONFLICT (id) DO NOTHING";
         let PasskeyRow { id, label, data, created_ms } = passkey;
         let values = [id.as_str(), human, label, data].into_iter().map(text).chain([Value::int(*created_ms)]);
         Ok(self.change(Statement::new(sql, values.collect()), CHANGING).await? > 0)

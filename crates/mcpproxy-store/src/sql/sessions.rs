@@ -12,6 +12,7 @@ const SHARING: &str = "share a secret between gateways";
 
 pub(crate) struct SessionRow {
     pub(crate) human: String,
+    pub(crate) page_key: Vec<u8>,
     pub(crate) created_ms: i64,
     pub(crate) used_ms: i64,
     pub(crate) is_enrolled: bool,
@@ -19,17 +20,23 @@ pub(crate) struct SessionRow {
 
 impl Database {
     /// `false` when there is no such human.
-    pub(crate) async fn insert_session(&self, hash: &[u8], human: &str, now_ms: i64) -> Result<bool, StoreError> {
-        let sql = "INSERT INTO sessions (hash, human, created_ms, used_ms) \
-                   SELECT $1, name, $3, $3 FROM humans WHERE name = $2";
-        let values = vec![Value::bytes(hash), text(human), Value::int(now_ms)];
+    pub(crate) async fn insert_session(
+        &self,
+        hash: &[u8],
+        page_key: &[u8],
+        human: &str,
+        now_ms: i64,
+    ) -> Result<bool, StoreError> {
+        let sql = "INSERT INTO sessions (hash, human, page_key, created_ms, used_ms) \
+                   SELECT $1, name, $3, $4, $4 FROM humans WHERE name = $2";
+        let values = vec![Value::bytes(hash), text(human), Value::bytes(page_key), Value::int(now_ms)];
         Ok(self.change(Statement::new(sql, values), CHANGING).await? > 0)
     }
 
     pub(crate) async fn session(&self, hash: &[u8]) -> Result<Option<SessionRow>, StoreError> {
         let sql = "SELECT humans.name, sessions.created_ms, sessions.used_ms, CASE WHEN humans.totp_secret IS NOT NULL \
                    OR EXISTS (SELECT 1 FROM passkeys WHERE passkeys.human = humans.name) \
-                   THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END \
+                   THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END, sessions.page_key \
                    FROM sessions JOIN humans ON humans.name = sessions.human WHERE sessions.hash = $1";
         let rows = self.fetch(Statement::new(sql, vec![Value::bytes(hash)]), DOING).await?;
         let Some(row) = rows.first() else { return Ok(None) };
@@ -39,6 +46,7 @@ impl Database {
             created_ms: columns.number(1)?,
             used_ms: columns.number(2)?,
             is_enrolled: columns.number(3)? != 0,
+            page_key: columns.bytes(4)?.unwrap_or_default(),
         }))
     }
 
@@ -50,11 +58,6 @@ impl Database {
     pub(crate) async fn remove_session(&self, hash: &[u8]) -> Result<(), StoreError> {
         let sql = "DELETE FROM sessions WHERE hash = $1";
         self.change(Statement::new(sql, vec![Value::bytes(hash)]), CHANGING).await.map(drop)
-    }
-
-    pub(crate) async fn remove_sessions(&self, human: &str) -> Result<(), StoreError> {
-        let sql = "DELETE FROM sessions WHERE human = $1";
-        self.change(Statement::new(sql, vec![text(human)]), CHANGING).await.map(drop)
     }
 
     pub(crate) async fn insert_challenge(

@@ -1,4 +1,4 @@
-//! The account page: a person's factors, and inviting another person.
+//! The account page: a person's factors and password, and the other persons.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -25,6 +25,19 @@ pub(crate) struct Account {
     pub(crate) base_url: String,
     /// The link that was made just now.
     pub(crate) invitation: Option<String>,
+    pub(crate) others: Vec<PersonView>,
+}
+
+/// Somebody else who can decide.
+pub(crate) struct PersonView {
+    pub(crate) name: String,
+    /// Tells the fields of one form from those of the next.
+    pub(crate) prefix: String,
+}
+
+pub(crate) fn persons(names: Vec<String>) -> Vec<PersonView> {
+    let views = names.into_iter().zip(1..);
+    views.map(|(name, number)| PersonView { name, prefix: format!("person-{number}-") }).collect()
 }
 
 pub(crate) struct SetupView {

@@ -86,6 +86,8 @@ pub(crate) struct Typed {
     pub(crate) error: Option<String>,
     pub(crate) comment: String,
     pub(crate) grant: Option<(String, String, String)>,
+    /// No key came with it, or a wrong one.
+    pub(crate) asks_password: bool,
 }
 
 impl Confirm {

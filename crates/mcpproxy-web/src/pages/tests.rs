@@ -8,7 +8,7 @@ use mcpproxy_gateway::ApprovalView;
 use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredGrant};
 use serde_json::json;
 
-use super::account::Account;
+use super::account::{Account, persons};
 use super::confirm::{Confirm, Typed};
 use super::lists::{Grants, Inbox, Selected};
 use super::{Factors, Frame, Login, Notice, Person, Setup};
@@ -26,6 +26,7 @@ fn frame(title: &str) -> Frame {
         key: String::new(),
         version: "v1",
         is_live: true,
+        asks_password: false,
     }
 }
 
@@ -274,6 +275,7 @@ fn the_account_page() {
         can_remove: false,
         base_url: "http://localhost:8080".to_owned(),
         invitation: None,
+        others: persons(vec!["berta".to_owned()]),
     };
     let html = account.render().unwrap();
     assert!(html.contains("Step 2 of 2") && html.contains("GEZD GNBV") && !html.contains("Invite somebody"));

@@ -1,6 +1,6 @@
 //! Signing in: the same for the page and for programs that ask a person at a terminal.
 
-use mcpproxy_store::{HumanRow, StoreError};
+use mcpproxy_store::{HumanRow, NewSession, StoreError};
 
 use super::password;
 use super::random_bytes;
@@ -9,7 +9,7 @@ use crate::who::Site;
 
 /// Somebody who has just signed in.
 pub(crate) struct LoggedIn {
-    pub(crate) secret: String,
+    pub(crate) session: NewSession,
     pub(crate) human: HumanRow,
 }
 
@@ -23,8 +23,33 @@ pub(crate) enum Refused {
 }
 
 impl Site {
-    /// Takes the same time and says the same, whether there is such a person or not.
     pub(crate) async fn log_in(&self, name: &str, password: String) -> Result<Result<LoggedIn, Refused>, StoreError> {
+        let human = match self.check_password(name, password).await? {
+            Ok(human) => human,
+            Err(refused) => {
+                if refused == Refused::Wrong {
+                    // Not the name: people type their password into the wrong field.
+                    notes::note(self, notes::refused("login_failed", None, &serde_json::json!({}))).await;
+                }
+                return Ok(Err(refused));
+            }
+        };
+        match self.open_session(&human.name).await? {
+            Some(session) => {
+                notes::note(self, notes::done("login", &human.name)).await;
+                Ok(Ok(LoggedIn { session, human }))
+            }
+            None => Ok(Err(Refused::Wrong)),
+        }
+    }
+
+    /// Whether this is the password of this person. Wrong ones are counted together, wherever they are typed. Takes the same
+    /// time and says the same, whether there is such a person or not.
+    pub(crate) async fn check_password(
+        &self,
+        name: &str,
+        password: String,
+    ) -> Result<Result<HumanRow, Refused>, StoreError> {
         let now_ms = self.now_ms();
         let counted: String = name.chars().take(password::MAX_CHARS).collect();
         if let Err(too_many) = self.people.attempts.take(&counted, now_ms) {
@@ -33,25 +58,15 @@ impl Site {
         let human = self.web.store.find_human(name).await?;
         let hash = human.as_ref().map(|human| human.password_hash.clone());
         let is_right = self.people.passwords.is_right(password, hash).await;
-        let Some(human) = human.filter(|_| is_right) else {
-            // Not the name: people type their password into the wrong field.
-            notes::note(self, notes::refused("login_failed", None, &serde_json::json!({}))).await;
-            return Ok(Err(Refused::Wrong));
-        };
+        let Some(human) = human.filter(|_| is_right) else { return Ok(Err(Refused::Wrong)) };
         self.people.attempts.forgive(&counted, now_ms);
-        match self.open_session(&human.name).await? {
-            Some(secret) => {
-                notes::note(self, notes::done("login", &human.name)).await;
-                Ok(Ok(LoggedIn { secret, human }))
-            }
-            None => Ok(Err(Refused::Wrong)),
-        }
+        Ok(Ok(human))
     }
 
     /// `None` without randomness, which is never.
-    pub(crate) async fn open_session(&self, name: &str) -> Result<Option<String>, StoreError> {
-        match random_bytes() {
-            Some(random) => self.web.store.open_session(name, random, self.now_ms()).await.map(Some),
+    pub(crate) async fn open_session(&self, name: &str) -> Result<Option<NewSession>, StoreError> {
+        match random_bytes().zip(random_bytes()) {
+            Some((one, two)) => self.web.store.open_session(name, [one, two], self.now_ms()).await.map(Some),
             None => Ok(None),
         }
     }

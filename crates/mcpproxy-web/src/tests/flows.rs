@@ -27,6 +27,13 @@ fn location(response: &Response<Body>) -> &str {
     response.headers()["location"].to_str().unwrap()
 }
 
+/// The address after signing in, and the key behind it.
+fn location_and_key(response: &Response<Body>) -> (&str, String) {
+    let (address, key) = location(response).split_once("#key=").unwrap();
+    assert_eq!((key.len(), key.starts_with("page_")), (69, true), "{key}");
+    (address, key.to_owned())
+}
+
 #[tokio::test]
 async fn from_the_link_to_a_decision() {
     let fixture = Fixture::new().await;
@@ -43,14 +50,15 @@ async fn from_the_link_to_a_decision() {
     assert_eq!(fixture.request(Method::POST, &path, &[FORM], other).await.status(), 422);
     let right = "name=anna&password=correct+horse&again=correct+horse".to_owned();
     let made = fixture.request(Method::POST, &path, &[FORM], right.clone()).await;
-    assert_eq!((made.status().as_u16(), location(&made)), (303, "/ui/account"));
+    let (address, page_key) = location_and_key(&made);
+    assert_eq!((made.status().as_u16(), address), (303, "/ui/account"));
     let session = cookie(&made);
     assert_eq!(fixture.request(Method::POST, &path, &[FORM], right).await.status(), 404, "a link works once");
     assert_eq!(fixture.request(Method::GET, &path, &[], String::new()).await.status(), 404);
 
     let account = fixture.request(Method::GET, "/ui/account", &[("cookie", &session)], String::new()).await;
     let account = text(account).await;
-    let person = Person { cookie: session, csrf: csrf(&account) };
+    let person = Person { cookie: session, csrf: csrf(&account), page_key };
     let secret = account.split("<code>").nth(1).unwrap().split('<').next().unwrap().replace(' ', "");
     assert!(account.contains("<svg") && account.contains(&format!("secret={secret}")), "picture, link and text");
     let wrong = fixture.post(&person, "/ui/account/totp", "code=000000").await;
@@ -186,13 +194,15 @@ async fn grants_from_the_page() {
         page.contains("{&#34;type&#34;:&#34;object&#34;}") && page.contains("<details class=\"also\" open>"),
         "{page}"
     );
-    let bad = format!("action=grant&schema=nonsense&minutes=15&uses=5&totp={}", code_at(-1));
+    let bad = format!("action=grant&schema=nonsense&minutes=15&uses=5&totp={}", code_at(0));
     let bad = fixture.post(&person, &path, &bad).await;
     assert_eq!(bad.status(), 403);
     assert!(text(bad).await.contains("The schema is not JSON"));
     assert_eq!(fixture.state(&id).await, "pending", "nothing is approved by a grant that is none");
+    // The code of the mistake was not used up.
     let good = format!("action=grant&schema={schema}&minutes=15&uses=5&totp={}", code_at(0));
-    assert_eq!(fixture.post(&person, &path, &good).await.status(), 303);
+    let good = fixture.post(&person, &path, &good).await;
+    assert_eq!((good.status().as_u16(), location(&good)), (303, "/ui/grants"));
     assert_eq!(fixture.state(&id).await, "approved");
     let grants = fixture.get("/api/v1/grants").await;
     let grant = &grants["grants"][0];
@@ -254,13 +264,14 @@ async fn signing_in_and_out() {
     assert_eq!(unknown.replace("nobody", "anna"), wrong, "whether there is such a person is nobody's business");
     assert!(!wrong.contains("secret-1") && wrong.contains("value=\"anna\""));
     let right = log_in("anna", "correct+horse").await;
-    assert_eq!((right.status().as_u16(), location(&right)), (303, "/ui/approvals?state=all"));
+    let (address, page_key) = location_and_key(&right);
+    assert_eq!((right.status().as_u16(), address), (303, "/ui/approvals?state=all"));
     let set = right.headers()["set-cookie"].to_str().unwrap().to_owned();
     assert!(set.contains("; HttpOnly; SameSite=Strict") && !set.contains("Secure"), "{set}");
     let session = cookie(&right);
     let page = fixture.request(Method::GET, "/ui/approvals", &[("cookie", &session)], String::new()).await;
     assert_eq!(page.status(), 200);
-    let person = Person { csrf: csrf(&text(page).await), cookie: session };
+    let person = Person { csrf: csrf(&text(page).await), cookie: session, page_key };
     let out = fixture.post(&person, "/ui/logout", "").await;
     assert_eq!((out.status().as_u16(), location(&out)), (303, "/ui/login"));
     let page = fixture.request(Method::GET, "/ui/approvals", &[("cookie", &person.cookie)], String::new()).await;

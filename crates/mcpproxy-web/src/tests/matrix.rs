@@ -10,12 +10,13 @@ use crate::endpoint::Endpoint;
 use crate::people::password::Passwords;
 use crate::ui::Page;
 
-/// none, agent token, admin key, session, session with a fresh factor.
-type Row = [u16; 5];
+/// none, agent token, admin key, the cookie and the token of a session, these with the key of its pages, and with a fresh
+/// factor in its place.
+type Row = [u16; 6];
 
-const OPEN: Row = [200, 200, 200, 200, 200];
-const READ: Row = [401, 403, 200, 200, 200];
-const READ_NONE: Row = [401, 403, 404, 404, 404];
+const OPEN: Row = [200, 200, 200, 200, 200, 200];
+const READ: Row = [401, 403, 200, 200, 200, 200];
+const READ_NONE: Row = [401, 403, 404, 404, 404, 404];
 
 fn of_endpoint(endpoint: Endpoint) -> Row {
     match endpoint {
@@ -41,36 +42,40 @@ fn of_endpoint(endpoint: Endpoint) -> Row {
         | Endpoint::ActivityRecord
         | Endpoint::RevokeGrant => READ_NONE,
         // Without words, and without a call.
-        Endpoint::SearchTools | Endpoint::ExplainCall => [401, 403, 400, 400, 400],
-        Endpoint::ApprovalStatus => [401, 200, 200, 200, 200],
-        Endpoint::Approve => [401, 403, 403, 200, 200],
-        Endpoint::Deny => [401, 403, 200, 200, 200],
-        Endpoint::MakeGrant => [401, 403, 403, 403, 201],
-        Endpoint::LogIn => [200, 403, 403, 200, 200],
-        Endpoint::LogOut => [401, 403, 403, 200, 200],
+        Endpoint::SearchTools | Endpoint::ExplainCall => [401, 403, 400, 400, 400, 400],
+        Endpoint::ApprovalStatus => [401, 200, 200, 200, 200, 200],
+        Endpoint::Approve => [401, 403, 403, 403, 200, 200],
+        Endpoint::Deny => [401, 403, 200, 200, 200, 200],
+        Endpoint::MakeGrant => [401, 403, 403, 403, 403, 201],
+        Endpoint::LogIn => [200, 403, 403, 200, 200, 200],
+        Endpoint::LogOut => [401, 403, 403, 200, 200, 200],
     }
 }
 
 fn of_page(page: Page) -> Row {
     match page {
-        Page::Root | Page::Home => [303, 303, 303, 303, 303],
-        Page::Style | Page::Script => OPEN,
-        Page::Setup => [200, 403, 403, 200, 200],
+        Page::Root | Page::Home => [303, 303, 303, 303, 303, 303],
+        Page::Style | Page::Script | Page::KeyScript => OPEN,
+        Page::Setup => [200, 403, 403, 200, 200, 200],
         // Without a password.
-        Page::CreateHuman => [422, 403, 403, 422, 422],
-        Page::Login => [200, 403, 403, 303, 303],
+        Page::CreateHuman => [422, 403, 403, 422, 422, 422],
+        Page::Login => [200, 403, 403, 303, 303, 303],
         // With a wrong password.
-        Page::LogIn => [401, 403, 403, 401, 401],
-        Page::LogOut => [401, 403, 403, 303, 303],
-        Page::Account | Page::Approvals | Page::Approval | Page::Grants => [303, 403, 403, 200, 200],
+        Page::LogIn => [401, 403, 403, 401, 401, 401],
+        Page::LogOut => [401, 403, 403, 303, 303, 303],
+        Page::Account | Page::Approvals | Page::Approval | Page::Grants => [303, 403, 403, 200, 200, 200],
         // With a code that is none, and without passkeys.
-        Page::SetTotp | Page::AddPasskey | Page::RemovePasskey => [401, 403, 403, 422, 422],
-        Page::Challenge | Page::ApprovalChallenge => [401, 403, 403, 400, 400],
-        Page::BeginPasskey => [401, 403, 403, 400, 200],
-        Page::Invite => [401, 403, 403, 403, 200],
-        Page::Decide => [401, 403, 403, 303, 303],
-        Page::RevokeGrant => [401, 403, 403, 409, 409],
-        Page::Events => [401, 403, 403, 200, 200],
+        Page::SetTotp | Page::AddPasskey | Page::RemovePasskey => [401, 403, 403, 422, 422, 422],
+        Page::Challenge | Page::ApprovalChallenge => [401, 403, 403, 400, 400, 400],
+        Page::BeginPasskey => [401, 403, 403, 400, 400, 200],
+        // Without a new password.
+        Page::ChangePassword => [401, 403, 403, 422, 422, 422],
+        Page::Invite => [401, 403, 403, 403, 403, 200],
+        // Nobody has that name.
+        Page::RemovePerson => [401, 403, 403, 403, 403, 409],
+        Page::Decide => [401, 403, 403, 403, 303, 303],
+        Page::RevokeGrant => [401, 403, 403, 409, 409, 409],
+        Page::Events => [401, 403, 403, 200, 200, 200],
     }
 }
 
@@ -82,7 +87,7 @@ struct Crowd {
     invitation: String,
 }
 
-const COLUMNS: [&str; 5] = ["none", "agent", "key", "session", "fresh"];
+const COLUMNS: [&str; 6] = ["none", "agent", "key", "session", "page", "fresh"];
 
 impl Crowd {
     async fn new() -> Self {
@@ -109,10 +114,11 @@ impl Crowd {
     }
 
     async fn ask(&self, column: usize, method: Method, path: &str, kind: &str, body: String) -> Response<Body> {
-        let person = if column == 4 { self.fresh_person().await } else { self.fixture.session("anna").await };
+        let person = if column == 5 { self.fresh_person().await } else { self.fixture.session("anna").await };
         let mut headers = self.headers(column, &person).await;
         headers.push(("content-type".to_owned(), kind.to_owned()));
         let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let body = body.replace("PAGE_KEY", page_key(column, &person));
         self.fixture.request(method, path, &headers, body).await
     }
 
@@ -121,17 +127,23 @@ impl Crowd {
     }
 }
 
+/// What this column has of it.
+fn page_key(column: usize, person: &Person) -> &str {
+    if column == 4 { &person.page_key } else { "" }
+}
+
 #[tokio::test]
 async fn every_rest_route_with_every_credential() {
     let crowd = Crowd::new().await;
     for endpoint in Endpoint::ALL {
-        let mut found = [0; 5];
+        let mut found = [0; 6];
         for (column, status) in found.iter_mut().enumerate() {
             let id = crowd.question().await;
             let path =
                 path(endpoint).replace(NO_APPROVAL, if endpoint == Endpoint::RevokeGrant { NO_APPROVAL } else { &id });
-            let totp = if column == 4 { format!("\"totp\": \"{}\"", code_at(0)) } else { String::new() };
+            let totp = if column == 5 { format!("\"totp\": \"{}\"", code_at(0)) } else { String::new() };
             let body = match endpoint {
+                Endpoint::Approve if totp.is_empty() => "{\"page_key\": \"PAGE_KEY\"}".to_owned(),
                 Endpoint::Approve => format!("{{{totp}}}"),
                 Endpoint::MakeGrant => {
                     let totp = if totp.is_empty() { totp } else { format!(", {totp}") };
@@ -151,13 +163,13 @@ async fn every_rest_route_with_every_credential() {
 async fn every_page_with_every_credential() {
     let crowd = Crowd::new().await;
     for page in Page::ALL {
-        let mut found = [0; 5];
+        let mut found = [0; 6];
         for (column, status) in found.iter_mut().enumerate() {
             let id = crowd.question().await;
             let path = page.path().replace("{approval}", &id).replace("{invitation}", &crowd.invitation);
-            let path = path.replace("{grant}", NO_APPROVAL).replace("{passkey}", "none");
-            let person = if column == 4 { crowd.fresh_person().await } else { crowd.fixture.session("anna").await };
-            let totp = if column == 4 { code_at(0) } else { String::new() };
+            let path = path.replace("{grant}", NO_APPROVAL).replace("{passkey}", "none").replace("{person}", "none");
+            let person = if column == 5 { crowd.fresh_person().await } else { crowd.fixture.session("anna").await };
+            let totp = if column == 5 { code_at(0) } else { String::new() };
             let fields = match page {
                 Page::Decide => "action=approve",
                 Page::LogIn => "name=nobody&password=wrong",
@@ -168,7 +180,7 @@ async fn every_page_with_every_credential() {
             let body = if page.method() == Method::GET {
                 String::new()
             } else {
-                format!("csrf={}&totp={totp}&{fields}", person.csrf)
+                format!("csrf={}&page_key={}&totp={totp}&{fields}", person.csrf, page_key(column, &person))
             };
             let mut headers = crowd.headers(column, &person).await;
             headers.retain(|(name, _)| name != "x-csrf-token");
@@ -181,7 +193,7 @@ async fn every_page_with_every_credential() {
                 assert!(response.headers().contains_key(name), "{page:?} {column} {name}");
             }
             let is_kept = response.headers()["cache-control"] != "no-store";
-            assert_eq!(is_kept, matches!(page, Page::Style | Page::Script), "{page:?} {column}");
+            assert_eq!(is_kept, matches!(page, Page::Style | Page::Script | Page::KeyScript), "{page:?} {column}");
         }
         assert_eq!(found, of_page(page), "{page:?} {COLUMNS:?}");
     }
@@ -193,15 +205,16 @@ async fn every_page_with_every_credential() {
 async fn what_takes_more_than_a_session() {
     let crowd = Crowd::new().await;
     for (risk, least, rest, page) in [
-        (RiskLevel::Critical, Given::Session, [401, 403, 403, 200, 200], [401, 403, 403, 303, 303]),
-        (RiskLevel::Critical, Given::Factor, [401, 403, 403, 403, 200], [401, 403, 403, 403, 303]),
-        (RiskLevel::High, Given::Factor, [401, 403, 403, 403, 200], [401, 403, 403, 403, 303]),
+        (RiskLevel::Critical, Given::Session, [401, 403, 403, 403, 200, 200], [401, 403, 403, 403, 303, 303]),
+        (RiskLevel::Critical, Given::Factor, [401, 403, 403, 403, 403, 200], [401, 403, 403, 403, 403, 303]),
+        (RiskLevel::High, Given::Factor, [401, 403, 403, 403, 403, 200], [401, 403, 403, 403, 403, 303]),
     ] {
-        let mut found = ([0; 5], [0; 5]);
+        let mut found = ([0; 6], [0; 6]);
         for (column, expected) in rest.iter().enumerate() {
-            let totp = if column == 4 { code_at(0) } else { String::new() };
+            let totp = if column == 5 { code_at(0) } else { String::new() };
             let id = crowd.fixture.question(risk, least).await;
-            let body = if totp.is_empty() { "{}".to_owned() } else { format!("{{\"totp\": \"{totp}\"}}") };
+            let key = "{\"page_key\": \"PAGE_KEY\"}".to_owned();
+            let body = if totp.is_empty() { key } else { format!("{{\"totp\": \"{totp}\"}}") };
             let path = format!("/api/v1/approvals/{id}/approve");
             found.0[column] = crowd.ask(column, Method::POST, &path, "application/json", body).await.status().as_u16();
             let is_approved = crowd.fixture.state(&id).await == "approved";
@@ -209,7 +222,7 @@ async fn what_takes_more_than_a_session() {
 
             let id = crowd.fixture.question(risk, least).await;
             let kind = "application/x-www-form-urlencoded";
-            let body = format!("action=approve&totp={totp}");
+            let body = format!("action=approve&totp={totp}&page_key=PAGE_KEY");
             let path = format!("/ui/approvals/{id}");
             found.1[column] = crowd.ask(column, Method::POST, &path, kind, body).await.status().as_u16();
         }
@@ -251,6 +264,7 @@ async fn forged_requests_change_nothing() {
         let is_inside = |page: &Page| page.method() == Method::POST && !matches!(page, Page::CreateHuman | Page::LogIn);
         for page in Page::ALL.into_iter().filter(is_inside) {
             let path = page.path().replace("{approval}", id.as_str()).replace("{grant}", "x").replace("{passkey}", "x");
+            let path = path.replace("{person}", "first");
             let csrf = csrf.map(|csrf| format!("&csrf={csrf}")).unwrap_or_default();
             let response = crowd.fixture.request(Method::POST, &path, &headers, format!("action=approve{csrf}")).await;
             assert_eq!(response.status(), 403, "{page:?} {csrf:?} {origin:?} {site:?}");

@@ -21,6 +21,7 @@ const LATER_MS: i64 = NOW_MS * 2;
 pub(super) struct Person {
     pub(super) cookie: String,
     pub(super) csrf: String,
+    pub(super) page_key: String,
 }
 
 impl Fixture {
@@ -31,9 +32,8 @@ impl Fixture {
     }
 
     async fn signed_in(&self, name: &str) -> mcpproxy_store::Human {
-        let secret =
-            self.store.open_session(name, super::super::people::random_bytes().unwrap(), NOW_MS).await.unwrap();
-        self.store.find_session(&secret, NOW_MS, 1_000, 1_000).await.unwrap().unwrap().human
+        let new = self.store.open_session(name, randoms(), NOW_MS).await.unwrap();
+        self.store.find_session(&new.secret, NOW_MS, 1_000, 1_000).await.unwrap().unwrap().human
     }
 
     /// Somebody with an authenticator app and this password; the hash of one if it does not matter.
@@ -59,10 +59,10 @@ impl Fixture {
     }
 
     pub(super) async fn session(&self, name: &str) -> Person {
-        let random = super::super::people::random_bytes().unwrap();
-        let secret = self.store.open_session(name, random, NOW_MS).await.unwrap();
-        let session = self.store.find_session(&secret, NOW_MS, 1_000, 1_000).await.unwrap().unwrap();
-        Person { cookie: format!("mcpproxy_session={secret}"), csrf: session.csrf }
+        let new = self.store.open_session(name, randoms(), NOW_MS).await.unwrap();
+        let session = self.store.find_session(&new.secret, NOW_MS, 1_000, 1_000).await.unwrap().unwrap();
+        let cookie = format!("mcpproxy_session={}", new.secret);
+        Person { cookie, csrf: session.csrf, page_key: new.page_key }
     }
 
     pub(super) async fn agent(&self, name: &str) -> String {
@@ -129,8 +129,13 @@ impl Fixture {
         self.app.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap()
     }
 
-    /// A form from one of our pages.
+    /// A form from one of our pages, with the key that the script puts in.
     pub(super) async fn post(&self, person: &Person, path: &str, fields: &str) -> Response<Body> {
+        self.post_plainly(person, path, &format!("page_key={}&{fields}", person.page_key)).await
+    }
+
+    /// The same without it.
+    pub(super) async fn post_plainly(&self, person: &Person, path: &str, fields: &str) -> Response<Body> {
         let kind = ("content-type", "application/x-www-form-urlencoded");
         let headers = [("cookie", person.cookie.as_str()), kind, ("origin", "http://localhost:8080")];
         self.request(Method::POST, path, &headers, format!("csrf={}&{fields}", person.csrf)).await
@@ -165,6 +170,10 @@ pub(super) fn about(reason: &str) -> Value {
 pub(super) fn code_at(steps: i64) -> String {
     let totp = totp_rs::Builder::new().with_secret(totp_rs::Secret::from(SECRET.to_vec())).build().unwrap();
     totp.generate(u64::try_from(NOW_MS / 1000 + steps * 30).unwrap()).to_string()
+}
+
+fn randoms() -> [[u8; 32]; 2] {
+    [rand::random(), rand::random()]
 }
 
 fn ulid(random: u128) -> ApprovalId {

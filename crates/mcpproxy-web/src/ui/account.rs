@@ -1,4 +1,4 @@
-//! The account page: factors, and inviting another person.
+//! The account page, and its forms for factors.
 
 use axum::Extension;
 use axum::extract::rejection::PathRejection;
@@ -9,18 +9,19 @@ use http::{StatusCode, Uri};
 use mcpproxy_store::{HumanRow, StoreError, Totp};
 use sha2::{Digest as _, Sha256};
 
+use super::persons::{INVITE, PASSWORD, is_removal};
 use super::posted::Posted;
 use super::{frame, signed_out, unavailable};
 use crate::notes;
-use crate::pages::account::{Account, factors, passkeys};
-use crate::pages::page;
+use crate::pages::account::{Account, factors, passkeys, persons};
+use crate::pages::{Frame, page};
 use crate::people::factor::{Fault, told};
+use crate::people::presence::Absent;
 use crate::people::{random_bytes, totp};
 use crate::problem::Problem;
 use crate::who::{Signed, Site, Who};
 
 const SETUP_MS: i64 = 15 * 60_000;
-const INVITATION_MS: i64 = 24 * 60 * 60_000;
 const LABEL_MAX_CHARS: usize = 60;
 /// Under these names the store keeps what is needed to check an answer.
 const NEW_TOTP: &str = "new totp";
@@ -30,15 +31,35 @@ const NEW_PASSKEY: &str = "new passkey";
 const TOTP: &str = "/ui/account/totp";
 const ADD: &str = "/ui/account/passkeys/finish";
 const REMOVE: &str = "/ui/account/passkeys/remove";
-const INVITE: &str = "/ui/account/invite";
 
 /// What the page says besides what it always says.
 #[derive(Default)]
-struct Said {
-    error: Option<String>,
-    done: Option<&'static str>,
-    invitation: Option<String>,
-    wants_new_app: bool,
+pub(super) struct Said {
+    pub(super) error: Option<String>,
+    pub(super) done: Option<&'static str>,
+    pub(super) invitation: Option<String>,
+    pub(super) wants_new_app: bool,
+    pub(super) asks_password: bool,
+}
+
+/// Why a change was not made.
+pub(super) enum NotAllowed {
+    Factor(Fault),
+    Absent(Absent),
+}
+
+impl NotAllowed {
+    pub(super) fn message(&self) -> String {
+        match self {
+            Self::Factor(fault) => fault.message(),
+            Self::Absent(absent) => absent.message(),
+        }
+    }
+
+    fn said(&self) -> Said {
+        let asks_password = matches!(self, Self::Absent(_));
+        Said { error: Some(self.message()), asks_password, ..Said::default() }
+    }
 }
 
 pub(crate) async fn show(State(site): State<Site>, Extension(who): Extension<Who>, uri: Uri) -> Response {
@@ -48,13 +69,22 @@ pub(crate) async fn show(State(site): State<Site>, Extension(who): Extension<Who
         () if wants("done=totp") => Some("The authenticator app is set up. You can decide now."),
         () if wants("done=passkey") => Some("The passkey was added."),
         () if wants("done=removed") => Some("The passkey was removed."),
+        () if wants("done=password") => Some("The password was changed. All your other sessions have ended."),
+        () if wants("done=person") => {
+            Some("They were removed: their sessions have ended, and their invitations and grants are withdrawn.")
+        }
         () => None,
     };
     let said = Said { done, wants_new_app: wants("new=totp"), ..Said::default() };
     answer(account(&site, &signed, StatusCode::OK, said).await)
 }
 
-async fn account(site: &Site, signed: &Signed, status: StatusCode, said: Said) -> Result<Response, StoreError> {
+pub(super) async fn account(
+    site: &Site,
+    signed: &Signed,
+    status: StatusCode,
+    said: Said,
+) -> Result<Response, StoreError> {
     let Some(human) = site.web.store.find_human(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
     let factors = factors(&human);
     let is_enrolled = signed.session.is_enrolled;
@@ -64,10 +94,13 @@ async fn account(site: &Site, signed: &Signed, status: StatusCode, said: Said) -
     };
     let title = if is_enrolled { "Account" } else { "Add a second factor" };
     let count = human.passkeys.len() + usize::from(factors.totp);
+    let mut others = if is_enrolled { site.web.store.list_humans().await? } else { Vec::new() };
+    others.retain(|name| name != signed.name());
+    let frame = frame::around(site, signed, "account", title).await?;
     Ok(page(
         status,
         &Account {
-            frame: frame::around(site, signed, "account", title).await?,
+            frame: Frame { asks_password: said.asks_password, ..frame },
             error: said.error,
             done: said.done,
             is_enrolled,
@@ -78,6 +111,7 @@ async fn account(site: &Site, signed: &Signed, status: StatusCode, said: Said) -
             can_remove: count > 1,
             base_url: site.web.facts.base_url.clone(),
             invitation: said.invitation,
+            others: persons(others),
         },
     ))
 }
@@ -119,23 +153,26 @@ async fn set_totp_or_fail(site: &Site, posted: &Posted) -> Result<Response, Stor
             "That is not the code the app shows now. Check that the clock of your phone is right, and try again.";
         return again(error.to_owned()).await;
     };
-    if let Err(fault) = allowed(site, posted, TOTP).await? {
-        return again(fault.message()).await;
+    if let Err(not) = allowed(site, posted, TOTP).await? {
+        let said = Said { wants_new_app: true, ..not.said() };
+        return account(site, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await;
     }
     site.web.store.set_totp(signed.human(), &secret, step).await?;
     notes::note(site, notes::done("factor_added", signed.name())).await;
     Ok(Redirect::to(TOTP_DONE).into_response())
 }
 
-/// The first factor needs nothing but the session that has just begun. Whoever has one shows it before anything changes:
-/// otherwise a stolen session would bring its own.
-async fn allowed(site: &Site, posted: &Posted, purpose: &str) -> Result<Result<(), Fault>, StoreError> {
+/// Whoever has a factor shows it before anything changes, and for the first one it takes a person who is there: otherwise
+/// a stolen session would bring its own.
+pub(super) async fn allowed(site: &Site, posted: &Posted, purpose: &str) -> Result<Result<(), NotAllowed>, StoreError> {
     let human = site.web.store.find_human(posted.signed.name()).await?;
     let has_factor = human.is_none_or(|human| human.totp.is_some() || !human.passkeys.is_empty());
     if !has_factor {
-        return Ok(Ok(()));
+        let present = site.present(&posted.signed, posted.shown()).await?;
+        return Ok(present.map(drop).map_err(NotAllowed::Absent));
     }
-    Ok(site.fresh(&posted.signed, posted.factor(), purpose).await?.map(drop))
+    let fresh = site.fresh(&posted.signed, posted.factor(), purpose).await?;
+    Ok(fresh.map(drop).map_err(NotAllowed::Factor))
 }
 
 /// A challenge for one of the forms on this page.
@@ -144,6 +181,8 @@ pub(crate) async fn challenge(State(site): State<Site>, posted: Posted) -> Respo
         TOTP => TOTP,
         ADD => ADD,
         INVITE => INVITE,
+        PASSWORD => PASSWORD,
+        path if is_removal(path) => path,
         path if path.starts_with("/ui/account/passkeys/") && path.ends_with("/remove") => REMOVE,
         _ => return Problem::NoRoute.into_response(),
     };
@@ -161,8 +200,8 @@ pub(crate) fn for_browser(challenge: Result<Option<String>, StoreError>) -> Resp
 
 pub(crate) async fn begin_passkey(State(site): State<Site>, posted: Posted) -> Response {
     let begun = async || -> Result<Result<String, Problem>, StoreError> {
-        if let Err(fault) = allowed(&site, &posted, ADD).await? {
-            return Ok(Err(Problem::BadBody(fault.message())));
+        if let Err(not) = allowed(&site, &posted, ADD).await? {
+            return Ok(Err(Problem::BadBody(not.message())));
         }
         let (Some(passkeys), Some(human)) =
             (&site.people.passkeys, site.web.store.find_human(posted.signed.name()).await?)
@@ -231,8 +270,8 @@ async fn remove_passkey_or_fail(site: &Site, id: &str, posted: &Posted) -> Resul
     if is_last {
         return again("This is your last factor. Add another one first.".to_owned()).await;
     }
-    if let Err(fault) = allowed(site, posted, REMOVE).await? {
-        return again(fault.message()).await;
+    if let Err(not) = allowed(site, posted, REMOVE).await? {
+        return again(not.message()).await;
     }
     if !site.web.store.remove_passkey(signed.human(), id).await? {
         return again("There is no such passkey.".to_owned()).await;
@@ -241,24 +280,6 @@ async fn remove_passkey_or_fail(site: &Site, id: &str, posted: &Posted) -> Resul
     Ok(Redirect::to("/ui/account?done=removed").into_response())
 }
 
-pub(crate) async fn invite(State(site): State<Site>, posted: Posted) -> Response {
-    answer(invite_or_fail(&site, &posted).await)
-}
-
-async fn invite_or_fail(site: &Site, posted: &Posted) -> Result<Response, StoreError> {
-    let signed = &posted.signed;
-    if let Err(fault) = allowed(site, posted, INVITE).await? {
-        let said = Said { error: Some(fault.message()), ..Said::default() };
-        let status = StatusCode::FORBIDDEN;
-        return account(site, signed, status, said).await;
-    }
-    let Some(random) = random_bytes() else { return Ok(signed_out("/ui/account")) };
-    let secret = site.web.store.invite(random, Some(signed.human()), site.now_ms(), INVITATION_MS).await?;
-    notes::note(site, notes::done("human_invited", signed.name())).await;
-    let invitation = Some(format!("{}/ui/setup/{secret}", site.web.facts.base_url));
-    account(site, signed, StatusCode::OK, Said { invitation, ..Said::default() }).await
-}
-
-fn answer(done: Result<Response, StoreError>) -> Response {
+pub(super) fn answer(done: Result<Response, StoreError>) -> Response {
     done.unwrap_or_else(|error| unavailable(&error))
 }

@@ -5,7 +5,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use http::{StatusCode, Uri};
-use mcpproxy_core::ApprovalId;
+use mcpproxy_core::{ApprovalId, Given};
 use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedGrant};
 use mcpproxy_store::{ApprovalFilter, StoreError};
 
@@ -15,8 +15,9 @@ use super::{frame, notice, signed_out, unavailable};
 use crate::pages::account::factors;
 use crate::pages::confirm::{Confirm, Typed};
 use crate::pages::lists::{Inbox, Selected};
-use crate::pages::page;
+use crate::pages::{Frame, page};
 use crate::people::factor::Fault;
+use crate::people::presence::Absent;
 use crate::who::{Signed, Site, Who};
 
 const PAGE_ROWS: usize = 50;
@@ -58,6 +59,7 @@ async fn confirm(
     let factors = human.map(|human| factors(&human)).unwrap_or_default();
     let title = format!("{} · {}", view.approval.tool, view.approval.agent);
     let frame = frame::around(site, signed, "approvals", &title).await?;
+    let frame = Frame { asks_password: typed.asks_password, ..frame };
     Ok(page(status, &Confirm::new(frame, &view, factors, typed, site.now_ms())))
 }
 
@@ -93,16 +95,19 @@ async fn approve(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Respon
         Err(Fault::Missing) => None,
         Err(fault) => return refused(site, id, posted, fault.message()).await,
     };
-    let approved = approvals.approve(id, posted.signed.human(), fresh.as_ref()).await?;
+    let present = match &fresh {
+        Some(fresh) => fresh.present(),
+        None => match site.present(&posted.signed, posted.shown()).await? {
+            Ok(present) => present,
+            Err(absent) => return not_there(site, id, posted, absent).await,
+        },
+    };
+    let approved = approvals.approve(id, &present, fresh.as_ref()).await?;
     finish(site, id, posted, approved.map(drop)).await
 }
 
 /// If the grant cannot be made, nothing is approved and everything can be corrected.
 async fn grant(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
-    let fresh = match site.fresh(&posted.signed, posted.factor(), id.as_str()).await? {
-        Ok(fresh) => fresh,
-        Err(fault) => return refused(site, id, posted, fault.message()).await,
-    };
     let number = |name: &str| posted.form.filled(name).and_then(|text| text.parse().ok()).unwrap_or_default();
     let wanted = WantedGrant {
         from: id.clone(),
@@ -110,10 +115,18 @@ async fn grant(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Response
         minutes: number("minutes"),
         uses: number("uses"),
     };
+    if let Err(why) = wanted.check() {
+        return refused(site, id, posted, sentence(&why)).await;
+    }
+    let fresh = match site.fresh(&posted.signed, posted.factor(), id.as_str()).await? {
+        Ok(fresh) => fresh,
+        Err(fault) => return refused(site, id, posted, fault.message()).await,
+    };
     match site.web.gateway.approvals().grant(&wanted, posted.signed.human(), &fresh).await? {
         Err(NotGranted::Refused(why)) => refused(site, id, posted, sentence(&why)).await,
         Err(NotGranted::NotDecided(reason)) => finish(site, id, posted, Err(reason)).await,
-        Ok(_) => finish(site, id, posted, Ok(())).await,
+        // Where it can be seen, and taken back.
+        Ok(_) => Ok(Redirect::to("/ui/grants").into_response()),
     }
 }
 
@@ -144,7 +157,18 @@ async fn refused(site: &Site, id: &ApprovalId, posted: &Posted, error: String) -
         error: Some(error),
         comment: field("comment"),
         grant: is_grant.then(|| (field("schema"), field("minutes"), field("uses"))),
+        asks_password: false,
     };
+    confirm(site, &posted.signed, id, StatusCode::FORBIDDEN, typed).await
+}
+
+/// The page again, with a field for the password where that helps.
+async fn not_there(site: &Site, id: &ApprovalId, posted: &Posted, absent: Absent) -> Result<Response, StoreError> {
+    let found = site.web.store.find_approval(id).await?;
+    if found.is_some_and(|found| found.least == Given::Factor) {
+        return refused(site, id, posted, Fault::Missing.message()).await;
+    }
+    let typed = Typed { error: Some(absent.message()), asks_password: true, ..Typed::default() };
     confirm(site, &posted.signed, id, StatusCode::FORBIDDEN, typed).await
 }
 

@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
 use http::{StatusCode, Uri};
-use mcpproxy_store::StoreError;
+use mcpproxy_store::{NewSession, StoreError};
 
 use super::posted::{self, Posted};
 use super::{notice, unavailable};
@@ -55,7 +55,7 @@ pub(crate) async fn log_in(
             {
                 return unavailable(&error);
             }
-            enter(&site, &logged_in.secret, next)
+            enter(&site, &logged_in.session, next)
         }
         Ok(Err(Refused::Wrong)) => again(StatusCode::UNAUTHORIZED, "Name or password is wrong."),
         Ok(Err(Refused::TooMany { wait_ms })) => {
@@ -68,9 +68,13 @@ pub(crate) async fn log_in(
     }
 }
 
-fn enter(site: &Site, secret: &str, next: &str) -> Response {
-    match cookie::set(secret, site.people.transport) {
-        Some(cookie) => ([(SET_COOKIE, cookie)], Redirect::to(next)).into_response(),
+/// The key of the session's pages goes where browsers send it to nobody: behind the `#` of the address. The script takes it
+/// from there.
+fn enter(site: &Site, session: &NewSession, next: &str) -> Response {
+    match cookie::set(&session.secret, site.people.transport) {
+        Some(cookie) => {
+            ([(SET_COOKIE, cookie)], Redirect::to(&format!("{next}#key={}", session.page_key))).into_response()
+        }
         None => super::signed_out("/ui/approvals"),
     }
 }
@@ -139,7 +143,7 @@ async fn create(site: &Site, invitation: &str, form: &Form) -> Result<Response, 
     }
     notes::note(site, notes::done("human_created", name)).await;
     Ok(match site.open_session(name).await? {
-        Some(secret) => enter(site, &secret, "/ui/account"),
+        Some(session) => enter(site, &session, "/ui/account"),
         None => Redirect::to("/ui/login").into_response(),
     })
 }
@@ -149,7 +153,7 @@ fn again(status: StatusCode, invitation: &str, name: &str, error: Option<&str>) 
 }
 
 fn not_invited() -> Response {
-    let text = "Each link works once, and for a limited time. Ask for a new one; while there is no account yet, \
-        the gateway prints one when it starts.";
+    let text = "Each link works once, and for a limited time. Ask for a new one; while there is no account yet, the gateway \
+        prints one when it starts: mcpproxy serve in its terminal, mcpproxy stdio in your client's log of it.";
     notice(StatusCode::NOT_FOUND, "This link does not work", text, ("/ui/login", "Sign in"))
 }

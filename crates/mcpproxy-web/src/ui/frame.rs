@@ -19,5 +19,6 @@ pub(crate) async fn around(
         key: String::new(),
         version: assets::version(),
         is_live: signed.session.is_enrolled,
+        asks_password: false,
     })
 }

@@ -7,6 +7,7 @@ use http::StatusCode;
 use crate::form::{Form, FormError};
 use crate::people::factor::Given;
 use crate::people::origin::{self, CSRF_HEADER};
+use crate::people::presence::Shown;
 use crate::problem::Problem;
 use crate::who::{Signed, Site, Who};
 
@@ -20,6 +21,12 @@ impl Posted {
     /// The factor that came with the form, if any.
     pub(crate) fn factor(&self) -> Given<'_> {
         Given { totp: self.form.filled("totp"), passkey: self.form.filled("passkey") }
+    }
+
+    /// What came with the form beside the cookie, if anything.
+    pub(crate) fn shown(&self) -> Shown<'_> {
+        let password = self.form.text("password").filter(|password| !password.is_empty());
+        Shown { page_key: self.form.filled("page_key"), password }
     }
 }
 

@@ -180,6 +180,8 @@ pub(crate) struct Grant {
 pub(crate) struct Approve {
     /// A fresh code, where a fresh factor is asked for.
     pub(crate) totp: Option<String>,
+    /// Of the answer to signing in. Without a fresh code it takes this: the cookie alone does not approve.
+    pub(crate) page_key: Option<String>,
 }
 
 /// A no.
@@ -219,6 +221,8 @@ pub(crate) struct LoggedIn {
     name: String,
     /// To be sent as `X-CSRF-Token` with everything that is no GET.
     csrf: String,
+    /// To be sent with a yes; unlike the cookie, no browser sends it anywhere by itself.
+    page_key: String,
     /// `totp`, `passkey`.
     factors: Vec<&'static str>,
 }
@@ -230,8 +234,9 @@ pub(crate) struct Signed {
 }
 
 impl LoggedIn {
-    pub(crate) fn new(name: &str, csrf: &str, factors: Factors) -> Self {
-        Self { name: name.to_owned(), csrf: csrf.to_owned(), factors: factors.names() }
+    pub(crate) fn new(name: &str, csrf: &str, page_key: &str, factors: Factors) -> Self {
+        let owned = |text: &str| text.to_owned();
+        Self { name: owned(name), csrf: owned(csrf), page_key: owned(page_key), factors: factors.names() }
     }
 }
 

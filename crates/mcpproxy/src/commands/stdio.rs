@@ -7,7 +7,10 @@ use tokio::io::{stdin, stdout};
 
 use crate::bridge;
 use crate::exit::{Exit, Failure};
+use crate::first_human::{self, FirstHuman};
 use crate::home::Home;
+use crate::notices;
+use crate::output::tell;
 use crate::runtime::{EndSignal, Listen, Runtime};
 
 const HEAD_START: Duration = Duration::from_secs(2);
@@ -16,7 +19,8 @@ pub(crate) const EXAMPLES: &str = "\
 For clients that start their servers; put this into the client's settings:
   {\"mcpServers\": {\"mcpproxy\": {\"command\": \"mcpproxy\", \"args\": [\"stdio\"]}}}
 
-If a gateway runs on the data folder, this is a bridge to it; otherwise it runs one for as long as it lives.";
+If a gateway runs on the data folder, this is a bridge to it; otherwise it runs one for as long as it lives, and says on
+standard error, which clients keep as the log of the server, what `serve` says in a terminal.";
 
 pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
     if let Some(running) = home.running()? {
@@ -35,6 +39,13 @@ pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
     };
     let agent = runtime.local.agent.clone();
     let gateway = runtime.gateway.clone();
+    // Standard output is the client's; people read this in its log of the server.
+    let mut first = FirstHuman::of(&runtime);
+    if let Some(link) = first.link().await? {
+        tell(&format!("{} {link}", first_human::WORDS));
+    }
+    let bell = runtime.settings.approvals.notify.bell;
+    let notices = notices::tell_of_questions(gateway.approvals().clone(), first, bell);
     let serve = async {
         let agent = agent.ok_or_else(|| {
             Failure::new(Exit::Failed, "the token in agent.token was revoked")
@@ -50,6 +61,7 @@ pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
             tokio::select! {
                 served = serve => served,
                 () = end.wait() => Ok(()),
+                () = notices => Ok(()),
             }
         })
         .await?;

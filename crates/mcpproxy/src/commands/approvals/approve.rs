@@ -58,7 +58,7 @@ async fn say_yes(person: &mut Person, session: &Session, approval: &Value) -> an
         let body = match needs_code {
             true if !session.has_totp() => return Err(page_only(approval).into()),
             true => json!({"totp": person.ask("Code of your authenticator: ", Echo::Shown).await?.replace(' ', "")}),
-            false => json!({}),
+            false => json!({"page_key": session.page_key()}),
         };
         let reply = session.post(&path, &body).await?;
         match reply.code() {

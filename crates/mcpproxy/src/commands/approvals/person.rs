@@ -71,6 +71,7 @@ impl Person {
 pub(super) struct Session {
     http: Http,
     headers: HeaderMap,
+    page_key: String,
     has_totp: bool,
 }
 
@@ -85,8 +86,14 @@ impl Session {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
+        let page_key = reply.answer.get("page_key").and_then(Value::as_str).context("the gateway opened no session")?;
         let has_totp = array(&reply.answer, "factors").iter().any(|factor| factor == "totp");
-        Ok(Self { http, headers, has_totp })
+        Ok(Self { http, headers, page_key: page_key.to_owned(), has_totp })
+    }
+
+    /// What a yes takes beside the session, where it takes no code.
+    pub(super) fn page_key(&self) -> &str {
+        &self.page_key
     }
 
     /// Whether a code can be asked for. A passkey works in a browser only.

@@ -123,6 +123,11 @@ fn refusal(code: &str, message: &str, result: &Value, asked: &Asked<'_>) -> Stri
         _ => line(message),
     };
     let mut text = format!("{headline} ({})", line(code));
+    if detail(result, "nobody_can_approve").is_some() {
+        text.push_str(
+            "\n  nobody can approve yet; the gateway prints a link to become the first who can beside the question",
+        );
+    }
     for problem in problems {
         let place = match member(problem, "pointer").as_str() {
             "" | "-" => "the whole".to_owned(),

@@ -1,0 +1,93 @@
+//! What people change about themselves, and about each other.
+
+use http::Method;
+use mcpproxy_core::{Given, RiskLevel};
+use serde_json::json;
+
+use super::people::{Person, code_at};
+use super::{Fixture, text};
+use crate::people::password::Passwords;
+
+async fn with_password(fixture: &Fixture, name: &str) -> Person {
+    let hash = Passwords::default().hash("correct horse".to_owned()).await.unwrap();
+    fixture.person(name, &hash).await
+}
+
+async fn is_in(fixture: &Fixture, person: &Person) -> bool {
+    let page = fixture.request(Method::GET, "/ui/account", &[("cookie", &person.cookie)], String::new()).await;
+    page.status() == 200
+}
+
+#[tokio::test]
+async fn a_new_password_takes_the_old_one_and_a_factor() {
+    let fixture = Fixture::new().await;
+    let person = with_password(&fixture, "anna").await;
+    let elsewhere = fixture.session("anna").await;
+    let (path, new) = ("/ui/account/password", "new=battery+staple&again=battery+staple");
+    for (fields, why) in [
+        ("current=correct+horse&new=short&again=short".to_owned(), "at least 10"),
+        ("current=correct+horse&new=battery+staple&again=battery+stable".to_owned(), "not the same"),
+        (new.to_owned(), "The password is wrong"),
+        (format!("current=wrong+horse&{new}&totp={}", code_at(0)), "The password is wrong"),
+        (format!("current=correct+horse&{new}"), "Enter a code"),
+        (format!("current=correct+horse&{new}&totp=000000"), "the code is wrong"),
+    ] {
+        let refused = fixture.post(&person, path, &fields).await;
+        assert_eq!(refused.status(), 422, "{fields}");
+        let page = text(refused).await;
+        assert!(page.contains(why) && !page.contains("battery staple"), "{fields} {page}");
+    }
+    assert!(is_in(&fixture, &elsewhere).await);
+    let done = fixture.post(&person, path, &format!("current=correct+horse&{new}&totp={}", code_at(1))).await;
+    assert_eq!(
+        (done.status().as_u16(), done.headers()["location"].to_str().unwrap()),
+        (303, "/ui/account?done=password")
+    );
+    assert_eq!((is_in(&fixture, &person).await, is_in(&fixture, &elsewhere).await), (true, false));
+    let log_in = async |password: &str| {
+        let body = json!({"name": "anna", "password": password}).to_string();
+        fixture.request(Method::POST, "/api/v1/login", &[], body).await.status().as_u16()
+    };
+    assert_eq!((log_in("correct horse").await, log_in("battery staple").await), (401, 200));
+    fixture.question(RiskLevel::High, Given::Form).await;
+    assert!(fixture.codes().await.iter().any(|code| code == "password_changed"));
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn somebody_is_removed_with_all_they_gave() {
+    let fixture = Fixture::new().await;
+    let (anna, berta) = (with_password(&fixture, "anna").await, with_password(&fixture, "berta").await);
+    let id = fixture.question(RiskLevel::High, Given::Form).await;
+    let grant = format!("action=grant&schema=%7B%7D&minutes=15&uses=5&totp={}", code_at(-1));
+    assert_eq!(fixture.post(&berta, &format!("/ui/approvals/{id}"), &grant).await.status(), 303);
+    let invited = text(fixture.post(&berta, "/ui/account/invite", &format!("totp={}", code_at(0))).await).await;
+    let link = invited.split("http://localhost:8080/ui/setup/").nth(1).unwrap().split('<').next().unwrap().to_owned();
+    let page = fixture.request(Method::GET, "/ui/account", &[("cookie", &anna.cookie)], String::new()).await;
+    assert!(text(page).await.contains("action=\"/ui/account/persons/berta/remove\""));
+
+    let path = "/ui/account/persons/berta/remove";
+    for fields in ["", "totp=000000"] {
+        assert_eq!(fixture.post(&anna, path, fields).await.status(), 403, "a session alone removes nobody");
+    }
+    assert!(is_in(&fixture, &berta).await);
+    let own = fixture.post(&anna, "/ui/account/persons/anna/remove", &format!("totp={}", code_at(-1))).await;
+    assert_eq!(own.status(), 409, "nobody removes themselves, so the last one stays");
+    let done = fixture.post(&anna, path, &format!("totp={}", code_at(0))).await;
+    assert_eq!(
+        (done.status().as_u16(), done.headers()["location"].to_str().unwrap()),
+        (303, "/ui/account?done=person")
+    );
+    assert!(!is_in(&fixture, &berta).await, "at once");
+    let link = fixture.request(Method::GET, &format!("/ui/setup/{link}"), &[], String::new()).await;
+    assert_eq!(link.status(), 404);
+    assert_eq!(fixture.get("/api/v1/grants").await, json!({"grants": []}));
+    assert_eq!(fixture.get("/api/v1/grants?all=true").await["grants"][0]["revoked_by"], "anna");
+    // Records are written in order, and this one is waited for.
+    fixture.question(RiskLevel::High, Given::Form).await;
+    let records = fixture.get("/api/v1/activity?limit=200").await;
+    let of = |code: &str| records["activities"].as_array().unwrap().iter().find(|one| one["code"] == code).cloned();
+    assert_eq!(of("human_removed").unwrap()["metadata"], json!({"human": "anna", "removed": "berta"}));
+    assert!(of("grant_revoked").is_some());
+    fixture.stop().await;
+}

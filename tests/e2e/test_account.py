@@ -1,0 +1,84 @@
+"""What people change about themselves and each other, also without JavaScript, and what to do when nobody is left."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from approvals import Ada, House, house_with_ada
+from human import PASSWORD, Browser, Human, Session, set_up_plainly, setup_link
+from log import Storage
+
+NEW = "a horse that is not the other one"
+SECURITY = Path(__file__).parents[2] / "SECURITY.md"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, Ada]]:
+    yield from house_with_ada(tmp_path_factory.mktemp("account"))
+
+
+def login(house: House, name: str, password: str) -> int:
+    url = f"{house.gateway.base}/api/v1/login"
+    return httpx.post(url, json={"name": name, "password": password}).status_code
+
+
+@pytest.mark.parametrize("how", [{"javascript": False}, {"javascript": True}, {"phone": True}], ids=str)
+def test_somebody_changes_the_password_and_is_removed(
+    home: tuple[House, Ada], browser: Browser, how: dict[str, bool]
+) -> None:
+    house, session = home
+    with Human(browser, house.gateway, session.name, **how) as ada:
+        ada.open("/ui/account")
+        ada.sign_in()
+        ada.do("fill", region="invite", field="totp", value=session.code())
+        ada.do("press", region="invite", button="^make a link$")
+        (link,) = re.findall(r"http://localhost:\d+/ui/setup/[\w-]+", ada.text)
+        with Human(browser, house.gateway, "grace", **how) as grace:
+            grace.set_up(link)
+            assert grace.totp
+            elsewhere = Session(house.gateway, "grace")
+            grace.open("/ui/account")
+            for field, value in (("current", PASSWORD), ("new", NEW), ("again", NEW), ("totp", grace.totp.code())):
+                grace.do("fill", region="password", field=field, value=value)
+            grace.do("press", region="password", button="^change the password$")
+            assert "The password was changed" in grace.text
+            assert elsewhere.get("/approvals").status_code == 401, "all other sessions have ended"
+            assert (login(house, "grace", PASSWORD), login(house, "grace", NEW)) == (401, 200)
+
+            ada.open("/ui/account")
+            wide = ada.do("evaluate", script="document.documentElement.scrollWidth - window.innerWidth")
+            assert wide <= 0, f"{wide} pixels too wide"
+            ada.do("unfold", summary="^remove grace$")
+            ada.do("press", region="others", button="^remove grace$")
+            assert "Enter a code" in ada.text, "not without a factor"
+            ada.do("unfold", summary="^remove grace$")
+            ada.do("fill", region="others", field="totp", value=session.code())
+            ada.do("press", region="others", button="^remove grace$")
+            assert "They were removed" in ada.text and "Nobody but you" in ada.text
+            grace.open("/ui/approvals")
+            assert "/ui/login" in grace.url, "at once"
+        assert login(house, "grace", NEW) == 401
+    codes = [one["code"] for one in house.gateway.records("--type", "auth", "--limit", "50")]
+    assert {"password_changed", "human_removed"} <= set(codes)
+
+
+def test_the_only_human_lost_the_factor(tmp_path: Path) -> None:
+    """The steps of SECURITY.md, as they stand there."""
+    (statements,) = re.findall(r'"\$HOME/\.mcpproxy/mcpproxy\.db" "(.*?)"$', SECURITY.read_text(), re.M)
+    house = House(tmp_path)
+    with house.gateway:
+        house.settle()
+    with house.gateway:
+        assert "/ui/setup/" not in house.gateway.words()
+    for statement in statements.split(";"):
+        Storage().sql(house.gateway.home, statement)
+    with house.gateway:
+        assert setup_link(house.gateway)
+        assert login(house, "ada", PASSWORD) == 401
+        set_up_plainly(house.gateway, "ada")
+        assert Session(house.gateway, "ada").get("/approvals").status_code == 200
