@@ -70,6 +70,13 @@ const UNKNOWN: Words = (
     "the gateway's own log may have the reason",
 );
 
+const NOT_PRESENT: Words = (
+    StatusCode::FORBIDDEN,
+    "page_key_required",
+    "a session's cookie alone does not approve",
+    "send `page_key` of the answer to POST /api/v1/login, or a fresh code as `totp`",
+);
+
 fn owned((status, code, message, hint): Words) -> (StatusCode, &'static str, String, String) {
     (status, code, message.to_owned(), hint.to_owned())
 }
@@ -179,12 +186,7 @@ impl Problem {
                 "name or password is wrong",
                 "try again; after five failures in a minute it takes a break",
             ),
-            Self::NotPresent => (
-                StatusCode::FORBIDDEN,
-                "page_key_required",
-                "a session's cookie alone does not approve",
-                "send `page_key` of the answer to POST /api/v1/login, or a fresh code as `totp`",
-            ),
+            Self::NotPresent => NOT_PRESENT,
             Self::StepUpRequired(_) => (
                 StatusCode::FORBIDDEN,
                 "step_up_required",

@@ -43,5 +43,7 @@ impl FirstHuman {
     }
 }
 
-/// The same words wherever the link stands.
+/// When the gateway starts.
 pub(crate) const WORDS: &str = "nobody can approve calls yet; become the first who can, within an hour, once:";
+/// With a question, when less may be left of that hour.
+pub(crate) const AGAIN: &str = "nobody can approve it yet; become the first who can, once:";

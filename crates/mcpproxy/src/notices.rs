@@ -26,7 +26,7 @@ pub(crate) async fn tell_of_questions(approvals: Approvals, mut first: FirstHuma
                     tell(&question_line(&question, Timestamp::now().as_millisecond()));
                     // A store that is away has told so itself.
                     if let Ok(Some(link)) = first.link().await {
-                        tell(&format!("  {} {link}", first_human::WORDS));
+                        tell(&format!("  {} {link}", first_human::AGAIN));
                     }
                     if bell {
                         ring();

@@ -374,8 +374,10 @@ fn who_watches_sees_each_question_and_its_end() {
     drop(serving);
 }
 
+/// A gateway of its own, and nobody who could approve: the client's log of the server says how to become the first, and
+/// standard output has messages alone.
 #[test]
-fn stdio_invites_nobody() {
+fn stdio_says_on_standard_error_what_serve_says() {
     let folder = folder();
     let mut command = folder.command(&["stdio"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -396,5 +398,7 @@ fn stdio_invites_nobody() {
     drop(input);
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!said.contains("/ui/") && !said.contains('✋'), "{said}");
+    let link = format!("http://localhost:{port}/ui/setup/invite_");
+    assert_eq!((said.matches(&link).count(), said.matches('✋').count()), (2, 1), "{said}");
+    assert!(!answer.contains("/ui/setup/") && answer.contains("Nobody can yet"), "{answer}");
 }

@@ -19,8 +19,8 @@ pub(crate) const EXAMPLES: &str = "\
 For clients that start their servers; put this into the client's settings:
   {\"mcpServers\": {\"mcpproxy\": {\"command\": \"mcpproxy\", \"args\": [\"stdio\"]}}}
 
-If a gateway runs on the data folder, this is a bridge to it; otherwise it runs one for as long as it lives, and says on
-standard error, which clients keep as the log of the server, what `serve` says in a terminal.";
+If a gateway runs on the data folder, this is a bridge to it; otherwise it runs one for as long as it lives. Then it
+says on standard error, which clients keep as their log of the server, who can approve and what is asked, as `serve` does.";
 
 pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
     if let Some(running) = home.running()? {
