@@ -6,6 +6,7 @@ mod brief;
 mod catalog;
 pub mod contract;
 mod denial;
+mod hidden;
 mod intent;
 pub mod json;
 mod limits;
@@ -28,6 +29,7 @@ pub use approval::{Approval, ApprovalId, ApprovalState, Binding, Digest, Given, 
 pub use brief::{Brief, Keep, brief};
 pub use catalog::{Catalog, Changed, Hints, Offer, Offered, Tool, ToolError};
 pub use denial::{Check, Denial, Mark, Missing, Retry, Ticket};
+pub use hidden::{Hidden, Parts, below};
 pub use intent::{
     Arguments, Declared, IDEMPOTENCY_KEY_MAX_CHARS, Intent, Mode, REASON_MAX_CHARS, Sensitivity, declare,
 };

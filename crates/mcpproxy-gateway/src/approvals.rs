@@ -1,5 +1,6 @@
 //! Questions to humans, as operators and pages see them: what waits, who decides, and what follows from it.
 
+mod about;
 mod grants;
 mod notices;
 mod steps;
@@ -16,6 +17,8 @@ use tokio::sync::{broadcast, watch as changes};
 
 use crate::record;
 
+pub use about::{About, Level, SaidBy};
+pub(crate) use about::hidden;
 pub(crate) use grants::ByGrant;
 pub use grants::WantedGrant;
 pub(crate) use notices::tell;
@@ -45,7 +48,7 @@ pub struct Asked {
     pub id: ApprovalId,
     pub agent: String,
     pub tool: String,
-    pub risk: Option<mcpproxy_core::RiskLevel>,
+    pub level: Level,
     pub url: String,
     pub expires_ms: i64,
 }

@@ -41,6 +41,7 @@ pub(crate) enum Page {
     Invite,
     Approvals,
     Approval,
+    Whole,
     Decide,
     ApprovalChallenge,
     Grants,
@@ -61,7 +62,7 @@ pub(crate) enum PageAccess {
 }
 
 impl Page {
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Root,
         Self::Home,
         Self::Style,
@@ -80,6 +81,7 @@ impl Page {
         Self::Invite,
         Self::Approvals,
         Self::Approval,
+        Self::Whole,
         Self::Decide,
         Self::ApprovalChallenge,
         Self::Grants,
@@ -105,6 +107,7 @@ impl Page {
             Self::Invite => "/ui/account/invite",
             Self::Approvals => "/ui/approvals",
             Self::Approval | Self::Decide => "/ui/approvals/{approval}",
+            Self::Whole => "/ui/approvals/{approval}/whole",
             Self::ApprovalChallenge => "/ui/approvals/{approval}/passkey",
             Self::Grants => "/ui/grants",
             Self::RevokeGrant => "/ui/grants/{grant}/revoke",
@@ -123,6 +126,7 @@ impl Page {
             | Self::Account
             | Self::Approvals
             | Self::Approval
+            | Self::Whole
             | Self::Grants
             | Self::Events => Method::GET,
             Self::CreateHuman
@@ -154,6 +158,7 @@ impl Page {
             Self::Invite
             | Self::Approvals
             | Self::Approval
+            | Self::Whole
             | Self::Decide
             | Self::ApprovalChallenge
             | Self::Grants
@@ -187,6 +192,7 @@ impl Page {
             Self::Invite => post(account::invite),
             Self::Approvals => get(approvals::inbox),
             Self::Approval => get(approvals::show),
+            Self::Whole => get(approvals::whole),
             Self::Decide => post(approvals::decide),
             Self::ApprovalChallenge => post(approvals::challenge),
             Self::Grants => get(grants::list),

@@ -148,6 +148,12 @@ fn a_human_approves_in_a_terminal() {
     anna.types("anna\n");
     anna.sees("Password: ");
     anna.types(&format!("{PASSWORD}\n"));
+    anna.sees("userId: \"u_max\"");
+    anna.sees("approve or deny? ");
+    anna.types("yes\n");
+    anna.sees("Type `approve` or `deny`.");
+    anna.sees("approve or deny? ");
+    anna.types("approve\n");
     anna.sees("Code of your authenticator: ");
     anna.types("000000\n");
     anna.sees("That code is wrong, or was used before");
