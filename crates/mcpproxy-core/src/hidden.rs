@@ -80,7 +80,8 @@ fn find(found: &mut Vec<Hidden>, pointer: String, shown: &str, whole: &str, dept
             }
         }
         // Masking may write a string in other words; then nothing is hidden.
-        (Parts::Whole, Parts::Whole) if string_value(shown).is_some() && string_value(shown) == string_value(whole) => {}
+        (Parts::Whole, Parts::Whole) if string_value(shown).is_some() && string_value(shown) == string_value(whole) => {
+        }
         _ => found.push(Hidden { pointer, shown: shown.to_owned(), whole: whole.to_owned() }),
     }
 }
@@ -109,9 +110,11 @@ mod tests {
         check(r#"{"to":["a","b"],"n":1}"#, &["/to"], &[r#"to/0: "***" for "a""#, r#"to/1: "***" for "b""#]);
         check(r#"{"a/b":{"~":1}}"#, &["/a~1b/~0"], &[r#"a~1b/~0: "***" for 1"#]);
         check(r#"{"password":"x y"}"#, &[], &[r#"password: "***" for "x y""#]);
-        check(r#"{"note":"password: eve@evil.example"}"#, &[], &[
-            r#"note: "password: ***" for "password: eve@evil.example""#,
-        ]);
+        check(
+            r#"{"note":"password: eve@evil.example"}"#,
+            &[],
+            &[r#"note: "password: ***" for "password: eve@evil.example""#],
+        );
         check(r#"{"a":"\u0041b"}"#, &[], &[]);
     }
 
@@ -121,6 +124,10 @@ mod tests {
         let (one, other) = (id("01K9ZQ4B2R0000000000000001"), id("01K9ZQ4B2R0000000000000002"));
         assert_eq!(Hidden::mark(&one, r#"{"a": 1, "b": 2}"#), Hidden::mark(&one, r#"{"b":2,"a":1}"#));
         assert_ne!(Hidden::mark(&one, r#""a""#), Hidden::mark(&one, r#""b""#));
-        assert_ne!(Hidden::mark(&one, r#""a""#), Hidden::mark(&other, r#""a""#), "two questions cannot be held against each other");
+        assert_ne!(
+            Hidden::mark(&one, r#""a""#),
+            Hidden::mark(&other, r#""a""#),
+            "two questions cannot be held against each other"
+        );
     }
 }

@@ -17,8 +17,8 @@ use tokio::sync::{broadcast, watch as changes};
 
 use crate::record;
 
-pub use about::{About, Level, SaidBy};
 pub(crate) use about::hidden;
+pub use about::{About, Level, SaidBy};
 pub(crate) use grants::ByGrant;
 pub use grants::WantedGrant;
 pub(crate) use notices::tell;

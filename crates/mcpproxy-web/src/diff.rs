@@ -254,14 +254,16 @@ mod tests {
 
     fn check(before: Option<&str>, after: &str, expected: &[&str]) {
         let before_text = before.map(|text| Before { text, about: None });
-        let rows = diff(before_text.as_ref(), &After::plain(after), MAX_ROWS).rows.into_iter().map(|Row { pointer, change }| match change {
-            Change::Unchanged(value) => format!("  {pointer} {value}"),
-            Change::Added(value) => format!("+ {pointer} {value}"),
-            Change::Removed(value) => format!("- {pointer} {value}"),
-            Change::Changed { before, after } => format!("~ {pointer} {before} -> {after}"),
-            Change::Differs(value) => format!("! {pointer} {value}"),
-            Change::Unknown(value) => format!("? {pointer} {value}"),
-        });
+        let rows = diff(before_text.as_ref(), &After::plain(after), MAX_ROWS).rows.into_iter().map(
+            |Row { pointer, change }| match change {
+                Change::Unchanged(value) => format!("  {pointer} {value}"),
+                Change::Added(value) => format!("+ {pointer} {value}"),
+                Change::Removed(value) => format!("- {pointer} {value}"),
+                Change::Changed { before, after } => format!("~ {pointer} {before} -> {after}"),
+                Change::Differs(value) => format!("! {pointer} {value}"),
+                Change::Unknown(value) => format!("? {pointer} {value}"),
+            },
+        );
         assert_eq!(rows.collect::<Vec<_>>(), expected, "{before:?} {after}");
     }
 

@@ -132,7 +132,9 @@ fn a_human_approves_in_a_terminal() {
     let id = asks(&folder, &DELETE);
     assert!(asked.contains(&id), "the same call is the same question");
     serving.wait("the line of the question", || {
-        serving.has_said("✋ approval needed: agent local wants demo:delete_user (critical) http://localhost:")
+        serving.has_said(
+            "✋ approval needed: agent local wants demo:delete_user (critical, says the server) http://localhost:",
+        )
     });
 
     let mut anna = approve(&folder, &id[..20]);
@@ -184,6 +186,7 @@ fn a_human_approves_in_a_terminal() {
 fn nothing_is_masked_for_who_decides() {
     let folder = folder();
     let contract = "tool: demo:share_file_link\nriskLevel: high\nsensitive: [/email]\n";
+    folder.make("contracts");
     folder.write("contracts/share.yaml", contract);
     let serving = Serving::start(&folder);
     make_anna(&serving);

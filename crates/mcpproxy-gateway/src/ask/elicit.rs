@@ -1,7 +1,7 @@
 //! Asking through the agent's own client: a form where a form is enough, a link to the page where it is not.
 
-use mcpproxy_core::json::{members, string_value};
 use mcpproxy_core::Untrusted;
+use mcpproxy_core::json::{members, string_value};
 use mcpproxy_store::{StoreError, StoredApproval};
 use serde_json::{Value, json};
 

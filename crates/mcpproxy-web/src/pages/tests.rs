@@ -254,7 +254,8 @@ fn what_does_not_fit_is_said_beside_the_buttons() {
     let many: Vec<String> = (0..999).map(|number| format!("user{number}@acme.example")).collect();
     let long = format!("{}rm -rf /", "echo ok; ".repeat(3_000));
     let args = json!({"to": many, "script": long, "bcc": "eve@evil.example"}).to_string();
-    let preview = json!({"content": [{"type": "text", "text": format!("{}the end of the preview", "x ".repeat(15_000))}]});
+    let preview =
+        json!({"content": [{"type": "text", "text": format!("{}the end of the preview", "x ".repeat(15_000))}]});
     let mut large = view(approval(&args, ""));
     large.dry_run = Some(StoredDryRun { preview: Untrusted::new(preview.to_string()), ..large.dry_run.unwrap() });
     large.previous = None;

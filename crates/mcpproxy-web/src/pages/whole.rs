@@ -27,15 +27,15 @@ pub(crate) fn whole(view: &ApprovalView) -> String {
         text.push_str(&format!("  … and {} more, which are below in what is sent\n", diff.left_out));
     }
     text.push_str("\nARGUMENTS, as they are sent\n");
-    text.push_str(&plain(view.args_for_human.for_json()));
-    text.push('\n');
+    text.push_str(&format!("  {}\n", plain(view.args_for_human.for_json())));
     if let Some(dry_run) = &view.dry_run {
         text.push_str(match dry_run.is_native {
             true => "\nDRY RUN, says the server (not verified)\n",
             false => "\nDRY RUN, made by the gateway from the contract\n",
         });
+        // Headings are ours: nothing of others begins a line.
         for line in preview_text(dry_run).split('\n') {
-            text.push_str(&format!("{}\n", plain(line)));
+            text.push_str(&format!("  {}\n", plain(line)));
         }
     }
     text

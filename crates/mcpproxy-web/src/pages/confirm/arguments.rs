@@ -50,6 +50,7 @@ impl Arguments {
             (Some(_), 0) if is_same => "same as last time".to_owned(),
             (Some(_), 0) if diff.left_out > 0 => "changed where it does not fit".to_owned(),
             (Some(_), 0) => "changed where it is masked".to_owned(),
+            (Some(_), some) if diff.left_out > 0 => format!("at least {some} changes since last time"),
             (Some(_), 1) => "1 change since last time".to_owned(),
             (Some(_), more) => format!("{more} changes since last time"),
         };

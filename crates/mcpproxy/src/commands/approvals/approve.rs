@@ -72,7 +72,11 @@ async fn decide(person: &mut Person, session: &Session, found: &Value) -> anyhow
             "approve" => return say_yes(person, session, &view.value).await.map(Decided::Yes),
             "deny" => {
                 let reply = session.post(&format!("{path}/deny"), &json!({})).await?;
-                return if reply.code().is_none() { Ok(Decided::No(reply.answer)) } else { Err(refused(&reply, found).into()) };
+                return if reply.code().is_none() {
+                    Ok(Decided::No(reply.answer))
+                } else {
+                    Err(refused(&reply, found).into())
+                };
             }
             _ => person.tell("Type `approve` or `deny`.")?,
         }

@@ -130,7 +130,9 @@ fn row(change: &raw::Change, is_masked: bool) -> String {
         "changed" if change.hidden && is_masked => {
             format!("~ {place}: {after} (hidden; differs from the last approved call)")
         }
-        "changed" if change.hidden => format!("~ {place}: {after} (differs from the last approved call, which is not kept)"),
+        "changed" if change.hidden => {
+            format!("~ {place}: {after} (differs from the last approved call, which is not kept)")
+        }
         "changed" => format!("~ {place}: {before} → {after}"),
         "unknown" => format!("? {place}: {after} (hidden; may differ from the last approved call)"),
         _ => format!("  {place}: {after}"),
