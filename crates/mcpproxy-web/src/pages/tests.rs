@@ -281,6 +281,8 @@ fn the_whole_as_plain_text() {
     let hostile = json!({"a\u{202e}": "x\u{200b}\u{1b}[2J\n<b>"}).to_string();
     let text = whole(&view(approval(&hostile, "")));
     assert!(!text.contains(['\u{202e}', '\u{200b}', '\u{1b}']) && text.contains("\\u{202e}"), "{text}");
+    let numbers = whole(&view(approval(r#"{"to": "\u0065ve@evil.example"}"#, "")));
+    assert!(numbers.contains("\"eve@evil.example\""), "{numbers}");
 }
 
 #[test]

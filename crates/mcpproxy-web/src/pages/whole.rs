@@ -1,6 +1,7 @@
 //! Everything of a call that may not fit its page, as plain text: all arguments, what changed, and the whole preview.
 
 use mcpproxy_core::ToolName;
+use mcpproxy_core::json::{quote, string_value};
 use mcpproxy_gateway::ApprovalView;
 
 use super::confirm::preview_text;
@@ -44,11 +45,16 @@ pub(crate) fn whole(view: &ApprovalView) -> String {
 fn line(row: &Row) -> String {
     let place = if row.pointer.is_empty() { "(all)".to_owned() } else { plain(&row.pointer) };
     match &row.change {
-        Change::Unchanged(value) => format!("  {place}: {}\n", plain(value)),
-        Change::Unknown(value) => format!("? {place}: {} (may have changed)\n", plain(value)),
-        Change::Differs(value) => format!("~ {place}: {} (changed; what it was is not kept)\n", plain(value)),
-        Change::Added(value) => format!("+ {place}: {}\n", plain(value)),
-        Change::Removed(value) => format!("- {place}: {}\n", plain(value)),
-        Change::Changed { before, after } => format!("~ {place}: {}\n      now: {}\n", plain(before), plain(after)),
+        Change::Unchanged(value) => format!("  {place}: {}\n", shown(value)),
+        Change::Unknown(value) => format!("? {place}: {} (may have changed)\n", shown(value)),
+        Change::Differs(value) => format!("~ {place}: {} (changed; what it was is not kept)\n", shown(value)),
+        Change::Added(value) => format!("+ {place}: {}\n", shown(value)),
+        Change::Removed(value) => format!("- {place}: {}\n", shown(value)),
+        Change::Changed { before, after } => format!("~ {place}: {}\n      now: {}\n", shown(before), shown(after)),
     }
+}
+
+/// A text with no escapes but those that it needs: letters can be written as numbers that nobody reads.
+fn shown(value: &str) -> String {
+    plain(&string_value(value).map_or_else(|| value.to_owned(), |text| quote(&text)))
 }

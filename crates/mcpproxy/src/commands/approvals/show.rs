@@ -1,5 +1,6 @@
 //! One approval as a page of text: everything that helps a person to decide.
 
+use mcpproxy_core::json::{quote, string_value};
 use mcpproxy_core::{ApprovalState, Given};
 use mcpproxy_gateway::SaidBy;
 use serde_json::Value;
@@ -122,7 +123,7 @@ fn arguments(out: &mut String, view: &Value, exact: &raw::Exact) {
 
 fn row(change: &raw::Change, is_masked: bool) -> String {
     let place = if change.pointer.is_empty() { "all".to_owned() } else { line(&change.pointer) };
-    let value = |value: &Option<Box<RawValue>>| line(value.as_ref().map_or("null", |value| value.get()));
+    let value = |value: &Option<Box<RawValue>>| shown(value.as_ref().map_or("null", |value| value.get()));
     let (before, after) = (value(&change.before), value(&change.after));
     match change.change.as_str() {
         "added" => format!("+ {place}: {after}"),
@@ -137,6 +138,11 @@ fn row(change: &raw::Change, is_masked: bool) -> String {
         "unknown" => format!("? {place}: {after} (hidden; may differ from the last approved call)"),
         _ => format!("  {place}: {after}"),
     }
+}
+
+/// A text with no escapes but those that it needs: letters can be written as numbers that nobody reads.
+fn shown(value: &str) -> String {
+    line(&string_value(value).map_or_else(|| value.to_owned(), |text| quote(&text)))
 }
 
 fn dry_run(out: &mut String, view: &Value, exact: Option<&raw::DryRun>) {
@@ -174,7 +180,7 @@ mod tests {
             "reason": "She asked\u202e\nfor it", "sensitivity": "private", "arguments": {}, "arguments_sha256": "00",
             "previous": "01HF7YAS00ZZZZZZZZZZZZZZZZ", "changes": [
                 {"pointer": "to/0", "change": "unchanged", "before": null, "after": "anna@example.com"},
-                {"pointer": "to/1", "change": "added", "before": null, "after": "eve\u202e@example.com"},
+                {"pointer": "to/1", "change": "added", "before": null, "after": "\u0065ve\u202e@example.com"},
                 {"pointer": "cc", "change": "removed", "before": null, "after": null},
                 {"pointer": "bcc/0", "change": "changed", "hidden": true, "before": null, "after": "***"},
                 {"pointer": "bcc/1", "change": "unknown", "hidden": true, "before": null, "after": "***"},
@@ -212,7 +218,7 @@ Dry run, says the server (not verified), TRIED
 
 Arguments, with what changed since the last approved call (01HF7YAS00ZZZZZZZZZZZZZZZZ)
     to/0: \"anna@example.com\"
-  + to/1: \"eve\\u202e@example.com\"
+  + to/1: \"eve\\u{202e}@example.com\"
   - cc: null
   ~ bcc/0: \"***\" (hidden; differs from the last approved call)
   ? bcc/1: \"***\" (hidden; may differ from the last approved call)
