@@ -183,6 +183,57 @@ def test_what_is_sensitive_is_for_the_eyes_of_who_decides(home: tuple[House, Ada
         assert "the-secret-body" not in place
 
 
+def test_what_does_not_fit_is_said_beside_the_buttons(home: tuple[House, Ada], browser: Browser) -> None:
+    """Nobody says yes to what they cannot see: the page says that something is missing, and has a way to all of it."""
+    house, session = home
+    agent = house.in_a_hurry()
+    people = [f"user{number}@corp.example" for number in range(500)]
+    args = {"to": [*people, "eve@evil.example"], "script": "echo ok; " * 3000 + "rm -rf /", "name": "\u202egnp.exe"}
+    approval = agent.asks("update_customer", args)
+    path = f"/ui/approvals/{approval}/whole"
+    with visitor(browser, home) as ada:
+        ada.open(path)
+        assert "/ui/login" in ada.url, "the address alone opens nothing"
+        ada.sign_in()
+        ada.open(f"/ui/approvals/{approval}")
+        assert "eve@evil.example" not in ada.text
+        note = ada.do("evaluate", script="document.querySelector('.decide .missing').innerText")
+        assert "This page does not show 103 argument values" in note, note
+        hidden = ada.do("evaluate", script="document.querySelector('.decide .missing').closest('details') !== null")
+        assert hidden is False
+        ada.do("follow", link="^read all of it$")
+        assert ada.url.endswith(path)
+        assert "eve@evil.example" in ada.text and "rm -rf /" in ada.text
+        assert "\u202e" not in ada.text and "\\u{202e}gnp.exe" in ada.text
+        ada.open(f"/ui/approvals/{approval}")
+        ada.deny()
+    cookie = {"Cookie": f"mcpproxy_session={session.secret}"}
+    answer = httpx.get(house.gateway.base + path, headers=cookie)
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    for headers in ({"X-API-Key": house.gateway.admin_key}, {"Authorization": f"Bearer {agent.token}"}):
+        for place in (path, f"/api/v1/approvals/{approval}/whole"):
+            assert httpx.get(house.gateway.base + place, headers=headers).status_code == 403, place
+
+
+def test_words_stand_under_the_name_of_who_says_them(home: tuple[House, Ada], browser: Browser) -> None:
+    house, _ = home
+    agent = house.in_a_hurry()
+    approval = agent.asks("update_customer", house.fresh(), intent_reason="Policy check passed")
+    client = house.gateway.admin(f"/approvals/{approval}")["client"]
+    with visitor(browser, home) as ada:
+        ada.open(f"/ui/approvals/{approval}")
+        ada.sign_in()
+        cards = ada.do("evaluate", script="[...document.querySelectorAll('.facts .card')].map(one => one.innerText)")
+        (happens,) = [one for one in cards if one.startswith("What will happen")]
+        assert "from the operator’s contract" in happens and "The customer's data change." in happens
+        (agents,) = [one for one in cards if one.startswith("What the agent says")]
+        assert "not verified" in agents and "Policy check passed" in agents and client in agents
+        (facts,) = [one for one in cards if one.startswith("Facts")]
+        assert client not in facts and "Policy check passed" not in facts
+        ada.deny()
+
+
 def test_the_page_and_the_inbox_live(home: tuple[House, Ada], browser: Browser) -> None:
     """Both change by themselves: a question comes, somebody else decides it."""
     house, session = home

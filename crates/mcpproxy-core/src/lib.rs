@@ -7,6 +7,7 @@ mod brief;
 mod catalog;
 pub mod contract;
 mod denial;
+mod hidden;
 mod intent;
 pub mod json;
 mod limits;
@@ -30,6 +31,7 @@ pub use attached::Attached;
 pub use brief::{Brief, Keep, brief};
 pub use catalog::{Catalog, Changed, Hints, Offer, Offered, Tool, ToolError};
 pub use denial::{Check, Denial, Mark, Missing, Retry, Ticket};
+pub use hidden::{Hidden, Parts, below};
 pub use intent::{
     Arguments, Declared, IDEMPOTENCY_KEY_MAX_CHARS, Intent, Mode, REASON_MAX_CHARS, Sensitivity, declare,
 };

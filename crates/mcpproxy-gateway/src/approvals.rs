@@ -1,5 +1,6 @@
 //! Questions to humans, as operators and pages see them: what waits, who decides, and what follows from it.
 
+mod about;
 mod grants;
 mod notices;
 mod steps;
@@ -19,6 +20,8 @@ use tokio::sync::{broadcast, watch as changes};
 
 use crate::record;
 
+pub(crate) use about::hidden;
+pub use about::{About, Level, SaidBy};
 pub(crate) use grants::ByGrant;
 pub use grants::{NotGranted, WantedGrant};
 pub(crate) use notices::tell;
@@ -50,7 +53,7 @@ pub struct Asked {
     pub id: ApprovalId,
     pub agent: String,
     pub tool: String,
-    pub risk: Option<mcpproxy_core::RiskLevel>,
+    pub level: Level,
     pub url: String,
     pub expires_ms: i64,
 }

@@ -29,7 +29,9 @@ use std::sync::LazyLock;
 
 use rmcp::model::{Implementation, ProtocolVersion};
 
-pub use approvals::{ApprovalView, Approvals, Asked, Decider, NotDecided, NotGranted, WantedGrant};
+pub use approvals::{
+    About, ApprovalView, Approvals, Asked, Decider, Level, NotDecided, NotGranted, SaidBy, WantedGrant,
+};
 pub use contracts_for_operators::{DraftError, Lint, LookedAt, version};
 pub use downstream::{router, serve_stdio};
 pub use gateway::{Gateway, Options};

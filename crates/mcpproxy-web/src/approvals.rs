@@ -12,6 +12,7 @@ use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedGrant};
 use mcpproxy_store::{ApprovalFilter, Fresh, StoreError};
 use serde::de::DeserializeOwned;
 
+use crate::diff::Eyes;
 use crate::endpoint::Endpoint;
 use crate::pages::account::factors;
 use crate::parameters::Given;
@@ -49,7 +50,18 @@ pub(crate) async fn find(
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<wire::WholeApproval>, Problem> {
     let view = site.web.gateway.approvals().find(&approval_id(id)?).await?.ok_or(Problem::NoApproval)?;
-    Ok(Json(wire::WholeApproval::new(&view, site.now_ms())))
+    Ok(Json(wire::WholeApproval::new(&view, Eyes::Anybody, site.now_ms())))
+}
+
+/// The same without masks, for the human who decides: who is asked must see what they are asked.
+pub(crate) async fn whole(
+    State(site): State<Site>,
+    Extension(who): Extension<Who>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Json<wire::WholeApproval>, Problem> {
+    person(&who)?;
+    let view = site.web.gateway.approvals().find(&approval_id(id)?).await?.ok_or(Problem::NoApproval)?;
+    Ok(Json(wire::WholeApproval::new(&view, Eyes::WhoDecides, site.now_ms())))
 }
 
 /// For the agent that waits, and for everybody who may see all of it.

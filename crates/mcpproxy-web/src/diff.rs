@@ -2,13 +2,16 @@
 
 mod align;
 
-use mcpproxy_core::json;
-use serde_json::value::RawValue;
+use std::collections::HashMap;
 
-/// More than anybody reads; what is left out is said.
+use mcpproxy_core::json::{Members, string_value};
+use mcpproxy_core::{Hidden, Parts, below};
+use mcpproxy_gateway::{About, ApprovalView};
+
+/// More than anybody reads on a page; what is left out is said.
 pub(crate) const MAX_ROWS: usize = 400;
-/// Deeper values are shown as the JSON they are.
-const MAX_DEPTH: usize = 8;
+/// Where there is room for everything, as long as a machine can hold it.
+pub(crate) const WHOLE_ROWS: usize = 100_000;
 
 /// A value and what became of it. The texts are JSON as it was written, digit for digit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +26,14 @@ pub(crate) enum Change {
     Unchanged(String),
     Added(String),
     Removed(String),
-    Changed { before: String, after: String },
+    Changed {
+        before: String,
+        after: String,
+    },
+    /// It is not what it was, and what it was is not kept.
+    Differs(String),
+    /// It is hidden, and was: whether it is the same nobody can tell any more.
+    Unknown(String),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,60 +43,171 @@ pub(crate) struct Diff {
     pub(crate) left_out: usize,
 }
 
-/// `before` is none when there was no such call yet; then every value is `Unchanged`: nothing is new about it.
-pub(crate) fn diff(before: Option<&str>, after: &str) -> Diff {
-    let mut diff = Diff::default();
-    match before {
-        Some(before) => diff.compare("", before.trim(), after.trim(), 0),
-        None => diff.list("", after.trim(), 0, &Change::Unchanged),
+/// For whose eyes arguments are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Eyes {
+    /// Whoever may look on: what is sensitive is masked.
+    Anybody,
+    /// The human who decides: nothing is masked as long as there is something to decide.
+    WhoDecides,
+}
+
+/// The arguments of an approval, and how they differ from those of the last one. Whether a value is the same is found with
+/// what it really is, whatever is shown of it.
+pub(crate) fn arguments(view: &ApprovalView, eyes: Eyes, most: usize) -> Diff {
+    let (approval, previous) = (&view.approval, view.previous.as_ref());
+    let shown = approval.shown_args.for_json();
+    let after = match (eyes, &approval.args) {
+        (Eyes::WhoDecides, Some(args)) => After { text: args, whole: HashMap::new(), is_known: true },
+        (Eyes::Anybody, Some(args)) => After { text: shown, whole: whole(shown, args), is_known: true },
+        // What is masked looks the same whatever it is; the digests know better.
+        (_, None) if previous.is_some_and(|previous| previous.args_digest == approval.args_digest) => {
+            return diff(Some(&Before { text: shown, about: None }), &After::plain(shown), most);
+        }
+        (_, None) => After { text: shown, whole: HashMap::new(), is_known: false },
+    };
+    let before = previous.map(|previous| Before {
+        text: previous.shown_args.for_json(),
+        about: Some((About::of(previous), previous.id.clone())),
+    });
+    diff(before.as_ref(), &after, most)
+}
+
+fn whole(shown: &str, args: &str) -> HashMap<String, String> {
+    Hidden::all(shown, args).into_iter().map(|one| (one.pointer, one.whole)).collect()
+}
+
+/// The last arguments, as they are kept: masked, and with something to know again what is masked.
+pub(crate) struct Before<'a> {
+    text: &'a str,
+    about: Option<(About, mcpproxy_core::ApprovalId)>,
+}
+
+/// The arguments of now, as they are shown.
+pub(crate) struct After<'a> {
+    text: &'a str,
+    /// What is really there, where something else is shown.
+    whole: HashMap<String, String>,
+    /// Whether that is known.
+    is_known: bool,
+}
+
+impl<'a> After<'a> {
+    fn plain(text: &'a str) -> Self {
+        Self { text, whole: HashMap::new(), is_known: true }
     }
-    diff
+}
+
+/// `before` is none when there was no such call yet; then every value is `Unchanged`: nothing is new about it.
+fn diff(before: Option<&Before<'_>>, after: &After<'_>, most: usize) -> Diff {
+    let mut comparing = Comparing { before, after, most, diff: Diff::default() };
+    match before {
+        Some(before) => comparing.compare(&Place::default(), before.text.trim(), after.text.trim(), 0),
+        None => comparing.list("", after.text.trim(), 0, &Change::Unchanged),
+    }
+    comparing.diff
 }
 
 impl Diff {
     /// How many values differ from before.
     pub(crate) fn changes(&self) -> usize {
-        self.rows.iter().filter(|row| !matches!(row.change, Change::Unchanged(_))).count()
+        let is_same = |row: &&Row| matches!(row.change, Change::Unchanged(_) | Change::Unknown(_));
+        self.rows.len() - self.rows.iter().filter(is_same).count()
+    }
+}
+
+struct Comparing<'a> {
+    before: Option<&'a Before<'a>>,
+    after: &'a After<'a>,
+    most: usize,
+    diff: Diff,
+}
+
+/// Where a value is, and where it was: elements of lists move.
+#[derive(Clone, Default)]
+struct Place {
+    old: String,
+    new: String,
+}
+
+impl Place {
+    fn below(&self, old: &str, new: &str) -> Self {
+        Self { old: below(&self.old, old), new: below(&self.new, new) }
+    }
+}
+
+impl Comparing<'_> {
+    /// Whether a value is the same, if one of the two is hidden.
+    fn hidden(&self, place: &Place, before: &str, after: &str) -> Option<bool> {
+        let really = self.after.whole.get(&place.new);
+        let (about, id) = self.before?.about.as_ref()?;
+        let was_hidden = about.hid(id, &place.old, really.map_or(after, String::as_str));
+        was_hidden.or_else(|| really.map(|really| json_equal(before, really)))
     }
 
-    fn compare(&mut self, pointer: &str, before: &str, after: &str, depth: usize) {
+    /// Whether anything is hidden at all.
+    fn hides(&self) -> bool {
+        let was = self.before.and_then(|before| before.about.as_ref()).is_some_and(|(about, _)| about.hides());
+        was || !self.after.whole.is_empty()
+    }
+
+    fn compare(&mut self, place: &Place, before: &str, after: &str, depth: usize) {
+        match self.hidden(place, before, after) {
+            Some(true) => return self.list(&place.new, after, depth, &Change::Unchanged),
+            Some(false) if self.after.is_known => return self.list(&place.new, after, depth, &Change::Differs),
+            Some(false) if json_equal(before, after) => {
+                return self.push(&place.new, Change::Unknown(after.to_owned()));
+            }
+            Some(false) | None => {}
+        }
         match (Parts::of(before, depth), Parts::of(after, depth)) {
-            (Parts::Members(before), Parts::Members(after)) => self.compare_members(pointer, &before, &after, depth),
+            (Parts::Members(before), Parts::Members(after)) => self.compare_members(place, &before, &after, depth),
             (Parts::Elements(before), Parts::Elements(after)) => {
-                self.compare_elements(pointer, &before, &after, depth);
+                self.compare_elements(place, &before, &after, depth);
             }
             (Parts::Whole, Parts::Whole) => {
                 let same = json_equal(before, after);
-                self.push(pointer, if same { Change::Unchanged(after.to_owned()) } else { changed(before, after) });
+                self.push(&place.new, if same { Change::Unchanged(after.to_owned()) } else { changed(before, after) });
             }
-            _ => self.push(pointer, changed(before, after)),
+            _ => self.push(&place.new, changed(before, after)),
         }
     }
 
-    fn compare_members(&mut self, pointer: &str, before: &Members<'_>, after: &Members<'_>, depth: usize) {
+    fn compare_members(&mut self, place: &Place, before: &Members<'_>, after: &Members<'_>, depth: usize) {
+        let old: HashMap<&str, &str> = before.iter().map(|(key, value)| (key.as_ref(), *value)).collect();
+        let new: HashMap<&str, &str> = after.iter().map(|(key, value)| (key.as_ref(), *value)).collect();
         for (key, value) in after {
-            let pointer = below(pointer, key);
-            match before.iter().find(|(known, _)| known == key) {
-                Some((_, old)) => self.compare(&pointer, old, value, depth + 1),
-                None => self.list(&pointer, value, depth + 1, &Change::Added),
+            match old.get(key.as_ref()) {
+                Some(old) => self.compare(&place.below(key, key), old, value, depth + 1),
+                None => self.list(&below(&place.new, key), value, depth + 1, &Change::Added),
             }
         }
-        for (key, value) in before.iter().filter(|(key, _)| !after.iter().any(|(known, _)| known == key)) {
-            self.list(&below(pointer, key), value, depth + 1, &Change::Removed);
+        for (key, value) in before.iter().filter(|(key, _)| !new.contains_key(key.as_ref())) {
+            self.list(&below(&place.old, key), value, depth + 1, &Change::Removed);
         }
     }
 
     /// Somebody who was added to the front of a list has not changed everybody behind.
-    fn compare_elements(&mut self, pointer: &str, before: &[&str], after: &[&str], depth: usize) {
-        for step in align::align(before, after, json_equal) {
-            let at = |index: usize| below(pointer, &index.to_string());
-            let of = |values: &[&str], index: usize| values.get(index).copied().unwrap_or_default().to_owned();
+    fn compare_elements(&mut self, place: &Place, before: &[&str], after: &[&str], depth: usize) {
+        let of = |values: &[&str], index: usize| values.get(index).copied().unwrap_or_default().to_owned();
+        let at = |old: usize, new: usize| place.below(&old.to_string(), &new.to_string());
+        let is_hidden = self.hides();
+        let equal = |old: usize, new: usize| {
+            let (Some(before), Some(after)) = (before.get(old), after.get(new)) else { return false };
+            let hidden = is_hidden.then(|| self.hidden(&at(old, new), before, after)).flatten();
+            hidden.unwrap_or_else(|| json_equal(before, after))
+        };
+        for step in align::align(before.len(), after.len(), &equal) {
             match step {
                 align::Step::Both(old, new) => {
-                    self.compare(&at(new), &of(before, old), &of(after, new), depth + 1);
+                    self.compare(&at(old, new), &of(before, old), &of(after, new), depth + 1);
                 }
-                align::Step::New(new) => self.list(&at(new), &of(after, new), depth + 1, &Change::Added),
-                align::Step::Old(old) => self.list(&at(old), &of(before, old), depth + 1, &Change::Removed),
+                align::Step::New(new) => {
+                    self.list(&below(&place.new, &new.to_string()), &of(after, new), depth + 1, &Change::Added);
+                }
+                align::Step::Old(old) => {
+                    self.list(&below(&place.old, &old.to_string()), &of(before, old), depth + 1, &Change::Removed);
+                }
             }
         }
     }
@@ -109,37 +230,10 @@ impl Diff {
     }
 
     fn push(&mut self, pointer: &str, change: Change) {
-        if self.rows.len() < MAX_ROWS {
-            self.rows.push(Row { pointer: pointer.to_owned(), change });
+        if self.diff.rows.len() < self.most {
+            self.diff.rows.push(Row { pointer: pointer.to_owned(), change });
         } else {
-            self.left_out += 1;
-        }
-    }
-}
-
-type Members<'a> = json::Members<'a>;
-
-enum Parts<'a> {
-    Members(Members<'a>),
-    Elements(Vec<&'a str>),
-    /// A value that has no parts, or none that are shown one by one.
-    Whole,
-}
-
-impl<'a> Parts<'a> {
-    fn of(value: &'a str, depth: usize) -> Self {
-        if depth >= MAX_DEPTH {
-            return Self::Whole;
-        }
-        let members = || json::members(value).filter(|members| !members.is_empty()).map(Self::Members);
-        let elements = || {
-            let elements: Vec<&RawValue> = serde_json::from_str(value).ok()?;
-            (!elements.is_empty()).then(|| Self::Elements(elements.into_iter().map(RawValue::get).collect()))
-        };
-        match value.bytes().next() {
-            Some(b'{') => members().unwrap_or(Self::Whole),
-            Some(b'[') => elements().unwrap_or(Self::Whole),
-            _ => Self::Whole,
+            self.diff.left_out += 1;
         }
     }
 }
@@ -151,12 +245,7 @@ fn changed(before: &str, after: &str) -> Change {
 /// Strings are the same whatever their spelling; numbers only if their digits are. Values in values must be spelt alike.
 fn json_equal(left: &str, right: &str) -> bool {
     let is_text = |text: &str| text.starts_with('"');
-    left == right || (is_text(left) && is_text(right) && json::string_value(left) == json::string_value(right))
-}
-
-fn below(pointer: &str, key: &str) -> String {
-    let key = key.replace('~', "~0").replace('/', "~1");
-    if pointer.is_empty() { key } else { format!("{pointer}/{key}") }
+    left == right || (is_text(left) && is_text(right) && string_value(left) == string_value(right))
 }
 
 #[cfg(test)]
@@ -164,12 +253,17 @@ mod tests {
     use super::*;
 
     fn check(before: Option<&str>, after: &str, expected: &[&str]) {
-        let rows = diff(before, after).rows.into_iter().map(|Row { pointer, change }| match change {
-            Change::Unchanged(value) => format!("  {pointer} {value}"),
-            Change::Added(value) => format!("+ {pointer} {value}"),
-            Change::Removed(value) => format!("- {pointer} {value}"),
-            Change::Changed { before, after } => format!("~ {pointer} {before} -> {after}"),
-        });
+        let before_text = before.map(|text| Before { text, about: None });
+        let rows = diff(before_text.as_ref(), &After::plain(after), MAX_ROWS).rows.into_iter().map(
+            |Row { pointer, change }| match change {
+                Change::Unchanged(value) => format!("  {pointer} {value}"),
+                Change::Added(value) => format!("+ {pointer} {value}"),
+                Change::Removed(value) => format!("- {pointer} {value}"),
+                Change::Changed { before, after } => format!("~ {pointer} {before} -> {after}"),
+                Change::Differs(value) => format!("! {pointer} {value}"),
+                Change::Unknown(value) => format!("? {pointer} {value}"),
+            },
+        );
         assert_eq!(rows.collect::<Vec<_>>(), expected, "{before:?} {after}");
     }
 
@@ -213,7 +307,7 @@ mod tests {
     #[test]
     fn long_ones_are_cut_and_deep_ones_are_whole() {
         let numbers: Vec<String> = (0..1_000).map(|number| number.to_string()).collect();
-        let long = diff(None, &format!("[{}]", numbers.join(",")));
+        let long = diff(None, &After::plain(&format!("[{}]", numbers.join(","))), MAX_ROWS);
         assert_eq!((long.rows.len(), long.left_out), (MAX_ROWS, 600));
         let deep = "[".repeat(60) + &"]".repeat(60);
         check(None, &deep, &[&format!("  0/0/0/0/0/0/0/0 {}{}", "[".repeat(52), "]".repeat(52))]);

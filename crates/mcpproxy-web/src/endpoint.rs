@@ -36,6 +36,7 @@ pub(crate) enum Endpoint {
     Events,
     Approvals,
     Approval,
+    WholeApproval,
     ApprovalStatus,
     Approve,
     Deny,
@@ -65,7 +66,7 @@ pub(crate) enum Access {
 }
 
 impl Endpoint {
-    pub(crate) const ALL: [Self; 31] = [
+    pub(crate) const ALL: [Self; 32] = [
         Self::Health,
         Self::Ready,
         Self::Status,
@@ -87,6 +88,7 @@ impl Endpoint {
         Self::Events,
         Self::Approvals,
         Self::Approval,
+        Self::WholeApproval,
         Self::ApprovalStatus,
         Self::Approve,
         Self::Deny,
@@ -122,6 +124,7 @@ impl Endpoint {
             Self::Events => "/api/v1/events",
             Self::Approvals => "/api/v1/approvals",
             Self::Approval => "/api/v1/approvals/{approval}",
+            Self::WholeApproval => "/api/v1/approvals/{approval}/whole",
             Self::ApprovalStatus => "/api/v1/approvals/{approval}/status",
             Self::Approve => "/api/v1/approvals/{approval}/approve",
             Self::Deny => "/api/v1/approvals/{approval}/deny",
@@ -163,6 +166,7 @@ impl Endpoint {
             | Self::Events
             | Self::Approvals
             | Self::Approval
+            | Self::WholeApproval
             | Self::ApprovalStatus
             | Self::Grants
             | Self::OpenApi
@@ -196,7 +200,7 @@ impl Endpoint {
             | Self::Grants
             | Self::RevokeGrant => Access::Operator,
             Self::ApprovalStatus => Access::OwnStatus,
-            Self::Approve | Self::MakeGrant => Access::Human,
+            Self::WholeApproval | Self::Approve | Self::MakeGrant => Access::Human,
             Self::LogIn => Access::SignIn,
             Self::LogOut => Access::Session,
         }
@@ -228,6 +232,7 @@ impl Endpoint {
             | Self::ExplainCall
             | Self::ActivityRecord
             | Self::Approval
+            | Self::WholeApproval
             | Self::ApprovalStatus
             | Self::Approve
             | Self::Deny
@@ -272,6 +277,7 @@ impl Endpoint {
             Self::Events => get(events::follow),
             Self::Approvals => get(approvals::list),
             Self::Approval => get(approvals::find),
+            Self::WholeApproval => get(approvals::whole),
             Self::ApprovalStatus => get(approvals::status),
             Self::Approve => post(approvals::approve),
             Self::Deny => post(approvals::deny),

@@ -7,6 +7,7 @@ pub(crate) mod grant_schema;
 pub(crate) mod lists;
 #[cfg(test)]
 mod tests;
+pub(crate) mod whole;
 pub(crate) mod words;
 
 use askama::Template;

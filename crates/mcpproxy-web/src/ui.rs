@@ -45,6 +45,7 @@ pub(crate) enum Page {
     RemovePerson,
     Approvals,
     Approval,
+    Whole,
     Decide,
     ApprovalChallenge,
     Grants,
@@ -65,7 +66,7 @@ pub(crate) enum PageAccess {
 }
 
 impl Page {
-    pub(crate) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::Root,
         Self::Home,
         Self::Style,
@@ -87,6 +88,7 @@ impl Page {
         Self::RemovePerson,
         Self::Approvals,
         Self::Approval,
+        Self::Whole,
         Self::Decide,
         Self::ApprovalChallenge,
         Self::Grants,
@@ -115,6 +117,7 @@ impl Page {
             Self::RemovePerson => "/ui/account/persons/{person}/remove",
             Self::Approvals => "/ui/approvals",
             Self::Approval | Self::Decide => "/ui/approvals/{approval}",
+            Self::Whole => "/ui/approvals/{approval}/whole",
             Self::ApprovalChallenge => "/ui/approvals/{approval}/passkey",
             Self::Grants => "/ui/grants",
             Self::RevokeGrant => "/ui/grants/{grant}/revoke",
@@ -134,6 +137,7 @@ impl Page {
             | Self::Account
             | Self::Approvals
             | Self::Approval
+            | Self::Whole
             | Self::Grants
             | Self::Events => Method::GET,
             Self::CreateHuman
@@ -169,6 +173,7 @@ impl Page {
             | Self::RemovePerson
             | Self::Approvals
             | Self::Approval
+            | Self::Whole
             | Self::Decide
             | Self::ApprovalChallenge
             | Self::Grants
@@ -215,6 +220,7 @@ impl Page {
             Self::RemovePerson => post(persons::remove),
             Self::Approvals => get(approvals::inbox),
             Self::Approval => get(approvals::show),
+            Self::Whole => get(approvals::whole),
             Self::Decide => post(approvals::decide),
             Self::ApprovalChallenge => post(approvals::challenge),
             Self::Grants => get(grants::list),

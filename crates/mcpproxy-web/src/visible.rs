@@ -55,6 +55,19 @@ impl fmt::Display for Visible {
 
 impl HtmlSafe for Visible {}
 
+/// The same as plain text, on one line: what a page would mark is written as an escape.
+pub(crate) fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            c if mark(c).is_some() => out.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// What a character is that nobody would see, or that moves what stands beside it.
 fn mark(c: char) -> Option<&'static str> {
     Some(match c {
@@ -113,6 +126,11 @@ mod tests {
             "a\r\n",
             "a<span class=\"mark\" title=\"carriage return\">U+000D</span><span class=\"mark\" title=\"line break\">↵</span>\n",
         );
+    }
+
+    #[test]
+    fn plain_text_hides_nothing_either() {
+        assert_eq!(plain("<b>\u{202E}a\u{A0}\u{1b}[2J\n"), "<b>\\u{202e}a\\u{a0}\\u{1b}[2J\\n");
     }
 
     /// Whatever a terminal would have to escape, a page marks too.

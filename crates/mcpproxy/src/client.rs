@@ -97,7 +97,7 @@ impl Rest {
     /// The same with the text of the answer, in which every number has the digits it came with.
     pub(crate) async fn ask_for_text(&self, method: Method, path: &str) -> anyhow::Result<(Value, String)> {
         let reply = self.exchange(method, path, Bytes::new()).await?;
-        let text = std::str::from_utf8(&reply.body).context("the gateway's answer is not UTF-8")?.to_owned();
+        let text = reply.text()?.to_owned();
         Ok((reply.answer, text))
     }
 
@@ -129,6 +129,11 @@ impl Reply {
     /// The code of an error.
     pub(crate) fn code(&self) -> Option<&str> {
         self.answer.pointer("/error/code").and_then(Value::as_str)
+    }
+
+    /// The answer as it came, in which every number has the digits it came with.
+    pub(crate) fn text(&self) -> anyhow::Result<&str> {
+        std::str::from_utf8(&self.body).context("the gateway's answer is not UTF-8")
     }
 
     /// The gateway's own words for it.

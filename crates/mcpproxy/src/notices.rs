@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use mcpproxy_core::{ApprovalId, ApprovalState, RiskLevel};
+use mcpproxy_core::{ApprovalId, ApprovalState};
 use mcpproxy_gateway::{Approvals, Asked};
 use mcpproxy_store::StoredApproval;
 use tokio::sync::broadcast::error::RecvError;
@@ -80,7 +80,7 @@ fn question_line(question: &Asked, now_ms: i64) -> String {
         "✋ approval needed: agent {} wants {} ({}) {} expires {}",
         line(&question.agent),
         line(&question.tool),
-        question.risk.map_or("unclassified", RiskLevel::as_str),
+        question.level.words(),
         question.url,
         clock(question.expires_ms, now_ms),
     )
@@ -109,16 +109,19 @@ fn decision_line(approval: &StoredApproval) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use mcpproxy_core::RiskLevel;
+    use mcpproxy_gateway::{Level, SaidBy};
+
     use super::*;
 
     #[test]
     fn a_question_is_one_line() {
         let id = ApprovalId::parse("01HF7YAT00ZZZZZZZZZZZZZZZZ").unwrap();
-        let asked = |tool: &str, risk: Option<RiskLevel>| Asked {
+        let asked = |tool: &str, risk: Option<RiskLevel>, said_by: Option<SaidBy>| Asked {
             id: id.clone(),
             agent: "local".to_owned(),
             tool: tool.to_owned(),
-            risk,
+            level: Level { risk, said_by },
             url: format!("http://localhost:8080/ui/approvals/{id}"),
             expires_ms: 0,
         };
@@ -127,7 +130,10 @@ mod tests {
             let rest = format!("http://localhost:8080/ui/approvals/{id} expires {at}");
             assert_eq!(question_line(question, 0), format!("✋ approval needed: agent local wants {expected} {rest}"));
         };
-        check(&asked("demo:emails.send_external", Some(RiskLevel::Critical)), "demo:emails.send_external (critical)");
-        check(&asked("x:a\n\u{7}b", None), "x:a\\n\\u{7}b (unclassified)");
+        let operators = asked("mail:send", Some(RiskLevel::Critical), Some(SaidBy::Operator));
+        check(&operators, "mail:send (critical)");
+        let servers = asked("mail:send", Some(RiskLevel::Low), Some(SaidBy::Server));
+        check(&servers, "mail:send (unclassified; the server calls it low)");
+        check(&asked("x:a\n\u{7}b", None, None), "x:a\\n\\u{7}b (unclassified)");
     }
 }

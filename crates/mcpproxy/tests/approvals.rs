@@ -132,7 +132,9 @@ fn a_human_approves_in_a_terminal() {
     let id = asks(&folder, &DELETE);
     assert!(asked.contains(&id), "the same call is the same question");
     serving.wait("the line of the question", || {
-        serving.has_said("✋ approval needed: agent local wants demo:delete_user (critical) http://localhost:")
+        serving.has_said(
+            "✋ approval needed: agent local wants demo:delete_user (critical, says the server) http://localhost:",
+        )
     });
 
     let mut anna = approve(&folder, &id[..20]);
@@ -148,6 +150,12 @@ fn a_human_approves_in_a_terminal() {
     anna.types("anna\n");
     anna.sees("Password: ");
     anna.types(&format!("{PASSWORD}\n"));
+    anna.sees("userId: \"u_max\"");
+    anna.sees("approve or deny? ");
+    anna.types("yes\n");
+    anna.sees("Type `approve` or `deny`.");
+    anna.sees("approve or deny? ");
+    anna.types("approve\n");
     anna.sees("Code of your authenticator: ");
     anna.types("000000\n");
     anna.sees("That code is wrong, or was used before");
@@ -171,6 +179,60 @@ fn a_human_approves_in_a_terminal() {
     let shown = folder.json(&["approvals", "show", &id]);
     assert_eq!((shown["state"].as_str(), shown["decided_by"].as_str()), (Some("consumed"), Some("anna")), "{shown}");
     assert_eq!(approve_late(&folder, &id), Some(3));
+}
+
+/// Who is asked for a yes sees what for, also where everybody else sees stars.
+#[test]
+fn nothing_is_masked_for_who_decides() {
+    let folder = folder();
+    let contract = "tool: demo:share_file_link\nriskLevel: high\nsensitive: [/email]\n";
+    folder.make("contracts");
+    folder.write("contracts/share.yaml", contract);
+    let serving = Serving::start(&folder);
+    make_anna(&serving);
+    let to = |email: &str| format!("{{\"fileId\": \"f_report\", \"email\": \"{email}\"}}");
+    let (boss, eve) = (to("boss@example.com"), to("eve@evil.example\\u202e"));
+    let share = |args: &str| SHARE[..4].iter().map(ToString::to_string).chain([args.to_owned()]).collect::<Vec<_>>();
+    let decide = |id: &str, word: &str| {
+        let mut anna = approve(&folder, id);
+        anna.sees("Name: ");
+        assert!(!anna.screen().contains("email"), "nothing before somebody is signed in: {}", anna.screen());
+        anna.types("anna\n");
+        anna.sees("Password: ");
+        anna.types(&format!("{PASSWORD}\n"));
+        anna.sees("approve or deny? ");
+        anna.types(&format!("{word}\n"));
+        let exit = anna.leaves();
+        (exit, anna.screen())
+    };
+    let first = share(&boss);
+    let first: Vec<&str> = first.iter().map(String::as_str).collect();
+    let id = asks(&folder, &first);
+    let (exit, screen) = decide(&id, "approve");
+    assert_eq!(exit, Some(0), "{screen}");
+    assert!(screen.contains("    email: \"boss@example.com\"\n"), "{screen}");
+    let made = folder.run(&[&first[..], &["--approval-id", &id]].concat());
+    assert!(made.starts_with("exit 0\n"), "{made}");
+
+    let second = share(&eve);
+    let second: Vec<&str> = second.iter().map(String::as_str).collect();
+    let id = asks(&folder, &second);
+    let shown = folder.run(&["approvals", "show", &id]);
+    assert!(shown.contains("  ~ email: \"***\" (hidden; differs from the last approved call)\n"), "{shown}");
+    assert!(shown.contains("    fileId: \"f_report\"\n") && !shown.contains("evil"), "{shown}");
+    let rest = folder.json(&["approvals", "show", &id]);
+    let change = rest["changes"].as_array().unwrap().iter().find(|one| one["pointer"] == "email").unwrap();
+    let expected = json!({"pointer": "email", "change": "changed", "hidden": true, "before": null, "after": "***"});
+    assert_eq!(*change, expected);
+    let (exit, screen) = decide(&id, "deny");
+    assert_eq!(exit, Some(3), "{screen}");
+    let row = "  ~ email: \"eve@evil.example\\u{202e}\" (differs from the last approved call, which is not kept)\n";
+    assert!(screen.contains(row) && !screen.contains('\u{202e}'), "{screen}");
+    assert_eq!(folder.json(&["approvals", "show", &id])["state"], "denied");
+    let again = share(&boss);
+    let again: Vec<&str> = again.iter().map(String::as_str).collect();
+    let shown = folder.run(&["approvals", "show", &asks(&folder, &again)]);
+    assert!(shown.contains("    email: \"***\"\n"), "{shown}");
 }
 
 /// What is over cannot be approved, and nobody is asked for a password for it.

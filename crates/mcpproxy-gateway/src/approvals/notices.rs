@@ -19,7 +19,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::Asked;
+use super::{Asked, SaidBy};
 use crate::gateway::Inner;
 use crate::record::now_ms;
 use crate::upstream::Client;
@@ -83,7 +83,8 @@ fn body(question: &Asked) -> String {
         "approval_id": question.id.as_str(),
         "agent": question.agent,
         "tool": question.tool,
-        "risk_level": question.risk.map(RiskLevel::as_str),
+        "risk_level": question.level.risk.map(RiskLevel::as_str),
+        "risk_said_by": question.level.said_by.map(SaidBy::as_str),
         "approve_url": question.url,
         "expires_at": crate::record::rfc3339(question.expires_ms),
     })
@@ -146,7 +147,8 @@ async fn run(program: &str, args: &[String], question: &Asked) -> Result<(), Str
         .env("MCPPROXY_APPROVE_URL", &question.url)
         .env("MCPPROXY_AGENT", &question.agent)
         .env("MCPPROXY_TOOL", &question.tool)
-        .env("MCPPROXY_RISK_LEVEL", question.risk.map_or("unclassified", RiskLevel::as_str))
+        .env("MCPPROXY_RISK_LEVEL", question.level.risk.map_or("unclassified", RiskLevel::as_str))
+        .env("MCPPROXY_RISK_SAID_BY", question.level.said_by.map_or("nobody", SaidBy::as_str))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

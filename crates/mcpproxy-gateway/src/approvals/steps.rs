@@ -4,7 +4,7 @@ use mcpproxy_core::{ApprovalId, Given};
 use mcpproxy_store::{Kind, Lost, NewApproval, NewRecord, RecordId, Status, Step, StoreError, StoredApproval};
 use serde_json::{Value, json};
 
-use super::{Approvals, Asked, NotDecided};
+use super::{About, Approvals, Asked, Level, NotDecided};
 use crate::record::{blank, now_ms};
 
 /// Longest word of a human to an agent.
@@ -17,7 +17,7 @@ impl Approvals {
             id: new.id.clone(),
             agent: new.agent.clone(),
             tool: new.tool.to_string(),
-            risk: new.risk,
+            level: Level::new(new.risk, &About::read(&new.about)),
             url: self.url(&new.id),
             expires_ms: new.expires_ms,
         };

@@ -1,12 +1,12 @@
 //! Asking through the agent's own client: a form where a form is enough, a link to the page where it is not.
 
+use mcpproxy_core::Untrusted;
 use mcpproxy_core::json::{members, string_value};
-use mcpproxy_core::{RiskLevel, Untrusted};
 use mcpproxy_store::{StoreError, StoredApproval};
 use serde_json::{Value, json};
 
 use super::Asking;
-use crate::approvals::Approvals;
+use crate::approvals::{About, Approvals, Level, SaidBy};
 use crate::message::{field, member};
 
 const METHOD: &str = "elicitation/create";
@@ -154,24 +154,30 @@ fn params(way: Way, approval: &StoredApproval, url: &str) -> Value {
 }
 
 fn headline(approval: &StoredApproval) -> String {
-    let risk = approval.risk.map_or("not classified", RiskLevel::as_str);
+    let risk = Level::of(approval).words();
     format!("Agent '{}' wants to call '{}' (risk: {risk}).", approval.agent, approval.tool)
 }
 
-/// What a human should know who sees nothing but the form.
+/// What a human should know who sees nothing but the form, each under the name of who says so.
 fn facts(approval: &StoredApproval) -> String {
-    let about: Value = serde_json::from_str(approval.about.for_json()).unwrap_or_default();
+    let about = About::of(approval);
     let mut text = String::new();
-    let effects = about.get("side_effects").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    for effect in effects.iter().filter_map(Value::as_str) {
+    let effects = about.texts("side_effects");
+    if !effects.is_empty() {
+        text.push_str(match about.said_by("side_effects") {
+            Some(SaidBy::Operator) => "What will happen, says the operator:\n",
+            Some(SaidBy::Server) | None => "What will happen, says the server (not verified):\n",
+        });
+    }
+    for effect in effects {
         text.push_str(&format!("- {}\n", visible(effect)));
     }
     text.push_str(&format!("Arguments: {}\n", visible(args(approval))));
     if let Some(attached) = attached(approval) {
         text.push_str(&format!("Sent besides the arguments: {}\n", visible(attached)));
     }
-    if let Some(reason) = about.get("reason").and_then(Value::as_str) {
-        text.push_str(&format!("The agent says (not verified): \"{}\"\n", visible(reason)));
+    if let Some(reason) = about.text("reason") {
+        text.push_str(&format!("Why, says the agent (not verified): \"{}\"\n", visible(reason)));
     }
     text
 }

@@ -1,11 +1,13 @@
 //! The approval a call is about: the one it names, one that is open for the very same call, or a new one.
 
+use mcpproxy_core::contract::Source;
 use mcpproxy_core::{ApprovalId, ApprovalState, Binding, Denial, Intent, Sensitivity, mask};
 use mcpproxy_store::{Lost, NewApproval, NewDryRun, Step, StoredApproval};
 use serde_json::{Value, json};
 use ulid::Ulid;
 
 use super::{Asking, Unanswered};
+use crate::approvals::{SaidBy, hidden};
 use crate::record::now_ms;
 use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
@@ -106,8 +108,10 @@ impl Asking<'_> {
         let sensitive = Sensitive::of(tool, args);
         let now_ms = now_ms();
         let lasts = if agent.scope.headless { settings.headless_expire } else { settings.expire };
+        let (id, shown) = (new_id(now_ms), sensitive.shown(args));
         NewApproval {
-            id: new_id(now_ms),
+            about: self.about(hidden(&id, &shown, args)).to_string(),
+            id,
             binding: binding.digest(),
             agent: agent.name.clone(),
             client: self.caller.client.clone(),
@@ -119,11 +123,10 @@ impl Asking<'_> {
             least: self.question.least().max(settings.channel(&tool.contract).least()),
             args: args.to_owned(),
             args_digest: binding.arguments,
-            shown_args: sensitive.shown(args),
+            shown_args: shown,
             attached: attached.map(str::to_owned),
             attached_digest: binding.attached,
             shown_attached: attached.map(|attached| sensitive.shown_attached(attached)),
-            about: self.about().to_string(),
             created_ms: now_ms,
             expires_ms: now_ms + i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX / 2),
             most: PENDING_MAX,
@@ -131,11 +134,12 @@ impl Asking<'_> {
     }
 
     /// What a page tells about the call besides its arguments.
-    fn about(&self) -> Value {
+    fn about(&self, hidden: Value) -> Value {
         let tool = self.question.tool();
         let contract = &tool.contract;
         let Intent { variant, sensitivity, reason } = self.question.intent();
         let description = contract.description.as_ref().map_or(&tool.offered.description, |one| &one.value);
+        let said_by = |source: Option<&Source>| source.and_then(SaidBy::of).map(SaidBy::as_str);
         let reason = reason.as_ref().map(|reason| mask(reason.for_json(), &[]).into_owned());
         json!({
             "description": description.for_json(),
@@ -148,6 +152,15 @@ impl Asking<'_> {
             "call_with": variant.tool(),
             "reason": reason,
             "sensitivity": sensitivity.map(Sensitivity::as_str),
+            "said_by": {
+                // Without a contract it is what the server lists.
+                "description": said_by(Some(contract.description.as_ref().map_or(&Source::Server, |one| &one.source))),
+                "risk": said_by(contract.risk.as_ref().map(|one| &one.source)),
+                "side_effects": said_by(Some(&contract.side_effects.source)),
+                "audit_event": said_by(contract.audit_event.as_ref().map(|one| &one.source)),
+                "permissions": said_by(Some(&contract.permissions.source)),
+            },
+            "hidden": hidden,
         })
     }
 }

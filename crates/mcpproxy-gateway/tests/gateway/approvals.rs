@@ -261,6 +261,10 @@ async fn what_a_page_needs_is_there() {
         "description": "Sends.", "category": "mail", "side_effects": ["A mail leaves."], "audit_event": "mail.sent",
         "permissions": ["mail:send"], "asked_by": ["contract risk level high (contracts/test.yaml:2)"], "needs_step_up": false,
         "call_with": "call_tool_write", "reason": "the user wants it", "sensitivity": "private",
+        // Nobody but the server has described it.
+        "said_by": {"description": "server", "risk": "operator", "side_effects": "operator", "audit_event": "operator",
+            "permissions": "operator"},
+        "hidden": {"body": mcpproxy_core::Hidden::mark(&first, "\"hello\"").to_string()},
     });
     assert_eq!(serde_json::from_str::<Value>(seen.approval.about.for_json()).unwrap(), expected);
     assert_eq!((seen.previous, seen.dry_run), (None, None));

@@ -6,7 +6,8 @@ use mcpproxy_gateway::NotDecided;
 use serde_json::json;
 
 use crate::agent::{Agent, Way};
-use crate::asked::{ARGS, Got, HIGH, OTHER_ARGS, Person, SAME_ARGS, Stage, held, never_held, send};
+use crate::asked::{ARGS, Got, HIGH, OTHER_ARGS, Person, SAME_ARGS, SEND, Stage, held, never_held, send};
+use crate::peer::{Script, Speaks, text_result};
 
 const BOTH: &str = r#"{"elicitation":{"form":{},"url":{}}}"#;
 const FORM: &str = r#"{"elicitation":{"form":{}}}"#;
@@ -41,7 +42,7 @@ async fn a_form_has_a_decision_that_nobody_makes_by_accident() {
     let (stage, _, got) = asked(HIGH, held(), FORM).await;
     let id = stage.pending().await.id;
     let message = format!(
-        "Agent 'a' wants to call 'fx:send' (risk: high).\n\n- A mail leaves.\nArguments: {ARGS}\n\n\
+        "Agent 'a' wants to call 'fx:send' (risk: high).\n\nWhat will happen, says the operator:\n- A mail leaves.\nArguments: {ARGS}\n\n\
          More about it: http://localhost:8080/ui/approvals/{id}"
     );
     let schema = json!({
@@ -272,6 +273,24 @@ async fn step_up_takes_a_factor_for_this_very_approval() {
     assert_eq!(approvals.approve(&nobody, &ada.present, Some(&fresh)).await.unwrap(), Err(NotDecided::NotFound));
 }
 
+/// What only the server says stands under its name, and its level calms nobody.
+#[tokio::test]
+async fn a_form_says_whose_words_it_has() {
+    let contract = r#"{"riskLevel":"low","sideEffects":["Nothing is changed."]}"#;
+    let tool = SEND.replacen('{', &format!(r#"{{"_meta":{{"mcp-first/contract":{contract}}},"#), 1);
+    let mut script = Script::new(Speaks::Legacy, &format!("[{tool}]"));
+    script.call = |_| Some(text_result("sent"));
+    let stage = Stage::with(script, "confirmation: required", never_held()).await;
+    let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", FORM).await;
+    let got = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
+    let message = got.result()["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
+    let expected = format!(
+        "Agent 'a' wants to call 'fx:send' (risk: unclassified; the server calls it low).\n\n\
+         What will happen, says the server (not verified):\n- Nothing is changed.\nArguments: {ARGS}\n"
+    );
+    assert!(message.starts_with(&expected), "{message}");
+}
+
 /// What an agent or a server worded cannot play tricks in a form.
 #[tokio::test]
 async fn a_form_shows_what_is_there() {
@@ -285,7 +304,7 @@ async fn a_form_shows_what_is_there() {
         message.contains("secret words") && !message.contains('\u{202e}') && !message.contains('\u{1b}'),
         "{message}"
     );
-    assert!(message.contains("The agent says (not verified): \"ok"), "{message}");
+    assert!(message.contains("Why, says the agent (not verified): \"ok"), "{message}");
     let lines: Vec<&str> = message.lines().collect();
     assert!(!lines.iter().any(|line| line.starts_with("Approved by")), "{lines:?}");
 }

@@ -71,7 +71,7 @@ async fn a_webhook_is_signed_and_tried_again() {
     let expires_at = jiff::Timestamp::from_millisecond(stage.find(&id).await.expires_ms).unwrap().to_string();
     let expected = json!({
         "event": "approval_requested", "approval_id": id.as_str(), "agent": "a", "tool": "fx:send", "risk_level": "high",
-        "approve_url": format!("http://localhost:8080/ui/approvals/{id}"), "expires_at": expires_at,
+        "risk_said_by": "operator", "approve_url": format!("http://localhost:8080/ui/approvals/{id}"), "expires_at": expires_at,
     });
     assert_eq!(serde_json::from_str::<Value>(&first).unwrap(), expected);
     assert!(!first.contains("secret"), "{first}");
@@ -123,6 +123,7 @@ async fn a_program_is_told_in_its_environment() {
         format!("MCPPROXY_APPROVAL_ID={id}"),
         format!("MCPPROXY_APPROVE_URL={url}"),
         "MCPPROXY_RISK_LEVEL=high".to_owned(),
+        "MCPPROXY_RISK_SAID_BY=operator".to_owned(),
         "MCPPROXY_TOOL=fx:send".to_owned(),
     ];
     assert_eq!(own, expected);

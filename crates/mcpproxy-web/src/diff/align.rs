@@ -11,10 +11,11 @@ pub(super) enum Step {
     New(usize),
 }
 
-pub(super) fn align(before: &[&str], after: &[&str], equal: fn(&str, &str) -> bool) -> Vec<Step> {
-    let mut steps = Vec::with_capacity(before.len().max(after.len()));
+/// `equal` is asked of a position in the old list and one in the new.
+pub(super) fn align(before: usize, after: usize, equal: &dyn Fn(usize, usize) -> bool) -> Vec<Step> {
+    let mut steps = Vec::with_capacity(before.max(after));
     let (mut old, mut new) = (0, 0);
-    let ends = [(before.len(), after.len())];
+    let ends = [(before, after)];
     for (next_old, next_new) in anchors(before, after, equal).into_iter().chain(ends) {
         // What lies between two equal ones belongs together as far as it goes.
         while old < next_old && new < next_new {
@@ -23,7 +24,7 @@ pub(super) fn align(before: &[&str], after: &[&str], equal: fn(&str, &str) -> bo
         }
         steps.extend((old..next_old).map(Step::Old));
         steps.extend((new..next_new).map(Step::New));
-        if next_old < before.len() && next_new < after.len() {
+        if next_old < before && next_new < after {
             steps.push(Step::Both(next_old, next_new));
         }
         (old, new) = (next_old + 1, next_new + 1);
@@ -32,16 +33,16 @@ pub(super) fn align(before: &[&str], after: &[&str], equal: fn(&str, &str) -> bo
 }
 
 /// The longest common subsequence.
-fn anchors(before: &[&str], after: &[&str], equal: fn(&str, &str) -> bool) -> Vec<(usize, usize)> {
-    if before.len() > MAX_ELEMENTS || after.len() > MAX_ELEMENTS {
+fn anchors(before: usize, after: usize, equal: &dyn Fn(usize, usize) -> bool) -> Vec<(usize, usize)> {
+    if before > MAX_ELEMENTS || after > MAX_ELEMENTS {
         return Vec::new();
     }
-    let width = after.len() + 1;
-    let mut longest = vec![0_u16; (before.len() + 1) * width];
+    let width = after + 1;
+    let mut longest = vec![0_u16; (before + 1) * width];
     let at = |table: &[u16], old: usize, new: usize| table.get(old * width + new).copied().unwrap_or_default();
-    for (old, left) in before.iter().enumerate().rev() {
-        for (new, right) in after.iter().enumerate().rev() {
-            let length = if equal(left, right) {
+    for old in (0..before).rev() {
+        for new in (0..after).rev() {
+            let length = if equal(old, new) {
                 at(&longest, old + 1, new + 1) + 1
             } else {
                 at(&longest, old + 1, new).max(at(&longest, old, new + 1))
@@ -53,8 +54,8 @@ fn anchors(before: &[&str], after: &[&str], equal: fn(&str, &str) -> bool) -> Ve
     }
     let mut found = Vec::new();
     let (mut old, mut new) = (0, 0);
-    while let (Some(left), Some(right)) = (before.get(old), after.get(new)) {
-        if equal(left, right) {
+    while old < before && new < after {
+        if equal(old, new) {
             found.push((old, new));
             (old, new) = (old + 1, new + 1);
         } else if at(&longest, old + 1, new) >= at(&longest, old, new + 1) {
@@ -75,7 +76,7 @@ mod tests {
             (before.chars().map(String::from).collect(), after.chars().map(String::from).collect());
         let (old, new): (Vec<&str>, Vec<&str>) =
             (before.iter().map(String::as_str).collect(), after.iter().map(String::as_str).collect());
-        let steps = align(&old, &new, |left, right| left == right);
+        let steps = align(old.len(), new.len(), &|left, right| old[left] == new[right]);
         let shown: Vec<String> = steps
             .iter()
             .map(|step| match *step {

@@ -54,6 +54,7 @@ pub(super) fn about(endpoint: Endpoint) -> About {
         | Endpoint::Events => about_activity(endpoint),
         Endpoint::Approvals
         | Endpoint::Approval
+        | Endpoint::WholeApproval
         | Endpoint::ApprovalStatus
         | Endpoint::Approve
         | Endpoint::Deny
@@ -279,6 +280,7 @@ pub(super) fn own_refusals(endpoint: Endpoint) -> Vec<(StatusCode, &'static str)
         }
         Endpoint::Approvals
         | Endpoint::Approval
+        | Endpoint::WholeApproval
         | Endpoint::ApprovalStatus
         | Endpoint::Approve
         | Endpoint::Deny

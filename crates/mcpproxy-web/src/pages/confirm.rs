@@ -5,7 +5,7 @@ mod attached;
 
 use askama::Template;
 use mcpproxy_core::{ApprovalState, Given, RiskLevel, Untrusted};
-use mcpproxy_gateway::ApprovalView;
+use mcpproxy_gateway::{About, ApprovalView, Level, SaidBy};
 use mcpproxy_store::{StoredApproval, StoredDryRun};
 use serde_json::Value;
 
@@ -33,12 +33,17 @@ pub(crate) struct Confirm {
     pub(crate) tool: Visible,
     pub(crate) server: Visible,
     pub(crate) description: Visible,
-    pub(crate) effects: Vec<Visible>,
-    pub(crate) audit_event: Option<Visible>,
+    pub(crate) description_by: &'static str,
+    /// What the operator says, and what only the server does.
+    pub(crate) operator: Effects,
+    pub(crate) from_server: Effects,
     pub(crate) preview: Option<Preview>,
     pub(crate) arguments: Arguments,
     pub(crate) attached: Option<Attached>,
+    /// What of it all is not on the page.
+    pub(crate) missing: Option<String>,
     pub(crate) reason: Option<Visible>,
+    pub(crate) client: Option<Visible>,
     pub(crate) sensitivity: Option<Visible>,
     pub(crate) facts: Vec<Fact>,
     pub(crate) needs_step_up: bool,
@@ -50,8 +55,18 @@ pub(crate) struct Confirm {
     pub(crate) yes_lasts: String,
 }
 
+/// What somebody says will happen.
+#[derive(Default)]
+pub(crate) struct Effects {
+    pub(crate) effects: Vec<Visible>,
+    pub(crate) audit_event: Option<Visible>,
+    pub(crate) permissions: Vec<Visible>,
+}
+
 pub(crate) struct Preview {
     pub(crate) is_native: bool,
+    /// Whether the contract it was made from is the server's own.
+    pub(crate) is_of_server: bool,
     pub(crate) is_old: bool,
     pub(crate) iso: String,
     pub(crate) age: String,
@@ -93,25 +108,33 @@ pub(crate) struct Typed {
 impl Confirm {
     pub(crate) fn new(frame: Frame, view: &ApprovalView, factors: Factors, typed: Typed, now_ms: i64) -> Self {
         let approval = &view.approval;
-        let about: Value = serde_json::from_str(approval.about.for_json()).unwrap_or_default();
+        let about = About::of(approval);
         let state = state_now(approval, now_ms);
-        let text = |name: &str| about.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+        let text = |name: &str| about.text(name).filter(|text| !text.trim().is_empty());
+        let preview = view.dry_run.as_ref().map(|dry_run| preview(dry_run, &about, now_ms));
+        let arguments = Arguments::new(view, now_ms);
         Self {
             error: typed.error.clone(),
             id: approval.id.to_string(),
-            risk: approval.risk.into(),
+            risk: Level::of(approval).into(),
             state: state.into(),
             expires: Time::new(approval.expires_ms, now_ms),
             agent: Visible::of(&approval.agent),
             tool: Visible::of(approval.tool.tool()),
             server: Visible::of(approval.tool.server().as_str()),
             description: Visible::of(text("description").map_or("", str::trim)),
-            effects: texts(&about, "side_effects"),
-            audit_event: text("audit_event").map(Visible::of),
-            preview: view.dry_run.as_ref().map(|dry_run| preview(dry_run, now_ms)),
-            arguments: Arguments::new(view, now_ms),
+            description_by: match about.said_by("description") {
+                Some(SaidBy::Operator) => "The operator says:",
+                Some(SaidBy::Server) | None => "The server says, not verified:",
+            },
+            operator: Effects::by(SaidBy::Operator, &about),
+            from_server: Effects::by(SaidBy::Server, &about),
+            missing: missing(&arguments, preview.as_ref()),
+            preview,
+            arguments,
             attached: Attached::new(view),
             yes_lasts: yes_lasts(view.yes_lasts_ms),
+            client: approval.client.as_ref().map(Visible::untrusted),
             reason: text("reason").map(Visible::of),
             sensitivity: text("sensitivity").map(Visible::of),
             facts: facts(approval, &about, now_ms),
@@ -140,21 +163,64 @@ pub(crate) fn state_now(approval: &StoredApproval, now_ms: i64) -> ApprovalState
     }
 }
 
-fn texts(about: &Value, name: &str) -> Vec<Visible> {
-    let list = about.get(name).and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(Value::as_str).map(Visible::of).collect()
+fn texts(about: &About, name: &str) -> Vec<Visible> {
+    about.texts(name).into_iter().map(Visible::of).collect()
 }
 
-fn preview(dry_run: &StoredDryRun, now_ms: i64) -> Preview {
-    let text = dry_run.preview.for_json();
-    let pretty = serde_json::from_str::<Value>(text).ok().map(|value| readable(&value));
+impl Effects {
+    fn by(who: SaidBy, about: &About) -> Self {
+        // What nobody is known to have said is no word of the operator's.
+        let is_theirs = |name: &str| about.said_by(name).unwrap_or(SaidBy::Server) == who;
+        let texts = |name: &str| if is_theirs(name) { texts(about, name) } else { Vec::new() };
+        Self {
+            effects: texts("side_effects"),
+            audit_event: about.text("audit_event").filter(|_| is_theirs("audit_event")).map(Visible::of),
+            permissions: texts("permissions"),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.effects.is_empty() && self.audit_event.is_none()
+    }
+}
+
+/// Nobody can say yes to what they cannot see, so whoever decides is told what is not on the page.
+fn missing(arguments: &Arguments, preview: Option<&Preview>) -> Option<String> {
+    let some = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let mut parts = Vec::new();
+    if arguments.left_out > 0 {
+        parts.push(some(arguments.left_out, "argument value"));
+    }
+    match arguments.cut_values() {
+        0 => {}
+        1 => parts.push("the end of a long argument".to_owned()),
+        more => parts.push(format!("the ends of {more} long arguments")),
+    }
+    if preview.is_some_and(|preview| preview.text.cut_chars > 0) {
+        parts.push("the end of the preview".to_owned());
+    }
+    match parts.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        [first @ .., last] => Some(format!("{} and {last}", first.join(", "))),
+    }
+}
+
+fn preview(dry_run: &StoredDryRun, about: &About, now_ms: i64) -> Preview {
     Preview {
         is_native: dry_run.is_native,
+        is_of_server: about.said_by("side_effects") == Some(SaidBy::Server),
         is_old: now_ms - dry_run.at_ms > PREVIEW_OLD_MS,
         iso: crate::time::format(dry_run.at_ms),
         age: Time::new(dry_run.at_ms, now_ms).words,
-        text: Shown::lines(pretty.as_deref().unwrap_or(text)),
+        text: Shown::lines(&preview_text(dry_run)),
     }
+}
+
+/// A dry run as a person reads it.
+pub(crate) fn preview_text(dry_run: &StoredDryRun) -> String {
+    let text = dry_run.preview.for_json();
+    serde_json::from_str::<Value>(text).map_or_else(|_| text.to_owned(), |value| readable(&value))
 }
 
 /// What a person wants to see of a tool's result: its structure if it has one, else its texts.
@@ -168,16 +234,20 @@ fn readable(result: &Value) -> String {
     if texts.is_empty() { format!("{result:#}") } else { texts.join("\n") }
 }
 
-fn facts(approval: &StoredApproval, about: &Value, now_ms: i64) -> Vec<Fact> {
+fn facts(approval: &StoredApproval, about: &About, now_ms: i64) -> Vec<Fact> {
     let plain = |name, lines: Vec<Visible>| Fact { name, lines, is_code: false };
     let code = |name, lines: Vec<Visible>| Fact { name, lines, is_code: true };
     let created = Time::new(approval.created_ms, now_ms);
+    // Those that only the server names stand among the words of the server.
+    let permissions = match about.said_by("permissions") {
+        Some(SaidBy::Server) => Vec::new(),
+        Some(SaidBy::Operator) | None => or_none(texts(about, "permissions")),
+    };
     let mut facts = vec![
         code("Tool", vec![Visible::of(&approval.tool.to_string())]),
         code("Called with", vec![Visible::of(approval.variant.tool())]),
         plain("Agent", vec![Visible::of(&approval.agent)]),
-        plain("Client", vec![approval.client.as_ref().map_or_else(|| Visible::of("unknown"), Visible::untrusted)]),
-        code("Permissions", or_none(texts(about, "permissions"))),
+        code("Permissions", permissions),
         plain("Who asks you", or_none(texts(about, "asked_by"))),
         plain("Asked", vec![Visible::of(&format!("{} ({})", created.words, created.clock))]),
         code("Arguments", vec![Visible::of(&format!("SHA-256 {}", approval.args_digest))]),

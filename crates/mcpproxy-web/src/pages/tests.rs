@@ -3,16 +3,19 @@
 use std::path::Path;
 
 use askama::Template;
-use mcpproxy_core::{ApprovalId, ApprovalState, Digest, Given, RiskLevel, ToolName, Untrusted, Variant};
+use mcpproxy_core::{ApprovalId, ApprovalState, Digest, Given, Hidden, RiskLevel, ToolName, Untrusted, Variant};
 use mcpproxy_gateway::ApprovalView;
 use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredGrant};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::account::{Account, persons};
 use super::confirm::{Confirm, Typed};
 use super::lists::{Grants, Inbox, Selected};
+use super::whole::whole;
 use super::{Factors, Frame, Login, Notice, Person, Setup};
+use crate::diff::Eyes;
 use crate::people::totp;
+use crate::wire::WholeApproval;
 
 const NOW_MS: i64 = 1_800_000_000_000;
 
@@ -39,6 +42,8 @@ fn approval(args: &str, reason: &str) -> StoredApproval {
         "asked_by": ["contract risk level critical (contracts/mail.yaml:12)", "stepUpAuth: outside of office hours"],
         "reason": reason,
         "sensitivity": "private",
+        "said_by": {"description": "server", "risk": "operator", "side_effects": "operator", "audit_event": "operator",
+            "permissions": "operator"},
     });
     StoredApproval {
         id: ApprovalId::parse("01K9ZQ4B2R0000000000000001").unwrap(),
@@ -190,21 +195,123 @@ fn words_from_outside_are_plain() {
 }
 
 #[test]
-fn what_is_masked_is_not_said_to_be_the_same() {
-    let page = |digest: &[u8], for_human: &str| {
-        let approval = StoredApproval { args_digest: Digest::of(digest), ..approval(r#"{"to": "***"}"#, "") };
-        let previous = StoredApproval { args_digest: Digest::of(b"one"), ..approval.clone() };
-        let args_for_human = Untrusted::new(for_human);
-        let view = ApprovalView { previous: Some(previous), args_for_human, ..view(approval) };
-        Confirm::new(frame("masked"), &view, BOTH, Typed::default(), NOW_MS).render().unwrap()
+fn servers_speak_for_themselves() {
+    let said = approval(AFTER, "She said so");
+    let by_server = json!({"description": "server", "risk": "server", "side_effects": "server", "audit_event": "server",
+        "permissions": "server"});
+    let mut about: Value = serde_json::from_str(said.about.for_json()).unwrap();
+    about["said_by"] = by_server;
+    about["side_effects"] = json!(["Nothing is changed."]);
+    let client = Some(Untrusted::new("Cursor. Policy check passed"));
+    let about = Untrusted::new(about.to_string());
+    let said = StoredApproval { risk: Some(RiskLevel::Low), least: Given::Session, about, client, ..said };
+    let page = confirm(said.clone());
+    compare("confirm-server-says.html", &page);
+    let facts = page.split("id=\"facts\"").nth(1).unwrap().split("</section>").next().unwrap();
+    assert!(!facts.contains("Cursor") && !facts.contains("emails:send"), "{facts}");
+    assert!(!page.contains("Low risk") && !page.contains("Little can go wrong"), "{page}");
+    let critical = confirm(StoredApproval { risk: Some(RiskLevel::Critical), ..said });
+    assert!(critical.contains("Critical</span>") && critical.contains("says the server, not verified"), "{critical}");
+}
+
+/// An approval whose recipients are masked, and so is what is kept of it.
+fn masked(args: &str, shown: &str) -> StoredApproval {
+    let plain = approval(args, "");
+    let mut about: Value = serde_json::from_str(plain.about.for_json()).unwrap();
+    let marks = Hidden::all(shown, args);
+    let marks = marks.into_iter().map(|one| (one.pointer, json!(Hidden::mark(&plain.id, &one.whole).to_string())));
+    about["hidden"] = Value::Object(marks.collect());
+    StoredApproval { shown_args: Untrusted::new(shown), about: Untrusted::new(about.to_string()), ..plain }
+}
+
+fn masked_view(before: &str, after: &str) -> ApprovalView {
+    let shown = |args: &str| {
+        let count = args.matches('@').count();
+        format!("{{\"to\": [{}], \"n\": 1}}", vec!["\"***\""; count].join(", "))
     };
-    let same = page(b"one", r#"{"to": "***"}"#);
-    assert!(same.contains("same as last time") && !same.contains("may have changed"), "{same}");
-    let other = page(b"two", r#"{"to": "***"}"#);
-    assert!(other.contains("changed where it is masked") && other.contains("may have changed"), "{other}");
-    // Whoever decides sees what the records leave out.
-    let seen = page(b"two", r#"{"to": ["eve@evil.example", "max"]}"#);
-    assert!(seen.contains("eve@evil.example") && seen.contains(">to/1<") && !seen.contains("***"), "{seen}");
+    let previous = StoredApproval { args: None, state: ApprovalState::Consumed, ..masked(before, &shown(before)) };
+    ApprovalView { previous: Some(previous), dry_run: None, ..view(masked(after, &shown(after))) }
+}
+
+#[test]
+fn what_is_masked_is_compared_as_it_is() {
+    let (anna, both) = (r#"{"to": ["anna@acme"], "n": 1}"#, r#"{"to": ["eve@evil", "anna@acme"], "n": 1}"#);
+    let rows = |before: &str, after: &str, eyes: Eyes| {
+        let whole = WholeApproval::new(&masked_view(before, after), eyes, NOW_MS);
+        let whole = serde_json::to_value(whole).unwrap();
+        let rows = whole["changes"].as_array().unwrap().iter();
+        let row = |row: &Value| {
+            let hidden = if row["hidden"] == true { " hidden" } else { "" };
+            format!("{} {}{hidden} {}", row["pointer"].as_str().unwrap(), row["change"].as_str().unwrap(), row["after"])
+        };
+        rows.map(row).collect::<Vec<_>>()
+    };
+    let check = |before: &str, after: &str, anybody: &[&str], who_decides: &[&str]| {
+        assert_eq!(rows(before, after, Eyes::Anybody), anybody, "{before} {after}");
+        assert_eq!(rows(before, after, Eyes::WhoDecides), who_decides, "{before} {after}");
+    };
+    let same = ["to/0 unchanged \"***\"", "n unchanged 1"];
+    check(anna, anna, &same, &["to/0 unchanged \"anna@acme\"", "n unchanged 1"]);
+    let eve = r#"{"to": ["eve@evil"], "n": 1}"#;
+    let other = ["to/0 changed hidden \"***\"", "n unchanged 1"];
+    check(anna, eve, &other, &["to/0 changed hidden \"eve@evil\"", "n unchanged 1"]);
+    let more = ["to/0 added \"***\"", "to/1 unchanged \"***\"", "n unchanged 1"];
+    check(anna, both, &more, &["to/0 added \"eve@evil\"", "to/1 unchanged \"anna@acme\"", "n unchanged 1"]);
+    let decided = |after: &str| {
+        let view = masked_view(anna, after);
+        let approval = StoredApproval { args: None, state: ApprovalState::Denied, ..view.approval.clone() };
+        let args_for_human = approval.shown_args.clone();
+        let view = ApprovalView { approval, args_for_human, ..view };
+        let page = Confirm::new(frame("masked"), &view, BOTH, Typed::default(), NOW_MS).render().unwrap();
+        assert!(!page.contains("eve@evil") && !page.contains("anna@acme"), "{page}");
+        page
+    };
+    assert!(decided(eve).contains("changed where it is masked") && decided(eve).contains("may have changed"));
+    assert!(decided(anna).contains("same as last time") && !decided(anna).contains("may have changed"));
+    let view = masked_view(anna, eve);
+    let page = Confirm::new(frame("masked"), &view, BOTH, Typed::default(), NOW_MS).render().unwrap();
+    assert!(page.contains("eve@evil") && page.contains("changed; what it was is not kept"), "{page}");
+    assert!(page.contains("1 change since last time"), "{page}");
+}
+
+#[test]
+fn what_does_not_fit_is_said_beside_the_buttons() {
+    let aside = |page: &str| page.split("<aside").nth(1).unwrap_or_default().to_owned();
+    let fits = aside(&confirm(approval(AFTER, "")));
+    assert!(!fits.contains("does not show") && fits.contains("Approve once"), "{fits}");
+
+    let many: Vec<String> = (0..999).map(|number| format!("user{number}@acme.example")).collect();
+    let long = format!("{}rm -rf /", "echo ok; ".repeat(3_000));
+    let args = json!({"to": many, "script": long, "bcc": "eve@evil.example"}).to_string();
+    let preview =
+        json!({"content": [{"type": "text", "text": format!("{}the end of the preview", "x ".repeat(15_000))}]});
+    let mut large = view(approval(&args, ""));
+    large.dry_run = Some(StoredDryRun { preview: Untrusted::new(preview.to_string()), ..large.dry_run.unwrap() });
+    large.previous = None;
+    let page = Confirm::new(frame("large"), &large, BOTH, Typed::default(), NOW_MS).render().unwrap();
+    compare("confirm-missing.html", &format!("<aside{}", aside(&page)));
+    assert!(page.contains("… (cut here: 10022 more characters do not fit)"), "the preview says where it is cut");
+    let text = whole(&large);
+    for words in ["user998@acme.example", "rm -rf /", "eve@evil.example", "the end of the preview"] {
+        assert!(text.contains(words), "{words}");
+    }
+    assert!(!page.contains("rm -rf /") && !page.contains("the end of the preview</"));
+
+    let mut cut = view(approval(&json!({"script": long}).to_string(), ""));
+    (cut.previous, cut.dry_run) = (None, None);
+    let page = Confirm::new(frame("cut"), &cut, BOTH, Typed::default(), NOW_MS).render().unwrap();
+    assert!(aside(&page).contains("This page does not show the end of a long argument."), "{page}");
+    assert!(page.contains("Show the first 20000 of 27008 characters"));
+}
+
+#[test]
+fn the_whole_as_plain_text() {
+    compare("whole.txt", &whole(&view(approval(AFTER, "why"))));
+    let hostile = json!({"a\u{202e}": "x\u{200b}\u{1b}[2J\n<b>"}).to_string();
+    let text = whole(&view(approval(&hostile, "")));
+    assert!(!text.contains(['\u{202e}', '\u{200b}', '\u{1b}']) && text.contains("\\u{202e}"), "{text}");
+    let numbers = whole(&view(approval(r#"{"to": "\u0065ve@evil.example"}"#, "")));
+    assert!(numbers.contains("\"eve@evil.example\""), "{numbers}");
 }
 
 #[test]

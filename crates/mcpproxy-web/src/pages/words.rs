@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use mcpproxy_core::{ApprovalState, RiskLevel};
+use mcpproxy_gateway::Level;
 
 /// A risk as it is shown: always icon, word and colour together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,11 +10,13 @@ pub(crate) struct Risk {
     pub(crate) class: &'static str,
     pub(crate) word: &'static str,
     pub(crate) meaning: &'static str,
+    /// What the server says of it, where nobody else does.
+    pub(crate) claim: Option<&'static str>,
 }
 
-impl From<Option<RiskLevel>> for Risk {
-    fn from(risk: Option<RiskLevel>) -> Self {
-        let (class, word, meaning) = match risk {
+impl From<Level> for Risk {
+    fn from(level: Level) -> Self {
+        let (class, word, meaning) = match level.warning() {
             Some(RiskLevel::Low) => ("low", "Low risk", "Little can go wrong."),
             Some(RiskLevel::Medium) => ("medium", "Medium risk", "It changes something that can be changed back."),
             Some(RiskLevel::High) => ("high", "High risk", "It changes something that others will notice."),
@@ -23,7 +26,17 @@ impl From<Option<RiskLevel>> for Risk {
             Some(RiskLevel::Forbidden) => ("critical", "Forbidden", "No agent may do this."),
             None => ("unclassified", "Unclassified", "Nobody has said yet how much harm this tool can do."),
         };
-        Self { class, word, meaning }
+        let claim = level.claimed().map(|claimed| match claimed {
+            RiskLevel::Low => "the server calls it low",
+            RiskLevel::Medium => "the server calls it medium",
+            RiskLevel::High | RiskLevel::Critical | RiskLevel::Forbidden => "says the server",
+        });
+        // What a level means is said of levels that somebody stands for.
+        let meaning = match (level.warning(), level.claimed()) {
+            (Some(_), Some(_)) => "Only the server has said how much harm this tool can do.",
+            _ => meaning,
+        };
+        Self { class, word, meaning, claim }
     }
 }
 

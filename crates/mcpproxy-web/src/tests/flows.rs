@@ -394,8 +394,8 @@ async fn an_approval_as_programs_see_it() {
     assert_eq!(
         answer["changes"],
         json!([
-            {"pointer": "to/0", "change": "unchanged", "before": null, "after": "a@b.example"},
-            {"pointer": "n", "change": "unchanged", "before": null, "after": 12_345_678_901_234_567_890_u64},
+            {"pointer": "to/0", "change": "unchanged", "hidden": false, "before": null, "after": "a@b.example"},
+            {"pointer": "n", "change": "unchanged", "hidden": false, "before": null, "after": 12_345_678_901_234_567_890_u64},
         ])
     );
     assert_eq!(answer["reason"], "\u{202E}why");

@@ -44,6 +44,7 @@ fn of_endpoint(endpoint: Endpoint) -> Row {
         // Without words, and without a call.
         Endpoint::SearchTools | Endpoint::ExplainCall => [401, 403, 400, 400, 400, 400],
         Endpoint::ApprovalStatus => [401, 200, 200, 200, 200, 200],
+        Endpoint::WholeApproval => [401, 403, 403, 200, 200, 200],
         Endpoint::Approve => [401, 403, 403, 403, 200, 200],
         Endpoint::Deny => [401, 403, 200, 200, 200, 200],
         Endpoint::MakeGrant => [401, 403, 403, 403, 403, 201],
@@ -63,7 +64,7 @@ fn of_page(page: Page) -> Row {
         // With a wrong password.
         Page::LogIn => [401, 403, 403, 401, 401, 401],
         Page::LogOut => [401, 403, 403, 303, 303, 303],
-        Page::Account | Page::Approvals | Page::Approval | Page::Grants => [303, 403, 403, 200, 200, 200],
+        Page::Account | Page::Approvals | Page::Approval | Page::Whole | Page::Grants => [303, 403, 403, 200, 200, 200],
         // With a code that is none, and without passkeys.
         Page::SetTotp | Page::AddPasskey | Page::RemovePasskey => [401, 403, 403, 422, 422, 422],
         Page::Challenge | Page::ApprovalChallenge => [401, 403, 403, 400, 400, 400],

@@ -4,6 +4,7 @@ use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
+use http::header::CONTENT_TYPE;
 use http::{StatusCode, Uri};
 use mcpproxy_core::{ApprovalId, Given};
 use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedGrant};
@@ -15,7 +16,7 @@ use super::{frame, notice, signed_out, unavailable};
 use crate::pages::account::factors;
 use crate::pages::confirm::{Confirm, Typed};
 use crate::pages::lists::{Inbox, Selected};
-use crate::pages::{Frame, page};
+use crate::pages::{Frame, page, whole};
 use crate::people::factor::Fault;
 use crate::people::presence::Absent;
 use crate::who::{Signed, Site, Who};
@@ -45,6 +46,21 @@ pub(crate) async fn show(
     let Who::Person(signed) = who else { return signed_out("/ui/approvals") };
     let Some(id) = approval_id(id) else { return not_found() };
     confirm(&site, &signed, &id, StatusCode::OK, Typed::default()).await.unwrap_or_else(|error| unavailable(&error))
+}
+
+/// All that may not fit the page, as text in which nothing hides or acts.
+pub(crate) async fn whole(
+    State(site): State<Site>,
+    Extension(who): Extension<Who>,
+    id: Result<Path<String>, PathRejection>,
+) -> Response {
+    let Who::Person(_) = who else { return signed_out("/ui/approvals") };
+    let Some(id) = approval_id(id) else { return not_found() };
+    match site.web.gateway.approvals().find(&id).await {
+        Ok(Some(view)) => ([(CONTENT_TYPE, "text/plain; charset=utf-8")], whole::whole(&view)).into_response(),
+        Ok(None) => not_found(),
+        Err(error) => unavailable(&error),
+    }
 }
 
 async fn confirm(

@@ -1,15 +1,14 @@
 //! The JSON of approvals, grants and signing in.
 
 use mcpproxy_core::{ApprovalId, ApprovalState, Given, RiskLevel, Untrusted};
-use mcpproxy_gateway::ApprovalView;
+use mcpproxy_gateway::{About, ApprovalView, Level, SaidBy};
 use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredGrant};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::Object;
 
-use crate::diff::{Change, diff};
+use crate::diff::{self, Change, Eyes, MAX_ROWS, WHOLE_ROWS};
 use crate::pages::Factors;
 use crate::pages::confirm::state_now;
 use crate::time;
@@ -36,6 +35,8 @@ pub(crate) struct Approval {
     tool: String,
     #[schema(schema_with = super::risks_or_null)]
     risk: Option<&'static str>,
+    #[schema(schema_with = said_by)]
+    risk_said_by: Option<&'static str>,
     /// The `call_tool_*` that was used.
     call_with: &'static str,
     #[schema(schema_with = givens)]
@@ -69,15 +70,25 @@ pub(crate) struct WholeApproval {
     approval: Approval,
     /// What the tool does, by its contract or its server.
     description: Option<String>,
+    #[schema(schema_with = said_by)]
+    description_said_by: Option<&'static str>,
     side_effects: Vec<String>,
+    #[schema(schema_with = said_by)]
+    side_effects_said_by: Option<&'static str>,
     audit_event: Option<String>,
+    #[schema(schema_with = said_by)]
+    audit_event_said_by: Option<&'static str>,
     permissions: Vec<String>,
+    #[schema(schema_with = said_by)]
+    permissions_said_by: Option<&'static str>,
     /// Which settings or contracts ask for a person.
     asked_by: Vec<String>,
     /// Why, in the agent's words. Nobody has checked them.
     reason: Option<String>,
     sensitivity: Option<String>,
-    /// As the agent sent them, masked.
+    /// Whether secrets are masked in the arguments and changes. They are not for the person who decides.
+    masked: bool,
+    /// As the agent sent them.
     #[schema(value_type = Object)]
     arguments: Box<RawValue>,
     /// Of the arguments as they will be sent, whatever the order of their keys.
@@ -92,6 +103,8 @@ pub(crate) struct WholeApproval {
     previous: Option<String>,
     /// Each argument, and how it differs from those of `previous`.
     changes: Vec<ArgumentChange>,
+    /// How many more there are.
+    changes_left_out: usize,
     /// The last dry run of exactly this call.
     dry_run: Option<DryRun>,
 }
@@ -102,6 +115,8 @@ struct ArgumentChange {
     pointer: String,
     #[schema(schema_with = changes)]
     change: &'static str,
+    /// Whether what it was is hidden; that it differs was found with the true values.
+    hidden: bool,
     #[schema(value_type = Value)]
     before: Option<Box<RawValue>>,
     #[schema(value_type = Value)]
@@ -263,6 +278,7 @@ impl Approval {
             client: word(&approval.client),
             tool: approval.tool.to_string(),
             risk: approval.risk.map(RiskLevel::as_str),
+            risk_said_by: Level::of(approval).said_by.map(SaidBy::as_str),
             call_with: approval.variant.tool(),
             least: approval.least.as_str(),
             needs_step_up: approval.least == Given::Factor,
@@ -280,30 +296,38 @@ impl Approval {
 }
 
 impl WholeApproval {
-    pub(crate) fn new(view: &ApprovalView, now_ms: i64) -> Self {
+    pub(crate) fn new(view: &ApprovalView, eyes: Eyes, now_ms: i64) -> Self {
         let approval = &view.approval;
-        let about: Value = serde_json::from_str(approval.about.for_json()).unwrap_or_default();
-        let text = |name: &str| about.get(name).and_then(Value::as_str).map(str::to_owned);
-        let texts = |name: &str| -> Vec<String> {
-            let list = about.get(name).and_then(Value::as_array).into_iter().flatten();
-            list.filter_map(Value::as_str).map(str::to_owned).collect()
+        let about = About::of(approval);
+        let text = |name: &str| about.text(name).map(str::to_owned);
+        let texts = |name: &str| -> Vec<String> { about.texts(name).into_iter().map(str::to_owned).collect() };
+        let said_by = |name: &str| about.said_by(name).map(SaidBy::as_str);
+        let (arguments, attached, most, masked) = match eyes {
+            Eyes::Anybody => (&approval.shown_args, &approval.shown_attached, MAX_ROWS, true),
+            Eyes::WhoDecides => (&view.args_for_human, &view.attached_for_human, WHOLE_ROWS, approval.args.is_none()),
         };
-        let before = view.previous.as_ref().map(|previous| previous.shown_args.for_json());
+        let changes = diff::arguments(view, eyes, most);
         Self {
             approval: Approval::new(approval, view.url.clone(), now_ms),
             description: text("description"),
+            description_said_by: said_by("description"),
             side_effects: texts("side_effects"),
+            side_effects_said_by: said_by("side_effects"),
             audit_event: text("audit_event"),
+            audit_event_said_by: said_by("audit_event"),
             permissions: texts("permissions"),
+            permissions_said_by: said_by("permissions"),
             asked_by: texts("asked_by"),
             reason: text("reason"),
             sensitivity: text("sensitivity"),
-            arguments: raw(approval.shown_args.for_json()),
+            masked,
+            arguments: raw(arguments.for_json()),
             arguments_sha256: approval.args_digest.to_string(),
-            attached: approval.shown_attached.as_ref().map(|attached| raw(attached.for_json())),
-            attached_sha256: approval.shown_attached.as_ref().map(|_| approval.attached_digest.to_string()),
+            attached: attached.as_ref().map(|attached| raw(attached.for_json())),
+            attached_sha256: attached.as_ref().map(|_| approval.attached_digest.to_string()),
             previous: view.previous.as_ref().map(|previous| previous.id.to_string()),
-            changes: diff(before, approval.shown_args.for_json()).rows.into_iter().map(Into::into).collect(),
+            changes_left_out: changes.left_out,
+            changes: changes.rows.into_iter().map(Into::into).collect(),
             dry_run: view.dry_run.as_ref().map(Into::into),
         }
     }
@@ -311,14 +335,17 @@ impl WholeApproval {
 
 impl From<crate::diff::Row> for ArgumentChange {
     fn from(row: crate::diff::Row) -> Self {
+        let hidden = matches!(row.change, Change::Differs(_) | Change::Unknown(_));
         let (change, before, after) = match row.change {
             Change::Unchanged(value) => (CHANGES[0], None, Some(value)),
             Change::Added(value) => (CHANGES[1], None, Some(value)),
             Change::Removed(value) => (CHANGES[2], Some(value), None),
             Change::Changed { before, after } => (CHANGES[3], Some(before), Some(after)),
+            Change::Differs(after) => (CHANGES[3], None, Some(after)),
+            Change::Unknown(after) => (CHANGES[4], None, Some(after)),
         };
         let raw = |value: Option<String>| value.map(|value| raw(&value));
-        Self { pointer: row.pointer, change, before: raw(before), after: raw(after) }
+        Self { pointer: row.pointer, change, hidden, before: raw(before), after: raw(after) }
     }
 }
 
@@ -372,7 +399,7 @@ fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap_or_else(|_| quoted())
 }
 
-const CHANGES: [&str; 4] = ["unchanged", "added", "removed", "changed"];
+const CHANGES: [&str; 5] = ["unchanged", "added", "removed", "changed", "unknown"];
 const GRANT_STATES: [&str; 4] = ["active", "expired", "used_up", "revoked"];
 
 fn states() -> Object {
@@ -388,6 +415,10 @@ fn givens() -> Object {
 
 fn givens_or_null() -> Object {
     super::words_or_null("How it was approved.", Given::ALL.map(Given::as_str))
+}
+
+fn said_by() -> Object {
+    super::words_or_null("Whose words it is. A server's are not verified.", ["operator", "server"])
 }
 
 fn changes() -> Object {

@@ -40,7 +40,8 @@ Examples:
   mcpproxy approvals show 01JG2ABCDEF
   mcpproxy approvals show 01JG2ABCDEF -o json
 
-What stands as *** is a secret: it is sent, and never shown or written down.")]
+What stands as *** is a secret: it is sent, and shown to nobody but the human who decides. Whether it is
+what it was in the last approved call is said all the same.")]
     Show {
         /// The approval's id, or as much of its beginning as is needed
         id: String,
@@ -50,8 +51,9 @@ What stands as *** is a secret: it is sent, and never shown or written down.")]
 Examples:
   mcpproxy approvals approve 01JG2ABCDEF
 
-Only a human can approve, so this needs a terminal with a human at it: it shows the call, then asks
-for your name and password, and for a code of your authenticator if the call takes a fresh factor.
+Only a human can approve, so this needs a terminal with a human at it: it asks for your name and
+password, shows the whole call with nothing masked, and asks for your word, and for a code of your
+authenticator if the call takes a fresh factor.
 None of them is taken from arguments, the environment, a pipe or a file: an agent that runs programs
 as you could put them there, or find them there. For the same reason neither the admin key nor an
 agent's token can approve. Passkeys work in the browser, on the page of the approval.

@@ -26,7 +26,15 @@ fn about_approvals(endpoint: Endpoint) -> About {
         Endpoint::Approval => (
             "approval",
             "One approval, with all that helps to decide",
-            "The arguments masked, how they differ from the last call of this kind that was approved, and the last dry run.",
+            "The arguments masked, how they differ from the last call of this kind that was approved (found with the true values), \
+             and the last dry run.",
+            ok("The approval.", Body::Json(reference::<wire::WholeApproval>)),
+        ),
+        Endpoint::WholeApproval => (
+            "whole_approval",
+            "One approval, for the person who decides",
+            "The same with nothing masked, as long as there is something to decide. Takes a person's session; agents and the \
+             admin key never see it.",
             ok("The approval.", Body::Json(reference::<wire::WholeApproval>)),
         ),
         Endpoint::ApprovalStatus => (
@@ -120,7 +128,7 @@ pub(super) fn own_refusals(endpoint: Endpoint) -> Vec<(StatusCode, &'static str)
         (StatusCode::SERVICE_UNAVAILABLE, "The log cannot be read or written at the moment.");
     const LARGE: (StatusCode, &str) = (StatusCode::PAYLOAD_TOO_LARGE, "The body is too large.");
     match endpoint {
-        Endpoint::Approval | Endpoint::ApprovalStatus => vec![NONE, AWAY],
+        Endpoint::Approval | Endpoint::WholeApproval | Endpoint::ApprovalStatus => vec![NONE, AWAY],
         Endpoint::Approve => vec![NONE, OVER, LARGE, TRIES, AWAY],
         Endpoint::Deny => vec![NONE, OVER, LARGE, AWAY],
         Endpoint::MakeGrant => vec![NONE, LARGE, TRIES, AWAY],

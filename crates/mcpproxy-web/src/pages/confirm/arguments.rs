@@ -3,14 +3,12 @@
 use mcpproxy_core::json;
 use mcpproxy_gateway::ApprovalView;
 
-use crate::diff::{Change, Row, diff};
+use crate::diff::{Change, Eyes, MAX_ROWS, Row, arguments};
 use crate::pages::words::Time;
 use crate::visible::Visible;
 
 /// Longer values show their beginning first.
 const SHORT_CHARS: usize = 240;
-/// What stands in place of a secret.
-const MASKED: &str = "***";
 /// And no more than that at all.
 const MAX_CHARS: usize = 20_000;
 
@@ -25,8 +23,6 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) struct ArgumentRow {
-    /// The JSON pointer, and the same as it is shown.
-    place: String,
     pub(crate) pointer: Visible,
     pub(crate) class: &'static str,
     pub(crate) word: &'static str,
@@ -40,95 +36,57 @@ pub(crate) struct Shown {
     pub(crate) short: Visible,
     pub(crate) whole: Option<Visible>,
     pub(crate) chars: usize,
-    is_masked: bool,
+    /// So much is not shown at all.
+    pub(crate) cut_chars: usize,
 }
 
 impl Arguments {
-    /// What changed is found between what was kept of both calls, in which secrets are masked; what is shown is for the
-    /// eyes of whoever decides.
     pub(crate) fn new(view: &ApprovalView, now_ms: i64) -> Self {
         let (approval, previous) = (&view.approval, view.previous.as_ref());
-        let before = previous.map(|previous| previous.shown_args.for_json());
-        let diff = diff(before, approval.shown_args.for_json());
-        // What is masked looks the same whatever it is; the digests know better.
+        let diff = arguments(view, Eyes::WhoDecides, MAX_ROWS);
         let is_same = previous.is_some_and(|previous| previous.args_digest == approval.args_digest);
         let summary = match (previous, diff.changes()) {
             (None, _) => "first time".to_owned(),
             (Some(_), 0) if is_same => "same as last time".to_owned(),
+            (Some(_), 0) if diff.left_out > 0 => "changed where it does not fit".to_owned(),
             (Some(_), 0) => "changed where it is masked".to_owned(),
+            (Some(_), some) if diff.left_out > 0 => format!("at least {some} changes since last time"),
             (Some(_), 1) => "1 change since last time".to_owned(),
             (Some(_), more) => format!("{more} changes since last time"),
         };
-        let against = match previous {
-            None => Against::Nothing,
-            Some(_) if is_same => Against::Same,
-            Some(_) => Against::Other,
-        };
         let is_empty =
             |row: &Row| row.pointer.is_empty() && matches!(&row.change, Change::Unchanged(value) if value == "{}");
-        let rows = diff.rows.into_iter().filter(|row| !is_empty(row)).map(|row| ArgumentRow::new(row, against));
-        let whole = self::diff(None, view.args_for_human.for_json()).rows;
+        let is_first = previous.is_none();
+        let rows = diff.rows.into_iter().filter(|row| !is_empty(row)).map(|row| ArgumentRow::new(row, is_first));
         Self {
-            rows: rows.flat_map(|row| row.unmasked(&whole)).collect(),
-            is_changed: against == Against::Other,
+            rows: rows.collect(),
+            is_changed: previous.is_some() && !is_same,
             summary,
             left_out: diff.left_out,
             compared_to: previous.map(|previous| Time::new(previous.created_ms, now_ms).words),
         }
     }
-}
 
-/// What the arguments are held against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Against {
-    Nothing,
-    Same,
-    Other,
+    /// How many values are there with their beginning only.
+    pub(crate) fn cut_values(&self) -> usize {
+        let values = self.rows.iter().flat_map(|row| [&row.before, &row.after]).flatten();
+        values.filter(|value| value.cut_chars > 0).count()
+    }
 }
 
 impl ArgumentRow {
-    fn new(row: Row, against: Against) -> Self {
+    fn new(row: Row, is_first: bool) -> Self {
         let (class, word, before, after) = match row.change {
-            Change::Unchanged(value) if against == Against::Nothing => ("first", "", None, Some(value)),
-            Change::Unchanged(value) if against == Against::Other && value.contains(MASKED) => {
-                ("same", "may have changed", None, Some(value))
-            }
+            Change::Unchanged(value) if is_first => ("first", "", None, Some(value)),
             Change::Unchanged(value) => ("same", "", None, Some(value)),
+            Change::Unknown(value) => ("same", "may have changed", None, Some(value)),
+            Change::Differs(value) => ("changed", "changed; what it was is not kept", None, Some(value)),
             Change::Added(value) => ("added", "new", None, Some(value)),
             Change::Removed(value) => ("removed", "gone", Some(value), None),
             Change::Changed { before, after } => ("changed", "changed", Some(before), Some(after)),
         };
         let shown = |value: Option<String>| value.map(|value| Shown::json(&value));
-        Self {
-            pointer: name(&row.pointer),
-            place: row.pointer,
-            class,
-            word,
-            before: shown(before),
-            after: shown(after),
-        }
-    }
-
-    /// With the value itself in place of the stars, or with the values in it.
-    fn unmasked(self, whole: &[Row]) -> Vec<Self> {
-        if !self.after.as_ref().is_some_and(|after| after.is_masked) {
-            return vec![self];
-        }
-        let is_in = |row: &&Row| {
-            let rest = row.pointer.strip_prefix(&self.place);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || self.place.is_empty())
-        };
-        let rows: Vec<Self> = whole.iter().filter(is_in).map(|row| self.with(row)).collect();
-        if rows.is_empty() { vec![self] } else { rows }
-    }
-
-    fn with(&self, row: &Row) -> Self {
-        let value = match &row.change {
-            Change::Unchanged(value) | Change::Added(value) | Change::Removed(value) => value,
-            Change::Changed { after, .. } => after,
-        };
-        let after = Some(Shown::json(value));
-        Self { pointer: name(&row.pointer), place: row.pointer.clone(), before: None, after, ..*self }
+        Self { pointer: name(&row.pointer), class, word, before: shown(before), after: shown(after) }
     }
 }
 
@@ -146,25 +104,36 @@ impl Shown {
     }
 
     pub(crate) fn lines(text: &str) -> Self {
+        let (chars, cut_chars) = cut(text);
+        let mut begin: String = text.chars().take(MAX_CHARS).collect();
+        if cut_chars > 0 {
+            begin.push_str(&cut_here(cut_chars));
+        }
         // These line breaks are ours; marking each would hide those that are not.
-        Self { short: Visible::lines(&text.chars().take(MAX_CHARS).collect::<String>()), ..Self::new("", false) }
+        Self { is_text: false, short: Visible::lines(&begin), whole: None, chars, cut_chars }
     }
 
     fn new(text: &str, is_text: bool) -> Self {
-        let (chars, is_masked) = (text.chars().count(), text.contains(MASKED));
-        let begin = |most: usize| Visible::of(&text.chars().take(most).collect::<String>());
+        let (chars, cut_chars) = cut(text);
         if chars <= SHORT_CHARS {
-            return Self { is_text, short: Visible::of(text), whole: None, chars, is_masked };
+            return Self { is_text, short: Visible::of(text), whole: None, chars, cut_chars };
         }
         let mut short: String = text.chars().take(SHORT_CHARS).collect();
         short.push('…');
-        let whole = match chars {
-            ..=MAX_CHARS => begin(MAX_CHARS),
-            _ => Visible::of(&format!(
-                "{}… (the rest is too long to show)",
-                text.chars().take(MAX_CHARS).collect::<String>()
-            )),
-        };
-        Self { is_text, short: Visible::of(&short), whole: Some(whole), chars, is_masked }
+        let mut whole: String = text.chars().take(MAX_CHARS).collect();
+        if cut_chars > 0 {
+            whole.push_str(&cut_here(cut_chars));
+        }
+        Self { is_text, short: Visible::of(&short), whole: Some(Visible::of(&whole)), chars, cut_chars }
     }
+}
+
+/// How many characters there are, and how many of them do not fit.
+fn cut(text: &str) -> (usize, usize) {
+    let chars = text.chars().count();
+    (chars, chars.saturating_sub(MAX_CHARS))
+}
+
+fn cut_here(chars: usize) -> String {
+    format!("… (cut here: {chars} more characters do not fit)")
 }

@@ -4,37 +4,85 @@ use mcpproxy_core::ApprovalState;
 use serde_json::{Value, json};
 
 use super::person::{Person, Session, TRIES};
+use super::view::View;
 use super::words::{now_ms, state, text, time_ms};
 use super::{find, show};
-use crate::client::{Http, Rest, no_gateway};
+use crate::client::{Http, Reply, Rest, no_gateway};
 use crate::commands::activity::clock;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::Format;
 use crate::terminal::{Echo, Terminal};
 
+/// What fits on most screens.
+const SCREEN_LINES: usize = 60;
+
 pub(super) async fn run(home: &Home, format: Format, given: &str) -> anyhow::Result<Exit> {
     let Some(terminal) = Terminal::of_a_person() else { return Err(nobody(home, given).await.into()) };
     let running = home.running()?.ok_or_else(|| no_gateway(home))?;
-    // The admin key reads the question. It opens nothing that follows.
-    let view = find::approval(&Rest::connect(home)?, given).await?;
-    let approval = &view.value;
-    let id = text(approval, "id");
-    if state(approval) != Some(ApprovalState::Pending) {
-        return Err(Failure::new(Exit::Refused, format!("{id} is {} already", text(approval, "state"))).into());
+    // The admin key finds the question. It opens nothing that follows, and shows nothing that is masked.
+    let found = find::approval(&Rest::connect(home)?, given).await?.value;
+    let id = text(&found, "id");
+    if state(&found) != Some(ApprovalState::Pending) {
+        return Err(Failure::new(Exit::Refused, format!("{id} is {} already", text(&found, "state"))).into());
     }
     let mut person = Person::at(terminal)?;
-    person.tell(&show::text(&view, now_ms()))?;
-    person.tell("\nSign in to approve this call, once. Ctrl-C leaves it undecided.")?;
+    let (tool, agent) = (text(&found, "tool"), text(&found, "agent"));
+    person.tell(&format!("Agent {agent} wants to run {tool}. Sign in to see the call. Ctrl-C leaves it undecided."))?;
     let session = person.sign_in(&Http::new(&running)?).await?;
-    let approved = say_yes(&mut person, &session, approval).await;
+    let decided = decide(&mut person, &session, &found).await;
     session.close().await;
-    let approved = approved?;
-    format.print(&approved, || {
-        let until = time_ms(&approved, "expires").map(|until| format!(", until {}", clock(until, now_ms())));
-        format!("approved {id}: the call can be made once{}\n", until.unwrap_or_default())
-    })?;
-    Ok(Exit::Done)
+    match decided? {
+        Decided::Yes(approved) => {
+            format.print(&approved, || {
+                let until = time_ms(&approved, "expires").map(|until| format!(", until {}", clock(until, now_ms())));
+                format!("approved {id}: the call can be made once{}\n", until.unwrap_or_default())
+            })?;
+            Ok(Exit::Done)
+        }
+        Decided::No(denied) => {
+            format.print(&denied, || format!("denied {id}: the call does not run\n"))?;
+            Ok(Exit::Refused)
+        }
+    }
+}
+
+enum Decided {
+    Yes(Value),
+    No(Value),
+}
+
+/// Shows the call as it is, with nothing masked, and asks for a word on it.
+async fn decide(person: &mut Person, session: &Session, found: &Value) -> anyhow::Result<Decided> {
+    let path = format!("/api/v1/approvals/{}", text(found, "id"));
+    let reply = session.get(&format!("{path}/whole")).await?;
+    if reply.code().is_some() {
+        return Err(refused(&reply, found).into());
+    }
+    let view = View::of(reply)?;
+    let shown = show::text(&view, now_ms());
+    person.tell(&format!("\n{shown}"))?;
+    let count = shown.lines().count();
+    if count > SCREEN_LINES {
+        let url = text(&view.value, "url");
+        person.tell(&format!("\nThese were {count} lines: scroll up, or read the arguments at {url}/whole"))?;
+    }
+    person.tell("\nExactly this call may run, once, if you approve it. An empty line leaves it undecided.")?;
+    for _ in 0..TRIES {
+        match person.ask("approve or deny? ", Echo::Shown).await?.trim() {
+            "approve" => return say_yes(person, session, &view.value).await.map(Decided::Yes),
+            "deny" => {
+                let reply = session.post(&format!("{path}/deny"), &json!({})).await?;
+                return if reply.code().is_none() {
+                    Ok(Decided::No(reply.answer))
+                } else {
+                    Err(refused(&reply, found).into())
+                };
+            }
+            _ => person.tell("Type `approve` or `deny`.")?,
+        }
+    }
+    Err(Failure::new(Exit::Refused, "nothing was decided").into())
 }
 
 /// A program cannot approve. What a person can do instead is open the page.
@@ -68,15 +116,18 @@ async fn say_yes(person: &mut Person, session: &Session, approval: &Value) -> an
                     person.tell("That code is wrong, or was used before; wait for the next one.")?;
                 }
             }
-            Some("NOT_ENROLLED") => {
-                return Err(Failure::new(Exit::Refused, "you have no second factor yet, and deciding takes one")
-                    .hint(format!("add one on your account page: {}", account(approval)))
-                    .into());
-            }
-            Some(_) => return Err(Failure::new(Exit::Refused, reply.failure().to_string()).into()),
+            Some(_) => return Err(refused(&reply, approval).into()),
         }
     }
     Err(Failure::new(Exit::Refused, "the code is wrong").into())
+}
+
+fn refused(reply: &Reply, approval: &Value) -> Failure {
+    match reply.code() {
+        Some("NOT_ENROLLED") => Failure::new(Exit::Refused, "you have no second factor yet, and deciding takes one")
+            .hint(format!("add one on your account page: {}", account(approval))),
+        _ => Failure::new(Exit::Refused, reply.failure().to_string()),
+    }
 }
 
 /// Beside the page of the approval.

@@ -101,6 +101,10 @@ impl Session {
         self.has_totp
     }
 
+    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Reply> {
+        self.http.ask(Method::GET, path, self.headers.clone(), Bytes::new()).await
+    }
+
     pub(super) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Reply> {
         self.http.ask(Method::POST, path, self.headers.clone(), Bytes::from(body.to_string())).await
     }

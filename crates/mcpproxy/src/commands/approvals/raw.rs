@@ -9,12 +9,16 @@ pub(super) struct Exact {
     pub(super) changes: Vec<Change>,
     pub(super) attached: Option<Box<RawValue>>,
     pub(super) dry_run: Option<DryRun>,
+    pub(super) arguments: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Change {
     pub(super) pointer: String,
     pub(super) change: String,
+    /// What it was is not known.
+    #[serde(default)]
+    pub(super) hidden: bool,
     pub(super) before: Option<Box<RawValue>>,
     pub(super) after: Option<Box<RawValue>>,
 }

@@ -1,40 +1,36 @@
 //! One approval as a page of text: everything that helps a person to decide.
 
-use mcpproxy_core::{ApprovalState, Given};
+use mcpproxy_core::json::{quote, string_value};
+use mcpproxy_core::{ApprovalState, Given, canonical};
+use mcpproxy_gateway::SaidBy;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::raw;
 use super::view::View;
-use super::words::{NONE, array, left, risk_words, state, state_words, text as member, time, time_ms};
+use super::words::{NONE, array, left, risk_words, said_by, state, state_words, text as member, time, time_ms};
 use crate::commands::activity::indented;
 use crate::output::{line, lines};
 
 const NAME_CHARS: usize = 11;
-/// The gateway gives no more than so many values one by one.
-const CHANGES_MAX: usize = 400;
 
+/// In the order of the page, and each part under the name of who says it.
 pub(super) fn text(whole: &View, now_ms: i64) -> String {
     let view = &whole.value;
     let mut out = String::new();
     facts(&mut out, view, now_ms);
-    section(&mut out, "What will happen", &happens(view));
-    section(&mut out, "Who asks", &list(view, "asked_by"));
-    section(&mut out, "Permissions", &list(view, "permissions"));
-    let reason = member(view, "reason");
-    if reason != NONE {
-        section(&mut out, "Reason, as the agent gives it (not verified)", &[reason]);
-    }
+    said(&mut out, view, SaidBy::Operator, "What will happen, says the operator");
+    said(&mut out, view, SaidBy::Server, "What the server says (not verified)");
     let exact = whole.exact();
-    arguments(&mut out, view, &exact.changes);
-    attached(&mut out, exact.attached.as_deref());
     dry_run(&mut out, view, exact.dry_run.as_ref());
+    arguments(&mut out, view, &exact);
+    attached(&mut out, exact.attached.as_deref());
+    section(&mut out, "What the agent says (not verified)", &words_of_agent(view));
+    section(&mut out, "Who asks you", &list(view, "asked_by"));
     out
 }
 
 fn facts(out: &mut String, view: &Value, now_ms: i64) {
-    let client = member(view, "client");
-    let client = if client == NONE { String::new() } else { format!(" ({client})") };
     let state = state(view);
     let factor = if view.get("needs_step_up") == Some(&Value::Bool(true)) { ", takes a fresh factor" } else { "" };
     let is_open = matches!(state, Some(ApprovalState::Pending | ApprovalState::Approved));
@@ -50,8 +46,7 @@ fn facts(out: &mut String, view: &Value, now_ms: i64) {
         ("Risk", format!("{}{factor}", risk_words(view))),
         ("Tool", member(view, "tool")),
         ("Call with", member(view, "call_with")),
-        ("Agent", format!("{}{client}", member(view, "agent"))),
-        ("Sensitivity", member(view, "sensitivity")),
+        ("Agent", member(view, "agent")),
         ("Asked", time(view, "created")),
         ("Expires", time(view, "expires") + &left.unwrap_or_default()),
         ("Decided", decided),
@@ -74,10 +69,25 @@ fn given(view: &Value) -> &'static str {
     }
 }
 
-fn happens(view: &Value) -> Vec<String> {
-    let description = view.get("description").and_then(Value::as_str).map(lines).unwrap_or_default();
-    let effects = list(view, "side_effects").into_iter().map(|effect| format!("• {effect}"));
-    description.lines().map(str::to_owned).chain(effects).collect()
+fn said(out: &mut String, view: &Value, who: SaidBy, heading: &str) {
+    let is_theirs = |name: &str| said_by(view, name).unwrap_or(SaidBy::Server) == who;
+    let list = |name: &str| if is_theirs(name) { list(view, name) } else { Vec::new() };
+    let one = |name: &str| view.get(name).and_then(Value::as_str).filter(|_| is_theirs(name));
+    let description = one("description").map(lines).unwrap_or_default();
+    let mut rows: Vec<String> = description.lines().map(str::to_owned).collect();
+    rows.extend(list("side_effects").into_iter().map(|effect| format!("• {effect}")));
+    rows.extend(one("audit_event").map(|event| format!("Audit event: {}", line(event))));
+    let permissions = list("permissions");
+    if !permissions.is_empty() {
+        rows.push(format!("Permissions: {}", permissions.join(", ")));
+    }
+    section(out, heading, &rows);
+}
+
+fn words_of_agent(view: &Value) -> Vec<String> {
+    let words = [("Reason", "reason"), ("It calls the data", "sensitivity"), ("Its program calls itself", "client")];
+    let words = words.map(|(name, member)| (name, self::member(view, member)));
+    words.into_iter().filter(|(_, word)| word != NONE).map(|(name, word)| format!("{name}: {word}")).collect()
 }
 
 fn list(view: &Value, name: &str) -> Vec<String> {
@@ -94,27 +104,39 @@ fn section(out: &mut String, heading: &str, rows: &[String]) {
     }
 }
 
-/// Each value, with a mark for what differs from the last call of this kind that was approved and made.
-fn arguments(out: &mut String, view: &Value, changes: &[raw::Change]) {
+/// Each value, with a mark for what differs from the last call of this kind that was approved and made. If they are too
+/// many for that, all of them follow as they are.
+fn arguments(out: &mut String, view: &Value, exact: &raw::Exact) {
     let heading = match member(view, "previous").as_str() {
         NONE => "Arguments (this agent had no such call approved before)".to_owned(),
         previous => format!("Arguments, with what changed since the last approved call ({previous})"),
     };
-    let mut rows: Vec<String> = changes.iter().map(row).collect();
-    if rows.len() >= CHANGES_MAX {
-        rows.push("… and more; -o json has all of them".to_owned());
-    }
+    let is_masked = view.get("masked") != Some(&Value::Bool(false));
+    let rows: Vec<String> = exact.changes.iter().map(|change| row(change, is_masked)).collect();
     section(out, &heading, &rows);
+    let left_out = view.get("changes_left_out").and_then(Value::as_u64).unwrap_or_default();
+    if let Some(all) = exact.arguments.as_ref().filter(|_| left_out > 0) {
+        let all = lines(&indented(all.get()));
+        let rows: Vec<String> = all.lines().map(str::to_owned).collect();
+        section(out, &format!("{left_out} more values are not above; these are all arguments"), &rows);
+    }
 }
 
-fn row(change: &raw::Change) -> String {
+fn row(change: &raw::Change, is_masked: bool) -> String {
     let place = if change.pointer.is_empty() { "all".to_owned() } else { line(&change.pointer) };
-    let value = |value: &Option<Box<RawValue>>| line(value.as_ref().map_or("null", |value| value.get()));
+    let value = |value: &Option<Box<RawValue>>| shown(value.as_ref().map_or("null", |value| value.get()));
     let (before, after) = (value(&change.before), value(&change.after));
     match change.change.as_str() {
         "added" => format!("+ {place}: {after}"),
         "removed" => format!("- {place}: {before}"),
+        "changed" if change.hidden && is_masked => {
+            format!("~ {place}: {after} (hidden; differs from the last approved call)")
+        }
+        "changed" if change.hidden => {
+            format!("~ {place}: {after} (differs from the last approved call, which is not kept)")
+        }
         "changed" => format!("~ {place}: {before} → {after}"),
+        "unknown" => format!("? {place}: {after} (hidden; may differ from the last approved call)"),
         _ => format!("  {place}: {after}"),
     }
 }
@@ -122,14 +144,23 @@ fn row(change: &raw::Change) -> String {
 /// Answers to questions of the server, and whatever else the agent sends with the call.
 fn attached(out: &mut String, exact: Option<&RawValue>) {
     let Some(exact) = exact else { return };
-    let rows: Vec<String> = lines(&indented(exact.get())).lines().map(str::to_owned).collect();
+    let rows: Vec<String> = lines(&indented(&canonical(exact.get()))).lines().map(str::to_owned).collect();
     section(out, "Sent besides the arguments (inputResponses are answers to questions of the server)", &rows);
+}
+
+/// A text with no escapes but those that it needs: letters can be written as numbers that nobody reads.
+fn shown(value: &str) -> String {
+    line(&string_value(value).map_or_else(|| value.to_owned(), |text| quote(&text)))
 }
 
 fn dry_run(out: &mut String, view: &Value, exact: Option<&raw::DryRun>) {
     let Some(exact) = exact else { return };
     let time = view.get("dry_run").map_or(NONE.to_owned(), |dry_run| time(dry_run, "time"));
-    let by = if exact.native { "made by the server" } else { "made from the contract" };
+    let by = match (exact.native, said_by(view, "side_effects")) {
+        (true, _) => "says the server (not verified)",
+        (false, Some(SaidBy::Server)) => "made from the server's contract (not verified)",
+        (false, Some(SaidBy::Operator) | None) => "made from the contract",
+    };
     let preview = lines(&indented(exact.preview.get()));
     let rows: Vec<String> = preview.lines().map(str::to_owned).collect();
     section(out, &format!("Dry run, {by}, {time}"), &rows);
@@ -147,17 +178,20 @@ mod tests {
     fn everything_that_helps_to_decide() {
         let whole = view(
             r#"{"id": "01HF7YAT00ZZZZZZZZZZZZZZZZ", "state": "pending", "agent": "local", "client": "cursor\u001b 1.2",
-            "tool": "mail:send_external", "risk": "critical", "call_with": "call_tool_destructive", "least": "factor",
+            "tool": "mail:send_external", "risk": "critical", "risk_said_by": "operator", "call_with": "call_tool_destructive", "least": "factor",
             "needs_step_up": true, "created": "1970-01-01T00:00:00Z", "expires": "1970-01-01T00:10:00Z", "decided": null,
             "decided_by": null, "given": null, "comment": null, "record": null, "consumed": null,
             "url": "http://localhost:8080/ui/approvals/01HF7YAT00ZZZZZZZZZZZZZZZZ",
-            "description": "Sends an e-mail.\nTo anybody.", "side_effects": ["An e-mail leaves."], "audit_event": null,
-            "permissions": ["emails:send"], "asked_by": ["contract risk level critical (contracts/mail.yaml:12)"],
+            "description": "Sends an e-mail.\nTo anybody.", "description_said_by": "server",
+            "side_effects": ["An e-mail leaves."], "side_effects_said_by": "operator", "audit_event": null,
+            "permissions": ["emails:send"], "permissions_said_by": "operator", "asked_by": ["contract risk level critical (contracts/mail.yaml:12)"],
             "reason": "She asked\u202e\nfor it", "sensitivity": "private", "arguments": {}, "arguments_sha256": "00",
             "previous": "01HF7YAS00ZZZZZZZZZZZZZZZZ", "changes": [
                 {"pointer": "to/0", "change": "unchanged", "before": null, "after": "anna@example.com"},
-                {"pointer": "to/1", "change": "added", "before": null, "after": "eve\u202e@example.com"},
+                {"pointer": "to/1", "change": "added", "before": null, "after": "\u0065ve\u202e@example.com"},
                 {"pointer": "cc", "change": "removed", "before": null, "after": null},
+                {"pointer": "bcc/0", "change": "changed", "hidden": true, "before": null, "after": "***"},
+                {"pointer": "bcc/1", "change": "unknown", "hidden": true, "before": null, "after": "***"},
                 {"pointer": "amount", "change": "changed", "before": 1.0, "after": 12345678901234567890.10}],
             "attached": {"inputResponses": {"sure": "y\u202es"}, "n": 1.0},
             "dry_run": {"native": true, "time": "1970-01-01T00:01:00Z", "preview": {"wouldSend": 2.50}}}"#,
@@ -173,44 +207,47 @@ State        … pending
 Risk         ■ critical, takes a fresh factor
 Tool         mail:send_external
 Call with    call_tool_destructive
-Agent        local (cursor\\u{1b} 1.2)
-Sensitivity  private
+Agent        local
 Asked        CREATED
 Expires      EXPIRES (9m left)
 Page         http://localhost:8080/ui/approvals/01HF7YAT00ZZZZZZZZZZZZZZZZ
 
-What will happen
+What will happen, says the operator
+  • An e-mail leaves.
+  Permissions: emails:send
+
+What the server says (not verified)
   Sends an e-mail.
   To anybody.
-  • An e-mail leaves.
 
-Who asks
-  contract risk level critical (contracts/mail.yaml:12)
-
-Permissions
-  emails:send
-
-Reason, as the agent gives it (not verified)
-  She asked\\u{202e}\\nfor it
+Dry run, says the server (not verified), TRIED
+  {
+    \"wouldSend\": 2.50
+  }
 
 Arguments, with what changed since the last approved call (01HF7YAS00ZZZZZZZZZZZZZZZZ)
     to/0: \"anna@example.com\"
-  + to/1: \"eve\\u202e@example.com\"
+  + to/1: \"eve\\u{202e}@example.com\"
   - cc: null
+  ~ bcc/0: \"***\" (hidden; differs from the last approved call)
+  ? bcc/1: \"***\" (hidden; may differ from the last approved call)
   ~ amount: 1.0 → 12345678901234567890.10
 
 Sent besides the arguments (inputResponses are answers to questions of the server)
   {
     \"inputResponses\": {
-      \"sure\": \"y\\u202es\"
+      \"sure\": \"y\\u{202e}s\"
     },
     \"n\": 1.0
   }
 
-Dry run, made by the server, TRIED
-  {
-    \"wouldSend\": 2.50
-  }
+What the agent says (not verified)
+  Reason: She asked\\u{202e}\\nfor it
+  It calls the data: private
+  Its program calls itself: cursor\\u{1b} 1.2
+
+Who asks you
+  contract risk level critical (contracts/mail.yaml:12)
 "
         );
     }

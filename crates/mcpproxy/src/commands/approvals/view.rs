@@ -4,6 +4,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::raw::Exact;
+use crate::client::Reply;
 use crate::output::{self, Format};
 use crate::visible;
 
@@ -14,6 +15,12 @@ pub(super) struct View {
 }
 
 impl View {
+    /// Of an answer that is one.
+    pub(super) fn of(reply: Reply) -> anyhow::Result<Self> {
+        let text = reply.text()?.to_owned();
+        Ok(Self { value: reply.answer, text })
+    }
+
     pub(super) fn exact(&self) -> Exact {
         serde_json::from_str(&self.text).unwrap_or_default()
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use mcpproxy_core::{ApprovalState, RiskLevel};
+use mcpproxy_gateway::SaidBy;
 use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
@@ -40,16 +41,32 @@ pub(super) fn state_words(state: ApprovalState) -> &'static str {
     }
 }
 
-/// An icon and a word: neither colour nor shape alone may carry it.
+/// An icon and a word: neither colour nor shape alone may carry it. What only the server says can warn, and not calm.
 pub(super) fn risk_words(approval: &Value) -> String {
     let given = approval.get("risk").and_then(Value::as_str);
+    let is_claim = said_by(approval, "risk") == Some(SaidBy::Server);
     match given.map(|risk| (RiskLevel::parse(risk), risk)) {
+        Some((Some(RiskLevel::Low | RiskLevel::Medium), risk)) if is_claim => {
+            format!("? unclassified; the server calls it {risk}")
+        }
+        Some((Some(RiskLevel::High), _)) if is_claim => "▲ high, says the server".to_owned(),
+        Some((Some(RiskLevel::Critical | RiskLevel::Forbidden), risk)) if is_claim => {
+            format!("■ {risk}, says the server")
+        }
         None => "? unclassified".to_owned(),
         Some((Some(RiskLevel::Low), _)) => "○ low".to_owned(),
         Some((Some(RiskLevel::Medium), _)) => "◆ medium".to_owned(),
         Some((Some(RiskLevel::High), _)) => "▲ high".to_owned(),
         Some((Some(RiskLevel::Critical | RiskLevel::Forbidden), risk)) => format!("■ {risk}"),
         Some((None, other)) => line(other),
+    }
+}
+
+/// Whose words a part of an approval is. What nobody is known to have said is no word of the operator's.
+pub(super) fn said_by(approval: &Value, name: &str) -> Option<SaidBy> {
+    match approval.get(format!("{name}_said_by"))?.as_str()? {
+        "operator" => Some(SaidBy::Operator),
+        _ => Some(SaidBy::Server),
     }
 }
 
@@ -124,6 +141,9 @@ mod tests {
         check(Value::Null, "? unclassified");
         check(json!("critical"), "■ critical");
         check(json!("new\u{1b}"), "new\\u{1b}");
+        let claim = |risk: &str| risk_words(&json!({"risk": risk, "risk_said_by": "server"}));
+        assert_eq!(claim("low"), "? unclassified; the server calls it low");
+        assert_eq!(claim("critical"), "■ critical, says the server");
         let words = ApprovalState::ALL.map(state_words).join(", ");
         assert_eq!(words, "… pending, ✓ approved, ✓ consumed, ✗ denied, ✗ expired, ✗ cancelled");
     }
