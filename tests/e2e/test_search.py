@@ -82,7 +82,7 @@ def test_an_answer_is_never_longer_than_it_may_be(gateway: Gateway, era: str) ->
     most, _ = retrieve(wire, query="make report", limit=50)
     shown = len(most["tools"])
     assert shown >= 5 and most["note"].startswith(f"{shown} of "), most["note"]
-    assert "more do not fit 16 KiB" in most["note"]
+    assert "the others do not fit 16 KiB" in most["note"]
 
 
 def test_brief_says_the_same_in_fewer_words(gateway: Gateway) -> None:
