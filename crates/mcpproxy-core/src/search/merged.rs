@@ -21,6 +21,7 @@ pub(super) const SCAN_DIMENSIONS: usize = 64;
 pub(super) struct Merged {
     pub(super) tools: Vec<Arc<Tool>>,
     pub(super) servers: Vec<(ServerName, Range<u32>, Arc<Section>)>,
+    numbers: HashMap<ServerName, u32>,
     /// For every server how many tools it has.
     pub(super) sizes: Vec<f32>,
     server_of: Vec<u32>,
@@ -133,6 +134,7 @@ impl Merged {
                 merged.server_of.push(merged.servers.len() as u32);
             }
             let range = first..merged.tools.len() as u32;
+            merged.numbers.insert(server.clone(), merged.servers.len() as u32);
             merged.sizes.push(range.len() as f32);
             merged.servers.push((server, range, section));
         }
@@ -142,10 +144,8 @@ impl Merged {
             merged.shares.push(shares(&list, &merged.server_of));
             merged.postings.push(list);
         }
-        merged.groups = synonyms::stems()
-            .iter()
-            .map(|stems| stems.iter().filter_map(|stem| merged.word(stem)).collect())
-            .collect();
+        merged.groups =
+            synonyms::stems().iter().map(|stems| stems.iter().filter_map(|stem| merged.word(stem)).collect()).collect();
         merged.names.sort_unstable();
         merged
     }
@@ -208,7 +208,7 @@ impl Merged {
     }
 
     pub(super) fn server(&self, server: &ServerName) -> Option<u32> {
-        self.servers.binary_search_by(|(name, ..)| name.cmp(server)).ok().map(|at| at as u32)
+        self.numbers.get(server).copied()
     }
 
     pub(super) fn section(&self, server: &ServerName) -> Option<&Arc<Section>> {

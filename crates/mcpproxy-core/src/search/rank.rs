@@ -185,7 +185,8 @@ impl Likeness {
 fn rows(index: &Merged, tools: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let all: usize = tools.iter().map(|tool| index.heads_of.list(*tool).len()).sum();
     let (mut rows, mut heads) = (Vec::with_capacity(all), Vec::with_capacity(all));
-    let mut row_of: HashMap<u32, u32, BuildHasherDefault<Fnv>> = HashMap::with_capacity_and_hasher(all, BuildHasherDefault::default());
+    let mut row_of: HashMap<u32, u32, BuildHasherDefault<Fnv>> =
+        HashMap::with_capacity_and_hasher(all, BuildHasherDefault::default());
     for head in tools.iter().flat_map(|tool| index.heads_of.list(*tool)) {
         rows.push(*row_of.entry(*head).or_insert_with(|| {
             heads.push(*head);

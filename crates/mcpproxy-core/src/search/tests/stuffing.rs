@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::guards::office;
 use super::{catalog, server, tool};
-use crate::search::{Field, Index};
 use crate::search::words::{is_stop_word, words};
+use crate::search::{Field, Index};
 use crate::{Scope, ToolName};
 
 /// What people ask for, and the tool that does it.

@@ -136,7 +136,8 @@ fn a_tool_that_does_not_fit_hides_no_other() {
         json!({"name": name, "description": description, "inputSchema": {"type": "object"}}).to_string()
     };
     // Most of a page is full, and the next tool is longer than what is left of it.
-    let described = "Says what it does in some twenty words, so that a page is full before all of them are shown. ".repeat(3);
+    let described =
+        "Says what it does in some twenty words, so that a page is full before all of them are shown. ".repeat(3);
     let long = tool(&"x".repeat(128), &"\u{1}".repeat(150));
     let count = (20..60).find(|count| {
         let mut tools: Vec<String> = (0..*count).map(|at| tool(&format!("a{at:02}"), &described)).collect();
@@ -145,7 +146,9 @@ fn a_tool_that_does_not_fit_hides_no_other() {
         let (_, answer) = check(&hits, Detail::Brief);
         let shown = answer["tools"].as_array().unwrap();
         let is_skipped = shown.len() == count + 1 && shown[*count]["name"] == "s:z";
-        assert!(!is_skipped || answer["note"].as_str().unwrap().starts_with(&format!("{} of {} ", count + 1, count + 2)));
+        assert!(
+            !is_skipped || answer["note"].as_str().unwrap().starts_with(&format!("{} of {} ", count + 1, count + 2))
+        );
         is_skipped
     });
     assert!(count.is_some());

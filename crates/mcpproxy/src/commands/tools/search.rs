@@ -68,10 +68,8 @@ fn reason(tool: &Value, why: &Value) -> String {
 fn sum(why: &Value) -> String {
     let features = members(why, "features");
     let total: f64 = features.iter().filter_map(|feature| feature.get("adds").and_then(Value::as_f64)).sum();
-    let adds: Vec<String> = features
-        .iter()
-        .map(|feature| format!("{} {}", member(feature, "name"), number(feature, "adds")))
-        .collect();
+    let adds: Vec<String> =
+        features.iter().map(|feature| format!("{} {}", member(feature, "name"), number(feature, "adds"))).collect();
     wrapped(&format!("sum {total:.2} = {}", adds.join(" + ")), 2)
 }
 
