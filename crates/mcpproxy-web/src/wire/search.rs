@@ -139,13 +139,14 @@ mod tests {
                 core::WordMatch { word: Untrusted::new("it\u{1b}"), weight: 0.25, places: vec![] },
             ],
         };
+        let adds = why.features.adds().map(|adds| rounded(adds).to_string().parse::<f64>().unwrap());
         let features = json!([
-            {"name": "meaning", "value": 0.5, "adds": rounded(why.features.adds()[0])},
+            {"name": "meaning", "value": 0.5, "adds": adds[0]},
             {"name": "sentence", "value": 0.0, "adds": 0.0},
             {"name": "request", "value": 0.0, "adds": 0.0},
             {"name": "parameters", "value": 0.0, "adds": 0.0},
             {"name": "words", "value": 0.0, "adds": 0.0},
-            {"name": "name", "value": 1.0, "adds": rounded(why.features.adds()[5])},
+            {"name": "name", "value": 1.0, "adds": adds[5]},
             {"name": "server", "value": 0.0, "adds": 0.0},
         ]);
         let searched = Searched { tools: vec![(json!({"name": "a:b", "score": 0.5}), Some(why))], note: None };
