@@ -74,9 +74,9 @@ impl Visible {
 
     /// The numbers of the tools.
     fn ranges(&self, index: &Merged) -> Vec<Range<u32>> {
-        let Some(servers) = &self.servers else { return vec![0..index.tools.len() as u32] };
+        let whole = self.servers.is_none().then_some(0..index.tools.len() as u32);
         let range = |server: &u32| index.servers.get(*server as usize).map(|(_, range, _)| range.clone());
-        servers.iter().filter_map(range).collect()
+        self.servers.iter().flatten().filter_map(range).chain(whole).collect()
     }
 
     /// Shows those of the tools that have a word, by server: where they are in the list of its postings.
