@@ -58,8 +58,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder: Path = tmp_path_factory.mktemp("search")
     tools = folder / "tools.json"
     tools.write_text(json.dumps(offered()))
-    server = {"command": peers.PYTHON, "args": [str(peers.HERE / "offer_server.py"), str(tools)]}
-    with Gateway(folder / "home", {"mcpServers": {"office": server}}) as started:
+    other = folder / "other.json"
+    other.write_text(json.dumps([{"name": "mail_it", "description": "Mails a questionnaire.", "inputSchema": {}}]))
+    servers = {
+        name: {"command": peers.PYTHON, "args": [str(peers.HERE / "offer_server.py"), str(file)]}
+        for name, file in (("office", tools), ("post", other))
+    }
+    with Gateway(folder / "home", {"mcpServers": servers}) as started:
         yield started
 
 
@@ -82,7 +87,7 @@ def test_an_answer_is_never_longer_than_it_may_be(gateway: Gateway, era: str) ->
     most, _ = retrieve(wire, query="make report", limit=50)
     shown = len(most["tools"])
     assert shown >= 5 and most["note"].startswith(f"{shown} of "), most["note"]
-    assert "more do not fit 16 KiB" in most["note"]
+    assert "the others do not fit 16 KiB" in most["note"]
 
 
 def test_brief_says_the_same_in_fewer_words(gateway: Gateway) -> None:
@@ -138,9 +143,33 @@ def test_scores_are_explained(gateway: Gateway) -> None:
     answer = json.loads(gateway.run("tools", "search", "fill questionnaire", "--explain", "-o", "json").stdout)
     best = answer["tools"][0]
     assert best["name"] == "office:fill_questionnaire"
-    assert set(best["why"]) == {"lexical", "semantic", "words"}
+    assert set(best["why"]) == {"named", "lexical", "semantic", "features", "words"}
+    assert best["why"]["named"] is False
+    features = {feature["name"]: feature["value"] for feature in best["why"]["features"]}
+    assert set(features) == {"meaning", "sentence", "request", "parameters", "words", "name", "server"}
+    assert features["words"] == best["why"]["lexical"]
     for word in best["why"]["words"]:
         assert set(word) == {"word", "weight", "places"} and 0 <= word["weight"] <= 1
         assert all(set(place) == {"field", "instead"} for place in word["places"])
     plain = json.loads(gateway.run("tools", "search", "fill questionnaire", "-o", "json").stdout)
     assert plain["tools"][0]["why"] is None and plain["note"] is None
+
+
+def test_a_tool_is_found_by_its_name(gateway: Gateway) -> None:
+    found, _ = retrieve(Wire(gateway.mcp, gateway.token, MODERN), query="office:fill_questionnaire", limit=1, detail="full")
+    assert [(tool["name"], tool["score"]) for tool in found["tools"]] == [("office:fill_questionnaire", 1.0)]
+    done = gateway.run("tools", "search", "office:fill_questionnaire", "--explain", "--limit", "1")
+    assert "\n  score 1.00, as the query is its name   words " in done.stdout
+
+
+def test_the_explanation_is_that_of_the_search(gateway: Gateway) -> None:
+    """In one server, if that was asked for: both words are as rare there, and one of them is less so among all."""
+
+    def shares(*options: str) -> list[float]:
+        words = ["tools", "search", "fill questionnaire", "--explain", "-o", "json", *options]
+        best = json.loads(gateway.run(*words).stdout)["tools"][0]
+        assert best["name"] == "office:fill_questionnaire"
+        return [word["weight"] for word in best["why"]["words"]]
+
+    assert shares("--server", "office") == [0.5, 0.5]
+    assert shares() != [0.5, 0.5]

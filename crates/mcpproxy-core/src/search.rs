@@ -50,7 +50,7 @@ pub struct Found {
 #[derive(Clone, Debug)]
 pub struct Hit {
     pub tool: Arc<Tool>,
-    /// 0 to 1, and the same number means as good a fit for every query.
+    /// 0 to 1, and the same number means as good a fit for every query. 1 if the query is its name.
     pub score: f32,
 }
 
@@ -68,10 +68,14 @@ pub enum Nothing {
 /// Why a tool has its score.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Why {
+    /// Whether the query is the tool's name. Then that is the whole reason, and the rest would be if it were not.
+    pub is_named: bool,
     /// 0 to 1: how much of the query, by the weight of its words, the tool's own words cover.
     pub lexical: f32,
-    /// -1 to 1: how near the meaning of the tool is to that of the query.
+    /// 0 to 1: how near the meaning of the tool is to that of the query.
     pub semantic: f32,
+    /// All that speaks for the tool.
+    pub features: Features,
     /// The words of the query, in their order, and where the tool has them.
     pub words: Vec<WordMatch>,
 }
@@ -119,6 +123,8 @@ impl Field {
     }
 }
 
+/// The score of a tool that the query names: nothing could fit better.
+const NAMED: f32 = 1.0;
 /// If the best tool has less, it would be a guess, and nothing is given.
 const FLOOR: f32 = 0.13;
 /// Unless a tool has so much of what was asked for: who asks for a word and has a tool with it should see that.
@@ -138,34 +144,60 @@ impl Index {
             let section = old.map_or_else(|| Arc::new(Section::of(tools.iter())), Arc::clone);
             (server.clone(), section, tools.to_vec())
         });
-        Self { merged: Merged::of(parts.collect()) }
+        Self { merged: Merged::of(parts.collect(), &self.merged) }
     }
 
     /// The best tools for a query among those the scope may see, best first.
     pub fn find(&self, query: &str, scope: &Scope, server: Option<&ServerName>, limit: usize) -> Found {
-        let index = &self.merged;
-        let visible = Visible::of(index, scope, server);
+        let visible = Visible::of(&self.merged, scope, server);
         if visible.tools == 0 {
             return Found::nothing(Nothing::NoTools);
         }
+        let named = self.named(query, &visible);
+        let others = match (self.fitting(query, &visible), named) {
+            (Err(nothing), None) => return Found::nothing(nothing),
+            (Err(_), Some(_)) => Vec::new(),
+            (Ok(fitting), _) => fitting,
+        };
+        let others = others.into_iter().filter(|(tool, _)| Some(*tool) != named);
+        let first = named.map(|tool| (tool, NAMED)).into_iter();
+        let chosen = diverse::choose(&self.merged, first.chain(others), limit);
+        let hits = chosen.into_iter().filter_map(|(tool, score)| self.hit(tool, score)).collect();
+        Found { hits, nothing: None }
+    }
+
+    /// The tool that a query names: `server:tool`, or what its server calls it if no other tool is called so.
+    fn named(&self, query: &str, visible: &Visible) -> Option<u32> {
+        let query = query.trim();
+        let (server, tool) = query.split_once(':').map_or((None, query), |(server, tool)| (Some(server), tool));
+        let index = &self.merged;
+        let is_asked = |number: &u32| {
+            let name = index.servers.get(index.server_of(*number)).map(|(name, ..)| name.as_str());
+            visible.sees(index.server_of(*number) as u32) && server.is_none_or(|server| name == Some(server))
+        };
+        let mut named = index.named(tool).filter(is_asked);
+        named.next().filter(|_| named.next().is_none())
+    }
+
+    /// The tools that fit the words and the meaning of a query, best first.
+    fn fitting(&self, query: &str, visible: &Visible) -> Result<Vec<(u32, f32)>, Nothing> {
+        let index = &self.merged;
         let query = Query::read(query, index);
         if query.words.is_empty() {
-            return Found::nothing(Nothing::NoWords);
+            return Err(Nothing::NoWords);
         }
-        let weighed = self.weighed(&query, &visible);
+        let weighed = self.weighed(&query, visible);
         let has_words = weighed.iter().any(|(_, features)| features.words >= HALF_THE_WORDS);
-        let ranked = ranked(&weighed);
+        let mut ranked = ranked(&weighed);
         let best = ranked.first().map_or(0.0, |(_, score)| *score);
         if best < FLOOR && !has_words {
             let is_known = |number: u32| visible.count(index, number) > 0;
             let unknown = query.words.iter().filter(|word| !word.number.is_some_and(is_known));
             let unknown = unknown.map(|word| Untrusted::new(word.as_written)).collect();
-            return Found::nothing(Nothing::NothingFits { best, floor: FLOOR, unknown });
+            return Err(Nothing::NothingFits { best, floor: FLOOR, unknown });
         }
-        let fitting = ranked.into_iter().take_while(|(_, score)| *score >= FLOOR_OF_OTHERS);
-        let chosen = diverse::choose(index, fitting, limit);
-        let hits = chosen.into_iter().filter_map(|(tool, score)| self.hit(tool, score)).collect();
-        Found { hits, nothing: None }
+        ranked.retain(|(_, score)| *score >= FLOOR_OF_OTHERS);
+        Ok(ranked)
     }
 
     /// What speaks for each tool that is looked at for a query: what the weights are learned from.

@@ -36,7 +36,7 @@ impl Gateway {
         let tools = found.hits.iter().map(|hit| {
             let why = match reasons {
                 Reasons::LeftOut => None,
-                Reasons::Given => snapshot.index.explain(query, &scope, &hit.tool.name),
+                Reasons::Given => snapshot.index.explain(query, &scope, server, &hit.tool.name),
             };
             (parsed(&entry(hit, Form::Brief(Keep::Meaning), Detail::Brief)), why)
         });

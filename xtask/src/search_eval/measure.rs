@@ -17,7 +17,7 @@ pub(super) struct Measured<'s> {
     pub(super) set: &'s Set,
     pub(super) answers: Vec<Answer<'s>>,
     pub(super) quality: Quality,
-    /// Of an answer, the mean.
+    /// See `text_bytes`, the mean.
     bytes: usize,
     /// Queries that were told that nothing fits.
     nothing: usize,
@@ -38,7 +38,7 @@ impl<'s> Measured<'s> {
             let found = set.index.find(&query.text, &everything, None, DEPTH);
             let names: Vec<&ToolName> = found.hits.iter().map(|hit| &hit.tool.name).collect();
             let quality = Quality::of(&names, &query.groups);
-            let bytes = answer_bytes(&found);
+            let bytes = text_bytes(&found);
             let found = found.hits.iter().map(|hit| (hit.tool.name.clone(), hit.score)).collect();
             Answer { query, found, quality, bytes }
         })?;
@@ -71,7 +71,7 @@ impl<'s> Measured<'s> {
         data.insert("tools".to_owned(), json!(self.set.catalog.tools().count()));
         data.insert("queries".to_owned(), json!(self.answers.len()));
         data.extend(quality_data(&self.quality));
-        data.insert("bytes".to_owned(), json!(self.bytes));
+        data.insert("text_bytes".to_owned(), json!(self.bytes));
         data.insert("nothing".to_owned(), json!(self.nothing));
         Value::Object(data)
     }
@@ -79,7 +79,7 @@ impl<'s> Measured<'s> {
 
 /// What an agent reads of the tools it is shown: names, short descriptions and short schemas. The few words that are the
 /// same for every tool are left out.
-fn answer_bytes(found: &Found) -> usize {
+fn text_bytes(found: &Found) -> usize {
     let shown = found.hits.iter().take(ANSWERED);
     let bytes = |hit: &Hit| {
         let schema = hit.tool.offered.field("inputSchema").unwrap_or("{}");
@@ -97,7 +97,7 @@ pub(super) fn mean(all: &[Measured<'_>]) -> Quality {
 
 pub(super) fn part(all: &[Measured<'_>]) -> Part {
     let head =
-        ["set", "tools", "queries"].into_iter().chain(MEASURES.map(|(name, _)| name)).chain(["bytes", "nothing"]);
+        ["set", "tools", "queries"].into_iter().chain(MEASURES.map(|(name, _)| name)).chain(["text bytes", "nothing"]);
     let mut rows: Vec<Vec<String>> = vec![head.map(str::to_owned).collect()];
     rows.extend(all.iter().filter(|one| one.counts()).map(Measured::row));
     let counted: Vec<&Measured<'_>> = all.iter().filter(|one| one.counts()).collect();
@@ -115,7 +115,8 @@ pub(super) fn part(all: &[Measured<'_>]) -> Part {
         data.insert("mean".to_owned(), Value::Object(quality_data(&mean(all)).collect()));
     }
     let text = format!(
-        "{}bytes: of an answer with {ANSWERED} tools, the mean; nothing: queries told that nothing fits\n",
+        "{}text bytes: names, descriptions and schemas of the first {ANSWERED} tools in brief, the mean\n\
+         nothing: queries told that nothing fits\n",
         table(&rows)
     );
     Part { text, key: "quality", data }
@@ -157,18 +158,19 @@ mod tests {
         assert_eq!(
             part.text,
             "\
-set              tools  queries  recall@1  recall@5  recall@10    MRR  nDCG@10   bytes  nothing
-bfcl                 0        0     0.000     0.500      1.000  0.333    0.500   1,000        0
-stabletoolbench      0        0     0.000     0.750      1.000  0.333    0.500  12,345        7
-mean                                0.000     0.625      1.000  0.333    0.500   6,672        7
-mcpproxy-golden      0        0     0.000     0.125      1.000  0.333    0.500       9        9
-bytes: of an answer with 5 tools, the mean; nothing: queries told that nothing fits
+set              tools  queries  recall@1  recall@5  recall@10    MRR  nDCG@10  text bytes  nothing
+bfcl                 0        0     0.000     0.500      1.000  0.333    0.500       1,000        0
+stabletoolbench      0        0     0.000     0.750      1.000  0.333    0.500      12,345        7
+mean                                0.000     0.625      1.000  0.333    0.500       6,672        7
+mcpproxy-golden      0        0     0.000     0.125      1.000  0.333    0.500           9        9
+text bytes: names, descriptions and schemas of the first 5 tools in brief, the mean
+nothing: queries told that nothing fits
 "
         );
         assert_eq!(
             part.data["mean"],
             json!({"recall@1": 0.0, "recall@5": 0.625, "recall@10": 1.0, "MRR": 0.3333, "nDCG@10": 0.5})
         );
-        assert_eq!(part.data["sets"][1]["bytes"], 12_345);
+        assert_eq!(part.data["sets"][1]["text_bytes"], 12_345);
     }
 }

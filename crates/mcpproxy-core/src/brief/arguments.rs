@@ -98,7 +98,7 @@ fn types<'v>(root: &'v Value, schema: &'v Value, depth: usize, looks: &mut usize
     }
     match schema.get("type") {
         Some(Value::String(name)) => return Some(vec![name]),
-        Some(Value::Array(names)) => return names.iter().map(Value::as_str).collect(),
+        Some(Value::Array(names)) => return names.iter().map(Value::as_str).collect::<Option<_>>().map(each_once),
         _ => {}
     }
     let branches = schema.get("anyOf").or(schema.get("oneOf"))?.as_array()?;
@@ -106,9 +106,14 @@ fn types<'v>(root: &'v Value, schema: &'v Value, depth: usize, looks: &mut usize
     for branch in branches {
         all.extend(types(root, followed(root, branch), depth + 1, looks)?);
     }
-    all.sort_unstable();
-    all.dedup();
-    Some(all)
+    Some(each_once(all))
+}
+
+/// Nothing hinders a server to name the same type thousands of times.
+fn each_once(mut types: Vec<&str>) -> Vec<&str> {
+    types.sort_unstable();
+    types.dedup();
+    types
 }
 
 /// What a schema refers to, or the schema itself.
@@ -136,6 +141,7 @@ mod tests {
                 "mode": {"enum": ["a", "b"]},
                 "any": {"anyOf": [{}, {"type": "string"}]},
                 "yes": true,
+                "twice": {"type": ["string", "null", "string"]},
             }},
             "Person": {"type": "object", "description": "Somebody.", "properties": {"name": {"type": "string"}}},
         }})
@@ -154,6 +160,7 @@ mod tests {
                     "mode": {"enum": ["a", "b"]},
                     "any": {},
                     "yes": {},
+                    "twice": {"type": ["null", "string"]},
                 },
                 "required": ["to", "body"],
                 "additionalProperties": false,
@@ -193,7 +200,7 @@ mod tests {
             named(&schema()),
             json!({
                 "type": "object",
-                "description": format!("2 of 5 arguments are shown here. {WHOLE}"),
+                "description": format!("2 of 6 arguments are shown here. {WHOLE}"),
                 "properties": {"to": {"type": "array"}, "body": {"type": ["object", "string"]}},
                 "required": ["to", "body"],
             })

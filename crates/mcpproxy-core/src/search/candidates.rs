@@ -1,8 +1,9 @@
 //! Which tools are worth a closer look: those that share words with the query, and those that mean about the same.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::search::merged::{Merged, SCAN_DIMENSIONS, rarity};
+use crate::search::merged::{Merged, Posting, SCAN_DIMENSIONS, Share, rarity};
 use crate::search::query::{Query, QueryWord};
 use crate::search::synonyms::Sense;
 use crate::search::table::{Probe, Vector};
@@ -14,8 +15,6 @@ const LEXICAL_MAX: usize = 40;
 const SCANNED_MAX: usize = 20;
 /// Requests of the query that are looked for among all tools.
 const SCANS_MAX: usize = 3;
-/// How fast the same word again stops adding.
-const SATURATION: f32 = 1.0;
 /// A word that means the same finds a tool, but less surely.
 const SYNONYM_WORTH: f32 = 0.5;
 /// A word that more tools have does not stand in for another.
@@ -23,12 +22,16 @@ const SYNONYM_MAX_TOOLS: usize = 400;
 /// So many places of words are looked at. Rare words come first, so what is left out says least, and among a hundred
 /// thousand tools a search takes no longer than it must.
 const POSTINGS_MAX: usize = 30_000;
+/// Looking for one server among those that have a word takes about as long as walking past so many.
+const STEPS_OF_A_LOOK: usize = 16;
 
 /// The tools that may be seen, and how rare words are among them.
 pub(super) struct Visible {
-    servers: Vec<bool>,
+    /// Their servers, in order; nothing if that is all of them.
+    servers: Option<Vec<u32>>,
+    /// For every server whether it is one of them, if not all are.
+    is_seen: Vec<bool>,
     pub(super) tools: usize,
-    is_everything: bool,
 }
 
 pub(super) struct Candidates {
@@ -42,38 +45,70 @@ pub(super) struct Candidates {
 
 impl Visible {
     pub(super) fn of(index: &Merged, scope: &Scope, server: Option<&ServerName>) -> Self {
-        let sees = |name: &ServerName| server.is_none_or(|server| server == name) && scope.sees(name);
-        let servers: Vec<bool> = index.servers.iter().map(|(name, ..)| sees(name)).collect();
-        let all = index.servers.iter().zip(&servers).filter(|(_, sees)| **sees);
-        let tools = all.map(|((_, range, _), _)| range.len()).sum();
-        Self { is_everything: servers.iter().all(|sees| *sees), servers, tools }
+        let servers = match (server, &scope.servers) {
+            (None, None) => None,
+            // A scope may have many servers, and the index more: none of them is compared with all the others.
+            (Some(server), _) => Some(index.server(server).filter(|_| scope.sees(server)).into_iter().collect()),
+            (None, Some(names)) => {
+                let mut servers: Vec<u32> = names.iter().filter_map(|name| index.server(name)).collect();
+                servers.sort_unstable();
+                servers.dedup();
+                Some(servers)
+            }
+        };
+        let servers = servers.filter(|servers: &Vec<u32>| servers.len() < index.servers.len());
+        let mut visible = Self { servers, is_seen: Vec::new(), tools: index.tools.len() };
+        if let Some(servers) = &visible.servers {
+            visible.is_seen = vec![false; index.servers.len()];
+            for server in servers {
+                visible.is_seen.get_mut(*server as usize).into_iter().for_each(|seen| *seen = true);
+            }
+            visible.tools = visible.ranges(index).iter().map(ExactSizeIterator::len).sum();
+        }
+        visible
     }
 
-    fn server(&self, server: usize) -> bool {
-        self.servers.get(server).copied().unwrap_or_default()
+    pub(super) fn sees(&self, server: u32) -> bool {
+        self.servers.is_none() || self.is_seen.get(server as usize).copied().unwrap_or_default()
     }
 
     /// The numbers of the tools.
     fn ranges(&self, index: &Merged) -> Vec<Range<u32>> {
-        let whole = self.is_everything.then_some(0..index.tools.len() as u32);
-        let some = index.servers.iter().enumerate().filter(|(server, _)| whole.is_none() && self.server(*server));
-        some.map(|(_, (_, range, _))| range.clone()).chain(whole.clone()).collect()
+        let whole = self.servers.is_none().then_some(0..index.tools.len() as u32);
+        let range = |server: &u32| index.servers.get(*server as usize).map(|(_, range, _)| range.clone());
+        self.servers.iter().flatten().filter_map(range).chain(whole).collect()
+    }
+
+    /// Shows those of the tools that have a word, by server: where they are in the list of its postings.
+    fn show(&self, index: &Merged, word: u32, mut see: impl FnMut(u32, Range<usize>)) {
+        let shares = index.shares.list(word);
+        match &self.servers {
+            Some(servers) if servers.len() * STEPS_OF_A_LOOK < shares.len() => {
+                for server in servers {
+                    Share::place(shares, *server).into_iter().for_each(|place| see(*server, place));
+                }
+            }
+            Some(_) | None => Share::places(shares)
+                .filter(|(server, _)| self.sees(*server))
+                .for_each(|(server, place)| see(server, place)),
+        }
     }
 
     /// How many tools have a word.
     pub(super) fn count(&self, index: &Merged, word: u32) -> usize {
-        let postings = index.postings.list(word);
-        if self.is_everything {
-            return postings.len();
+        if self.servers.is_none() {
+            return index.postings.list(word).len();
         }
-        postings.iter().filter(|posting| self.server(index.server_of(posting.tool))).count()
+        let mut count = 0;
+        self.show(index, word, |_, place| count += place.len());
+        count
     }
 
     /// How rare a word is among these tools.
     pub(super) fn rarity(&self, index: &Merged, word: Option<u32>) -> f32 {
         let Some(word) = word else { return rarity(0, self.tools) };
         match index.meanings.get(word as usize) {
-            Some(meaning) if self.is_everything => meaning.rarity,
+            Some(meaning) if self.servers.is_none() => meaning.rarity,
             Some(_) | None => rarity(self.count(index, word), self.tools),
         }
     }
@@ -115,25 +150,6 @@ impl Candidates {
     }
 }
 
-/// The tools of one server that have a word.
-#[derive(Default)]
-struct Run {
-    server: usize,
-    /// The first tool that is another server's.
-    end: u32,
-    is_visible: bool,
-    tools: u32,
-    of_server: usize,
-}
-
-impl Run {
-    fn of(index: &Merged, tool: u32, visible: &Visible) -> Self {
-        let server = index.server_of(tool);
-        let range = index.servers.get(server).map(|(_, range, _)| range.clone()).unwrap_or_default();
-        Self { server, end: range.end, is_visible: visible.server(server), tools: 0, of_server: range.len() }
-    }
-}
-
 /// Adds up what words are worth for tools.
 struct Walk<'a> {
     index: &'a Merged,
@@ -148,37 +164,46 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn word(&mut self, numbers: &[u32], weight: f32, server_weight: f32) {
         for number in numbers {
-            let postings = self.index.postings.list(*number);
-            if postings.len() > self.left && !self.touched.is_empty() {
+            // What is hidden does not count: it would be seen in what is left out.
+            let (index, visible) = (self.index, self.visible);
+            let count = visible.count(index, *number);
+            if count > self.left && !self.touched.is_empty() {
                 continue;
             }
-            self.left = self.left.saturating_sub(postings.len());
-            // Tools of a server follow each other, so its share of the word can be counted on the way.
-            let mut run = Run::default();
-            for posting in postings {
-                if posting.tool >= run.end {
-                    self.finish(&run, server_weight);
-                    run = Run::of(self.index, posting.tool, self.visible);
-                }
-                if !run.is_visible {
-                    continue;
-                }
-                run.tools += 1;
-                let Some(score) = self.scores.get_mut(posting.tool as usize) else { continue };
-                if *score == 0.0 {
-                    self.touched.push(posting.tool);
-                }
-                *score += weight * posting.worth / (posting.worth + SATURATION);
+            self.left = self.left.saturating_sub(count);
+            let postings = index.postings.list(*number);
+            let is_all = count == postings.len();
+            if is_all {
+                self.add(postings, weight);
             }
-            self.finish(&run, server_weight);
+            if is_all && server_weight == 0.0 {
+                continue;
+            }
+            visible.show(index, *number, |server, place| {
+                self.add_to_server(server, place.len(), server_weight);
+                if !is_all {
+                    self.add(postings.get(place).unwrap_or_default(), weight);
+                }
+            });
+        }
+    }
+
+    fn add(&mut self, postings: &[Posting], weight: f32) {
+        for posting in postings {
+            let Some(score) = self.scores.get_mut(posting.tool as usize) else { continue };
+            if *score == 0.0 {
+                self.touched.push(posting.tool);
+            }
+            *score += weight * posting.worth;
         }
     }
 
     /// Adds a word to what a server's tools are about: the share of them that have it.
-    fn finish(&mut self, run: &Run, weight: f32) {
-        if let Some(share) = self.servers.get_mut(run.server).filter(|_| run.tools > 0) {
+    fn add_to_server(&mut self, server: u32, tools: usize, weight: f32) {
+        let server = server as usize;
+        if let (Some(share), Some(of_server)) = (self.servers.get_mut(server), self.index.sizes.get(server)) {
             // One more than there are: a server with a single tool is not about all that this tool says.
-            *share += weight * run.tools as f32 / (run.of_server + 1) as f32;
+            *share += weight * tools as f32 / (of_server + 1.0);
         }
     }
 
@@ -207,21 +232,23 @@ fn scan(index: &Merged, meaning: &Vector, visible: &Visible) -> Vec<u32> {
     best.tools()
 }
 
-/// Keeps the tools with the highest scores, without sorting the others.
+/// Keeps the tools with the highest scores, without sorting the others. Of tools with the same score the first are kept,
+/// whichever was offered first.
 struct Best {
     kept: Vec<(f32, u32)>,
     max: usize,
-    floor: f32,
+    /// The last that was kept when there were enough.
+    last: (f32, u32),
 }
 
 impl Best {
     fn of(max: usize) -> Self {
-        Self { kept: Vec::with_capacity(2 * max), max, floor: f32::MIN }
+        Self { kept: Vec::with_capacity(2 * max), max, last: (f32::MIN, u32::MAX) }
     }
 
     #[inline]
     fn offer(&mut self, score: f32, tool: u32) {
-        if score > self.floor {
+        if score > self.last.0 || (score == self.last.0 && tool < self.last.1) {
             self.keep(score, tool);
         }
     }
@@ -230,13 +257,13 @@ impl Best {
         self.kept.push((score, tool));
         if self.kept.len() == 2 * self.max {
             self.cut();
-            self.floor = self.kept.iter().map(|(score, _)| *score).fold(f32::MAX, f32::min);
+            self.last = self.kept.iter().copied().max_by(best_first).unwrap_or(self.last);
         }
     }
 
     fn cut(&mut self) {
         if self.kept.len() > self.max {
-            self.kept.select_nth_unstable_by(self.max, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            self.kept.select_nth_unstable_by(self.max, best_first);
             self.kept.truncate(self.max);
         }
     }
@@ -245,4 +272,8 @@ impl Best {
         self.cut();
         self.kept.into_iter().map(|(_, tool)| tool).collect()
     }
+}
+
+fn best_first(one: &(f32, u32), other: &(f32, u32)) -> Ordering {
+    other.0.total_cmp(&one.0).then(one.1.cmp(&other.1))
 }

@@ -9,20 +9,20 @@ use crate::search::rank::{self, SAME_SENSE, Sought};
 use crate::search::texts::Texts;
 use crate::search::words::{Word, compounds, is_stop_word, words};
 use crate::search::{Field, Index, Place, Why, WordMatch};
-use crate::{Scope, ToolName, Untrusted};
+use crate::{Scope, ServerName, ToolName, Untrusted};
 
 impl Index {
-    /// Why a tool has its score for a query, in an agent's scope; nothing if the agent cannot see it.
-    pub fn explain(&self, query: &str, scope: &Scope, name: &ToolName) -> Option<Why> {
+    /// Why a tool has its score in a search; nothing if that search cannot see it.
+    pub fn explain(&self, query: &str, scope: &Scope, server: Option<&ServerName>, name: &ToolName) -> Option<Why> {
         let index = &self.merged;
-        let (_, range, _) = index.servers.iter().find(|(server, ..)| server == name.server() && scope.sees(server))?;
-        let tool =
-            range.clone().find(|number| index.tools.get(*number as usize).is_some_and(|tool| tool.name == *name))?;
+        let visible = Visible::of(index, scope, server);
+        let number = index.server(name.server()).filter(|server| visible.sees(*server))?;
+        let tool = index.named(name.tool()).find(|tool| index.server_of(*tool) == number as usize)?;
+        let is_named = self.named(query, &visible) == Some(tool);
         let query = Query::read(query, index);
         if query.words.is_empty() {
-            return Some(Why::default());
+            return Some(Why { is_named, ..Why::default() });
         }
-        let visible = Visible::of(index, scope, None);
         // Weights and servers are those of the search; of the tools only this one is asked about, found or not.
         let candidates = Candidates { tools: vec![tool], ..Candidates::find(index, &query, &visible) };
         let (_, features) = rank::features(index, &query, &candidates, &visible).into_iter().next()?;
@@ -35,6 +35,8 @@ impl Index {
             places: own.places(word),
         });
         Some(Why {
+            is_named,
+            features,
             lexical: features.words,
             semantic: features.meaning.max(features.sentence).max(features.request),
             words: words.collect(),

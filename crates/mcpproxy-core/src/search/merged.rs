@@ -1,12 +1,13 @@
 //! The sections of all servers side by side, so that a query goes through them once.
 
 use std::collections::HashMap;
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::ServerName;
 use crate::catalog::Tool;
-use crate::search::section::{Entry, Section};
+use crate::search::section::{self, Entry, Section};
 use crate::search::synonyms::{self, Sense};
 use crate::search::table::{self, Vector, raised};
 use crate::search::words;
@@ -20,11 +21,18 @@ pub(super) const SCAN_DIMENSIONS: usize = 64;
 pub(super) struct Merged {
     pub(super) tools: Vec<Arc<Tool>>,
     pub(super) servers: Vec<(ServerName, Range<u32>, Arc<Section>)>,
+    numbers: HashMap<ServerName, u32>,
+    /// For every server how many tools it has.
+    pub(super) sizes: Vec<f32>,
     server_of: Vec<u32>,
     words: HashMap<Box<str>, u32>,
     pub(super) meanings: Vec<WordMeaning>,
     /// For every word the tools that have it, in order.
     pub(super) postings: Lists<Posting>,
+    /// The same by server: where in the list of postings the tools of each server end.
+    pub(super) shares: Lists<Share>,
+    /// Hashes of the names of tools without their servers, in order, each with its tool.
+    names: Vec<(u32, u32)>,
     /// For every tool its words, in order.
     pub(super) words_of: Lists<u32>,
     /// For every tool the words it is about; see `Entry::heads`.
@@ -37,11 +45,23 @@ pub(super) struct Merged {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Posting {
     pub(super) tool: u32,
+    /// What the word adds for this tool, 0 to 1.
     pub(super) worth: f32,
 }
 
+/// The tools of one server that have a word.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub(super) server: u32,
+    /// The first posting behind them.
+    end: u32,
+}
+
+/// How fast the same word again stops adding.
+const SATURATION: f32 = 1.0;
+
 /// What is known of a word beside its letters.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct WordMeaning {
     pub(super) row: [u8; SCAN_DIMENSIONS],
     pub(super) scale: f32,
@@ -84,12 +104,28 @@ impl<T> Lists<T> {
     }
 }
 
+impl Share {
+    /// Where the postings of each server are.
+    pub(super) fn places(shares: &[Self]) -> impl Iterator<Item = (u32, Range<usize>)> {
+        let starts = iter::once(0).chain(shares.iter().map(|share| share.end));
+        shares.iter().zip(starts).map(|(share, start)| (share.server, start as usize..share.end as usize))
+    }
+
+    /// Where the postings of one server are.
+    pub(super) fn place(shares: &[Self], server: u32) -> Option<Range<usize>> {
+        let at = shares.binary_search_by_key(&server, |share| share.server).ok()?;
+        let start = at.checked_sub(1).and_then(|before| shares.get(before)).map_or(0, |share| share.end);
+        shares.get(at).map(|share| start as usize..share.end as usize)
+    }
+}
+
 impl Merged {
-    pub(super) fn of(parts: Vec<(ServerName, Arc<Section>, Vec<Arc<Tool>>)>) -> Self {
+    /// `before` is the index that comes before this one: what it knows of a word need not be found out again.
+    pub(super) fn of(parts: Vec<(ServerName, Arc<Section>, Vec<Arc<Tool>>)>, before: &Self) -> Self {
         let mut merged = Self::default();
         let mut postings: Vec<Vec<Posting>> = Vec::new();
         for (server, section, tools) in parts {
-            let numbers = merged.take_words(&section, &mut postings);
+            let numbers = merged.take_words(&section, before, &mut postings);
             let number = |word: &u32| numbers.get(*word as usize).copied().unwrap_or(u32::MAX);
             let first = merged.tools.len() as u32;
             for (entry, tool) in section.entries.iter().zip(&tools) {
@@ -98,30 +134,32 @@ impl Merged {
                 merged.server_of.push(merged.servers.len() as u32);
             }
             let range = first..merged.tools.len() as u32;
+            merged.numbers.insert(server.clone(), merged.servers.len() as u32);
+            merged.sizes.push(range.len() as f32);
             merged.servers.push((server, range, section));
         }
         let tools = merged.tools.len();
         for (list, meaning) in postings.into_iter().zip(&mut merged.meanings) {
             meaning.rarity = rarity(list.len(), tools);
+            merged.shares.push(shares(&list, &merged.server_of));
             merged.postings.push(list);
         }
+        merged.groups =
+            synonyms::stems().iter().map(|stems| stems.iter().filter_map(|stem| merged.word(stem)).collect()).collect();
+        merged.names.sort_unstable();
         merged
     }
 
     /// The numbers of a section's words among all words.
-    fn take_words(&mut self, section: &Section, postings: &mut Vec<Vec<Posting>>) -> Vec<u32> {
+    fn take_words(&mut self, section: &Section, before: &Self, postings: &mut Vec<Vec<Posting>>) -> Vec<u32> {
         let mut numbers = Vec::with_capacity(section.stems.len());
         for stem in &section.stems {
             let known = self.words.get(stem.as_ref()).copied();
             numbers.push(known.unwrap_or_else(|| {
                 let number = self.meanings.len() as u32;
                 self.words.insert(stem.clone(), number);
-                let meaning = WordMeaning::of(stem, table::form(stem));
-                for group in meaning.sense.iter().flat_map(|sense| sense.groups()) {
-                    self.groups.resize(synonyms::COUNT, Vec::new());
-                    self.groups.get_mut(group).into_iter().for_each(|words| words.push(number));
-                }
-                self.meanings.push(meaning);
+                let meaning = before.word(stem).and_then(|word| before.meanings.get(word as usize)).copied();
+                self.meanings.push(meaning.unwrap_or_else(|| WordMeaning::of(stem, table::form(stem))));
                 postings.push(Vec::new());
                 number
             }));
@@ -136,13 +174,23 @@ impl Merged {
             let word = number(word);
             words.push(word);
             if let Some(list) = postings.get_mut(word as usize) {
-                list.push(Posting { tool, worth: *worth });
+                list.push(Posting { tool, worth: worth / (worth + SATURATION) });
             }
         }
         words.sort_unstable();
         self.words_of.push(words);
         self.heads_of.push(entry.heads.iter().map(number));
         self.scan.push(ScanRow::of(entry.meaning.as_ref()));
+        self.names.push((entry.name_hash, tool));
+    }
+
+    /// The tools of this name, without that of a server.
+    pub(super) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = u32> + 'a {
+        let hash = section::name_hash(name);
+        let first = self.names.partition_point(|(other, _)| *other < hash);
+        let same = self.names.iter().skip(first).take_while(move |(other, _)| *other == hash);
+        let is_named = move |tool: &u32| self.tools.get(*tool as usize).is_some_and(|tool| tool.name.tool() == name);
+        same.map(|(_, tool)| *tool).filter(is_named)
     }
 
     /// The number of several words in one, in lower case.
@@ -159,9 +207,12 @@ impl Merged {
         self.groups.get(group).map(Vec::as_slice).unwrap_or_default()
     }
 
+    pub(super) fn server(&self, server: &ServerName) -> Option<u32> {
+        self.numbers.get(server).copied()
+    }
+
     pub(super) fn section(&self, server: &ServerName) -> Option<&Arc<Section>> {
-        let at = self.servers.binary_search_by(|(name, ..)| name.cmp(server)).ok()?;
-        self.servers.get(at).map(|(_, _, section)| section)
+        self.servers.get(self.server(server)? as usize).map(|(_, _, section)| section)
     }
 
     #[inline]
@@ -173,6 +224,19 @@ impl Merged {
         let (_, range, section) = self.servers.get(self.server_of(tool))?;
         section.entries.get((tool - range.start) as usize)
     }
+}
+
+fn shares(postings: &[Posting], server_of: &[u32]) -> Vec<Share> {
+    let server = |posting: &Posting| server_of.get(posting.tool as usize).copied().unwrap_or(u32::MAX);
+    let mut shares: Vec<Share> = Vec::new();
+    for (posting, end) in postings.iter().zip(1..) {
+        let server = server(posting);
+        match shares.last_mut() {
+            Some(last) if last.server == server => last.end = end,
+            Some(_) | None => shares.push(Share { server, end }),
+        }
+    }
+    shares
 }
 
 /// The fewer tools have a word, the more it tells. One that no tool has tells no more than one that a single tool has.

@@ -1,6 +1,7 @@
 //! A query as the search reads it: its words, its meaning, and the requests it is made of.
 
 use std::collections::HashSet;
+use std::iter;
 use std::ops::{Range, RangeInclusive};
 
 use crate::search::merged::{Merged, WordMeaning};
@@ -13,6 +14,8 @@ const QUERY_MAX_BYTES: usize = 4_096;
 const WORDS_MAX: usize = 48;
 /// Requests in one query beyond these are not looked at one by one.
 const REQUESTS_MAX: usize = 8;
+/// Pieces of a query beyond these are not looked at: most of them say nothing.
+const PIECES_MAX: usize = 64;
 
 pub(super) struct Query<'a> {
     pub(super) words: Vec<QueryWord<'a>>,
@@ -40,9 +43,11 @@ impl<'a> Query<'a> {
             [] | [_] => Vec::new(),
             several => several.iter().filter_map(|part| self::meaning(part)).collect(),
         };
-        let (sentences, clauses) = (requests(text, sentence_end), requests(text, clause_end));
+        let words = words(text);
+        let telling = telling(text, &words);
+        let (sentences, clauses) = (requests(text, &telling, sentences(text)), requests(text, &telling, clauses(text)));
         Self {
-            words: query_words(text, index),
+            words: query_words(&words, index),
             sentences: parts(&sentences),
             clauses: if clauses == sentences { Vec::new() } else { parts(&clauses) },
             meaning,
@@ -66,10 +71,9 @@ fn meaning(text: &str) -> Option<Vector> {
 }
 
 /// Each word once. Stop words only if there is nothing else.
-fn query_words<'a>(text: &'a str, index: &Merged) -> Vec<QueryWord<'a>> {
-    let all = words(text);
+fn query_words<'a>(all: &[Word<'a>], index: &Merged) -> Vec<QueryWord<'a>> {
     let has_others = all.iter().any(|word| !is_stop_word(&word.stem));
-    let compounds = compounds(&all, index);
+    let compounds = compounds(all, index);
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for (at, word) in all.iter().enumerate() {
@@ -111,23 +115,49 @@ fn compounds(all: &[Word<'_>], index: &Merged) -> Vec<(Range<usize>, u32)> {
     found
 }
 
-/// The requests of a text that has several: what is between ends, with at least two words that say something.
-fn requests(text: &str, end: fn(&str) -> Option<(usize, usize)>) -> Vec<&str> {
-    let mut requests = Vec::new();
-    let mut rest = text;
-    // Most queries are one request, and need no further look.
-    if end(text).is_none() {
+/// Where the words begin that say something.
+fn telling(text: &str, words: &[Word<'_>]) -> Vec<usize> {
+    words.iter().filter(|word| !is_stop_word(&word.stem)).map(|word| start(text, word.as_written)).collect()
+}
+
+/// Where a part of a text begins.
+fn start(text: &str, part: &str) -> usize {
+    part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
+}
+
+/// Of the pieces of a text, if there are several, the requests: those with at least two words that say something.
+fn requests<'t>(text: &str, telling: &[usize], pieces: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
+    let is_request = |piece: &&str| {
+        let start = start(text, piece);
+        let first = telling.partition_point(|word| *word < start);
+        telling.get(first + 1).is_some_and(|second| *second < start + piece.len())
+    };
+    let mut pieces = pieces.take(PIECES_MAX).peekable();
+    // Most queries are one piece, and need no further look.
+    if pieces.next_if(|piece| piece.len() == text.len()).is_some() {
         return Vec::new();
     }
-    while !rest.is_empty() && requests.len() < REQUESTS_MAX {
+    pieces.filter(is_request).take(REQUESTS_MAX).collect()
+}
+
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    pieces(text, sentence_end)
+}
+
+/// Sentences, split also where another request begins.
+fn clauses(text: &str) -> impl Iterator<Item = &str> {
+    sentences(text).flat_map(|sentence| pieces(sentence, connector))
+}
+
+/// What is between ends.
+fn pieces(text: &str, end: fn(&str) -> Option<(usize, usize)>) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    iter::from_fn(move || {
         let (stop, next) = end(rest).unwrap_or((rest.len(), rest.len()));
-        let request = rest.get(..stop).unwrap_or_default();
-        if words(request).iter().filter(|word| !is_stop_word(&word.stem)).count() >= 2 {
-            requests.push(request);
-        }
+        let piece = rest.get(..stop).filter(|_| !rest.is_empty())?;
         rest = rest.get(next..).unwrap_or_default();
-    }
-    requests
+        Some(piece)
+    })
 }
 
 /// Where the first sentence stops, and where the next begins.
@@ -148,12 +178,7 @@ fn sentence_end(text: &str) -> Option<(usize, usize)> {
 /// Words that begin another request.
 const CONNECTORS: [&str; 7] = ["and", "then", "also", "additionally", "finally", "furthermore", "moreover"];
 
-fn clause_end(text: &str) -> Option<(usize, usize)> {
-    let sentence = sentence_end(text);
-    let within = sentence.map_or(text, |(stop, _)| text.get(..stop).unwrap_or_default());
-    connector(within).or(sentence)
-}
-
+/// Where the first request of a sentence stops, and where the next begins.
 fn connector(text: &str) -> Option<(usize, usize)> {
     let mut at = 0;
     for word in text.split_inclusive(char::is_whitespace) {
@@ -171,18 +196,30 @@ fn connector(text: &str) -> Option<(usize, usize)> {
 mod tests {
     use super::*;
 
+    fn requests_of<'t>(text: &'t str, pieces: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
+        requests(text, &telling(text, &words(text)), pieces).into_iter().map(str::trim).collect()
+    }
+
     #[test]
     fn a_query_may_be_several_requests() {
-        let check = |text: &str, sentences: &[&str], clauses: &[&str]| {
-            let trimmed = |parts: Vec<&str>| parts.into_iter().map(|part| part.trim().to_owned()).collect::<Vec<_>>();
-            assert_eq!(trimmed(requests(text, sentence_end)), sentences, "{text}");
-            assert_eq!(trimmed(requests(text, clause_end)), clauses, "{text}");
+        let check = |text: &str, expected: &[&str], expected_clauses: &[&str]| {
+            assert_eq!(requests_of(text, sentences(text)), expected, "{text}");
+            assert_eq!(requests_of(text, clauses(text)), expected_clauses, "{text}");
         };
         check("send an email", &[], &[]);
         check("Send mail. Please! Read the news", &["Send mail.", "Read the news"], &["Send mail.", "Read the news"]);
         check("track package 1.5 and then update its status", &[], &["track package 1.5", "then update its status"]);
+        check("Read mail. And then\nsend mail and", &["Read mail.", "send mail and"], &["Read mail.", "send mail"]);
         check("查询天气。发送邮件给他", &["查询天气。", "发送邮件给他"], &["查询天气。", "发送邮件给他"]);
         check("", &[], &[]);
         check(". . . ! ?", &[], &[]);
+    }
+
+    /// Of a query that is nothing but `and`, which has a thousand pieces, only the first are looked at.
+    #[test]
+    fn pieces_without_end_are_left() {
+        assert_eq!(requests("and and", &[], iter::repeat("and")), Vec::<&str>::new());
+        let text = format!("send mail {} read the news", "and ".repeat(1_000));
+        assert_eq!(requests_of(&text, clauses(&text)), ["send mail"]);
     }
 }

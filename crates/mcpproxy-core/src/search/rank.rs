@@ -1,9 +1,12 @@
 //! How well a tool fits a query: what speaks for it, weighed, as one number from 0 to 1.
 
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
 use crate::search::candidates::{Candidates, Visible};
 use crate::search::merged::{Merged, SCAN_DIMENSIONS, WordMeaning};
 use crate::search::query::{Query, QueryWord};
-use crate::search::table::{Probe, Vector};
+use crate::search::table::{Fnv, Probe, Vector};
 
 /// What speaks for a tool. Each is about 0 for nothing and 1 for all there can be, whatever the query and the catalog.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,8 +37,16 @@ impl Features {
 
     /// 0 to 1: about the share of tools with such features that are the right ones.
     pub fn score(&self) -> f32 {
-        let sum: f32 = self.values().iter().zip(WEIGHTS).map(|(value, weight)| value * weight).sum();
-        1.0 / (1.0 + (OFFSET - sum).exp())
+        1.0 / (1.0 + (OFFSET - self.adds().iter().sum::<f32>()).exp())
+    }
+
+    /// What each adds to the sum that becomes the score.
+    pub fn adds(&self) -> [f32; 7] {
+        let mut adds = self.values();
+        for (value, weight) in adds.iter_mut().zip(WEIGHTS) {
+            *value *= weight;
+        }
+        adds
     }
 }
 
@@ -60,13 +71,15 @@ pub(super) fn features(
     let likeness = Likeness::of(index, query, &candidates.tools, visible);
     let total = candidates.weights.iter().sum::<f32>().max(f32::MIN_POSITIVE);
     let mut grades = vec![0.0; query.words.len()];
+    let mut rows = likeness.rows.as_slice();
     let mut of_tool = |tool: u32| {
+        let heads;
+        (heads, rows) = rows.split_at_checked(index.heads_of.list(tool).len())?;
         let entry = index.entry(tool)?;
         let nearest = |meanings: &[Vector], otherwise: f32| {
             let near = meanings.iter().filter_map(|meaning| Some(cosine(meaning, entry.meaning.as_ref()?)));
             near.reduce(f32::max).unwrap_or(otherwise)
         };
-        let heads = index.heads_of.list(tool);
         likeness.best(heads, &mut grades);
         let covered = query.words.iter().zip(&candidates.weights).zip(&grades).map(|((word, weight), grade)| {
             let aside = if *grade < SAID_ASIDE && has(index, tool, word) { SAID_ASIDE } else { *grade };
@@ -100,52 +113,57 @@ fn has(index: &Merged, tool: u32, word: &QueryWord<'_>) -> bool {
 /// How like each other the words of the query and those of the candidates are. Candidates share words, so each pair is
 /// compared once.
 struct Likeness {
-    /// For every word of the index its row in `grades`.
+    /// For every word that a candidate is about its row in `grades`, one candidate after the other.
     rows: Vec<u32>,
     words: usize,
     grades: Vec<f32>,
+    /// For every row how rare its word is, where it stands in a name.
     rarities: Vec<f32>,
 }
 
-const NO_ROW: u32 = u32::MAX;
-
 impl Likeness {
     fn of(index: &Merged, query: &Query<'_>, tools: &[u32], visible: &Visible) -> Self {
-        let mut likeness = Self {
-            rows: vec![NO_ROW; index.meanings.len()],
-            words: query.words.len(),
-            grades: Vec::with_capacity(query.words.len() * tools.len() * 4),
-            rarities: Vec::with_capacity(tools.len() * 4),
-        };
-        let probes: Vec<Sought<'_, '_>> = query.words.iter().map(Sought::of).collect();
-        for head in tools.iter().flat_map(|tool| index.heads_of.list(*tool)) {
-            let (Some(row), Some(meaning)) =
-                (likeness.rows.get_mut(*head as usize), index.meanings.get(*head as usize))
-            else {
-                continue;
-            };
-            if *row == NO_ROW {
-                *row = likeness.rarities.len() as u32;
-                likeness.rarities.push(visible.rarity(index, Some(*head)));
-                likeness.grades.extend(probes.iter().map(|sought| sought.grade(*head, meaning)));
-            }
+        let (rows, heads) = rows(index, tools);
+        let mut likeness =
+            Self { rows, words: query.words.len(), grades: Vec::new(), rarities: vec![0.0; heads.len()] };
+        // Words lie far apart in memory. Fetched all at once they come side by side, and grading them waits for nothing.
+        let known = heads.iter().filter_map(|head| Some((*head, *index.meanings.get(*head as usize)?)));
+        let known: Vec<(u32, WordMeaning)> = known.collect();
+        let sought: Vec<Sought<'_, '_>> = query.words.iter().map(Sought::of).collect();
+        likeness.grades.reserve_exact(known.len() * sought.len());
+        for (head, meaning) in &known {
+            likeness.grades.extend(sought.iter().map(|sought| sought.grade(*head, meaning)));
         }
+        likeness.find_rarities(index, tools, visible);
         likeness
     }
 
-    fn row(&self, word: u32) -> Option<usize> {
-        self.rows.get(word as usize).filter(|row| **row != NO_ROW).map(|row| *row as usize)
+    fn find_rarities(&mut self, index: &Merged, tools: &[u32], visible: &Visible) {
+        let mut rows = self.rows.as_slice();
+        for tool in tools {
+            let heads = index.heads_of.list(*tool);
+            let Some((of_tool, rest)) = rows.split_at_checked(heads.len()) else { return };
+            rows = rest;
+            let name_words = index.entry(*tool).map_or(0, |entry| entry.name_words);
+            for (head, row) in heads.iter().zip(of_tool).take(name_words) {
+                // Nothing is as common as this: it was not looked for yet.
+                if let Some(rarity) = self.rarities.get_mut(*row as usize).filter(|rarity| **rarity == 0.0) {
+                    *rarity = visible.rarity(index, Some(*head));
+                }
+            }
+        }
     }
 
-    fn grades(&self, row: usize) -> &[f32] {
+    fn grades(&self, row: u32) -> &[f32] {
+        let row = row as usize;
         self.grades.get(row * self.words..(row + 1) * self.words).unwrap_or_default()
     }
 
     /// For each word of the query how like it the likest of a tool's words is.
     fn best(&self, heads: &[u32], best: &mut [f32]) {
         best.fill(0.0);
-        for row in heads.iter().filter_map(|head| self.row(*head)) {
-            for (best, grade) in best.iter_mut().zip(self.grades(row)) {
+        for row in heads {
+            for (best, grade) in best.iter_mut().zip(self.grades(*row)) {
                 *best = best.max(*grade);
             }
         }
@@ -154,13 +172,28 @@ impl Likeness {
     /// How much of a name the query has words for.
     fn name(&self, words: &[u32]) -> f32 {
         let (mut met, mut all) = (0.0, f32::MIN_POSITIVE);
-        for row in words.iter().filter_map(|word| self.row(*word)) {
-            let rarity = self.rarities.get(row).copied().unwrap_or_default();
-            met += rarity * self.grades(row).iter().copied().fold(0.0, f32::max);
+        for row in words {
+            let rarity = self.rarities.get(*row as usize).copied().unwrap_or_default();
+            met += rarity * self.grades(*row).iter().copied().fold(0.0, f32::max);
             all += rarity;
         }
         met / all
     }
+}
+
+/// For every word that a tool is about its row, one tool after the other; and the words of the rows.
+fn rows(index: &Merged, tools: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    let all: usize = tools.iter().map(|tool| index.heads_of.list(*tool).len()).sum();
+    let (mut rows, mut heads) = (Vec::with_capacity(all), Vec::with_capacity(all));
+    let mut row_of: HashMap<u32, u32, BuildHasherDefault<Fnv>> =
+        HashMap::with_capacity_and_hasher(all, BuildHasherDefault::default());
+    for head in tools.iter().flat_map(|tool| index.heads_of.list(*tool)) {
+        rows.push(*row_of.entry(*head).or_insert_with(|| {
+            heads.push(*head);
+            heads.len() as u32 - 1
+        }));
+    }
+    (rows, heads)
 }
 
 /// A word of the query, ready to be compared with many.

@@ -1,6 +1,7 @@
 //! One server's tools, read for the search. It is made once, and shared by every index until the server changes.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use crate::catalog::{Offered, Tool};
@@ -22,6 +23,8 @@ pub(super) struct Section {
 /// What the search knows of one tool. Words are numbers within `Section::stems`.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
+    /// Of the name without its server.
+    pub(super) name_hash: u32,
     /// Every word once, in order of its number, with what it is worth.
     pub(super) words: Vec<(u32, f32)>,
     /// The words of the name, then those of server and first sentence: what the tool is about.
@@ -66,9 +69,13 @@ struct Vocabulary {
 }
 
 impl Vocabulary {
+    fn known(&self, word: &Word<'_>) -> Option<u32> {
+        self.numbers.get(word.stem.as_ref()).copied()
+    }
+
     fn number(&mut self, word: &Word<'_>) -> u32 {
-        if let Some(number) = self.numbers.get(word.stem.as_ref()) {
-            return *number;
+        if let Some(number) = self.known(word) {
+            return number;
         }
         let number = u32::try_from(self.stems.len()).unwrap_or(u32::MAX);
         self.numbers.insert(word.stem.as_ref().into(), number);
@@ -91,7 +98,15 @@ fn entry(texts: &Texts, vocabulary: &mut Vocabulary) -> Entry {
     for text in [texts.title.as_str(), texts.server.as_str(), texts.first_sentence()] {
         push_heads(text, vocabulary, &mut heads);
     }
-    Entry { words, heads, name_words, meaning: meaning(texts), parameters: parameters(texts) }
+    let name_hash = name_hash(&texts.name);
+    Entry { name_hash, words, heads, name_words, meaning: meaning(texts), parameters: parameters(texts) }
+}
+
+/// Names with the same hash may be different ones, but not the other way round.
+pub(super) fn name_hash(name: &str) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish() as u32
 }
 
 /// Adds what the words of a field are worth.
@@ -102,16 +117,16 @@ fn add(field: Field, texts: &[&str], vocabulary: &mut Vocabulary, weights: &mut 
     for text in texts {
         // What is written together counts as one word, too: others write it so.
         for word in words(text).iter().chain(&compounds(text)) {
-            let is_new = |number: &u32| !counts.contains_key(number);
             if is_stop_word(&word.stem) {
                 continue;
             }
             length += 1;
-            let number = vocabulary.number(word);
-            if is_new(&number) && counts.len() >= share.max_words {
-                continue;
+            if counts.len() < share.max_words {
+                *counts.entry(vocabulary.number(word)).or_default() += 1;
+            } else if let Some(count) = vocabulary.known(word).and_then(|number| counts.get_mut(&number)) {
+                // What is not read gets no number either: each one costs every index memory.
+                *count += 1;
             }
-            *counts.entry(number).or_default() += 1;
         }
     }
     let relative = length as f32 / share.usual_words;
@@ -126,8 +141,11 @@ const HEADS_MAX: usize = 24;
 
 fn push_heads(text: &str, vocabulary: &mut Vocabulary, heads: &mut Vec<u32>) {
     for word in words(text).iter().filter(|word| !is_stop_word(&word.stem)) {
+        if heads.len() >= HEADS_MAX {
+            break;
+        }
         let number = vocabulary.number(word);
-        if heads.len() < HEADS_MAX && !heads.contains(&number) {
+        if !heads.contains(&number) {
             heads.push(number);
         }
     }

@@ -1,12 +1,7 @@
 //! English words without their endings, so that `creating`, `creates` and `created` are one.
 
-/// The stemmer in use. Words must be ASCII letters in lower case.
+/// The English stemmer of Snowball 3 ("Porter 2"). Words must be ASCII letters in lower case.
 pub(super) fn stem(word: &mut Vec<u8>) {
-    snowball(word);
-}
-
-/// The English stemmer of Snowball 3 ("Porter 2").
-fn snowball(word: &mut Vec<u8>) {
     if let Some(stem) = exception(word) {
         word.clear();
         word.extend_from_slice(stem.as_bytes());
@@ -280,43 +275,11 @@ fn ends_short(word: &[u8]) -> bool {
     }
 }
 
-/// A lighter one: plural, `ed`, `ing` and the final `e`, nothing that changes what kind of word it is.
-#[cfg_attr(not(test), expect(dead_code, reason = "the other choice"))]
-fn light(word: &mut Vec<u8>) {
-    let length = word.len();
-    match word.as_slice() {
-        [_, _, .., b'i', b'e', b's'] | [_, _, .., b'i', b'e', b'd'] => {
-            word.truncate(length - 3);
-            word.push(b'y');
-        }
-        [.., b's', b's', b'e', b's']
-        | [_, _, .., b'x' | b'z', b'e', b's']
-        | [_, _, .., b'c' | b's', b'h', b'e', b's'] => {
-            word.truncate(length - 2);
-        }
-        [_, _, .., before, b's'] if !matches!(before, b's' | b'u' | b'i') => word.truncate(length - 1),
-        _ => {}
-    }
-    let ending = ["ing", "ed"].into_iter().find(|ending| word.ends_with(ending.as_bytes()));
-    let base = word.len() - ending.map_or(0, str::len);
-    if ending.is_some() && base >= 3 && has_vowel(word.get(..base).unwrap_or_default()) {
-        word.truncate(base);
-        if let [.., one, two] = word.as_slice()
-            && is_double(*one, *two)
-        {
-            word.pop();
-        }
-    }
-    if word.len() > 3 && word.ends_with(b"e") {
-        word.pop();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn stemmed(stem: fn(&mut Vec<u8>), word: &str) -> String {
+    fn stemmed(word: &str) -> String {
         let mut word = word.as_bytes().to_vec();
         stem(&mut word);
         String::from_utf8(word).unwrap()
@@ -330,29 +293,11 @@ mod tests {
             .lines()
             .filter_map(|line| {
                 let (word, expected) = line.split_once(' ').unwrap();
-                let stem = stemmed(snowball, word);
+                let stem = stemmed(word);
                 (stem != expected).then(|| format!("{word}: {stem}, not {expected}"))
             })
             .collect();
         assert!(pairs.lines().count() > 5_000);
         assert_eq!(wrong, Vec::<String>::new());
-    }
-
-    #[test]
-    fn the_light_one_cuts_inflections_only() {
-        let check = |words: &str, expected: &str| {
-            for word in words.split(' ') {
-                assert_eq!(stemmed(light, word), expected, "{word}");
-            }
-        };
-        check("create creates created creating", "creat");
-        check("repository repositories", "repository");
-        check("box boxes boxed boxing", "box");
-        check("run runs running", "run");
-        check("search searches searched searching", "search");
-        check("string strings", "string");
-        check("status", "status");
-        check("process processes processing processed", "process");
-        check("us", "us");
     }
 }

@@ -1,6 +1,6 @@
 //! Words of the trade that mean the same, also across languages: some servers describe their tools in Chinese.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use crate::search::words::words;
@@ -23,6 +23,19 @@ pub(super) fn sense(stem: &str) -> Option<Sense> {
     SENSES.get(stem).copied()
 }
 
+/// For every group its words as stems, each once, in an order that is the same for every catalog.
+pub(super) fn stems() -> &'static [Vec<String>] {
+    &STEMS
+}
+
+static STEMS: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
+    let of_group = |group: &&str| {
+        let stems: BTreeSet<String> = words(group).into_iter().map(|word| word.stem.into_owned()).collect();
+        stems.into_iter().collect()
+    };
+    GROUPS.iter().map(of_group).collect()
+});
+
 static SENSES: LazyLock<HashMap<String, Sense>> = LazyLock::new(|| {
     let mut senses: HashMap<String, Sense> = HashMap::new();
     for (number, group) in GROUPS.iter().enumerate() {
@@ -34,9 +47,6 @@ static SENSES: LazyLock<HashMap<String, Sense>> = LazyLock::new(|| {
 });
 
 const _: () = assert!(GROUPS.len() <= u128::BITS as usize, "a bit for every group");
-
-/// How many groups there are.
-pub(super) const COUNT: usize = GROUPS.len();
 
 /// What tools do, then what they do it with. Words of scripts that do not part words have two characters, as the search
 /// reads them.

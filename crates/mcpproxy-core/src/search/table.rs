@@ -202,8 +202,9 @@ fn row(token: u32) -> Option<(&'static [u8; DIMENSIONS], f32)> {
     Some((rows.get(token)?, f32::from_le_bytes(*scales.get(token)?)))
 }
 
-/// Fast for short keys. That somebody could find texts that collide does not matter: only our own tokens are put in.
-struct Fnv(u64);
+/// Fast for short keys. That somebody could find keys that collide does not matter: only our own tokens and numbers are
+/// put in.
+pub(crate) struct Fnv(u64);
 
 impl Default for Fnv {
     fn default() -> Self {

@@ -3,6 +3,8 @@
 mod explain;
 mod fields;
 mod guards;
+mod hidden;
+mod named;
 mod stuffing;
 
 use std::collections::BTreeMap;

@@ -67,7 +67,8 @@ pub(crate) fn answer(found: &Found, detail: Detail, limit: usize) -> String {
     let (mut tools, mut is_cut) = (Vec::new(), false);
     for hit in &found.hits {
         let mut forms = detail.forms().map(|form| (form, entry(hit, form, detail)));
-        let Some((form, tool)) = forms.find(|(_, tool)| tool.len() < share.min(room)) else { break };
+        // One that does not fit, whatever its server did to it, must not hide those after it.
+        let Some((form, tool)) = forms.find(|(_, tool)| tool.len() < share.min(room)) else { continue };
         room -= tool.len() + 1;
         is_cut |= detail == Detail::Full && form != Form::Whole;
         tools.push(tool);
@@ -79,7 +80,7 @@ pub(crate) fn answer(found: &Found, detail: Detail, limit: usize) -> String {
 fn note(shown: usize, found: usize, is_cut: bool) -> Option<String> {
     let fewer = (shown < found).then(|| {
         format!(
-            "{shown} of {found} tools shown: more do not fit {} KiB. Narrow the query, or name a server.",
+            "{shown} of {found} tools shown: the others do not fit {} KiB. Narrow the query, or name a server.",
             ANSWER_MAX_BYTES >> 10
         )
     });

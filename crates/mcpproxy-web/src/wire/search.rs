@@ -26,12 +26,26 @@ struct FoundTool {
 
 #[derive(Serialize, ToSchema)]
 struct Why {
+    /// Whether the query is the tool's name. Then the score is 1, whatever the rest says.
+    named: bool,
     /// From 0 to 1: how much of the query, by the weight of its words, the tool's own words cover.
     lexical: f32,
-    /// From -1 to 1: how near the meaning of the tool is to that of the query.
+    /// From 0 to 1: how near the meaning of the tool is to that of the query.
     semantic: f32,
+    /// What speaks for the tool, and what the score is made of.
+    features: Vec<Feature>,
     /// The words of the query, in their order.
     words: Vec<WordMatch>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct Feature {
+    #[schema(schema_with = feature_names)]
+    name: &'static str,
+    /// About 0 for nothing, and 1 for all there can be.
+    value: f32,
+    /// What it adds to the sum that becomes the score.
+    adds: f32,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -63,8 +77,16 @@ impl From<Searched> for FoundTools {
 
 impl From<core::Why> for Why {
     fn from(why: core::Why) -> Self {
-        let (lexical, semantic) = (rounded(why.lexical), rounded(why.semantic));
-        Self { lexical, semantic, words: why.words.into_iter().map(Into::into).collect() }
+        let numbers = why.features.values().into_iter().zip(why.features.adds());
+        let features = core::Features::NAMES.into_iter().zip(numbers);
+        let feature = |(name, (value, adds))| Feature { name, value: rounded(value), adds: rounded(adds) };
+        Self {
+            named: why.is_named,
+            lexical: rounded(why.lexical),
+            semantic: rounded(why.semantic),
+            features: features.map(feature).collect(),
+            words: why.words.into_iter().map(Into::into).collect(),
+        }
     }
 }
 
@@ -81,6 +103,10 @@ impl From<core::WordMatch> for WordMatch {
 /// More digits say nothing more.
 fn rounded(number: f32) -> f32 {
     (number * 1000.0).round() / 1000.0
+}
+
+fn feature_names() -> Object {
+    super::words("What speaks for a tool.", core::Features::NAMES)
 }
 
 fn fields() -> Object {
@@ -100,8 +126,10 @@ mod tests {
     fn reasons_stand_beside_the_tool() {
         let place = |field: Field, instead: Option<&str>| core::Place { field, instead: instead.map(Untrusted::new) };
         let why = core::Why {
+            is_named: true,
             lexical: 0.123_456,
-            semantic: -0.5,
+            semantic: 0.5,
+            features: core::Features { meaning: 0.5, name: 1.0, ..core::Features::default() },
             words: vec![
                 core::WordMatch {
                     word: Untrusted::new("remove"),
@@ -111,8 +139,19 @@ mod tests {
                 core::WordMatch { word: Untrusted::new("it\u{1b}"), weight: 0.25, places: vec![] },
             ],
         };
+        let adds = why.features.adds().map(|adds| rounded(adds).to_string().parse::<f64>().unwrap());
+        let features = json!([
+            {"name": "meaning", "value": 0.5, "adds": adds[0]},
+            {"name": "sentence", "value": 0.0, "adds": 0.0},
+            {"name": "request", "value": 0.0, "adds": 0.0},
+            {"name": "parameters", "value": 0.0, "adds": 0.0},
+            {"name": "words", "value": 0.0, "adds": 0.0},
+            {"name": "name", "value": 1.0, "adds": adds[5]},
+            {"name": "server", "value": 0.0, "adds": 0.0},
+        ]);
         let searched = Searched { tools: vec![(json!({"name": "a:b", "score": 0.5}), Some(why))], note: None };
-        let expected = json!({"tools": [{"name": "a:b", "score": 0.5, "why": {"lexical": 0.123, "semantic": -0.5, "words": [
+        let expected = json!({"tools": [{"name": "a:b", "score": 0.5, "why": {"named": true, "lexical": 0.123, "semantic": 0.5,
+            "features": features, "words": [
             {"word": "remove", "weight": 0.75, "places": [
                 {"field": "name", "instead": "delete"}, {"field": "parameter description", "instead": null}]},
             {"word": "it\u{1b}", "weight": 0.25, "places": []},

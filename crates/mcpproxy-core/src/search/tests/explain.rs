@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{catalog_with, only, tool};
+use super::{catalog_with, only, server, tool};
 use crate::search::{Index, Why};
 use crate::{Scope, ToolName};
 
@@ -27,7 +27,7 @@ fn index() -> Index {
 }
 
 fn why(index: &Index, query: &str, name: &str) -> Why {
-    index.explain(query, &Scope::everything(), &ToolName::parse(name).unwrap()).unwrap()
+    index.explain(query, &Scope::everything(), None, &ToolName::parse(name).unwrap()).unwrap()
 }
 
 /// `word: field, field=its own word; …`
@@ -71,18 +71,33 @@ fn parts_and_weights_are_those_of_the_search() {
     let index = index();
     let (query, everything) = ("send an email about letters", Scope::everything());
     for (tool, features) in index.candidates(query, &everything) {
-        let why = index.explain(query, &everything, &tool.name).unwrap();
+        let why = index.explain(query, &everything, None, &tool.name).unwrap();
         assert_eq!(why.lexical, features.words);
+        assert_eq!(why.features, features);
+        assert!(!why.is_named);
         assert_eq!(why.semantic, features.meaning.max(features.sentence).max(features.request));
         assert!((why.words.iter().map(|word| word.weight).sum::<f32>() - 1.0).abs() < 1e-5);
         assert!(why.words.iter().all(|word| word.weight > 0.0));
     }
 }
 
+/// The weights of words, and so every number, are those among the tools of one server.
+#[test]
+fn a_search_in_one_server_is_the_one_explained() {
+    let index = index();
+    let (query, everything, web) = ("post prices of coins", Scope::everything(), server("web"));
+    let within = index.find(query, &everything, Some(&web), 5);
+    let hit = within.hits.first().unwrap();
+    let explain = |server| index.explain(query, &everything, server, &hit.tool.name).unwrap();
+    assert_eq!(explain(Some(&web)).features.score(), hit.score);
+    assert_ne!(explain(None).features.score(), hit.score);
+    assert_eq!(index.explain(query, &everything, Some(&server("post")), &hit.tool.name), None);
+}
+
 #[test]
 fn only_what_an_agent_sees_is_explained() {
     let index = index();
-    let explain = |scope: &Scope, name: &str| index.explain("coin", scope, &ToolName::parse(name).unwrap());
+    let explain = |scope: &Scope, name: &str| index.explain("coin", scope, None, &ToolName::parse(name).unwrap());
     assert!(explain(&only(&["web"]), "web:coinPaprika").is_some());
     assert_eq!(explain(&only(&["post"]), "web:coinPaprika"), None);
     assert_eq!(explain(&Scope::everything(), "web:unknown"), None);

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::guards::office;
 use super::{catalog, server, tool};
-use crate::search::Index;
 use crate::search::words::{is_stop_word, words};
+use crate::search::{Field, Index};
 use crate::{Scope, ToolName};
 
 /// What people ask for, and the tool that does it.
@@ -140,7 +140,7 @@ fn no_field_is_read_to_its_end() {
     let is_read = |tool: &Value| {
         let index = Index::build(&catalog(&[("assistant", tool.clone())]));
         let name = ToolName::parse("assistant:helper").unwrap();
-        let why = index.explain("satellite", &Scope::everything(), &name).unwrap();
+        let why = index.explain("satellite", &Scope::everything(), None, &name).unwrap();
         why.lexical > 0.8 && why.words[0].places.iter().any(|place| place.instead.is_none())
     };
     for (short, long) in make(&few).iter().zip(&make(&many)) {
@@ -161,4 +161,20 @@ fn repeating_a_word_adds_nothing() {
     assert!(worth(3) > worth(1));
     assert!(worth(1_000) < worth(3));
     assert!(worth(1_000) < worth(1));
+}
+
+#[test]
+fn words_that_are_not_read_are_not_kept() {
+    let text = |letters: &str| {
+        let letters = || letters.chars();
+        let words = letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| format!("q{a}{b}{c}"))));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let mut tool = tool("helper", &text("abcdefghijkl"));
+    tool["title"] = json!(text("mnopqr"));
+    tool["inputSchema"] = parameters(&text("stuvwx"), &text("abcdexyz"));
+    let index = Index::build(&catalog(&[("assistant", tool)]));
+    let section = index.merged.section(&server("assistant")).unwrap();
+    let read: usize = Field::ALL.iter().map(|field| field.share().max_words).sum();
+    assert!(section.stems.len() <= read, "{}", section.stems.len());
 }

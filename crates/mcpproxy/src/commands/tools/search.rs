@@ -10,7 +10,8 @@ use crate::output::{line, member, shorten};
 const WIDTH: usize = 80;
 const WORD_MAX_CHARS: usize = 24;
 const LEGEND: &str = "Score: 0 to 1. Words: how much of the query the tool's own words cover, 0 to 1. Meaning: how near the \
-    tool is to what the query means, -1 to 1. Share: how much a word counts; rare words count more.";
+    tool is to what the query means, 0 to 1. Sum: what the score is made of, by feature. Share: how much a word counts; \
+    rare words count more.";
 const NEXT: &str = "See all tools with `mcpproxy tools list`, and all servers with `mcpproxy servers list`.";
 
 pub(super) fn found(answer: &Value) -> String {
@@ -38,11 +39,14 @@ fn why(tool: &Value) -> Option<&Value> {
 
 /// One tool: its numbers, and a line for each word of the query.
 fn reason(tool: &Value, why: &Value) -> String {
+    let is_named = why.get("named").and_then(Value::as_bool).unwrap_or_default();
     let numbers = format!(
-        "  score {}   words {}   meaning {}\n",
+        "  score {}{}   words {}   meaning {}\n{}",
         number(tool, "score"),
+        if is_named { ", as the query is its name" } else { "" },
         number(why, "lexical"),
-        number(why, "semantic")
+        number(why, "semantic"),
+        sum(why)
     );
     let words: Vec<(String, String, String)> = members(why, "words")
         .iter()
@@ -58,6 +62,15 @@ fn reason(tool: &Value, why: &Value) -> String {
     let lines: String = lines.collect();
     let header = if lines.is_empty() { "" } else { &header };
     format!("{}\n{numbers}{header}{lines}", member(tool, "name"))
+}
+
+/// `sum 1.50 = words 1.00 + name 0.50`.
+fn sum(why: &Value) -> String {
+    let features = members(why, "features");
+    let total: f64 = features.iter().filter_map(|feature| feature.get("adds").and_then(Value::as_f64)).sum();
+    let adds: Vec<String> =
+        features.iter().map(|feature| format!("{} {}", member(feature, "name"), number(feature, "adds"))).collect();
+    wrapped(&format!("sum {total:.2} = {}", adds.join(" + ")), 2)
 }
 
 /// `name as "delete", description`.
@@ -133,20 +146,34 @@ mod tests {
             .iter()
             .map(|field| place(field, json!("deleting")))
             .collect();
-        let text = found(&answer(&json!({"lexical": 0.75, "semantic": -0.1, "words": [
+        let feature = |name: &str, adds: f64| json!({"name": name, "value": 0.5, "adds": adds});
+        let features = [
+            feature("meaning", 0.371),
+            feature("sentence", 0.59),
+            feature("request", 0.66),
+            feature("parameters", 0.1),
+            feature("words", 1.63),
+            feature("name", 0.35),
+            feature("server", 0.512),
+        ];
+        let why = json!({"named": false, "lexical": 0.75, "semantic": 0.1, "features": features, "words": [
             {"word": "remove", "weight": 0.6, "places": everywhere},
             {"word": "user", "weight": 0.305, "places": [place("name", Value::Null), place("description", Value::Null)]},
             {"word": "now\u{1b}[2J", "weight": 0.1, "places": []},
-        ]})));
+        ]});
+        let text = found(&answer(&why));
         let (_, reasons) = text.split_once("\n\n").unwrap();
         assert_eq!(
             reasons,
             "Score: 0 to 1. Words: how much of the query the tool's own words cover, 0 to 1.\n\
-             Meaning: how near the tool is to what the query means, -1 to 1. Share: how much\n\
-             a word counts; rare words count more.\n\
+             Meaning: how near the tool is to what the query means, 0 to 1. Sum: what the\n\
+             score is made of, by feature. Share: how much a word counts; rare words count\n\
+             more.\n\
              \n\
              demo:delete_user\n\
-             \x20 score 0.82   words 0.75   meaning -0.10\n\
+             \x20 score 0.82   words 0.75   meaning 0.10\n\
+             \x20 sum 4.21 = meaning 0.37 + sentence 0.59 + request 0.66 + parameters 0.10 +\n\
+             \x20 words 1.63 + name 0.35 + server 0.51\n\
              \x20 WORD          SHARE  FOUND IN\n\
              \x20 remove          60%  name as \"deleting\", title as \"deleting\", server as\n\
              \x20                      \"deleting\", description as \"deleting\", parameter as\n\
@@ -155,6 +182,11 @@ mod tests {
              \x20 now\\u{1b}[2J    10%  not found\n"
         );
         assert!(reasons.lines().all(|line| line.chars().count() <= WIDTH));
+        let mut named = why;
+        named["named"] = json!(true);
+        let text = found(&answer(&named));
+        assert!(text.contains("\n  score 0.82, as the query is its name   words 0.75   meaning 0.10\n"), "{text}");
+        assert!(text.lines().skip(2).all(|line| line.chars().count() <= WIDTH));
     }
 
     #[test]
