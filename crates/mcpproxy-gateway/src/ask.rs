@@ -9,6 +9,7 @@ mod wait;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcpproxy_core::policy::Repeat;
 use mcpproxy_core::settings::Channel;
 use mcpproxy_core::{ApprovalId, ApprovalState, Denial, Given, Moment, Permit, Question, Retry, Ticket};
 use mcpproxy_store::{StoreError, StoredApproval};
@@ -52,6 +53,8 @@ pub(crate) enum Unanswered {
     Refused(Box<Denial>),
     /// The agent's client is asked, and the call comes back with its answer.
     Returns(Reply),
+    /// It was made while this one was on its way, and has an answer or will have one.
+    Repeats(Repeat),
     /// Without the store nobody can be asked, and nothing is sent.
     Store(StoreError),
 }
@@ -156,6 +159,10 @@ impl Asking<'_> {
         match approval.state {
             ApprovalState::Approved if is_in_time => self.decide_again(&approval).await,
             ApprovalState::Pending if is_in_time => Err(self.unanswered(&approval).await?.into()),
+            ApprovalState::Consumed => {
+                self.unless_made().await?;
+                Err(over(self.gateway, &approval).await?.into())
+            }
             _ => Err(over(self.gateway, &approval).await?.into()),
         }
     }

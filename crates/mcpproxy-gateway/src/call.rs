@@ -82,6 +82,9 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
         Decision::Ask(question) => match Box::pin(ask(gateway, caller, &snapshot, question, said, &passage)).await {
             Ok(Answered { permit, snapshot }) => (permit, snapshot),
             Err(Unanswered::Returns(reply)) => return reply,
+            Err(Unanswered::Repeats(repeat)) => {
+                return Box::pin(repeated(gateway, caller, &snapshot, &repeat, &passage, &asking)).await;
+            }
             Err(Unanswered::Store(error)) => return unrecorded(&error),
             Err(Unanswered::Refused(denial)) => return refuse(gateway, caller, &snapshot, &denial, &asking).await,
         },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::call::{Call, Warning};
-use super::{Claim, Moment, Permit, checks, dry_run};
+use super::{Claim, Moment, Permit, Repeat, checks, dry_run};
 use crate::catalog::Tool;
 use crate::contract::{Confirmation, Need, Source, StepUp};
 use crate::denial::{Denial, Ticket};
@@ -77,6 +77,12 @@ impl Question {
 
     pub fn intent(&self) -> &Intent {
         &self.call.intent
+    }
+
+    /// The same call as one that may have been made before, if it has a name.
+    pub fn as_repeat(&self) -> Option<Repeat> {
+        let claim = self.call.claim.clone()?;
+        Some(Repeat { tool: Arc::clone(&self.call.tool), intent: self.call.intent.clone(), claim })
     }
 
     pub fn arguments(&self) -> &Arguments {

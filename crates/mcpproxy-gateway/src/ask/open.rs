@@ -9,6 +9,7 @@ use ulid::Ulid;
 use super::{Asking, Unanswered};
 use crate::approvals::{SaidBy, hidden};
 use crate::record::now_ms;
+use crate::repeats;
 use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
 
@@ -59,6 +60,7 @@ impl Asking<'_> {
         if let Some(open) = store.find_open_approval(&binding.digest(), now_ms()).await? {
             return Ok(open);
         }
+        self.unless_made().await?;
         if let Some(denied) = self.denied_lately(&binding).await? {
             return Ok(denied);
         }
@@ -71,6 +73,16 @@ impl Asking<'_> {
                 Some(open) => Ok(open),
                 None => Err(Denial::TooManyApprovals { most: PENDING_MAX }.into()),
             },
+        }
+    }
+
+    /// The yes there was may have been used for the same call a moment ago: who gets its answer needs to ask nobody.
+    pub(super) async fn unless_made(&self) -> Result<(), Unanswered> {
+        match self.question.as_repeat() {
+            Some(repeat) if repeats::is_taken(self.gateway, self.caller, &repeat.tool.name, &repeat.claim).await? => {
+                Err(Unanswered::Repeats(repeat))
+            }
+            Some(_) | None => Ok(()),
         }
     }
 
