@@ -26,7 +26,10 @@ pub(crate) fn words(text: &str) -> Vec<Word<'_>> {
     for part in parts(text) {
         match part.script {
             Script::Unparted => push_pairs(part.as_written, &mut words),
-            Script::Ascii | Script::Other => words.push(word(&part, &mut letters)),
+            // A mark that stands alone is no word.
+            Script::Ascii | Script::Other => {
+                words.extend(Some(word(&part, &mut letters)).filter(|word| !word.stem.is_empty()));
+            }
         }
     }
     words
@@ -155,6 +158,7 @@ mod tests {
         check("ec2s Straßes", "ec2s straßes");
         check("", "");
         check("--- _ …", "");
+        check("\u{64b}A \u{301}", "a");
     }
 
     #[test]
