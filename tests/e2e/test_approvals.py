@@ -21,7 +21,6 @@ NEVER_ISSUED = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 RETRIES = 50
 MOST_PENDING = 20
 MANY = 10_000
-LIST_SECONDS = 0.1
 
 
 @pytest.fixture(scope="module")
@@ -303,7 +302,7 @@ def test_an_agent_cannot_answer_its_own_form(house: House) -> None:
     assert args not in house.executed("update_customer")
 
 
-def test_ten_thousand_questions_are_listed_at_once(tmp_path: Path) -> None:
+def test_ten_thousand_questions_are_listed_page_by_page(tmp_path: Path) -> None:
     house = House(tmp_path)
     with house.gateway:
         house.in_a_hurry().asks("update_customer", house.fresh())
@@ -318,12 +317,15 @@ def test_ten_thousand_questions_are_listed_at_once(tmp_path: Path) -> None:
         )
         assert house.storage.sql(house.gateway.home, "SELECT count(*) FROM approvals") == [[MANY + 1]]
 
-        def seconds() -> float:
-            began = time.monotonic()
-            assert len(house.questions(state="pending")) > 1
-            return time.monotonic() - began
-
-        assert min(seconds() for _ in range(5)) < LIST_SECONDS
+        # What a page costs is in the benchmark of the store; that it is a page, whatever there is, is here.
+        seen, page = set(), house.gateway.admin("/approvals?state=pending&limit=500")
+        for _ in range(MANY // 500 + 1):
+            seen |= {one["id"] for one in page["approvals"]}
+            assert len(page["approvals"]) <= 500
+            if not page["next"]:
+                break
+            page = house.gateway.admin(f"/approvals?state=pending&limit=500&cursor={page['next']}")
+        assert len(seen) == MANY + 1
 
 
 # -- what makes it worthless ------------------------------------------------------------------------------------
