@@ -40,6 +40,8 @@ TOOLS = [
     tool("note", "Keeps a note under its title.", readOnlyHint=False, destructiveHint=False),
 ]
 ONE_AT_A_TIME = threading.Lock()
+# Longer than any test waits for an answer.
+TOLD_WITHIN_SECONDS = 120
 
 
 def main() -> None:
@@ -89,7 +91,11 @@ def echo(call: dict[str, Any]) -> None:
 
 
 def echo_when_told(call: dict[str, Any], sign: str) -> None:
+    """The sign is a file that another process makes; who never gets one is not kept waiting for ever."""
+    until = time.monotonic() + TOLD_WITHIN_SECONDS
     while not os.path.exists(sign):
+        if time.monotonic() > until:
+            return reply(call, {"error": {"code": -32603, "message": f"nobody made {sign}"}})
         time.sleep(0.02)
     echo(call)
 
