@@ -82,7 +82,7 @@ def matrices() -> Iterator[Case]:
         yield row("readOnlyHint=true ALLOW", "read", "read_only")
         yield row("destructiveHint=true REJECT", "read", "destructive", **reject("read"))
         yield row("no annotation ALLOW (trust agent)", "read", "none", verified=False)
-        yield row("readOnlyHint=true WARN + ALLOW", "write", "read_only", warns="OVERLY_CAUTIOUS")
+        yield row("readOnlyHint=true WARN + ALLOW", "write", "read_only", warns="overly_cautious")
         yield row("destructiveHint=true REJECT", "write", "destructive", **reject("write"))
         yield row("no annotation ALLOW", "write", "none", verified=False)
         for tool in ANY:
@@ -123,8 +123,8 @@ def second_keys() -> Iterator[Case]:
         yield row("nested contradicts", "INTENT_MISMATCH", mismatch, intent=write)
         yield row("flat contradicts", "INTENT_MISMATCH", mismatch, intent_operation_type="write")
         yield row("both contradict", "INTENT_MISMATCH", mismatch, intent_operation_type="write", intent=write)
-        yield row("flat against nested", "INVALID_INTENT", twice, intent_operation_type="read", intent=write)
-        yield row("nested against flat", "INVALID_INTENT", twice, intent_operation_type="write", intent=read)
+        yield row("flat against nested", "invalid_intent", twice, intent_operation_type="read", intent=write)
+        yield row("nested against flat", "invalid_intent", twice, intent_operation_type="write", intent=read)
         for word in ("unknown", "delete", "Read", "READ", " read", ""):
             says = operation_type(word)
             yield row(f"nested '{word}'", "INVALID_OPERATION_TYPE", says, intent={"operation_type": word})
@@ -164,7 +164,7 @@ def words() -> Iterator[Case]:
     yield row("everything flat and nested", **flat, intent=full)
     for name, other in (("data_sensitivity", "public"), ("reason", "Another")):
         says = f"Invalid intent: {name} given twice with different values"
-        yield row(f"{name} flat against nested", "INVALID_INTENT", says, **{f"intent_{name}": other}, intent=full)
+        yield row(f"{name} flat against nested", "invalid_intent", says, **{f"intent_{name}": other}, intent=full)
 
 
 def shapes() -> Iterator[Case]:
@@ -174,10 +174,10 @@ def shapes() -> Iterator[Case]:
         return Case(name, "plain", "read", {"name": "hints:read_only", **given}, code, says)
 
     def intent(name: str, says: str, **given: Any) -> Case:
-        return row(name, "INVALID_INTENT", f"Invalid intent: {says}", **given)
+        return row(name, "invalid_intent", f"Invalid intent: {says}", **given)
 
     def args(name: str, says: str, **given: Any) -> Case:
-        return row(name, "INVALID_ARGS", f"Invalid arguments: {says}", **given)
+        return row(name, "invalid_args", f"Invalid arguments: {says}", **given)
 
     for value in ("read", ["read"], 7, True, None):
         yield intent(f"intent is {value!r}", "intent must be an object", intent=value)
@@ -212,13 +212,13 @@ def shapes() -> Iterator[Case]:
 
     for field_name, nearest in (("arg", "args"), ("intent_reasons", "intent_reason"), ("Name", "name")):
         says = f'unknown field "{field_name}"; did you mean "{nearest}"?'
-        yield row(f"unknown field {field_name}", "UNKNOWN_FIELD", says, **{field_name: "x"})
-    yield row("unknown field approved", "UNKNOWN_FIELD", 'unknown field "approved"', approved=True)
-    yield row("unknown field in intent", "UNKNOWN_FIELD", 'unknown field "operation"', intent={"operation": "read"})
+        yield row(f"unknown field {field_name}", "unknown_field", says, **{field_name: "x"})
+    yield row("unknown field approved", "unknown_field", 'unknown field "approved"', approved=True)
+    yield row("unknown field in intent", "unknown_field", 'unknown field "operation"', intent={"operation": "read"})
     says = 'unknown field "operation_typ"; did you mean "operation_type"?'
-    yield row("misspelt field in intent", "UNKNOWN_FIELD", says, intent={"operation_typ": "write"})
-    yield Case("no name", "plain", "read", {}, "INVALID_FIELD", 'name must be given, as "server:tool"')
-    yield Case("a number as name", "plain", "read", {"name": 7}, "INVALID_FIELD", "name must be a string")
+    yield row("misspelt field in intent", "unknown_field", says, intent={"operation_typ": "write"})
+    yield Case("no name", "plain", "read", {}, "invalid_field", 'name must be given, as "server:tool"')
+    yield Case("a number as name", "plain", "read", {"name": 7}, "invalid_field", "name must be a string")
 
 
 def names() -> Iterator[Case]:
@@ -227,14 +227,14 @@ def names() -> Iterator[Case]:
 
     unqualified = "Invalid tool name: expected server:tool"
     for name in ("", ":x", "hints:", "hints:a:b", "read_only", ":"):
-        yield row(name, "INVALID_TOOL_NAME", unqualified)
-    yield row(f"hints:{LONG}", "INVALID_TOOL_NAME", "Invalid tool name: tool name longer than 128")
+        yield row(name, "invalid_tool_name", unqualified)
+    yield row(f"hints:{LONG}", "invalid_tool_name", "Invalid tool name: tool name longer than 128")
     letters = "Invalid tool name: tool names consist of letters, digits, `_`, `.` and `-`"
-    yield row("hints:a b", "INVALID_TOOL_NAME", letters)
+    yield row("hints:a b", "invalid_tool_name", letters)
     server = "Invalid tool name: server names look like [a-z0-9][a-z0-9_-]{0,62}, without two underscores in a row"
-    yield row("Hints:read_only", "INVALID_TOOL_NAME", server)
+    yield row("Hints:read_only", "invalid_tool_name", server)
 
-    code, gone = "TOOL_NOT_FOUND", "Tool '{}' not found: {}; {}"
+    code, gone = "tool_not_found", "Tool '{}' not found: {}; {}"
     nothing = "use retrieve_tools to find tools"
     found = "hints:read_only"
     other = "unknown server 'nope'"
@@ -266,7 +266,7 @@ def settings() -> Iterator[Case]:
 
     for tool in ("none", "not_destructive"):
         yield row(f"trust: {tool}", "plain", "read", tool, verified=False)
-        yield row(f"warn: {tool}", "warn", "read", tool, warns="UNANNOTATED", verified=False)
+        yield row(f"warn: {tool}", "warn", "read", tool, warns="unannotated", verified=False)
         says = server_mismatch(tool, "read", "not marked read-only", "write")
         yield row(f"require write: {tool}", "require-write", "read", tool, code="SERVER_MISMATCH", says=says)
     for setting in ("warn", "require-write"):

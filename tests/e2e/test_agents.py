@@ -52,7 +52,7 @@ def test_a_token_for_one_server_sees_no_other(gateway: Gateway, era: str) -> Non
     wire = Wire(gateway.mcp, token, era)
     assert not use(wire, "read", "fx:echo").get("isError")
     hidden, unknown = use(wire, "read", "other:echo"), use(wire, "read", "absent:echo")
-    assert hidden["structuredContent"]["error"]["code"] == "TOOL_NOT_FOUND"
+    assert hidden["structuredContent"]["error"]["code"] == "tool_not_found"
     assert hidden["_meta"].pop("mcpproxy/record") != unknown["_meta"].pop("mcpproxy/record")
     assert json.dumps(hidden).replace("other", "absent") == json.dumps(unknown), "a hidden server shows that it exists"
     found = wire.ask(

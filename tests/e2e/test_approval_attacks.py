@@ -154,7 +154,7 @@ def test_the_admin_key_may_look_and_deny(house: House) -> None:
     assert httpx.get(path, headers=key).status_code == 200
     assert httpx.post(f"{path}/approve", json={}, headers=key).status_code == 403
     assert httpx.post(f"{path}/deny", json={"comment": "No."}, headers=key).status_code == 200
-    assert code(agent.call("update_customer", args, approval_id=approval)) == "APPROVAL_DENIED"
+    assert code(agent.call("update_customer", args, approval_id=approval)) == "approval_denied"
 
 
 # -- a session that somebody else uses --------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def test_a_yes_covers_all_that_reaches_the_server(house: House, ada: Ada) -> Non
         {**answers, "unknown": {"admin": True}},
     ]
     for other in others:
-        assert code(agent.wire.ask("tools/call", {**named, **other})) == "APPROVAL_ARGS_MISMATCH", other
+        assert code(agent.wire.ask("tools/call", {**named, **other})) == "approval_args_mismatch", other
     assert args not in house.executed("delete_thing")
     assert code(agent.wire.ask("tools/call", {**named, **answers, "_meta": {"account": "all"}})) == "ok"
     (sent,) = [one for one in house.arrived("delete_thing") if one["arguments"] == args]

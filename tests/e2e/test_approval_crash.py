@@ -17,10 +17,10 @@ from postgres import postgres  # noqa: F401
 POINTS = {
     "approved": (0, "ok"),
     "before_open": (0, "ok"),
-    "after_open": (0, "APPROVAL_ALREADY_USED"),
-    "after_forward": (1, "APPROVAL_ALREADY_USED"),
-    "before_close": (1, "APPROVAL_ALREADY_USED"),
-    "after_close": (1, "APPROVAL_ALREADY_USED"),
+    "after_open": (0, "approval_already_used"),
+    "after_forward": (1, "approval_already_used"),
+    "before_close": (1, "approval_already_used"),
+    "after_close": (1, "approval_already_used"),
 }
 # The same for a call with a key of its own: its answer is known again as soon as it is written down.
 WITH_KEY = {
@@ -73,7 +73,7 @@ def test_never_twice(home: tuple[House, Ada], point: str, tool: str) -> None:
     results = agent.at_once(5, tool, args, approval_id=approval, **key)
     codes = [code(one) for one in results]
     if expected == "ok":
-        assert "ok" in codes and set(codes) <= {"ok", "APPROVAL_ALREADY_USED"}, codes
+        assert "ok" in codes and set(codes) <= {"ok", "approval_already_used"}, codes
     else:
         assert set(codes) == {expected}, codes
         assert all(details(one)["record"] for one in results), "where to look what became of it"

@@ -74,7 +74,7 @@ def test_one_word_counts_once_at_both(pair: Pair) -> None:
     pair.ada.say_yes(approval)
     calls = [one.later("update_customer", args, approval_id=approval) for one in (here, there) * 10]
     codes = Counter(code(one.result(60)) for one in calls)
-    assert codes == {"ok": 1, "APPROVAL_ALREADY_USED": 19}
+    assert codes == {"ok": 1, "approval_already_used": 19}
     assert pair.house.executed("update_customer").count(args) == 1
 
 

@@ -83,13 +83,13 @@ def test_approve_one_thing_and_send_another(house: House, ada: Ada) -> None:
     ada.say_yes(approval)
     stranger = house.in_a_hurry()
     attempts = [
-        (agent, "update_customer", other, {}, "APPROVAL_ARGS_MISMATCH"),
-        (agent, "update_customer", {**args, "more": None}, {}, "APPROVAL_ARGS_MISMATCH"),
-        (agent, "update_customer", {"id": str(args["id"])}, {}, "APPROVAL_ARGS_MISMATCH"),
-        (agent, "update_customer", f'{{"id":{args["id"]}.0}}', {}, "APPROVAL_ARGS_MISMATCH"),
-        (agent, "slow_update", args, {}, "APPROVAL_NOT_FOUND"),
-        (agent, "update_customer", args, {"variant": "destructive"}, "APPROVAL_ARGS_MISMATCH"),
-        (stranger, "update_customer", args, {}, "APPROVAL_NOT_FOUND"),
+        (agent, "update_customer", other, {}, "approval_args_mismatch"),
+        (agent, "update_customer", {**args, "more": None}, {}, "approval_args_mismatch"),
+        (agent, "update_customer", {"id": str(args["id"])}, {}, "approval_args_mismatch"),
+        (agent, "update_customer", f'{{"id":{args["id"]}.0}}', {}, "approval_args_mismatch"),
+        (agent, "slow_update", args, {}, "approval_not_found"),
+        (agent, "update_customer", args, {"variant": "destructive"}, "approval_args_mismatch"),
+        (stranger, "update_customer", args, {}, "approval_not_found"),
     ]
     for who, tool, sent, more, expected in attempts:
         assert code(who.call(tool, sent, approval_id=approval, **more)) == expected, (tool, sent, more)
@@ -121,7 +121,7 @@ def test_the_order_of_keys_is_nothing_and_the_stored_bytes_are_sent(house: House
     as_asked, as_repeated = '{ "b": 2.50, "a": "\\u0041é" }', '{"a":"Aé","b":2.50}'
     approval = agent.asks("update_customer", as_asked)
     ada.say_yes(approval)
-    assert code(agent.call("update_customer", '{"a":"Aé","b":2.5}', approval_id=approval)) == "APPROVAL_ARGS_MISMATCH"
+    assert code(agent.call("update_customer", '{"a":"Aé","b":2.5}', approval_id=approval)) == "approval_args_mismatch"
     assert said(agent.call("update_customer", as_repeated, approval_id=approval)) == {"a": "Aé", "b": 2.5}
     assert as_asked in house.arrived("update_customer")[-1]["line"], "what was approved is what is sent"
 
@@ -135,7 +135,7 @@ def test_approved_twice_runs_once_however_often_it_is_repeated(house: House, ada
     answers = [house.pool.submit(ada.approve, approval) for _ in range(2)]
     assert sorted(one.result(30).status_code for one in answers) == [200, 409]
     results = agent.at_once(RETRIES, "update_customer", args, approval_id=approval)
-    assert Counter(map(code, results)) == {"ok": 1, "APPROVAL_ALREADY_USED": RETRIES - 1}
+    assert Counter(map(code, results)) == {"ok": 1, "approval_already_used": RETRIES - 1}
     assert house.executed("update_customer").count(args) == 1
     (done,) = [one for one in results if code(one) == "ok"]
     named = {details(one)["record"] for one in results if code(one) != "ok"}
@@ -152,7 +152,7 @@ def test_the_same_question_is_asked_once(house: House, ada: Ada) -> None:
     assert quick.asks("update_customer", args) != approval, "another agent's question is another"
     ada.say_yes(approval)
     codes = Counter(code(one.result(30)) for one in held)
-    assert codes == {"ok": 1, "APPROVAL_ALREADY_USED": 9}
+    assert codes == {"ok": 1, "approval_already_used": 9}
     assert house.executed("update_customer").count(args) == 1
     # Whoever asks the same afterwards asks anew.
     assert agent.later("update_customer", args) and house.question(agent)["id"] != approval
@@ -178,9 +178,9 @@ def test_denied_with_a_comment(house: House, ada: Ada) -> None:
     approval = house.question(agent)["id"]
     ada.say_no(approval, "Not before Monday.")
     refused = held.result(30)
-    assert (code(refused), details(refused)["comment"]) == ("APPROVAL_DENIED", "Not before Monday.")
+    assert (code(refused), details(refused)["comment"]) == ("approval_denied", "Not before Monday.")
     assert "Not before Monday." in refused["content"][0]["text"]
-    assert code(agent.call("update_customer", args, approval_id=approval)) == "APPROVAL_DENIED"
+    assert code(agent.call("update_customer", args, approval_id=approval)) == "approval_denied"
     assert ada.approve(approval).status_code == 409, "no is no"
     assert args not in house.executed("update_customer")
     assert house.steps(approval) == ["approval_requested", "approval_denied"]
@@ -191,7 +191,7 @@ def test_denied_after_it_was_approved(house: House, ada: Ada) -> None:
     approval = agent.asks("update_customer", args)
     ada.say_yes(approval)
     ada.say_no(approval, "Second thoughts.")
-    assert code(agent.call("update_customer", args, approval_id=approval)) == "APPROVAL_DENIED"
+    assert code(agent.call("update_customer", args, approval_id=approval)) == "approval_denied"
     assert args not in house.executed("update_customer")
 
 
@@ -203,7 +203,7 @@ def test_expired(house: House, ada: Ada, approved: bool) -> None:
         ada.say_yes(approval)
     house.overtake(approval)
     refused = agent.call("update_customer", args, approval_id=approval)
-    assert code(refused) == "APPROVAL_EXPIRED"
+    assert code(refused) == "approval_expired"
     assert args not in house.executed("update_customer")
     assert ada.approve(approval).status_code == 409
     assert house.state(approval) == "expired"
@@ -217,7 +217,7 @@ def test_used_up(house: House, ada: Ada) -> None:
     ada.say_yes(approval)
     done = agent.call("update_customer", args, approval_id=approval)
     again = agent.call("update_customer", args, approval_id=approval)
-    assert (code(done), code(again)) == ("ok", "APPROVAL_ALREADY_USED")
+    assert (code(done), code(again)) == ("ok", "approval_already_used")
     assert details(again)["record"] == done["_meta"]["mcpproxy/record"]
     assert house.executed("update_customer").count(args) == 1
 
@@ -226,7 +226,7 @@ def test_used_up(house: House, ada: Ada) -> None:
     "name", [NEVER_ISSUED, NEVER_ISSUED.lower(), "", "x", "../" + NEVER_ISSUED, NEVER_ISSUED + "0"]
 )
 def test_never_issued(house: House, name: str) -> None:
-    assert code(house.in_a_hurry().call("update_customer", house.fresh(), approval_id=name)) == "APPROVAL_NOT_FOUND"
+    assert code(house.in_a_hurry().call("update_customer", house.fresh(), approval_id=name)) == "approval_not_found"
 
 
 # -- waiting ----------------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def test_an_agent_cannot_answer_its_own_form(house: House) -> None:
     held = house.pool.submit(wire.ask, "tools/call", {**wanted, **answer})
     approval = house.question(agent)["id"]
     assert house.gateway.run("approvals", "deny", approval, "--comment", "Nobody looked.").returncode == 0
-    assert code(held.result(30)) == "APPROVAL_DENIED"
+    assert code(held.result(30)) == "approval_denied"
     assert args not in house.executed("update_customer")
 
 
@@ -350,7 +350,7 @@ def test_the_tool_changes_while_waiting(house: House, ada: Ada) -> None:
     try:
         until(lambda: "Differently." in str(gateway.admin("/tools?server=fx")), SECONDS, "the tool says something else")
         ada.approve(approval)
-        assert refused_for_good(house, ada, agent, approval, held.result(40), args) == "APPROVAL_STALE"
+        assert refused_for_good(house, ada, agent, approval, held.result(40), args) == "approval_stale"
     finally:
         gateway.write_settings(house.settings())
         until(lambda: "Differently." not in str(gateway.admin("/tools?server=fx")), SECONDS, "the tool is as it was")
@@ -368,7 +368,7 @@ def test_the_contract_hardens_while_waiting(house: House, ada: Ada) -> None:
         until(lambda: risk() == "forbidden", SECONDS, "the contract is taken over")
         ada.approve(approval)
         refused = held.result(40)
-        assert refused_for_good(house, ada, agent, approval, refused, args) in ("TOOL_NOT_FOUND", "APPROVAL_STALE")
+        assert refused_for_good(house, ada, agent, approval, refused, args) in ("tool_not_found", "approval_stale")
         assert "forbidden" not in str(refused).lower(), "an agent is not told that it exists"
     finally:
         gateway.write("contracts/fx.yaml", contracts)
@@ -408,7 +408,7 @@ def test_permissions_are_taken_away_while_waiting(house: House, ada: Ada) -> Non
         explain = ["policy", "explain", "fx:update_customer", "--variant", "write", "--agent", agent.name]
         until(lambda: "not-any-more" in gateway.run(*explain).stdout, SECONDS, "the rule is taken over")
         ada.approve(approval)
-        assert code(held.result(40)) in ("policy_violation", "APPROVAL_STALE")
+        assert code(held.result(40)) in ("policy_violation", "approval_stale")
         assert args not in house.executed("update_customer")
     finally:
         (gateway.home / "policies" / "no.cedar").unlink()

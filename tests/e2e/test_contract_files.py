@@ -46,7 +46,7 @@ def test_a_contract_comes_changes_breaks_and_goes(tmp_path: Path, era: str) -> N
         gateway.write("contracts/time.yaml", "tool: time:get_current_time\nriskLevel: high\n")
         becomes(wire, "confirmation_required")
         gateway.write("contracts/time.yaml", "tool: time:*\noperation: write\n")
-        becomes(wire, "CONTRACT_MISMATCH")
+        becomes(wire, "contract_mismatch")
 
         gateway.write("contracts/other.yaml", "tool: time:convert_time\nriskLevl: low\n")
         until(gateway.settings_error, SECONDS, "the status shows the mistake")
@@ -55,11 +55,11 @@ def test_a_contract_comes_changes_breaks_and_goes(tmp_path: Path, era: str) -> N
         gateway.write("contracts/time.yaml", "tool: time:*\nriskLevel: forbidden\n")
         # The good file is not taken over beside a bad one.
         until(lambda: gateway.words().count("nothing was taken over") == 2, SECONDS, "the gateway looked again")
-        assert code(now(wire)) == "CONTRACT_MISMATCH"
+        assert code(now(wire)) == "contract_mismatch"
         assert gateway.run("contract", "lint").returncode == 1
 
         gateway.write("contracts/other.yaml", "tool: time:convert_time\nriskLevel: low\n")
-        becomes(wire, "TOOL_NOT_FOUND")
+        becomes(wire, "tool_not_found")
         assert gateway.settings_error() == ""
         found = wire.ask("tools/call", {"name": "retrieve_tools", "arguments": {"query": "time", "limit": 50}})
         assert [tool["name"] for tool in found["structuredContent"]["tools"]] == ["time:convert_time"]
@@ -126,7 +126,7 @@ async def _hears_change(gateway: Gateway, era: str) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "text", "refusal"),
     [
-        ("contracts/time.yaml", "tool: time:*\nriskLevel: forbidden\n", "TOOL_NOT_FOUND"),
+        ("contracts/time.yaml", "tool: time:*\nriskLevel: forbidden\n", "tool_not_found"),
         ("policies/time.cedar", 'forbid (principal, action, resource in Server::"time");\n', "policy_violation"),
     ],
 )
@@ -271,7 +271,7 @@ def test_bombs_of_a_server_hide_their_tools_alone(tmp_path: Path) -> None:
         assert set(reasons) == set(tools) - {"fine", "slow_pattern"}
         assert all(reasons.values()), reasons
         for name in reasons:
-            assert code(ask(wire, "read", f"odd:{name}")) == "TOOL_NOT_FOUND"
+            assert code(ask(wire, "read", f"odd:{name}")) == "tool_not_found"
         assert code(ask(wire, "write", "odd:fine")) == "ok"
         began = time.monotonic()
         assert code(ask(wire, "write", "odd:slow_pattern", {"a": "a" * 5_000 + "!"})) == "invalid_arguments"

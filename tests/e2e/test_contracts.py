@@ -165,7 +165,7 @@ def test_an_understated_hint_is_overridden(house: House, kind: Kind) -> None:
         house.play(kind, through("destructive", "git:git_checkout", to))[0],
         house.play(kind, through("destructive", "git:git_checkout", back))[0],
     )
-    assert error(refused)["code"] == "CONTRACT_MISMATCH"
+    assert error(refused)["code"] == "contract_mismatch"
     assert refused["content"][0]["text"] == (
         "Tool 'git:git_checkout' is destructive by its contract, use call_tool_destructive instead of call_tool_write"
     )
@@ -263,7 +263,7 @@ def test_a_forbidden_tool_is_in_no_list(house: House, kind: Kind) -> None:
         kind, through("read", f"everything:{FORBIDDEN}"), through("read", f"everything:{ABSENT}")
     )
     assert normal(json.dumps(called)) == normal(json.dumps(absent))
-    assert error(called)["code"] == "TOOL_NOT_FOUND"
+    assert error(called)["code"] == "tool_not_found"
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -507,5 +507,5 @@ def test_a_bridge_has_the_same_contracts(house: House) -> None:
         ],
     )
     refused, read = heard.results
-    assert code(refused) == "CONTRACT_MISMATCH"
+    assert code(refused) == "contract_mismatch"
     assert json.loads(read["contents"][0]["text"])["tool"] == "git:git_checkout"

@@ -81,7 +81,7 @@ def test_no_grant_from_what_is_over(home: tuple[House, Ada], over: str) -> None:
         assert code(agent.call("update_customer", args, approval_id=approval)) == "ok"
     before = house.gateway.admin("/grants?all=true")["grants"]
     late = wants(ada, approval, totp=ada.code())
-    assert (late.status_code, late.json()["error"]["code"]) == (409, "APPROVAL_OVER"), late.text
+    assert (late.status_code, late.json()["error"]["code"]) == (409, "approval_over"), late.text
     assert house.gateway.admin("/grants?all=true")["grants"] == before
     assert code(agent.call("update_customer", house.fresh())) == "confirmation_required"
 

@@ -272,7 +272,7 @@ def test_a_no_in_a_form_is_a_no(office: Office, kind: Kind, no: dict[str, Any]) 
     token = create(office.gateway, f"refuses-{kind}-{no['action']}", "--grant", "*")
     args = customer(f"never {kind} {no['action']}")
     heard = office.plays(kind, token, updates(args), answers={"elicitation": no}, modes=BOTH).result(60)
-    assert code(heard.results[0]) == "APPROVAL_DENIED"
+    assert code(heard.results[0]) == "approval_denied"
     if "content" in no:
         assert details(heard.results[0])["comment"] == "Ask me first."
     assert args not in office.arrived("update_customer_data")
@@ -289,7 +289,7 @@ def test_an_empty_form_is_no_word(office: Office, kind: Kind, nothing: str) -> N
     approval = office.question(name)["id"]
     done = office.gateway.run("approvals", "deny", approval, "--comment", "Nobody looked.")
     assert done.returncode == 0, done
-    assert code(playing.result(60).results[0]) == "APPROVAL_DENIED"
+    assert code(playing.result(60).results[0]) == "approval_denied"
     assert args not in office.arrived("update_customer_data")
 
 
@@ -335,7 +335,7 @@ def test_a_sealed_state_is_for_one_call_of_one_agent(office: Office) -> None:
     assert not [one for one in (args, other) if one in office.arrived("update_customer_data")]
     assert not ask(args, **answered(asked)).get("isError"), "the right one still counts"
     again = ask(args, **answered(asked))
-    assert again.get("resultType") == "input_required" or code(again) == "APPROVAL_ALREADY_USED", again
+    assert again.get("resultType") == "input_required" or code(again) == "approval_already_used", again
     assert office.arrived("update_customer_data").count(args) == 1
 
 
@@ -354,5 +354,5 @@ def test_an_accepted_address_is_not_an_approval(office: Office) -> None:
     assert office.gateway.admin(f"/approvals/{approval}")["state"] == "pending" and not held.done()
     office.ada.deny("I never saw it.")
     refused = held.result(30)
-    assert (code(refused), details(refused)["comment"]) == ("APPROVAL_DENIED", "I never saw it.")
+    assert (code(refused), details(refused)["comment"]) == ("approval_denied", "I never saw it.")
     assert args not in office.arrived("emails.send_external")

@@ -73,7 +73,7 @@ def test_sign_in_on_the_way_and_decide(
         assert "/ui/login" in ada.url
     assert said(agent.call("update_customer", yes, approval_id=approval)) == yes
     refused = agent.call("update_customer", no, approval_id=other)
-    assert (code(refused), details(refused)["comment"]) == ("APPROVAL_DENIED", "Not this one.")
+    assert (code(refused), details(refused)["comment"]) == ("approval_denied", "Not this one.")
 
 
 def test_enter_denies(home: tuple[House, Ada], browser: Browser) -> None:

@@ -103,7 +103,7 @@ def test_a_key_made_from_arguments(house: House) -> None:
 def test_keys_that_are_none(house: House, key: str) -> None:
     agent, args = house.agent(), house.fresh()
     refused = agent.call("pay", args, idempotency_key=key)
-    assert code(refused) == "INVALID_IDEMPOTENCY_KEY"
+    assert code(refused) == "invalid_idempotency_key"
     assert "1–255 visible ASCII" in refused["content"][0]["text"]
     assert args not in house.executed("pay")
 
@@ -144,5 +144,5 @@ def test_a_key_is_no_approval(house: House) -> None:
     approval = agent.asks("plain", args, idempotency_key="asked")
     assert house.gateway.run("approvals", "deny", approval, "--comment", "no").returncode == 0
     for more in ({"approval_id": approval}, {}):
-        assert code(agent.call("plain", args, idempotency_key="asked", **more)) == "APPROVAL_DENIED"
+        assert code(agent.call("plain", args, idempotency_key="asked", **more)) == "approval_denied"
     assert args not in house.executed("plain")

@@ -30,9 +30,9 @@ from wire import Wire
 SURFACES = ["http-2025-11-25", "http-2026-07-28", "stdio-2025-11-25", "stdio-2026-07-28", "cli"]
 PROTOCOLS = SURFACES[:-1]
 # A request that is malformed is an error of the protocol; a call that is refused is a result.
-MALFORMED = {"UNKNOWN_FIELD", "INVALID_FIELD"}
+MALFORMED = {"unknown_field", "invalid_field"}
 # The command line finds these itself and sends nothing.
-USAGE = {"INVALID_TOOL_NAME", "INVALID_SENSITIVITY", "INVALID_ARGS"}
+USAGE = {"invalid_tool_name", "INVALID_SENSITIVITY", "invalid_args"}
 LOOKING_AT_ONCE = 8
 RECORD_SECONDS = 5
 
@@ -466,7 +466,7 @@ def test_call_tool_is_gone(houses: Callable[[str], House], surface: str) -> None
     until(lambda: len(house.records()) == records + 1, RECORD_SECONDS, "one record")
     record = house.show(house.records()[-1])
     facts = (record["type"], record["tool"], record["code"], record["arguments"])
-    assert facts == ("refusal", "call_tool", "TOOL_NOT_FOUND", parameters)
+    assert facts == ("refusal", "call_tool", "tool_not_found", parameters)
 
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])

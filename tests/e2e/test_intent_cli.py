@@ -16,7 +16,7 @@ from hints_server import OWN_PREFIX
 from intent_cases import EXACT, server_mismatch
 from test_intent import PROTOCOLS, House, houses, over  # noqa: F401  (a fixture)
 
-UNAVAILABLE = "UPSTREAM_UNAVAILABLE"
+UNAVAILABLE = "upstream_unavailable"
 
 
 def test_ways_to_give_arguments(houses: Callable[[str], House], tmp_path: Path) -> None:

@@ -26,13 +26,13 @@ CALLS: dict[str, tuple[str, dict[str, Any], tuple[str, str, str | None]]] = {
         {"name": "hints:read_only", "intent": {"operation_type": "write"}},
         ("refusal", "refused", "INTENT_MISMATCH"),
     ),
-    "a tool nobody has": ("call_tool_read", {"name": "hints:nothing"}, ("refusal", "refused", "TOOL_NOT_FOUND")),
-    "a server that is not there": ("call_tool_read", {"name": "dead:thing"}, ("call", "error", "UPSTREAM_UNAVAILABLE")),
-    "a name that is not offered": ("call_tool", {"name": "hints:read_only"}, ("refusal", "refused", "TOOL_NOT_FOUND")),
+    "a tool nobody has": ("call_tool_read", {"name": "hints:nothing"}, ("refusal", "refused", "tool_not_found")),
+    "a server that is not there": ("call_tool_read", {"name": "dead:thing"}, ("call", "error", "upstream_unavailable")),
+    "a name that is not offered": ("call_tool", {"name": "hints:read_only"}, ("refusal", "refused", "tool_not_found")),
     "an unknown parameter": (
         "call_tool_read",
         {"name": "hints:read_only", "nonsense": 1},
-        ("refusal", "refused", "UNKNOWN_FIELD"),
+        ("refusal", "refused", "unknown_field"),
     ),
     "no name": ("call_tool_write", {}, ("refusal", "refused", None)),
     "arguments that are no object": (

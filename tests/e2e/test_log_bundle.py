@@ -59,7 +59,7 @@ def bundles(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         for number in range(6):
             for variant in ("read", "write", "destructive"):
                 assert agent.call(variant, number).is_success
-            assert agent.call("read", number, "echo:nothing").code == "TOOL_NOT_FOUND"
+            assert agent.call("read", number, "echo:nothing").code == "tool_not_found"
         assert agent.call("write", 6, large="\u20ac" * (LARGE_BYTES // 3)).is_success
         export = lambda *args: exported(gateway, "--signed", *args)  # noqa: E731
         yield Bundles(gateway, folder, export(), export("--intent-type", "destructive"))

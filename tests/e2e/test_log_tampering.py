@@ -428,12 +428,12 @@ def test_a_record_changed_and_every_hash_after_it_made_anew(log: Log) -> None:
     assert verify(log.gateway).returncode == 0, "this test knows how lines are hashed"
     row = log.row(kind="refusal")
     forged = [
-        (seq, text.replace('"code":"SERVER_MISMATCH"', '"code":"TOOL_NOT_FOUND"') if seq == row["seq"] else text)
+        (seq, text.replace('"code":"SERVER_MISMATCH"', '"code":"tool_not_found"') if seq == row["seq"] else text)
         for seq, text in lines
     ]
     assert forged != lines
     rehash(log, forged, origin)
-    log.change(row, code="TOOL_NOT_FOUND")
+    log.change(row, code="tool_not_found")
     found = assert_found(log, log.last_seq)
     assert "checkpoint" in found["what"], found
 

@@ -95,7 +95,7 @@ def _bytes_of(folder: Path, pattern: str) -> int:
 
 
 def test_an_answer_beyond_the_limit_is_refused_and_the_next_one_works(rough: Gateway, caller: Caller) -> None:
-    assert caller.refusal("huge:huge")["code"] == "RESULT_TOO_LARGE"
+    assert caller.refusal("huge:huge")["code"] == "result_too_large"
     assert caller.text("huge:echo") == "{}"
     assert len(caller.text("large:huge")) == RESULT_LIMIT_MIB * 1024 * 1024 - 4096
 
@@ -126,7 +126,7 @@ def test_calls_to_a_server_that_is_not_there_fail_at_once(caller: Caller) -> Non
     for server in ("leaving", "nowhere"):
         began = time.monotonic()
         code = caller.refusal(f"{server}:echo")["code"]
-        assert code in ("UPSTREAM_UNAVAILABLE", "TOOL_NOT_FOUND")
+        assert code in ("upstream_unavailable", "tool_not_found")
         assert time.monotonic() - began < 0.5
 
 
@@ -138,7 +138,7 @@ def test_a_crash_loop_starts_few_processes(rough: Gateway) -> None:
 
 def test_a_call_without_an_answer_ends_at_the_limit(rough: Gateway, caller: Caller) -> None:
     began = time.monotonic()
-    assert caller.refusal("hanging:hang")["code"] == "UPSTREAM_TIMEOUT"
+    assert caller.refusal("hanging:hang")["code"] == "upstream_timeout"
     assert CALL_TIMEOUT_S - 0.1 <= time.monotonic() - began < CALL_TIMEOUT_S + 3
     assert caller.text("hanging:echo") == "{}"
 
@@ -165,7 +165,7 @@ def test_a_crash_in_a_call_is_an_answer(rough: Gateway, caller: Caller) -> None:
     arguments = {"name": "well:crash", "args": {}}
     result = caller.wire.ask("tools/call", {"name": "call_tool_write", "arguments": arguments})
     assert result["isError"] is True
-    assert result["structuredContent"]["error"]["code"] == "UPSTREAM_UNAVAILABLE"
+    assert result["structuredContent"]["error"]["code"] == "upstream_unavailable"
     until(lambda: rough.servers()["well"]["state"] == "ready", 20, "the server is back")
     assert caller.text("well:echo") == "{}"
 
@@ -203,5 +203,5 @@ def test_what_went_wrong_is_recorded(rough: Gateway, caller: Caller) -> None:
         done = rough.run("activity", "list", "--type", "call", "--status", "error", "--limit", "200", "-o", "json")
         return {one["server"]: one["code"] for one in json.loads(done.stdout)["activities"]}
 
-    wanted = {"huge": "RESULT_TOO_LARGE", "hanging": "UPSTREAM_TIMEOUT", "leaving": "UPSTREAM_UNAVAILABLE"}
+    wanted = {"huge": "result_too_large", "hanging": "upstream_timeout", "leaving": "upstream_unavailable"}
     until(lambda: wanted.items() <= codes().items(), 5, "all three are in the log")

@@ -29,9 +29,9 @@ const CALLS: [(&str, Variant, &str, Expected); 7] = [
     ("write", Variant::Write, "srv0:update_records_0", "allow"),
     ("destructive", Variant::Destructive, "srv0:delete_records_0", "allow"),
     ("refused: contradicts the server", Variant::Read, "srv0:delete_records_0", "SERVER_MISMATCH"),
-    ("refused: no such tool, a slip", Variant::Read, "srv0:list_recodrs_0", "TOOL_NOT_FOUND"),
-    ("refused: no such tool, a stranger", Variant::Read, "srv0:compose_a_symphony", "TOOL_NOT_FOUND"),
-    ("refused: no such server", Variant::Read, "nowhere:list_records_0", "TOOL_NOT_FOUND"),
+    ("refused: no such tool, a slip", Variant::Read, "srv0:list_recodrs_0", "tool_not_found"),
+    ("refused: no such tool, a stranger", Variant::Read, "srv0:compose_a_symphony", "tool_not_found"),
+    ("refused: no such server", Variant::Read, "nowhere:list_records_0", "tool_not_found"),
 ];
 
 fn main() {

@@ -305,37 +305,37 @@ mod tests {
         check(r#"{"name":"fx:t","args_json":"{\"a\": [1]}"}"#, r#"fx:t {"a": [1]}"#);
         check(
             r#"{"name":"fx:t","args":{},"args_json":"{}"}"#,
-            "INVALID_ARGS: Invalid arguments: args and args_json are mutually exclusive",
+            "invalid_args: Invalid arguments: args and args_json are mutually exclusive",
         );
         check(
             r#"{"name":"fx:t","args":"{}"}"#,
-            "INVALID_ARGS: Invalid arguments: args must be a JSON object; send JSON text as args_json",
+            "invalid_args: Invalid arguments: args must be a JSON object; send JSON text as args_json",
         );
         check(
             r#"{"name":"fx:t","args_json":"not json"}"#,
-            "INVALID_ARGS: Invalid arguments: args_json: expected a value at 1:2",
+            "invalid_args: Invalid arguments: args_json: expected a value at 1:2",
         );
         check(
             r#"{"name":"fx:t","args_json":"[1,2]"}"#,
-            "INVALID_ARGS: Invalid arguments: arguments must be a JSON object",
+            "invalid_args: Invalid arguments: arguments must be a JSON object",
         );
         check(
             r#"{"name":"fx:t","args_json":"{} {}"}"#,
-            "INVALID_ARGS: Invalid arguments: args_json: trailing characters at 1:4",
+            "invalid_args: Invalid arguments: args_json: trailing characters at 1:4",
         );
         check(
             r#"{"name":"fx:t","args_json":"{\"a\":\"\\ud800\"}"}"#,
-            "INVALID_ARGS: Invalid arguments: args_json: lone surrogate at 1:13",
+            "invalid_args: Invalid arguments: args_json: lone surrogate at 1:13",
         );
-        check(r#"{"name":"t"}"#, "INVALID_TOOL_NAME: Invalid tool name: expected server:tool");
-        check(r#"{"args":{}}"#, "INVALID_FIELD: name must be given, as \"server:tool\"");
-        check(r#"{"name":"fx:t","approved":true}"#, "UNKNOWN_FIELD: unknown field \"approved\"");
-        check(r#"{"name":"fx:t","arg":{}}"#, "UNKNOWN_FIELD: unknown field \"arg\"; did you mean \"args\"?");
-        check(r#"{"name":"fx:t","intent":"read"}"#, "INVALID_INTENT: Invalid intent: intent must be an object");
-        check(r#"{"name":"fx:t","intent_reason":7}"#, "INVALID_INTENT: Invalid intent: intent_reason must be a string");
+        check(r#"{"name":"t"}"#, "invalid_tool_name: Invalid tool name: expected server:tool");
+        check(r#"{"args":{}}"#, "invalid_field: name must be given, as \"server:tool\"");
+        check(r#"{"name":"fx:t","approved":true}"#, "unknown_field: unknown field \"approved\"");
+        check(r#"{"name":"fx:t","arg":{}}"#, "unknown_field: unknown field \"arg\"; did you mean \"args\"?");
+        check(r#"{"name":"fx:t","intent":"read"}"#, "invalid_intent: Invalid intent: intent must be an object");
+        check(r#"{"name":"fx:t","intent_reason":7}"#, "invalid_intent: Invalid intent: intent_reason must be a string");
         check(
             r#"{"name":"fx:t","intent_reason":"a","intent":{"operation_type":"write","reason":"b"}}"#,
-            "INVALID_INTENT: Invalid intent: reason given twice with different values",
+            "invalid_intent: Invalid intent: reason given twice with different values",
         );
         check(
             r#"{"name":"fx:t","intent_data_sensitivity":"Private"}"#,

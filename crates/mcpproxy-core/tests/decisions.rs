@@ -32,7 +32,7 @@ fn every_row_of_the_specification() {
         assert_eq!(find(variant, declared, hints, &strict(two_key)).outcome, expected, "{name}");
     };
     let marked = "deny SERVER_MISMATCH, use call_tool_destructive";
-    let cautious = "allow warn OVERLY_CAUTIOUS";
+    let cautious = "allow warn overly_cautious";
     for (two_key, read, write, destructive) in
         [(Optional, None, None, None), (Required, Some("read"), Some("write"), Some("destructive"))]
     {
@@ -117,14 +117,14 @@ fn second_reading(row: &Row) -> String {
             format!("deny SERVER_MISMATCH, use call_tool_{}", names[needed])
         }
         Some(needed) if stands < needed => "allow warn SERVER_MISMATCH unverified".to_owned(),
-        Some(needed) if stands > needed => "allow warn OVERLY_CAUTIOUS".to_owned(),
+        Some(needed) if stands > needed => "allow warn overly_cautious".to_owned(),
         Some(_) => "allow".to_owned(),
         // Nobody named a rung: writing is the safe guess, and for reading the settings decide.
         None if stands == 1 && row.destructive == Some(false) => "allow".to_owned(),
         None if stands == 1 => "allow unverified".to_owned(),
         None => match row.rules.unannotated {
             Unannotated::Trust => "allow unverified".to_owned(),
-            Unannotated::Warn => "allow warn UNANNOTATED unverified".to_owned(),
+            Unannotated::Warn => "allow warn unannotated unverified".to_owned(),
             Unannotated::RequireWrite => "deny SERVER_MISMATCH, use call_tool_write".to_owned(),
         },
     }

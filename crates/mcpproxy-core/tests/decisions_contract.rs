@@ -92,7 +92,7 @@ fn hints(row: &Row<'_>, stands: usize) -> (Option<usize>, Result<&'static str, S
             Err(format!("deny SERVER_MISMATCH, use call_tool_{}", NAMES[needed]))
         }
         Some(needed) if stands < needed => Ok(" warn SERVER_MISMATCH"),
-        Some(0) if stands == 1 => Ok(" warn OVERLY_CAUTIOUS"),
+        Some(0) if stands == 1 => Ok(" warn overly_cautious"),
         _ => Ok(""),
     };
     let borne_out = match stands {
@@ -109,7 +109,7 @@ fn contract_reading(row: &Row<'_>) -> String {
     let (written, risk) = (row.rung("operation"), row.at("risk"));
     let is_operators = row.at("by") == "operator";
     if risk == "forbidden" {
-        return "deny TOOL_NOT_FOUND".to_owned();
+        return "deny tool_not_found".to_owned();
     }
     let (hinted, said, borne_out) = hints(row, stands);
     let needs = if is_operators { written } else { written.max(hinted) };
@@ -122,7 +122,7 @@ fn contract_reading(row: &Row<'_>) -> String {
         return "deny contract_required".to_owned();
     }
     if let Some(needed) = written.filter(|needed| stands < *needed) {
-        return format!("deny CONTRACT_MISMATCH, use call_tool_{}", NAMES[needed]);
+        return format!("deny contract_mismatch, use call_tool_{}", NAMES[needed]);
     }
     let destroys = stands == 2 || needs == Some(2);
     match risk {
@@ -154,7 +154,7 @@ fn human_reading(row: &Row<'_>) -> &'static str {
     let steps_up = step_up == "always" || step_up == "when" && row.at("arguments") == "match";
     let asks = level >= 3 || row.at("autonomous") == "false" || row.at("confirmation") == "required";
     match () {
-        () if level == 5 => "deny TOOL_NOT_FOUND",
+        () if level == 5 => "deny tool_not_found",
         () if row.at("dryRun") == "required" => "deny dry_run_required",
         () if steps_up => "ask confirmation + step_up",
         () if asks => "ask confirmation",
@@ -190,7 +190,7 @@ fn both_readings_agree_on_permissions() {
             _ if !missing.is_empty() => format!("deny permission_denied, lacks {}", missing.join(" ")),
             "read" if row.at("readOnly") == "true" => "allow".to_owned(),
             "read" => "allow unverified".to_owned(),
-            "write" if row.at("readOnly") == "true" => "allow warn OVERLY_CAUTIOUS".to_owned(),
+            "write" if row.at("readOnly") == "true" => "allow warn overly_cautious".to_owned(),
             "write" => "allow unverified".to_owned(),
             _ => "allow".to_owned(),
         };
@@ -205,14 +205,14 @@ fn forbidden_is_not_there_and_critical_is_never_alone() {
         for row in Row::all(section) {
             match row.at("risk") {
                 "forbidden" => {
-                    assert_eq!(row.outcome(), "deny TOOL_NOT_FOUND", "{:?}", row.cells);
+                    assert_eq!(row.outcome(), "deny tool_not_found", "{:?}", row.cells);
                     counted[0] += 1;
                 }
                 "critical" => {
                     assert!(!row.is_allowed(), "{:?}", row.cells);
                     counted[1] += 1;
                 }
-                _ => assert_ne!(row.outcome(), "deny TOOL_NOT_FOUND", "{:?}", row.cells),
+                _ => assert_ne!(row.outcome(), "deny tool_not_found", "{:?}", row.cells),
             }
         }
     }

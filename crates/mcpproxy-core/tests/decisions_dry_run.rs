@@ -70,7 +70,7 @@ impl Row {
 
     fn reading(&self) -> String {
         if self.risk == "forbidden" {
-            return "deny TOOL_NOT_FOUND".to_owned();
+            return "deny tool_not_found".to_owned();
         }
         let lacks = self.grants == "-";
         if self.is_dry_run() {
@@ -118,7 +118,7 @@ fn weight(outcome: &str) -> usize {
 
 /// The requirements that an outcome tells of.
 fn requirements(outcome: &str) -> usize {
-    ["confirmation", "step_up", "dry_run_required", "permission_denied", "lacks", "TOOL_NOT_FOUND"]
+    ["confirmation", "step_up", "dry_run_required", "permission_denied", "lacks", "tool_not_found"]
         .iter()
         .filter(|word| outcome.contains(*word))
         .count()

@@ -253,7 +253,7 @@ fn unrecorded(error: &mcpproxy_store::StoreError) -> Reply {
 /// The call is done and its outcome waits in memory until the log works again.
 fn unfinished() -> Warning {
     let message = "The call was made, but its outcome could not be written to the activity log yet.".to_owned();
-    Warning { code: "AUDIT_INCOMPLETE", message }
+    Warning { code: "audit_incomplete", message }
 }
 
 /// A name that is none of ours: refused before it is a call, and recorded all the same.

@@ -158,7 +158,7 @@ pub(crate) fn of_unknown(name: &str, arguments: &str, message: &str, agent: &Age
         agent: Some(agent.name.clone()),
         client: client.map(str::to_owned),
         tool: Some(name.to_owned()),
-        code: Some("TOOL_NOT_FOUND".to_owned()),
+        code: Some("tool_not_found".to_owned()),
         message: Some(message.to_owned()),
         args: Some(payload(arguments)),
         ..blank(Kind::Refusal, Status::Refused)

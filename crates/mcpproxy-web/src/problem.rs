@@ -65,7 +65,7 @@ type Words = (StatusCode, &'static str, &'static str, &'static str);
 
 const UNKNOWN: Words = (
     StatusCode::INTERNAL_SERVER_ERROR,
-    "INTERNAL",
+    "internal",
     "something is wrong here",
     "the gateway's own log may have the reason",
 );
@@ -89,29 +89,29 @@ impl Problem {
     /// Status, code, message and hint.
     fn facts(self) -> (StatusCode, &'static str, String, String) {
         match self {
-            Self::BadQuery { message, hint } => (StatusCode::BAD_REQUEST, "BAD_QUERY", message, hint),
+            Self::BadQuery { message, hint } => (StatusCode::BAD_REQUEST, "bad_query", message, hint),
             Self::AmbiguousId(message) => {
-                (StatusCode::BAD_REQUEST, "AMBIGUOUS_ID", message, "GET /api/v1/activity shows whole ids".to_owned())
+                (StatusCode::BAD_REQUEST, "ambiguous_id", message, "GET /api/v1/activity shows whole ids".to_owned())
             }
             Self::NotConnected(message) => {
                 let hint = "`mcpproxy servers list` shows why".to_owned();
-                (StatusCode::SERVICE_UNAVAILABLE, "UPSTREAM_UNAVAILABLE", message, hint)
+                (StatusCode::SERVICE_UNAVAILABLE, "upstream_unavailable", message, hint)
             }
             Self::BadBody(message) => {
                 let hint = "GET /api/v1/docs shows what to send".to_owned();
-                (StatusCode::BAD_REQUEST, "BAD_BODY", message, hint)
+                (StatusCode::BAD_REQUEST, "bad_body", message, hint)
             }
             Self::Over(state) => {
                 let message = format!("it is {} already", state.as_str());
-                (StatusCode::CONFLICT, "APPROVAL_OVER", message, "nothing was changed".to_owned())
+                (StatusCode::CONFLICT, "approval_over", message, "nothing was changed".to_owned())
             }
             Self::NotGranted(message) => {
                 let hint = "see GET /api/v1/docs for what a grant can be".to_owned();
-                (StatusCode::BAD_REQUEST, "GRANT_REFUSED", message, hint)
+                (StatusCode::BAD_REQUEST, "grant_refused", message, hint)
             }
             Self::TooManyTries { wait_ms } => {
                 let message = format!("too many tries; wait {} seconds", wait_ms / 1000 + 1);
-                (StatusCode::TOO_MANY_REQUESTS, "TOO_MANY_TRIES", message, "then try again".to_owned())
+                (StatusCode::TOO_MANY_REQUESTS, "too_many_tries", message, "then try again".to_owned())
             }
             Self::AgentDecides
             | Self::KeyDecides
@@ -158,31 +158,31 @@ impl Problem {
             ),
             Self::Key => (
                 StatusCode::FORBIDDEN,
-                "KEY_NOT_ALLOWED",
+                "key_not_allowed",
                 "this is for people who are signed in, not for the admin key",
                 "leave X-API-Key out, and sign in with POST /api/v1/login",
             ),
             Self::NotSignedIn => (
                 StatusCode::UNAUTHORIZED,
-                "UNAUTHENTICATED",
+                "unauthenticated",
                 "nobody is signed in",
                 "sign in with POST /api/v1/login, or on the page /ui/login",
             ),
             Self::NotEnrolled => (
                 StatusCode::FORBIDDEN,
-                "NOT_ENROLLED",
+                "not_enrolled",
                 "this person has no second factor yet",
                 "open /ui/account and add an authenticator app or a passkey",
             ),
             Self::Forged => (
                 StatusCode::FORBIDDEN,
-                "CSRF_TOKEN_WRONG",
+                "csrf_token_wrong",
                 "the token against forged requests is missing or wrong",
                 "send `csrf` of the answer to POST /api/v1/login as X-CSRF-Token",
             ),
             Self::WrongLogin => (
                 StatusCode::UNAUTHORIZED,
-                "WRONG_LOGIN",
+                "wrong_login",
                 "name or password is wrong",
                 "try again; after five failures in a minute it takes a break",
             ),
@@ -201,19 +201,19 @@ impl Problem {
             ),
             Self::Nobody => (
                 StatusCode::UNAUTHORIZED,
-                "UNAUTHENTICATED",
+                "unauthenticated",
                 "the admin key is missing or wrong",
                 "send the key of admin.key, in the data folder, as X-API-Key",
             ),
             Self::Agent => (
                 StatusCode::FORBIDDEN,
-                "AGENT_NOT_ALLOWED",
+                "agent_not_allowed",
                 "agents may not use the admin API",
                 "agent tokens are for /mcp; send the key of admin.key as X-API-Key, and no Authorization header",
             ),
             Self::Origin => (
                 StatusCode::FORBIDDEN,
-                "ORIGIN_NOT_ALLOWED",
+                "origin_not_allowed",
                 "origin not allowed",
                 "add the origin to `allowed_origins` in the settings if this page may talk to the gateway",
             ),
@@ -225,55 +225,55 @@ impl Problem {
     fn what(&self) -> Words {
         match self {
             Self::NoApproval => {
-                (StatusCode::NOT_FOUND, "APPROVAL_NOT_FOUND", "no such approval", "GET /api/v1/approvals lists all")
+                (StatusCode::NOT_FOUND, "approval_not_found", "no such approval", "GET /api/v1/approvals lists all")
             }
             Self::NoGrant => {
-                (StatusCode::NOT_FOUND, "GRANT_NOT_FOUND", "no such grant in force", "GET /api/v1/grants lists them")
+                (StatusCode::NOT_FOUND, "grant_not_found", "no such grant in force", "GET /api/v1/grants lists them")
             }
             Self::LogUnwritable => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "LOG_UNAVAILABLE",
+                "log_unavailable",
                 "the activity log cannot be written, so nothing was decided",
                 "GET /readyz tells when it can; the gateway's own log has the reason",
             ),
             Self::Host => (
                 StatusCode::FORBIDDEN,
-                "HOST_NOT_ALLOWED",
+                "host_not_allowed",
                 "host not allowed",
                 "use http://localhost:PORT, or add the name to `allowed_hosts` in the settings",
             ),
-            Self::NoRoute => (StatusCode::NOT_FOUND, "NOT_FOUND", "no such path", "GET /api/v1/docs lists all"),
+            Self::NoRoute => (StatusCode::NOT_FOUND, "not_found", "no such path", "GET /api/v1/docs lists all"),
             Self::WrongMethod => (
                 StatusCode::METHOD_NOT_ALLOWED,
-                "METHOD_NOT_ALLOWED",
+                "method_not_allowed",
                 "the path does not take this method",
                 "`Allow` says which it takes",
             ),
             Self::NoServer => (
                 StatusCode::NOT_FOUND,
-                "SERVER_NOT_FOUND",
+                "server_not_found",
                 "no such server, or it is disabled",
                 "GET /api/v1/servers lists all",
             ),
-            Self::NoTool => (StatusCode::NOT_FOUND, "TOOL_NOT_FOUND", "no such tool", "GET /api/v1/tools lists all"),
+            Self::NoTool => (StatusCode::NOT_FOUND, "tool_not_found", "no such tool", "GET /api/v1/tools lists all"),
             Self::NoAgent => {
-                (StatusCode::NOT_FOUND, "AGENT_NOT_FOUND", "no such agent", "`mcpproxy token list` shows the names")
+                (StatusCode::NOT_FOUND, "agent_not_found", "no such agent", "`mcpproxy token list` shows the names")
             }
             Self::NoRecord => (
                 StatusCode::NOT_FOUND,
-                "RECORD_NOT_FOUND",
+                "record_not_found",
                 "no such activity record",
                 "GET /api/v1/activity lists the newest; the beginning of an id is enough",
             ),
             Self::BodyTooLarge => (
                 StatusCode::PAYLOAD_TOO_LARGE,
-                "BODY_TOO_LARGE",
+                "body_too_large",
                 "the body is too large, or it ended early",
                 "2 MiB are the limit",
             ),
             Self::LogUnreadable => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "LOG_UNREADABLE",
+                "log_unreadable",
                 "the activity log cannot be read at the moment",
                 "GET /readyz tells whether it can be written; the gateway's own log has the reason",
             ),

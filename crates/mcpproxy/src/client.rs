@@ -189,10 +189,10 @@ fn failure(status: StatusCode, answer: &Value) -> Failure {
         Failure::new(Exit::Failed, text("message").unwrap_or_else(|| format!("the gateway answered {status}")));
     // The gateway's hints are for scripts; where there is a command, people are better off with it.
     let hint = match text("code").as_deref() {
-        Some("SERVER_NOT_FOUND") => Some("`mcpproxy servers list` names all servers".to_owned()),
-        Some("GRANT_NOT_FOUND") => Some("`mcpproxy approvals grants --all` names all grants".to_owned()),
-        Some("APPROVAL_NOT_FOUND") => Some("`mcpproxy approvals list --state all` names all approvals".to_owned()),
-        Some("TOOL_NOT_FOUND") => Some("`mcpproxy tools list` names all tools".to_owned()),
+        Some("server_not_found") => Some("`mcpproxy servers list` names all servers".to_owned()),
+        Some("grant_not_found") => Some("`mcpproxy approvals grants --all` names all grants".to_owned()),
+        Some("approval_not_found") => Some("`mcpproxy approvals list --state all` names all approvals".to_owned()),
+        Some("tool_not_found") => Some("`mcpproxy tools list` names all tools".to_owned()),
         _ => text("hint"),
     };
     match hint {

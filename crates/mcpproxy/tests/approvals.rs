@@ -101,11 +101,11 @@ fn a_human_approves_in_a_terminal() {
 
     assert!(folder.run(&["approvals", "wait", &id]).starts_with("exit 0\n"));
     let other = folder.run(&[&DELETE[..4], &["{\"userId\": \"u_ines\"}", "--approval-id", &id]].concat());
-    assert!(other.starts_with("exit 3\n") && other.contains("(APPROVAL_ARGS_MISMATCH)"), "{other}");
+    assert!(other.starts_with("exit 3\n") && other.contains("(approval_args_mismatch)"), "{other}");
     let again = [&DELETE[..], &["--approval-id", &id]].concat();
     assert_snapshot!("made", folder.run(&again));
     let twice = folder.run(&again);
-    assert!(twice.starts_with("exit 3\n") && twice.contains("(APPROVAL_ALREADY_USED)"), "{twice}");
+    assert!(twice.starts_with("exit 3\n") && twice.contains("(approval_already_used)"), "{twice}");
     let shown = folder.json(&["approvals", "show", &id]);
     assert_eq!((shown["state"].as_str(), shown["decided_by"].as_str()), (Some("consumed"), Some("anna")), "{shown}");
     assert_eq!(approve_late(&folder, &id), Some(3));

@@ -35,7 +35,7 @@ pub(super) fn against_hints(rules: &IntentSettings, tool: &Tool, variant: Varian
         (Variant::Read, _, None) => return unannotated(rules, tool, &mismatch(Mark::Unannotated, Variant::Write)),
         (Variant::Write, _, Some(true)) => {
             let message = format!("Tool '{}' is marked read-only by server, call_tool_read would do", tool.name);
-            return Ok(vec![Warning { code: "OVERLY_CAUTIOUS", message }]);
+            return Ok(vec![Warning { code: "overly_cautious", message }]);
         }
         (Variant::Write, _, Some(false) | None) => None,
     };
@@ -52,7 +52,7 @@ fn unannotated(rules: &IntentSettings, tool: &Tool, denial: &Denial) -> Result<V
         Unannotated::Trust => Ok(Vec::new()),
         Unannotated::Warn => {
             let message = format!("Tool '{}' is not marked read-only by server, the agent's word was taken", tool.name);
-            Ok(vec![Warning { code: "UNANNOTATED", message }])
+            Ok(vec![Warning { code: "unannotated", message }])
         }
         Unannotated::RequireWrite => Err(denial.clone()),
     }

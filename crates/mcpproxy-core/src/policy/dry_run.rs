@@ -140,7 +140,7 @@ pub(super) fn not_sent(tool: &Tool) -> Option<Warning> {
         )
     };
     let message = format!("The server's own dry run was not used: {why}");
-    Some(Warning { code: "DRY_RUN_NOT_SENT", message })
+    Some(Warning { code: "dry_run_not_sent", message })
 }
 
 /// The arguments of the real call: without the one that asks for a dry run.

@@ -219,7 +219,7 @@ mod tests {
         let seen = Seen { dry_run_ms: Some(0), is_repeat: false };
         assert_eq!(told(Scope::everything(), call, seen), [&[covers], &rest[..], &then].concat());
         let unknown = lines(tool, narrow(), r#"{"name":"fx:drop","approval_id":"x"}"#, Variant::Write, none);
-        assert_eq!(unknown[0], "shape and intent fields: failed, APPROVAL_NOT_FOUND");
+        assert_eq!(unknown[0], "shape and intent fields: failed, approval_not_found");
         assert_eq!(unknown[9], "confirmation: not reached");
     }
 

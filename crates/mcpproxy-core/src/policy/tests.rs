@@ -66,7 +66,7 @@ fn annotations_against_variants() {
         Read,
         "deny SERVER_MISMATCH: Tool 'fx:tool' is marked not read-only by server, use call_tool_write instead of call_tool_read",
     );
-    check(&strict, (Some(true), None), Write, "allow verified OVERLY_CAUTIOUS");
+    check(&strict, (Some(true), None), Write, "allow verified overly_cautious");
     check(&strict, (None, Some(true)), Write, &marked("call_tool_write"));
     check(&strict, (None, None), Write, "allow unverified");
     check(&strict, (Some(false), None), Write, "allow verified");
@@ -77,7 +77,7 @@ fn annotations_against_variants() {
     check(&lenient, (Some(false), None), Read, "allow unverified SERVER_MISMATCH");
     let warn = IntentSettings { unannotated: Unannotated::Warn, ..IntentSettings::default() };
     let require_write = IntentSettings { unannotated: Unannotated::RequireWrite, ..IntentSettings::default() };
-    check(&warn, (None, None), Read, "allow unverified UNANNOTATED");
+    check(&warn, (None, None), Read, "allow unverified unannotated");
     check(
         &require_write,
         (None, None),
@@ -110,7 +110,7 @@ fn scope_narrows() {
     );
     let elsewhere = Scope { servers: Some(vec![ServerName::parse("other").unwrap()]), ..Scope::everything() };
     let unknown =
-        "deny TOOL_NOT_FOUND: Tool 'fx:tool' not found: unknown server 'fx'; use retrieve_tools to find tools";
+        "deny tool_not_found: Tool 'fx:tool' not found: unknown server 'fx'; use retrieve_tools to find tools";
     check(elsewhere, (None, None), Variant::Read, "fx:tool", unknown);
 }
 
@@ -120,11 +120,11 @@ fn an_unknown_tool_comes_with_suggestions() {
     let elsewhere = outcome(&rules, Scope::everything(), (None, None), Variant::Read, "nope:tool");
     assert_eq!(
         elsewhere,
-        "deny TOOL_NOT_FOUND: Tool 'nope:tool' not found: unknown server 'nope'; did you mean 'fx:tool'?"
+        "deny tool_not_found: Tool 'nope:tool' not found: unknown server 'nope'; did you mean 'fx:tool'?"
     );
     let found = outcome(&rules, Scope::everything(), (None, None), Variant::Read, "fx:toll");
     assert_eq!(
         found,
-        "deny TOOL_NOT_FOUND: Tool 'fx:toll' not found: server 'fx' has no tool 'toll'; did you mean 'fx:tool'?"
+        "deny tool_not_found: Tool 'fx:toll' not found: server 'fx' has no tool 'toll'; did you mean 'fx:tool'?"
     );
 }

@@ -12,11 +12,11 @@ use serde_json::{Map, Value};
 use crate::walk::{Walked, walk};
 
 const CODES: [&str; 11] = [
-    "UNKNOWN_FIELD",
-    "INVALID_FIELD",
-    "INVALID_TOOL_NAME",
-    "INVALID_ARGS",
-    "INVALID_INTENT",
+    "unknown_field",
+    "invalid_field",
+    "invalid_tool_name",
+    "invalid_args",
+    "invalid_intent",
     "INVALID_OPERATION_TYPE",
     "INVALID_SENSITIVITY",
     "REASON_TOO_LONG",

@@ -57,11 +57,11 @@ fn every_state_and_every_way_to_say_yes() {
                 for expires_ms in [NOW_MS - 1, NOW_MS, NOW_MS + 1] {
                     let expected = match state {
                         ApprovalState::Pending => "confirmation_required",
-                        ApprovalState::Consumed => "APPROVAL_ALREADY_USED",
-                        ApprovalState::Denied => "APPROVAL_DENIED",
-                        ApprovalState::Expired => "APPROVAL_EXPIRED",
-                        ApprovalState::Cancelled => "APPROVAL_STALE",
-                        ApprovalState::Approved if expires_ms <= NOW_MS => "APPROVAL_EXPIRED",
+                        ApprovalState::Consumed => "approval_already_used",
+                        ApprovalState::Denied => "approval_denied",
+                        ApprovalState::Expired => "approval_expired",
+                        ApprovalState::Cancelled => "approval_stale",
+                        ApprovalState::Approved if expires_ms <= NOW_MS => "approval_expired",
                         ApprovalState::Approved if given < Some(least) => "confirmation_required",
                         ApprovalState::Approved => &yes,
                     };

@@ -71,7 +71,7 @@ fn whatever_changes_it_is_another_question() {
             if one == other {
                 assert!(found.is_ok(), "{one}: {found:?}");
             } else {
-                assert_eq!(found, Err("APPROVAL_STALE".to_owned()), "{one} -> {other}");
+                assert_eq!(found, Err("approval_stale".to_owned()), "{one} -> {other}");
             }
         }
     }
@@ -130,7 +130,7 @@ proptest! {
         let found = answer(first, second);
         prop_assert_eq!(found.is_ok(), one == other);
         if let Err(code) = found {
-            prop_assert_eq!(code, "APPROVAL_STALE");
+            prop_assert_eq!(code, "approval_stale");
         }
     }
 

@@ -128,12 +128,12 @@ fn a_server_is_not_asked_where_that_could_be_the_call_itself() {
     let slip = World::of("riskLevel: critical\ndryRun: { mode: required, parameter: drey }", dry_run);
     assert_eq!(
         not_sent(slip),
-        "DRY_RUN_NOT_SENT: The server's own dry run was not used: 'drey' is no argument of the tool"
+        "dry_run_not_sent: The server's own dry run was not used: 'drey' is no argument of the tool"
     );
     // The server's word against the operator's.
     let server = own(r#"{"dryRun":{"mode":"supported","parameter":"dry"}}"#);
     let theirs = |contract: &str| World { tool: server.clone(), ..World::of(contract, dry_run) };
-    let word = "DRY_RUN_NOT_SENT: The server's own dry run was not used: 'dry' is the server's word, and the operator wants a \
+    let word = "dry_run_not_sent: The server's own dry run was not used: 'dry' is the server's word, and the operator wants a \
                 human asked; a contract of theirs can name it";
     for contract in ["riskLevel: high", "riskLevel: critical", "confirmation: required", "stepUpAuth: true"] {
         assert_eq!(not_sent(theirs(contract)), word, "{contract}");

@@ -78,45 +78,45 @@ fn confirmation_with_a_way_to_come_back() {
 fn answers_of_humans() {
     check(
         &Denial::ApprovalDenied { comment: None },
-        "APPROVAL_DENIED",
+        "approval_denied",
         "A human denied this call; do not repeat it, and ask the user what to do instead",
         &json!({"comment": null}),
     );
     check(
         &Denial::ApprovalDenied { comment: Some(Untrusted::new("Not on Friday.\u{1b}[2J")) },
-        "APPROVAL_DENIED",
+        "approval_denied",
         "A human denied this call and says: \"Not on Friday.\\u{1b}[2J\". Do not repeat it as it is",
         &json!({"comment": "Not on Friday.\u{1b}[2J"}),
     );
     check(
         &Denial::ApprovalExpired,
-        "APPROVAL_EXPIRED",
+        "approval_expired",
         "The approval expired before the call was made; repeat the call without approval_id to ask again",
         &json!({}),
     );
     check(
         &Denial::ApprovalAlreadyUsed { record: Some("01R".to_owned()), outcome: Some("success".to_owned()) },
-        "APPROVAL_ALREADY_USED",
+        "approval_already_used",
         "The approval was used already, for one call (record 01R), which ended as success; an approval is good for one call, so \
          repeat it without approval_id to ask for another",
         &json!({"record": "01R", "outcome": "success"}),
     );
     check(
         &Denial::NoSuchApproval,
-        "APPROVAL_NOT_FOUND",
+        "approval_not_found",
         "There is no approval with this approval_id; repeat the call without approval_id to ask for one",
         &json!({}),
     );
     check(
         &Denial::ApprovalArgsMismatch,
-        "APPROVAL_ARGS_MISMATCH",
+        "approval_args_mismatch",
         "The approval is for another call; repeat exactly the call it was given for, or make this one without approval_id to ask \
          for it",
         &json!({}),
     );
     check(
         &Denial::ApprovalStale,
-        "APPROVAL_STALE",
+        "approval_stale",
         "The tool, its contract or your permissions changed since a human was asked; repeat the call without approval_id to ask \
          again",
         &json!({}),
@@ -175,25 +175,25 @@ fn the_parameters_of_a_call() {
         }
     };
     let check = |parameters: &str, expected: &str| assert_eq!(declared(parameters), expected, "{parameters}");
-    let bad_key = "INVALID_IDEMPOTENCY_KEY: idempotency_key must be 1–255 visible ASCII characters";
-    let no_approval = "APPROVAL_NOT_FOUND: There is no approval with this approval_id; repeat the call without approval_id to ask \
+    let bad_key = "invalid_idempotency_key: idempotency_key must be 1–255 visible ASCII characters";
+    let no_approval = "approval_not_found: There is no approval with this approval_id; repeat the call without approval_id to ask \
                        for one";
     check("", "Real - -");
     check(r#","dry_run":false"#, "Real - -");
     check(r#","dry_run":true"#, "DryRun - -");
-    check(r#","dry_run":"true""#, "INVALID_FIELD: dry_run must be true or false");
-    check(r#","dry_run":null"#, "INVALID_FIELD: dry_run must be true or false");
-    check(r#","dryRun":true"#, "UNKNOWN_FIELD: unknown field \"dryRun\"; did you mean \"dry_run\"?");
+    check(r#","dry_run":"true""#, "invalid_field: dry_run must be true or false");
+    check(r#","dry_run":null"#, "invalid_field: dry_run must be true or false");
+    check(r#","dryRun":true"#, "unknown_field: unknown field \"dryRun\"; did you mean \"dry_run\"?");
     check(r#","idempotency_key":"!~""#, "Real !~ -");
     check(&format!(",\"idempotency_key\":\"{}\"", "k".repeat(255)), &format!("Real {} -", "k".repeat(255)));
     check(&format!(",\"idempotency_key\":\"{}\"", "k".repeat(256)), bad_key);
     for bad in ["", "a b", " ", "é", "a\\nb", "a\\u0000", "a\\u007f"] {
         check(&format!(",\"idempotency_key\":\"{bad}\""), bad_key);
     }
-    check(r#","idempotency_key":7"#, "INVALID_FIELD: idempotency_key must be a string");
+    check(r#","idempotency_key":7"#, "invalid_field: idempotency_key must be a string");
     check(&format!(",\"approval_id\":\"{ID}\""), &format!("Real - {ID}"));
     check(&format!(",\"approval_id\":\"{}\"", ID.to_lowercase()), &format!("Real - {ID}"));
     check(r#","approval_id":"x""#, no_approval);
     check(r#","approval_id":"""#, no_approval);
-    check(r#","approval_id":7"#, "INVALID_FIELD: approval_id must be a string");
+    check(r#","approval_id":7"#, "invalid_field: approval_id must be a string");
 }

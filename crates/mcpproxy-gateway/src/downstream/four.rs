@@ -193,7 +193,7 @@ pub(super) fn retrieve(gateway: &Inner, caller: &Caller, arguments: &str) -> Rep
                 Some(name) => Some(name),
                 None => {
                     return Ok(error_result(
-                        "SERVER_NOT_FOUND",
+                        "server_not_found",
                         &format!("unknown server '{}'", quoted(&name)),
                         &json!({}),
                         None,

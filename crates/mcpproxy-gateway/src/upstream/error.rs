@@ -36,11 +36,11 @@ impl UpstreamError {
     /// The code an agent gets.
     pub(crate) fn code(&self) -> &'static str {
         match self {
-            Self::Timeout(_) => "UPSTREAM_TIMEOUT",
-            Self::TooLarge(_) => "RESULT_TOO_LARGE",
-            Self::Protocol(_) => "UPSTREAM_PROTOCOL_ERROR",
-            Self::Cancelled => "CANCELLED",
-            Self::Busy(_) => "UPSTREAM_BUSY",
+            Self::Timeout(_) => "upstream_timeout",
+            Self::TooLarge(_) => "result_too_large",
+            Self::Protocol(_) => "upstream_protocol_error",
+            Self::Cancelled => "cancelled",
+            Self::Busy(_) => "upstream_busy",
             Self::Spawn { .. }
             | Self::Exited(_)
             | Self::Closed
@@ -48,7 +48,7 @@ impl UpstreamError {
             | Self::Unreachable(_)
             | Self::SessionLost
             | Self::Refused(_)
-            | Self::Unavailable(_) => "UPSTREAM_UNAVAILABLE",
+            | Self::Unavailable(_) => "upstream_unavailable",
         }
     }
 

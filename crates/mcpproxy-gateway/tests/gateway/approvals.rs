@@ -61,7 +61,7 @@ async fn what_was_approved_is_what_is_sent_once() {
         assert_eq!(stage.sent(), [ARGS], "{name}: the bytes that a human saw");
         let used = Got::of(&mut agent, &stage.rig, &named).await;
         let record = stage.find(&id).await.record.unwrap().to_string();
-        assert_eq!(used.code(), "APPROVAL_ALREADY_USED");
+        assert_eq!(used.code(), "approval_already_used");
         assert_eq!(used.details(), &json!({"record": record, "outcome": "success"}));
         assert_eq!(stage.sent().len(), 1, "{name}");
     }
@@ -93,17 +93,17 @@ async fn a_word_for_one_call_is_none_for_another() {
         let id = with_approval(&id);
         let destructive = send(ARGS, &id).replace("call_tool_write", "call_tool_destructive");
         let cases = [
-            ("other arguments", send(OTHER_ARGS, &id), "APPROVAL_ARGS_MISMATCH"),
-            ("more arguments", send(r#"{"to":"ada","body":"hello","n":1}"#, &id), "APPROVAL_ARGS_MISMATCH"),
-            ("another variant", destructive, "APPROVAL_ARGS_MISMATCH"),
-            ("an id nobody has", send(ARGS, &format!(r#","approval_id":"{NOT_THERE}""#)), "APPROVAL_NOT_FOUND"),
-            ("no id at all", send(ARGS, r#","approval_id":"x""#), "APPROVAL_NOT_FOUND"),
+            ("other arguments", send(OTHER_ARGS, &id), "approval_args_mismatch"),
+            ("more arguments", send(r#"{"to":"ada","body":"hello","n":1}"#, &id), "approval_args_mismatch"),
+            ("another variant", destructive, "approval_args_mismatch"),
+            ("an id nobody has", send(ARGS, &format!(r#","approval_id":"{NOT_THERE}""#)), "approval_not_found"),
+            ("no id at all", send(ARGS, r#","approval_id":"x""#), "approval_not_found"),
         ];
         for (name, params, expected) in cases {
             assert_eq!(Got::of(&mut agent, &stage.rig, &params).await.code(), expected, "{name} {decided}");
         }
         let stolen = Got::of(&mut other, &stage.rig, &send(ARGS, &id)).await;
-        assert_eq!(stolen.code(), "APPROVAL_NOT_FOUND", "another agent's {decided}");
+        assert_eq!(stolen.code(), "approval_not_found", "another agent's {decided}");
         assert_eq!(stage.sent(), [""; 0], "{decided}");
     }
     assert_eq!(stage.state(&id).await, ApprovalState::Approved, "and it is still there for its own");
@@ -125,7 +125,7 @@ async fn the_word_for_one_tool_is_none_for_another() {
     let id = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.id();
     stage.approve(&id).await.unwrap();
     let erase = send(ARGS, &with_approval(&id)).replace("fx:send", "fx:erase");
-    assert_eq!(Got::of(&mut agent, &stage.rig, &erase).await.code(), "APPROVAL_NOT_FOUND");
+    assert_eq!(Got::of(&mut agent, &stage.rig, &erase).await.code(), "approval_not_found");
     assert_eq!(stage.sent(), [""; 0]);
 }
 
@@ -144,7 +144,7 @@ async fn fifty_retries_of_an_approved_call_reach_the_server_once() {
     assert_eq!((sent, stage.sent()), (1, vec![ARGS.to_owned()]));
     for answer in answers {
         let got = Got(serde_json::from_str(&answer.body).unwrap());
-        let is_known = ["sent", "APPROVAL_ALREADY_USED", "confirmation_required"].contains(&got.code().as_str());
+        let is_known = ["sent", "approval_already_used", "confirmation_required"].contains(&got.code().as_str());
         assert!(is_known, "{}", got.0);
     }
 }
@@ -162,7 +162,7 @@ async fn ends_that_let_nothing_through() {
         let got = Got::of(&mut agent, &stage.rig, &send(ARGS, &with_approval(&id))).await;
         assert_eq!(
             (got.code(), got.details()),
-            ("APPROVAL_DENIED".to_owned(), &json!({"comment": "use the\nother list"}))
+            ("approval_denied".to_owned(), &json!({"comment": "use the\nother list"}))
         );
         assert!(got.text().contains("other list"), "{}", got.text());
         assert_eq!(stage.approve(&id).await, Err(NotDecided::Over(ApprovalState::Denied)));
@@ -172,7 +172,7 @@ async fn ends_that_let_nothing_through() {
     let id = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.id();
     stage.deny(&id, None).await.unwrap();
     let got = Got::of(&mut agent, &stage.rig, &send(ARGS, &with_approval(&id))).await;
-    assert_eq!((got.code(), got.details()), ("APPROVAL_DENIED".to_owned(), &json!({"comment": null})));
+    assert_eq!((got.code(), got.details()), ("approval_denied".to_owned(), &json!({"comment": null})));
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn an_approval_ends_with_its_time() {
         };
         within(expired).await;
         let got = Got::of(&mut agent, &stage.rig, &send(ARGS, &with_approval(&id))).await;
-        assert_eq!(got.code(), "APPROVAL_EXPIRED", "{approved_first}");
+        assert_eq!(got.code(), "approval_expired", "{approved_first}");
         assert_eq!(stage.approve(&id).await, Err(NotDecided::Over(ApprovalState::Expired)));
         assert_eq!((stage.sent(), stage.find(&id).await.args), (Vec::new(), None));
     }

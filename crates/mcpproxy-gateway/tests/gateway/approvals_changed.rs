@@ -85,10 +85,10 @@ impl Change {
     /// What the agent gets whose call was held meanwhile.
     fn for_held(self) -> &'static str {
         match self {
-            Self::NoTool | Self::Forbidden => "TOOL_NOT_FOUND",
+            Self::NoTool | Self::Forbidden => "tool_not_found",
             Self::Rule => "policy_violation",
             Self::Permission => "permission_denied",
-            Self::Tool | Self::Critical | Self::StepUp | Self::Words | Self::Revoked => "APPROVAL_STALE",
+            Self::Tool | Self::Critical | Self::StepUp | Self::Words | Self::Revoked => "approval_stale",
         }
     }
 }
@@ -141,9 +141,9 @@ async fn a_repeated_call_finds_the_new_state_of_things() {
             let plain = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code();
             let named = Got::of(&mut agent, &stage.rig, &send(ARGS, &with_approval(&id))).await.code();
             let expected = match change {
-                Change::NoTool | Change::Forbidden => ["TOOL_NOT_FOUND"; 2],
+                Change::NoTool | Change::Forbidden => ["tool_not_found"; 2],
                 Change::Rule => ["policy_violation"; 2],
-                _ => ["confirmation_required", "APPROVAL_STALE"],
+                _ => ["confirmation_required", "approval_stale"],
             };
             assert_eq!([plain.as_str(), &named], expected, "{change:?} {approved_first}");
             assert_eq!(stage.sent(), [""; 0], "{change:?}");
@@ -179,7 +179,7 @@ async fn a_call_that_nobody_needs_to_be_asked_about_any_more_is_made_by_itself()
         stage.approve(&id).await.unwrap();
         id
     });
-    assert_eq!((got.code(), stage.sent()), ("APPROVAL_STALE".to_owned(), Vec::new()));
+    assert_eq!((got.code(), stage.sent()), ("approval_stale".to_owned(), Vec::new()));
     assert_eq!(stage.state(&id).await, ApprovalState::Cancelled);
     assert_eq!(Got::of(&mut agent, &stage.rig, &params).await.code(), "sent");
 }
@@ -193,7 +193,7 @@ async fn a_tool_that_comes_back_as_it_was_finds_its_word() {
     stage.approve(&id).await.unwrap();
     let named = send(ARGS, &with_approval(&id));
     stage.rig.gateway.reload(files(&stage.peer, "riskLevel: forbidden", never_held()));
-    assert_eq!(Got::of(&mut agent, &stage.rig, &named).await.code(), "TOOL_NOT_FOUND");
+    assert_eq!(Got::of(&mut agent, &stage.rig, &named).await.code(), "tool_not_found");
     stage.rig.gateway.reload(files(&stage.peer, HIGH, never_held()));
     assert_eq!(Got::of(&mut agent, &stage.rig, &named).await.code(), "sent");
     assert_eq!(stage.sent(), [ARGS]);

@@ -24,7 +24,7 @@ async fn a_held_call_is_let_go_by_a_decision_or_by_the_end() {
     for way in [Way::Session, Way::Stateless, Way::Line] {
         for (release, expected) in [
             (Release::Approved, "sent"),
-            (Release::Denied, "APPROVAL_DENIED"),
+            (Release::Denied, "approval_denied"),
             (Release::Stopped, "confirmation_required"),
         ] {
             let stage = Stage::new(HIGH, held()).await;
@@ -58,7 +58,7 @@ async fn two_held_calls_share_a_word_and_one_gets_it() {
     });
     let mut codes = [one, two].map(|answer| Got(serde_json::from_str(&answer.body).unwrap()).code());
     codes.sort();
-    assert_eq!((codes, stage.sent().len()), (["APPROVAL_ALREADY_USED".to_owned(), "sent".to_owned()], 1));
+    assert_eq!((codes, stage.sent().len()), (["approval_already_used".to_owned(), "sent".to_owned()], 1));
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn approvals_outlive_the_gateway() {
         let named = send(ARGS, &with_approval(&id));
         assert_eq!(Got::of(&mut agent, &rig, &named).await.code(), "sent", "{approved_before}");
         let rig = rig.again(files(&peer, HIGH, never_held())).await;
-        assert_eq!(Got::of(&mut agent, &rig, &named).await.code(), "APPROVAL_ALREADY_USED");
+        assert_eq!(Got::of(&mut agent, &rig, &named).await.code(), "approval_already_used");
         assert_eq!(peer.calls().len(), 1);
     }
 }
@@ -205,7 +205,7 @@ async fn every_step_is_on_the_record() {
     let cancelled = Got::of(&mut agent, &stage.rig, &send(r#"{"n":1}"#, "")).await.id();
     stage.rig.gateway.reload(files(&stage.peer, "riskLevel: high", never_held()));
     let named = send(r#"{"n":1}"#, &with_approval(&cancelled));
-    assert_eq!(Got::of(&mut agent, &stage.rig, &named).await.code(), "APPROVAL_STALE");
+    assert_eq!(Got::of(&mut agent, &stage.rig, &named).await.code(), "approval_stale");
 
     let record = stage.find(&made).await.record.unwrap();
     let verdicts = verify(&stage.rig).await;

@@ -48,7 +48,7 @@ async fn what_was_approved_is_all_that_is_sent() {
             }
             for other in [OTHER, STATE, r#","task":{}"#, &format!("{ANSWER}{STATE}"), &format!("{members}{STATE}")] {
                 let got = Got::of(&mut agent, &stage.rig, &with(&named, other)).await;
-                assert_eq!(got.code(), "APPROVAL_ARGS_MISMATCH", "{members} then {other}");
+                assert_eq!(got.code(), "approval_args_mismatch", "{members} then {other}");
             }
         }
         assert_eq!(stage.peer.calls().len(), 0, "{members}");

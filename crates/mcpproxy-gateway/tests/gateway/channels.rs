@@ -73,11 +73,11 @@ async fn only_a_word_is_a_word() {
         (APPROVE, "sent", ApprovalState::Consumed),
         (
             r#"{"action":"accept","content":{"decision":"deny","comment":"not now"}}"#,
-            "APPROVAL_DENIED",
+            "approval_denied",
             ApprovalState::Denied,
         ),
-        (r#"{"action":"decline"}"#, "APPROVAL_DENIED", ApprovalState::Denied),
-        (r#"{"action":"decline","content":{"decision":"approve"}}"#, "APPROVAL_DENIED", ApprovalState::Denied),
+        (r#"{"action":"decline"}"#, "approval_denied", ApprovalState::Denied),
+        (r#"{"action":"decline","content":{"decision":"approve"}}"#, "approval_denied", ApprovalState::Denied),
         (r#"{"action":"cancel"}"#, "confirmation_required", ApprovalState::Pending),
         (r#"{"action":"accept","content":{}}"#, "confirmation_required", ApprovalState::Pending),
         (r#"{"action":"accept"}"#, "confirmation_required", ApprovalState::Pending),
@@ -104,8 +104,8 @@ async fn only_a_word_is_a_word() {
         // The state brings nothing new when it comes again.
         let again = Got::of(&mut agent, &stage.rig, &back(&send(ARGS, ""), &state(&got), APPROVE)).await;
         let expected = match end {
-            ApprovalState::Consumed => "APPROVAL_ALREADY_USED",
-            ApprovalState::Denied => "APPROVAL_DENIED",
+            ApprovalState::Consumed => "approval_already_used",
+            ApprovalState::Denied => "approval_denied",
             // Whoever chose nothing may still choose.
             _ => "sent",
         };
@@ -126,18 +126,18 @@ async fn a_state_is_good_for_its_agent_and_its_call() {
     let cut = &state[..state.len() - 1];
     let destructive = send(ARGS, "").replace("call_tool_write", "call_tool_destructive");
     for (name, params, state, expected) in [
-        ("other arguments", send(OTHER_ARGS, ""), state.as_str(), "APPROVAL_NOT_FOUND"),
-        ("another variant", destructive, state.as_str(), "APPROVAL_ARGS_MISMATCH"),
-        ("a bit of it changed", send(ARGS, ""), flipped.as_str(), "APPROVAL_NOT_FOUND"),
-        ("a piece of it", send(ARGS, ""), cut, "APPROVAL_NOT_FOUND"),
-        ("the id in its place", send(ARGS, ""), &format!("{}{id}", own(&state)), "APPROVAL_NOT_FOUND"),
-        ("nothing", send(ARGS, ""), own(&state), "APPROVAL_NOT_FOUND"),
+        ("other arguments", send(OTHER_ARGS, ""), state.as_str(), "approval_not_found"),
+        ("another variant", destructive, state.as_str(), "approval_args_mismatch"),
+        ("a bit of it changed", send(ARGS, ""), flipped.as_str(), "approval_not_found"),
+        ("a piece of it", send(ARGS, ""), cut, "approval_not_found"),
+        ("the id in its place", send(ARGS, ""), &format!("{}{id}", own(&state)), "approval_not_found"),
+        ("nothing", send(ARGS, ""), own(&state), "approval_not_found"),
     ] {
         let got = Got::of(&mut agent, &stage.rig, &back(&params, state, APPROVE)).await;
         assert_eq!(got.code(), expected, "{name}");
     }
     let stolen = Got::of(&mut other, &stage.rig, &back(&send(ARGS, ""), &state, APPROVE)).await;
-    assert_eq!(stolen.code(), "APPROVAL_NOT_FOUND");
+    assert_eq!(stolen.code(), "approval_not_found");
     assert_eq!((stage.sent(), stage.state(&id).await), (Vec::new(), ApprovalState::Pending));
     let own = Got::of(&mut agent, &stage.rig, &back(&send(ARGS, ""), &state, APPROVE)).await;
     assert_eq!((own.code(), stage.sent().len()), ("sent".to_owned(), 1));
@@ -225,7 +225,7 @@ async fn what_a_form_cannot_say_a_client_cannot_claim() {
         assert_eq!((stage.state(&id).await, stage.sent()), (ApprovalState::Pending, Vec::new()), "{contract}");
         // A no is a no wherever it is said.
         let no = back(&send(ARGS, ""), &state(&got), r#"{"action":"decline"}"#);
-        assert_eq!(Got::of(&mut agent, &stage.rig, &no).await.code(), "APPROVAL_DENIED", "{contract}");
+        assert_eq!(Got::of(&mut agent, &stage.rig, &no).await.code(), "approval_denied", "{contract}");
     }
 }
 

@@ -65,8 +65,8 @@ async fn a_form_is_answered_while_the_call_waits() {
     for way in WAYS {
         for (answer, expected, sent) in [
             (approve, "sent", 1),
-            (deny, "APPROVAL_DENIED", 0),
-            (r#""result":{"action":"decline"}"#, "APPROVAL_DENIED", 0),
+            (deny, "approval_denied", 0),
+            (r#""result":{"action":"decline"}"#, "approval_denied", 0),
         ] {
             let stage = Stage::new(HIGH, held()).await;
             let mut call = Held::call(&stage, way, FORM).await;
@@ -192,5 +192,5 @@ async fn an_open_form_does_not_keep_a_server_from_being_late() {
     call.question().await;
     let id = stage.pending().await.id;
     stage.approve(&id).await.unwrap();
-    assert_eq!(crate::rig::within(call.end()).await.code(), "UPSTREAM_TIMEOUT");
+    assert_eq!(crate::rig::within(call.end()).await.code(), "upstream_timeout");
 }

@@ -138,8 +138,8 @@ const ONE_WRITE: &[(&str, &str)] = &[("call_tool_write", WRITE)];
 #[tokio::test]
 async fn fields_that_decide_whether_a_call_is_made() {
     check(("riskLevel: medium", "riskLevel: high"), ONE_WRITE, Seen::codes, ("ok", "confirmation_required")).await;
-    check(("riskLevel: low", "riskLevel: forbidden"), ONE_WRITE, Seen::codes, ("ok", "TOOL_NOT_FOUND")).await;
-    check(("operation: write", "operation: destructive"), ONE_WRITE, Seen::codes, ("ok", "CONTRACT_MISMATCH")).await;
+    check(("riskLevel: low", "riskLevel: forbidden"), ONE_WRITE, Seen::codes, ("ok", "tool_not_found")).await;
+    check(("operation: write", "operation: destructive"), ONE_WRITE, Seen::codes, ("ok", "contract_mismatch")).await;
     let autonomous = ("autonomousExecution: true", "autonomousExecution: false");
     check(autonomous, ONE_WRITE, Seen::codes, ("ok", "confirmation_required")).await;
     let confirmation = ("confirmation: none", "confirmation: required");

@@ -85,9 +85,9 @@ async fn again(left: &mut Left, contract: &str, calls: &[&str]) -> (Vec<Got>, us
 fn an_approved_call_is_never_made_twice() {
     for (end, expected, sent) in [
         (End::Asked, ["confirmation_required", "confirmation_required"], 0),
-        (End::Approved, ["sent", "APPROVAL_ALREADY_USED"], 1),
-        (End::Sent, ["APPROVAL_ALREADY_USED"; 2], 0),
-        (End::Answered, ["APPROVAL_ALREADY_USED"; 2], 0),
+        (End::Approved, ["sent", "approval_already_used"], 1),
+        (End::Sent, ["approval_already_used"; 2], 0),
+        (End::Answered, ["approval_already_used"; 2], 0),
     ] {
         let mut left = crash(HIGH, end, "");
         let (got, calls) = Runtime::new().unwrap().block_on(again(&mut left, HIGH, &["@", "@"]));

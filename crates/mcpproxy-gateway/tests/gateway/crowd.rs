@@ -23,7 +23,7 @@ async fn every_call_has_one_answer_and_one_record() {
             let arguments = format!(r#"{{"name":"{server}:echo","args":{{"marker":{marker}}}}}"#);
             let found = agent.call(&rig, "call_tool_read", &arguments).await.brief();
             let is_own = found == format!(r#"{{"marker":{marker}}}"#);
-            let fell = server == "falling" && found.starts_with("UPSTREAM_UNAVAILABLE ");
+            let fell = server == "falling" && found.starts_with("upstream_unavailable ");
             assert!(is_own || fell, "{server} {marker}: {found}");
             answers += usize::from(is_own);
         }

@@ -231,6 +231,6 @@ async fn a_grant_does_not_outvote_a_no() {
         r#"{params},"inputResponses":{{"approval":{{"action":"decline"}}}},"requestState":{}}}"#,
         asked.result()["requestState"]
     );
-    assert_eq!(Got::of(&mut agent, &stage.rig, &no).await.code(), "APPROVAL_DENIED");
+    assert_eq!(Got::of(&mut agent, &stage.rig, &no).await.code(), "approval_denied");
     assert_eq!(stage.sent(), [""; 0]);
 }

@@ -107,11 +107,11 @@ async fn a_connection_that_breaks_leaves_the_outcome_open() {
         let rig = Rig::start(settings([peer.settings("fx")])).await;
         let mut agent = Agent::new(&rig, Way::Session, "a").await;
         let found = agent.call(&rig, "call_tool_read", WORK).await.brief();
-        let expected = "UPSTREAM_UNAVAILABLE Tool 'fx:work' could not be called: the server went away before it answered; it may have run the call";
+        let expected = "upstream_unavailable Tool 'fx:work' could not be called: the server went away before it answered; it may have run the call";
         assert_eq!(found, expected, "{speaks:?}");
         let records = rig.records().await;
         let [record] = records.as_slice() else { panic!("{records:?}") };
-        assert!(record.starts_with("call error a fx:work read UPSTREAM_UNAVAILABLE: "), "{record}");
+        assert!(record.starts_with("call error a fx:work read upstream_unavailable: "), "{record}");
         assert!(record.ends_with("; the server may have run it"), "{record}");
     }
 }
@@ -165,7 +165,7 @@ async fn a_call_given_up_no_longer_listens() {
     let rig = Rig::start(settings([server])).await;
     crate::rig::within(listening.notified()).await;
     let mut agent = Agent::new(&rig, Way::Session, "first").await;
-    assert!(agent.call(&rig, "call_tool_read", WORK).await.brief().starts_with("UPSTREAM_TIMEOUT"));
+    assert!(agent.call(&rig, "call_tool_read", WORK).await.brief().starts_with("upstream_timeout"));
     called.notified().await;
     let agent = Agent::new(&rig, Way::Session, "second").await;
     let params = r#"{"name":"call_tool_read","arguments":{"name":"fx:work"}}"#;

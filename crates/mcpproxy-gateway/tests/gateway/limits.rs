@@ -26,7 +26,7 @@ async fn a_call_that_takes_too_long_is_given_up_and_the_server_told() {
     let reply = agent.call(&rig, "call_tool_read", WORK).await.brief();
     assert_eq!(
         reply,
-        "UPSTREAM_TIMEOUT Tool 'fx:work' could not be called: no answer within 200 ms; it may have run the call"
+        "upstream_timeout Tool 'fx:work' could not be called: no answer within 200 ms; it may have run the call"
     );
     let call = peer.next().await;
     let told = peer.next().await;
@@ -45,7 +45,7 @@ async fn a_call_that_takes_too_long_is_given_up_and_the_server_told() {
     assert_eq!(
         rig.records().await,
         [
-            "call error a fx:work read UPSTREAM_TIMEOUT: no answer within 200 ms; the server may have run it",
+            "call error a fx:work read upstream_timeout: no answer within 200 ms; the server may have run it",
             "call success a fx:work read -: -"
         ]
     );
@@ -93,7 +93,7 @@ async fn what_was_sent_times_out_and_what_was_not_is_busy() {
     assert!(!sent.is_empty());
     for (id, answer) in answers.iter().enumerate() {
         let was_sent = sent.iter().any(|params| params.contains(&format!(r#""n":{id}"#)));
-        let (is_late, is_busy) = (answer.body.contains("UPSTREAM_TIMEOUT"), answer.body.contains("UPSTREAM_BUSY"));
+        let (is_late, is_busy) = (answer.body.contains("upstream_timeout"), answer.body.contains("upstream_busy"));
         assert!(is_late || is_busy && !was_sent, "{id} was sent: {}", answer.body);
     }
 }

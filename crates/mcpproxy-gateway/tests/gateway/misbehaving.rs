@@ -34,13 +34,13 @@ async fn an_answer_over_the_limit_is_dropped_and_the_next_one_comes() {
     let huge = agent.call(&rig, "call_tool_read", r#"{"name":"fx:huge"}"#).await.brief();
     assert_eq!(
         huge,
-        "RESULT_TOO_LARGE Tool 'fx:huge' could not be called: the answer is larger than 100000 bytes; it may have run the call"
+        "result_too_large Tool 'fx:huge' could not be called: the answer is larger than 100000 bytes; it may have run the call"
     );
     assert_eq!(agent.call(&rig, "call_tool_read", ECHO).await.brief(), r#"{"n":1}"#);
     assert_eq!(
         rig.records().await,
         [
-            "call error a fx:huge read RESULT_TOO_LARGE: the answer is larger than 100000 bytes; the server may have run it",
+            "call error a fx:huge read result_too_large: the answer is larger than 100000 bytes; the server may have run it",
             "call success a fx:echo read -: -"
         ]
     );
@@ -92,15 +92,15 @@ async fn a_server_that_leaves_at_once_waits_with_its_reason() {
     // Why is for the operator; the agent hears that it cannot be called.
     for server in ["fx", "absent"] {
         let found = agent.call(&rig, "call_tool_read", &format!(r#"{{"name":"{server}:echo"}}"#)).await.brief();
-        let expected = format!("UPSTREAM_UNAVAILABLE Tool '{server}:echo' could not be called: {NOT_NOW}");
+        let expected = format!("upstream_unavailable Tool '{server}:echo' could not be called: {NOT_NOW}");
         assert_eq!(found, expected);
     }
     assert_eq!(agent.call(&rig, "call_tool_read", r#"{"name":"well:echo"}"#).await.brief(), "{}");
     assert_eq!(
         rig.records().await,
         [
-            format!("call error a fx:echo read UPSTREAM_UNAVAILABLE: server 'fx' is waiting: {reason}"),
-            format!("call error a absent:echo read UPSTREAM_UNAVAILABLE: server 'absent' is waiting: {missing}"),
+            format!("call error a fx:echo read upstream_unavailable: server 'fx' is waiting: {reason}"),
+            format!("call error a absent:echo read upstream_unavailable: server 'absent' is waiting: {missing}"),
             "call success a well:echo read -: -".to_owned(),
         ]
     );
@@ -116,7 +116,7 @@ async fn a_server_that_falls_during_a_call_comes_back() {
     let crashed = agent.call(&rig, "call_tool_write", r#"{"name":"fx:crash"}"#).await.brief();
     assert_eq!(
         crashed,
-        "UPSTREAM_UNAVAILABLE Tool 'fx:crash' could not be called: the server went away before it answered; it may have run the call"
+        "upstream_unavailable Tool 'fx:crash' could not be called: the server went away before it answered; it may have run the call"
     );
     let back = rig.until("fx", |status| status.state == StateName::Ready && status.pid != Some(first)).await;
     assert_eq!(back.restarts, 1);
@@ -125,7 +125,7 @@ async fn a_server_that_falls_during_a_call_comes_back() {
     assert_eq!(
         rig.records().await,
         [
-            "call error a fx:crash write UPSTREAM_UNAVAILABLE: the process ended; the server may have run it",
+            "call error a fx:crash write upstream_unavailable: the process ended; the server may have run it",
             "call success a fx:echo read -: -"
         ]
     );
@@ -169,7 +169,7 @@ async fn a_mute_server_is_given_up_in_time() {
     // The first call waits for the first try to end.
     let mut agent = Agent::new(&rig, Way::Session, "a").await;
     let found = agent.call(&rig, "call_tool_read", r#"{"name":"mute:echo"}"#).await.brief();
-    assert_eq!(found, format!("UPSTREAM_UNAVAILABLE Tool 'mute:echo' could not be called: {NOT_NOW}"));
+    assert_eq!(found, format!("upstream_unavailable Tool 'mute:echo' could not be called: {NOT_NOW}"));
     let status = rig.server("mute");
     assert_eq!((status.state, status.reason.as_deref()), (StateName::Waiting, Some("no answer within 200 ms")));
 }

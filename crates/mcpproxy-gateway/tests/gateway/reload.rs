@@ -58,7 +58,7 @@ async fn servers_come_go_and_change() {
     rig.gateway.reload(settings([changed]));
     check(&mut agent, &format!("a:work {A}")).await;
     let gone = agent.call(&rig, "call_tool_read", r#"{"name":"b:work"}"#).await.brief();
-    assert_eq!(gone, "TOOL_NOT_FOUND Tool 'b:work' not found: unknown server 'b'; did you mean 'a:work'?");
+    assert_eq!(gone, "tool_not_found Tool 'b:work' not found: unknown server 'b'; did you mean 'a:work'?");
     assert_eq!(rig.send(post("/mcp/s/b", &agent.token, &[], "{}")).await.status, http::StatusCode::NOT_FOUND);
     let records = rig.all_records().await;
     let reloads: Vec<String> = records.iter().filter(|record| record.kind == Kind::Settings).map(line).collect();
@@ -81,7 +81,7 @@ async fn a_disabled_server_is_gone_with_all_it_offers() {
     check(
         "tools/call",
         r#"{"name":"call_tool_read","arguments":{"name":"b:work"}}"#,
-        "TOOL_NOT_FOUND Tool 'b:work' not found: unknown server 'b'; did you mean 'a:work'?",
+        "tool_not_found Tool 'b:work' not found: unknown server 'b'; did you mean 'a:work'?",
     )
     .await;
     check("prompts/get", r#"{"name":"b__b-prompt"}"#, "-32602 Unknown prompt: b__b-prompt").await;
@@ -122,7 +122,7 @@ async fn a_server_that_is_removed_finishes_its_open_calls() {
     });
     assert_eq!(reply.brief(), "finished");
     let gone = agent.call(&rig, "call_tool_read", r#"{"name":"a:work"}"#).await.brief();
-    assert_eq!(gone, "TOOL_NOT_FOUND Tool 'a:work' not found: unknown server 'a'; use retrieve_tools to find tools");
+    assert_eq!(gone, "tool_not_found Tool 'a:work' not found: unknown server 'a'; use retrieve_tools to find tools");
 }
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn a_call_that_is_open_when_the_gateway_stops_ends_with_a_reason() {
     });
     assert_eq!(
         reply.brief(),
-        "UPSTREAM_UNAVAILABLE Tool 'a:work' could not be called: the server went away before it answered; it may have run the call"
+        "upstream_unavailable Tool 'a:work' could not be called: the server went away before it answered; it may have run the call"
     );
 }
 

@@ -72,7 +72,7 @@ async fn keys_that_are_none() {
     let (stage, mut agent) = stage(LOW).await;
     for key in [r#""""#, r#""a b""#, r#""é""#, &format!("\"{}\"", "k".repeat(256))] {
         let got = Got::of(&mut agent, &stage.rig, &send(ARGS, &format!(r#","idempotency_key":{key}"#))).await;
-        assert_eq!(got.code(), "INVALID_IDEMPOTENCY_KEY", "{key}");
+        assert_eq!(got.code(), "invalid_idempotency_key", "{key}");
     }
     assert_eq!(stage.sent(), [""; 0]);
 }
@@ -164,7 +164,7 @@ async fn what_may_have_run_is_not_sent_again() {
     let stage = limited(script, LOW, Duration::from_millis(200), 4).await;
     let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
     let first = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await;
-    assert_eq!(first.code(), "UPSTREAM_TIMEOUT");
+    assert_eq!(first.code(), "upstream_timeout");
     let record = &first.result()["_meta"]["mcpproxy/record"];
     for _ in 0..2 {
         let again = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await;
@@ -195,7 +195,7 @@ async fn natural_keys() {
     script.call = |_| None;
     let unsure = limited(script, NATURAL, Duration::from_millis(200), 4).await;
     let mut agent = Agent::new(&unsure.rig, Way::Session, "a").await;
-    assert_eq!(Got::of(&mut agent, &unsure.rig, &send(ARGS, "")).await.code(), "UPSTREAM_TIMEOUT");
+    assert_eq!(Got::of(&mut agent, &unsure.rig, &send(ARGS, "")).await.code(), "upstream_timeout");
     unsure.peer.rewrite(|script| script.call = |_| Some(text_result("sent")));
     assert_eq!(Got::of(&mut agent, &unsure.rig, &send(ARGS, "")).await.code(), "sent");
     let again = Got::of(&mut agent, &unsure.rig, &send(ARGS, "")).await;
@@ -219,7 +219,7 @@ async fn a_key_is_free_again_when_nothing_was_sent() {
         call.answer_text("done").await;
         got
     });
-    assert_eq!((got.code(), stage.sent()), ("UPSTREAM_BUSY".to_owned(), vec![ARGS.to_owned()]));
+    assert_eq!((got.code(), stage.sent()), ("upstream_busy".to_owned(), vec![ARGS.to_owned()]));
     let again = Got::of(&mut agent, &stage.rig, &params).await;
     assert_eq!((again.code(), &again.result()["_meta"]["mcpproxy/replayed"]), ("sent".to_owned(), &Value::Null));
     assert_eq!(stage.sent(), [ARGS, OTHER_ARGS]);
@@ -230,7 +230,7 @@ async fn a_key_is_free_again_when_nothing_was_sent() {
 async fn a_repeat_of_a_call_that_got_lost_can_be_made_again() {
     let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
     script.call = |_| None;
-    for (contract, more, expected) in [(NATURAL, "", "UPSTREAM_UNAVAILABLE"), (LOW, KEY, "outcome_unknown")] {
+    for (contract, more, expected) in [(NATURAL, "", "upstream_unavailable"), (LOW, KEY, "outcome_unknown")] {
         let stage = limited(script.clone(), contract, Duration::from_millis(400), 4).await;
         let agent = Agent::new(&stage.rig, Way::Session, "a").await;
         let params = send(ARGS, more);
@@ -245,7 +245,7 @@ async fn a_repeat_of_a_call_that_got_lost_can_be_made_again() {
             call(2).await
         });
         let codes = [first, again].map(|answer| Got(serde_json::from_str(&answer.body).unwrap()).code());
-        assert_eq!(codes, ["UPSTREAM_TIMEOUT", expected], "{contract}");
+        assert_eq!(codes, ["upstream_timeout", expected], "{contract}");
         assert_eq!(stage.sent().len(), 1, "{contract}");
     }
 }

@@ -98,7 +98,7 @@ async fn refusals_never_suggest_what_cannot_be_seen() {
     let found: Value =
         serde_json::from_str(&text(agent.call(&rig, "call_tool_read", r#"{"name":"b:list_project"}"#).await)).unwrap();
     let error = &found["structuredContent"]["error"];
-    assert_eq!(error["code"], "TOOL_NOT_FOUND");
+    assert_eq!(error["code"], "tool_not_found");
     let suggestions = error["details"]["suggestions"].as_array().unwrap();
     assert!(suggestions.iter().all(|one| one.as_str().unwrap().starts_with("a:")), "{error}");
 }
@@ -130,7 +130,7 @@ async fn operations_a_token_does_not_cover_are_refused() {
     let no_write =
         "permission_denied Agent 'direct' may not use call_tool_write: its token does not cover write operations";
     check("change", r#"{"name":"fx:another"}"#, no_write).await;
-    check("nothing", "{}", "TOOL_NOT_FOUND Tool 'fx:nothing' not found: server 'fx' has no tool 'nothing'; use retrieve_tools to find tools").await;
+    check("nothing", "{}", "tool_not_found Tool 'fx:nothing' not found: server 'fx' has no tool 'nothing'; use retrieve_tools to find tools").await;
     assert_eq!(peer.calls().len(), 2);
     let records: Vec<String> =
         rig.records().await.iter().map(|line| line.split(": ").next().unwrap().to_owned()).collect();
@@ -142,7 +142,7 @@ async fn operations_a_token_does_not_cover_are_refused() {
             "refusal refused reader fx:change write permission_denied",
             "call success direct fx:look read -",
             "refusal refused direct fx:change write permission_denied",
-            "refusal refused direct fx:nothing - TOOL_NOT_FOUND",
+            "refusal refused direct fx:nothing - tool_not_found",
         ]
     );
 }

@@ -93,7 +93,7 @@ async fn a_call_that_is_taken_back_is_taken_back_at_the_server() {
         };
         let expected = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the call was cancelled"}}"#;
         assert_eq!(text, expected, "{way:?}");
-        assert_eq!(rig.records().await, ["call cancelled a fx:work read CANCELLED: the call was cancelled"]);
+        assert_eq!(rig.records().await, ["call cancelled a fx:work read cancelled: the call was cancelled"]);
     }
 }
 
@@ -160,7 +160,7 @@ async fn hanging_up_takes_a_call_back_only_without_sessions() {
     check_told(&mut peer, &call.message["id"]).await;
     assert_eq!(
         rig.records().await,
-        ["call success a fx:work read -: -", "call cancelled a fx:work read CANCELLED: the call was cancelled"]
+        ["call success a fx:work read -: -", "call cancelled a fx:work read cancelled: the call was cancelled"]
     );
 }
 

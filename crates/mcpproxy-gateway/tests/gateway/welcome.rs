@@ -145,8 +145,8 @@ async fn a_search_that_does_not_fit_is_refused() {
         check(&arguments, "-32602 limit must be an integer from 1 to 50").await;
     }
     check(r#"{"query":"issue","limits":5}"#, r#"-32602 unknown field "limits"; did you mean "limit"?"#).await;
-    check(r#"{"query":"issue","server":"nope"}"#, "SERVER_NOT_FOUND unknown server 'nope'").await;
-    check(r#"{"query":"issue","server":"FX"}"#, "SERVER_NOT_FOUND unknown server 'FX'").await;
+    check(r#"{"query":"issue","server":"nope"}"#, "server_not_found unknown server 'nope'").await;
+    check(r#"{"query":"issue","server":"FX"}"#, "server_not_found unknown server 'FX'").await;
 }
 
 /// A server may ask how we are; anything else it asks of its own accord is refused.

@@ -22,14 +22,14 @@ async fn what_is_no_key_opens_nothing() {
             let answer: Value = serde_json::from_str(&text(response).await).unwrap_or_default();
             assert_eq!((status, code(&answer)), (expected.0, Some(expected.1)), "{endpoint:?} {headers:?} {query}");
         };
-        let nobody = (StatusCode::UNAUTHORIZED, "UNAUTHENTICATED");
+        let nobody = (StatusCode::UNAUTHORIZED, "unauthenticated");
         check(&[], "", nobody).await;
         check(&[], &format!("?apikey={KEY}"), nobody).await;
         check(&[("x-api-key", "")], "", nobody).await;
         check(&[("x-api-key", "0123456789abcdeF")], "", nobody).await;
         check(&[("x-api-key", "0123456789abcdef0")], "", nobody).await;
         check(&[("cookie", "mcpproxy_session=0123456789abcdef")], "", nobody).await;
-        let refusal = if endpoint.decides() { "permission_denied" } else { "AGENT_NOT_ALLOWED" };
+        let refusal = if endpoint.decides() { "permission_denied" } else { "agent_not_allowed" };
         check(&[agent], "", (StatusCode::FORBIDDEN, refusal)).await;
         check(&[agent, ("x-api-key", KEY)], "", (StatusCode::FORBIDDEN, refusal)).await;
     }
@@ -66,7 +66,7 @@ async fn unknown_paths_are_a_plain_404() {
         assert_eq!((status, answer), (StatusCode::NOT_FOUND, json!("not found\n")), "{path}");
     }
     let nowhere = json!({"error": {
-        "code": "NOT_FOUND", "message": "no such path", "hint": "GET /api/v1/docs lists all"
+        "code": "not_found", "message": "no such path", "hint": "GET /api/v1/docs lists all"
     }});
     for path in
         ["/api", "/api/", "/api/v1", "/api/v1/no", "/api/v2/activity", "/api/v1/activity/", "/api/v1/activity/a/b"]
@@ -95,7 +95,7 @@ async fn a_wrong_method_is_told_the_right_one() {
             "{endpoint:?}"
         );
         let answer: Value = serde_json::from_str(&text(response).await).unwrap();
-        assert_eq!(code(&answer), Some("METHOD_NOT_ALLOWED"), "{endpoint:?}");
+        assert_eq!(code(&answer), Some("method_not_allowed"), "{endpoint:?}");
     }
     fixture.stop().await;
 }
@@ -140,6 +140,6 @@ async fn a_body_has_an_end() {
     let response = fixture.app.clone().oneshot(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
     let answer: Value = serde_json::from_str(&text(response).await).unwrap();
-    assert_eq!(code(&answer), Some("BODY_TOO_LARGE"));
+    assert_eq!(code(&answer), Some("body_too_large"));
     fixture.stop().await;
 }

@@ -96,7 +96,7 @@ async fn a_record_that_cannot_be_named() {
         let message = answer.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
         assert_eq!((status, code(&answer).unwrap_or_default(), message), expected, "{id}");
     };
-    let none = (StatusCode::NOT_FOUND, "RECORD_NOT_FOUND", "no such activity record");
+    let none = (StatusCode::NOT_FOUND, "record_not_found", "no such activity record");
     fixture.note(refusal(2)).await;
     fixture.note(refusal(1)).await;
     for id in ["nope", "01ZZZZZZZZZZZZZZZZZZZZZZZZ", "%27%20OR%201=1--", "%25", "01HF_", "%C3%A9", "..%2f..", "7Z"] {
@@ -104,7 +104,7 @@ async fn a_record_that_cannot_be_named() {
     }
     check(&"0".repeat(4000), none).await;
     let ambiguous = "more than one record begins with `01`; give more of its id";
-    check("01", (StatusCode::BAD_REQUEST, "AMBIGUOUS_ID", ambiguous)).await;
+    check("01", (StatusCode::BAD_REQUEST, "ambiguous_id", ambiguous)).await;
     fixture.stop().await;
 }
 

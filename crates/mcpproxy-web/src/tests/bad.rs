@@ -17,7 +17,7 @@ async fn bad_values() {
         let said = |name: &str| answer.pointer(&format!("/error/{name}")).and_then(Value::as_str).unwrap_or_default();
         assert_eq!(
             (status, said("code"), said("message"), said("hint")),
-            (StatusCode::BAD_REQUEST, "BAD_QUERY", message, hint),
+            (StatusCode::BAD_REQUEST, "bad_query", message, hint),
             "{query}"
         );
     };

@@ -67,12 +67,12 @@ async fn what_is_not_there() {
         assert_eq!((status, answer), expected, "{path}");
     };
     check("/api/v1/contracts", (StatusCode::OK, json!({"tools": [], "totals": []}))).await;
-    let no_tool = (StatusCode::NOT_FOUND, json!("TOOL_NOT_FOUND"));
+    let no_tool = (StatusCode::NOT_FOUND, json!("tool_not_found"));
     check("/api/v1/contracts/gone/send", no_tool.clone()).await;
     check("/api/v1/contracts/A%20B/send", no_tool.clone()).await;
     check("/api/v1/contracts/gone/%00", no_tool).await;
-    check("/api/v1/servers/none/contracts/draft", (StatusCode::NOT_FOUND, json!("SERVER_NOT_FOUND"))).await;
-    let unreached = (StatusCode::SERVICE_UNAVAILABLE, json!("UPSTREAM_UNAVAILABLE"));
+    check("/api/v1/servers/none/contracts/draft", (StatusCode::NOT_FOUND, json!("server_not_found"))).await;
+    let unreached = (StatusCode::SERVICE_UNAVAILABLE, json!("upstream_unavailable"));
     check("/api/v1/servers/gone/contracts/draft", unreached).await;
     fixture.stop().await;
 }

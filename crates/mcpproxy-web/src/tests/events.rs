@@ -160,7 +160,7 @@ async fn a_place_that_is_none() {
     for id in ["x", "f1", "f1-1 OR 1"] {
         let headers = [("x-api-key", KEY), ("last-event-id", id)];
         let (status, answer) = fixture.ask(Method::GET, "/api/v1/events", &headers).await;
-        assert_eq!((status, code(&answer)), (StatusCode::BAD_REQUEST, Some("BAD_QUERY")), "{id}");
+        assert_eq!((status, code(&answer)), (StatusCode::BAD_REQUEST, Some("bad_query")), "{id}");
         assert_eq!(answer["error"]["message"], "Last-Event-ID: not the id of an event");
     }
     fixture.stop().await;

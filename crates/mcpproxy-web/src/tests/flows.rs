@@ -119,7 +119,7 @@ async fn a_code_counts_once_and_for_one_approval() {
         assert_eq!(approve(&two, json!({"totp": "000000"})).await.0, 403);
     }
     let (status, code, _) = approve(&two, json!({"totp": code_at(1)})).await;
-    assert_eq!((status, code.as_deref()), (429, Some("TOO_MANY_TRIES")));
+    assert_eq!((status, code.as_deref()), (429, Some("too_many_tries")));
     assert_eq!(fixture.state(&two).await, "pending");
     assert_eq!(totp::step_of(super::people::SECRET, &code_at(1), NOW_MS), Some(NOW_MS / 30_000 + 1));
     fixture.stop().await;
@@ -239,7 +239,7 @@ async fn no_grant_from_what_was_decided() {
         assert_eq!(late.status(), 409, "{action}");
         let expected = if action == "approve" { "it is approved already" } else { "it is denied already" };
         let answer = text(late).await;
-        assert!(answer.contains("APPROVAL_OVER") && answer.contains(expected), "{answer}");
+        assert!(answer.contains("approval_over") && answer.contains(expected), "{answer}");
         assert_eq!(fixture.get("/api/v1/grants?all=true").await, json!({"grants": []}), "{action}");
         fixture.stop().await;
     }

@@ -20,7 +20,7 @@ async fn what_the_admin_sees() {
         assert_eq!(answer, expected, "{path}");
     };
     let no_server = json!({"error": {
-        "code": "SERVER_NOT_FOUND",
+        "code": "server_not_found",
         "message": "no such server, or it is disabled",
         "hint": "GET /api/v1/servers lists all"
     }});
@@ -58,9 +58,9 @@ async fn what_the_admin_sees() {
         assert!(answer["note"].is_string(), "nothing is never without a reason");
     }
     let (status, answer) = fixture.ask(Method::GET, "/api/v1/tools/search", &[("x-api-key", KEY)]).await;
-    assert_eq!((status, code(&answer)), (StatusCode::BAD_REQUEST, Some("BAD_QUERY")));
+    assert_eq!((status, code(&answer)), (StatusCode::BAD_REQUEST, Some("bad_query")));
     let (status, answer) = fixture.ask(Method::GET, "/api/v1/tools/none/x", &[("x-api-key", KEY)]).await;
-    assert_eq!((status, code(&answer)), (StatusCode::NOT_FOUND, Some("TOOL_NOT_FOUND")));
+    assert_eq!((status, code(&answer)), (StatusCode::NOT_FOUND, Some("tool_not_found")));
     fixture.stop().await;
 }
 
@@ -117,7 +117,7 @@ async fn a_log_that_cannot_be_read_is_told() {
     fixture.store.close().await;
     for path in ["activity", "activity/01HF", "activity/summary", "activity/export", "events"] {
         let (status, answer) = fixture.ask(Method::GET, &format!("/api/v1/{path}"), &[("x-api-key", KEY)]).await;
-        assert_eq!((status, code(&answer)), (StatusCode::SERVICE_UNAVAILABLE, Some("LOG_UNREADABLE")), "{path}");
+        assert_eq!((status, code(&answer)), (StatusCode::SERVICE_UNAVAILABLE, Some("log_unreadable")), "{path}");
     }
     fixture.stop().await;
 }

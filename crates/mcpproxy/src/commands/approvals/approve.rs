@@ -124,7 +124,7 @@ async fn say_yes(person: &mut Person, session: &Session, approval: &Value) -> an
 
 fn refused(reply: &Reply, approval: &Value) -> Failure {
     match reply.code() {
-        Some("NOT_ENROLLED") => Failure::new(Exit::Refused, "you have no second factor yet, and deciding takes one")
+        Some("not_enrolled") => Failure::new(Exit::Refused, "you have no second factor yet, and deciding takes one")
             .hint(format!("add one on your account page: {}", account(approval))),
         _ => Failure::new(Exit::Refused, reply.failure().to_string()),
     }

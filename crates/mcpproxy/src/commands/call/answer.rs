@@ -80,7 +80,7 @@ fn failure(result: &Value, asked: &Asked<'_>) -> Option<Failure> {
     };
     let exit = match code {
         // The call was made, and what came of it is not passed on.
-        "RESULT_TOO_LARGE" | "output_mismatch" => Exit::ServerFailed,
+        "result_too_large" | "output_mismatch" => Exit::ServerFailed,
         code if code.starts_with("UPSTREAM_") => Exit::ServerFailed,
         "confirmation_required" if approval(result).is_some() => Exit::Waiting,
         _ => Exit::Refused,
@@ -157,7 +157,7 @@ fn waiting(result: &Value, asked: &Asked<'_>) -> String {
 fn next_step(code: &str, result: &Value, asked: &Asked<'_>) -> Option<String> {
     let tool = asked.tool;
     Some(match code {
-        "UPSTREAM_UNAVAILABLE" => "`mcpproxy servers list` shows why".to_owned(),
+        "upstream_unavailable" => "`mcpproxy servers list` shows why".to_owned(),
         "permission_denied" => {
             let missing = detail(result, "missing_permissions").and_then(Value::as_array)?;
             let grants = missing.iter().filter_map(Value::as_str);
@@ -179,14 +179,14 @@ fn next_step(code: &str, result: &Value, asked: &Asked<'_>) -> Option<String> {
             format!("`mcpproxy contract show {tool}` shows who asks for this")
         }
         "dry_run_required" => asked.as_dry_run(),
-        "APPROVAL_EXPIRED" | "APPROVAL_STALE" => format!("ask again: {}", asked.without_approval()),
-        "APPROVAL_ARGS_MISMATCH" => {
+        "approval_expired" | "approval_stale" => format!("ask again: {}", asked.without_approval()),
+        "approval_args_mismatch" => {
             let id = asked.approval.map_or("ID", ApprovalId::as_str);
             asked.command(&format!("approvals show {id}")) + " shows the call it is for"
         }
-        "APPROVAL_NOT_FOUND" => asked.command("approvals list --state all") + " shows all there are",
+        "approval_not_found" => asked.command("approvals list --state all") + " shows all there are",
         "too_many_approvals" => format!("decide on some of them: {}", asked.command("approvals list")),
-        "APPROVAL_ALREADY_USED" | "outcome_unknown" => {
+        "approval_already_used" | "outcome_unknown" => {
             let record = detail(result, "record")?.as_str()?;
             asked.command(&format!("activity show {}", shell::plain_word(record))) + " shows what is known of it"
         }

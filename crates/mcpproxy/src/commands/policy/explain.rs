@@ -55,7 +55,7 @@ pub(super) async fn run(home: &Home, format: Format, asked: Explain) -> anyhow::
     let rest = Rest::connect(home)?;
     let answer = rest.post("/api/v1/policy/explain", serde_json::to_string(&asked)?).await?;
     let mut text = told(&answer, &name, variant);
-    if answer.pointer("/error/code").and_then(Value::as_str) == Some("TOOL_NOT_FOUND") && is_hidden(&rest, &name).await
+    if answer.pointer("/error/code").and_then(Value::as_str) == Some("tool_not_found") && is_hidden(&rest, &name).await
     {
         text.push_str(&format!(
             "\nIt is forbidden, so agents are told that it does not exist: mcpproxy contract show {name}\n"

@@ -53,8 +53,8 @@ fn who_said_no() {
         Some((Exit::ServerFailed, "server `fx` reports an error")),
     );
     check(
-        &refusal("UPSTREAM_TIMEOUT", "server did not answer"),
-        Some((Exit::ServerFailed, &format!("server did not answer (UPSTREAM_TIMEOUT)\n{hint}"))),
+        &refusal("upstream_timeout", "server did not answer"),
+        Some((Exit::ServerFailed, &format!("server did not answer (upstream_timeout)\n{hint}"))),
     );
     let too_long = format!("too long (REASON_TOO_LONG)\n{hint}");
     check(&refusal("REASON_TOO_LONG", "too long"), Some((Exit::Refused, &too_long)));
@@ -165,20 +165,20 @@ fn what_follows_from_a_humans_word() {
         let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
         check(&result, Some((Exit::Refused, &format!("No\\u{{1b}} ({code}){hint}"))));
     };
-    check("APPROVAL_DENIED", json!({"comment": "no"}), None);
-    check("APPROVAL_EXPIRED", json!({}), Some(&format!("ask again: {CALL}")));
-    check("APPROVAL_STALE", json!({}), Some(&format!("ask again: {CALL}")));
+    check("approval_denied", json!({"comment": "no"}), None);
+    check("approval_expired", json!({}), Some(&format!("ask again: {CALL}")));
+    check("approval_stale", json!({}), Some(&format!("ask again: {CALL}")));
     check(
-        "APPROVAL_ALREADY_USED",
+        "approval_already_used",
         json!({"record": "01A", "outcome": "success"}),
         Some("mcpproxy activity show 01A shows what is known of it"),
     );
-    check("APPROVAL_ALREADY_USED", json!({"record": null}), None);
-    check("APPROVAL_ARGS_MISMATCH", json!({}), Some(&format!("mcpproxy approvals show {ID} shows the call it is for")));
-    check("APPROVAL_NOT_FOUND", json!({}), Some("mcpproxy approvals list --state all shows all there are"));
+    check("approval_already_used", json!({"record": null}), None);
+    check("approval_args_mismatch", json!({}), Some(&format!("mcpproxy approvals show {ID} shows the call it is for")));
+    check("approval_not_found", json!({}), Some("mcpproxy approvals list --state all shows all there are"));
     check("too_many_approvals", json!({}), Some("decide on some of them: mcpproxy approvals list"));
     check("dry_run_required", json!({}), Some(&format!("{CALL} --dry-run")));
-    check("INVALID_IDEMPOTENCY_KEY", json!({}), None);
+    check("invalid_idempotency_key", json!({}), None);
     check("idempotency_conflict", json!({}), Some("give another call another --idempotency-key"));
     check("outcome_unknown", json!({"record": "01A"}), Some("mcpproxy activity show 01A shows what is known of it"));
 }
