@@ -13,7 +13,7 @@ import httpx
 
 import peers
 from gateway import Gateway, until
-from human import Session, Totp, set_up_plainly
+from user import Session, Totp, set_up_plainly
 from log import Storage
 from wire import MODERN, Wire
 
@@ -151,7 +151,7 @@ class Ada(Session):
     def code(self) -> str:
         """A code that counts. The gateway is made to forget the last ones when there is none left for half a minute."""
         if self.totp.is_worn_out():
-            self.house.storage.sql(self.gateway.home, "UPDATE humans SET totp_step = 0")
+            self.house.storage.sql(self.gateway.home, "UPDATE users SET totp_step = 0")
             self.totp.shown = 0
         return self.totp.code()
 

@@ -12,7 +12,7 @@ import pytest
 
 import peers
 from gateway import Gateway
-from human import Browser
+from user import Browser
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from approvals import Ada, House, house_with_ada
-from human import PASSWORD, Browser, Human, Session, set_up_plainly, setup_link
+from user import PASSWORD, Browser, User, Session, set_up_plainly, setup_link
 from log import Storage
 
 NEW = "a horse that is not the other one"
@@ -32,13 +32,13 @@ def test_somebody_changes_the_password_and_is_removed(
     home: tuple[House, Ada], browser: Browser, how: dict[str, bool]
 ) -> None:
     house, session = home
-    with Human(browser, house.gateway, session.name, **how) as ada:
+    with User(browser, house.gateway, session.name, **how) as ada:
         ada.open("/ui/account")
         ada.sign_in()
         ada.do("fill", region="invite", field="totp", value=session.code())
         ada.do("press", region="invite", button="^make a link$")
         (link,) = re.findall(r"http://localhost:\d+/ui/setup/[\w-]+", ada.text)
-        with Human(browser, house.gateway, "grace", **how) as grace:
+        with User(browser, house.gateway, "grace", **how) as grace:
             grace.set_up(link)
             assert grace.totp
             elsewhere = Session(house.gateway, "grace")
@@ -64,10 +64,10 @@ def test_somebody_changes_the_password_and_is_removed(
             assert "/ui/login" in grace.url, "at once"
         assert login(house, "grace", NEW) == 401
     codes = [one["code"] for one in house.gateway.records("--type", "auth", "--limit", "50")]
-    assert {"password_changed", "human_removed"} <= set(codes)
+    assert {"password_changed", "user_removed"} <= set(codes)
 
 
-def test_the_only_human_lost_the_factor(tmp_path: Path) -> None:
+def test_the_only_user_lost_the_factor(tmp_path: Path) -> None:
     """The steps of SECURITY.md, as they stand there."""
     (statements,) = re.findall(r'"\$HOME/\.mcpproxy/mcpproxy\.db" "(.*?)"$', SECURITY.read_text(), re.M)
     house = House(tmp_path)

@@ -1,4 +1,4 @@
-"""An agent that wants to be its own human: everything it can reach on the machine, and nothing of it is enough."""
+"""An agent that wants to be its own user: everything it can reach on the machine, and nothing of it is enough."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ import pytest
 import peers
 from approvals import Ada, House, code, details, house_with_ada, said
 from gateway import Gateway, until
-from human import COOKIE, PASSWORD, Session, at_localhost, set_up_plainly, setup_link
+from user import COOKIE, PASSWORD, Session, at_localhost, set_up_plainly, setup_link
 
-NO_FACTOR = "a human factor is required; approvals cannot be given non-interactively"
+NO_FACTOR = "a user factor is required; approvals cannot be given non-interactively"
 REFUSED = 3
 FORBIDDEN = {401, 403, 404, 405, 415}
 TYPING_SECONDS = 20
@@ -238,7 +238,7 @@ def test_a_one_time_link_works_one_time(tmp_path: Path) -> None:
         answer = httpx.post(f"{gateway.base}/api/v1/login", json={"name": "eve", "password": PASSWORD})
         assert answer.status_code == 401
     with gateway:
-        assert "/ui/setup/" not in gateway.words(), "there is a human now"
+        assert "/ui/setup/" not in gateway.words(), "there is a user now"
 
 
 # -- codes ------------------------------------------------------------------------------------------------------
@@ -418,7 +418,7 @@ def test_questions_on_the_command_line(house: House, ada: Ada) -> None:
     assert unknown.returncode not in (0, 101), unknown
 
 
-def test_a_call_on_the_command_line_that_needs_a_human(house: House, ada: Ada) -> None:
+def test_a_call_on_the_command_line_that_needs_a_user(house: House, ada: Ada) -> None:
     args = house.fresh()
     words = ["call", "tool-write", "fx:update_customer", "--args", json.dumps(args)]
     calling = house.pool.submit(house.gateway.run, *words)

@@ -1,4 +1,4 @@
-"""A gateway that dies between a human's yes and the outcome: no call is made twice, and none is lost unnoticed."""
+"""A gateway that dies between a user's yes and the outcome: no call is made twice, and none is lost unnoticed."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 
 from approvals import CONTRACTS, Ada, Agent, House, code, said
 from gateway import Gateway
-from human import Session
+from user import Session
 from log import PostgresStorage
 from postgres import Postgres, postgres  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""A human's word on one call: what it is bound to, how often it counts, how it ends, and what makes it worthless."""
+"""A user's word on one call: what it is bound to, how often it counts, how it ends, and what makes it worthless."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_never_issued(house: House, name: str) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_held_call_goes_on_when_a_human_says_yes(house: House, ada: Ada, era: str) -> None:
+def test_a_held_call_goes_on_when_a_user_says_yes(house: House, ada: Ada, era: str) -> None:
     agent, args = house.agent(era=era), house.fresh()
     wire = agent.connect()
     asked = {**agent.parameters("update_customer", args), "_meta": {"progressToken": "p"}}
@@ -260,7 +260,7 @@ def test_after_the_wait_the_call_is_handed_back(brief: tuple[House, Ada], era: s
 
 
 def test_an_agent_that_goes_away_leaves_its_question(house: House, ada: Ada) -> None:
-    """The connection breaks while the call waits: nothing runs by itself when a human says yes."""
+    """The connection breaks while the call waits: nothing runs by itself when a user says yes."""
     agent, args = house.agent(), house.fresh()
     wire = agent.connect()
     wire.http.timeout = 1
@@ -286,7 +286,7 @@ def test_a_form_over_standard_streams(brief: tuple[House, Ada], era: str) -> Non
 
 
 def test_an_agent_cannot_answer_its_own_form(house: House) -> None:
-    """Whoever holds a token can say that it is a client, and that its human filled in a form."""
+    """Whoever holds a token can say that it is a client, and that its user filled in a form."""
     agent, args = house.agent(), house.fresh()
     wanted = agent.parameters("update_customer", args)
     wire = agent.connect(elicitation={"form": {}, "url": {}})

@@ -226,7 +226,7 @@ def test_direct_mode_tells_the_truth_too(house: House, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_nothing_is_sent_before_a_human_or_a_dry_run(house: House, era: str) -> None:
+def test_nothing_is_sent_before_a_user_or_a_dry_run(house: House, era: str) -> None:
     before = house.calls_sent()
     wire = house.wire(era)
     refused = error(ask(wire, "read", "everything:toggle-simulated-logging"))

@@ -13,7 +13,7 @@ import peers
 from approvals import House, code, details, error, said
 from clients import ALL_KINDS, Kind, call, play
 from gateway import Gateway
-from human import Browser, Human, setup_link
+from user import Browser, User, setup_link
 from test_agents import create
 from wire import LEGACY, MODERN, Wire
 
@@ -81,7 +81,7 @@ def test_a_preview_from_the_contract(house: House) -> None:
     assert "dryRun" not in house.arrived("create_note")[-1]["line"]
 
 
-def test_a_dry_run_asks_no_human_and_names_what_is_missing(house: House) -> None:
+def test_a_dry_run_asks_no_user_and_names_what_is_missing(house: House) -> None:
     shown = preview(house.in_a_hurry().call("update_customer", house.fresh(), dry_run=True))
     assert "confirmation" in shown["needs"] and shown["wouldCall"]["tool"] == "fx:update_customer"
     assert house.arrived("update_customer") == []
@@ -122,7 +122,7 @@ def test_missing_permissions_are_named(tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.mark.parametrize("kind", [ALL_KINDS[0], ALL_KINDS[-1]], ids=str)
-def test_a_newsletter_needs_its_dry_run_and_then_a_human(
+def test_a_newsletter_needs_its_dry_run_and_then_a_user(
     tmp_path_factory: pytest.TempPathFactory, browser: Browser, kind: Kind
 ) -> None:
     folder: Path = tmp_path_factory.mktemp("newsletter")
@@ -139,14 +139,14 @@ def test_a_newsletter_needs_its_dry_run_and_then_a_human(
         one = call("call_tool_destructive", {"name": "demo:emails.bulk_send", "args": CAMPAIGN, **more})
         return play(kind, gateway.mcp, gateway.token, [one]).results[0]
 
-    with Gateway(folder / "home", settings) as gateway, Human(browser, gateway) as ada:
+    with Gateway(folder / "home", settings) as gateway, User(browser, gateway) as ada:
         ada.set_up(setup_link(gateway))
         assert error(send())["code"] == "dry_run_required" and sent() == []
         assert not send(dry_run=True).get("isError")
         assert sent() == [{**CAMPAIGN, "dryRun": True}]
         asked = details(send())
         ada.open(asked["approve_url"])
-        assert "dry run" in ada.text.lower() or "preview" in ada.text.lower(), "the human sees what would happen"
+        assert "dry run" in ada.text.lower() or "preview" in ada.text.lower(), "the user sees what would happen"
         ada.approve("totp")
         assert not send(approval_id=asked["approval_id"]).get("isError")
         assert [one for one in sent() if not one.get("dryRun")] == [CAMPAIGN]

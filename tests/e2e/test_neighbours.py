@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from approvals import Ada, House, said
-from human import COOKIE, PASSWORD, Browser, Human
+from user import COOKIE, PASSWORD, Browser, User
 
 STORED = "localStorage.setItem('mcpproxy-page-key', 'page_' + '0'.repeat(64))"
 
@@ -58,12 +58,12 @@ class Home:
         self.house = House(folder, public_url=self.url)
         self.house.gateway.listen = f"127.0.0.1:{port}"
 
-    def ada(self, browser: Browser, totp: Ada, **how: bool) -> Human:
-        human = Human(browser, self.house.gateway, totp.name, **how)
-        human.totp = totp.totp
-        human.open(f"{self.url}/ui/login")
-        human.sign_in()
-        return human
+    def ada(self, browser: Browser, totp: Ada, **how: bool) -> User:
+        user = User(browser, self.house.gateway, totp.name, **how)
+        user.totp = totp.totp
+        user.open(f"{self.url}/ui/login")
+        user.sign_in()
+        return user
 
 
 @pytest.fixture(scope="module", params=["localhost", "gate.localhost"])
@@ -80,11 +80,11 @@ def test_the_cookie_comes_and_approves_nothing(
     (where, ada), house = home, home[0].house
     agent, args, other = house.in_a_hurry(), house.fresh(), house.fresh()
     approval, denied = agent.asks(tool, args), agent.asks(tool, other)
-    with where.ada(browser, ada) as human:
-        key = human.page_key()
+    with where.ada(browser, ada) as user:
+        key = user.page_key()
         assert key and key.startswith("page_")
-        human.open(f"http://{where.name}:{neighbour.port}/")
-        assert human.page_key() is None, "what a page keeps is for its own port"
+        user.open(f"http://{where.name}:{neighbour.port}/")
+        assert user.page_key() is None, "what a page keeps is for its own port"
         found = re.search(rf"{COOKIE}=(\w+)", neighbour.cookies[-1])
         assert found, f"browsers tell hosts apart, not ports: {neighbour.cookies}"
 
@@ -109,18 +109,18 @@ def test_the_cookie_comes_and_approves_nothing(
             method: 'POST', mode: 'no-cors', credentials: 'include',
             body: new URLSearchParams({{ action: 'approve', csrf: '{csrf}', page_key: '' }})
         }}).then(() => 'sent', () => 'not sent')"""
-        human.do("evaluate", script=script)
+        user.do("evaluate", script=script)
         assert house.state(approval) == "pending"
         no = {"action": "deny", "csrf": csrf}
         assert httpx.post(f"{base}/ui/approvals/{denied}", data=no, headers=headers).status_code == 303
         assert house.state(denied) == "denied", "saying no is all it can"
 
         # The person the cookie belongs to goes on, and types nothing.
-        human.open(f"{where.url}/ui/approvals/{approval}")
-        assert human.do("evaluate", script="document.querySelector('[name=password]').checkVisibility()") is False
-        human.approve()
-        assert "ada approved" in human.text
-        (complaint,) = human.look()["complaints"]
+        user.open(f"{where.url}/ui/approvals/{approval}")
+        assert user.do("evaluate", script="document.querySelector('[name=password]').checkVisibility()") is False
+        user.approve()
+        assert "ada approved" in user.text
+        (complaint,) = user.look()["complaints"]
         assert "403" in complaint, "the one request of the neighbour's page"
     assert said(agent.call(tool, args, approval_id=approval)) == args
     kept = [path.read_bytes() for path in house.gateway.home.glob("*.db*")]
@@ -131,33 +131,33 @@ def test_the_cookie_comes_and_approves_nothing(
 def test_without_the_key_the_password_is_asked_for(home: tuple[Home, Ada], browser: Browser) -> None:
     (where, ada), house = home, home[0].house
     approval = house.in_a_hurry().asks("update_customer", house.fresh())
-    with where.ada(browser, ada) as human:
-        human.do("evaluate", script=STORED)
-        human.open(f"{where.url}/ui/approvals/{approval}")
-        human.do("press", button="^approve once$")
-        assert "Enter your password" in human.text and house.state(approval) == "pending"
-        assert human.page_key() is None, "a key that does not count is forgotten"
-        human.do("fill", field="password", value=PASSWORD)
-        human.do("press", button="^approve once$")
-        assert "ada approved" in human.text
+    with where.ada(browser, ada) as user:
+        user.do("evaluate", script=STORED)
+        user.open(f"{where.url}/ui/approvals/{approval}")
+        user.do("press", button="^approve once$")
+        assert "Enter your password" in user.text and house.state(approval) == "pending"
+        assert user.page_key() is None, "a key that does not count is forgotten"
+        user.do("fill", field="password", value=PASSWORD)
+        user.do("press", button="^approve once$")
+        assert "ada approved" in user.text
     assert house.state(approval) == "approved"
 
 
 def test_without_a_script_the_password_is_typed(home: tuple[Home, Ada], browser: Browser) -> None:
     (where, ada), house = home, home[0].house
     approval = house.in_a_hurry().asks("delete_thing", house.fresh())
-    with where.ada(browser, ada, javascript=False) as human:
-        human.open(f"{where.url}/ui/approvals/{approval}")
-        human.do("fill", field="password", value="not the password")
-        human.do("press", button="^approve once$")
-        assert "The password is wrong" in human.text and house.state(approval) == "pending"
-        human.approve()
-        assert "ada approved" in human.text
+    with where.ada(browser, ada, javascript=False) as user:
+        user.open(f"{where.url}/ui/approvals/{approval}")
+        user.do("fill", field="password", value="not the password")
+        user.do("press", button="^approve once$")
+        assert "The password is wrong" in user.text and house.state(approval) == "pending"
+        user.approve()
+        assert "ada approved" in user.text
 
 
 def test_signing_out_takes_the_key_along(home: tuple[Home, Ada], browser: Browser) -> None:
     where, ada = home
-    with where.ada(browser, ada) as human:
-        assert human.page_key()
-        human.do("press", button="^sign out$")
-        assert "/ui/login" in human.url and human.page_key() is None
+    with where.ada(browser, ada) as user:
+        assert user.page_key()
+        user.do("press", button="^sign out$")
+        assert "/ui/login" in user.url and user.page_key() is None

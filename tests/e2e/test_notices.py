@@ -20,7 +20,7 @@ import pytest
 import peers
 from approvals import SECONDS, Agent, House, error
 from gateway import until
-from human import at_localhost
+from user import at_localhost
 
 SECRET = "the secret of a webhook"
 HIDDEN = "do-not-tell-anybody"

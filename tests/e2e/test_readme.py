@@ -78,7 +78,7 @@ class Reader:
 
 
     def is_impatient(self) -> bool:
-        """Makes calls wait for a human for a second, not for most of a minute, as an edit of the settings would."""
+        """Makes calls wait for a user for a second, not for most of a minute, as an edit of the settings would."""
         file = self.gateway.home / "mcp_config.json"
         settings = json.loads(file.read_text()) if file.exists() else {"mcpServers": {"demo": {"type": "demo"}}}
         self.gateway.write("mcp_config.json", json.dumps({**settings, "approvals": {"wait": "1s"}}))

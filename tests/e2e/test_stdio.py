@@ -17,7 +17,7 @@ import peers
 from clients import LEGACY, MODERN, call, play_stdio, step
 from conftest import Real
 from gateway import MARK, Gateway, until
-from human import SETUP_LINK, Browser, Human
+from user import SETUP_LINK, Browser, User
 from test_journey import FOUR
 
 ERAS = [LEGACY, MODERN]
@@ -72,11 +72,11 @@ DEMO = {"type": "demo"}
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_the_first_human_reads_the_client_s_log(tmp_path: Path, browser: Browser, era: str) -> None:
+def test_the_first_user_reads_the_client_s_log(tmp_path: Path, browser: Browser, era: str) -> None:
     """Nothing but a client: its log of the server has the link and the question, and the held call goes on."""
     gateway = Gateway(tmp_path / "home", {"mcpServers": {"demo": DEMO}, "approvals": {"wait": "60s"}})
     log = tmp_path / "client.log"
-    with ThreadPoolExecutor(1) as pool, open(log, "w") as errors, Human(browser, gateway) as ada:
+    with ThreadPoolExecutor(1) as pool, open(log, "w") as errors, User(browser, gateway) as ada:
         server = stdio_client(command(gateway), errlog=errors)
         held = pool.submit(play_stdio, era, server, [call("call_tool_destructive", DELETE)])
         link = until(lambda: SETUP_LINK.search(log.read_text()), 30, "the link is in the log")
@@ -96,7 +96,7 @@ def test_an_agent_is_told_how_somebody_becomes_the_first(tmp_path: Path) -> None
     refused = heard.results[0]["structuredContent"]["error"]
     assert refused["code"] == "confirmation_required" and refused["details"]["nobody_can_approve"] is True
     assert "Nobody can yet" in refused["message"] and "mcpproxy stdio" in refused["message"]
-    assert "/ui/setup/" not in str(heard), "who has the link is the human, and that is no agent"
+    assert "/ui/setup/" not in str(heard), "who has the link is the user, and that is no agent"
 
 
 def test_standard_output_is_the_client_s(tmp_path: Path) -> None:

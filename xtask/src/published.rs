@@ -13,7 +13,7 @@ fn files() -> [(&'static str, String); 3] {
         // Word for word what `mcpproxy config schema` prints.
         ("docs/mcp_config.schema.json", format!("{:#}\n", mcpproxy_core::settings::schema())),
         ("docs/contract.schema.json", format!("{:#}\n", mcpproxy_core::contract::schema())),
-        ("crates/mcpproxy-core/decisions.txt", mcpproxy_core::policy::table()),
+        ("crates/mcpproxy-core/decisions.txt", mcpproxy_core::decision::table()),
     ]
 }
 

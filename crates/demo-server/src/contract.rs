@@ -111,7 +111,7 @@ impl Contract {
     pub(crate) fn failure_modes(&self) -> Vec<Code> {
         let implied = [
             (!self.permissions.is_empty(), Code::PermissionDenied),
-            (self.needs_human(), Code::ConfirmationRequired),
+            (self.needs_user(), Code::ConfirmationRequired),
             (self.dry_run == DryRun::Required, Code::DryRunRequired),
             (matches!(self.idempotency, Idempotency::Key(_)), Code::IdempotencyConflict),
             (true, Code::InvalidArguments),
@@ -147,8 +147,8 @@ impl Contract {
             "category": self.category,
             "riskLevel": self.risk.as_str(),
             "operation": self.operation.as_str(),
-            "autonomousExecution": !self.needs_human(),
-            "confirmation": if self.needs_human() { "required" } else { "none" },
+            "autonomousExecution": !self.needs_user(),
+            "confirmation": if self.needs_user() { "required" } else { "none" },
             "stepUpAuth": { "when": self.step_up.condition() },
             "permissions": self.permissions,
             "sideEffects": self.side_effects,
@@ -168,7 +168,7 @@ impl Contract {
         contract
     }
 
-    fn needs_human(&self) -> bool {
+    fn needs_user(&self) -> bool {
         match self.risk {
             Risk::Low | Risk::Medium => false,
             Risk::High | Risk::Critical | Risk::Forbidden => true,

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion};
 use mcpproxy_core::json::{self, members, string_value};
-use mcpproxy_core::rules::Clock;
+use mcpproxy_core::policy::Clock;
 use mcpproxy_core::settings::{ContractSettings, IntentSettings, TwoKey, Unannotated, Unclassified};
 use mcpproxy_core::{
-    Agent, Catalog, Decision, Denial, Ground, Limits, Moment, Offer, Offered, Scope, Seen, ServerName, Variant, decide,
-    declare,
+    Agent, Catalog, Decision, DecisionInputs, Denial, Limits, Moment, Offer, Offered, PriorState, Scope, ServerName,
+    Variant, decide, declare,
 };
 
 const SIZES: [usize; 4] = [10, 100, 1_000, 10_000];
@@ -85,13 +85,13 @@ fn decision(bytes: &[u8], agent: &Agent, catalog: &Catalog) -> Decision {
     match declare(variant, member(params, "arguments"), RULES.two_key) {
         Ok(declared) => {
             let tool = catalog.resolve(&declared.name);
-            let ground = Ground { intent: &RULES, contracts: &CONTRACTS, catalog };
+            let ground = DecisionInputs { intent: &RULES, contracts: &CONTRACTS, catalog };
             decide(
                 ground,
                 agent,
                 declared,
                 tool,
-                Moment { clock: Clock::default(), limits: &Limits::default(), seen: Seen::default() },
+                Moment { clock: Clock::default(), limits: &Limits::default(), seen: PriorState::default() },
             )
         }
         Err(denial) => Decision::Deny(denial),

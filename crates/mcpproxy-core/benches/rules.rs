@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion};
-use mcpproxy_core::rules::{Clock, Rules};
+use mcpproxy_core::policy::{Clock, Policies};
 use mcpproxy_core::{Agent, Catalog, Intent, Offer, Offered, Scope, ServerName, Untrusted, Variant};
 
 const COUNTS: [usize; 4] = [1, 10, 100, 1_000];
@@ -60,7 +60,7 @@ fn calls(criterion: &mut Criterion) {
 fn bench_call(
     group: &mut criterion::BenchmarkGroup<'_, criterion::measurement::WallTime>,
     id: BenchmarkId,
-    rules: &Rules,
+    rules: &Policies,
     catalog: &Catalog,
 ) {
     let tool = catalog.tools().next().unwrap();
@@ -90,7 +90,7 @@ fn selection(criterion: &mut Criterion) {
         });
         let files = file(count, text);
         group.bench_function(BenchmarkId::new("read rules", count), |bencher| {
-            bencher.iter(|| Rules::parse(black_box(&files)).is_ok());
+            bencher.iter(|| Policies::parse(black_box(&files)).is_ok());
         });
     }
     group.finish();
@@ -127,7 +127,7 @@ fn heavy() {
     for (name, condition) in conditions {
         let files = [("a".to_owned(), format!("forbid (principal, action, resource) when {{ {condition} }};"))];
         let began = Instant::now();
-        let rules = Rules::parse(&files).unwrap();
+        let rules = Policies::parse(&files).unwrap();
         let read = began.elapsed();
         let tool_rules = rules.for_tool(tool).unwrap();
         let (agent, intent, clock) = call();
@@ -148,8 +148,8 @@ fn file(count: usize, text: impl Fn(usize) -> String) -> [(String, String); 1] {
     [("a.cedar".to_owned(), (0..count).map(rule).collect())]
 }
 
-fn rules(count: usize, text: impl Fn(usize) -> String) -> Rules {
-    Rules::parse(&file(count, text)).unwrap()
+fn rules(count: usize, text: impl Fn(usize) -> String) -> Policies {
+    Policies::parse(&file(count, text)).unwrap()
 }
 
 fn call() -> (Agent, Intent, Clock) {

@@ -17,7 +17,7 @@ pub struct Scope {
     /// `None` is every server, also those that come later.
     pub servers: Option<Vec<ServerName>>,
     pub operations: Vec<Variant>,
-    /// Nobody sits beside the agent: it is told at once that a human is needed, and the question waits longer.
+    /// Nobody sits beside the agent: it is told at once that a user is needed, and the question waits longer.
     pub headless: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A human's word on one call: what it is bound to, how far it has come, and what it is worth.
+//! A user's word on one call: what it is bound to, how far it has come, and what it is worth.
 
 use std::fmt;
 
@@ -61,7 +61,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Everything a human's word is about. Change any of it, and it is another question.
+/// Everything a user's word is about. Change any of it, and it is another approval_request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     pub agent: String,
@@ -96,7 +96,7 @@ impl Binding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApprovalState {
     Pending,
-    /// A human said yes, and the call has not been made yet.
+    /// A user said yes, and the call has not been made yet.
     Approved,
     /// The call was made, once.
     Consumed,
@@ -126,9 +126,9 @@ impl ApprovalState {
     }
 }
 
-/// How a human said yes, the weakest first.
+/// How a user said yes, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Given {
+pub enum Assurance {
     /// In a form that the agent's own client drew.
     Form,
     /// On the gateway's page or command line, signed in.
@@ -137,7 +137,7 @@ pub enum Given {
     Factor,
 }
 
-impl Given {
+impl Assurance {
     pub const ALL: [Self; 3] = [Self::Form, Self::Session, Self::Factor];
 
     pub fn as_str(self) -> &'static str {
@@ -159,15 +159,15 @@ pub struct Approval {
     pub id: ApprovalId,
     pub binding: Digest,
     pub state: ApprovalState,
-    /// `None` until a human says yes.
-    pub given: Option<Given>,
+    /// `None` until a user says yes.
+    pub given: Option<Assurance>,
     pub expires_ms: i64,
 }
 
 /// Whose word lets a call through that needs one. It is spent together with the opening of the call's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum ApprovalRef {
     Approval(ApprovalId),
     /// The id of a grant.
-    Grant(String),
+    StandingApproval(String),
 }

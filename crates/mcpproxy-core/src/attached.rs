@@ -50,7 +50,7 @@ impl Attached {
         self.without(&[META]).0.is_some()
     }
 
-    /// What may go along with a call that no human looked at.
+    /// What may go along with a call that no user looked at.
     pub(crate) fn without_meta(&self) -> Self {
         self.without(&[META])
     }

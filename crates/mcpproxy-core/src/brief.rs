@@ -13,7 +13,7 @@ pub enum Keep {
     /// Every rule of the schema; long prose is shortened, and noise is gone.
     Meaning,
     /// Every rule of the schema, and prose about the arguments themselves only.
-    Rules,
+    Conditions,
     /// The arguments, without what is inside of them.
     Arguments,
     /// The names of the arguments that must be there, as far as they are few.
@@ -21,12 +21,12 @@ pub enum Keep {
 }
 
 impl Keep {
-    pub const ALL: [Self; 4] = [Self::Meaning, Self::Rules, Self::Arguments, Self::Required];
+    pub const ALL: [Self; 4] = [Self::Meaning, Self::Conditions, Self::Arguments, Self::Required];
 
     /// Whether a value fits what is kept if, and only if, it fits the whole schema.
     pub fn is_exact(self) -> bool {
         match self {
-            Self::Meaning | Self::Rules => true,
+            Self::Meaning | Self::Conditions => true,
             Self::Arguments | Self::Required => false,
         }
     }
@@ -51,7 +51,7 @@ pub fn brief(description: &str, schema: &str, keep: Keep) -> Brief {
         return Brief { description: prose::sentences(description, ABOUT_MAX_BYTES), schema: "{}".to_owned() };
     };
     let shortened = match keep {
-        Keep::Meaning | Keep::Rules => schema::pruned(&whole, description, keep),
+        Keep::Meaning | Keep::Conditions => schema::pruned(&whole, description, keep),
         Keep::Arguments => arguments::outlined(&whole),
         Keep::Required => arguments::named(&whole),
     };
@@ -93,7 +93,7 @@ mod tests {
         let telling = r#"{"properties":{"a":{"description":"A."},"b":{"description":"B."}}}"#;
         check(telling, Keep::Meaning, "Adds two numbers.");
         check(silent, Keep::Meaning, "Adds two numbers.\nArgs:\na: The first.\nb: The second.");
-        check(silent, Keep::Rules, "Adds two numbers.\nArgs:\na: The first.\nb: The second.");
+        check(silent, Keep::Conditions, "Adds two numbers.\nArgs:\na: The first.\nb: The second.");
         check(silent, Keep::Arguments, "Adds two numbers.");
         check("{}", Keep::Meaning, "Adds two numbers.");
         check("no JSON", Keep::Meaning, "Adds two numbers.\nArgs:\na: The first.\nb: The second.\nReturns:\nThe sum.");

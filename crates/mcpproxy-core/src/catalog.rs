@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::contract::parameters::Parameters;
 use crate::contract::{Contracts, Effective};
 use crate::json::canonical;
-use crate::rules::{Rules, ToolRules};
+use crate::policy::{Policies, ToolPolicies};
 use crate::schema::{Problem, Schema};
 use crate::{Digest, RiskLevel, Scope, ServerName, ToolName, Variant};
 
@@ -21,7 +21,7 @@ pub use offered::{Hints, Offer, Offered, ToolError};
 pub struct Catalog {
     shelves: BTreeMap<ServerName, Arc<Shelf>>,
     contracts: Arc<Contracts>,
-    rules: Arc<Rules>,
+    rules: Arc<Policies>,
 }
 
 /// The tools of one server.
@@ -41,7 +41,7 @@ pub struct Tool {
     pub hints: Hints,
     pub offered: Arc<Offered>,
     pub contract: Arc<Effective>,
-    rules: Option<ToolRules>,
+    rules: Option<ToolPolicies>,
     /// Compiled on first use: most tools are listed and never called.
     input: OnceLock<Option<Schema>>,
     output: OnceLock<Option<Schema>>,
@@ -58,7 +58,7 @@ impl Catalog {
         &self,
         offers: impl IntoIterator<Item = (ServerName, Arc<Offer>)>,
         contracts: &Arc<Contracts>,
-        rules: &Arc<Rules>,
+        rules: &Arc<Policies>,
     ) -> Self {
         let is_same = Arc::ptr_eq(contracts, &self.contracts) && Arc::ptr_eq(rules, &self.rules);
         let shelf = |server: &ServerName, offer: Arc<Offer>| {
@@ -135,7 +135,7 @@ impl Shelf {
         self.tools.iter().filter(|tool| tool.contract.is_written).map(|tool| (&tool.name, tool.contract.to_json()))
     }
 
-    fn new(offer: Arc<Offer>, contracts: &Contracts, rules: &Rules) -> Self {
+    fn new(offer: Arc<Offer>, contracts: &Contracts, rules: &Policies) -> Self {
         let mut shelf = Self::default();
         // Most tools have no contract, and then only the hints differ.
         let mut plain: HashMap<Hints, Arc<Effective>> = HashMap::new();
@@ -167,7 +167,7 @@ impl Shelf {
 }
 
 impl Tool {
-    fn new(offered: Arc<Offered>, contract: Arc<Effective>, rules: &Rules) -> Self {
+    fn new(offered: Arc<Offered>, contract: Arc<Effective>, rules: &Policies) -> Self {
         let (name, hints) = (offered.name.clone(), offered.hints);
         let (input, output) = (OnceLock::new(), OnceLock::new());
         let mut tool = Self { name, hints, offered, contract, rules: None, input, output };
@@ -181,7 +181,7 @@ impl Tool {
     }
 
     /// The rules that can concern this tool.
-    pub fn rules(&self) -> Option<&ToolRules> {
+    pub fn rules(&self) -> Option<&ToolPolicies> {
         self.rules.as_ref()
     }
 

@@ -6,7 +6,7 @@ mod message;
 use serde_json::Value;
 
 use crate::contract::RateLimit;
-use crate::rules::Violation;
+use crate::policy::Violation;
 use crate::schema::Problem;
 use crate::{ApprovalId, NameError, RiskLevel, ToolName, Untrusted, Variant};
 
@@ -127,7 +127,7 @@ pub enum Denial {
     },
 }
 
-/// What an agent needs to come back with a human's word.
+/// What an agent needs to come back with a user's word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     pub id: ApprovalId,
@@ -136,10 +136,10 @@ pub struct Ticket {
     pub side_effects: Vec<Untrusted>,
     pub retry: Retry,
     /// Whether there is anybody who could approve it.
-    pub has_humans: bool,
+    pub has_users: bool,
 }
 
-/// How a call comes back once a human has approved it.
+/// How a call comes back once a user has approved it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// With the id, for which the three variants have a parameter.

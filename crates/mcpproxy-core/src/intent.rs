@@ -22,7 +22,7 @@ pub struct Declared {
     pub mode: Mode,
     /// The agent's own name for the call, by which a repeat is known.
     pub idempotency_key: Option<String>,
-    /// The human's word it comes back with.
+    /// The user's word it comes back with.
     pub approval: Option<ApprovalId>,
 }
 

@@ -6,6 +6,7 @@ mod attached;
 mod brief;
 mod catalog;
 pub mod contract;
+pub mod decision;
 mod denial;
 mod hidden;
 mod intent;
@@ -18,7 +19,6 @@ mod nearest;
 mod outcome;
 pub mod policy;
 mod risk;
-pub mod rules;
 pub mod schema;
 mod search;
 pub mod settings;
@@ -26,10 +26,14 @@ mod untrusted;
 mod variant;
 
 pub use agent::{Agent, Scope};
-pub use approval::{Approval, ApprovalId, ApprovalState, Binding, Digest, Given, Word};
+pub use approval::{Approval, ApprovalId, ApprovalRef, ApprovalState, Assurance, Binding, Digest};
 pub use attached::Attached;
 pub use brief::{Brief, Keep, brief};
 pub use catalog::{Catalog, Changed, Hints, Offer, Offered, Tool, ToolError};
+pub use decision::{
+    ApprovalRequest, Claim, DRY_RUN_FRESH_MS, Decision, DecisionInputs, Moment, NotCovered, Permit, Preview,
+    PriorState, Repeat, StandingApproval, Warning, decide,
+};
 pub use denial::{Check, Denial, Mark, Missing, Retry, Ticket};
 pub use hidden::{Hidden, Parts, below};
 pub use intent::{
@@ -42,10 +46,6 @@ pub use mistake::Mistake;
 pub use name::{NameError, SERVER_NAME_MAX_CHARS, ServerName, TOOL_NAME_MAX_CHARS, ToolName};
 pub use nearest::nearest;
 pub use outcome::{Failure, Mismatch, UNDECLARED, check_result};
-pub use policy::{
-    Claim, DRY_RUN_FRESH_MS, Decision, Grant, Ground, Moment, Permit, Preview, Question, Refused, Repeat, Seen,
-    Warning, decide,
-};
 pub use risk::RiskLevel;
 pub use search::{Features, Field, Found, Hit, Index, Nothing, Place, Why, WordMatch};
 pub use untrusted::Untrusted;

@@ -1,232 +1,206 @@
-//! The decision: may this agent make this call, and what must be said about it?
-//!
-//! One function, first failure answers. Only this module can make a `Permit`, and without one nothing reaches a server.
+//! The operator's own rules, in Cedar: what passes the other checks is allowed unless a rule forbids it.
 
-mod call;
-mod checks;
-mod claim;
-mod dry_run;
-mod explain;
-mod question;
-mod table;
+pub mod cases;
+mod facts;
+mod mistake;
+mod read;
+mod scan;
+mod scope;
 #[cfg(test)]
 mod tests;
+mod time;
+mod tool;
+mod vocabulary;
+mod words;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::catalog::{Catalog, Tool};
-use crate::denial::Denial;
-use crate::intent::{Arguments, Declared, Intent, Mode};
-use crate::limits::Limits;
-use crate::rules::Clock;
-use crate::settings::{ContractSettings, IntentSettings};
-use crate::{Agent, Attached, Word};
+use cedar_policy::Expression;
 
-pub use call::Warning;
-pub use claim::{Claim, Repeat};
-pub use dry_run::{DRY_RUN_FRESH_MS, Preview};
-pub use explain::{Explanation, Finding, Verdict, explain};
-pub use question::{Grant, Question, Refused};
-pub use table::{Row, Section, rows, sections, table};
+use crate::{Mistake, Tool};
+use facts::Facts;
+use mistake::Fault;
+use read::Mentions;
+use scope::{Resource, Scope};
 
-use call::Call;
-use question::Asked;
+pub use scope::About;
+pub use tool::{Outcome, ToolPolicies};
+pub use vocabulary::SCHEMA;
 
-pub enum Decision {
-    Allow(Permit),
-    /// A human decides.
-    Ask(Question),
-    /// A dry run that the gateway answers itself.
-    Preview(Preview),
-    /// A call that was made before: its first answer is given again, and nothing is sent.
-    Repeat(Repeat),
-    Deny(Denial),
+pub const RULES_MAX: usize = 1_000;
+const ALL_MAX_BYTES: usize = 1024 * 1024;
+/// Nobody reads more at once, and each costs a look at the file.
+const MISTAKES_MAX: usize = 20;
+
+/// All rules of all files, checked against the schema of what they may speak about.
+#[derive(Clone, Debug, Default)]
+pub struct Policies {
+    all: Vec<Arc<Rule>>,
+    by_resource: HashMap<Resource, Arc<[Arc<Rule>]>>,
 }
 
-/// What a decision rests on: all of it from one snapshot.
-#[derive(Clone, Copy, Debug)]
-pub struct Ground<'a> {
-    pub intent: &'a IntentSettings,
-    pub contracts: &'a ContractSettings,
-    pub catalog: &'a Catalog,
+/// Policies are what was written, where it was written.
+impl PartialEq for Policies {
+    fn eq(&self, other: &Self) -> bool {
+        let place = |rule: &Arc<Rule>| (Arc::clone(&rule.file), rule.line, rule.text.clone());
+        self.all.iter().map(place).eq(other.all.iter().map(place))
+    }
 }
 
-/// What is different at every call: the time, how often tools were called lately, and what is known of this very call.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment<'a> {
-    pub clock: Clock,
-    pub limits: &'a Limits,
-    pub seen: Seen,
-}
-
-/// What was looked up beforehand, only for tools and calls that want it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// When exactly this call was last tried as a dry run.
-    pub dry_run_ms: Option<i64>,
-    /// Whether its idempotency key was taken before, with the same arguments.
-    pub is_repeat: bool,
-}
-
-/// The right to make one call: this tool, with these bytes, once.
-///
-/// It cannot be cloned or built elsewhere, and it owns the bytes it permits, so what was decided on is what is sent.
+/// One `forbid`.
 #[derive(Debug)]
-pub struct Permit {
-    call: Call,
-    word: Option<Word>,
-    is_dry_run: bool,
+pub struct Rule {
+    /// Its `@id`, or its file and line.
+    pub id: String,
+    pub file: Arc<str>,
+    pub line: usize,
+    /// Its `@message`, with everything escaped that acts on a terminal.
+    pub message: Option<String>,
+    /// As it stands in the file.
+    pub text: String,
+    order: usize,
+    scope: Scope,
+    /// `None` when the scope says it all.
+    condition: Option<Expression>,
+    mentions: Mentions,
 }
 
-impl Permit {
-    /// The only place where a permit is made: `decide` or a human has said yes, and the call has its turn.
-    fn new(call: Call, word: Option<Word>, mode: Mode) -> Self {
-        Permit { call, word, is_dry_run: mode == Mode::DryRun }
-    }
+/// What a rule may ask about the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    pub now_ms: i64,
+    /// Of the gateway's machine: rules speak of its hours and weekdays.
+    pub utc_offset_s: i32,
+}
 
-    pub fn tool(&self) -> &Arc<Tool> {
-        &self.call.tool
-    }
+/// An instant as programs write it: `2026-11-15T03:00:00.000Z`.
+pub(crate) fn iso(ms: i64) -> String {
+    time::Local::utc(Clock { now_ms: ms, utc_offset_s: 0 }).iso()
+}
 
-    pub fn intent(&self) -> &Intent {
-        &self.call.intent
-    }
+/// A rule that forbids a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule's `@id`, or its file and line.
+    pub rule: String,
+    pub file: Arc<str>,
+    pub line: usize,
+    /// Its `@message`.
+    pub message: Option<String>,
+}
 
-    pub fn arguments(&self) -> &Arguments {
-        &self.call.arguments
-    }
-
-    /// What goes to the server besides, and nothing else does.
-    pub fn attached(&self) -> &Attached {
-        &self.call.attached
-    }
-
-    pub fn warnings(&self) -> &[Warning] {
-        &self.call.warnings
-    }
-
-    /// Whether the server's own annotations, or the operator, bear the agent's word out.
-    pub fn is_verified(&self) -> bool {
-        self.call.is_verified
-    }
-
-    /// What keeps the call from being made twice, to be taken with the opening of its record.
-    pub fn claim(&self) -> Option<&Claim> {
-        self.call.claim.as_ref()
-    }
-
-    /// The human's word it rests on, to be spent with the opening of its record.
-    pub fn word(&self) -> Option<&Word> {
-        self.word.as_ref()
-    }
-
-    /// Whether the server is only asked what it would do.
-    pub fn is_dry_run(&self) -> bool {
-        self.is_dry_run
+impl Rule {
+    /// What its first line names: a rule about a server that is not there forbids nothing.
+    pub fn about(&self) -> About<'_> {
+        self.scope.about()
     }
 }
 
-/// Decides on a call whose own shape and keys were found sound by `intent::declare`.
-pub fn decide(
-    ground: Ground<'_>,
-    agent: &Agent,
-    declared: Declared,
-    tool: Option<&Arc<Tool>>,
-    moment: Moment<'_>,
-) -> Decision {
-    let Passed { tool, warnings, is_verified, claim, course } = match check_all(ground, agent, &declared, tool, moment)
-    {
-        Ok(passed) => passed,
-        Err(denial) => return Decision::Deny(denial),
-    };
-    let Declared { intent, arguments, attached, .. } = declared;
-    let mut call = Call { tool, intent, arguments, attached, warnings, is_verified, claim };
-    match course {
-        Course::Go => allow(call, Mode::Real, moment),
-        Course::DryRun(arguments) => {
-            call.arguments = arguments;
-            allow(call, Mode::DryRun, moment)
+impl Policies {
+    /// `files` are names and texts. Mistakes come with the name of their file.
+    pub fn parse(files: &[(String, String)]) -> Result<Self, Vec<(String, Mistake)>> {
+        let mut reader = Reader::default();
+        if files.iter().map(|(_, text)| text.len()).sum::<usize>() > ALL_MAX_BYTES {
+            let name = files.first().map(|(name, _)| name.clone()).unwrap_or_default();
+            let message = format!("the files of rules are larger than {} KiB together", ALL_MAX_BYTES / 1024);
+            return Err(vec![(name, Mistake { line: 1, column: 1, message })]);
         }
-        Course::Ask(asked) => Decision::Ask(Question { call, asked }),
-        Course::Preview { asked, missing_permissions } => {
-            call.warnings.extend(dry_run::not_sent(&call.tool).filter(|_| missing_permissions.is_empty()));
-            Decision::Preview(Preview { call, asked, missing_permissions })
+        for (name, text) in files {
+            reader.file(name, text);
         }
-        Course::Repeat(claim) => Decision::Repeat(Repeat { tool: call.tool, intent: call.intent, claim }),
+        if reader.mistakes.is_empty() { Ok(Self::index(reader.rules)) } else { Err(reader.mistakes) }
+    }
+
+    fn index(rules: Vec<Rule>) -> Self {
+        let mut by_resource: HashMap<Resource, Vec<Arc<Rule>>> = HashMap::new();
+        let mut all = Vec::with_capacity(rules.len());
+        for (order, rule) in rules.into_iter().enumerate() {
+            let rule = Arc::new(Rule { order, ..rule });
+            by_resource.entry(rule.scope.resource.clone()).or_default().push(Arc::clone(&rule));
+            all.push(rule);
+        }
+        let by_resource = by_resource.into_iter().map(|(resource, rules)| (resource, rules.into())).collect();
+        Self { all, by_resource }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// In the order of files and lines.
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.all.iter().map(AsRef::as_ref)
+    }
+
+    /// `None` when no rule can ever concern this tool.
+    pub fn for_tool(&self, tool: &Tool) -> Option<ToolPolicies> {
+        if self.is_empty() {
+            return None;
+        }
+        self.for_facts(&Facts::of_tool(tool))
+    }
+
+    fn for_facts(&self, facts: &Facts) -> Option<ToolPolicies> {
+        let groups = facts.groups();
+        let groups: Vec<_> = groups.iter().filter_map(|group| self.by_resource.get(group)).map(Arc::clone).collect();
+        (!groups.is_empty()).then(|| ToolPolicies::new(groups))
     }
 }
 
-fn allow(call: Call, mode: Mode, moment: Moment<'_>) -> Decision {
-    match checks::take_a_turn(&call.tool, moment) {
-        Ok(()) => Decision::Allow(Permit::new(call, None, mode)),
-        Err(denial) => Decision::Deny(denial),
+/// Reads files one after the other.
+#[derive(Default)]
+struct Reader {
+    rules: Vec<Rule>,
+    /// Who has an id already: file and line.
+    ids: HashMap<String, (Arc<str>, usize)>,
+    count: usize,
+    mistakes: Vec<(String, Mistake)>,
+}
+
+impl Reader {
+    fn file(&mut self, name: &str, text: &str) {
+        let scan = scan::scan(text);
+        let mut faults: Vec<Fault> = scan.fault.into_iter().collect();
+        let file: Arc<str> = name.into();
+        let vocabulary = match vocabulary::vocabulary() {
+            Ok(vocabulary) => vocabulary,
+            Err(error) => {
+                let fault = Fault { at: 0, message: error.to_owned() };
+                return self.mistakes.push((name.to_owned(), fault.in_text(text)));
+            }
+        };
+        let left = RULES_MAX.saturating_sub(self.count);
+        self.count += scan.statements.len();
+        let mut statements = scan.statements.as_slice();
+        if let Some(beyond) = statements.get(left) {
+            faults.push(Fault { at: beyond.at, message: format!("there are more than {RULES_MAX} rules") });
+            statements = &[];
+        }
+        for statement in statements {
+            if faults.len() >= MISTAKES_MAX {
+                break;
+            }
+            match read::rule(&file, statement, vocabulary) {
+                Ok((rule, id_at)) => faults.extend(self.keep(rule, id_at, statement.at)),
+                Err(found) => faults.extend(found),
+            }
+        }
+        faults.sort();
+        faults.truncate(MISTAKES_MAX);
+        self.mistakes.extend(faults.into_iter().map(|fault| (name.to_owned(), fault.in_text(text))));
     }
-}
 
-/// What a call that no check refused comes with.
-struct Passed {
-    tool: Arc<Tool>,
-    warnings: Vec<Warning>,
-    is_verified: bool,
-    claim: Option<Claim>,
-    course: Course,
-}
-
-/// What becomes of a call that no check refused.
-enum Course {
-    Go,
-    /// The server's own dry run, with these arguments.
-    DryRun(Arguments),
-    Ask(Asked),
-    Preview {
-        asked: Option<Asked>,
-        missing_permissions: Vec<String>,
-    },
-    Repeat(Claim),
-}
-
-/// The checks from the tool's existence on, in their order. Nothing is counted here, so it may also be asked for fun.
-fn check_all(
-    ground: Ground<'_>,
-    agent: &Agent,
-    declared: &Declared,
-    tool: Option<&Arc<Tool>>,
-    moment: Moment<'_>,
-) -> Result<Passed, Denial> {
-    let tool = tool
-        .filter(|tool| agent.scope.sees(tool.name.server()))
-        .ok_or_else(|| checks::no_such_tool(declared.name.clone(), agent, ground.catalog))?;
-    let variant = declared.intent.variant;
-    let warnings = checks::against_hints(ground.intent, tool, variant)?;
-    checks::against_contract(ground.contracts, tool, variant)?;
-    checks::within_scope(agent, tool, variant)?;
-    let is_verified = checks::bears_out(tool, variant);
-    let missing = checks::missing_permissions(agent, tool);
-    let passed = |claim, course| Passed { tool: Arc::clone(tool), warnings, is_verified, claim, course };
-    match declared.mode_of(tool) {
-        Mode::Real if !missing.is_empty() => Err(checks::lacks(agent, tool, missing)),
-        Mode::Real => {
-            checks::within_rules(agent, tool, &declared.intent, moment.clock)?;
-            let arguments = checks::arguments_fit(tool, &declared.arguments)?;
-            let claim = declared.claim(tool)?;
-            // What was answered once is answered again: nobody is asked twice, and nothing is sent that could be limited.
-            let claim = match claim {
-                Some(claim) if moment.seen.is_repeat => return Ok(passed(None, Course::Repeat(claim))),
-                claim => claim,
+    fn keep(&mut self, rule: Rule, id_at: Option<usize>, start: usize) -> Option<Fault> {
+        if let Some((file, line)) = self.ids.get(&rule.id) {
+            let message = match id_at {
+                Some(_) => format!("the rule in {file}, line {line} is called {} too: give each its own @id", rule.id),
+                None => format!("another rule is called {} already: give this one an @id", rule.id),
             };
-            checks::within_rate(tool, moment)?;
-            dry_run::check_done(ground.intent, declared, tool, moment)?;
-            let asked = checks::asks_a_human(ground.contracts, tool, variant, &arguments);
-            Ok(passed(claim, asked.map_or(Course::Go, Course::Ask)))
+            return Some(Fault { at: id_at.unwrap_or(start), message });
         }
-        Mode::DryRun => {
-            checks::within_rules(agent, tool, &declared.intent, moment.clock)?;
-            let sent = dry_run::sent(ground.contracts, declared, tool).filter(|_| missing.is_empty());
-            let arguments = checks::arguments_fit(tool, sent.as_ref().unwrap_or(&declared.arguments))?;
-            checks::within_rate(tool, moment)?;
-            let asked = checks::asks_a_human(ground.contracts, tool, variant, &arguments);
-            let preview = Course::Preview { asked, missing_permissions: missing };
-            Ok(passed(None, sent.map_or(preview, Course::DryRun)))
-        }
+        self.ids.insert(rule.id.clone(), (Arc::clone(&rule.file), rule.line));
+        self.rules.push(rule);
+        None
     }
 }

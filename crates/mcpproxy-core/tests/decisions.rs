@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use mcpproxy_core::Variant;
-use mcpproxy_core::policy::{Row, rows, table};
+use mcpproxy_core::decision::{Row, rows, table};
 use mcpproxy_core::settings::{IntentSettings, TwoKey, Unannotated};
 use proptest::prelude::*;
 

@@ -12,12 +12,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use mcpproxy_core::contract::{Contract, Contracts, ToolPattern, Written};
-use mcpproxy_core::policy::{Section, sections};
-use mcpproxy_core::rules::Clock;
+use mcpproxy_core::decision::{Section, sections};
+use mcpproxy_core::policy::Clock;
 use mcpproxy_core::settings::{ContractSettings, IntentSettings};
 use mcpproxy_core::{
-    Agent, Catalog, Decision, Ground, Index, Limits, Moment, Offer, Offered, RiskLevel, Scope, Seen, ServerName,
-    Variant, decide, declare,
+    Agent, Catalog, Decision, DecisionInputs, Index, Limits, Moment, Offer, Offered, PriorState, RiskLevel, Scope,
+    ServerName, Variant, decide, declare,
 };
 
 const NAMES: [&str; 3] = ["read", "write", "destructive"];
@@ -145,7 +145,7 @@ fn both_readings_agree_on_contracts() {
     }
 }
 
-fn human_reading(row: &Row<'_>) -> &'static str {
+fn user_reading(row: &Row<'_>) -> &'static str {
     let level = LEVELS.iter().position(|level| *level == row.at("risk")).unwrap();
     let step_up = match (row.at("stepUp"), row.at("risk")) {
         ("-", "critical") => "always",
@@ -163,11 +163,11 @@ fn human_reading(row: &Row<'_>) -> &'static str {
 }
 
 #[test]
-fn both_readings_agree_on_humans() {
-    let section = section("human");
+fn both_readings_agree_on_users() {
+    let section = section("user");
     assert_eq!(section.rows.len(), 2 * 6 * 3 * 3 * 5 * 3);
     for row in Row::all(section) {
-        assert_eq!(row.outcome(), human_reading(&row), "{:?}", row.cells);
+        assert_eq!(row.outcome(), user_reading(&row), "{:?}", row.cells);
     }
 }
 
@@ -201,7 +201,7 @@ fn both_readings_agree_on_permissions() {
 #[test]
 fn forbidden_is_not_there_and_critical_is_never_alone() {
     let mut counted = [0, 0];
-    for section in [section("contract"), section("human")] {
+    for section in [section("contract"), section("user")] {
         for row in Row::all(section) {
             match row.at("risk") {
                 "forbidden" => {
@@ -224,7 +224,7 @@ fn all_it_can_see(catalog: &Catalog) -> Vec<String> {
     let agent = Agent { name: "agent".to_owned(), scope: Scope::everything() };
     let intent = IntentSettings::default();
     let contracts = ContractSettings::default();
-    let ground = Ground { intent: &intent, contracts: &contracts, catalog };
+    let ground = DecisionInputs { intent: &intent, contracts: &contracts, catalog };
     let mut seen: Vec<String> = catalog.visible(&agent.scope).map(|tool| tool.name.to_string()).collect();
     let index = Index::build(catalog);
     for query in ["read", "private key", "read_private_key", "read_file"] {
@@ -237,7 +237,8 @@ fn all_it_can_see(catalog: &Catalog) -> Vec<String> {
                 let parameters = format!("{{\"name\":\"{name}\"{rest}}}");
                 let Ok(declared) = declare(variant, &parameters, intent.two_key) else { continue };
                 let tool = catalog.resolve(&declared.name);
-                let moment = Moment { clock: Clock::default(), limits: &Limits::default(), seen: Seen::default() };
+                let moment =
+                    Moment { clock: Clock::default(), limits: &Limits::default(), seen: PriorState::default() };
                 let Decision::Deny(denial) = decide(ground, &agent, declared, tool, moment) else {
                     panic!("{parameters} was not refused");
                 };
@@ -289,8 +290,8 @@ fn a_stricter_contract_of_a_server_never_allows_more() {
         let after = known[&row.with("operation", stricter)];
         assert!(weight(after) >= weight(row.outcome()), "{:?} -> {stricter}: {after}", row.cells);
     }
-    let human = section("human");
-    let known = outcomes(human);
+    let user = section("user");
+    let known = outcomes(user);
     let ladders: [(&str, &[&str]); 5] = [
         ("risk", &LEVELS),
         ("autonomous", &["true", "false"]),
@@ -298,7 +299,7 @@ fn a_stricter_contract_of_a_server_never_allows_more() {
         ("stepUp", &["never", "always"]),
         ("dryRun", &["-", "supported", "required"]),
     ];
-    for row in Row::all(human).filter(|row| row.at("by") == "server" && row.at("risk") != "forbidden") {
+    for row in Row::all(user).filter(|row| row.at("by") == "server" && row.at("risk") != "forbidden") {
         for (column, ladder) in ladders {
             let Some(at) = ladder.iter().position(|word| *word == row.at(column)) else { continue };
             let Some(stricter) = ladder.get(at + 1) else { continue };

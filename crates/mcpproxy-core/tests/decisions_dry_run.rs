@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use mcpproxy_core::policy::{Section, sections};
+use mcpproxy_core::decision::{Section, sections};
 
 const LEVELS: [&str; 6] = ["-", "low", "medium", "high", "critical", "forbidden"];
 
@@ -49,7 +49,7 @@ impl Row {
         LEVELS.iter().position(|level| *level == self.risk).unwrap()
     }
 
-    /// What a human must do, in the words of the table.
+    /// What a user must do, in the words of the table.
     fn asks(&self) -> Option<&'static str> {
         match self.risk {
             "critical" => Some("confirmation + step_up"),
@@ -59,7 +59,7 @@ impl Row {
         }
     }
 
-    /// Whether the server itself can be asked: its own word is not enough where the operator wants a human.
+    /// Whether the server itself can be asked: its own word is not enough where the operator wants a user.
     fn is_native(&self) -> bool {
         self.parameter != "-" && (self.by == "operator" || self.asks().is_none())
     }
@@ -162,7 +162,7 @@ fn stricter_words_never_ask_for_less() {
     }
 }
 
-/// A dry run never has the effect of a call that a human was to be asked about, on a server's word alone.
+/// A dry run never has the effect of a call that a user was to be asked about, on a server's word alone.
 #[test]
 fn a_servers_word_opens_no_way_around_the_operator() {
     for (row, outcome) in ROWS.iter().filter(|(row, _)| row.by == "server" && row.asks().is_some()) {

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use mcpproxy_core::contract::Contracts;
-use mcpproxy_core::rules::Clock;
+use mcpproxy_core::policy::Clock;
 use mcpproxy_core::settings::{ContractSettings, IntentSettings, TwoKey, Unannotated, Unclassified};
 use mcpproxy_core::{
-    Agent, Catalog, Decision, Ground, Limits, Moment, Offer, Offered, Scope, Seen, ServerName, ToolName, Variant,
-    check_result, decide, declare,
+    Agent, Catalog, Decision, DecisionInputs, Limits, Moment, Offer, Offered, PriorState, Scope, ServerName, ToolName,
+    Variant, check_result, decide, declare,
 };
 
 /// One tool `fx:t`, with the operator's contract if there is one.
@@ -35,8 +35,8 @@ fn outcome(
     let declared = declare(variant, &format!(r#"{{"name":"fx:t","args":{args}}}"#), TwoKey::Optional).unwrap();
     let tool = catalog.resolve(&declared.name).cloned();
     let agent = Agent { name: "a".to_owned(), scope: Scope::everything() };
-    let ground = Ground { intent, contracts: &ContractSettings { unclassified }, catalog };
-    let moment = Moment { clock: Clock::default(), limits: &Limits::default(), seen: Seen::default() };
+    let ground = DecisionInputs { intent, contracts: &ContractSettings { unclassified }, catalog };
+    let moment = Moment { clock: Clock::default(), limits: &Limits::default(), seen: PriorState::default() };
     match decide(ground, &agent, declared, tool.as_ref(), moment) {
         Decision::Allow(_) => "allow".to_owned(),
         Decision::Ask(_) => "ask".to_owned(),

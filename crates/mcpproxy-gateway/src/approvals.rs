@@ -1,4 +1,4 @@
-//! Questions to humans, as operators and pages see them: what waits, who decides, and what follows from it.
+//! Questions to users, as operators and pages see them: what waits, who decides, and what follows from it.
 
 mod about;
 mod grants;
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::ArcSwap;
 use mcpproxy_core::settings::ApprovalSettings;
-use mcpproxy_core::{ApprovalId, ApprovalState, Given, Untrusted};
+use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Untrusted};
 use mcpproxy_store::{
-    ApprovalFilter, ApprovalPage, Fresh, Human, Ledger, Lost, Present, Step, Store, StoreError, StoredApproval,
-    StoredDryRun,
+    ApprovalFilter, ApprovalPage, Ledger, Lost, PresenceProof, Step, StepUpProof, Store, StoreError, StoredApproval,
+    StoredDryRun, User,
 };
 use tokio::sync::{broadcast, watch as changes};
 
@@ -65,11 +65,11 @@ pub struct ApprovalView {
     /// The last call of this tool by this agent that was approved and made.
     pub previous: Option<StoredApproval>,
     pub dry_run: Option<StoredDryRun>,
-    /// The arguments for the human who decides, and for nobody else: nothing is masked as long as there is something to
+    /// The arguments for the user who decides, and for nobody else: nothing is masked as long as there is something to
     /// decide. Else a recipient could hide behind what looks like a secret.
-    pub args_for_human: Untrusted,
+    pub args_for_user: Untrusted,
     /// The same of what goes to the server besides; `None` if nothing does.
-    pub attached_for_human: Option<Untrusted>,
+    pub attached_for_user: Option<Untrusted>,
     pub url: String,
     /// How long a yes is good for.
     pub yes_lasts_ms: i64,
@@ -95,17 +95,17 @@ impl NotDecided {
     }
 }
 
-/// Who says no, or takes a grant back. For a yes it takes a human.
+/// Who says no, or takes a grant back. For a yes it takes a user.
 #[derive(Clone, Debug)]
 pub enum Decider {
-    Human(Human),
+    User(User),
     AdminKey,
 }
 
 impl Decider {
     pub(crate) fn name(&self) -> String {
         match self {
-            Self::Human(human) => human.name().to_owned(),
+            Self::User(user) => user.name().to_owned(),
             Self::AdminKey => "admin key".to_owned(),
         }
     }
@@ -136,30 +136,30 @@ impl Approvals {
         let previous = store.last_approved(&approval.tool, &approval.agent).await?;
         let previous = previous.filter(|previous| previous.id != approval.id);
         let dry_run = store.find_dry_run(&approval.binding).await?;
-        let args_for_human = match &approval.args {
+        let args_for_user = match &approval.args {
             Some(args) => Untrusted::new(args.as_str()),
             None => approval.shown_args.clone(),
         };
-        let attached_for_human = match &approval.attached {
+        let attached_for_user = match &approval.attached {
             Some(attached) => Some(Untrusted::new(attached.as_str())),
             None => approval.shown_attached.clone(),
         };
         let (url, yes_lasts_ms) = (self.url(id), self.yes_lasts_ms());
-        let view = ApprovalView { approval, previous, dry_run, args_for_human, attached_for_human, url, yes_lasts_ms };
+        let view = ApprovalView { approval, previous, dry_run, args_for_user, attached_for_user, url, yes_lasts_ms };
         Ok(Some(view))
     }
 
-    /// A human's yes, with a fresh factor for this approval or without. A session's cookie alone is none.
+    /// A user's yes, with a fresh factor for this approval or without. A session's cookie alone is none.
     pub async fn approve(
         &self,
         id: &ApprovalId,
-        present: &Present,
-        fresh: Option<&Fresh>,
+        present: &PresenceProof,
+        fresh: Option<&StepUpProof>,
     ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        let human = present.human();
-        let is_for_this = |fresh: &&Fresh| fresh.human() == human && fresh.approval() == id.as_str();
-        let given = if fresh.filter(is_for_this).is_some() { Given::Factor } else { Given::Session };
-        self.say_yes(id, human.name(), given).await
+        let user = present.user();
+        let is_for_this = |fresh: &&StepUpProof| fresh.user() == user && fresh.approval() == id.as_str();
+        let given = if fresh.filter(is_for_this).is_some() { Assurance::Factor } else { Assurance::Session };
+        self.say_yes(id, user.name(), given).await
     }
 
     pub async fn deny(
@@ -181,7 +181,7 @@ impl Approvals {
         self.shared.asked.subscribe()
     }
 
-    /// Where a human decides. The address is no secret and opens nothing by itself.
+    /// Where a user decides. The address is no secret and opens nothing by itself.
     pub fn url(&self, id: &ApprovalId) -> String {
         format!("{}/ui/approvals/{id}", self.shared.base_url.load())
     }
@@ -201,7 +201,7 @@ impl Approvals {
         &self,
         id: &ApprovalId,
         by: &str,
-        given: Given,
+        given: Assurance,
     ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
         let Some(found) = self.shared.store.find_approval(id).await? else { return Ok(Err(NotDecided::NotFound)) };
         if found.state == ApprovalState::Pending && given < found.least {
@@ -216,7 +216,7 @@ impl Approvals {
     }
 
     /// However long a question may wait: who says yes means now.
-    fn approve_step(&self, id: &ApprovalId, by: &str, given: Given) -> Step {
+    fn approve_step(&self, id: &ApprovalId, by: &str, given: Assurance) -> Step {
         let now_ms = record::now_ms();
         let until_ms = now_ms + self.yes_lasts_ms();
         Step::Approve { id: id.clone(), by: by.to_owned(), given, now_ms, until_ms }

@@ -1,4 +1,4 @@
-//! Stop 5: a question, and a human's answer to it, into a permit.
+//! Stop 5: a question, and a user's answer to it, into a permit.
 
 mod again;
 mod elicit;
@@ -9,13 +9,13 @@ mod wait;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcpproxy_core::policy::Repeat;
+use mcpproxy_core::decision::Repeat;
 use mcpproxy_core::settings::Channel;
-use mcpproxy_core::{ApprovalId, ApprovalState, Denial, Given, Moment, Permit, Question, Retry, Ticket};
+use mcpproxy_core::{ApprovalId, ApprovalRequest, ApprovalState, Assurance, Denial, Moment, Permit, Retry, Ticket};
 use mcpproxy_store::{StoreError, StoredApproval};
 
 use crate::approvals::ByGrant;
-use crate::downstream::{Caller, Door};
+use crate::downstream::{Caller, EndpointMode};
 use crate::gateway::Inner;
 use crate::snapshot::Snapshot;
 use crate::upstream::{Era, Passage, Reply};
@@ -71,12 +71,12 @@ impl From<StoreError> for Unanswered {
     }
 }
 
-/// The question of one call, on its way to a human.
+/// The question of one call, on its way to a user.
 struct Asking<'a> {
     gateway: &'a Inner,
     caller: &'a Caller,
     passage: &'a Passage<'a>,
-    question: Question,
+    question: ApprovalRequest,
     said: Said,
 }
 
@@ -84,16 +84,16 @@ pub(crate) async fn ask(
     gateway: &Inner,
     caller: &Caller,
     snapshot: &Arc<Snapshot>,
-    question: Question,
+    question: ApprovalRequest,
     said: Said,
     passage: &Passage<'_>,
 ) -> Result<Answered, Unanswered> {
     let moment = Moment {
         clock: crate::call::clock(snapshot),
         limits: &gateway.limits,
-        seen: mcpproxy_core::policy::Seen::default(),
+        seen: mcpproxy_core::decision::PriorState::default(),
     };
-    // What a human has said to this very call counts more than a yes to such calls.
+    // What a user has said to this very call counts more than a yes to such calls.
     let granted = match is_spoken_of(gateway, caller, &question, &said).await? {
         true => ByGrant::No(question),
         false => gateway.approvals.by_grant(question, &caller.agent, moment).await?,
@@ -113,7 +113,12 @@ pub(crate) async fn ask(
 }
 
 /// Whether the call comes back for an answer of its own, or there is one for it.
-async fn is_spoken_of(gateway: &Inner, caller: &Caller, question: &Question, said: &Said) -> Result<bool, StoreError> {
+async fn is_spoken_of(
+    gateway: &Inner,
+    caller: &Caller,
+    question: &ApprovalRequest,
+    said: &Said,
+) -> Result<bool, StoreError> {
     if said.approval.is_some() || said.returned.is_some() {
         return Ok(true);
     }
@@ -124,14 +129,14 @@ async fn is_spoken_of(gateway: &Inner, caller: &Caller, question: &Question, sai
 }
 
 impl Asking<'_> {
-    /// Calls a human on the best way there is, and waits as long as is safe.
+    /// Calls a user on the best way there is, and waits as long as is safe.
     async fn reach(&self, snapshot: &Snapshot, approval: StoredApproval) -> Result<StoredApproval, Unanswered> {
         let settings = &snapshot.settings.approvals;
         if self.caller.agent.scope.headless {
             return Ok(approval);
         }
         let may_be_form =
-            approval.least == Given::Form && settings.channel(&self.question.tool().contract) == Channel::Form;
+            approval.least == Assurance::Form && settings.channel(&self.question.tool().contract) == Channel::Form;
         let can_be_form = may_be_form && elicit::shows_all(&approval);
         let way = elicit::Way::of(&self.caller.capabilities, can_be_form);
         match (self.caller.era, way, &self.said.returned) {
@@ -173,11 +178,11 @@ impl Asking<'_> {
             url: self.gateway.approvals.url(&approval.id),
             expires_ms: approval.expires_ms,
             side_effects: self.question.tool().contract.side_effects.value.clone(),
-            retry: match self.caller.door {
-                Door::Four => Retry::WithId,
-                Door::Server(_) | Door::Direct => Retry::AsItIs,
+            retry: match self.caller.endpoint_mode {
+                EndpointMode::Four => Retry::WithId,
+                EndpointMode::Server(_) | EndpointMode::Direct => Retry::AsItIs,
             },
-            has_humans: self.gateway.store.has_humans().await?,
+            has_users: self.gateway.store.has_users().await?,
         }))
     }
 

@@ -7,7 +7,7 @@ use mcpproxy_core::json::quote;
 use mcpproxy_core::{Agent, ServerName};
 use tokio::sync::mpsc;
 
-use crate::downstream::Door;
+use crate::downstream::EndpointMode;
 use crate::message;
 
 /// Waiting messages per listener; a listener that does not read misses what comes on top.
@@ -20,7 +20,7 @@ pub(crate) struct Audience {
 
 pub(crate) struct Listener {
     pub(crate) agent: Arc<Agent>,
-    pub(crate) door: Door,
+    pub(crate) endpoint_mode: EndpointMode,
     pub(crate) wants: Wants,
     /// The id of the `subscriptions/listen` request, as raw JSON, which every message on its stream must carry.
     pub(crate) subscription: Option<String>,
@@ -58,9 +58,10 @@ impl Audience {
         for listener in self.listeners().iter().filter(|listener| listener.sees(server)) {
             let (is_wanted, method) = match kind {
                 // Behind the four tools the list of tools never changes; only what search finds does.
-                Kind::Tools => {
-                    (listener.wants.tools && listener.door != Door::Four, "notifications/tools/list_changed")
-                }
+                Kind::Tools => (
+                    listener.wants.tools && listener.endpoint_mode != EndpointMode::Four,
+                    "notifications/tools/list_changed",
+                ),
                 Kind::Prompts => (listener.wants.prompts, "notifications/prompts/list_changed"),
                 Kind::Resources => (listener.wants.resources, "notifications/resources/list_changed"),
             };
@@ -72,7 +73,11 @@ impl Audience {
 
     /// The four tools themselves changed: whether they ask for the second key.
     pub(crate) fn four_tools_changed(&self) {
-        for listener in self.listeners().iter().filter(|listener| listener.door == Door::Four && listener.wants.tools) {
+        for listener in self
+            .listeners()
+            .iter()
+            .filter(|listener| listener.endpoint_mode == EndpointMode::Four && listener.wants.tools)
+        {
             listener.say("notifications/tools/list_changed", "{}");
         }
     }
@@ -80,7 +85,7 @@ impl Audience {
     /// One resource of a server changed.
     pub(crate) fn resource_updated(&self, server: &ServerName, uri: &str, params: &str) {
         for listener in self.listeners().iter().filter(|listener| listener.sees(server)) {
-            let uri = listener.door.uri_out(server, uri);
+            let uri = listener.endpoint_mode.uri_out(server, uri);
             let is_wanted = listener.wants.uris.lock().unwrap_or_else(PoisonError::into_inner).contains(&uri);
             if is_wanted {
                 listener
@@ -96,7 +101,7 @@ impl Audience {
 
 impl Listener {
     fn sees(&self, server: &ServerName) -> bool {
-        self.agent.scope.sees(server) && self.door.shows(server)
+        self.agent.scope.sees(server) && self.endpoint_mode.shows(server)
     }
 
     fn say(&self, method: &str, params: &str) {

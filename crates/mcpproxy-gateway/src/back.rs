@@ -137,7 +137,7 @@ impl Back {
             .map_err(|_| gone())?
     }
 
-    /// Whether the agent, and perhaps a human behind it, is thinking about an answer.
+    /// Whether the agent, and perhaps a user behind it, is thinking about an answer.
     pub(crate) fn is_asking(&self) -> bool {
         self.questions.load(Ordering::Acquire) > 0
     }

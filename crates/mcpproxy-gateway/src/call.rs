@@ -8,7 +8,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use mcpproxy_core::json::{members, quote, string_value};
-use mcpproxy_core::rules::Clock;
+use mcpproxy_core::policy::Clock;
 use mcpproxy_core::settings::TwoKey;
 use mcpproxy_core::{
     Arguments, Decision, Declared, Denial, Intent, Moment, ServerName, Tool, ToolName, Variant, Warning, decide,
@@ -75,7 +75,7 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     let moment = Moment { clock: clock(&snapshot), limits: &gateway.limits, seen };
     let size = declared.arguments.as_str().len();
     let decision = heavy(size, || decide(snapshot.ground(), &caller.agent, declared, tool, moment));
-    // 5 ask: a question and a human's answer into a permit, on the newest snapshot. What few calls need is boxed, so that
+    // 5 ask: a question and a user's answer into a permit, on the newest snapshot. What few calls need is boxed, so that
     // the others do not carry room for it.
     let (permit, snapshot) = match decision {
         Decision::Allow(permit) => (permit, snapshot),
@@ -97,7 +97,7 @@ pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'
     let Some(server) = snapshot.servers.get(permit.tool().name.server()) else {
         return Err(RpcError::new(INVALID_PARAMS, "the server was removed"));
     };
-    // 6 open: no record, no call. A human's word and the name of a call are spent with the record or not at all.
+    // 6 open: no record, no call. A user's word and the name of a call are spent with the record or not at all.
     let call = Call::of(&snapshot, caller, &permit);
     crash_point("before_open");
     let open = match call.open(gateway, &permit, &passage).await {

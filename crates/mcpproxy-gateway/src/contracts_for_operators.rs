@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mcpproxy_core::contract::coverage::{Coverage, coverage};
 use mcpproxy_core::contract::lint::{Finding, lint};
 use mcpproxy_core::contract::{Contracts, Effective, draft};
-use mcpproxy_core::rules::Outcome;
+use mcpproxy_core::policy::Outcome;
 use mcpproxy_core::{Agent, Hints, ServerName, Tool, ToolName, Variant, declare};
 
 use crate::call::clock;

@@ -1,7 +1,7 @@
 //! Agents in: over HTTP and standard input, both kinds of the protocol, through one of three doors.
 
 mod dispatch;
-mod door;
+mod endpoint_mode;
 mod flight;
 mod four;
 mod http;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use mcpproxy_core::Agent;
 
-pub(crate) use door::Door;
+pub(crate) use endpoint_mode::EndpointMode;
 pub(crate) use http::ANONYMOUS;
 pub use http::router;
 pub use stdio::serve_stdio;
@@ -31,7 +31,7 @@ pub(crate) struct Caller {
     /// The program behind the agent, by its own account.
     pub(crate) client: Option<String>,
     pub(crate) era: Era,
-    pub(crate) door: Door,
+    pub(crate) endpoint_mode: EndpointMode,
     /// What the agent can be asked, as raw JSON.
     pub(crate) capabilities: Arc<str>,
     pub(crate) log_level: Option<LogLevel>,
@@ -40,7 +40,7 @@ pub(crate) struct Caller {
 
 /// What the doors remember between requests.
 #[derive(Default)]
-pub(crate) struct Doors {
+pub(crate) struct EndpointModes {
     pub(crate) sessions: session::Sessions,
     pub(crate) parked: park::Parked,
 }

@@ -1,7 +1,7 @@
 //! Dry runs: what would happen, and the memory that one was made.
 
+use mcpproxy_core::decision::Preview;
 use mcpproxy_core::json::quote;
-use mcpproxy_core::policy::Preview;
 use mcpproxy_core::{Declared, Tool};
 use mcpproxy_store::{NewDryRun, NewRecord, Step};
 

@@ -19,7 +19,7 @@ use crate::agents::Agents;
 use crate::approvals::{Approvals, keep_watch, tell};
 use crate::ask::Seals;
 use crate::audience::{Audience, Kind};
-use crate::downstream::Doors;
+use crate::downstream::EndpointModes;
 use crate::message::member;
 use crate::record;
 use crate::snapshot::{Files, Snapshot};
@@ -48,7 +48,7 @@ pub struct Options {
     pub ledger: Ledger,
     /// Where the servers' logs go.
     pub logs: PathBuf,
-    /// What comes before the path in links for humans, unless the settings say otherwise: `http://localhost:8080`.
+    /// What comes before the path in links for users, unless the settings say otherwise: `http://localhost:8080`.
     pub base_url: String,
     /// The program and arguments that run the demo server on standard input and output.
     pub demo_command: Vec<String>,
@@ -60,7 +60,7 @@ pub(crate) struct Inner {
     pub(crate) agents: Agents,
     pub(crate) turned_away: TurnedAway,
     pub(crate) audience: Audience,
-    pub(crate) doors: Doors,
+    pub(crate) doors: EndpointModes,
     pub(crate) store: Store,
     /// How often tools were called lately; it outlives snapshots.
     pub(crate) limits: Limits,
@@ -132,7 +132,7 @@ impl Gateway {
             agents: Agents::new(store.clone()),
             turned_away: TurnedAway::default(),
             audience: Audience::default(),
-            doors: Doors::default(),
+            doors: EndpointModes::default(),
             store,
             limits: Limits::default(),
             approvals,
@@ -209,7 +209,7 @@ impl Gateway {
         self.reload_error_slot().clone()
     }
 
-    /// Questions to humans.
+    /// Questions to users.
     pub fn approvals(&self) -> &Approvals {
         &self.inner.approvals
     }
@@ -328,7 +328,7 @@ impl Gateway {
     }
 }
 
-/// Where links for humans lead.
+/// Where links for users lead.
 fn links(settings: &Settings, base_url: &str) -> String {
     settings.approvals.public_url.as_deref().unwrap_or(base_url).trim_end_matches('/').to_owned()
 }

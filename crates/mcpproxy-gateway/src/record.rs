@@ -6,7 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mcpproxy_core::json::{quote, string_value};
 use mcpproxy_core::{
-    Agent, Catalog, Check, Declared, Denial, Intent, Permit, RiskLevel, ServerName, Tool, ToolName, Warning, Word, mask,
+    Agent, ApprovalRef, Catalog, Check, Declared, Denial, Intent, Permit, RiskLevel, ServerName, Tool, ToolName,
+    Warning, mask,
 };
 use mcpproxy_store::{Kind, Ledger, NewRecord, Payload, RecordId, Status, Wait};
 
@@ -57,8 +58,8 @@ pub(crate) fn of_permit(permit: &Permit, agent: &Agent, client: Option<&str>, se
     let event = tool.contract.audit_event.as_ref().map(|event| event.value.as_str());
     let mut metadata = metadata(permit.intent(), Some(permit.is_verified()), permit.warnings(), event);
     let word = permit.word().map(|word| match word {
-        Word::Approval(id) => ("approval_id", quote(id.as_str())),
-        Word::Grant(id) => ("grant_id", quote(id)),
+        ApprovalRef::Approval(id) => ("approval_id", quote(id.as_str())),
+        ApprovalRef::StandingApproval(id) => ("grant_id", quote(id)),
     });
     let dry_run = permit.is_dry_run().then(|| ("dry_run", "\"server\"".to_owned()));
     let claim = permit.claim().map(|claim| ("idempotency_key", quote(&claim.key)));

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use mcpproxy_core::decision::Claim;
 use mcpproxy_core::json::{members, quote};
-use mcpproxy_core::policy::Claim;
 use mcpproxy_core::{Denial, Intent, Tool, ToolName};
 use mcpproxy_store::{NewClaim, NewRecord, RecordId, Status, Step, StoreError, StoredClaim};
 use tokio::time::Instant;

@@ -43,7 +43,7 @@ impl Sensitive {
         self.values.iter().fold(text, |text, value| text.replace(value, "***"))
     }
 
-    /// Arguments for the eyes of a human who is asked: whole, but for what is masked.
+    /// Arguments for the eyes of a user who is asked: whole, but for what is masked.
     pub(crate) fn shown(&self, text: &str) -> String {
         mask(text, &self.pointers).into_owned()
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mcpproxy_core::contract::Contracts;
-use mcpproxy_core::policy::Ground;
-use mcpproxy_core::rules::Rules;
+use mcpproxy_core::decision::DecisionInputs;
+use mcpproxy_core::policy::Policies;
 use mcpproxy_core::settings::Settings;
 use mcpproxy_core::{Catalog, Index, Pointer, ServerName, ToolName};
 
@@ -17,7 +17,7 @@ use crate::upstream::{Offers, Server};
 pub struct Files {
     pub settings: Arc<Settings>,
     pub contracts: Arc<Contracts>,
-    pub rules: Arc<Rules>,
+    pub rules: Arc<Policies>,
 }
 
 /// Settings without contracts and rules.
@@ -30,7 +30,7 @@ impl From<Settings> for Files {
 pub(crate) struct Snapshot {
     pub(crate) settings: Arc<Settings>,
     pub(crate) contracts: Arc<Contracts>,
-    pub(crate) rules: Arc<Rules>,
+    pub(crate) rules: Arc<Policies>,
     pub(crate) servers: BTreeMap<ServerName, Arc<Server>>,
     pub(crate) offers: BTreeMap<ServerName, Arc<Offers>>,
     pub(crate) catalog: Catalog,
@@ -59,8 +59,8 @@ impl Snapshot {
     }
 
     /// What decisions rest on.
-    pub(crate) fn ground(&self) -> Ground<'_> {
-        Ground { intent: &self.settings.intent, contracts: &self.settings.contracts, catalog: &self.catalog }
+    pub(crate) fn ground(&self) -> DecisionInputs<'_> {
+        DecisionInputs { intent: &self.settings.intent, contracts: &self.settings.contracts, catalog: &self.catalog }
     }
 
     /// What is sensitive about a tool, whether agents know of it, must not, or nobody has seen it yet.

@@ -8,7 +8,7 @@ pub struct ServerStatus {
     /// `stdio`, `http`, `sse` or `demo`.
     pub transport: &'static str,
     pub state: StateName,
-    /// Why it is not ready, in words for a human.
+    /// Why it is not ready, in words for a user.
     pub reason: Option<String>,
     pub tools: usize,
     pub prompts: usize,

@@ -1,10 +1,10 @@
-//! Tools as agents and humans see them.
+//! Tools as agents and users see them.
 
 mod found;
 mod nothing;
 
+use mcpproxy_core::decision::{Explanation, PriorState, explain};
 use mcpproxy_core::json::{self, quote};
-use mcpproxy_core::policy::{Explanation, Seen, explain};
 use mcpproxy_core::{Agent, Keep, Moment, Scope, ServerName, Tool, ToolName, Untrusted, Variant, Why};
 use mcpproxy_store::StoreError;
 use serde_json::Value;
@@ -71,7 +71,7 @@ impl Gateway {
         {
             return Err(ExplainError::NotConnected(server.unavailable().to_string()));
         }
-        let moment = Moment { clock: clock(&snapshot), limits: &self.inner.limits, seen: Seen::default() };
+        let moment = Moment { clock: clock(&snapshot), limits: &self.inner.limits, seen: PriorState::default() };
         let explanation = explain(snapshot.ground(), &agent, variant, parameters, moment);
         Ok((explanation, looked_at(&snapshot, &agent, variant, parameters)))
     }

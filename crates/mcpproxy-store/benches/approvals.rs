@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mcpproxy_core::settings::Retention;
-use mcpproxy_core::{ApprovalId, ApprovalState, Digest, Given, RiskLevel, ToolName, Variant};
+use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Digest, RiskLevel, ToolName, Variant};
 use mcpproxy_store::{
     ApprovalFilter, Kind, Ledger, LedgerOptions, Location, NewApproval, NewClaim, NewRecord, Outcome, SigningKey,
     Status, Step, Store, Wait,
@@ -220,7 +220,7 @@ fn question(n: u64) -> NewApproval {
         contract: Digest::of(b"contract"),
         variant: Variant::Write,
         risk: Some(RiskLevel::High),
-        least: Given::Session,
+        least: Assurance::Session,
         args_digest: Digest::of(args.as_bytes()),
         shown_args: args.clone(),
         args,

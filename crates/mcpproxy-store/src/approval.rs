@@ -1,6 +1,6 @@
-//! Approvals: questions to humans, as they are asked, and as they are read back.
+//! Approvals: questions to users, as they are asked, and as they are read back.
 
-use mcpproxy_core::{Approval, ApprovalId, ApprovalState, Digest, Given, RiskLevel, ToolName, Untrusted, Variant};
+use mcpproxy_core::{Approval, ApprovalId, ApprovalState, Assurance, Digest, RiskLevel, ToolName, Untrusted, Variant};
 
 use crate::{LIMIT_MAX, RecordId, Store, StoreError};
 
@@ -19,7 +19,7 @@ pub struct NewApproval {
     pub variant: Variant,
     pub risk: Option<RiskLevel>,
     /// The weakest answer that counts.
-    pub least: Given,
+    pub least: Assurance,
     /// The exact bytes to be sent. They are erased as soon as nothing can be sent any more.
     pub args: String,
     pub args_digest: Digest,
@@ -37,7 +37,7 @@ pub struct NewApproval {
     pub most: u32,
 }
 
-/// An approval as it was read back. Whatever an agent, a server or a human may have worded is `Untrusted`.
+/// An approval as it was read back. Whatever an agent, a server or a user may have worded is `Untrusted`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredApproval {
     pub id: ApprovalId,
@@ -49,7 +49,7 @@ pub struct StoredApproval {
     pub contract: Digest,
     pub variant: Variant,
     pub risk: Option<RiskLevel>,
-    pub least: Given,
+    pub least: Assurance,
     /// Only of an approval that is pending or approved, and not in lists.
     pub args: Option<String>,
     pub args_digest: Digest,
@@ -62,7 +62,7 @@ pub struct StoredApproval {
     pub created_ms: i64,
     pub expires_ms: i64,
     pub state: ApprovalState,
-    pub given: Option<Given>,
+    pub given: Option<Assurance>,
     /// Who approved or denied it last.
     pub decided_by: Option<String>,
     pub decided_ms: Option<i64>,

@@ -79,13 +79,13 @@ pub enum StoreError {
     NoSuchAgent { name: String },
 
     #[error("names of people consist of 1 to 64 letters, digits, `.`, `_`, `-`, `@` and `+`")]
-    HumanName,
+    UserName,
 
     #[error("somebody named `{name}` exists already; choose another name")]
-    HumanExists { name: String },
+    UserExists { name: String },
 
     #[error("there is nobody named `{name}`")]
-    NoSuchHuman { name: String },
+    NoSuchUser { name: String },
 
     #[error("more than one record begins with `{prefix}`; give more of its id")]
     AmbiguousId { prefix: String },

@@ -1,5 +1,5 @@
-//! What survives a restart: the tokens of agents, the records of what they did, what humans said to it, and who the
-//! humans are; in SQLite or PostgreSQL.
+//! What survives a restart: the tokens of agents, the records of what they did, what users said to it, and who the
+//! users are; in SQLite or PostgreSQL.
 
 mod approval;
 mod bundle;
@@ -9,9 +9,7 @@ mod copies;
 mod damage;
 mod error;
 mod feed;
-mod grant;
 mod health;
-mod human;
 mod keeper;
 mod key;
 mod ledger;
@@ -29,12 +27,14 @@ mod secret;
 mod session;
 mod signature;
 mod sql;
+mod standing;
 mod step;
 mod store;
 mod subject;
 mod summary;
 mod tally;
 mod token;
+mod user;
 mod verify;
 mod waiting;
 mod writer;
@@ -46,9 +46,7 @@ pub use claim::{NewClaim, NewDryRun, StoredClaim, StoredDryRun};
 pub use damage::{Damage, DamageKind};
 pub use error::StoreError;
 pub use feed::{Feed, FeedCursor};
-pub use grant::{NewGrant, StoredGrant};
 pub use health::Health;
-pub use human::{Fresh, HUMAN_NAME_MAX_CHARS, Human, HumanRow, PasskeyRow, Present, Totp};
 pub use key::RecordId;
 pub use ledger::{Ledger, LedgerOptions, OpenRecord, Wait};
 pub use list::{Cursor, Filter, LIMIT_MAX, Page, SCAN_MAX};
@@ -57,8 +55,10 @@ pub use payload::{Digests, PAYLOAD_MAX_BYTES, Payload, PayloadFacts};
 pub use record::{Kind, NewRecord, Outcome, Record, Status, WholeRecord};
 pub use session::{NewSession, Session};
 pub use signature::{NoteError, SigningKey, Verifier};
+pub use standing::{NewStandingApproval, StoredStandingApproval};
 pub use step::{Lost, Step};
 pub use store::Store;
 pub use summary::{Count, Durations, Summary};
 pub use token::{AGENT_NAME_MAX_CHARS, TokenInfo};
+pub use user::{PasskeyRow, PresenceProof, StepUpProof, Totp, USER_NAME_MAX_CHARS, User, UserRow};
 pub use verify::{ChainInfo, ChainVerdict, Progress, VerifyOptions};

@@ -1,9 +1,9 @@
-//! Sessions: a human who has signed in, for a while. And challenges, which a session is asked once.
+//! Sessions: a user who has signed in, for a while. And challenges, which a session is asked once.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::secret::{digest, secret};
-use crate::{Human, Present, Store, StoreError};
+use crate::{PresenceProof, Store, StoreError, User};
 
 const SESSION_PREFIX: &str = "session_";
 const PAGE_KEY_PREFIX: &str = "page_";
@@ -12,11 +12,11 @@ const TOUCH_PAUSE_MS: i64 = 60_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    pub human: Human,
+    pub user: User,
     /// What forms must carry to show that they are ours.
     pub csrf: String,
     pub created_ms: i64,
-    /// Whether the human has a second factor.
+    /// Whether the user has a second factor.
     pub is_enrolled: bool,
     /// The digest of it.
     page_key: Vec<u8>,
@@ -33,13 +33,13 @@ pub struct NewSession {
 
 impl Session {
     /// Whoever has the key of this very session did not get it with the cookie.
-    pub fn present(&self, page_key: &str) -> Option<Present> {
-        (self.page_key == digest(page_key)).then(|| Present::new(self.human.clone()))
+    pub fn present(&self, page_key: &str) -> Option<PresenceProof> {
+        (self.page_key == digest(page_key)).then(|| PresenceProof::new(self.user.clone()))
     }
 }
 
 impl Store {
-    /// For somebody who has just shown that they are this human.
+    /// For somebody who has just shown that they are this user.
     pub async fn open_session(
         &self,
         name: &str,
@@ -51,7 +51,7 @@ impl Store {
         if self.database().insert_session(&digest(&new.secret), &digest(&new.page_key), name, now_ms).await? {
             Ok(new)
         } else {
-            Err(StoreError::NoSuchHuman { name: name.to_owned() })
+            Err(StoreError::NoSuchUser { name: name.to_owned() })
         }
     }
 
@@ -77,7 +77,7 @@ impl Store {
         }
         let csrf = csrf(secret);
         Ok(Some(Session {
-            human: Human::new(row.human),
+            user: User::new(row.user_name),
             csrf,
             created_ms: row.created_ms,
             is_enrolled: row.is_enrolled,

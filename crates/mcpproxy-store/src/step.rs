@@ -1,8 +1,8 @@
 //! Steps: what else changes in the transaction that writes a record, and what it takes to be so before.
 
-use mcpproxy_core::{ApprovalId, Given};
+use mcpproxy_core::{ApprovalId, Assurance};
 
-use crate::{NewApproval, NewClaim, NewDryRun, NewGrant, RecordId};
+use crate::{NewApproval, NewClaim, NewDryRun, NewStandingApproval, RecordId};
 
 /// A change that is made only together with a record.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub enum Step {
     /// ten minutes, or one with the same binding is open.
     Ask(Box<NewApproval>),
     /// Of what is pending and not expired. A yes is good until `until_ms`, however much time the question had left.
-    Approve { id: ApprovalId, by: String, given: Given, now_ms: i64, until_ms: i64 },
+    Approve { id: ApprovalId, by: String, given: Assurance, now_ms: i64, until_ms: i64 },
     /// Of what is pending or approved.
     Deny { id: ApprovalId, by: String, comment: Option<String>, now_ms: i64 },
     /// Of what is approved and not expired. The approval remembers the record.
@@ -21,7 +21,7 @@ pub enum Step {
     /// Of what is pending or approved.
     Cancel { id: ApprovalId, now_ms: i64 },
     /// Loses when there is one with this id.
-    Grant(Box<NewGrant>),
+    StandingApproval(Box<NewStandingApproval>),
     /// Of what is not revoked.
     Revoke { id: String, by: String, now_ms: i64 },
     /// Of what is not revoked, not expired and not used up.
@@ -48,7 +48,7 @@ impl Step {
                 let attached = [&new.attached, &new.shown_attached].into_iter().flatten().map(String::len);
                 new.args.len() + new.shown_args.len() + new.about.len() + attached.sum::<usize>()
             }
-            Self::Grant(new) => new.schema.len(),
+            Self::StandingApproval(new) => new.schema.len(),
             Self::KeepDryRun(new) => new.preview.len(),
             Self::FinishClaim { answer, .. } => answer.len(),
             Self::Deny { comment, .. } => comment.as_ref().map_or(0, String::len),
@@ -72,7 +72,7 @@ impl Step {
             | Self::Consume { .. }
             | Self::Expire { .. }
             | Self::Cancel { .. }
-            | Self::Grant(_)
+            | Self::StandingApproval(_)
             | Self::Revoke { .. }
             | Self::Use { .. } => true,
             Self::Claim(_) | Self::FinishClaim { .. } | Self::DropClaim { .. } | Self::KeepDryRun(_) => false,

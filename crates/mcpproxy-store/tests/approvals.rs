@@ -8,7 +8,7 @@ use common::asking::{
     EXPIRES, MINUTE, T, approve, approved, ask, consume, deny, grant, id, note, question, state, stored, tool,
 };
 use common::{Place, all, call, success, verified};
-use mcpproxy_core::{Approval, ApprovalState, Digest, Given, ToolName};
+use mcpproxy_core::{Approval, ApprovalState, Assurance, Digest, ToolName};
 use mcpproxy_store::{ApprovalFilter, Ledger, Lost, NewApproval, Status, Step, Store, StoreError, Wait};
 
 on_both!(
@@ -37,7 +37,7 @@ async fn an_approval_is_asked_given_and_used_with_the_records_of_it(place: &Plac
 
     note(&ledger, vec![approve(1)]).await.unwrap();
     let given = stored(&store, 1).await;
-    assert_eq!((given.state, given.given), (ApprovalState::Approved, Some(Given::Session)));
+    assert_eq!((given.state, given.given), (ApprovalState::Approved, Some(Assurance::Session)));
     assert_eq!((given.decided_by.as_deref(), given.decided_ms), (Some("anna"), Some(T + 1)));
     assert_eq!(given.args, pending.args, "it is still to be sent");
     assert_eq!(store.find_open_approval(&binding, T).await.unwrap().unwrap(), given);
@@ -82,7 +82,7 @@ async fn every_step_from_every_state(place: &Place) {
         ("approve", |n, now_ms| Step::Approve {
             id: id(n),
             by: "b".into(),
-            given: Given::Factor,
+            given: Assurance::Factor,
             now_ms,
             until_ms: EXPIRES,
         }),
@@ -146,7 +146,8 @@ async fn a_yes_has_a_time_of_its_own(place: &Place) {
     let (store, ledger) = place.open().await;
     for (n, until_ms, expected) in [(1, T + 5, T + 5), (2, EXPIRES, EXPIRES), (3, EXPIRES + 1, EXPIRES + 1)] {
         note(&ledger, vec![ask(question(n))]).await.unwrap();
-        let approve = Step::Approve { id: id(n), by: "anna".into(), given: Given::Session, now_ms: T + 1, until_ms };
+        let approve =
+            Step::Approve { id: id(n), by: "anna".into(), given: Assurance::Session, now_ms: T + 1, until_ms };
         note(&ledger, vec![approve]).await.unwrap();
         assert_eq!(stored(&store, n).await.expires_ms, expected);
         let consume = |now_ms| Step::Consume { id: id(n), now_ms };
@@ -160,15 +161,15 @@ async fn a_yes_and_its_grant_are_both_written_or_neither(place: &Place) {
     let states = [ApprovalState::Approved, ApprovalState::Consumed, ApprovalState::Denied, ApprovalState::Expired];
     for (n, state) in (1..).zip(states) {
         bring(&ledger, n, state).await;
-        let steps = vec![approve(n), Step::Grant(Box::new(grant(n)))];
+        let steps = vec![approve(n), Step::StandingApproval(Box::new(grant(n)))];
         assert_eq!(note(&ledger, steps).await, Err(Lost(0)), "{state:?}");
         assert_eq!(store.find_grant(&grant(n).id).await.unwrap(), None, "{state:?}");
     }
     note(&ledger, vec![ask(question(9))]).await.unwrap();
     let late =
-        Step::Approve { id: id(9), by: "anna".into(), given: Given::Factor, now_ms: EXPIRES, until_ms: i64::MAX };
-    assert_eq!(note(&ledger, vec![late, Step::Grant(Box::new(grant(9)))]).await, Err(Lost(0)));
-    note(&ledger, vec![approve(9), Step::Grant(Box::new(grant(9)))]).await.unwrap();
+        Step::Approve { id: id(9), by: "anna".into(), given: Assurance::Factor, now_ms: EXPIRES, until_ms: i64::MAX };
+    assert_eq!(note(&ledger, vec![late, Step::StandingApproval(Box::new(grant(9)))]).await, Err(Lost(0)));
+    note(&ledger, vec![approve(9), Step::StandingApproval(Box::new(grant(9)))]).await.unwrap();
     assert_eq!((state(&store, 9).await, store.list_grants(true, T).await.unwrap().len()), (ApprovalState::Approved, 1));
     verified(&store).await;
 }
@@ -194,7 +195,7 @@ async fn an_agent_has_no_more_pending_than_it_may(place: &Place) {
         ..ApprovalFilter::default()
     };
     let last = store.list_approvals(&pending, None, 1).await.unwrap().approvals.remove(0);
-    let decide = Step::Approve { id: last.id, by: "anna".into(), given: Given::Form, now_ms: T, until_ms: EXPIRES };
+    let decide = Step::Approve { id: last.id, by: "anna".into(), given: Assurance::Form, now_ms: T, until_ms: EXPIRES };
     note(&ledger, vec![decide]).await.unwrap();
     note(&ledger, vec![ask(question(60))]).await.unwrap();
     assert_eq!(note(&ledger, vec![ask(question(61))]).await, Err(Lost(0)));

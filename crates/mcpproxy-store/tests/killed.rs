@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 
 use common::asking::{event, id, question, tool};
 use common::{Place, all, call, location, now_ms, success, verified};
-use mcpproxy_core::{ApprovalId, ApprovalState, Digest, Given};
+use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Digest};
 use mcpproxy_store::{
     ApprovalFilter, Kind, Ledger, LedgerOptions, Location, NewApproval, NewClaim, NewRecord, RecordId, Status, Step,
     Store, StoredApproval, Wait,
@@ -194,8 +194,13 @@ async fn approvals_without_end(ledger: Ledger, caller: u64) {
         let id = id((begin * CALLERS + caller) * 100_000 + turn);
         let binding = Digest::of(id.as_str().as_bytes());
         let asked = NewApproval { id: id.clone(), binding, most: 10_000, ..question(0) };
-        let approve =
-            Step::Approve { id: id.clone(), by: "anna".into(), given: Given::Session, now_ms: 0, until_ms: i64::MAX };
+        let approve = Step::Approve {
+            id: id.clone(),
+            by: "anna".into(),
+            given: Assurance::Session,
+            now_ms: 0,
+            until_ms: i64::MAX,
+        };
         let steps = vec![Step::Ask(Box::new(asked)), approve];
         ledger.note_if(event(), steps).await.unwrap().unwrap();
         let key = id.to_string();

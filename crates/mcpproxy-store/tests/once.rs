@@ -10,7 +10,9 @@ use common::asking::{
 };
 use common::{Place, all, call, success, verified};
 use mcpproxy_core::Digest;
-use mcpproxy_store::{Ledger, Lost, NewClaim, NewDryRun, NewGrant, Outcome, Status, Step, StoredClaim, Wait};
+use mcpproxy_store::{
+    Ledger, Lost, NewClaim, NewDryRun, NewStandingApproval, Outcome, Status, Step, StoredClaim, Wait,
+};
 
 on_both!(
     of_fifty_that_consume_one_approval_one_wins,
@@ -45,7 +47,7 @@ async fn of_a_hundred_that_claim_one_key_one_wins(place: &Place) {
 
 async fn of_many_that_use_a_grant_as_many_win_as_it_has_uses(place: &Place) {
     let (store, ledger) = place.open().await;
-    note(&ledger, vec![Step::Grant(Box::new(grant(1)))]).await.unwrap();
+    note(&ledger, vec![Step::StandingApproval(Box::new(grant(1)))]).await.unwrap();
     let steps = || vec![Step::Use { id: "grant1".into(), now_ms: T }];
     assert_eq!(race(&[&ledger], 30, steps).await, 3);
     assert_eq!(store.find_grant("grant1").await.unwrap().unwrap().uses_left, 0);
@@ -175,13 +177,15 @@ async fn an_answer_belongs_to_the_call_that_claimed(place: &Place) {
 
 async fn grants_are_listed_used_and_revoked(place: &Place) {
     let (store, ledger) = place.open().await;
-    let make = |new: NewGrant| vec![Step::Grant(Box::new(new))];
+    let make = |new: NewStandingApproval| vec![Step::StandingApproval(Box::new(new))];
     let using = |n: u64, now_ms: i64| vec![Step::Use { id: format!("grant{n}"), now_ms }];
     note(&ledger, make(grant(1))).await.unwrap();
     assert_eq!(note(&ledger, make(grant(1))).await, Err(Lost(0)), "one id, one grant");
-    note(&ledger, make(NewGrant { uses: 1, created_ms: T + 1, ..grant(2) })).await.unwrap();
-    note(&ledger, make(NewGrant { agent: "other".into(), created_ms: T + 2, ..grant(3) })).await.unwrap();
-    let ids = |grants: Vec<mcpproxy_store::StoredGrant>| grants.into_iter().map(|grant| grant.id).collect::<Vec<_>>();
+    note(&ledger, make(NewStandingApproval { uses: 1, created_ms: T + 1, ..grant(2) })).await.unwrap();
+    note(&ledger, make(NewStandingApproval { agent: "other".into(), created_ms: T + 2, ..grant(3) })).await.unwrap();
+    let ids = |grants: Vec<mcpproxy_store::StoredStandingApproval>| {
+        grants.into_iter().map(|grant| grant.id).collect::<Vec<_>>()
+    };
     assert_eq!(ids(store.list_grants(false, T).await.unwrap()), ["grant3", "grant2", "grant1"]);
     assert_eq!(ids(store.grants_for("local", &tool(), T).await.unwrap()).len(), 2);
     note(&ledger, using(1, EXPIRES - 1)).await.unwrap();

@@ -71,7 +71,7 @@ async fn a_database_of_the_first_version_goes_on(place: &Place) {
     ledger.close(open, success(), Wait::Durable).await.unwrap();
     ledger.finish().await.unwrap();
     store.close().await;
-    let tables = "approvals approvals_version grants claims dry_runs shared_secrets humans passkeys invitations \
+    let tables = "approvals approvals_version grants claims dry_runs shared_secrets users passkeys invitations \
                   sessions challenges";
     for table in tables.split_ascii_whitespace() {
         place.sql(&format!("DROP TABLE {table}")).await;
@@ -85,7 +85,7 @@ async fn a_database_of_the_first_version_goes_on(place: &Place) {
     assert_eq!(looking.to_string(), expected);
     let (store, ledger) = place.open().await;
     assert!(store.find_agent(&secret).await.unwrap().is_some());
-    assert!(!store.has_humans().await.unwrap());
+    assert!(!store.has_users().await.unwrap());
     assert_eq!(store.count_pending().await.unwrap(), 0);
     let open = ledger.open_if(call(2), vec![]).await.unwrap().unwrap();
     ledger.close(open, success(), Wait::Durable).await.unwrap();

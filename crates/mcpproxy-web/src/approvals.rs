@@ -9,7 +9,7 @@ use http::StatusCode;
 use http::header::{HeaderMap, SET_COOKIE};
 use mcpproxy_core::{ApprovalId, ApprovalState, json};
 use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedGrant};
-use mcpproxy_store::{ApprovalFilter, Fresh, StoreError};
+use mcpproxy_store::{ApprovalFilter, StepUpProof, StoreError};
 use serde::de::DeserializeOwned;
 
 use crate::diff::Eyes;
@@ -53,7 +53,7 @@ pub(crate) async fn find(
     Ok(Json(wire::WholeApproval::new(&view, Eyes::Anybody, site.now_ms())))
 }
 
-/// The same without masks, for the human who decides: who is asked must see what they are asked.
+/// The same without masks, for the user who decides: who is asked must see what they are asked.
 pub(crate) async fn whole(
     State(site): State<Site>,
     Extension(who): Extension<Who>,
@@ -144,7 +144,7 @@ pub(crate) async fn make_grant(
     let wanted = WantedGrant { from, schema, minutes: asked.minutes, uses: asked.uses };
     wanted.check().map_err(Problem::NotGranted)?;
     let fresh = step_up(&site, signed, asked.totp.as_deref(), wanted.from.as_str()).await?;
-    let made = site.web.gateway.approvals().grant(&wanted, signed.human(), &fresh).await.map_err(unwritten)?;
+    let made = site.web.gateway.approvals().grant(&wanted, signed.user(), &fresh).await.map_err(unwritten)?;
     let grant = made.map_err(|reason| match reason {
         NotGranted::NotDecided(reason) => not_decided(reason),
         NotGranted::Refused(why) => Problem::NotGranted(why),
@@ -183,8 +183,8 @@ pub(crate) async fn log_in(
     let Who::Person(signed) = site.who(&session_headers(&new.secret)).await? else {
         return Err(Problem::WrongLogin);
     };
-    let (csrf, factors) = (&signed.session.csrf, factors(&logged_in.human));
-    let body = wire::LoggedIn::new(&logged_in.human.name, csrf, &new.page_key, factors);
+    let (csrf, factors) = (&signed.session.csrf, factors(&logged_in.user));
+    let body = wire::LoggedIn::new(&logged_in.user.name, csrf, &new.page_key, factors);
     Ok(([(SET_COOKIE, cookie)], Json(body)).into_response())
 }
 
@@ -197,7 +197,7 @@ pub(crate) async fn log_out(State(site): State<Site>, Extension(who): Extension<
 }
 
 /// A fresh factor, or why there is none.
-async fn step_up(site: &Site, signed: &Signed, totp: Option<&str>, purpose: &str) -> Result<Fresh, Problem> {
+async fn step_up(site: &Site, signed: &Signed, totp: Option<&str>, purpose: &str) -> Result<StepUpProof, Problem> {
     let given = factor::Given { totp, passkey: None };
     match site.fresh(signed, given, purpose).await? {
         Ok(fresh) => Ok(fresh),
@@ -211,14 +211,14 @@ async fn step_up(site: &Site, signed: &Signed, totp: Option<&str>, purpose: &str
 async fn not_present(site: &Site, signed: &Signed, id: &ApprovalId) -> Result<Problem, StoreError> {
     match site.web.store.find_approval(id).await? {
         None => Ok(Problem::NoApproval),
-        Some(found) if found.least == mcpproxy_core::Given::Factor => missing_factor(site, signed).await,
+        Some(found) if found.least == mcpproxy_core::Assurance::Factor => missing_factor(site, signed).await,
         Some(_) => Ok(Problem::NotPresent),
     }
 }
 
 async fn missing_factor(site: &Site, signed: &Signed) -> Result<Problem, StoreError> {
-    let human = site.web.store.find_human(signed.name()).await?;
-    let factors = human.map(|human| factors(&human)).unwrap_or_default();
+    let user = site.web.store.find_user(signed.name()).await?;
+    let factors = user.map(|user| factors(&user)).unwrap_or_default();
     Ok(Problem::StepUpRequired(factors.names()))
 }
 
@@ -231,7 +231,7 @@ fn person(who: &Who) -> Result<&Signed, Problem> {
 
 fn decider(who: &Who) -> Result<Decider, Problem> {
     match who {
-        Who::Person(signed) => Ok(Decider::Human(signed.human().clone())),
+        Who::Person(signed) => Ok(Decider::User(signed.user().clone())),
         Who::Key => Ok(Decider::AdminKey),
         Who::Nobody | Who::Agent(_) => Err(Problem::Nobody),
     }

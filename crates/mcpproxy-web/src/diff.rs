@@ -48,7 +48,7 @@ pub(crate) struct Diff {
 pub(crate) enum Eyes {
     /// Whoever may look on: what is sensitive is masked.
     Anybody,
-    /// The human who decides: nothing is masked as long as there is something to decide.
+    /// The user who decides: nothing is masked as long as there is something to decide.
     WhoDecides,
 }
 

@@ -56,7 +56,7 @@ pub(crate) enum Access {
     /// The admin key, or a person.
     Operator,
     /// A person alone.
-    Human,
+    User,
     /// The agent it is about, the admin key, or a person.
     OwnStatus,
     /// Whoever is not signed in yet, and no program.
@@ -200,7 +200,7 @@ impl Endpoint {
             | Self::Grants
             | Self::RevokeGrant => Access::Operator,
             Self::ApprovalStatus => Access::OwnStatus,
-            Self::WholeApproval | Self::Approve | Self::MakeGrant => Access::Human,
+            Self::WholeApproval | Self::Approve | Self::MakeGrant => Access::User,
             Self::LogIn => Access::SignIn,
             Self::LogOut => Access::Session,
         }

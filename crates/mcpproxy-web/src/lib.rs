@@ -1,4 +1,4 @@
-//! REST for humans and scripts, and the guard in front of every route.
+//! REST for users and scripts, and the guard in front of every route.
 
 mod activity;
 mod admin;

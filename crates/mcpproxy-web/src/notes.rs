@@ -7,7 +7,7 @@ use crate::who::Site;
 
 /// What a person did.
 pub(crate) fn done(code: &str, name: &str) -> NewRecord {
-    record(Status::Success, code, None, &serde_json::json!({"human": name}))
+    record(Status::Success, code, None, &serde_json::json!({"user": name}))
 }
 
 /// The same, with more to tell than who it was.

@@ -109,7 +109,7 @@ fn operation(endpoint: Endpoint) -> Operation {
     let schemes: &[&str] = match endpoint.access() {
         Access::Operator => &[ADMIN_KEY, SESSION],
         Access::OwnStatus => &[ADMIN_KEY, SESSION, AGENT],
-        Access::Human | Access::Session => &[SESSION],
+        Access::User | Access::Session => &[SESSION],
         Access::Everybody | Access::SignIn => &[],
     };
     let needs = |scheme: &&str| SecurityRequirement::new(*scheme, [] as [&str; 0]);
@@ -178,7 +178,7 @@ fn refusals(endpoint: Endpoint) -> Vec<(StatusCode, &'static str)> {
         Access::OwnStatus => {
             refusals.push((StatusCode::UNAUTHORIZED, "The token or key is missing or wrong, and nobody is signed in."));
         }
-        Access::Human | Access::Session => refusals.push((StatusCode::UNAUTHORIZED, "Nobody is signed in.")),
+        Access::User | Access::Session => refusals.push((StatusCode::UNAUTHORIZED, "Nobody is signed in.")),
         Access::SignIn => refusals.push((StatusCode::UNAUTHORIZED, "Name or password is wrong.")),
     }
     refusals.push((StatusCode::FORBIDDEN, forbidden(endpoint)));
@@ -188,7 +188,7 @@ fn refusals(endpoint: Endpoint) -> Vec<(StatusCode, &'static str)> {
 
 fn forbidden(endpoint: Endpoint) -> &'static str {
     match endpoint.access() {
-        Access::Human => {
+        Access::User => {
             "An agent's token or the admin key was sent, the CSRF token is missing, a fresh factor is missing or wrong, or \
              the host or origin is not allowed."
         }

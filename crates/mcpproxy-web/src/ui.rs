@@ -30,7 +30,7 @@ pub(crate) enum Page {
     Script,
     KeyScript,
     Setup,
-    CreateHuman,
+    CreateUser,
     Login,
     LogIn,
     LogOut,
@@ -62,7 +62,7 @@ pub(crate) enum PageAccess {
     /// A person, also without a second factor.
     Session,
     /// A person who can decide.
-    Human,
+    User,
 }
 
 impl Page {
@@ -73,7 +73,7 @@ impl Page {
         Self::Script,
         Self::KeyScript,
         Self::Setup,
-        Self::CreateHuman,
+        Self::CreateUser,
         Self::Login,
         Self::LogIn,
         Self::LogOut,
@@ -103,7 +103,7 @@ impl Page {
             Self::Style => "/ui/app.css",
             Self::Script => "/ui/app.js",
             Self::KeyScript => "/ui/key.js",
-            Self::Setup | Self::CreateHuman => "/ui/setup/{invitation}",
+            Self::Setup | Self::CreateUser => "/ui/setup/{invitation}",
             Self::Login | Self::LogIn => "/ui/login",
             Self::LogOut => "/ui/logout",
             Self::Account => "/ui/account",
@@ -140,7 +140,7 @@ impl Page {
             | Self::Whole
             | Self::Grants
             | Self::Events => Method::GET,
-            Self::CreateHuman
+            Self::CreateUser
             | Self::LogIn
             | Self::LogOut
             | Self::SetTotp
@@ -160,7 +160,7 @@ impl Page {
     pub(crate) fn access(self) -> PageAccess {
         match self {
             Self::Root | Self::Home | Self::Style | Self::Script | Self::KeyScript => PageAccess::Everybody,
-            Self::Setup | Self::CreateHuman | Self::Login | Self::LogIn => PageAccess::Outside,
+            Self::Setup | Self::CreateUser | Self::Login | Self::LogIn => PageAccess::Outside,
             Self::LogOut
             | Self::Account
             | Self::SetTotp
@@ -178,7 +178,7 @@ impl Page {
             | Self::ApprovalChallenge
             | Self::Grants
             | Self::RevokeGrant
-            | Self::Events => PageAccess::Human,
+            | Self::Events => PageAccess::User,
         }
     }
 
@@ -205,7 +205,7 @@ impl Page {
             Self::Script => get(assets::script),
             Self::KeyScript => get(assets::key_script),
             Self::Setup => get(enter::setup),
-            Self::CreateHuman => post(enter::create_human),
+            Self::CreateUser => post(enter::create_user),
             Self::Login => get(enter::login),
             Self::LogIn => post(enter::log_in),
             Self::LogOut => post(enter::log_out),
@@ -284,19 +284,19 @@ async fn refuse(site: &Site, page: Page, who: &Who, parts: &Parts) -> Option<Res
     }
     match (page.access(), who) {
         (PageAccess::Everybody | PageAccess::Outside, _) | (PageAccess::Session, Who::Person(_)) => None,
-        (PageAccess::Human, Who::Person(signed)) if signed.session.is_enrolled => None,
-        (PageAccess::Human, Who::Person(_)) if is_look && page != Page::Events => {
+        (PageAccess::User, Who::Person(signed)) if signed.session.is_enrolled => None,
+        (PageAccess::User, Who::Person(_)) if is_look && page != Page::Events => {
             Some(Redirect::to("/ui/account").into_response())
         }
-        (PageAccess::Human, Who::Person(_)) => Some(Problem::NotEnrolled.into_response()),
-        (PageAccess::Session | PageAccess::Human, _) if page == Page::Events => {
+        (PageAccess::User, Who::Person(_)) => Some(Problem::NotEnrolled.into_response()),
+        (PageAccess::Session | PageAccess::User, _) if page == Page::Events => {
             Some(Problem::NotSignedIn.into_response())
         }
-        (PageAccess::Session | PageAccess::Human, _) if is_look => {
+        (PageAccess::Session | PageAccess::User, _) if is_look => {
             let here = parts.uri.path_and_query().map(|path| path.as_str());
             Some(Redirect::to(&login_path(origin::next_page(here))).into_response())
         }
-        (PageAccess::Session | PageAccess::Human, _) => Some(signed_out(page.looked_from(parts.uri.path()))),
+        (PageAccess::Session | PageAccess::User, _) => Some(signed_out(page.looked_from(parts.uri.path()))),
     }
 }
 

@@ -9,7 +9,7 @@ use http::Method;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use http::request::Parts;
 use mcpproxy_core::ApprovalId;
-use mcpproxy_store::{Human, Session, StoreError};
+use mcpproxy_store::{Session, StoreError, User};
 
 use crate::endpoint::{Access, Endpoint};
 use crate::people::attempts::Attempts;
@@ -125,12 +125,12 @@ pub(crate) struct Signed {
 }
 
 impl Signed {
-    pub(crate) fn human(&self) -> &Human {
-        &self.session.human
+    pub(crate) fn user(&self) -> &User {
+        &self.session.user
     }
 
     pub(crate) fn name(&self) -> &str {
-        self.session.human.name()
+        self.session.user.name()
     }
 }
 
@@ -156,7 +156,7 @@ pub(crate) async fn authenticate(
 
 async fn admit(site: &Site, endpoint: Endpoint, who: &Who, parts: &Parts) -> Result<(), Problem> {
     let access = endpoint.access();
-    if endpoint.decides() && matches!((access, who), (Access::Human, Who::Key | Who::Agent(_)) | (_, Who::Agent(_))) {
+    if endpoint.decides() && matches!((access, who), (Access::User, Who::Key | Who::Agent(_)) | (_, Who::Agent(_))) {
         site.note_refused_decision(who, parts.uri.path()).await;
         return Err(if matches!(who, Who::Key) { Problem::KeyDecides } else { Problem::AgentDecides });
     }
@@ -165,13 +165,13 @@ async fn admit(site: &Site, endpoint: Endpoint, who: &Who, parts: &Parts) -> Res
         (Access::SignIn, Who::Nobody) => is_own(site, parts),
         (Access::SignIn, Who::Person(_)) => is_own(site, parts),
         (Access::Session, Who::Person(signed)) => is_meant(site, signed, parts),
-        (Access::Operator | Access::Human | Access::OwnStatus, Who::Person(signed)) => {
+        (Access::Operator | Access::User | Access::OwnStatus, Who::Person(signed)) => {
             is_meant(site, signed, parts)?;
             if signed.session.is_enrolled { Ok(()) } else { Err(Problem::NotEnrolled) }
         }
-        (Access::Human | Access::Session | Access::SignIn, Who::Key) => Err(Problem::Key),
-        (Access::Operator | Access::Human | Access::Session | Access::SignIn, Who::Agent(_)) => Err(Problem::Agent),
-        (Access::Human | Access::Session, Who::Nobody) => Err(Problem::NotSignedIn),
+        (Access::User | Access::Session | Access::SignIn, Who::Key) => Err(Problem::Key),
+        (Access::Operator | Access::User | Access::Session | Access::SignIn, Who::Agent(_)) => Err(Problem::Agent),
+        (Access::User | Access::Session, Who::Nobody) => Err(Problem::NotSignedIn),
         (Access::Operator | Access::OwnStatus, Who::Nobody) => Err(Problem::Nobody),
     }
 }

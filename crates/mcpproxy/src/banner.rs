@@ -5,14 +5,14 @@ use std::path::Path;
 use mcpproxy_core::settings::TransportSettings;
 use serde_json::json;
 
-use crate::first_human;
+use crate::first_user;
 use crate::home::Home;
 use crate::runtime::Runtime;
 
 /// More names than this say nothing to a reader.
 const SERVERS_SHOWN_MAX: usize = 12;
 
-/// `setup` is the address where the first human is made, while there is none.
+/// `setup` is the address where the first user is made, while there is none.
 pub(crate) fn banner(home: &Home, runtime: &Runtime, setup: Option<&str>) -> String {
     let address = runtime.address;
     let url = format!("http://{address}/mcp");
@@ -54,12 +54,12 @@ Try, in another terminal:
     )
 }
 
-/// Where humans decide, and as long as there are none, how to become the first.
+/// Where users decide, and as long as there are none, how to become the first.
 fn approvals(runtime: &Runtime, setup: Option<&str>) -> String {
     let base = &runtime.base_url;
     match setup {
         None => format!("{base}/ui/"),
-        Some(setup) => format!("{}\n               {setup}", first_human::WORDS),
+        Some(setup) => format!("{}\n               {setup}", first_user::WORDS),
     }
 }
 

@@ -26,7 +26,7 @@ Examples:
   mcpproxy activity list
 
 Exit codes:
-  0 done, 1 failed, 2 usage, 3 refused, 4 waiting for a human, 5 server failed, 6 bad settings,
+  0 done, 1 failed, 2 usage, 3 refused, 4 waiting for a user, 5 server failed, 6 bad settings,
   7 no gateway running";
 
 const CALL: &str = "\
@@ -70,7 +70,7 @@ Examples:
   mcpproxy approvals deny 01JG2ABCDEF --comment \"Ask Anna first\"
   mcpproxy approvals wait 01JG2ABCDEF && mcpproxy call … --approval-id 01JG2ABCDEF…
 
-A call that needs a human is a question with an id. It is answered here or on the gateway's page,
+A call that needs a user is a question with an id. It is answered here or on the gateway's page,
 once, for exactly that call.";
 
 const CONTRACT: &str = "\
@@ -139,7 +139,7 @@ pub(crate) enum Command {
     /// See what agents did
     #[command(subcommand, after_help = ACTIVITY)]
     Activity(ActivityCommand),
-    /// Decide on calls that need a human
+    /// Decide on calls that need a user
     #[command(subcommand, after_help = APPROVALS)]
     Approvals(ApprovalsCommand),
     /// Check, show and draft the contracts of tools

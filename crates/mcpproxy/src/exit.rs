@@ -11,9 +11,9 @@ pub(crate) enum Exit {
     Failed,
     /// The arguments make no sense.
     Usage,
-    /// The gateway said no to a call, or a human did.
+    /// The gateway said no to a call, or a user did.
     Refused,
-    /// A human must approve first, and has not yet.
+    /// A user must approve first, and has not yet.
     Waiting,
     /// The gateway said yes and the server said no, or nothing.
     ServerFailed,

@@ -8,7 +8,7 @@ mod commands;
 mod edit;
 mod events;
 mod exit;
-mod first_human;
+mod first_user;
 mod home;
 mod http_server;
 mod jsonrpc;

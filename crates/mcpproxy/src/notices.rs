@@ -1,4 +1,4 @@
-//! What a gateway says of questions to humans on standard error: one line when one is asked, and one when it is over.
+//! What a gateway says of questions to users on standard error: one line when one is asked, and one when it is over.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use mcpproxy_store::StoredApproval;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::commands::activity::clock;
-use crate::first_human::{self, FirstHuman};
+use crate::first_user::{self, FirstUser};
 use crate::output::{line, ring, tell};
 
 /// So many questions are followed to their end; of more, only the beginning is told.
 const FOLLOWED_MAX: usize = 1000;
 
 /// Tells of each for as long as it is polled.
-pub(crate) async fn tell_of_questions(approvals: Approvals, mut first: FirstHuman, bell: bool) {
+pub(crate) async fn tell_of_questions(approvals: Approvals, mut first: FirstUser, bell: bool) {
     let (mut asked, mut changed) = (approvals.asked(), approvals.changed());
     let mut open: BTreeMap<ApprovalId, ApprovalState> = BTreeMap::new();
     loop {
@@ -26,7 +26,7 @@ pub(crate) async fn tell_of_questions(approvals: Approvals, mut first: FirstHuma
                     tell(&question_line(&question, Timestamp::now().as_millisecond()));
                     // A store that is away has told so itself.
                     if let Ok(Some(link)) = first.link().await {
-                        tell(&format!("  {} {link}", first_human::AGAIN));
+                        tell(&format!("  {} {link}", first_user::AGAIN));
                     }
                     if bell {
                         ring();
@@ -93,7 +93,7 @@ fn decision_line(approval: &StoredApproval) -> Option<String> {
         ApprovalState::Denied => ("✗", "denied"),
         ApprovalState::Expired => ("✗", "expired"),
         ApprovalState::Cancelled => ("✗", "cancelled"),
-        // The agent may have been quicker than we are, and its human's yes is news all the same.
+        // The agent may have been quicker than we are, and its user's yes is news all the same.
         ApprovalState::Consumed => ("✓", "used"),
         ApprovalState::Pending => return None,
     };

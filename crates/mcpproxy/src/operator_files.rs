@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use mcpproxy_core::Mistake;
 use mcpproxy_core::contract::Contracts;
-use mcpproxy_core::rules::Rules;
+use mcpproxy_core::policy::Policies;
 use mcpproxy_core::settings::{self, Settings};
 use mcpproxy_gateway::Files;
 
@@ -110,7 +110,7 @@ pub(crate) fn read_contracts(settings_path: &Path) -> Result<Contracts, Failure>
     parse_contracts(settings_path, &CONTRACTS.read(settings_path)?)
 }
 
-pub(crate) fn read_rules(settings_path: &Path) -> Result<Rules, Failure> {
+pub(crate) fn read_rules(settings_path: &Path) -> Result<Policies, Failure> {
     parse_rules(settings_path, &POLICIES.read(settings_path)?)
 }
 
@@ -118,8 +118,8 @@ fn parse_contracts(settings_path: &Path, texts: &[(String, String)]) -> Result<C
     Contracts::parse(texts).map_err(|mistakes| bad(&CONTRACTS.beside(settings_path), &mistakes))
 }
 
-fn parse_rules(settings_path: &Path, texts: &[(String, String)]) -> Result<Rules, Failure> {
-    Rules::parse(texts).map_err(|mistakes| bad(&POLICIES.beside(settings_path), &mistakes))
+fn parse_rules(settings_path: &Path, texts: &[(String, String)]) -> Result<Policies, Failure> {
+    Policies::parse(texts).map_err(|mistakes| bad(&POLICIES.beside(settings_path), &mistakes))
 }
 
 /// One look at everything there is, to see whether it changed since.

@@ -39,7 +39,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     out.flush().context("could not print")
 }
 
-/// Says something to the human, on standard error. A closed standard error is nobody's problem.
+/// Says something to the user, on standard error. A closed standard error is nobody's problem.
 pub(crate) fn tell(text: &str) {
     let _nobody_listens = writeln!(io::stderr().lock(), "{}", text.trim_end_matches('\n'));
 }

@@ -36,7 +36,7 @@ pub(crate) struct Runtime {
     pub(crate) address: SocketAddr,
     pub(crate) local: LocalAgent,
     pub(crate) settings: Settings,
-    /// Where humans reach the gateway.
+    /// Where users reach the gateway.
     pub(crate) base_url: String,
     pub(crate) store: Store,
     /// Whether there was a settings file, or the demo was started in its place.
@@ -139,7 +139,7 @@ impl Runtime {
     }
 }
 
-/// What comes before the path in links for humans, if the settings do not say. Passkeys need a name, so it is not the number of this machine.
+/// What comes before the path in links for users, if the settings do not say. Passkeys need a name, so it is not the number of this machine.
 fn own_url(address: SocketAddr) -> String {
     match address.ip() {
         ip if ip.is_loopback() || ip.is_unspecified() => format!("http://localhost:{}", address.port()),

@@ -1,4 +1,4 @@
-//! Calls that wait for a human: asked, shown, decided in a terminal, and made, with a running gateway.
+//! Calls that wait for a user: asked, shown, decided in a terminal, and made, with a running gateway.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -44,7 +44,7 @@ fn holding(wait: &str) -> Folder {
     folder
 }
 
-/// Makes a call that needs a human, and returns the id of the question.
+/// Makes a call that needs a user, and returns the id of the question.
 fn asks(folder: &Folder, call: &[&str]) -> String {
     let output = folder.command(call).args(["-o", "json"]).output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -53,7 +53,7 @@ fn asks(folder: &Folder, call: &[&str]) -> String {
 }
 
 #[test]
-fn a_human_approves_in_a_terminal() {
+fn a_user_approves_in_a_terminal() {
     let folder = folder();
     let serving = Serving::start(&folder);
     make_anna(&serving);
@@ -222,7 +222,7 @@ fn nobody_approves_without_a_terminal() {
             command.env(name, PASSWORD);
         }
         let mut person = Person::runs(&command);
-        person.sees("a human factor is required; approvals cannot be given non-interactively");
+        person.sees("a user factor is required; approvals cannot be given non-interactively");
         assert_eq!(person.leaves(), Some(3), "{redirect}: {}", person.screen());
     }
     for option in ["--password", "--totp", "--name", "--yes"] {
@@ -252,7 +252,7 @@ fn what_the_commands_print() {
     let row = listed.lines().find(|line| line.contains(&id[..15])).unwrap();
     assert!(row.contains("… pending") && row.contains("▲ high") && row.contains("demo:share_file_link"), "{listed}");
     assert_eq!(folder.json(&["approvals", "list"])["approvals"][0]["id"], id.as_str());
-    assert!(folder.run(&["approvals", "list", "--agent", "nobody"]).contains("no call waits for a human"));
+    assert!(folder.run(&["approvals", "list", "--agent", "nobody"]).contains("no call waits for a user"));
     assert!(folder.run(&["approvals", "list", "-o", "yaml"]).contains("share_file_link"));
     assert_snapshot!("wait", steady(&folder.run(&["approvals", "wait", &id[..22], "--timeout", "0s"])));
     assert_snapshot!("deny", steady(&folder.run(&["approvals", "deny", &id, "--comment", "Ask Anna\u{202e}"])));
@@ -321,7 +321,7 @@ fn grants_are_listed_and_taken_back() {
 }
 
 #[test]
-fn the_first_human_is_invited_by_serve_alone() {
+fn the_first_user_is_invited_by_serve_alone() {
     let folder = folder();
     let is_link = |serving: &Serving<'_>| {
         let port = serving.address.rsplit_once(':').unwrap().1;
@@ -337,7 +337,7 @@ fn the_first_human_is_invited_by_serve_alone() {
     assert_eq!(serving.stop(), Some(0));
     let serving = Serving::start(&folder);
     assert_eq!(is_link(&serving), None);
-    assert!(serving.has_said("Approvals    http://localhost:"), "where humans decide");
+    assert!(serving.has_said("Approvals    http://localhost:"), "where users decide");
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! Only `upstream/forward.rs` sends a tool call to a server, and only `policy.rs` makes the permit it takes.
+//! Only `upstream/forward.rs` sends a tool call to a server, and only `decision.rs` makes the permit it takes.
 
 use crate::source::{Source, lines_with, lines_with_word};
 use crate::tree::{Problem, Tree};
 
 const METHOD: &str = "tools/call";
-const POLICY: &str = "crates/mcpproxy-core/src/policy.rs";
+const DECISION: &str = "crates/mcpproxy-core/src/decision.rs";
 const FORWARD: &str = "crates/mcpproxy-gateway/src/upstream/forward.rs";
 
 /// Where the name of the method stands in the product, how often, and what for.
@@ -50,7 +50,7 @@ fn permits(tree: &Tree) -> Vec<Problem> {
                 !line.contains("struct Permit {") && !line.contains("impl Permit {")
             })
             .collect();
-        let allowed = usize::from(file.path == POLICY);
+        let allowed = usize::from(file.path == DECISION);
         problems.extend(
             made.iter()
                 .skip(allowed)
@@ -60,13 +60,13 @@ fn permits(tree: &Tree) -> Vec<Problem> {
             problems.push(Problem::new(file, line, "a permit has no traits by which it could be made or doubled"));
         }
     }
-    match tree.find(POLICY) {
+    match tree.find(DECISION) {
         Some(file) => {
             problems.extend(derives(&file.text).map(|line| {
                 Problem::new(file, line, "a permit derives `Debug` and nothing else: one permit, one call")
             }))
         }
-        None => problems.push(Problem::missing(POLICY, "the file that makes permits is gone")),
+        None => problems.push(Problem::missing(DECISION, "the file that makes permits is gone")),
     }
     if tree.find(FORWARD).is_none_or(|file| !Source::of(file).code.contains("permit: Permit,")) {
         problems.push(Problem::missing(FORWARD, "`forward` takes its permit by value"));
@@ -86,14 +86,14 @@ fn derives(policy: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    const GOOD_POLICY: &str =
+    const GOOD_DECISION: &str =
         "//! P.\n#[derive(Debug)]\npub struct Permit {\n}\nimpl Permit {\n}\nfn decide() {\n    Permit { }\n}\n";
     const GOOD_FORWARD: &str =
         "//! F.\nasync fn forward(server: &Server, permit: Permit, x: X) {\n    send(\"tools/call\")\n}\n";
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
         let all: Vec<(&str, &str)> =
-            [(POLICY, GOOD_POLICY), (FORWARD, GOOD_FORWARD)].into_iter().chain(files.iter().copied()).collect();
+            [(DECISION, GOOD_DECISION), (FORWARD, GOOD_FORWARD)].into_iter().chain(files.iter().copied()).collect();
         check(&Tree::of(&all)).iter().map(Problem::to_string).collect()
     }
 
@@ -117,8 +117,8 @@ mod tests {
         assert!(
             found.iter().any(|problem| problem.starts_with("crates/mcpproxy-core/src/forged.rs:5: a permit has no"))
         );
-        let cloned = GOOD_POLICY.replace("(Debug)", "(Clone, Debug)");
+        let cloned = GOOD_DECISION.replace("(Debug)", "(Clone, Debug)");
         assert_eq!(derives(&cloned), Some(2));
-        assert_eq!(derives(GOOD_POLICY), None);
+        assert_eq!(derives(GOOD_DECISION), None);
     }
 }

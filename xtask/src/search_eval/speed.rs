@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use mcpproxy_core::contract::Contracts;
-use mcpproxy_core::rules::Rules;
+use mcpproxy_core::policy::Policies;
 use mcpproxy_core::{Catalog, Index, Offer, Offered, Scope, ServerName};
 use serde_json::{Value, json};
 
@@ -118,7 +118,7 @@ pub(super) fn measure(input: impl BufRead) -> anyhow::Result<Value> {
         tools.into_iter().map(|(server, tools)| (server, Arc::new(Offer::new(tools).0))).collect();
     let queries: anyhow::Result<Vec<String>> = lines.map(|line| Ok(serde_json::from_str(&line?)?)).collect();
     let queries = queries?;
-    let (contracts, rules) = (Arc::<Contracts>::default(), Arc::<Rules>::default());
+    let (contracts, rules) = (Arc::<Contracts>::default(), Arc::<Policies>::default());
     let catalog = Catalog::default().next(offers.clone(), &contracts, &rules);
 
     let before = resident_bytes()?;
@@ -181,7 +181,7 @@ fn change(
     index: &Index,
     catalog: &Catalog,
     offers: &BTreeMap<ServerName, Arc<Offer>>,
-    (contracts, rules): (&Arc<Contracts>, &Arc<Rules>),
+    (contracts, rules): (&Arc<Contracts>, &Arc<Policies>),
 ) -> anyhow::Result<Duration> {
     let mut by_size: Vec<(&ServerName, &Arc<Offer>)> = offers.iter().collect();
     by_size.sort_by_key(|(_, offer)| offer.len());

@@ -16,7 +16,7 @@ pub(super) fn check(reader: &mut Reader<'_>, contract: &Contract) {
             not_alone(reader, alone, level);
             if let Some(field) = unconfirmed {
                 let message = format!(
-                    "`confirmation: none` contradicts risk level `{}`, whose calls a human confirms; remove it, or \
+                    "`confirmation: none` contradicts risk level `{}`, whose calls a user confirms; remove it, or \
                      lower the level",
                     level.as_str()
                 );
@@ -30,7 +30,7 @@ pub(super) fn check(reader: &mut Reader<'_>, contract: &Contract) {
         Some(RiskLevel::Low | RiskLevel::Medium) | None => {
             if let (Some(field), Some(Written { value: false, .. })) = (unconfirmed, alone) {
                 let message = "`confirmation: none` contradicts `autonomousExecution: false`: without an agent alone, \
-                               a human confirms; remove one of them";
+                               a user confirms; remove one of them";
                 reader.mistake::<()>(place(field), message);
             }
         }

@@ -1,4 +1,4 @@
-//! The contract that counts as one number, to see whether it is still the one a human said yes to.
+//! The contract that counts as one number, to see whether it is still the one a user said yes to.
 
 use serde_json::{Value, json};
 

@@ -127,7 +127,7 @@ impl Effective {
         self.risk.as_ref().map(|risk| risk.value)
     }
 
-    /// What follows from the level for how a human is reached, what their yes takes and what they may grant, the stricter
+    /// What follows from the level for how a user is reached, what their yes takes and what they may grant, the stricter
     /// the greater. The operator's level says so alone; a server's own only adds to what no level at all asks for.
     pub fn strictest_by_risk<T: Ord>(&self, follows: impl Fn(Option<RiskLevel>) -> T) -> T {
         let by_level = follows(self.risk());
@@ -153,12 +153,12 @@ impl Effective {
     }
 
     /// The same, if a call with it may go out although a real one
-    /// would wait for a human. A server's word cannot open that way around what the operator asks for.
+    /// would wait for a user. A server's word cannot open that way around what the operator asks for.
     pub fn native_dry_run(&self) -> Option<&str> {
         self.dry_run_parameter().filter(|_| self.dry_run.source.is_operator() || !self.operator_asks())
     }
 
-    /// Whether the operator's own words are among those by which a human is asked.
+    /// Whether the operator's own words are among those by which a user is asked.
     fn operator_asks(&self) -> bool {
         let by_level = self.risk.as_ref().is_some_and(|risk| asks(risk.value) && risk.source.is_operator());
         by_level
@@ -257,7 +257,7 @@ impl Said<'_> {
     }
 }
 
-/// Whether a level by itself takes a human; nothing that anybody writes goes below that.
+/// Whether a level by itself takes a user; nothing that anybody writes goes below that.
 pub(crate) fn asks(level: RiskLevel) -> bool {
     match level {
         RiskLevel::Low | RiskLevel::Medium => false,

@@ -75,10 +75,10 @@ fn fields_about_risk() -> Value {
             "maxLength": fields::DESCRIPTION_MAX_CHARS,
             "description": "What the tool does, for whoever confirms a call."
         },
-        "category": { "$ref": "#/$defs/word", "description": "A word of your own to sort tools by, such as `communication`. Rules can refer to it." },
+        "category": { "$ref": "#/$defs/word", "description": "A word of your own to sort tools by, such as `communication`. Policies can refer to it." },
         "riskLevel": {
             "enum": words(keys::RISK_LEVELS),
-            "description": "How much harm the tool can do. `low`, `medium`: agents call it alone. `high`: a human confirms every call. `critical`: the human also proves who they are (see `stepUpAuth`). `forbidden`: for agents the tool does not exist."
+            "description": "How much harm the tool can do. `low`, `medium`: agents call it alone. `high`: a user confirms every call. `critical`: the user also proves who they are (see `stepUpAuth`). `forbidden`: for agents the tool does not exist."
         },
         "operation": {
             "enum": words(keys::OPERATIONS),
@@ -86,11 +86,11 @@ fn fields_about_risk() -> Value {
         },
         "autonomousExecution": {
             "type": "boolean",
-            "description": "Whether an agent may call it without a human. Without it the risk level decides; from `high` on only false is possible."
+            "description": "Whether an agent may call it without a user. Without it the risk level decides; from `high` on only false is possible."
         },
         "confirmation": {
             "enum": words(keys::CONFIRMATIONS),
-            "description": "`required`: a human confirms every call. `none` is not possible from risk level `high` on."
+            "description": "`required`: a user confirms every call. `none` is not possible from risk level `high` on."
         },
         "stepUpAuth": { "$ref": "#/$defs/stepUpAuth", "description": "Whether whoever confirms must prove again who they are: true, false, or an object with `when`. Level `critical` asks for it by itself." }
     })

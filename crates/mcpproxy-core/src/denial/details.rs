@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Denial, Retry, Ticket};
-use crate::rules::iso;
+use crate::policy::iso;
 use crate::{RiskLevel, ToolName, Untrusted};
 
 impl Denial {
@@ -94,7 +94,7 @@ fn confirmation_required(
         "needs": if needs_step_up { vec!["confirmation", "step_up"] } else { vec!["confirmation"] },
     });
     if let (Some(ticket), Some(fields)) = (approval, all.as_object_mut()) {
-        let Ticket { id, url, expires_ms, side_effects, retry, has_humans } = ticket;
+        let Ticket { id, url, expires_ms, side_effects, retry, has_users } = ticket;
         fields.insert("approval_id".to_owned(), id.as_str().into());
         fields.insert("approve_url".to_owned(), url.as_str().into());
         fields.insert("expires_at".to_owned(), iso(*expires_ms).into());
@@ -105,7 +105,7 @@ fn confirmation_required(
             Retry::AsItIs => json!({}),
         };
         fields.insert("retry".to_owned(), json!({"same_call": true, "add": add}));
-        if !has_humans {
+        if !has_users {
             fields.insert("nobody_can_approve".to_owned(), true.into());
         }
     }

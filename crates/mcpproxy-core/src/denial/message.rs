@@ -1,7 +1,7 @@
 //! What an agent is told when it is refused.
 
 use super::{Denial, Mark, Missing, Retry, Ticket};
-use crate::rules::Violation;
+use crate::policy::Violation;
 use crate::schema::Problem;
 use crate::{RiskLevel, ToolName, Untrusted};
 
@@ -75,7 +75,7 @@ impl Denial {
             Self::ApprovalStale => STALE.to_owned(),
             Self::TooManyApprovals { most } => {
                 format!(
-                    "{most} of your calls wait for a human already, or you have asked too often in the last 10 minutes; ask \
+                    "{most} of your calls wait for a user already, or you have asked too often in the last 10 minutes; ask \
                      the user to decide on them before you make more"
                 )
             }
@@ -83,8 +83,8 @@ impl Denial {
     }
 }
 
-/// Never the link itself: whoever opens it is the human.
-const FIRST_HUMAN: &str = "Nobody can yet: the user becomes the first who can with the one-time link that the gateway prints \
+/// Never the link itself: whoever opens it is the user.
+const FIRST_USER: &str = "Nobody can yet: the user becomes the first who can with the one-time link that the gateway prints \
                            with this question, in the terminal of `mcpproxy serve` or in the client's log of \
                            `mcpproxy stdio`. ";
 const EXPIRED: &str = "The approval expired before the call was made; repeat the call without approval_id to ask again";
@@ -92,7 +92,7 @@ const NOT_FOUND: &str =
     "There is no approval with this approval_id; repeat the call without approval_id to ask for one";
 const ARGS_MISMATCH: &str = "The approval is for another call; repeat exactly the call it was given for, or make this one \
                              without approval_id to ask for it";
-const STALE: &str = "The tool, its contract or your permissions changed since a human was asked; repeat the call without \
+const STALE: &str = "The tool, its contract or your permissions changed since a user was asked; repeat the call without \
                      approval_id to ask again";
 
 impl Mark {
@@ -148,15 +148,15 @@ fn confirmation_required(
 ) -> String {
     let level = risk.map(|risk| format!(" (risk level {})", risk.as_str())).unwrap_or_default();
     let factor = if needs_step_up { " with a fresh second factor" } else { "" };
-    let fact = format!("Tool '{tool}'{level} needs a human's confirmation{factor}");
+    let fact = format!("Tool '{tool}'{level} needs a user's confirmation{factor}");
     match approval {
         None => format!("{fact}; a call asks for it"),
-        Some(Ticket { id, url, retry, has_humans, .. }) => {
+        Some(Ticket { id, url, retry, has_users, .. }) => {
             let with_id = match retry {
                 Retry::WithId => format!(" with approval_id={id}"),
                 Retry::AsItIs => String::new(),
             };
-            let first = if *has_humans { "" } else { FIRST_HUMAN };
+            let first = if *has_users { "" } else { FIRST_USER };
             format!(
                 "{fact}. A person must approve this. {first}Ask the user to open {url}. Then repeat exactly this \
                  call{with_id}. Do not change the arguments."
@@ -191,11 +191,10 @@ fn dry_run_required(tool: &ToolName) -> String {
 
 fn denied(comment: Option<&Untrusted>) -> String {
     match comment {
-        None => "A human denied this call; do not repeat it, and ask the user what to do instead".to_owned(),
-        Some(comment) => format!(
-            "A human denied this call and says: \"{}\". Do not repeat it as it is",
-            comment.for_terminal_lines()
-        ),
+        None => "A user denied this call; do not repeat it, and ask the user what to do instead".to_owned(),
+        Some(comment) => {
+            format!("A user denied this call and says: \"{}\". Do not repeat it as it is", comment.for_terminal_lines())
+        }
     }
 }
 

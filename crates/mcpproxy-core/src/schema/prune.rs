@@ -327,6 +327,6 @@ mod tests {
             [length("/properties/a/description"), length("/properties/a/properties/b/description")]
         };
         assert_eq!(lengths(Keep::Meaning), [Some(143), Some(87)]);
-        assert_eq!(lengths(Keep::Rules), [Some(59), None]);
+        assert_eq!(lengths(Keep::Conditions), [Some(59), None]);
     }
 }

@@ -1,4 +1,4 @@
-//! Puts faults into words for an agent and its human.
+//! Puts faults into words for an agent and its user.
 
 use serde_json::Value;
 

@@ -78,7 +78,7 @@ pub(super) fn check_server_url(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Where humans reach the gateway: its origin. Without TLS a session could be read on the way, so only on this machine.
+/// Where users reach the gateway: its origin. Without TLS a session could be read on the way, so only on this machine.
 pub(super) fn parse_public_url(text: &str) -> Result<String, String> {
     let bad = || "expected an address such as \"https://gateway.example.com\", without path or `*`".to_owned();
     let origin = parse_origin(text).map_err(|_| bad())?;
@@ -98,7 +98,7 @@ pub(super) fn check_webhook_url(text: &str) -> Result<(), String> {
     check_server_url(text)?;
     match Url::parse(text) {
         Ok(url) if url.scheme() == "https" || is_here(&url) => Ok(()),
-        _ => Err("what is asked of humans would cross the network in the clear; write `https://`".to_owned()),
+        _ => Err("what is asked of users would cross the network in the clear; write `https://`".to_owned()),
     }
 }
 

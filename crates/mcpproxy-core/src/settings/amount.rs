@@ -26,17 +26,17 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// How long a call is held for a human: `45s`, or `0s` for not at all.
+/// How long a call is held for a user: `45s`, or `0s` for not at all.
 pub(super) fn parse_wait(text: &str) -> Result<Duration, String> {
     parse_within(text, (Duration::ZERO, "0s"), (10 * MINUTE, "10m"))
 }
 
-/// How long a human has: `10m`.
+/// How long a user has: `10m`.
 pub(super) fn parse_expiry(text: &str) -> Result<Duration, String> {
     parse_within(text, (MINUTE, "1m"), (DAY, "24h"))
 }
 
-/// How long a human has where no agent waits: `24h`.
+/// How long a user has where no agent waits: `24h`.
 pub(super) fn parse_headless_expiry(text: &str) -> Result<Duration, String> {
     parse_within(text, (MINUTE, "1m"), (7 * DAY, "7d"))
 }

@@ -1,4 +1,4 @@
-//! The `approvals` part: how long humans have, where they decide, and how they get to know.
+//! The `approvals` part: how long users have, where they decide, and how they get to know.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use jsonc_parser::ast::Value;
 use super::read::{Fields, Reader};
 use super::{Secret, address, amount, keys};
 use crate::contract::Effective;
-use crate::{Given, RiskLevel};
+use crate::{Assurance, RiskLevel};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalSettings {
-    /// How long a call is held open for a human; zero is not at all.
+    /// How long a call is held open for a user; zero is not at all.
     pub wait: Duration,
-    /// How long a question is open, and how long a yes is good for.
+    /// How long a approval_request is open, and how long a yes is good for.
     pub expire: Duration,
-    /// How long a question of an agent is open beside which nobody sits.
+    /// How long a approval_request of an agent is open beside which nobody sits.
     pub headless_expire: Duration,
-    /// Where humans reach the gateway, without a slash at the end; `None` is `localhost`.
+    /// Where users reach the gateway, without a slash at the end; `None` is `localhost`.
     pub public_url: Option<String>,
     pub channels: Channels,
     pub notify: Notify,
@@ -32,7 +32,7 @@ pub struct Channels {
     pub high: Channel,
 }
 
-/// Where a human may say yes, the stricter the greater.
+/// Where a user may say yes, the stricter the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Channel {
     /// In a form that the agent's own client draws, or on the page.
@@ -41,7 +41,7 @@ pub enum Channel {
     Page,
 }
 
-/// How somebody gets to know that a human is asked.
+/// How somebody gets to know that a user is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notify {
     pub webhook: Option<Webhook>,
@@ -78,10 +78,10 @@ impl ApprovalSettings {
 
 impl Channel {
     /// The weakest answer that is given there.
-    pub fn least(self) -> Given {
+    pub fn least(self) -> Assurance {
         match self {
-            Self::Form => Given::Form,
-            Self::Page => Given::Session,
+            Self::Form => Assurance::Form,
+            Self::Page => Assurance::Session,
         }
     }
 }

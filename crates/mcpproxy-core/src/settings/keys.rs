@@ -90,7 +90,7 @@ pub(super) const APPROVALS: Keys = Keys {
 pub(super) const CHANNELS: Keys = Keys {
     known: &["medium", "high", "critical"],
     advice: &[
-        ("low", "`medium` is for low risk too, where a contract asks for a human"),
+        ("low", "`medium` is for low risk too, where a contract asks for a user"),
         ("forbidden", "forbidden tools are never called, so nobody is asked"),
         ("_comment", COMMENTS),
     ],
@@ -105,7 +105,7 @@ pub(super) const STORAGE: Keys = Keys { known: &["url"], advice: &[("_comment", 
 pub(super) const STDIO_ONLY: &[&str] = &["command", "args", "env", "cwd"];
 pub(super) const HTTP_ONLY: &[&str] = &["url", "headers"];
 
-const OWN_RULES: &str = "mcpproxy decides by its own rules which calls need a question; remove it";
+const OWN_RULES: &str = "mcpproxy decides by its own rules which calls need a approval_request; remove it";
 const COMMENTS: &str = "write comments as `// …`";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -105,7 +105,7 @@ fn contracts() -> Value {
             "unclassified": {
                 "enum": words(keys::UNCLASSIFIED),
                 "default": "allow",
-                "description": "What a tool gets whose risk no contract of the operator classifies (a server's own contract adds to that and takes nothing away): `allow` (what annotations and server say), `confirm_destructive` (a destructive call needs a human) or `deny`."
+                "description": "What a tool gets whose risk no contract of the operator classifies (a server's own contract adds to that and takes nothing away): `allow` (what annotations and server say), `confirm_destructive` (a destructive call needs a user) or `deny`."
             }
         }
     })
@@ -158,35 +158,35 @@ fn approvals() -> Value {
     let channel = |default: &str, description: &str| json!({ "enum": words(keys::CHANNEL), "default": default, "description": description });
     json!({
         "type": "object",
-        "description": "How humans are asked when a call needs their word.",
+        "description": "How users are asked when a call needs their word.",
         "additionalProperties": false,
         "properties": {
             "wait": {
                 "$ref": "#/$defs/duration",
                 "default": seconds(ApprovalSettings::WAIT),
-                "description": "How long a call is held open for a human, from \"0s\" (not at all) to \"10m\". Then the agent is told how to come back."
+                "description": "How long a call is held open for a user, from \"0s\" (not at all) to \"10m\". Then the agent is told how to come back."
             },
             "expire": {
                 "$ref": "#/$defs/duration",
                 "default": "10m",
-                "description": "How long a human has, and how long a yes is good for: \"1m\" to \"24h\"."
+                "description": "How long a user has, and how long a yes is good for: \"1m\" to \"24h\"."
             },
             "headless_expire": {
                 "$ref": "#/$defs/duration",
                 "default": "24h",
-                "description": "How long a human has for calls of tokens made with `--headless`: \"1m\" to \"7d\". A yes is good for `expire`."
+                "description": "How long a user has for calls of tokens made with `--headless`: \"1m\" to \"7d\". A yes is good for `expire`."
             },
             "public_url": {
                 "type": "string",
                 "pattern": "^https?://[^/]+/?$",
-                "description": "Where humans reach the gateway, such as `https://gateway.example.com`. Without it, `http://localhost` and the port of `listen`."
+                "description": "Where users reach the gateway, such as `https://gateway.example.com`. Without it, `http://localhost` and the port of `listen`."
             },
             "channels": {
                 "type": "object",
                 "description": "Where a call may be confirmed, by risk level: `form` (in the agent's own client too) or `page` (on the gateway's page or command line only).",
                 "additionalProperties": false,
                 "properties": {
-                    "medium": channel("form", "Risk levels medium and low, where a contract asks a human about them."),
+                    "medium": channel("form", "Risk levels medium and low, where a contract asks a user about them."),
                     "high": channel("page", "Risk level high, and tools that nobody classified. Whoever holds an agent's token can answer a form."),
                     "critical": {
                         "enum": ["page"],
@@ -197,12 +197,12 @@ fn approvals() -> Value {
             },
             "notify": {
                 "type": "object",
-                "description": "How somebody gets to know that a human is asked.",
+                "description": "How somebody gets to know that a user is asked.",
                 "additionalProperties": false,
                 "properties": {
                     "webhook": {
                         "type": "object",
-                        "description": "An address that gets a signed message for every question.",
+                        "description": "An address that gets a signed message for every approval_request.",
                         "additionalProperties": false,
                         "required": ["url", "secret"],
                         "properties": {
@@ -214,7 +214,7 @@ fn approvals() -> Value {
                         "type": "array",
                         "items": { "type": "string" },
                         "minItems": 1,
-                        "description": "A program and its arguments to run for every question, such as a desktop notification. No shell is used."
+                        "description": "A program and its arguments to run for every approval_request, such as a desktop notification. No shell is used."
                     },
                     "bell": { "type": "boolean", "default": true, "description": "Ring the bell of the terminal in which the gateway runs." }
                 }

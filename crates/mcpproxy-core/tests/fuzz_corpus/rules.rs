@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use mcpproxy_core::rules::{Clock, Rules};
+use mcpproxy_core::policy::{Clock, Policies};
 use mcpproxy_core::{Agent, Catalog, Intent, Mistake, Offer, Offered, Scope, ServerName, Variant};
 
 pub(crate) fn check(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
-    match Rules::parse(&[("a.cedar".to_owned(), text.to_owned())]) {
+    match Policies::parse(&[("a.cedar".to_owned(), text.to_owned())]) {
         Ok(rules) => decides(&rules, text),
         Err(mistakes) => {
             assert!(!mistakes.is_empty(), "refused without a reason: {text}");
@@ -17,7 +17,7 @@ pub(crate) fn check(bytes: &[u8]) {
 }
 
 /// Whatever was read can be held against a call, and both ways to ask say the same.
-fn decides(rules: &Rules, text: &str) {
+fn decides(rules: &Policies, text: &str) {
     assert!(rules.iter().all(|rule| text.contains(&rule.text) && rule.line >= 1), "{text}");
     let catalog = catalog();
     let agent = Agent { name: "laptop".to_owned(), scope: Scope::everything() };

@@ -1,13 +1,13 @@
-//! Which answer is enough for which question.
+//! Which answer is enough for which approval_request.
 
 use mcpproxy_core::settings::{ApprovalSettings, Channel, Unclassified};
-use mcpproxy_core::{Approval, ApprovalState, Given, Limits, Variant};
+use mcpproxy_core::{Approval, ApprovalState, Assurance, Limits, Variant};
 
 use super::{NOW_MS, World, moment, word};
 
 fn check(world: &World, approval: &Approval, expected: &str) {
-    let question = world.question();
-    let found = match question.answered_by(&world.agent(), approval, moment(&Limits::default())) {
+    let approval_request = world.approval_request();
+    let found = match approval_request.answered_by(&world.agent(), approval, moment(&Limits::default())) {
         Ok(permit) => word(&permit),
         Err(denial) => denial.code().to_owned(),
     };
@@ -25,35 +25,35 @@ fn a_servers_level_only_makes_it_stricter() {
         let tool = format!(r#"{{"name":"t","inputSchema":{{"type":"object"}}{meta}}}"#);
         let world = World { tool, contract: "confirmation: required".to_owned(), ..World::default() };
         let settings = ApprovalSettings::default();
-        (world.question().least(), settings.channel(&world.tool().contract))
+        (world.approval_request().least(), settings.channel(&world.tool().contract))
     };
     let unclassified = least("");
-    assert_eq!(unclassified, (Given::Form, Channel::Page));
+    assert_eq!(unclassified, (Assurance::Form, Channel::Page));
     for level in ["low", "medium", "high"] {
         assert_eq!(least(level), unclassified, "{level}");
     }
-    assert_eq!(least("critical"), (Given::Session, Channel::Page));
+    assert_eq!(least("critical"), (Assurance::Session, Channel::Page));
 }
 
 #[test]
 fn every_state_and_every_way_to_say_yes() {
     let yes = format!("approval {}", super::ID);
     let contracts = [
-        ("riskLevel: medium\nconfirmation: required", Given::Form),
-        ("confirmation: required", Given::Form),
-        ("riskLevel: high", Given::Form),
-        ("riskLevel: high\nstepUpAuth: true", Given::Factor),
-        ("riskLevel: critical\nstepUpAuth: false", Given::Session),
-        ("riskLevel: critical", Given::Factor),
-        ("riskLevel: critical\nstepUpAuth: { when: { required: [to] } }", Given::Factor),
-        ("riskLevel: critical\nstepUpAuth: { when: { required: [cc] } }", Given::Session),
+        ("riskLevel: medium\nconfirmation: required", Assurance::Form),
+        ("confirmation: required", Assurance::Form),
+        ("riskLevel: high", Assurance::Form),
+        ("riskLevel: high\nstepUpAuth: true", Assurance::Factor),
+        ("riskLevel: critical\nstepUpAuth: false", Assurance::Session),
+        ("riskLevel: critical", Assurance::Factor),
+        ("riskLevel: critical\nstepUpAuth: { when: { required: [to] } }", Assurance::Factor),
+        ("riskLevel: critical\nstepUpAuth: { when: { required: [cc] } }", Assurance::Session),
     ];
     for (contract, least) in contracts {
         let world = World { contract: contract.to_owned(), ..World::default() };
-        assert_eq!(world.question().least(), least, "{contract}");
-        assert_eq!(world.question().needs_step_up(), least == Given::Factor, "{contract}");
+        assert_eq!(world.approval_request().least(), least, "{contract}");
+        assert_eq!(world.approval_request().needs_step_up(), least == Assurance::Factor, "{contract}");
         for state in ApprovalState::ALL {
-            for given in [None].into_iter().chain(Given::ALL.map(Some)) {
+            for given in [None].into_iter().chain(Assurance::ALL.map(Some)) {
                 for expires_ms in [NOW_MS - 1, NOW_MS, NOW_MS + 1] {
                     let expected = match state {
                         ApprovalState::Pending => "confirmation_required",
@@ -76,8 +76,8 @@ fn every_state_and_every_way_to_say_yes() {
 fn settings_ask_too() {
     let unclassified = Unclassified::ConfirmDestructive;
     let world = World { contract: String::new(), unclassified, variant: Variant::Destructive, ..World::default() };
-    assert_eq!(world.question().least(), Given::Form);
-    let approval = Approval { given: Some(Given::Form), ..world.approval() };
+    assert_eq!(world.approval_request().least(), Assurance::Form);
+    let approval = Approval { given: Some(Assurance::Form), ..world.approval() };
     check(&world, &approval, &format!("approval {}", super::ID));
 }
 
@@ -87,10 +87,10 @@ fn the_permit_has_the_bytes_of_the_question_and_its_claim() {
         "riskLevel: high",
         r#","args_json":" {\"b\": [1.0 , 18446744073709551616],\t\"a\":\"\\u00e9\"} ","idempotency_key":"k1","intent_reason":"r""#,
     );
-    let (question, approval) = (world.question(), world.approval());
-    let (arguments, claim) = (question.arguments().clone(), question.claim().cloned());
+    let (approval_request, approval) = (world.approval_request(), world.approval());
+    let (arguments, claim) = (approval_request.arguments().clone(), approval_request.claim().cloned());
     assert_eq!(arguments.as_str(), "{\"b\": [1.0 , 18446744073709551616],\t\"a\":\"\\u00e9\"}");
-    let permit = question.answered_by(&world.agent(), &approval, moment(&Limits::default())).unwrap();
+    let permit = approval_request.answered_by(&world.agent(), &approval, moment(&Limits::default())).unwrap();
     assert_eq!(permit.arguments(), &arguments);
     assert_eq!(permit.claim(), claim.as_ref());
     assert_eq!(permit.claim().unwrap().key, "key:k1");
@@ -99,26 +99,26 @@ fn the_permit_has_the_bytes_of_the_question_and_its_claim() {
     assert_eq!(permit.tool().name.to_string(), "fx:t");
 }
 
-/// Humans may say yes together; the limit counts for what they let through.
+/// Users may say yes together; the limit counts for what they let through.
 #[test]
 fn a_yes_does_not_lift_the_rate_limit() {
     let world = World { contract: "riskLevel: high\nrateLimit: { calls: 1, per: 1m }".to_owned(), ..World::default() };
     let limits = Limits::default();
-    let answer = || world.question().answered_by(&world.agent(), &world.approval(), moment(&limits));
+    let answer = || world.approval_request().answered_by(&world.agent(), &world.approval(), moment(&limits));
     assert!(answer().is_ok());
     assert_eq!(answer().unwrap_err().code(), "rate_limit_exceeded");
     // A wrong answer takes no turn.
     let fresh = Limits::default();
     let denied = Approval { state: ApprovalState::Denied, ..world.approval() };
-    world.question().answered_by(&world.agent(), &denied, moment(&fresh)).unwrap_err();
-    assert!(world.question().answered_by(&world.agent(), &world.approval(), moment(&fresh)).is_ok());
+    world.approval_request().answered_by(&world.agent(), &denied, moment(&fresh)).unwrap_err();
+    assert!(world.approval_request().answered_by(&world.agent(), &world.approval(), moment(&fresh)).is_ok());
 }
 
 #[test]
 fn who_asks_is_told() {
     let check = |contract: &str, variant, unclassified, expected: &[&str]| {
         let world = World { contract: contract.to_owned(), variant, unclassified, ..World::default() };
-        assert_eq!(world.question().asked_by(), expected, "{contract}");
+        assert_eq!(world.approval_request().asked_by(), expected, "{contract}");
     };
     let (write, allow) = (Variant::Write, Unclassified::Allow);
     check("riskLevel: high", write, allow, &["contract risk level high (contracts/a.yaml:2)"]);
@@ -146,5 +146,5 @@ fn who_asks_is_told() {
     );
     let server = r#"{"name":"t","inputSchema":{},"_meta":{"mcp-first/contract":{"riskLevel":"high"}}}"#;
     let world = World { tool: server.to_owned(), contract: String::new(), ..World::default() };
-    assert_eq!(world.question().asked_by(), ["contract risk level high (server's contract)"]);
+    assert_eq!(world.approval_request().asked_by(), ["contract risk level high (server's contract)"]);
 }

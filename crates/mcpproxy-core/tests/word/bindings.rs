@@ -1,4 +1,4 @@
-//! Change anything a human's word is about, and it is about something else.
+//! Change anything a user's word is about, and it is about something else.
 
 use mcpproxy_core::{Limits, Variant};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::{World, moment};
 
 fn answer(asked: &World, now: &World) -> Result<String, String> {
-    let answered = now.question().answered_by(&now.agent(), &asked.approval(), moment(&Limits::default()));
+    let answered = now.approval_request().answered_by(&now.agent(), &asked.approval(), moment(&Limits::default()));
     answered.map(|permit| permit.arguments().as_str().to_owned()).map_err(|denial| denial.code().to_owned())
 }
 
@@ -102,8 +102,8 @@ fn what_means_the_same_is_the_same_question() {
     ];
     for now in same {
         let found = answer(&asked, &now).unwrap_or_else(|code| panic!("{code}: {now:?}"));
-        // What is sent are the bytes of the question that is answered, not those of another that means the same.
-        assert_eq!(found, now.question().arguments().as_str());
+        // What is sent are the bytes of the approval_request that is answered, not those of another that means the same.
+        assert_eq!(found, now.approval_request().arguments().as_str());
     }
 }
 
@@ -112,7 +112,7 @@ fn what_means_the_same_is_the_same_question() {
 fn names_do_not_run_together() {
     let digest = |agent: &'static str, server: &'static str| {
         let world = World { agent, server, ..World::default() };
-        world.question().binding(&world.agent()).digest()
+        world.approval_request().binding(&world.agent()).digest()
     };
     assert_ne!(digest("a", "bc"), digest("ab", "c"));
     assert_ne!(digest("a", "b"), digest("b", "a"));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcpproxy_core::{Declared, Denial, Seen};
+use mcpproxy_core::{Declared, Denial, PriorState};
 
 use super::World;
 
@@ -83,9 +83,9 @@ fn a_key_that_nobody_checked_is_checked() {
 }
 
 #[test]
-fn a_repeat_is_answered_before_limits_dry_runs_and_humans() {
+fn a_repeat_is_answered_before_limits_dry_runs_and_users() {
     let contract = "riskLevel: critical\ndryRun: required\nrateLimit: { calls: 1, per: 24h }\npermissions: [a:b]\ninputSchema: { required: [to] }";
-    let seen = Seen { is_repeat: true, dry_run_ms: None };
+    let seen = PriorState { is_repeat: true, dry_run_ms: None };
     let key = r#","args":{"to":1},"idempotency_key":"k""#;
     let repeat = World { seen, ..World::of(contract, key) };
     assert_eq!(repeat.told(), "repeat fx:t key:k");

@@ -1,7 +1,7 @@
 //! Dry runs: what is sent for them, what is answered without sending, and which call they count for.
 
 use mcpproxy_core::settings::Unclassified;
-use mcpproxy_core::{DRY_RUN_FRESH_MS, Decision, Limits, Seen, Variant};
+use mcpproxy_core::{DRY_RUN_FRESH_MS, Decision, Limits, PriorState, Variant};
 use serde_json::json;
 
 use super::{NOW_MS, World};
@@ -43,11 +43,11 @@ fn a_dry_run_and_its_call_belong_together() {
         assert_ne!(binding(other), call, "{other}");
     }
     let fresh = World {
-        seen: Seen { dry_run_ms: Some(NOW_MS), is_repeat: false },
+        seen: PriorState { dry_run_ms: Some(NOW_MS), is_repeat: false },
         ..World::of(NATIVE, r#","args":{"to":[1],"n":2}"#)
     };
-    assert_eq!(fresh.question().dry_run_binding(&fresh.agent()).digest(), call);
-    assert_eq!(fresh.question().binding(&fresh.agent()).digest(), call);
+    assert_eq!(fresh.approval_request().dry_run_binding(&fresh.agent()).digest(), call);
+    assert_eq!(fresh.approval_request().binding(&fresh.agent()).digest(), call);
 }
 
 #[test]
@@ -72,8 +72,10 @@ fn a_dry_run_is_of_everything_that_is_sent() {
 #[test]
 fn ten_minutes() {
     let told = |dry_run_ms: Option<i64>| {
-        let world =
-            World { seen: Seen { dry_run_ms, is_repeat: false }, ..World::of("riskLevel: low\ndryRun: required", "") };
+        let world = World {
+            seen: PriorState { dry_run_ms, is_repeat: false },
+            ..World::of("riskLevel: low\ndryRun: required", "")
+        };
         world.told().split(':').next().unwrap().to_owned()
     };
     assert_eq!(told(None), "dry_run_required");
@@ -134,7 +136,7 @@ fn a_server_is_not_asked_where_that_could_be_the_call_itself() {
     let server = own(r#"{"dryRun":{"mode":"supported","parameter":"dry"}}"#);
     let theirs = |contract: &str| World { tool: server.clone(), ..World::of(contract, dry_run) };
     let word = "dry_run_not_sent: The server's own dry run was not used: 'dry' is the server's word, and the operator wants a \
-                human asked; a contract of theirs can name it";
+                user asked; a contract of theirs can name it";
     for contract in ["riskLevel: high", "riskLevel: critical", "confirmation: required", "stepUpAuth: true"] {
         assert_eq!(not_sent(theirs(contract)), word, "{contract}");
         // And then the argument is an argument like others: the call is asked about.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use mcpproxy_core::schema::Schema;
-use mcpproxy_core::{Digest, Grant, Limits, Refused, ToolName};
+use mcpproxy_core::{Digest, Limits, NotCovered, StandingApproval, ToolName};
 use proptest::prelude::*;
 
 use super::{NOW_MS, World, moment, word};
 
-fn grant(world: &World, schema: &str) -> Grant {
+fn grant(world: &World, schema: &str) -> StandingApproval {
     let tool = world.tool();
-    Grant {
+    StandingApproval {
         id: "g1".to_owned(),
         agent: world.agent.to_owned(),
         tool: tool.name.clone(),
@@ -22,18 +22,18 @@ fn grant(world: &World, schema: &str) -> Grant {
     }
 }
 
-fn found(world: &World, grant: &Grant) -> Result<String, Refused> {
-    let question = world.question();
-    let arguments = question.arguments().clone();
-    match question.granted_by(&world.agent(), grant, moment(&Limits::default())) {
+fn found(world: &World, grant: &StandingApproval) -> Result<String, NotCovered> {
+    let approval_request = world.approval_request();
+    let arguments = approval_request.arguments().clone();
+    match approval_request.granted_by(&world.agent(), grant, moment(&Limits::default())) {
         Ok(permit) => {
             assert_eq!(permit.arguments(), &arguments);
             Ok(word(&permit))
         }
         Err(refused) => {
-            // The question comes back as it was, so that a human can still be asked.
-            let (question, refused) = *refused;
-            assert_eq!(question.arguments(), &arguments);
+            // The approval_request comes back as it was, so that a user can still be asked.
+            let (approval_request, refused) = *refused;
+            assert_eq!(approval_request.arguments(), &arguments);
             Err(refused)
         }
     }
@@ -43,37 +43,42 @@ fn found(world: &World, grant: &Grant) -> Result<String, Refused> {
 fn each_thing_a_grant_says() {
     let world = World::default();
     let good = || grant(&world, r#"{"required":["to"]}"#);
-    let check = |name: &str, grant: Grant, expected: Result<&str, Refused>| {
+    let check = |name: &str, grant: StandingApproval, expected: Result<&str, NotCovered>| {
         assert_eq!(found(&world, &grant), expected.map(str::to_owned), "{name}");
     };
     check("as it is", good(), Ok("grant g1"));
-    check("any arguments", Grant { schema: grant(&world, "{}").schema, ..good() }, Ok("grant g1"));
-    check("agent", Grant { agent: "phone".to_owned(), ..good() }, Err(Refused::OtherAgent));
-    check("tool", Grant { tool: ToolName::parse("fx:u").unwrap(), ..good() }, Err(Refused::OtherTool));
-    check("pin", Grant { pin: Digest::of(b""), ..good() }, Err(Refused::ToolChanged));
-    check("contract", Grant { contract: Digest::of(b""), ..good() }, Err(Refused::ContractChanged));
-    check("expired", Grant { expires_ms: NOW_MS, ..good() }, Err(Refused::Expired));
-    check("used up", Grant { uses_left: 0, ..good() }, Err(Refused::UsedUp));
+    check("any arguments", StandingApproval { schema: grant(&world, "{}").schema, ..good() }, Ok("grant g1"));
+    check("agent", StandingApproval { agent: "phone".to_owned(), ..good() }, Err(NotCovered::OtherAgent));
+    check("tool", StandingApproval { tool: ToolName::parse("fx:u").unwrap(), ..good() }, Err(NotCovered::OtherTool));
+    check("pin", StandingApproval { pin: Digest::of(b""), ..good() }, Err(NotCovered::ToolChanged));
+    check("contract", StandingApproval { contract: Digest::of(b""), ..good() }, Err(NotCovered::ContractChanged));
+    check("expired", StandingApproval { expires_ms: NOW_MS, ..good() }, Err(NotCovered::Expired));
+    check("used up", StandingApproval { uses_left: 0, ..good() }, Err(NotCovered::UsedUp));
     check(
         "arguments",
-        Grant { schema: grant(&world, r#"{"required":["cc"]}"#).schema, ..good() },
-        Err(Refused::Arguments),
+        StandingApproval { schema: grant(&world, r#"{"required":["cc"]}"#).schema, ..good() },
+        Err(NotCovered::Arguments),
     );
-    check("no arguments", Grant { schema: grant(&world, "false").schema, ..good() }, Err(Refused::Arguments));
+    check(
+        "no arguments",
+        StandingApproval { schema: grant(&world, "false").schema, ..good() },
+        Err(NotCovered::Arguments),
+    );
 }
 
 #[test]
 fn a_grant_is_about_arguments_and_nothing_else() {
     let found = |attached: &'static str| {
         let world = World { attached, ..World::default() };
-        let permit = world.question().granted_by(&world.agent(), &grant(&world, "{}"), moment(&Limits::default()));
+        let permit =
+            world.approval_request().granted_by(&world.agent(), &grant(&world, "{}"), moment(&Limits::default()));
         permit.map(|permit| permit.attached().as_str().map(str::to_owned)).map_err(|refused| refused.1)
     };
     assert_eq!(found("{}"), Ok(None));
     // What nobody saw is not sent.
     assert_eq!(found(r#"{"_meta":{"to":"all"}}"#), Ok(None));
     for attached in [r#"{"inputResponses":{}}"#, r#"{"requestState":"x","_meta":{}}"#, r#"{"task":{}}"#] {
-        assert_eq!(found(attached), Err(Refused::Attached), "{attached}");
+        assert_eq!(found(attached), Err(NotCovered::Attached), "{attached}");
     }
 }
 
@@ -81,10 +86,10 @@ fn a_grant_is_about_arguments_and_nothing_else() {
 fn a_grant_is_within_the_rate_limit() {
     let world = World { contract: "riskLevel: high\nrateLimit: { calls: 1, per: 1m }".to_owned(), ..World::default() };
     let (limits, grant) = (Limits::default(), grant(&world, "{}"));
-    let take = || world.question().granted_by(&world.agent(), &grant, moment(&limits));
+    let take = || world.approval_request().granted_by(&world.agent(), &grant, moment(&limits));
     assert!(take().is_ok());
     match take().unwrap_err().1 {
-        Refused::RateLimit(denial) => assert_eq!(denial.code(), "rate_limit_exceeded"),
+        NotCovered::RateLimit(denial) => assert_eq!(denial.code(), "rate_limit_exceeded"),
         other => panic!("{other:?}"),
     }
 }
@@ -110,8 +115,8 @@ proptest! {
             when => when.contains("[to]") == has_to,
         };
         let expected = match () {
-            () if risk == "critical" => Err(Refused::Critical),
-            () if needs_step_up => Err(Refused::StepUp),
+            () if risk == "critical" => Err(NotCovered::Critical),
+            () if needs_step_up => Err(NotCovered::StepUp),
             () => Ok("grant g1".to_owned()),
         };
         prop_assert_eq!(found(&world, &grant(&world, "{}")), expected);

@@ -1,4 +1,4 @@
-//! A human's word: what it is bound to, what it takes, and that nothing else lets a call through.
+//! A user's word: what it is bound to, what it takes, and that nothing else lets a call through.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop there")]
 
@@ -12,11 +12,12 @@ mod texts;
 use std::sync::Arc;
 
 use mcpproxy_core::contract::Contracts;
-use mcpproxy_core::rules::Clock;
+use mcpproxy_core::policy::Clock;
 use mcpproxy_core::settings::{ContractSettings, IntentSettings, TwoKey, Unclassified};
 use mcpproxy_core::{
-    Agent, Approval, ApprovalId, ApprovalState, Attached, Catalog, Decision, Declared, Given, Ground, Limits, Moment,
-    Offer, Offered, Permit, Question, Scope, Seen, ServerName, Tool, Variant, Word, decide, declare,
+    Agent, Approval, ApprovalId, ApprovalRef, ApprovalRequest, ApprovalState, Assurance, Attached, Catalog, Decision,
+    DecisionInputs, Declared, Limits, Moment, Offer, Offered, Permit, PriorState, Scope, ServerName, Tool, Variant,
+    decide, declare,
 };
 
 const NOW_MS: i64 = 1_800_000_000_000;
@@ -38,7 +39,7 @@ struct World {
     parameters: String,
     /// What goes to the server besides the arguments.
     attached: &'static str,
-    seen: Seen,
+    seen: PriorState,
 }
 
 impl Default for World {
@@ -53,7 +54,7 @@ impl Default for World {
             variant: Variant::Write,
             parameters: r#","args":{"to":["a","b"],"n":1}"#.to_owned(),
             attached: "{}",
-            seen: Seen::default(),
+            seen: PriorState::default(),
         }
     }
 }
@@ -96,15 +97,15 @@ impl World {
         let declared = self.declared();
         let tool = catalog.resolve(&declared.name);
         let contracts = ContractSettings { unclassified: self.unclassified };
-        let ground = Ground { intent: &IntentSettings::default(), contracts: &contracts, catalog: &catalog };
+        let ground = DecisionInputs { intent: &IntentSettings::default(), contracts: &contracts, catalog: &catalog };
         let moment = Moment { seen: self.seen, ..moment(limits) };
         decide(ground, &self.agent(), declared, tool, moment)
     }
 
-    /// The question a human gets; whoever asks for one knows that there is one.
-    fn question(&self) -> Question {
+    /// The approval_request a user gets; whoever asks for one knows that there is one.
+    fn approval_request(&self) -> ApprovalRequest {
         match self.decide(&Limits::default()) {
-            Decision::Ask(question) => question,
+            Decision::Ask(approval_request) => approval_request,
             other => panic!("{}", told(&other)),
         }
     }
@@ -120,27 +121,27 @@ impl World {
         told(&self.decide(&Limits::default()))
     }
 
-    /// A yes to this world's question, as strong as it can be.
+    /// A yes to this world's approval_request, as strong as it can be.
     fn approval(&self) -> Approval {
         Approval {
             id: ApprovalId::parse(ID).unwrap(),
-            binding: self.question().binding(&self.agent()).digest(),
+            binding: self.approval_request().binding(&self.agent()).digest(),
             state: ApprovalState::Approved,
-            given: Some(Given::Factor),
+            given: Some(Assurance::Factor),
             expires_ms: NOW_MS + 1,
         }
     }
 }
 
 fn moment(limits: &Limits) -> Moment<'_> {
-    Moment { clock: Clock { now_ms: NOW_MS, utc_offset_s: 0 }, limits, seen: Seen::default() }
+    Moment { clock: Clock { now_ms: NOW_MS, utc_offset_s: 0 }, limits, seen: PriorState::default() }
 }
 
 fn told(decision: &Decision) -> String {
     match decision {
         Decision::Allow(permit) if permit.is_dry_run() => format!("dry run {}", permit.arguments().as_str()),
         Decision::Allow(permit) => format!("allow {}", permit.arguments().as_str()),
-        Decision::Ask(question) => format!("ask {}", question.least().as_str()),
+        Decision::Ask(approval_request) => format!("ask {}", approval_request.least().as_str()),
         Decision::Preview(preview) => format!("preview {}", preview.to_json()),
         Decision::Repeat(repeat) => format!("repeat {} {}", repeat.tool.name, repeat.claim.key),
         Decision::Deny(denial) => format!("{}: {}", denial.code(), denial.message()),
@@ -150,7 +151,7 @@ fn told(decision: &Decision) -> String {
 fn word(permit: &Permit) -> String {
     match permit.word() {
         None => "nobody".to_owned(),
-        Some(Word::Approval(id)) => format!("approval {id}"),
-        Some(Word::Grant(id)) => format!("grant {id}"),
+        Some(ApprovalRef::Approval(id)) => format!("approval {id}"),
+        Some(ApprovalRef::StandingApproval(id)) => format!("grant {id}"),
     }
 }

@@ -1,4 +1,4 @@
-//! What agents are told about humans, dry runs and repeats, word for word.
+//! What agents are told about users, dry runs and repeats, word for word.
 
 use mcpproxy_core::settings::TwoKey;
 use mcpproxy_core::{ApprovalId, Denial, Retry, RiskLevel, Ticket, ToolName, Untrusted, Variant, declare};
@@ -23,7 +23,7 @@ fn confirmation_with_a_way_to_come_back() {
         expires_ms: NOW_MS,
         side_effects: vec![Untrusted::new("An email is sent.")],
         retry: Retry::WithId,
-        has_humans: true,
+        has_users: true,
     };
     let asked = Denial::ConfirmationRequired {
         tool: tool(),
@@ -34,7 +34,7 @@ fn confirmation_with_a_way_to_come_back() {
     check(
         &asked,
         "confirmation_required",
-        "Tool 'mail:send' (risk level critical) needs a human's confirmation with a fresh second factor. A person must approve \
+        "Tool 'mail:send' (risk level critical) needs a user's confirmation with a fresh second factor. A person must approve \
          this. Ask the user to open http://localhost:8080/ui/approvals/01M7FFDZNC0000A0000000000B. Then repeat exactly this call \
          with approval_id=01M7FFDZNC0000A0000000000B. Do not change the arguments.",
         &json!({
@@ -48,7 +48,7 @@ fn confirmation_with_a_way_to_come_back() {
             "retry": {"same_call": true, "add": {"approval_id": ID}},
         }),
     );
-    let nobody = Ticket { has_humans: false, ..approval.clone() };
+    let nobody = Ticket { has_users: false, ..approval.clone() };
     let nobody = Denial::ConfirmationRequired {
         tool: tool(),
         risk: None,
@@ -57,35 +57,35 @@ fn confirmation_with_a_way_to_come_back() {
     };
     assert_eq!(
         nobody.message(),
-        "Tool 'mail:send' needs a human's confirmation. A person must approve this. Nobody can yet: the user becomes the first \
-         who can with the one-time link that the gateway prints with this question, in the terminal of `mcpproxy serve` or in the \
+        "Tool 'mail:send' needs a user's confirmation. A person must approve this. Nobody can yet: the user becomes the first \
+         who can with the one-time link that the gateway prints with this approval_request, in the terminal of `mcpproxy serve` or in the \
          client's log of `mcpproxy stdio`. Ask the user to open http://localhost:8080/ui/approvals/01M7FFDZNC0000A0000000000B. Then \
          repeat exactly this call with approval_id=01M7FFDZNC0000A0000000000B. Do not change the arguments."
     );
     assert_eq!(nobody.details()["nobody_can_approve"], true);
     let world = World::default();
     check(
-        &world.question().unanswered(),
+        &world.approval_request().unanswered(),
         "confirmation_required",
-        "Tool 'fx:t' (risk level high) needs a human's confirmation; a call asks for it",
+        "Tool 'fx:t' (risk level high) needs a user's confirmation; a call asks for it",
         &json!({"tool": "fx:t", "risk_level": "high", "needs": ["confirmation"]}),
     );
-    let waiting = world.question().waiting(approval.clone());
+    let waiting = world.approval_request().waiting(approval.clone());
     assert!(matches!(waiting, Denial::ConfirmationRequired { approval: Some(ticket), .. } if *ticket == approval));
 }
 
 #[test]
-fn answers_of_humans() {
+fn answers_of_users() {
     check(
         &Denial::ApprovalDenied { comment: None },
         "approval_denied",
-        "A human denied this call; do not repeat it, and ask the user what to do instead",
+        "A user denied this call; do not repeat it, and ask the user what to do instead",
         &json!({"comment": null}),
     );
     check(
         &Denial::ApprovalDenied { comment: Some(Untrusted::new("Not on Friday.\u{1b}[2J")) },
         "approval_denied",
-        "A human denied this call and says: \"Not on Friday.\\u{1b}[2J\". Do not repeat it as it is",
+        "A user denied this call and says: \"Not on Friday.\\u{1b}[2J\". Do not repeat it as it is",
         &json!({"comment": "Not on Friday.\u{1b}[2J"}),
     );
     check(
@@ -117,14 +117,14 @@ fn answers_of_humans() {
     check(
         &Denial::ApprovalStale,
         "approval_stale",
-        "The tool, its contract or your permissions changed since a human was asked; repeat the call without approval_id to ask \
+        "The tool, its contract or your permissions changed since a user was asked; repeat the call without approval_id to ask \
          again",
         &json!({}),
     );
     check(
         &Denial::TooManyApprovals { most: 20 },
         "too_many_approvals",
-        "20 of your calls wait for a human already, or you have asked too often in the last 10 minutes; ask the user to decide on them before you make more",
+        "20 of your calls wait for a user already, or you have asked too often in the last 10 minutes; ask the user to decide on them before you make more",
         &json!({"pending_max": 20}),
     );
 }

@@ -1,9 +1,12 @@
-//! Standing grants: a human's yes for a while, for calls that look alike.
+//! Standing grants: a user's yes for a while, for calls that look alike.
 
-use mcpproxy_core::policy::{self, Refused};
+use mcpproxy_core::decision::{self, NotCovered};
 use mcpproxy_core::schema::Schema;
-use mcpproxy_core::{Agent, ApprovalId, Denial, Digest, Given, Moment, Permit, Question, RiskLevel};
-use mcpproxy_store::{Fresh, Human, Kind, NewGrant, NewRecord, Status, Step, StoreError, StoredApproval, StoredGrant};
+use mcpproxy_core::{Agent, ApprovalId, ApprovalRequest, Assurance, Denial, Digest, Moment, Permit, RiskLevel};
+use mcpproxy_store::{
+    Kind, NewRecord, NewStandingApproval, Status, Step, StepUpProof, StoreError, StoredApproval,
+    StoredStandingApproval, User,
+};
 use serde_json::json;
 
 use super::{Approvals, Decider, NotDecided};
@@ -14,7 +17,7 @@ const USES_MAX: u32 = 100;
 const SCHEMA_MAX_BYTES: usize = 64 * 1024;
 const MINUTE_MS: i64 = 60_000;
 
-/// What a human wants to allow: more calls like the one that was asked about.
+/// What a user wants to allow: more calls like the one that was asked about.
 #[derive(Clone, Debug)]
 pub struct WantedGrant {
     /// The question it comes from says whose calls of which tool.
@@ -42,26 +45,26 @@ impl From<NotDecided> for NotGranted {
 /// What grants have to say to a question.
 pub(crate) enum ByGrant {
     Yes(Permit),
-    /// None covers it: the question is a human's.
-    No(Question),
+    /// None covers it: the question is a user's.
+    No(ApprovalRequest),
     /// One covers it, but not so often.
     Later(Denial),
 }
 
 impl Approvals {
-    /// A human's yes to a question, and with it a grant for more such calls: both or neither. It takes a factor that is as
+    /// A user's yes to a question, and with it a grant for more such calls: both or neither. It takes a factor that is as
     /// fresh as for a critical call.
     pub async fn grant(
         &self,
         wanted: &WantedGrant,
-        human: &Human,
-        fresh: &Fresh,
-    ) -> Result<Result<StoredGrant, NotGranted>, StoreError> {
+        user: &User,
+        fresh: &StepUpProof,
+    ) -> Result<Result<StoredStandingApproval, NotGranted>, StoreError> {
         let store = &self.shared.store;
         let Some(approval) = store.find_approval(&wanted.from).await? else {
             return Ok(Err(NotDecided::NotFound.into()));
         };
-        if fresh.human() != human || fresh.approval() != wanted.from.as_str() {
+        if fresh.user() != user || fresh.approval() != wanted.from.as_str() {
             return Ok(Err(NotGranted::Refused("a grant takes a fresh code or passkey".to_owned())));
         }
         if let Err(why) = check(wanted, &approval) {
@@ -69,14 +72,14 @@ impl Approvals {
         }
         let now_ms = now_ms();
         let id = super::super::ask::new_id(now_ms);
-        let new = NewGrant {
+        let new = NewStandingApproval {
             id: id.as_str().to_owned(),
             agent: approval.agent.clone(),
             tool: approval.tool.clone(),
             pin: approval.pin,
             contract: approval.contract,
             schema: wanted.schema.clone(),
-            by: human.name().to_owned(),
+            by: user.name().to_owned(),
             reason: None,
             created_ms: now_ms,
             expires_ms: now_ms + i64::from(wanted.minutes) * MINUTE_MS,
@@ -85,8 +88,8 @@ impl Approvals {
         let more = json!({
             "grant_id": id.as_str(),
             "approval_id": approval.id.as_str(),
-            "by": human.name(),
-            "given": Given::Factor.as_str(),
+            "by": user.name(),
+            "given": Assurance::Factor.as_str(),
             "minutes": wanted.minutes,
             "uses": wanted.uses,
             // It may hold what the contract calls sensitive, and records are kept for long.
@@ -95,7 +98,10 @@ impl Approvals {
         let record = of_grant(&approval.agent, &approval.tool, "grant_created", &more);
         let record = NewRecord { risk: approval.risk, ..record };
         // A grant comes from nothing but a question that this very yes decides.
-        let steps = vec![self.approve_step(&approval.id, human.name(), Given::Factor), Step::Grant(Box::new(new))];
+        let steps = vec![
+            self.approve_step(&approval.id, user.name(), Assurance::Factor),
+            Step::StandingApproval(Box::new(new)),
+        ];
         let made = self.shared.ledger.note_if(record, steps).await?;
         self.has_changed();
         if made.is_ok()
@@ -108,7 +114,7 @@ impl Approvals {
     }
 
     /// Grants in force, and those that are over too.
-    pub async fn grants(&self, with_over: bool) -> Result<Vec<StoredGrant>, StoreError> {
+    pub async fn grants(&self, with_over: bool) -> Result<Vec<StoredStandingApproval>, StoreError> {
         self.shared.store.list_grants(with_over, now_ms()).await
     }
 
@@ -126,11 +132,11 @@ impl Approvals {
     /// A permit by one of the grants there are, or the question back.
     pub(crate) async fn by_grant(
         &self,
-        mut question: Question,
+        mut question: ApprovalRequest,
         agent: &Agent,
         moment: Moment<'_>,
     ) -> Result<ByGrant, StoreError> {
-        if question.least() > Given::Form {
+        if question.least() > Assurance::Form {
             return Ok(ByGrant::No(question));
         }
         let found = self.shared.store.grants_for(&agent.name, &question.tool().name, moment.clock.now_ms).await?;
@@ -140,7 +146,7 @@ impl Approvals {
         let born_ms = self.token_born_ms(agent).await?;
         for grant in found.into_iter().filter(|grant| born_ms.is_some_and(|born_ms| born_ms <= grant.created_ms)) {
             let Ok(schema) = Schema::parse(&grant.schema) else { continue };
-            let grant = policy::Grant {
+            let grant = decision::StandingApproval {
                 id: grant.id,
                 agent: grant.agent,
                 tool: grant.tool,
@@ -153,7 +159,7 @@ impl Approvals {
             match question.granted_by(agent, &grant, moment) {
                 Ok(permit) => return Ok(ByGrant::Yes(permit)),
                 Err(refused) => match *refused {
-                    (_, Refused::RateLimit(denial)) => return Ok(ByGrant::Later(denial)),
+                    (_, NotCovered::RateLimit(denial)) => return Ok(ByGrant::Later(denial)),
                     (back, _) => question = back,
                 },
             }
@@ -172,7 +178,7 @@ impl Approvals {
 }
 
 fn check(wanted: &WantedGrant, approval: &StoredApproval) -> Result<(), String> {
-    if approval.risk == Some(RiskLevel::Critical) || approval.least == Given::Factor {
+    if approval.risk == Some(RiskLevel::Critical) || approval.least == Assurance::Factor {
         return Err("critical calls are approved one by one; there is no grant for them".to_owned());
     }
     wanted.check()

@@ -1,13 +1,13 @@
 //! The steps of approvals that the gateway itself takes, and the record of each.
 
-use mcpproxy_core::{ApprovalId, Given};
+use mcpproxy_core::{ApprovalId, Assurance};
 use mcpproxy_store::{Kind, Lost, NewApproval, NewRecord, RecordId, Status, Step, StoreError, StoredApproval};
 use serde_json::{Value, json};
 
 use super::{About, Approvals, Asked, Level, NotDecided};
 use crate::record::{blank, now_ms};
 
-/// Longest word of a human to an agent.
+/// Longest word of a user to an agent.
 const COMMENT_MAX_CHARS: usize = 1000;
 
 impl Approvals {
@@ -49,7 +49,7 @@ impl Approvals {
         id: &ApprovalId,
         agent: &str,
     ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        self.say_yes(id, &in_client(agent), Given::Form).await
+        self.say_yes(id, &in_client(agent), Assurance::Form).await
     }
 
     /// A no there. A no counts wherever it is said.
@@ -90,7 +90,7 @@ fn in_client(agent: &str) -> String {
     format!("{agent}'s client")
 }
 
-pub(super) fn approved(approval: &StoredApproval, by: &str, given: Given) -> NewRecord {
+pub(super) fn approved(approval: &StoredApproval, by: &str, given: Assurance) -> NewRecord {
     of_step(approval, "approval_approved", Status::Success, json!({"by": by, "given": given.as_str()}))
 }
 

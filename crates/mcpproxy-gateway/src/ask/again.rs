@@ -1,6 +1,6 @@
-//! A call that waited is decided again on the newest snapshot, with the bytes a human saw.
+//! A call that waited is decided again on the newest snapshot, with the bytes a user saw.
 
-use mcpproxy_core::policy::Seen;
+use mcpproxy_core::decision::PriorState;
 use mcpproxy_core::{Agent, Arguments, Attached, Check, Decision, Declared, Denial, Mode, Moment, decide};
 use mcpproxy_store::{StoreError, StoredApproval, TokenInfo};
 
@@ -41,8 +41,8 @@ impl Asking<'_> {
             return Ok(Err(Denial::ApprovalStale));
         }
         let clock = crate::call::clock(&snapshot);
-        // Whether there was a dry run was asked before the question was; a human has looked at it since.
-        let seen = Seen { dry_run_ms: Some(clock.now_ms), is_repeat: false };
+        // Whether there was a dry run was asked before the question was; a user has looked at it since.
+        let seen = PriorState { dry_run_ms: Some(clock.now_ms), is_repeat: false };
         let moment = Moment { clock, limits: &self.gateway.limits, seen };
         let declared = Declared {
             name: name.clone(),

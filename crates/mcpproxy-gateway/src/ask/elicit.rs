@@ -158,7 +158,7 @@ fn headline(approval: &StoredApproval) -> String {
     format!("Agent '{}' wants to call '{}' (risk: {risk}).", approval.agent, approval.tool)
 }
 
-/// What a human should know who sees nothing but the form, each under the name of who says so.
+/// What a user should know who sees nothing but the form, each under the name of who says so.
 fn facts(approval: &StoredApproval) -> String {
     let about = About::of(approval);
     let mut text = String::new();

@@ -53,7 +53,7 @@ impl Asking<'_> {
         Ok(found)
     }
 
-    /// Identical calls share one question, so that a human is asked once.
+    /// Identical calls share one question, so that a user is asked once.
     async fn find_or_ask(&self, snapshot: &Snapshot) -> Result<StoredApproval, Unanswered> {
         let store = &self.gateway.store;
         let binding = self.question.binding(&self.caller.agent);

@@ -1,4 +1,4 @@
-//! Holding a call while a human thinks, with a sign of life for the agent.
+//! Holding a call while a user thinks, with a sign of life for the agent.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(super) async fn for_decision(
             approval = found;
         }
         if asking.passage.cancel.is_cancelled() {
-            // The question stays: the agent may come back, and a human may have begun to read.
+            // The question stays: the agent may come back, and a user may have begun to read.
             let error = RpcError::new(INTERNAL_ERROR, "the call was cancelled");
             return Err(Unanswered::Returns(Err(error)));
         }
@@ -36,7 +36,7 @@ pub(super) async fn for_decision(
         if approval.state != ApprovalState::Pending || is_over {
             return Ok(approval);
         }
-        // The first word goes out at once: it says where the human has to go.
+        // The first word goes out at once: it says where the user has to go.
         if begin.elapsed() >= PROGRESS_EVERY.saturating_mul(u32::try_from(said).unwrap_or(u32::MAX)) {
             said += 1;
             say_progress(asking, &approval, said).await;

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcpproxy_core::contract::DryRun;
+use mcpproxy_core::decision::{Claim, PriorState, Repeat};
 use mcpproxy_core::json::members;
-use mcpproxy_core::policy::{Claim, Repeat, Seen};
 use mcpproxy_core::settings::Durability;
-use mcpproxy_core::{ApprovalState, Arguments, Attached, Declared, Denial, Intent, Mode, Permit, Tool, Variant, Word};
+use mcpproxy_core::{
+    ApprovalRef, ApprovalState, Arguments, Attached, Declared, Denial, Intent, Mode, Permit, Tool, Variant,
+};
 use mcpproxy_store::{NewRecord, OpenRecord, Status, Step, StoreError, StoredApproval, Wait};
 
 use super::refuse;
@@ -48,8 +50,8 @@ pub(super) async fn look_up(
     declared: &Declared,
     said: &Said,
     tool: Option<&Arc<Tool>>,
-) -> Result<Seen, StoreError> {
-    let mut seen = Seen::default();
+) -> Result<PriorState, StoreError> {
+    let mut seen = PriorState::default();
     let Some(tool) = tool.filter(|tool| declared.mode_of(tool) == Mode::Real) else { return Ok(seen) };
     if matches!(tool.contract.dry_run.value, DryRun::Required { .. }) {
         let made = declared.dry_run_binding(&caller.agent, tool);
@@ -57,7 +59,7 @@ pub(super) async fn look_up(
         if let (Some(at_ms), Some(id)) = (seen.dry_run_ms, said.names()) {
             let asked = gateway.store.find_approval(id).await?;
             let same = asked.filter(|asked| is_about(asked, caller, tool, declared));
-            // What was fresh when a human was asked stays so until the human has answered.
+            // What was fresh when a user was asked stays so until the user has answered.
             let waited_ms = same.map_or(0, |asked| (now_ms() - asked.created_ms).max(0));
             // One that was made since is as fresh as it is.
             seen.dry_run_ms = Some((at_ms + waited_ms).min(now_ms()));
@@ -92,7 +94,7 @@ pub(super) struct Call<'a> {
 /// What is spent or kept together with the record of a call.
 struct More {
     intent: Intent,
-    word: Option<Word>,
+    word: Option<ApprovalRef>,
     claim: Option<Claim>,
     /// What a dry run sends, if it is one.
     rehearsed: Option<(Arguments, Attached)>,
@@ -211,18 +213,18 @@ impl More {
 }
 
 /// The word was spent by somebody else, or taken back, between the decision and the record.
-async fn lost(gateway: &Inner, word: Option<&Word>) -> Result<Denial, StoreError> {
-    let Some(Word::Approval(id)) = word else { return Ok(Denial::ApprovalStale) };
+async fn lost(gateway: &Inner, word: Option<&ApprovalRef>) -> Result<Denial, StoreError> {
+    let Some(ApprovalRef::Approval(id)) = word else { return Ok(Denial::ApprovalStale) };
     match gateway.store.find_approval(id).await? {
         Some(found) => crate::ask::over(gateway, &found).await,
         None => Ok(Denial::NoSuchApproval),
     }
 }
 
-fn spend(word: &Word) -> Step {
+fn spend(word: &ApprovalRef) -> Step {
     match word {
-        Word::Approval(id) => Step::Consume { id: id.clone(), now_ms: now_ms() },
-        Word::Grant(id) => Step::Use { id: id.clone(), now_ms: now_ms() },
+        ApprovalRef::Approval(id) => Step::Consume { id: id.clone(), now_ms: now_ms() },
+        ApprovalRef::StandingApproval(id) => Step::Use { id: id.clone(), now_ms: now_ms() },
     }
 }
 

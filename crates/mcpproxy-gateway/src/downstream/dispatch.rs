@@ -8,7 +8,7 @@ use mcpproxy_core::{Agent, ServerName, Variant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::door::Door;
+use super::endpoint_mode::EndpointMode;
 use super::flight::{Flight, OnDrop};
 use super::http::tool_name;
 use super::revision::client_name;
@@ -86,7 +86,7 @@ async fn answer(
         cancel,
     };
     match (&*question.method, caller.era) {
-        ("server/discover", Era::Modern) => Ok(discover(gateway, &caller.door)),
+        ("server/discover", Era::Modern) => Ok(discover(gateway, &caller.endpoint_mode)),
         ("tools/list", _) => lists::tools(gateway, caller, &params),
         ("prompts/list", _) => lists::prompts(gateway, caller, &params),
         ("resources/list", _) => lists::resources(gateway, caller, &params),
@@ -95,7 +95,7 @@ async fn answer(
         ("prompts/get", _) => {
             let name = required(&params, "name")?;
             let (server, own) =
-                find(gateway, caller, caller.door.name_in(&name)).ok_or_else(|| unknown("prompt", &name))?;
+                find(gateway, caller, caller.endpoint_mode.name_in(&name)).ok_or_else(|| unknown("prompt", &name))?;
             let subject = vec![("name", quote(own))];
             relayed(relay(&server, Relayed::GetPrompt, subject, Some(own), &passage(&["name"])).await)
         }
@@ -104,7 +104,8 @@ async fn answer(
             if let Some(contract) = lists::read_contract(gateway, caller, &uri) {
                 return contract.map_err(|()| no_resource(&uri));
             }
-            let (server, own) = find(gateway, caller, caller.door.uri_in(&uri)).ok_or_else(|| no_resource(&uri))?;
+            let (server, own) =
+                find(gateway, caller, caller.endpoint_mode.uri_in(&uri)).ok_or_else(|| no_resource(&uri))?;
             let reply = relayed(
                 relay(&server, Relayed::ReadResource, vec![("uri", quote(own))], Some(own), &passage(&["uri"])).await,
             );
@@ -127,8 +128,8 @@ async fn answer(
 async fn call_tool(gateway: &Arc<Inner>, caller: &Caller, params: &Members<'_>, passage: Passage<'_>) -> Reply {
     let name = required(params, "name")?;
     let arguments = field(params, "arguments").unwrap_or("{}");
-    let wanted = match &caller.door {
-        Door::Four => match (Variant::from_tool(&name), name.as_ref()) {
+    let wanted = match &caller.endpoint_mode {
+        EndpointMode::Four => match (Variant::from_tool(&name), name.as_ref()) {
             (Some(variant), _) => Wanted::Variant { variant, parameters: arguments },
             (None, four::RETRIEVE) => return four::retrieve(gateway, caller, arguments),
             (None, _) => {
@@ -136,7 +137,7 @@ async fn call_tool(gateway: &Arc<Inner>, caller: &Caller, params: &Members<'_>, 
                 return call::refuse_unknown(gateway, caller, &name, arguments, error).await;
             }
         },
-        Door::Server(_) | Door::Direct => match caller.door.tool_in(&name) {
+        EndpointMode::Server(_) | EndpointMode::Direct => match caller.endpoint_mode.tool_in(&name) {
             Some(name) => Wanted::Direct { name, arguments, meta: field(params, "_meta") },
             None => {
                 let error = unknown("tool", &name);
@@ -177,12 +178,14 @@ async fn complete(gateway: &Arc<Inner>, caller: &Caller, params: &Members<'_>, p
     let reference = field(params, "ref").ok_or_else(|| RpcError::new(INVALID_PARAMS, "params.ref is required"))?;
     let word = |key: &str| member(reference, key).and_then(string_value);
     let (key, found) = match (word("name"), word("uri")) {
-        (Some(name), _) => {
-            ("name", find(gateway, caller, caller.door.name_in(&name)).map(|(server, own)| (server, own.to_owned())))
-        }
-        (None, Some(uri)) => {
-            ("uri", find(gateway, caller, caller.door.uri_in(&uri)).map(|(server, own)| (server, own.to_owned())))
-        }
+        (Some(name), _) => (
+            "name",
+            find(gateway, caller, caller.endpoint_mode.name_in(&name)).map(|(server, own)| (server, own.to_owned())),
+        ),
+        (None, Some(uri)) => (
+            "uri",
+            find(gateway, caller, caller.endpoint_mode.uri_in(&uri)).map(|(server, own)| (server, own.to_owned())),
+        ),
         (None, None) => return Err(RpcError::new(INVALID_PARAMS, "params.ref must name a prompt or a resource")),
     };
     let (server, own) =
@@ -202,7 +205,7 @@ async fn set_level(gateway: &Arc<Inner>, caller: &Caller, params: &Members<'_>, 
     let snapshot = gateway.snapshot.load_full();
     let shown = snapshot.servers.values().filter(|server| {
         server.settings.enabled
-            && caller.door.shows(server.name())
+            && caller.endpoint_mode.shows(server.name())
             && caller.agent.scope.sees(server.name())
             && server.keeps_log_level()
     });
@@ -221,7 +224,7 @@ async fn subscribe(
     passage: &Passage<'_>,
 ) -> Reply {
     let uri = required(params, "uri")?;
-    let (server, own) = find(gateway, caller, caller.door.uri_in(&uri)).ok_or_else(|| no_resource(&uri))?;
+    let (server, own) = find(gateway, caller, caller.endpoint_mode.uri_in(&uri)).ok_or_else(|| no_resource(&uri))?;
     if let Some(session) = &caller.session {
         let mut uris = session.uris.lock().unwrap_or_else(PoisonError::into_inner);
         match relayed_as {
@@ -239,7 +242,7 @@ async fn subscribe(
 /// The handshake of the older kind.
 pub(crate) fn initialize(
     gateway: &Inner,
-    door: &Door,
+    endpoint_mode: &EndpointMode,
     agent: &Agent,
     question: &Question,
 ) -> Result<(Session, String), RpcError> {
@@ -249,33 +252,33 @@ pub(crate) fn initialize(
     let version = if is_known { wanted.as_ref() } else { LEGACY_VERSION };
     let capabilities: Arc<str> = field(&params, "capabilities").unwrap_or("{}").into();
     let client = field(&params, "clientInfo").and_then(client_name);
-    let session = Session::new(agent.name.clone(), door.clone(), client, capabilities);
+    let session = Session::new(agent.name.clone(), endpoint_mode.clone(), client, capabilities);
     let result = message::object([
         ("protocolVersion", quote(version).as_str()),
-        ("capabilities", &capabilities_of(gateway, door, Era::Legacy)),
+        ("capabilities", &capabilities_of(gateway, endpoint_mode, Era::Legacy)),
         ("serverInfo", &IMPLEMENTATION),
-        ("instructions", &quote(four::instructions(door))),
+        ("instructions", &quote(four::instructions(endpoint_mode))),
     ]);
     Ok((session, result))
 }
 
 /// The welcome of the newer kind.
-fn discover(gateway: &Inner, door: &Door) -> String {
+fn discover(gateway: &Inner, endpoint_mode: &EndpointMode) -> String {
     let versions = serde_json::json!(*VERSIONS).to_string();
     message::object([
         ("supportedVersions", versions.as_str()),
-        ("capabilities", &capabilities_of(gateway, door, Era::Modern)),
-        ("instructions", &quote(four::instructions(door))),
+        ("capabilities", &capabilities_of(gateway, endpoint_mode, Era::Modern)),
+        ("instructions", &quote(four::instructions(endpoint_mode))),
         ("ttlMs", "60000"),
         ("cacheScope", "\"private\""),
         ("_meta", &format!("{{\"io.modelcontextprotocol/serverInfo\":{}}}", IMPLEMENTATION.as_str())),
     ])
 }
 
-/// What this door can do at this moment. Behind `/mcp/s/NAME` that is what the server can do and we pass on.
-fn capabilities_of(gateway: &Inner, door: &Door, era: Era) -> String {
+/// What this endpoint_mode can do at this moment. Behind `/mcp/s/NAME` that is what the server can do and we pass on.
+fn capabilities_of(gateway: &Inner, endpoint_mode: &EndpointMode, era: Era) -> String {
     let snapshot = gateway.snapshot.load();
-    let can_complete = snapshot.offers.iter().any(|(name, offers)| door.shows(name) && offers.can_complete);
+    let can_complete = snapshot.offers.iter().any(|(name, offers)| endpoint_mode.shows(name) && offers.can_complete);
     let mut capabilities = String::from(
         "{\"tools\":{\"listChanged\":true},\"prompts\":{\"listChanged\":true},\"resources\":{\"listChanged\":true,\"subscribe\":true}",
     );
@@ -323,7 +326,7 @@ pub(crate) fn listen(
     let acknowledged = message::object([("notifications", granted.as_str()), ("_meta", &meta)]);
     gateway.audience.join(Listener {
         agent: Arc::clone(&caller.agent),
-        door: caller.door.clone(),
+        endpoint_mode: caller.endpoint_mode.clone(),
         wants,
         subscription: Some(id.to_owned()),
         send,
@@ -338,11 +341,11 @@ pub(crate) fn check_parameter_headers(
     question: &Question,
     given: &HeaderMap,
 ) -> Result<(), RpcError> {
-    if caller.door == Door::Four || &*question.method != "tools/call" {
+    if caller.endpoint_mode == EndpointMode::Four || &*question.method != "tools/call" {
         return Ok(());
     }
     let snapshot = gateway.snapshot.load();
-    let name = tool_name(question).and_then(|name| caller.door.tool_in(&name));
+    let name = tool_name(question).and_then(|name| caller.endpoint_mode.tool_in(&name));
     let name = name.filter(|name| caller.agent.scope.sees(name.server()));
     let Some(tool) = name.and_then(|name| snapshot.catalog.resolve(&name).cloned()) else { return Ok(()) };
     let arguments = question.params.as_deref().and_then(|params| member(params, "arguments")).unwrap_or("{}");

@@ -8,7 +8,7 @@ use mcpproxy_core::{ServerName, Untrusted, Variant, nearest};
 use rmcp::model::{MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use super::{Caller, Door};
+use super::{Caller, EndpointMode};
 use crate::call::error_result;
 use crate::gateway::Inner;
 use crate::message::{INVALID_PARAMS, RpcError, field};
@@ -36,13 +36,13 @@ fn list(two_key: TwoKey) -> String {
     serde_json::to_string(&tools).unwrap_or_else(|_| "[]".to_owned())
 }
 
-pub(super) fn instructions(door: &Door) -> &'static str {
-    match door {
-        Door::Four => {
+pub(super) fn instructions(endpoint_mode: &EndpointMode) -> &'static str {
+    match endpoint_mode {
+        EndpointMode::Four => {
             "Find tools of all connected servers with retrieve_tools, then call one with the variant its call_with \
              names: call_tool_read, call_tool_write or call_tool_destructive. A refusal says what to do instead."
         }
-        Door::Server(_) | Door::Direct => {
+        EndpointMode::Server(_) | EndpointMode::Direct => {
             "Tools of the servers behind this gateway, under their own names. Each call is checked and recorded."
         }
     }

@@ -19,7 +19,7 @@ use super::park::{self, Parked};
 use super::respond::{self, Asking};
 use super::revision::{self, Modern};
 use super::session::Session;
-use super::{Caller, Door};
+use super::{Caller, EndpointMode};
 use crate::back::{Event, LogLevel};
 use crate::gateway::{Gateway, Inner};
 use crate::headers;
@@ -39,10 +39,13 @@ pub(crate) const BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
 pub fn router(gateway: &Gateway) -> Router {
     let state = Arc::clone(&gateway.inner);
     Router::new()
-        .route("/mcp", any(|State(gateway): State<Arc<Inner>>, request: Request| enter(gateway, Door::Four, request)))
+        .route(
+            "/mcp",
+            any(|State(gateway): State<Arc<Inner>>, request: Request| enter(gateway, EndpointMode::Four, request)),
+        )
         .route(
             "/mcp/direct",
-            any(|State(gateway): State<Arc<Inner>>, request: Request| enter(gateway, Door::Direct, request)),
+            any(|State(gateway): State<Arc<Inner>>, request: Request| enter(gateway, EndpointMode::Direct, request)),
         )
         .route("/mcp/s/{name}", any(at_server))
         .with_state(state)
@@ -59,24 +62,24 @@ async fn at_server(State(gateway): State<Arc<Inner>>, Path(name): Path<String>, 
         agent.scope.sees(name) && snapshot.servers.get(name).is_some_and(|server| server.settings.enabled)
     });
     match known {
-        Some(name) => by_method(gateway, Door::Server(name), agent, request).await,
+        Some(name) => by_method(gateway, EndpointMode::Server(name), agent, request).await,
         None => respond::plain(StatusCode::NOT_FOUND, "no such server; `mcpproxy servers list` shows the names\n"),
     }
 }
 
-async fn enter(gateway: Arc<Inner>, door: Door, request: Request) -> Response {
+async fn enter(gateway: Arc<Inner>, endpoint_mode: EndpointMode, request: Request) -> Response {
     match authenticate(&gateway, request.headers()).await {
-        Ok(agent) => by_method(gateway, door, agent, request).await,
+        Ok(agent) => by_method(gateway, endpoint_mode, agent, request).await,
         Err(response) => *response,
     }
 }
 
-async fn by_method(gateway: Arc<Inner>, door: Door, agent: Arc<Agent>, request: Request) -> Response {
+async fn by_method(gateway: Arc<Inner>, endpoint_mode: EndpointMode, agent: Arc<Agent>, request: Request) -> Response {
     let is_modern = request.headers().get(headers::VERSION).is_some_and(|version| version == MODERN_VERSION);
     match *request.method() {
-        Method::POST => post(gateway, door, agent, request).await,
-        Method::GET if !is_modern => get(&gateway, door, agent, request.headers()),
-        Method::DELETE if !is_modern => delete(&gateway, &door, &agent, request.headers()),
+        Method::POST => post(gateway, endpoint_mode, agent, request).await,
+        Method::GET if !is_modern => get(&gateway, endpoint_mode, agent, request.headers()),
+        Method::DELETE if !is_modern => delete(&gateway, &endpoint_mode, &agent, request.headers()),
         _ => not_allowed(),
     }
 }
@@ -128,7 +131,7 @@ async fn unauthorized(gateway: &Inner, text: &'static str) -> Box<Response> {
     Box::new(response)
 }
 
-async fn post(gateway: Arc<Inner>, door: Door, agent: Arc<Agent>, request: Request) -> Response {
+async fn post(gateway: Arc<Inner>, endpoint_mode: EndpointMode, agent: Arc<Agent>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let bytes = match receive(&parts.headers, body).await {
         Ok(bytes) => bytes,
@@ -147,23 +150,27 @@ async fn post(gateway: Arc<Inner>, door: Door, agent: Arc<Agent>, request: Reque
             let question = Question { method: method.as_ref().into(), params: params.map(Into::into) };
             let modern = params_of(params).and_then(|params| revision::of_http(&parts.headers, &method, &params));
             match modern {
-                Ok(Some(modern)) => take_modern(gateway, door, agent, (id, modern), question, &parts.headers).await,
-                Ok(None) => take_legacy(gateway, door, agent, id, question, &parts.headers).await,
+                Ok(Some(modern)) => {
+                    take_modern(gateway, endpoint_mode, agent, (id, modern), question, &parts.headers).await
+                }
+                Ok(None) => take_legacy(gateway, endpoint_mode, agent, id, question, &parts.headers).await,
                 Err(error) => respond::rejected(Some(id), error),
             }
         }
-        Ok(Message::Notification { method, params }) => match find_session(&gateway, &door, &agent, &parts.headers) {
-            Err(response) => *response,
-            Ok(session) => {
-                if let (Some(session), "notifications/cancelled") = (session, method.as_ref())
-                    && let Some(id) = params.and_then(|params| member(params, "requestId"))
-                {
-                    session.cancel(id);
+        Ok(Message::Notification { method, params }) => {
+            match find_session(&gateway, &endpoint_mode, &agent, &parts.headers) {
+                Err(response) => *response,
+                Ok(session) => {
+                    if let (Some(session), "notifications/cancelled") = (session, method.as_ref())
+                        && let Some(id) = params.and_then(|params| member(params, "requestId"))
+                    {
+                        session.cancel(id);
+                    }
+                    respond::empty(StatusCode::ACCEPTED)
                 }
-                respond::empty(StatusCode::ACCEPTED)
             }
-        },
-        Ok(Message::Response { id, outcome }) => match find_session(&gateway, &door, &agent, &parts.headers) {
+        }
+        Ok(Message::Response { id, outcome }) => match find_session(&gateway, &endpoint_mode, &agent, &parts.headers) {
             Err(response) => *response,
             Ok(Some(session)) if session.answer(id, outcome) => respond::empty(StatusCode::ACCEPTED),
             Ok(_) => respond::rejected(Some(id), RpcError::new(INVALID_REQUEST, "nobody asked for this response")),
@@ -209,15 +216,22 @@ fn too_large() -> Box<Response> {
 /// A request with everything in it: no session before or after.
 async fn take_modern(
     gateway: Arc<Inner>,
-    door: Door,
+    endpoint_mode: EndpointMode,
     agent: Arc<Agent>,
     (id, modern): (&str, Modern),
     question: Question,
     headers: &HeaderMap,
 ) -> Response {
     let Modern { client, capabilities, log_level } = modern;
-    let caller =
-        Caller { agent, client, era: Era::Modern, door, capabilities: capabilities.into(), log_level, session: None };
+    let caller = Caller {
+        agent,
+        client,
+        era: Era::Modern,
+        endpoint_mode,
+        capabilities: capabilities.into(),
+        log_level,
+        session: None,
+    };
     if &*question.method == "subscriptions/listen" {
         return match dispatch::listen(&gateway, &caller, id, &question) {
             Ok((acknowledged, receive)) => {
@@ -270,20 +284,20 @@ async fn follow_modern(
 /// A request of the older kind, in a session or, for simple clients, without one.
 async fn take_legacy(
     gateway: Arc<Inner>,
-    door: Door,
+    endpoint_mode: EndpointMode,
     agent: Arc<Agent>,
     id: &str,
     question: Question,
     headers: &HeaderMap,
 ) -> Response {
     if &*question.method == "initialize" {
-        return initialize(&gateway, door, agent, id, &question);
+        return initialize(&gateway, endpoint_mode, agent, id, &question);
     }
-    let session = match find_session(&gateway, &door, &agent, headers) {
+    let session = match find_session(&gateway, &endpoint_mode, &agent, headers) {
         Ok(session) => session,
         Err(response) => return *response,
     };
-    let caller = legacy_caller(agent, door, session.clone());
+    let caller = legacy_caller(agent, endpoint_mode, session.clone());
     let mut flight = dispatch::begin(&gateway, caller, question, OnDrop::Finish, Some(id));
     let asking = |session: Option<Arc<Session>>| session.map_or(Asking::Never, Asking::OnStream);
     loop {
@@ -301,7 +315,7 @@ async fn take_legacy(
     }
 }
 
-pub(crate) fn legacy_caller(agent: Arc<Agent>, door: Door, session: Option<Arc<Session>>) -> Caller {
+pub(crate) fn legacy_caller(agent: Arc<Agent>, endpoint_mode: EndpointMode, session: Option<Arc<Session>>) -> Caller {
     let (client, capabilities, log_level) = match &session {
         Some(session) => {
             // Until an agent names a level, the protocol leaves it to us.
@@ -310,11 +324,17 @@ pub(crate) fn legacy_caller(agent: Arc<Agent>, door: Door, session: Option<Arc<S
         }
         None => (None, "{}".into(), None),
     };
-    Caller { agent, client, era: Era::Legacy, door, capabilities, log_level, session }
+    Caller { agent, client, era: Era::Legacy, endpoint_mode, capabilities, log_level, session }
 }
 
-fn initialize(gateway: &Inner, door: Door, agent: Arc<Agent>, id: &str, question: &Question) -> Response {
-    let (session, result) = match dispatch::initialize(gateway, &door, &agent, question) {
+fn initialize(
+    gateway: &Inner,
+    endpoint_mode: EndpointMode,
+    agent: Arc<Agent>,
+    id: &str,
+    question: &Question,
+) -> Response {
+    let (session, result) = match dispatch::initialize(gateway, &endpoint_mode, &agent, question) {
         Ok(welcome) => welcome,
         Err(error) => return respond::rejected(Some(id), error),
     };
@@ -330,12 +350,12 @@ fn initialize(gateway: &Inner, door: Door, agent: Arc<Agent>, id: &str, question
 /// The session a request names. Naming none is fine; naming one that is gone is not.
 fn find_session(
     gateway: &Inner,
-    door: &Door,
+    endpoint_mode: &EndpointMode,
     agent: &Agent,
     headers: &HeaderMap,
 ) -> Result<Option<Arc<Session>>, Box<Response>> {
     let Some(id) = headers.get(headers::SESSION) else { return Ok(None) };
-    let session = id.to_str().ok().and_then(|id| gateway.doors.sessions.find(id, &agent.name, door));
+    let session = id.to_str().ok().and_then(|id| gateway.doors.sessions.find(id, &agent.name, endpoint_mode));
     match session {
         Some(session) => Ok(Some(session)),
         None => Err(Box::new(respond::json(
@@ -346,8 +366,8 @@ fn find_session(
 }
 
 /// The stream on which an agent with a session hears what it did not ask for.
-fn get(gateway: &Inner, door: Door, agent: Arc<Agent>, headers: &HeaderMap) -> Response {
-    match find_session(gateway, &door, &agent, headers) {
+fn get(gateway: &Inner, endpoint_mode: EndpointMode, agent: Arc<Agent>, headers: &HeaderMap) -> Response {
+    match find_session(gateway, &endpoint_mode, &agent, headers) {
         Err(response) => *response,
         Ok(None) => not_allowed(),
         Ok(Some(session)) => {
@@ -355,14 +375,14 @@ fn get(gateway: &Inner, door: Door, agent: Arc<Agent>, headers: &HeaderMap) -> R
             session.stands_on(send.clone());
             let wants =
                 audience::Wants { tools: true, prompts: true, resources: true, uris: Arc::clone(&session.uris) };
-            gateway.audience.join(audience::Listener { agent, door, wants, subscription: None, send });
+            gateway.audience.join(audience::Listener { agent, endpoint_mode, wants, subscription: None, send });
             respond::standing(None, receive, session.ended.clone(), gateway.stopping.clone())
         }
     }
 }
 
-fn delete(gateway: &Inner, door: &Door, agent: &Agent, headers: &HeaderMap) -> Response {
-    match find_session(gateway, door, agent, headers) {
+fn delete(gateway: &Inner, endpoint_mode: &EndpointMode, agent: &Agent, headers: &HeaderMap) -> Response {
+    match find_session(gateway, endpoint_mode, agent, headers) {
         Err(response) => *response,
         Ok(None) => not_allowed(),
         Ok(Some(session)) => {

@@ -6,7 +6,7 @@ use mcpproxy_core::json::{quote, string_value};
 use mcpproxy_core::{ServerName, Tool};
 use serde_json::value::RawValue;
 
-use super::{Caller, Door, four};
+use super::{Caller, EndpointMode, four};
 use crate::contracts_for_agents;
 use crate::gateway::Inner;
 use crate::message::{self, INVALID_PARAMS, Members, RpcError, field, member};
@@ -21,16 +21,17 @@ const PUBLIC: [(&str, &str); 2] = [("ttlMs", "3600000"), ("cacheScope", "\"publi
 pub(super) fn tools(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> Reply {
     only_page(params)?;
     let snapshot = gateway.snapshot.load();
-    if caller.door == Door::Four {
+    if caller.endpoint_mode == EndpointMode::Four {
         return Ok(finish("tools", four::tools(snapshot.settings.intent.two_key), caller.era, PUBLIC));
     }
-    let visible = snapshot.catalog.visible(&caller.agent.scope).filter(|tool| caller.door.shows(tool.name.server()));
+    let visible =
+        snapshot.catalog.visible(&caller.agent.scope).filter(|tool| caller.endpoint_mode.shows(tool.name.server()));
     let all: Vec<String> = visible
-        .map(|tool| match &caller.door {
-            Door::Server(_) => contracts_for_agents::listed(tool),
-            Door::Four | Door::Direct => message::with_members(
+        .map(|tool| match &caller.endpoint_mode {
+            EndpointMode::Server(_) => contracts_for_agents::listed(tool),
+            EndpointMode::Four | EndpointMode::Direct => message::with_members(
                 &contracts_for_agents::listed(tool),
-                &[("name", &quote(&caller.door.name_out(tool.name.server(), tool.name.tool())))],
+                &[("name", &quote(&caller.endpoint_mode.name_out(tool.name.server(), tool.name.tool())))],
             ),
         })
         .collect();
@@ -45,7 +46,7 @@ pub(super) fn prompts(gateway: &Inner, caller: &Caller, params: &Members<'_>) ->
         |offers| &offers.prompts,
         |server, prompt| {
             let name = member(prompt, "name").and_then(string_value)?;
-            Some(message::with_members(prompt, &[("name", &quote(&caller.door.name_out(server, &name)))]))
+            Some(message::with_members(prompt, &[("name", &quote(&caller.endpoint_mode.name_out(server, &name)))]))
         },
     );
     Ok(finish("prompts", &format!("[{}]", all.join(",")), caller.era, PRIVATE))
@@ -62,7 +63,7 @@ pub(super) fn resources(gateway: &Inner, caller: &Caller, params: &Members<'_>) 
         |server, resource| addressed(caller, server, resource, "uri"),
     );
     all.extend(contracts_for_agents::resources(&snapshot.catalog, &caller.agent.scope, |server| {
-        caller.door.shows(server)
+        caller.endpoint_mode.shows(server)
     }));
     Ok(finish("resources", &format!("[{}]", all.join(",")), caller.era, PRIVATE))
 }
@@ -84,7 +85,7 @@ pub(super) fn read_contract(gateway: &Inner, caller: &Caller, uri: &str) -> Opti
     let name = contracts_for_agents::tool_of(uri)?;
     let snapshot = gateway.snapshot.load();
     let tool = name
-        .filter(|name| caller.door.shows(name.server()) && caller.agent.scope.sees(name.server()))
+        .filter(|name| caller.endpoint_mode.shows(name.server()) && caller.agent.scope.sees(name.server()))
         .and_then(|name| snapshot.catalog.resolve(&name).map(Arc::clone));
     let read = |tool: Arc<Tool>| match caller.era {
         Era::Legacy => contracts_for_agents::read(&tool),
@@ -97,11 +98,11 @@ pub(super) fn read_contract(gateway: &Inner, caller: &Caller, uri: &str) -> Opti
 pub(super) fn read_result(reply: Reply, caller: &Caller, server: &ServerName) -> Reply {
     let result = reply?;
     let result = match (
-        &caller.door,
+        &caller.endpoint_mode,
         member(&result, "contents").and_then(|list| serde_json::from_str::<Vec<&RawValue>>(list).ok()),
     ) {
-        (Door::Server(_), _) | (_, None) => result,
-        (Door::Four | Door::Direct, Some(contents)) => {
+        (EndpointMode::Server(_), _) | (_, None) => result,
+        (EndpointMode::Four | EndpointMode::Direct, Some(contents)) => {
             let all: Vec<String> = contents
                 .into_iter()
                 .map(|content| {
@@ -128,8 +129,10 @@ fn offered(
     of: impl Fn(&Offers) -> &Arc<[String]>,
     shown: impl Fn(&ServerName, &str) -> Option<String>,
 ) -> Vec<String> {
-    let visible =
-        snapshot.offers.iter().filter(|(server, _)| caller.door.shows(server) && caller.agent.scope.sees(server));
+    let visible = snapshot
+        .offers
+        .iter()
+        .filter(|(server, _)| caller.endpoint_mode.shows(server) && caller.agent.scope.sees(server));
     visible
         .flat_map(|(server, offers)| of(offers).iter().filter_map(|json| shown(server, json)).collect::<Vec<_>>())
         .collect()
@@ -137,9 +140,11 @@ fn offered(
 
 fn addressed(caller: &Caller, server: &ServerName, json: &str, key: &str) -> Option<String> {
     let uri = member(json, key).and_then(string_value)?;
-    Some(match &caller.door {
-        Door::Server(_) => json.to_owned(),
-        Door::Four | Door::Direct => message::with_members(json, &[(key, &quote(&caller.door.uri_out(server, &uri)))]),
+    Some(match &caller.endpoint_mode {
+        EndpointMode::Server(_) => json.to_owned(),
+        EndpointMode::Four | EndpointMode::Direct => {
+            message::with_members(json, &[(key, &quote(&caller.endpoint_mode.uri_out(server, &uri)))])
+        }
     })
 }
 

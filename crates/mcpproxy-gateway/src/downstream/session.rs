@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::door::Door;
+use super::endpoint_mode::EndpointMode;
 use crate::back::{LogLevel, Question};
 use crate::message::{self, RpcError};
 
@@ -24,7 +24,7 @@ pub(crate) struct Sessions {
 pub(crate) struct Session {
     pub(crate) id: String,
     pub(crate) agent: String,
-    pub(crate) door: Door,
+    pub(crate) endpoint_mode: EndpointMode,
     pub(crate) client: Option<String>,
     pub(crate) capabilities: Arc<str>,
     /// Resources whose changes the agent wants to hear of.
@@ -54,10 +54,13 @@ impl Sessions {
         session
     }
 
-    /// The session of this id, if it belongs to this agent and door: an id is not a credential.
-    pub(crate) fn find(&self, id: &str, agent: &str, door: &Door) -> Option<Arc<Session>> {
-        let session =
-            self.table().get(id).filter(|session| session.agent == agent && session.door == *door).cloned()?;
+    /// The session of this id, if it belongs to this agent and endpoint_mode: an id is not a credential.
+    pub(crate) fn find(&self, id: &str, agent: &str, endpoint_mode: &EndpointMode) -> Option<Arc<Session>> {
+        let session = self
+            .table()
+            .get(id)
+            .filter(|session| session.agent == agent && session.endpoint_mode == *endpoint_mode)
+            .cloned()?;
         *lock(&session.used) = Instant::now();
         Some(session)
     }
@@ -73,11 +76,16 @@ impl Sessions {
 }
 
 impl Session {
-    pub(crate) fn new(agent: String, door: Door, client: Option<String>, capabilities: Arc<str>) -> Self {
+    pub(crate) fn new(
+        agent: String,
+        endpoint_mode: EndpointMode,
+        client: Option<String>,
+        capabilities: Arc<str>,
+    ) -> Self {
         Self {
             id: format!("{:032x}", rand::random::<u128>()),
             agent,
-            door,
+            endpoint_mode,
             client,
             capabilities,
             uris: Arc::default(),

@@ -15,7 +15,7 @@ use super::http::{BODY_MAX_BYTES, legacy_caller, tool_name};
 use super::park::{self, Parked};
 use super::revision::{self, Modern};
 use super::session::{Session, UnderWay};
-use super::{Caller, Door, four};
+use super::{Caller, EndpointMode, four};
 use crate::audience::{Audience, Listener, Wants};
 use crate::back::Event;
 use crate::gateway::Gateway;
@@ -41,7 +41,7 @@ where
         }
     });
     let agent = Arc::new(agent);
-    let requests = Session::new(agent.name.clone(), Door::Four, None, "{}".into());
+    let requests = Session::new(agent.name.clone(), EndpointMode::Four, None, "{}".into());
     let line = Arc::new(Line {
         began: Instant::now(),
         gateway: gateway.clone(),
@@ -144,7 +144,7 @@ impl Line {
             agent,
             client,
             era: Era::Modern,
-            door: Door::Four,
+            endpoint_mode: EndpointMode::Four,
             capabilities: capabilities.into(),
             log_level,
             session: None,
@@ -184,7 +184,7 @@ impl Line {
 
     async fn take_legacy(self: &Arc<Self>, id: &str, question: Question) {
         if &*question.method == "initialize" {
-            match dispatch::initialize(&self.gateway.inner, &Door::Four, &self.agent, &question) {
+            match dispatch::initialize(&self.gateway.inner, &EndpointMode::Four, &self.agent, &question) {
                 Err(error) => self.reject(Some(id), error).await,
                 Ok((session, result)) => {
                     let session = Arc::new(session);
@@ -195,7 +195,7 @@ impl Line {
             }
             return;
         }
-        let caller = legacy_caller(Arc::clone(&self.agent), Door::Four, self.session());
+        let caller = legacy_caller(Arc::clone(&self.agent), EndpointMode::Four, self.session());
         let needs_all = needs_all_servers(&question);
         self.follow(id, dispatch::begin(&self.gateway.inner, caller, question, OnDrop::Cancel, None), None, needs_all);
     }
@@ -234,7 +234,7 @@ impl Line {
         let wants = Wants { tools: true, prompts: true, resources: true, uris: Arc::clone(&session.uris) };
         self.gateway.inner.audience.join(Listener {
             agent: Arc::clone(&self.agent),
-            door: Door::Four,
+            endpoint_mode: EndpointMode::Four,
             wants,
             subscription: None,
             send,

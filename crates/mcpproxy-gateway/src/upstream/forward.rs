@@ -132,7 +132,7 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
         };
         match answered {
             Ok(reply) => return reply,
-            // The limit is for the server; a human who thinks about its question is not slow.
+            // The limit is for the server; a user who thinks about its question is not slow.
             Err(_) if passage.back.is_asking() => {}
             // Without a slot nothing was sent; with one, the server may have run it.
             Err(_) if has_slot.load(Ordering::Relaxed) => return Err(UpstreamError::Timeout(limit)),

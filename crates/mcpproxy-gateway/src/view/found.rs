@@ -22,7 +22,7 @@ const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "
 
 const USAGE: &str = "Call a tool with the variant in its call_with: call_tool_read for read-only operations, \
     call_tool_write for modifications, call_tool_destructive for deletions. Give name as \"server:tool\" and the \
-    tool's arguments as args_json. A declared intent must match the variant. needs says what a call waits for: a human's \
+    tool's arguments as args_json. A declared intent must match the variant. needs says what a call waits for: a user's \
     confirmation, a fresh factor (step_up), or a dry run first (dry_run: true). After confirmation_required ask the user \
     to open the link, then repeat exactly the same call with its approval_id.";
 const USAGE_OF_NOTHING: &str = "Once a search finds a tool, call it with the variant in its call_with.";

@@ -1,4 +1,4 @@
-//! A human's word on a call: for exactly this call, once, in time, and for nobody else.
+//! A user's word on a call: for exactly this call, once, in time, and for nobody else.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn stage() -> (Stage, Agent) {
 }
 
 #[tokio::test]
-async fn an_agent_is_told_how_a_human_can_say_yes() {
+async fn an_agent_is_told_how_a_user_can_say_yes() {
     for way in [Way::Session, Way::Stateless, Way::Line] {
         let stage = Stage::new(HIGH, never_held()).await;
         let mut agent = Agent::new(&stage.rig, way, "a").await;
@@ -34,7 +34,7 @@ async fn an_agent_is_told_how_a_human_can_say_yes() {
         assert_eq!(in_ms, found.expires_ms, "{way:?}");
         assert_eq!(found.expires_ms - found.created_ms, 600_000);
         let message = format!(
-            "Tool 'fx:send' (risk level high) needs a human's confirmation. A person must approve this. Ask the user to open \
+            "Tool 'fx:send' (risk level high) needs a user's confirmation. A person must approve this. Ask the user to open \
              {url}. Then repeat exactly this call with approval_id={id}. Do not change the arguments."
         );
         let details = json!({
@@ -58,7 +58,7 @@ async fn what_was_approved_is_what_is_sent_once() {
         assert_eq!(Got::of(&mut agent, &stage.rig, &named).await.code(), "confirmation_required", "{name}");
         stage.approve(&id).await.unwrap();
         assert_eq!(Got::of(&mut agent, &stage.rig, &named).await.code(), "sent", "{name}");
-        assert_eq!(stage.sent(), [ARGS], "{name}: the bytes that a human saw");
+        assert_eq!(stage.sent(), [ARGS], "{name}: the bytes that a user saw");
         let used = Got::of(&mut agent, &stage.rig, &named).await;
         let record = stage.find(&id).await.record.unwrap().to_string();
         assert_eq!(used.code(), "approval_already_used");

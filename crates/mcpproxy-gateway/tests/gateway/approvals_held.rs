@@ -1,4 +1,4 @@
-//! Calls that are held while a human thinks: what lets them go, what the agent hears meanwhile, and what outlives a gateway.
+//! Calls that are held while a user thinks: what lets them go, what the agent hears meanwhile, and what outlives a gateway.
 
 use std::time::Duration;
 
@@ -187,7 +187,7 @@ async fn a_call_held_by_one_gateway_is_let_go_by_a_decision_at_another() {
 async fn every_step_is_on_the_record() {
     let short = ApprovalSettings { expire: Duration::from_millis(600), ..never_held() };
     let stage = Stage::new(HIGH, never_held()).await;
-    let bob = Person::invited(&stage.rig, "bob", Some(&stage.ada.human)).await;
+    let bob = Person::invited(&stage.rig, "bob", Some(&stage.ada.user)).await;
     let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
     let made = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.id();
     stage.rig.gateway.approvals().approve(&made, &bob.present, None).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! What tests about humans share: a tool that asks, an agent's calls of it, and people who decide.
+//! What tests about users share: a tool that asks, an agent's calls of it, and people who decide.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use mcpproxy_core::settings::{ApprovalSettings, Channel, Channels, Settings};
 use mcpproxy_core::{ApprovalId, ApprovalState};
 use mcpproxy_gateway::{Decider, Files, NotDecided};
-use mcpproxy_store::{Fresh, Human, Kind, NewRecord, Present, Status, Step, StoredApproval};
+use mcpproxy_store::{Kind, NewRecord, PresenceProof, Status, Step, StepUpProof, StoredApproval, User};
 use serde_json::Value;
 
 use crate::agent::Agent;
@@ -82,7 +82,7 @@ impl Stage {
     }
 
     pub(crate) async fn deny(&self, id: &ApprovalId, comment: Option<&str>) -> Result<StoredApproval, NotDecided> {
-        let ada = Decider::Human(self.ada.human.clone());
+        let ada = Decider::User(self.ada.user.clone());
         self.rig.gateway.approvals().deny(id, &ada, comment).await.unwrap()
     }
 
@@ -192,8 +192,8 @@ impl Got {
 
 /// Somebody who can sign in.
 pub(crate) struct Person {
-    pub(crate) human: Human,
-    pub(crate) present: Present,
+    pub(crate) user: User,
+    pub(crate) present: PresenceProof,
     step: AtomicI64,
 }
 
@@ -202,21 +202,21 @@ impl Person {
         Self::invited(rig, name, None).await
     }
 
-    pub(crate) async fn invited(rig: &Rig, name: &str, by: Option<&Human>) -> Self {
+    pub(crate) async fn invited(rig: &Rig, name: &str, by: Option<&User>) -> Self {
         let (store, now) = (&rig.store, now_ms());
         let begin = name.as_bytes()[0];
         let invitation = store.invite([begin; 32], by, now, 60_000).await.unwrap();
-        assert!(store.create_human(&invitation, name, "no hash", now).await.unwrap());
+        assert!(store.create_user(&invitation, name, "no hash", now).await.unwrap());
         let new = store.open_session(name, [[begin; 32], [!begin; 32]], now).await.unwrap();
         let session = store.find_session(&new.secret, now, 60_000, 60_000).await.unwrap().unwrap();
-        store.set_totp(&session.human, b"secret", 0).await.unwrap();
+        store.set_totp(&session.user, b"secret", 0).await.unwrap();
         let present = session.present(&new.page_key).unwrap();
-        Self { human: session.human, present, step: AtomicI64::new(1) }
+        Self { user: session.user, present, step: AtomicI64::new(1) }
     }
 
     /// A factor that was shown just now, for this.
-    pub(crate) async fn fresh(&self, rig: &Rig, purpose: &ApprovalId) -> Fresh {
+    pub(crate) async fn fresh(&self, rig: &Rig, purpose: &ApprovalId) -> StepUpProof {
         let step = self.step.fetch_add(1, Ordering::Relaxed);
-        rig.store.use_totp_step(&self.human, step, purpose.as_str()).await.unwrap().unwrap()
+        rig.store.use_totp_step(&self.user, step, purpose.as_str()).await.unwrap().unwrap()
     }
 }

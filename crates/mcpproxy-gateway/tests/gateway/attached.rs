@@ -1,4 +1,4 @@
-//! What goes to a server besides the arguments is part of what a human says yes to.
+//! What goes to a server besides the arguments is part of what a user says yes to.
 
 use serde_json::json;
 
@@ -82,21 +82,21 @@ async fn calls_with_other_answers_are_other_questions() {
 }
 
 #[tokio::test]
-async fn a_human_sees_what_goes_besides() {
+async fn a_user_sees_what_goes_besides() {
     let (stage, mut agent) = stage("riskLevel: high\nsensitive: [/to]").await;
     let members = r#","inputResponses":{"who":{"action":"accept","content":{"to":"eve@example.org","say":"ada!"}}},"_meta":{"a":1.0}"#;
     let call = with(&send(r#"{"to":"ada!"}"#, ""), members);
     let id = Got::of(&mut agent, &stage.rig, &call).await.id();
     let view = stage.rig.gateway.approvals().find(&id).await.unwrap().unwrap();
     let exact = r#"{"inputResponses":{"who":{"action":"accept","content":{"to":"eve@example.org","say":"ada!"}}},"_meta":{"a":1.0}}"#;
-    assert_eq!(view.attached_for_human.unwrap().for_json(), exact);
+    assert_eq!(view.attached_for_user.unwrap().for_json(), exact);
     let masked =
         r#"{"inputResponses":{"who":{"action":"accept","content":{"to":"***","say":"***"}}},"_meta":{"a":1.0}}"#;
     assert_eq!(view.approval.shown_attached.unwrap().for_json(), masked);
     // Once there is nothing to decide, only that is left.
     stage.deny(&id, None).await.unwrap();
     let view = stage.rig.gateway.approvals().find(&id).await.unwrap().unwrap();
-    assert_eq!((view.approval.attached, view.attached_for_human.unwrap().for_json()), (None, masked));
+    assert_eq!((view.approval.attached, view.attached_for_user.unwrap().for_json()), (None, masked));
 }
 
 /// A form has to show all of it too, or it is no place for a yes.

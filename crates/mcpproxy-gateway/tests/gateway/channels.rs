@@ -1,7 +1,7 @@
 //! Asking through an agent's own client that carries everything in each request: forms, links, and what comes back.
 
 use mcpproxy_core::settings::{ApprovalSettings, Channel, Channels};
-use mcpproxy_core::{ApprovalId, ApprovalState, Given};
+use mcpproxy_core::{ApprovalId, ApprovalState, Assurance};
 use mcpproxy_gateway::NotDecided;
 use serde_json::json;
 
@@ -99,7 +99,7 @@ async fn only_a_word_is_a_word() {
         }
         if end == ApprovalState::Consumed {
             let found = stage.find(&id).await;
-            assert_eq!((found.given, found.decided_by.as_deref()), (Some(Given::Form), Some("a's client")));
+            assert_eq!((found.given, found.decided_by.as_deref()), (Some(Assurance::Form), Some("a's client")));
         }
         // The state brings nothing new when it comes again.
         let again = Got::of(&mut agent, &stage.rig, &back(&send(ARGS, ""), &state(&got), APPROVE)).await;
@@ -186,7 +186,7 @@ async fn ways_to_ask() {
     }
 }
 
-/// A server that calls its own tool harmless gets no human's word more easily than one that says nothing.
+/// A server that calls its own tool harmless gets no user's word more easily than one that says nothing.
 #[tokio::test]
 async fn a_server_s_own_level_opens_no_form() {
     let settings = ApprovalSettings { wait: std::time::Duration::ZERO, ..ApprovalSettings::default() };
@@ -205,7 +205,7 @@ async fn a_server_s_own_level_opens_no_form() {
         let got = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
         let asked = &got.result()["inputRequests"]["approval"]["params"];
         assert_eq!(asked["mode"], "url", "{level}: {}", got.0);
-        assert_eq!(stage.pending().await.least, Given::Session, "{level}");
+        assert_eq!(stage.pending().await.least, Assurance::Session, "{level}");
         let claimed = Got::of(&mut agent, &stage.rig, &back(&send(ARGS, ""), &state(&got), APPROVE)).await;
         assert_eq!((claimed.code().as_str(), stage.peer.calls().len()), ("confirmation_required", 0), "{level}");
     }
@@ -238,14 +238,14 @@ async fn the_link_was_opened_and_the_page_decides() {
         stage.approve(&id).await.unwrap();
     });
     assert_eq!((came_back.code(), stage.sent()), ("sent".to_owned(), vec![ARGS.to_owned()]));
-    assert_eq!(stage.find(&id).await.given, Some(Given::Session));
+    assert_eq!(stage.find(&id).await.given, Some(Assurance::Session));
 }
 
 /// A fresh factor counts for what it was shown for, from whom it was shown by.
 #[tokio::test]
 async fn step_up_takes_a_factor_for_this_very_approval() {
     let stage = Stage::new("riskLevel: critical", never_held()).await;
-    let bob = Person::invited(&stage.rig, "bob", Some(&stage.ada.human)).await;
+    let bob = Person::invited(&stage.rig, "bob", Some(&stage.ada.user)).await;
     let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
     let got = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
     assert_eq!(got.details()["needs"], json!(["confirmation", "step_up"]));
@@ -254,8 +254,7 @@ async fn step_up_takes_a_factor_for_this_very_approval() {
     let of_other = ada.fresh(&stage.rig, &other).await;
     let of_bob = bob.fresh(&stage.rig, &id).await;
     let approvals = stage.rig.gateway.approvals();
-    for (name, fresh) in
-        [("none", None), ("for another approval", Some(&of_other)), ("by another human", Some(&of_bob))]
+    for (name, fresh) in [("none", None), ("for another approval", Some(&of_other)), ("by another user", Some(&of_bob))]
     {
         let decided = approvals.approve(&id, &ada.present, fresh).await.unwrap();
         assert_eq!(decided, Err(NotDecided::StepUpRequired), "{name}");
@@ -263,7 +262,7 @@ async fn step_up_takes_a_factor_for_this_very_approval() {
     }
     let fresh = ada.fresh(&stage.rig, &id).await;
     approvals.approve(&id, &ada.present, Some(&fresh)).await.unwrap().unwrap();
-    assert_eq!(stage.find(&id).await.given, Some(Given::Factor));
+    assert_eq!(stage.find(&id).await.given, Some(Assurance::Factor));
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent");
     assert_eq!(
         approvals.approve(&id, &ada.present, Some(&fresh)).await.unwrap(),
@@ -309,7 +308,7 @@ async fn a_form_shows_what_is_there() {
     assert!(!lines.iter().any(|line| line.starts_with("Approved by")), "{lines:?}");
 }
 
-/// A server that asks back keeps its own state, also where a human is asked about each round.
+/// A server that asks back keeps its own state, also where a user is asked about each round.
 #[tokio::test]
 async fn a_server_s_own_question_gets_its_answer_past_ours() {
     let question = r#"{"resultType":"input_required","inputRequests":{"approval":{"method":"elicitation/create","params":{"message":"Who?"}}},"requestState":"s\u00e9"}"#;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcpproxy_core::settings::{ApprovalSettings, ServerSettings, Settings};
-use mcpproxy_core::{ApprovalState, Given};
+use mcpproxy_core::{ApprovalState, Assurance};
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, Events, Way, request_text};
@@ -101,7 +101,7 @@ async fn the_page_decides_where_the_client_does_not() {
             assert_eq!(stage.sent(), [""; 0]);
             stage.approve(&id).await.unwrap();
             assert_eq!(call.end().await.code(), "sent", "{way:?} {answer}");
-            assert_eq!(stage.find(&id).await.given, Some(Given::Session));
+            assert_eq!(stage.find(&id).await.given, Some(Assurance::Session));
         }
     }
 }
@@ -175,7 +175,7 @@ async fn the_first_word_counts() {
     }
 }
 
-/// A human who leaves the form open is not the server's excuse.
+/// A user who leaves the form open is not the server's excuse.
 #[tokio::test]
 async fn an_open_form_does_not_keep_a_server_from_being_late() {
     let mut script = crate::peer::Script::new(crate::peer::Speaks::Legacy, &format!("[{}]", crate::asked::SEND));

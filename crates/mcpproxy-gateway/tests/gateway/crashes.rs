@@ -111,7 +111,7 @@ fn a_call_with_a_name_is_never_made_twice() {
         // Its contract says that a repeat does no harm.
         (natural, "", End::Sent, "sent", 1),
         (natural, "", End::Answered, "sent", 0),
-        // A human's word, too: the name has the answer, or says that nobody has.
+        // A user's word, too: the name has the answer, or says that nobody has.
         (HIGH, KEY, End::Sent, "outcome_unknown", 0),
         (HIGH, KEY, End::Answered, "sent", 0),
         (HIGH, KEY, End::Approved, "sent", 1),

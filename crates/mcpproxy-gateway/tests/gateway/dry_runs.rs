@@ -188,7 +188,7 @@ async fn a_dry_run_goes_stale() {
         made_at(&stage, &id, now_ms() - age_ms).await;
         assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), expected, "{age_ms}");
     }
-    // It was fresh when the human was asked, so the time the human takes does not count. The time before does.
+    // It was fresh when the user was asked, so the time the user takes does not count. The time before does.
     stage.approve(&id).await.unwrap();
     let named = send(ARGS, &with_approval(&id));
     made_at(&stage, &id, now_ms() - 700_000).await;
@@ -199,9 +199,9 @@ async fn a_dry_run_goes_stale() {
     assert_eq!(stage.state(&id).await, ApprovalState::Consumed);
 }
 
-/// An agent that makes sure again while a human reads has not made its call staler by it.
+/// An agent that makes sure again while a user reads has not made its call staler by it.
 #[tokio::test]
-async fn a_dry_run_made_while_a_human_reads_counts() {
+async fn a_dry_run_made_while_a_user_reads_counts() {
     for contract in [REQUIRED_HIGH, REQUIRED_HIGH_NATIVE] {
         let (stage, mut agent) = stage(contract).await;
         Got::of(&mut agent, &stage.rig, &send(ARGS, DRY)).await;
@@ -230,7 +230,7 @@ async fn the_server_s_own_preview_is_shown_beside_the_question() {
         let seen: Value = serde_json::from_str(seen.preview.for_json()).unwrap();
         assert_eq!(seen["content"][0]["text"], "would send *** to ada", "{real}");
     }
-    // No dry run, no call: also not with a human's word for something else.
+    // No dry run, no call: also not with a user's word for something else.
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, "")).await.code(), "dry_run_required");
     assert_eq!(stage.rig.store.count_pending().await.unwrap(), 2);
 }

@@ -1,9 +1,9 @@
-//! Standing grants: a human's yes for calls that look alike, for a while and so many times.
+//! Standing grants: a user's yes for calls that look alike, for a while and so many times.
 
 use futures::future::join_all;
 use mcpproxy_core::{ApprovalId, ApprovalState, Digest};
 use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedGrant};
-use mcpproxy_store::{Kind, NewGrant, Step, StoredGrant};
+use mcpproxy_store::{Kind, NewStandingApproval, Step, StoredStandingApproval};
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, Way};
@@ -23,9 +23,9 @@ fn wanted(from: &ApprovalId, schema: &str, minutes: u32, uses: u32) -> WantedGra
     WantedGrant { from: from.clone(), schema: schema.to_owned(), minutes, uses }
 }
 
-async fn grant(stage: &Stage, wanted: &WantedGrant) -> Result<StoredGrant, NotGranted> {
+async fn grant(stage: &Stage, wanted: &WantedGrant) -> Result<StoredStandingApproval, NotGranted> {
     let fresh = stage.ada.fresh(&stage.rig, &wanted.from).await;
-    stage.rig.gateway.approvals().grant(wanted, &stage.ada.human, &fresh).await.unwrap()
+    stage.rig.gateway.approvals().grant(wanted, &stage.ada.user, &fresh).await.unwrap()
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn a_grant_ends_with_its_word_its_time_and_its_tool() {
         let approvals = stage.rig.gateway.approvals();
         match end {
             "revoked" => {
-                let ada = Decider::Human(stage.ada.human.clone());
+                let ada = Decider::User(stage.ada.user.clone());
                 assert!(approvals.revoke(&made.id, &ada).await.unwrap());
                 assert!(!approvals.revoke(&made.id, &ada).await.unwrap(), "once");
                 assert!(approvals.grants(false).await.unwrap().is_empty());
@@ -89,7 +89,7 @@ async fn a_grant_ends_with_its_word_its_time_and_its_tool() {
             "expired" => {
                 // The same with a time that is over.
                 approvals.revoke(&made.id, &Decider::AdminKey).await.unwrap();
-                let old = NewGrant {
+                let old = NewStandingApproval {
                     id: "01ARZ3NDEKTSV4RRFFQ69G5FAV".to_owned(),
                     agent: made.agent,
                     tool: made.tool,
@@ -102,7 +102,7 @@ async fn a_grant_ends_with_its_word_its_time_and_its_tool() {
                     expires_ms: now_ms(),
                     uses: 9,
                 };
-                stage.write(Step::Grant(Box::new(old))).await;
+                stage.write(Step::StandingApproval(Box::new(old))).await;
             }
             "contract" => stage.rig.gateway.reload(files(&stage.peer, "riskLevel: high", never_held())),
             "critical" => stage.rig.gateway.reload(files(&stage.peer, "riskLevel: critical", never_held())),
@@ -194,7 +194,7 @@ async fn a_yes_and_its_grant_are_one() {
         fresh.push(stage.ada.fresh(&stage.rig, &id).await);
     }
     let (approvals, wanted) = (stage.rig.gateway.approvals(), wanted(&id, TO_ADA, 15, 3));
-    let made = fresh.iter().map(|fresh| approvals.grant(&wanted, &stage.ada.human, fresh));
+    let made = fresh.iter().map(|fresh| approvals.grant(&wanted, &stage.ada.user, fresh));
     let made = join_all(made).await.into_iter().filter(|made| made.as_ref().unwrap().is_ok()).count();
     assert_eq!((made, approvals.grants(true).await.unwrap().len()), (1, 1));
     assert_eq!(stage.state(&id).await, ApprovalState::Approved);
@@ -204,11 +204,11 @@ async fn a_yes_and_its_grant_are_one() {
 async fn a_grant_takes_a_fresh_factor_for_itself() {
     let (stage, mut agent, id) = stage(HIGH).await;
     let other = Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, "")).await.id();
-    let bob = Person::invited(&stage.rig, "bob", Some(&stage.ada.human)).await;
+    let bob = Person::invited(&stage.rig, "bob", Some(&stage.ada.user)).await;
     let of_other = stage.ada.fresh(&stage.rig, &other).await;
     let of_bob = bob.fresh(&stage.rig, &id).await;
     for fresh in [of_other, of_bob] {
-        let made = stage.rig.gateway.approvals().grant(&wanted(&id, TO_ADA, 1, 1), &stage.ada.human, &fresh).await;
+        let made = stage.rig.gateway.approvals().grant(&wanted(&id, TO_ADA, 1, 1), &stage.ada.user, &fresh).await;
         assert_eq!(made.unwrap(), Err(NotGranted::Refused("a grant takes a fresh code or passkey".to_owned())));
     }
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "confirmation_required");

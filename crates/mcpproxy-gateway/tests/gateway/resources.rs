@@ -1,4 +1,4 @@
-//! Prompts, resources, completions and log messages pass under the names each door gives them.
+//! Prompts, resources, completions and log messages pass under the names each endpoint_mode gives them.
 
 use http::Method;
 

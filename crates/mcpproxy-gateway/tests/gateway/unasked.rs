@@ -1,4 +1,4 @@
-//! A call that needs no human pays nothing for those that do.
+//! A call that needs no user pays nothing for those that do.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use crate::asked::{ARGS, Got, OTHER_ARGS, Stage, files, never_held, send};
 
 const TABLES: [&str; 4] = ["approvals", "claims", "dry_runs", "grants"];
 
-/// With its tables gone, nothing that asks them can go on. What needs no human does not notice.
+/// With its tables gone, nothing that asks them can go on. What needs no user does not notice.
 #[tokio::test]
 async fn a_call_that_asks_nobody_looks_nothing_up() {
     let stage = Stage::new("riskLevel: medium", never_held()).await;

@@ -61,7 +61,7 @@ async fn an_agent_without_a_session_can_look_around() {
     assert_eq!(found, expected);
 }
 
-/// Agents decide by these whether to ask their human.
+/// Agents decide by these whether to ask their user.
 #[tokio::test]
 async fn the_four_tools_say_what_they_do() {
     let rig = Rig::start(settings([])).await;

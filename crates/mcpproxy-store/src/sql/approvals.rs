@@ -1,12 +1,12 @@
 //! Questions about approvals and grants.
 
-use mcpproxy_core::{ApprovalId, ApprovalState, Digest, Given, RiskLevel, ToolName, Variant};
+use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Digest, RiskLevel, ToolName, Variant};
 
 use super::Database;
 use super::columns::Columns;
 use super::driver::{Dialect, Row, Statement, Value};
 use super::steps::{digest, text};
-use crate::{ApprovalFilter, StoreError, StoredApproval, StoredGrant};
+use crate::{ApprovalFilter, StoreError, StoredApproval, StoredStandingApproval};
 
 const DOING: &str = "read the approvals";
 const COLUMNS: &str = "id, binding, agent, client, tool, pin, contract, variant, risk, least, args_digest, shown_args, about, \
@@ -81,7 +81,7 @@ impl Database {
         rows.first().map_or(Ok(0), |row| Columns::of(row, "the version of approvals").number(0))
     }
 
-    pub(crate) async fn grants(&self) -> Result<Vec<StoredGrant>, StoreError> {
+    pub(crate) async fn grants(&self) -> Result<Vec<StoredStandingApproval>, StoreError> {
         let sql = format!("SELECT {GRANT_COLUMNS} FROM grants ORDER BY created_ms DESC, id DESC LIMIT {GRANTS_MAX}");
         self.fetch(Statement::new(sql, Vec::new()), DOING).await?.iter().map(grant).collect()
     }
@@ -91,7 +91,7 @@ impl Database {
         agent: &str,
         tool: &ToolName,
         now_ms: i64,
-    ) -> Result<Vec<StoredGrant>, StoreError> {
+    ) -> Result<Vec<StoredStandingApproval>, StoreError> {
         let sql = format!(
             "SELECT {GRANT_COLUMNS} FROM grants WHERE agent = $1 AND tool = $2 AND expires_ms > $3 \
              AND revoked_ms IS NULL ORDER BY expires_ms LIMIT {GRANTS_MAX}"
@@ -100,7 +100,7 @@ impl Database {
         self.fetch(Statement::new(sql, values), DOING).await?.iter().map(grant).collect()
     }
 
-    pub(crate) async fn grant(&self, id: &str) -> Result<Option<StoredGrant>, StoreError> {
+    pub(crate) async fn grant(&self, id: &str) -> Result<Option<StoredStandingApproval>, StoreError> {
         let sql = format!("SELECT {GRANT_COLUMNS} FROM grants WHERE id = $1");
         let rows = self.fetch(Statement::new(sql, vec![text(id)]), DOING).await?;
         rows.first().map(grant).transpose()
@@ -162,7 +162,7 @@ fn approval(row: &Row) -> Result<StoredApproval, StoreError> {
         contract: columns.digest(6)?,
         variant: columns.known(7, Variant::from_operation)?,
         risk: columns.parsed(8, RiskLevel::parse)?,
-        least: columns.known(9, Given::parse)?,
+        least: columns.known(9, Assurance::parse)?,
         args: None,
         args_digest: columns.digest(10)?,
         shown_args: columns.untrusted(11)?.ok_or_else(|| columns.odd())?,
@@ -173,7 +173,7 @@ fn approval(row: &Row) -> Result<StoredApproval, StoreError> {
         created_ms: columns.number(13)?,
         expires_ms: columns.number(14)?,
         state: columns.known(15, ApprovalState::parse)?,
-        given: columns.parsed(16, Given::parse)?,
+        given: columns.parsed(16, Assurance::parse)?,
         decided_by: columns.text(17)?,
         decided_ms: columns.int(18)?,
         comment: columns.untrusted(19)?,
@@ -182,9 +182,9 @@ fn approval(row: &Row) -> Result<StoredApproval, StoreError> {
     })
 }
 
-fn grant(row: &Row) -> Result<StoredGrant, StoreError> {
+fn grant(row: &Row) -> Result<StoredStandingApproval, StoreError> {
     let columns = Columns::of(row, "a grant with something odd in it");
-    Ok(StoredGrant {
+    Ok(StoredStandingApproval {
         id: columns.word(0)?,
         agent: columns.word(1)?,
         tool: columns.tool(2)?,

@@ -8,7 +8,6 @@ mod claims;
 mod columns;
 mod counts;
 mod driver;
-mod humans;
 mod migrate;
 mod queries;
 mod read;
@@ -18,6 +17,7 @@ mod sessions;
 mod steps;
 mod take;
 mod tokens;
+mod users;
 mod write;
 
 use std::fs::{self, OpenOptions};

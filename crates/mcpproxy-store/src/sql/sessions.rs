@@ -11,7 +11,7 @@ const CHANGING: &str = "change the table of sessions";
 const SHARING: &str = "share a secret between gateways";
 
 pub(crate) struct SessionRow {
-    pub(crate) human: String,
+    pub(crate) user_name: String,
     pub(crate) page_key: Vec<u8>,
     pub(crate) created_ms: i64,
     pub(crate) used_ms: i64,
@@ -19,30 +19,30 @@ pub(crate) struct SessionRow {
 }
 
 impl Database {
-    /// `false` when there is no such human.
+    /// `false` when there is no such user.
     pub(crate) async fn insert_session(
         &self,
         hash: &[u8],
         page_key: &[u8],
-        human: &str,
+        user_name: &str,
         now_ms: i64,
     ) -> Result<bool, StoreError> {
-        let sql = "INSERT INTO sessions (hash, human, page_key, created_ms, used_ms) \
-                   SELECT $1, name, $3, $4, $4 FROM humans WHERE name = $2";
-        let values = vec![Value::bytes(hash), text(human), Value::bytes(page_key), Value::int(now_ms)];
+        let sql = "INSERT INTO sessions (hash, user_name, page_key, created_ms, used_ms) \
+                   SELECT $1, name, $3, $4, $4 FROM users WHERE name = $2";
+        let values = vec![Value::bytes(hash), text(user_name), Value::bytes(page_key), Value::int(now_ms)];
         Ok(self.change(Statement::new(sql, values), CHANGING).await? > 0)
     }
 
     pub(crate) async fn session(&self, hash: &[u8]) -> Result<Option<SessionRow>, StoreError> {
-        let sql = "SELECT humans.name, sessions.created_ms, sessions.used_ms, CASE WHEN humans.totp_secret IS NOT NULL \
-                   OR EXISTS (SELECT 1 FROM passkeys WHERE passkeys.human = humans.name) \
+        let sql = "SELECT users.name, sessions.created_ms, sessions.used_ms, CASE WHEN users.totp_secret IS NOT NULL \
+                   OR EXISTS (SELECT 1 FROM passkeys WHERE passkeys.user_name = users.name) \
                    THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END, sessions.page_key \
-                   FROM sessions JOIN humans ON humans.name = sessions.human WHERE sessions.hash = $1";
+                   FROM sessions JOIN users ON users.name = sessions.user_name WHERE sessions.hash = $1";
         let rows = self.fetch(Statement::new(sql, vec![Value::bytes(hash)]), DOING).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let columns = Columns::of(row, "a session with something odd in it");
         Ok(Some(SessionRow {
-            human: columns.word(0)?,
+            user_name: columns.word(0)?,
             created_ms: columns.number(1)?,
             used_ms: columns.number(2)?,
             is_enrolled: columns.number(3)? != 0,

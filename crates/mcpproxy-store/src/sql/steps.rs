@@ -9,7 +9,7 @@ use ulid::Ulid;
 use super::driver::{Connection, Dialect, Statement, Value};
 use crate::payload::storable;
 use crate::queue::{Operation, Terms};
-use crate::{Lost, NewApproval, NewClaim, NewDryRun, NewGrant, RecordId, Step};
+use crate::{Lost, NewApproval, NewClaim, NewDryRun, NewStandingApproval, RecordId, Step};
 
 /// The operations that lost, by their index in the batch.
 pub(crate) type Losers = BTreeMap<usize, Lost>;
@@ -145,7 +145,7 @@ fn statement(step: &Step, record: RecordId) -> Statement {
         }
         Step::Expire { id, now_ms } => of(EXPIRE, id, *now_ms, Vec::new()),
         Step::Cancel { id, now_ms } => of(CANCEL, id, *now_ms, Vec::new()),
-        Step::Grant(new) => grant(new),
+        Step::StandingApproval(new) => grant(new),
         Step::Revoke { id, by, now_ms } => Statement::new(REVOKE, vec![text(id), Value::int(*now_ms), text(by)]),
         Step::Use { id, now_ms } => Statement::new(USE, vec![text(id), Value::int(*now_ms)]),
         Step::Claim(new) => claim(new, record),
@@ -189,7 +189,7 @@ fn ask(new: &NewApproval) -> Statement {
     Statement::new(ASK, values)
 }
 
-fn grant(new: &NewGrant) -> Statement {
+fn grant(new: &NewStandingApproval) -> Statement {
     let values = vec![
         text(&new.id),
         text(&new.agent),

@@ -1,9 +1,9 @@
 //! Questions, grants and claims to test with, and records to write them with.
 
-use mcpproxy_core::{ApprovalId, ApprovalState, Digest, Given, RiskLevel, ToolName, Variant};
+use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Digest, RiskLevel, ToolName, Variant};
 use mcpproxy_store::{
-    Kind, Ledger, Lost, NewApproval, NewClaim, NewGrant, NewRecord, Record, Status, Step, Store, StoredApproval,
-    StoredClaim, Wait,
+    Kind, Ledger, Lost, NewApproval, NewClaim, NewRecord, NewStandingApproval, Record, Status, Step, Store,
+    StoredApproval, StoredClaim, Wait,
 };
 
 use super::{all, call, success};
@@ -34,7 +34,7 @@ pub(crate) fn question(n: u64) -> NewApproval {
         contract: Digest::of(b"contract"),
         variant: Variant::Write,
         risk: Some(RiskLevel::High),
-        least: Given::Session,
+        least: Assurance::Session,
         args_digest: Digest::of(args.as_bytes()),
         shown_args: args.clone(),
         args,
@@ -48,8 +48,8 @@ pub(crate) fn question(n: u64) -> NewApproval {
     }
 }
 
-pub(crate) fn grant(n: u64) -> NewGrant {
-    NewGrant {
+pub(crate) fn grant(n: u64) -> NewStandingApproval {
+    NewStandingApproval {
         id: format!("grant{n}"),
         agent: "local".into(),
         tool: tool(),
@@ -80,7 +80,7 @@ pub(crate) fn ask(new: NewApproval) -> Step {
 }
 
 pub(crate) fn approve(n: u64) -> Step {
-    Step::Approve { id: id(n), by: "anna".into(), given: Given::Session, now_ms: T + 1, until_ms: EXPIRES }
+    Step::Approve { id: id(n), by: "anna".into(), given: Assurance::Session, now_ms: T + 1, until_ms: EXPIRES }
 }
 
 pub(crate) fn deny(n: u64) -> Step {

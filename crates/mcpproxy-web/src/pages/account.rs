@@ -2,7 +2,7 @@
 
 use askama::Template;
 use askama::filters::HtmlSafe;
-use mcpproxy_store::HumanRow;
+use mcpproxy_store::UserRow;
 
 use super::words::Time;
 use super::{Factors, Frame};
@@ -71,12 +71,12 @@ pub(crate) struct PasskeyView {
     pub(crate) prefix: String,
 }
 
-pub(crate) fn factors(human: &HumanRow) -> Factors {
-    Factors { totp: human.totp.is_some(), passkey: !human.passkeys.is_empty() }
+pub(crate) fn factors(user: &UserRow) -> Factors {
+    Factors { totp: user.totp.is_some(), passkey: !user.passkeys.is_empty() }
 }
 
-pub(crate) fn passkeys(human: &HumanRow, now_ms: i64) -> Vec<PasskeyView> {
-    let views = human.passkeys.iter().zip(1..).map(|(passkey, number)| PasskeyView {
+pub(crate) fn passkeys(user: &UserRow, now_ms: i64) -> Vec<PasskeyView> {
+    let views = user.passkeys.iter().zip(1..).map(|(passkey, number)| PasskeyView {
         id: passkey.id.clone(),
         label: Visible::of(&passkey.label),
         added: Time::new(passkey.created_ms, now_ms).words,

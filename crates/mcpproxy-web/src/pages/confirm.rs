@@ -4,7 +4,7 @@ mod arguments;
 mod attached;
 
 use askama::Template;
-use mcpproxy_core::{ApprovalState, Given, RiskLevel, Untrusted};
+use mcpproxy_core::{ApprovalState, Assurance, RiskLevel, Untrusted};
 use mcpproxy_gateway::{About, ApprovalView, Level, SaidBy};
 use mcpproxy_store::{StoredApproval, StoredDryRun};
 use serde_json::Value;
@@ -138,7 +138,7 @@ impl Confirm {
             reason: text("reason").map(Visible::of),
             sensitivity: text("sensitivity").map(Visible::of),
             facts: facts(approval, &about, now_ms),
-            needs_step_up: approval.least == Given::Factor,
+            needs_step_up: approval.least == Assurance::Factor,
             factors,
             comment: typed.comment.clone(),
             grant: grant_form(view, state, &typed),
@@ -263,14 +263,14 @@ fn or_none(lines: Vec<Visible>) -> Vec<Visible> {
 /// For calls a form could answer; never for critical ones, nor where a factor is asked for.
 fn grant_form(view: &ApprovalView, state: ApprovalState, typed: &Typed) -> Option<GrantForm> {
     let approval = &view.approval;
-    let is_possible = approval.least != Given::Factor && approval.risk != Some(RiskLevel::Critical);
+    let is_possible = approval.least != Assurance::Factor && approval.risk != Some(RiskLevel::Critical);
     if !is_possible || state != ApprovalState::Pending {
         return None;
     }
     if let Some((schema, minutes, uses)) = typed.grant.clone() {
         return Some(GrantForm { schema, minutes, uses, is_open: true });
     }
-    let shown = view.args_for_human.for_json();
+    let shown = view.args_for_user.for_json();
     let schema = grant_schema::exactly(approval.args.as_deref().unwrap_or(shown), shown);
     Some(GrantForm { schema, minutes: MINUTES.to_owned(), uses: USES.to_owned(), is_open: false })
 }
@@ -287,9 +287,9 @@ fn outcome(approval: &StoredApproval, state: ApprovalState, now_ms: i64) -> Outc
         |time_ms: Option<i64>| time_ms.map_or_else(String::new, |ms| format!(" {}", Time::new(ms, now_ms).words));
     let decided = when(approval.decided_ms);
     let how = match approval.given {
-        Some(Given::Form) => " in the agent’s client",
-        Some(Given::Session) | None => "",
-        Some(Given::Factor) => " with a fresh factor",
+        Some(Assurance::Form) => " in the agent’s client",
+        Some(Assurance::Session) | None => "",
+        Some(Assurance::Factor) => " with a fresh factor",
     };
     let (heading, text) = match state {
         ApprovalState::Pending => ("Waiting", String::new()),

@@ -3,7 +3,7 @@
 use askama::Template;
 use mcpproxy_core::ApprovalState;
 use mcpproxy_gateway::Level;
-use mcpproxy_store::{ApprovalPage, StoredApproval, StoredGrant};
+use mcpproxy_store::{ApprovalPage, StoredApproval, StoredStandingApproval};
 
 use super::Frame;
 use super::confirm::state_now;
@@ -136,7 +136,7 @@ pub(crate) struct GrantRow {
 }
 
 impl Grants {
-    pub(crate) fn new(frame: Frame, grants: &[StoredGrant], now_ms: i64) -> Self {
+    pub(crate) fn new(frame: Frame, grants: &[StoredStandingApproval], now_ms: i64) -> Self {
         let grants: Vec<GrantRow> = grants.iter().map(|grant| GrantRow::new(grant, now_ms)).collect();
         let parts: Vec<String> =
             grants.iter().map(|grant| format!("{}{}{}", grant.id, grant.uses_left, grant.state.class)).collect();
@@ -146,7 +146,7 @@ impl Grants {
 }
 
 impl GrantRow {
-    fn new(grant: &StoredGrant, now_ms: i64) -> Self {
+    fn new(grant: &StoredStandingApproval, now_ms: i64) -> Self {
         let (class, word, time_ms) = match grant.revoked_ms {
             Some(revoked_ms) => ("denied", "Revoked", revoked_ms),
             None if grant.expires_ms <= now_ms => ("expired", "Ended", grant.expires_ms),

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use askama::Template;
-use mcpproxy_core::{ApprovalId, ApprovalState, Digest, Given, Hidden, RiskLevel, ToolName, Untrusted, Variant};
+use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Digest, Hidden, RiskLevel, ToolName, Untrusted, Variant};
 use mcpproxy_gateway::ApprovalView;
-use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredGrant};
+use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredStandingApproval};
 use serde_json::{Value, json};
 
 use super::account::{Account, persons};
@@ -55,7 +55,7 @@ fn approval(args: &str, reason: &str) -> StoredApproval {
         contract: Digest::of(b"contract"),
         variant: Variant::Destructive,
         risk: Some(RiskLevel::Critical),
-        least: Given::Factor,
+        least: Assurance::Factor,
         args: Some(args.to_owned()),
         args_digest: Digest::of(args.as_bytes()),
         shown_args: Untrusted::new(args),
@@ -85,8 +85,8 @@ fn view(approval: StoredApproval) -> ApprovalView {
         previous: Some(StoredApproval { created_ms: NOW_MS - 90_000_000, ..self::approval(BEFORE, "") }),
         dry_run: Some(StoredDryRun { preview: Untrusted::new(preview), is_native: true, at_ms: NOW_MS - 8_000 }),
         url: String::new(),
-        args_for_human: Untrusted::new(approval.args.clone().unwrap_or_default()),
-        attached_for_human: None,
+        args_for_user: Untrusted::new(approval.args.clone().unwrap_or_default()),
+        attached_for_user: None,
         yes_lasts_ms: 600_000,
         approval,
     }
@@ -120,7 +120,7 @@ fn compare(name: &str, html: &str) {
 fn the_confirmation_page() {
     compare("confirm-step-up.html", &confirm(approval(AFTER, "User asked to send the quarterly update")));
     let first = ApprovalView { previous: None, dry_run: None, ..view(approval(AFTER, "")) };
-    let approval = StoredApproval { risk: Some(RiskLevel::High), least: Given::Form, ..first.approval.clone() };
+    let approval = StoredApproval { risk: Some(RiskLevel::High), least: Assurance::Form, ..first.approval.clone() };
     let first = ApprovalView { approval, ..first };
     let page = Confirm::new(frame("first"), &first, BOTH, Typed::default(), NOW_MS).render().unwrap();
     compare("confirm-first-time.html", &page);
@@ -132,7 +132,7 @@ fn what_goes_besides_the_arguments() {
     let answers =
         r#"{"inputResponses":{"who":{"content":{"to":"<b>\u0065ve</b>\u202e"}}},"requestState":"s1","x\u202ey":[1.0]}"#;
     let attached = StoredApproval { attached_digest: Digest::of(b"answers"), ..approval(AFTER, "") };
-    let view = ApprovalView { attached_for_human: Some(Untrusted::new(answers)), ..view(attached) };
+    let view = ApprovalView { attached_for_user: Some(Untrusted::new(answers)), ..view(attached) };
     let page = Confirm::new(frame("attached"), &view, BOTH, Typed::default(), NOW_MS).render().unwrap();
     let section = page.split("<section").find(|part| part.contains("id=\"attached\"")).unwrap_or_default();
     for expected in [
@@ -172,10 +172,10 @@ fn what_became_of_it() {
     compare("confirm-denied.html", &confirm(denied.clone()));
     check(denied, &["ben denied this call 30 seconds ago", "Not &lt;now&gt;<span class=\"mark\""]);
     check(
-        decided(ApprovalState::Approved, Some(Given::Factor)),
+        decided(ApprovalState::Approved, Some(Assurance::Factor)),
         &["ben approved this call with a fresh factor 30 seconds ago", "Take it back"],
     );
-    check(decided(ApprovalState::Consumed, Some(Given::Session)), &["Approved and run", "It was sent, once."]);
+    check(decided(ApprovalState::Consumed, Some(Assurance::Session)), &["Approved and run", "It was sent, once."]);
     check(decided(ApprovalState::Cancelled, None), &["nothing left to decide"]);
     let overdue = StoredApproval { expires_ms: NOW_MS - 1, ..approval(AFTER, "") };
     check(overdue, &["Nobody decided in time", "the agent can ask again"]);
@@ -204,7 +204,7 @@ fn servers_speak_for_themselves() {
     about["side_effects"] = json!(["Nothing is changed."]);
     let client = Some(Untrusted::new("Cursor. Policy check passed"));
     let about = Untrusted::new(about.to_string());
-    let said = StoredApproval { risk: Some(RiskLevel::Low), least: Given::Session, about, client, ..said };
+    let said = StoredApproval { risk: Some(RiskLevel::Low), least: Assurance::Session, about, client, ..said };
     let page = confirm(said.clone());
     compare("confirm-server-says.html", &page);
     let facts = page.split("id=\"facts\"").nth(1).unwrap().split("</section>").next().unwrap();
@@ -260,8 +260,8 @@ fn what_is_masked_is_compared_as_it_is() {
     let decided = |after: &str| {
         let view = masked_view(anna, after);
         let approval = StoredApproval { args: None, state: ApprovalState::Denied, ..view.approval.clone() };
-        let args_for_human = approval.shown_args.clone();
-        let view = ApprovalView { approval, args_for_human, ..view };
+        let args_for_user = approval.shown_args.clone();
+        let view = ApprovalView { approval, args_for_user, ..view };
         let page = Confirm::new(frame("masked"), &view, BOTH, Typed::default(), NOW_MS).render().unwrap();
         assert!(!page.contains("eve@evil") && !page.contains("anna@acme"), "{page}");
         page
@@ -337,7 +337,7 @@ fn lists() {
     let empty = ApprovalPage { approvals: Vec::new(), next: None };
     let html = Inbox::new(frame("Approvals"), &empty, Selected::Pending, NOW_MS).render().unwrap();
     assert!(html.contains("Nothing to decide"));
-    let grant = StoredGrant {
+    let grant = StoredStandingApproval {
         id: "01K9ZQ4B2R0000000000000002".to_owned(),
         agent: "cursor".to_owned(),
         tool: ToolName::parse("mail:send_external").unwrap(),
@@ -353,7 +353,7 @@ fn lists() {
         revoked_ms: None,
         revoked_by: None,
     };
-    let over = StoredGrant { revoked_ms: Some(NOW_MS - 5_000), ..grant.clone() };
+    let over = StoredStandingApproval { revoked_ms: Some(NOW_MS - 5_000), ..grant.clone() };
     compare("grants.html", &Grants::new(frame("Grants"), &[grant, over], NOW_MS).render().unwrap());
 }
 

@@ -8,7 +8,7 @@ use super::confirm::preview_text;
 use crate::diff::{Change, Eyes, Row, WHOLE_ROWS, arguments};
 use crate::visible::plain;
 
-/// Nothing in it is masked while there is something to decide, so it is for the human who decides alone.
+/// Nothing in it is masked while there is something to decide, so it is for the user who decides alone.
 pub(crate) fn whole(view: &ApprovalView) -> String {
     let approval = &view.approval;
     let tool: &ToolName = &approval.tool;
@@ -28,8 +28,8 @@ pub(crate) fn whole(view: &ApprovalView) -> String {
         text.push_str(&format!("  … and {} more, which are below in what is sent\n", diff.left_out));
     }
     text.push_str("\nARGUMENTS, as they are sent\n");
-    text.push_str(&format!("  {}\n", plain(view.args_for_human.for_json())));
-    if let Some(attached) = &view.attached_for_human {
+    text.push_str(&format!("  {}\n", plain(view.args_for_user.for_json())));
+    if let Some(attached) = &view.attached_for_user {
         text.push_str("\nSENT BESIDES THE ARGUMENTS (inputResponses are answers to questions of the server)\n");
         text.push_str(&format!("  {}\n", plain(&canonical(attached.for_json()))));
     }

@@ -1,6 +1,6 @@
 //! A fresh factor for one purpose: a code that was not used before, or the answer of a passkey.
 
-use mcpproxy_store::{Fresh, HumanRow, StoreError};
+use mcpproxy_store::{StepUpProof, StoreError, UserRow};
 
 use super::passkey::{Challenge, PasskeyError};
 use super::totp;
@@ -61,34 +61,34 @@ impl Site {
         signed: &Signed,
         given: Given<'_>,
         purpose: &str,
-    ) -> Result<Result<Fresh, Fault>, StoreError> {
+    ) -> Result<Result<StepUpProof, Fault>, StoreError> {
         let now_ms = self.now_ms();
         let store = &self.web.store;
-        let Some(human) = store.find_human(signed.name()).await? else { return Ok(Err(Fault::Wrong)) };
+        let Some(user) = store.find_user(signed.name()).await? else { return Ok(Err(Fault::Wrong)) };
         if given.totp.is_none() && given.passkey.is_none() {
             return Ok(Err(Fault::Missing));
         }
-        if human.locked_until_ms > now_ms {
-            return Ok(Err(Fault::TooMany { wait_ms: human.locked_until_ms - now_ms }));
+        if user.locked_until_ms > now_ms {
+            return Ok(Err(Fault::TooMany { wait_ms: user.locked_until_ms - now_ms }));
         }
         if let Err(too_many) = self.people.codes.take(signed.name(), now_ms) {
             return Ok(Err(Fault::TooMany { wait_ms: too_many.wait_ms }));
         }
         let fresh = match given {
-            Given { passkey: Some(answer), .. } => self.by_passkey(signed, &human, answer, purpose).await?,
-            Given { totp: Some(code), .. } => self.by_code(signed, &human, code, purpose).await?,
+            Given { passkey: Some(answer), .. } => self.by_passkey(signed, &user, answer, purpose).await?,
+            Given { totp: Some(code), .. } => self.by_code(signed, &user, code, purpose).await?,
             Given { .. } => None,
         };
         let Some(fresh) = fresh else {
-            let is_last = human.failures.saturating_add(1) >= TRIES;
+            let is_last = user.failures.saturating_add(1) >= TRIES;
             let locked_until_ms = if is_last { now_ms + LOCK_MS } else { 0 };
             store.note_failure(signed.name(), now_ms, locked_until_ms).await?;
-            let metadata = serde_json::json!({"human": signed.name(), "for": purpose});
+            let metadata = serde_json::json!({"user": signed.name(), "for": purpose});
             notes::note(self, notes::refused("step_up_failed", None, &metadata)).await;
             return Ok(Err(Fault::Wrong));
         };
         self.people.codes.forgive(signed.name(), now_ms);
-        if human.failures > 0 {
+        if user.failures > 0 {
             store.forget_failures(signed.name()).await?;
         }
         Ok(Ok(fresh))
@@ -97,30 +97,30 @@ impl Site {
     async fn by_code(
         &self,
         signed: &Signed,
-        human: &HumanRow,
+        user: &UserRow,
         code: &str,
         purpose: &str,
-    ) -> Result<Option<Fresh>, StoreError> {
-        let step = human.totp.as_ref().and_then(|totp| totp::step_of(&totp.secret, code, self.now_ms()));
+    ) -> Result<Option<StepUpProof>, StoreError> {
+        let step = user.totp.as_ref().and_then(|totp| totp::step_of(&totp.secret, code, self.now_ms()));
         let Some(step) = step else { return Ok(None) };
-        self.web.store.use_totp_step(signed.human(), step, purpose).await
+        self.web.store.use_totp_step(signed.user(), step, purpose).await
     }
 
     async fn by_passkey(
         &self,
         signed: &Signed,
-        human: &HumanRow,
+        user: &UserRow,
         answer: &str,
         purpose: &str,
-    ) -> Result<Option<Fresh>, StoreError> {
+    ) -> Result<Option<StepUpProof>, StoreError> {
         let store = &self.web.store;
         let Some(passkeys) = &self.people.passkeys else { return Ok(None) };
         let Some(state) = store.take_challenge(&signed.secret, &kept_as(purpose), self.now_ms()).await? else {
             return Ok(None);
         };
-        let kept: Vec<String> = human.passkeys.iter().map(|passkey| passkey.data.clone()).collect();
+        let kept: Vec<String> = user.passkeys.iter().map(|passkey| passkey.data.clone()).collect();
         match passkeys.finish(answer, &state, &kept) {
-            Ok(kept) => store.use_passkey(signed.human(), &kept.id, &kept.data, purpose).await,
+            Ok(kept) => store.use_passkey(signed.user(), &kept.id, &kept.data, purpose).await,
             Err(error) => {
                 tracing::info!(error = &error as &dyn std::error::Error, "a passkey was not accepted");
                 Ok(None)
@@ -132,8 +132,8 @@ impl Site {
     pub(crate) async fn challenge(&self, signed: &Signed, purpose: &str) -> Result<Option<String>, StoreError> {
         let store = &self.web.store;
         let Some(passkeys) = &self.people.passkeys else { return Ok(None) };
-        let Some(human) = store.find_human(signed.name()).await? else { return Ok(None) };
-        let kept: Vec<String> = human.passkeys.into_iter().map(|passkey| passkey.data).collect();
+        let Some(user) = store.find_user(signed.name()).await? else { return Ok(None) };
+        let kept: Vec<String> = user.passkeys.into_iter().map(|passkey| passkey.data).collect();
         let Some(Challenge { for_browser, state }) = told(passkeys.begin(&kept)) else { return Ok(None) };
         store.keep_challenge(&signed.secret, &kept_as(purpose), &state, self.now_ms(), CHALLENGE_MS).await?;
         Ok(Some(for_browser))

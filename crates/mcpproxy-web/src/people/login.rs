@@ -1,6 +1,6 @@
 //! Signing in: the same for the page and for programs that ask a person at a terminal.
 
-use mcpproxy_store::{HumanRow, NewSession, StoreError};
+use mcpproxy_store::{NewSession, StoreError, UserRow};
 
 use super::password;
 use super::random_bytes;
@@ -10,7 +10,7 @@ use crate::who::Site;
 /// Somebody who has just signed in.
 pub(crate) struct LoggedIn {
     pub(crate) session: NewSession,
-    pub(crate) human: HumanRow,
+    pub(crate) user: UserRow,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub(crate) enum Refused {
 
 impl Site {
     pub(crate) async fn log_in(&self, name: &str, password: String) -> Result<Result<LoggedIn, Refused>, StoreError> {
-        let human = match self.check_password(name, password).await? {
-            Ok(human) => human,
+        let user = match self.check_password(name, password).await? {
+            Ok(user) => user,
             Err(refused) => {
                 if refused == Refused::Wrong {
                     // Not the name: people type their password into the wrong field.
@@ -34,10 +34,10 @@ impl Site {
                 return Ok(Err(refused));
             }
         };
-        match self.open_session(&human.name).await? {
+        match self.open_session(&user.name).await? {
             Some(session) => {
-                notes::note(self, notes::done("login", &human.name)).await;
-                Ok(Ok(LoggedIn { session, human }))
+                notes::note(self, notes::done("login", &user.name)).await;
+                Ok(Ok(LoggedIn { session, user }))
             }
             None => Ok(Err(Refused::Wrong)),
         }
@@ -49,18 +49,18 @@ impl Site {
         &self,
         name: &str,
         password: String,
-    ) -> Result<Result<HumanRow, Refused>, StoreError> {
+    ) -> Result<Result<UserRow, Refused>, StoreError> {
         let now_ms = self.now_ms();
         let counted: String = name.chars().take(password::MAX_CHARS).collect();
         if let Err(too_many) = self.people.attempts.take(&counted, now_ms) {
             return Ok(Err(Refused::TooMany { wait_ms: too_many.wait_ms }));
         }
-        let human = self.web.store.find_human(name).await?;
-        let hash = human.as_ref().map(|human| human.password_hash.clone());
+        let user = self.web.store.find_user(name).await?;
+        let hash = user.as_ref().map(|user| user.password_hash.clone());
         let is_right = self.people.passwords.is_right(password, hash).await;
-        let Some(human) = human.filter(|_| is_right) else { return Ok(Err(Refused::Wrong)) };
+        let Some(user) = user.filter(|_| is_right) else { return Ok(Err(Refused::Wrong)) };
         self.people.attempts.forgive(&counted, now_ms);
-        Ok(Ok(human))
+        Ok(Ok(user))
     }
 
     /// `None` without randomness, which is never.

@@ -101,7 +101,7 @@ fn keep(passkey: &Passkey) -> Result<Kept, PasskeyError> {
 
 /// Stays the same for a name, so that a device replaces a passkey instead of collecting them.
 fn user_id(name: &str) -> Uuid {
-    let digest = Sha256::digest(format!("mcpproxy human {name}"));
+    let digest = Sha256::digest(format!("mcpproxy user {name}"));
     let mut id = [0; 16];
     id.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
     Uuid::from_bytes(id)

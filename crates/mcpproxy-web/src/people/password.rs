@@ -61,7 +61,7 @@ impl Passwords {
     }
 }
 
-/// Length is what counts. Rules about digits and signs make passwords that are hard to type and easy to guess.
+/// Length is what counts. Policies about digits and signs make passwords that are hard to type and easy to guess.
 pub(crate) fn weakness(name: &str, password: &str) -> Option<Weakness> {
     let chars = password.chars().count();
     let mut all = password.chars();

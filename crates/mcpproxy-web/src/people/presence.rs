@@ -1,7 +1,7 @@
 //! Whether a person is there. A session's cookie alone does not show that: browsers send it to every port of a host, and so
 //! to the programs of others.
 
-use mcpproxy_store::{Present, StoreError};
+use mcpproxy_store::{PresenceProof, StoreError};
 
 use super::factor::waiting;
 use super::login::Refused;
@@ -49,7 +49,7 @@ impl Site {
         &self,
         signed: &Signed,
         shown: Shown<'_>,
-    ) -> Result<Result<Present, Absent>, StoreError> {
+    ) -> Result<Result<PresenceProof, Absent>, StoreError> {
         if let Some(present) = shown.page_key.and_then(|key| signed.session.present(key)) {
             return Ok(Ok(present));
         }
@@ -62,11 +62,11 @@ impl Site {
         &self,
         signed: &Signed,
         password: &str,
-    ) -> Result<Result<Present, Absent>, StoreError> {
+    ) -> Result<Result<PresenceProof, Absent>, StoreError> {
         Ok(match self.check_password(signed.name(), password.to_owned()).await? {
-            Ok(_) => Ok(signed.human().present_by_password()),
+            Ok(_) => Ok(signed.user().present_by_password()),
             Err(Refused::Wrong) => {
-                let metadata = serde_json::json!({"human": signed.name()});
+                let metadata = serde_json::json!({"user": signed.name()});
                 notes::note(self, notes::refused("password_wrong", None, &metadata)).await;
                 Err(Absent::WrongPassword)
             }

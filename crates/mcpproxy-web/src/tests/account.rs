@@ -1,7 +1,7 @@
 //! What people change about themselves, and about each other.
 
 use http::Method;
-use mcpproxy_core::{Given, RiskLevel};
+use mcpproxy_core::{Assurance, RiskLevel};
 use serde_json::json;
 
 use super::people::{Person, code_at};
@@ -49,7 +49,7 @@ async fn a_new_password_takes_the_old_one_and_a_factor() {
         fixture.request(Method::POST, "/api/v1/login", &[], body).await.status().as_u16()
     };
     assert_eq!((log_in("correct horse").await, log_in("battery staple").await), (401, 200));
-    fixture.question(RiskLevel::High, Given::Form).await;
+    fixture.question(RiskLevel::High, Assurance::Form).await;
     assert!(fixture.codes().await.iter().any(|code| code == "password_changed"));
     fixture.stop().await;
 }
@@ -58,7 +58,7 @@ async fn a_new_password_takes_the_old_one_and_a_factor() {
 async fn somebody_is_removed_with_all_they_gave() {
     let fixture = Fixture::new().await;
     let (anna, berta) = (with_password(&fixture, "anna").await, with_password(&fixture, "berta").await);
-    let id = fixture.question(RiskLevel::High, Given::Form).await;
+    let id = fixture.question(RiskLevel::High, Assurance::Form).await;
     let grant = format!("action=grant&schema=%7B%7D&minutes=15&uses=5&totp={}", code_at(-1));
     assert_eq!(fixture.post(&berta, &format!("/ui/approvals/{id}"), &grant).await.status(), 303);
     let invited = text(fixture.post(&berta, "/ui/account/invite", &format!("totp={}", code_at(0))).await).await;
@@ -84,10 +84,10 @@ async fn somebody_is_removed_with_all_they_gave() {
     assert_eq!(fixture.get("/api/v1/grants").await, json!({"grants": []}));
     assert_eq!(fixture.get("/api/v1/grants?all=true").await["grants"][0]["revoked_by"], "anna");
     // Records are written in order, and this one is waited for.
-    fixture.question(RiskLevel::High, Given::Form).await;
+    fixture.question(RiskLevel::High, Assurance::Form).await;
     let records = fixture.get("/api/v1/activity?limit=200").await;
     let of = |code: &str| records["activities"].as_array().unwrap().iter().find(|one| one["code"] == code).cloned();
-    assert_eq!(of("human_removed").unwrap()["metadata"], json!({"human": "anna", "removed": "berta"}));
+    assert_eq!(of("user_removed").unwrap()["metadata"], json!({"user": "anna", "removed": "berta"}));
     assert!(of("grant_revoked").is_some());
     fixture.stop().await;
 }

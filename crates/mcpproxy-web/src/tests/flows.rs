@@ -3,7 +3,7 @@
 use axum::body::Body;
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use mcpproxy_core::{Given, RiskLevel};
+use mcpproxy_core::{Assurance, RiskLevel};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -70,7 +70,7 @@ async fn from_the_link_to_a_decision() {
     let on = fixture.post(&person, "/ui/account/totp", &format!("code={}", app.generate(now))).await;
     assert_eq!((on.status().as_u16(), location(&on)), (303, "/ui/account?done=totp"));
 
-    let id = fixture.question(RiskLevel::Critical, Given::Factor).await;
+    let id = fixture.question(RiskLevel::Critical, Assurance::Factor).await;
     let path = format!("/ui/approvals/{id}");
     let page = text(fixture.request(Method::GET, &path, &[("cookie", &person.cookie)], String::new()).await).await;
     assert!(page.contains("<title>(1) mail:send_external · cursor · mcpproxy</title>"), "{page}");
@@ -83,7 +83,7 @@ async fn from_the_link_to_a_decision() {
     let page = text(fixture.request(Method::GET, &path, &[("cookie", &person.cookie)], String::new()).await).await;
     assert!(page.contains("anna approved this call with a fresh factor") && page.contains("Take it back"), "{page}");
     let codes = fixture.codes().await;
-    for code in ["human_created", "factor_added", "approval_approved", "step_up_failed"] {
+    for code in ["user_created", "factor_added", "approval_approved", "step_up_failed"] {
         assert!(codes.iter().any(|known| known == code), "{code} {codes:?}");
     }
     fixture.stop().await;
@@ -94,8 +94,8 @@ async fn a_code_counts_once_and_for_one_approval() {
     let fixture = Fixture::new().await;
     let person = fixture.person("anna", "no hash").await;
     let (one, two) = (
-        fixture.question(RiskLevel::Critical, Given::Factor).await,
-        fixture.question(RiskLevel::Critical, Given::Factor).await,
+        fixture.question(RiskLevel::Critical, Assurance::Factor).await,
+        fixture.question(RiskLevel::Critical, Assurance::Factor).await,
     );
     let headers = [("cookie", person.cookie.as_str()), ("x-csrf-token", person.csrf.as_str())];
     let approve = async |id: &mcpproxy_core::ApprovalId, body: Value| {
@@ -151,7 +151,7 @@ async fn nobody_loses_the_way() {
 async fn a_no_has_words_and_comes_first() {
     let fixture = Fixture::new().await;
     let person = fixture.person("anna", "no hash").await;
-    let id = fixture.question(RiskLevel::High, Given::Form).await;
+    let id = fixture.question(RiskLevel::High, Assurance::Form).await;
     let path = format!("/ui/approvals/{id}");
     let denied = fixture.post(&person, &path, "action=deny&comment=Ask+Max+first.%3Cb%3E").await;
     assert_eq!(denied.status(), 303);
@@ -161,7 +161,7 @@ async fn a_no_has_words_and_comes_first() {
     assert_eq!(late.status(), 409);
     assert!(text(late).await.contains("too late"));
     assert_eq!(fixture.state(&id).await, "denied");
-    let nothing = fixture.question(RiskLevel::High, Given::Form).await;
+    let nothing = fixture.question(RiskLevel::High, Assurance::Form).await;
     assert_eq!(fixture.post(&person, &format!("/ui/approvals/{nothing}"), "").await.status(), 422);
     assert_eq!(fixture.post(&person, &format!("/ui/approvals/{NO_APPROVAL}"), "action=deny").await.status(), 404);
     fixture.stop().await;
@@ -171,7 +171,7 @@ async fn a_no_has_words_and_comes_first() {
 async fn a_yes_that_was_not_used_can_be_taken_back() {
     let fixture = Fixture::new().await;
     let person = fixture.person("anna", "no hash").await;
-    let id = fixture.question(RiskLevel::High, Given::Form).await;
+    let id = fixture.question(RiskLevel::High, Assurance::Form).await;
     let path = format!("/ui/approvals/{id}");
     assert_eq!(fixture.post(&person, &path, "action=approve").await.status(), 303);
     assert_eq!(fixture.state(&id).await, "approved");
@@ -184,7 +184,7 @@ async fn a_yes_that_was_not_used_can_be_taken_back() {
 async fn grants_from_the_page() {
     let fixture = Fixture::new().await;
     let person = fixture.person("anna", "no hash").await;
-    let id = fixture.question(RiskLevel::High, Given::Form).await;
+    let id = fixture.question(RiskLevel::High, Assurance::Form).await;
     let path = format!("/ui/approvals/{id}");
     let schema = "%7B%22type%22%3A%22object%22%7D";
     let without = fixture.post(&person, &path, &format!("action=grant&schema={schema}&minutes=15&uses=5")).await;
@@ -212,7 +212,7 @@ async fn grants_from_the_page() {
     assert_eq!((revoked.status().as_u16(), location(&revoked)), (303, "/ui/grants"));
     assert_eq!(fixture.get("/api/v1/grants").await, json!({"grants": []}));
     assert_eq!(fixture.get("/api/v1/grants?all=true").await["grants"][0]["revoked_by"], "anna");
-    let critical = fixture.question(RiskLevel::Critical, Given::Session).await;
+    let critical = fixture.question(RiskLevel::Critical, Assurance::Session).await;
     let page = fixture
         .request(Method::GET, &format!("/ui/approvals/{critical}"), &[("cookie", &person.cookie)], String::new())
         .await;
@@ -226,7 +226,7 @@ async fn no_grant_from_what_was_decided() {
     for action in ["approve", "deny"] {
         let fixture = Fixture::new().await;
         let person = fixture.person("anna", "no hash").await;
-        let id = fixture.question(RiskLevel::High, Given::Form).await;
+        let id = fixture.question(RiskLevel::High, Assurance::Form).await;
         let path = format!("/ui/approvals/{id}");
         assert_eq!(fixture.post(&person, &path, &format!("action={action}")).await.status(), 303);
         let late = format!("action=grant&schema=%7B%7D&minutes=15&uses=5&totp={}", code_at(-1));
@@ -352,7 +352,7 @@ async fn factors_are_changed_with_factors_only() {
 async fn open_pages_hear_of_changes() {
     let fixture = Fixture::new().await;
     let person = fixture.person("anna", "no hash").await;
-    let id = fixture.question(RiskLevel::High, Given::Form).await;
+    let id = fixture.question(RiskLevel::High, Assurance::Form).await;
     let response = fixture.request(Method::GET, "/ui/events", &[("cookie", &person.cookie)], String::new()).await;
     assert_eq!(response.headers()["content-type"], "text/event-stream");
     let mut body = response.into_body();
@@ -370,7 +370,7 @@ async fn open_pages_hear_of_changes() {
 #[tokio::test]
 async fn agents_see_how_far_their_own_questions_are() {
     let fixture = Fixture::new().await;
-    let id = fixture.question(RiskLevel::High, Given::Form).await;
+    let id = fixture.question(RiskLevel::High, Assurance::Form).await;
     let (own, other) = (fixture.agent("cursor").await, fixture.agent("somebody").await);
     let path = format!("/api/v1/approvals/{id}/status");
     for (token, expected) in [(own.as_str(), 200), (other.as_str(), 404), ("Bearer mcp_0", 401)] {
@@ -388,7 +388,7 @@ async fn agents_see_how_far_their_own_questions_are() {
 async fn an_approval_as_programs_see_it() {
     let fixture = Fixture::new().await;
     let args = r#"{"to": ["a@b.example"], "n": 12345678901234567890}"#;
-    let id = fixture.question_about(RiskLevel::High, Given::Form, args, &about("\u{202E}why")).await;
+    let id = fixture.question_about(RiskLevel::High, Assurance::Form, args, &about("\u{202E}why")).await;
     let answer = fixture.get(&format!("/api/v1/approvals/{id}")).await;
     assert_eq!(answer["arguments"].to_string(), r#"{"to":["a@b.example"],"n":12345678901234567890}"#);
     assert_eq!(

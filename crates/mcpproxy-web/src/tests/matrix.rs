@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use http::{Method, Response};
-use mcpproxy_core::{Given, RiskLevel};
+use mcpproxy_core::{Assurance, RiskLevel};
 
 use super::people::{NO_APPROVAL, Person, code_at};
 use super::{Fixture, KEY, path, text};
@@ -59,7 +59,7 @@ fn of_page(page: Page) -> Row {
         Page::Style | Page::Script | Page::KeyScript => OPEN,
         Page::Setup => [200, 403, 403, 200, 200, 200],
         // Without a password.
-        Page::CreateHuman => [422, 403, 403, 422, 422, 422],
+        Page::CreateUser => [422, 403, 403, 422, 422, 422],
         Page::Login => [200, 403, 403, 303, 303, 303],
         // With a wrong password.
         Page::LogIn => [401, 403, 403, 401, 401, 401],
@@ -124,7 +124,7 @@ impl Crowd {
     }
 
     async fn question(&self) -> String {
-        self.fixture.question(RiskLevel::High, Given::Form).await.to_string()
+        self.fixture.question(RiskLevel::High, Assurance::Form).await.to_string()
     }
 }
 
@@ -206,9 +206,9 @@ async fn every_page_with_every_credential() {
 async fn what_takes_more_than_a_session() {
     let crowd = Crowd::new().await;
     for (risk, least, rest, page) in [
-        (RiskLevel::Critical, Given::Session, [401, 403, 403, 403, 200, 200], [401, 403, 403, 403, 303, 303]),
-        (RiskLevel::Critical, Given::Factor, [401, 403, 403, 403, 403, 200], [401, 403, 403, 403, 403, 303]),
-        (RiskLevel::High, Given::Factor, [401, 403, 403, 403, 403, 200], [401, 403, 403, 403, 403, 303]),
+        (RiskLevel::Critical, Assurance::Session, [401, 403, 403, 403, 200, 200], [401, 403, 403, 403, 303, 303]),
+        (RiskLevel::Critical, Assurance::Factor, [401, 403, 403, 403, 403, 200], [401, 403, 403, 403, 403, 303]),
+        (RiskLevel::High, Assurance::Factor, [401, 403, 403, 403, 403, 200], [401, 403, 403, 403, 403, 303]),
     ] {
         let mut found = ([0; 6], [0; 6]);
         for (column, expected) in rest.iter().enumerate() {
@@ -253,7 +253,7 @@ async fn forged_requests_change_nothing() {
         let mut headers = vec![("cookie", person.cookie.as_str())];
         headers.extend(origin.map(|origin| ("origin", origin)));
         headers.extend(site.map(|site| ("sec-fetch-site", site)));
-        let id = crowd.fixture.question(RiskLevel::High, Given::Form).await;
+        let id = crowd.fixture.question(RiskLevel::High, Assurance::Form).await;
         for endpoint in Endpoint::ALL.into_iter().filter(|one| one.method() != Method::GET && *one != Endpoint::LogIn) {
             let mut headers = headers.clone();
             headers.extend(csrf.map(|csrf| ("x-csrf-token", csrf)));
@@ -262,7 +262,7 @@ async fn forged_requests_change_nothing() {
             assert_eq!(response.status(), 403, "{endpoint:?} {csrf:?} {origin:?} {site:?}");
         }
         headers.push(("content-type", "application/x-www-form-urlencoded"));
-        let is_inside = |page: &Page| page.method() == Method::POST && !matches!(page, Page::CreateHuman | Page::LogIn);
+        let is_inside = |page: &Page| page.method() == Method::POST && !matches!(page, Page::CreateUser | Page::LogIn);
         for page in Page::ALL.into_iter().filter(is_inside) {
             let path = page.path().replace("{approval}", id.as_str()).replace("{grant}", "x").replace("{passkey}", "x");
             let path = path.replace("{person}", "first");
@@ -319,7 +319,7 @@ async fn without_a_factor_nothing_can_be_decided() {
 #[tokio::test]
 async fn refused_decisions_are_written_down() {
     let crowd = Crowd::new().await;
-    let id = crowd.fixture.question(RiskLevel::High, Given::Form).await;
+    let id = crowd.fixture.question(RiskLevel::High, Assurance::Form).await;
     let tries = [
         (Method::POST, format!("/api/v1/approvals/{id}/approve"), 1),
         (Method::POST, format!("/api/v1/approvals/{id}/approve"), 2),

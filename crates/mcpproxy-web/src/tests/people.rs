@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use http::{Method, Request, Response};
-use mcpproxy_core::{ApprovalId, Digest, Given, RiskLevel, Scope, ToolName, Variant};
+use mcpproxy_core::{ApprovalId, Assurance, Digest, RiskLevel, Scope, ToolName, Variant};
 use mcpproxy_store::{Kind, NewApproval, NewRecord, Status, Step};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -27,34 +27,34 @@ pub(super) struct Person {
 impl Fixture {
     pub(super) async fn invitation(&self) -> String {
         let random = super::super::people::random_bytes().unwrap();
-        let by = if self.store.has_humans().await.unwrap() { Some(self.signed_in("first").await) } else { None };
+        let by = if self.store.has_users().await.unwrap() { Some(self.signed_in("first").await) } else { None };
         self.store.invite(random, by.as_ref(), NOW_MS, 1_000_000).await.unwrap()
     }
 
-    async fn signed_in(&self, name: &str) -> mcpproxy_store::Human {
+    async fn signed_in(&self, name: &str) -> mcpproxy_store::User {
         let new = self.store.open_session(name, randoms(), NOW_MS).await.unwrap();
-        self.store.find_session(&new.secret, NOW_MS, 1_000, 1_000).await.unwrap().unwrap().human
+        self.store.find_session(&new.secret, NOW_MS, 1_000, 1_000).await.unwrap().unwrap().user
     }
 
     /// Somebody with an authenticator app and this password; the hash of one if it does not matter.
     pub(super) async fn person(&self, name: &str, hash: &str) -> Person {
-        let human = self.without_factor(name, hash).await;
+        let user = self.without_factor(name, hash).await;
         let signed = self.signed_in(name).await;
         self.store.set_totp(&signed, SECRET, 0).await.unwrap();
-        human
+        user
     }
 
     pub(super) async fn without_factor(&self, name: &str, hash: &str) -> Person {
         // The first invitation comes from nobody, and every later one from the first person.
-        let name = if self.store.has_humans().await.unwrap() || name == "first" {
+        let name = if self.store.has_users().await.unwrap() || name == "first" {
             name
         } else {
             let first = self.invitation().await;
-            assert!(self.store.create_human(&first, "first", "no hash", NOW_MS).await.unwrap());
+            assert!(self.store.create_user(&first, "first", "no hash", NOW_MS).await.unwrap());
             name
         };
         let invitation = self.invitation().await;
-        assert!(self.store.create_human(&invitation, name, hash, NOW_MS).await.unwrap());
+        assert!(self.store.create_user(&invitation, name, hash, NOW_MS).await.unwrap());
         self.session(name).await
     }
 
@@ -72,12 +72,18 @@ impl Fixture {
     }
 
     /// A question of the agent `cursor`, pending.
-    pub(super) async fn question(&self, risk: RiskLevel, least: Given) -> ApprovalId {
+    pub(super) async fn question(&self, risk: RiskLevel, least: Assurance) -> ApprovalId {
         let args = r#"{"to": ["anna@acme.example", "eve@evil.example"], "subject": "Q3"}"#;
         self.question_about(risk, least, args, &about("The user asked for it")).await
     }
 
-    pub(super) async fn question_about(&self, risk: RiskLevel, least: Given, args: &str, about: &Value) -> ApprovalId {
+    pub(super) async fn question_about(
+        &self,
+        risk: RiskLevel,
+        least: Assurance,
+        args: &str,
+        about: &Value,
+    ) -> ApprovalId {
         let random: u128 = rand::random();
         let id = ulid(random);
         let new = NewApproval {

@@ -1,7 +1,7 @@
 //! A session's cookie alone says no yes: other programs of the machine may have it.
 
 use http::Method;
-use mcpproxy_core::{Given, RiskLevel};
+use mcpproxy_core::{Assurance, RiskLevel};
 
 use super::people::{Person, code_at};
 use super::{Fixture, text};
@@ -17,7 +17,7 @@ async fn a_yes_takes_the_key_of_this_session_or_the_password() {
     let fixture = Fixture::new().await;
     let person = anna(&fixture).await;
     let another = fixture.session("anna").await.page_key;
-    for (risk, least) in [(RiskLevel::High, Given::Form), (RiskLevel::Critical, Given::Session)] {
+    for (risk, least) in [(RiskLevel::High, Assurance::Form), (RiskLevel::Critical, Assurance::Session)] {
         let id = fixture.question(risk, least).await;
         let path = format!("/ui/approvals/{id}");
         let page = fixture.request(Method::GET, &path, &[("cookie", &person.cookie)], String::new()).await;
@@ -54,7 +54,7 @@ async fn a_yes_takes_the_key_of_this_session_or_the_password() {
 async fn where_a_factor_is_asked_for_it_is_enough_and_nothing_else_is() {
     let fixture = Fixture::new().await;
     let person = anna(&fixture).await;
-    let id = fixture.question(RiskLevel::Critical, Given::Factor).await;
+    let id = fixture.question(RiskLevel::Critical, Assurance::Factor).await;
     let path = format!("/ui/approvals/{id}");
     for fields in ["action=approve", "action=approve&password=correct+horse"] {
         let refused = fixture.post_plainly(&person, &path, fields).await;
@@ -71,7 +71,7 @@ async fn where_a_factor_is_asked_for_it_is_enough_and_nothing_else_is() {
 async fn passwords_are_counted_wherever_they_are_typed() {
     let fixture = Fixture::new().await;
     let person = anna(&fixture).await;
-    let id = fixture.question(RiskLevel::High, Given::Form).await;
+    let id = fixture.question(RiskLevel::High, Assurance::Form).await;
     let path = format!("/ui/approvals/{id}");
     for _ in 0..5 {
         assert_eq!(fixture.post_plainly(&person, &path, "action=approve&password=wrong").await.status(), 403);

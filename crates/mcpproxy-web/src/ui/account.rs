@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use http::header::CONTENT_TYPE;
 use http::{StatusCode, Uri};
-use mcpproxy_store::{HumanRow, StoreError, Totp};
+use mcpproxy_store::{StoreError, Totp, UserRow};
 use sha2::{Digest as _, Sha256};
 
 use super::persons::{INVITE, PASSWORD, is_removal};
@@ -85,16 +85,16 @@ pub(super) async fn account(
     status: StatusCode,
     said: Said,
 ) -> Result<Response, StoreError> {
-    let Some(human) = site.web.store.find_human(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
-    let factors = factors(&human);
+    let Some(user) = site.web.store.find_user(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
+    let factors = factors(&user);
     let is_enrolled = signed.session.is_enrolled;
-    let setup = match human.totp.is_none() || said.wants_new_app {
-        true => new_secret(site, signed, &human).await?.and_then(|secret| totp::setup(&secret, signed.name())),
+    let setup = match user.totp.is_none() || said.wants_new_app {
+        true => new_secret(site, signed, &user).await?.and_then(|secret| totp::setup(&secret, signed.name())),
         false => None,
     };
     let title = if is_enrolled { "Account" } else { "Add a second factor" };
-    let count = human.passkeys.len() + usize::from(factors.totp);
-    let mut others = if is_enrolled { site.web.store.list_humans().await? } else { Vec::new() };
+    let count = user.passkeys.len() + usize::from(factors.totp);
+    let mut others = if is_enrolled { site.web.store.list_users().await? } else { Vec::new() };
     others.retain(|name| name != signed.name());
     let frame = frame::around(site, signed, "account", title).await?;
     Ok(page(
@@ -106,7 +106,7 @@ pub(super) async fn account(
             is_enrolled,
             factors,
             setup: setup.map(Into::into),
-            passkeys: passkeys(&human, site.now_ms()),
+            passkeys: passkeys(&user, site.now_ms()),
             passkeys_possible: site.people.passkeys.is_some(),
             can_remove: count > 1,
             base_url: site.web.facts.base_url.clone(),
@@ -118,10 +118,10 @@ pub(super) async fn account(
 
 /// The secret that the next app gets: the same on every page of this session until an app has it, and then never again.
 /// Nothing is kept that two open pages could take from each other.
-async fn new_secret(site: &Site, signed: &Signed, human: &HumanRow) -> Result<Option<Vec<u8>>, StoreError> {
+async fn new_secret(site: &Site, signed: &Signed, user: &UserRow) -> Result<Option<Vec<u8>>, StoreError> {
     let Some(random) = random_bytes() else { return Ok(None) };
     let shared = site.web.store.shared_secret(NEW_TOTP, random).await?;
-    let now = human.totp.as_ref().map(|totp| totp.secret.as_slice()).unwrap_or_default();
+    let now = user.totp.as_ref().map(|totp| totp.secret.as_slice()).unwrap_or_default();
     let digest = Sha256::new()
         .chain_update(shared)
         .chain_update(Sha256::digest(&signed.secret))
@@ -140,14 +140,14 @@ async fn set_totp_or_fail(site: &Site, posted: &Posted) -> Result<Response, Stor
         let said = Said { error: Some(error), wants_new_app: true, ..Said::default() };
         account(site, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await
     };
-    let Some(human) = site.web.store.find_human(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
+    let Some(user) = site.web.store.find_user(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
     let (code, now_ms) = (posted.form.or_empty("code"), site.now_ms());
     // Whoever clicks twice has done it once.
     let is_done = |totp: &Totp| totp::step_of(&totp.secret, code, now_ms) == Some(totp.last_step);
-    if human.totp.as_ref().is_some_and(is_done) {
+    if user.totp.as_ref().is_some_and(is_done) {
         return Ok(Redirect::to(TOTP_DONE).into_response());
     }
-    let secret = new_secret(site, signed, &human).await?.unwrap_or_default();
+    let secret = new_secret(site, signed, &user).await?.unwrap_or_default();
     let Some(step) = totp::step_of(&secret, code, now_ms) else {
         let error =
             "That is not the code the app shows now. Check that the clock of your phone is right, and try again.";
@@ -157,7 +157,7 @@ async fn set_totp_or_fail(site: &Site, posted: &Posted) -> Result<Response, Stor
         let said = Said { wants_new_app: true, ..not.said() };
         return account(site, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await;
     }
-    site.web.store.set_totp(signed.human(), &secret, step).await?;
+    site.web.store.set_totp(signed.user(), &secret, step).await?;
     notes::note(site, notes::done("factor_added", signed.name())).await;
     Ok(Redirect::to(TOTP_DONE).into_response())
 }
@@ -165,8 +165,8 @@ async fn set_totp_or_fail(site: &Site, posted: &Posted) -> Result<Response, Stor
 /// Whoever has a factor shows it before anything changes, and for the first one it takes a person who is there: otherwise
 /// a stolen session would bring its own.
 pub(super) async fn allowed(site: &Site, posted: &Posted, purpose: &str) -> Result<Result<(), NotAllowed>, StoreError> {
-    let human = site.web.store.find_human(posted.signed.name()).await?;
-    let has_factor = human.is_none_or(|human| human.totp.is_some() || !human.passkeys.is_empty());
+    let user = site.web.store.find_user(posted.signed.name()).await?;
+    let has_factor = user.is_none_or(|user| user.totp.is_some() || !user.passkeys.is_empty());
     if !has_factor {
         let present = site.present(&posted.signed, posted.shown()).await?;
         return Ok(present.map(drop).map_err(NotAllowed::Absent));
@@ -203,13 +203,13 @@ pub(crate) async fn begin_passkey(State(site): State<Site>, posted: Posted) -> R
         if let Err(not) = allowed(&site, &posted, ADD).await? {
             return Ok(Err(Problem::BadBody(not.message())));
         }
-        let (Some(passkeys), Some(human)) =
-            (&site.people.passkeys, site.web.store.find_human(posted.signed.name()).await?)
+        let (Some(passkeys), Some(user)) =
+            (&site.people.passkeys, site.web.store.find_user(posted.signed.name()).await?)
         else {
             return Ok(Err(Problem::BadBody("passkeys do not work at this address".to_owned())));
         };
-        let kept: Vec<String> = human.passkeys.into_iter().map(|passkey| passkey.data).collect();
-        let Some(challenge) = told(passkeys.begin_new(&human.name, &kept)) else {
+        let kept: Vec<String> = user.passkeys.into_iter().map(|passkey| passkey.data).collect();
+        let Some(challenge) = told(passkeys.begin_new(&user.name, &kept)) else {
             return Ok(Err(Problem::BadBody("no passkey could be asked for".to_owned())));
         };
         let (secret, now_ms) = (&posted.signed.secret, site.now_ms());
@@ -239,7 +239,7 @@ async fn add_passkey_or_fail(site: &Site, posted: &Posted) -> Result<Response, S
         Some(kept) => {
             let label: String =
                 posted.form.filled("label").unwrap_or("passkey").chars().take(LABEL_MAX_CHARS).collect();
-            site.web.store.add_passkey(signed.human(), &kept.id, &label, &kept.data, site.now_ms()).await?
+            site.web.store.add_passkey(signed.user(), &kept.id, &label, &kept.data, site.now_ms()).await?
         }
         None => false,
     };
@@ -265,15 +265,15 @@ async fn remove_passkey_or_fail(site: &Site, id: &str, posted: &Posted) -> Resul
     let again = async |error: String| {
         account(site, signed, StatusCode::UNPROCESSABLE_ENTITY, Said { error: Some(error), ..Said::default() }).await
     };
-    let human = site.web.store.find_human(signed.name()).await?;
-    let is_last = human.is_none_or(|human: HumanRow| human.totp.is_none() && human.passkeys.len() < 2);
+    let user = site.web.store.find_user(signed.name()).await?;
+    let is_last = user.is_none_or(|user: UserRow| user.totp.is_none() && user.passkeys.len() < 2);
     if is_last {
         return again("This is your last factor. Add another one first.".to_owned()).await;
     }
     if let Err(not) = allowed(site, posted, REMOVE).await? {
         return again(not.message()).await;
     }
-    if !site.web.store.remove_passkey(signed.human(), id).await? {
+    if !site.web.store.remove_passkey(signed.user(), id).await? {
         return again("There is no such passkey.".to_owned()).await;
     }
     notes::note(site, notes::done("factor_removed", signed.name())).await;

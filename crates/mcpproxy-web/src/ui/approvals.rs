@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use http::header::CONTENT_TYPE;
 use http::{StatusCode, Uri};
-use mcpproxy_core::{ApprovalId, Given};
+use mcpproxy_core::{ApprovalId, Assurance};
 use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedGrant};
 use mcpproxy_store::{ApprovalFilter, StoreError};
 
@@ -71,8 +71,8 @@ async fn confirm(
     typed: Typed,
 ) -> Result<Response, StoreError> {
     let Some(view) = site.web.gateway.approvals().find(id).await? else { return Ok(not_found()) };
-    let human = site.web.store.find_human(signed.name()).await?;
-    let factors = human.map(|human| factors(&human)).unwrap_or_default();
+    let user = site.web.store.find_user(signed.name()).await?;
+    let factors = user.map(|user| factors(&user)).unwrap_or_default();
     let title = format!("{} · {}", view.approval.tool, view.approval.agent);
     let frame = frame::around(site, signed, "approvals", &title).await?;
     let frame = Frame { asks_password: typed.asks_password, ..frame };
@@ -98,7 +98,7 @@ pub(crate) async fn decide(
 }
 
 async fn deny(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
-    let by = Decider::Human(posted.signed.human().clone());
+    let by = Decider::User(posted.signed.user().clone());
     let denied = site.web.gateway.approvals().deny(id, &by, posted.form.filled("comment")).await?;
     finish(site, id, posted, denied.map(drop)).await
 }
@@ -138,7 +138,7 @@ async fn grant(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Response
         Ok(fresh) => fresh,
         Err(fault) => return refused(site, id, posted, fault.message()).await,
     };
-    match site.web.gateway.approvals().grant(&wanted, posted.signed.human(), &fresh).await? {
+    match site.web.gateway.approvals().grant(&wanted, posted.signed.user(), &fresh).await? {
         Err(NotGranted::Refused(why)) => refused(site, id, posted, sentence(&why)).await,
         Err(NotGranted::NotDecided(reason)) => finish(site, id, posted, Err(reason)).await,
         // Where it can be seen, and taken back.
@@ -181,7 +181,7 @@ async fn refused(site: &Site, id: &ApprovalId, posted: &Posted, error: String) -
 /// The page again, with a field for the password where that helps.
 async fn not_there(site: &Site, id: &ApprovalId, posted: &Posted, absent: Absent) -> Result<Response, StoreError> {
     let found = site.web.store.find_approval(id).await?;
-    if found.is_some_and(|found| found.least == Given::Factor) {
+    if found.is_some_and(|found| found.least == Assurance::Factor) {
         return refused(site, id, posted, Fault::Missing.message()).await;
     }
     let typed = Typed { error: Some(absent.message()), asks_password: true, ..Typed::default() };

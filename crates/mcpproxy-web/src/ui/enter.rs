@@ -97,7 +97,7 @@ pub(crate) async fn setup(State(site): State<Site>, invitation: Result<Path<Stri
     }
 }
 
-pub(crate) async fn create_human(
+pub(crate) async fn create_user(
     State(site): State<Site>,
     invitation: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
@@ -132,16 +132,16 @@ async fn create(site: &Site, invitation: &str, form: &Form) -> Result<Response, 
     let Some(hash) = site.people.passwords.hash(password.to_owned()).await else {
         return refuse("The password could not be kept. Try again.");
     };
-    match site.web.store.create_human(invitation, name, &hash, site.now_ms()).await {
+    match site.web.store.create_user(invitation, name, &hash, site.now_ms()).await {
         Ok(true) => {}
         Ok(false) => return Ok(not_invited()),
-        Err(StoreError::HumanName) => {
+        Err(StoreError::UserName) => {
             return refuse("A name has 1 to 64 letters, digits and . _ - @ +, without blanks.");
         }
-        Err(StoreError::HumanExists { .. }) => return refuse("Somebody has this name already. Choose another."),
+        Err(StoreError::UserExists { .. }) => return refuse("Somebody has this name already. Choose another."),
         Err(error) => return Err(error),
     }
-    notes::note(site, notes::done("human_created", name)).await;
+    notes::note(site, notes::done("user_created", name)).await;
     Ok(match site.open_session(name).await? {
         Some(session) => enter(site, &session, "/ui/account"),
         None => Redirect::to("/ui/login").into_response(),

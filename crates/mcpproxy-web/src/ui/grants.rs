@@ -40,7 +40,7 @@ pub(crate) async fn revoke(
     posted: Posted,
 ) -> Response {
     let id = id.map(|Path(id)| id).unwrap_or_default();
-    let by = Decider::Human(posted.signed.human().clone());
+    let by = Decider::User(posted.signed.user().clone());
     let revoked = async || -> Result<Response, StoreError> {
         if site.web.gateway.approvals().revoke(&id, &by).await? {
             return Ok(Redirect::to("/ui/grants").into_response());

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use http::StatusCode;
 use mcpproxy_gateway::Decider;
-use mcpproxy_store::{HUMAN_NAME_MAX_CHARS, StoreError};
+use mcpproxy_store::{StoreError, USER_NAME_MAX_CHARS};
 
 use super::account::{Said, account, allowed, answer};
 use super::posted::Posted;
@@ -50,7 +50,7 @@ async fn change_password_or_fail(site: &Site, posted: &Posted) -> Result<Respons
     let Some(hash) = site.people.passwords.hash(new.to_owned()).await else {
         return again("The password could not be kept. Try again.").await;
     };
-    site.web.store.change_password(signed.human(), &hash, &signed.secret).await?;
+    site.web.store.change_password(signed.user(), &hash, &signed.secret).await?;
     notes::note(site, notes::done("password_changed", signed.name())).await;
     Ok(Redirect::to("/ui/account?done=password").into_response())
 }
@@ -66,8 +66,8 @@ async fn invite_or_fail(site: &Site, posted: &Posted) -> Result<Response, StoreE
         return account(site, signed, StatusCode::FORBIDDEN, said).await;
     }
     let Some(random) = random_bytes() else { return Ok(signed_out("/ui/account")) };
-    let secret = site.web.store.invite(random, Some(signed.human()), site.now_ms(), INVITATION_MS).await?;
-    notes::note(site, notes::done("human_invited", signed.name())).await;
+    let secret = site.web.store.invite(random, Some(signed.user()), site.now_ms(), INVITATION_MS).await?;
+    notes::note(site, notes::done("user_invited", signed.name())).await;
     let invitation = Some(format!("{}/ui/setup/{secret}", site.web.facts.base_url));
     account(site, signed, StatusCode::OK, Said { invitation, ..Said::default() }).await
 }
@@ -90,23 +90,23 @@ async fn remove_or_fail(site: &Site, name: &str, posted: &Posted) -> Result<Resp
         Ok(fresh) => fresh,
         Err(fault) => return again(StatusCode::FORBIDDEN, fault.message()).await,
     };
-    let is_there = name != signed.name() && site.web.store.find_human(name).await?.is_some();
+    let is_there = name != signed.name() && site.web.store.find_user(name).await?.is_some();
     if is_there {
         // First, so that somebody whose grants cannot be withdrawn is not taken for removed.
         withdraw_grants(site, name, posted).await?;
     }
-    if !is_there || !site.web.store.remove_human(name, &fresh).await? {
+    if !is_there || !site.web.store.remove_user(name, &fresh).await? {
         return again(StatusCode::CONFLICT, "There is nobody else of that name to remove.".to_owned()).await;
     }
-    let metadata = serde_json::json!({"human": signed.name(), "removed": name});
-    notes::note(site, notes::done_with("human_removed", &metadata)).await;
+    let metadata = serde_json::json!({"user": signed.name(), "removed": name});
+    notes::note(site, notes::done_with("user_removed", &metadata)).await;
     // Their sessions are over, so that no grant of theirs comes after those they made meanwhile.
     withdraw_grants(site, name, posted).await?;
     Ok(Redirect::to("/ui/account?done=person").into_response())
 }
 
 async fn withdraw_grants(site: &Site, name: &str, posted: &Posted) -> Result<(), StoreError> {
-    let (approvals, by) = (site.web.gateway.approvals(), Decider::Human(posted.signed.human().clone()));
+    let (approvals, by) = (site.web.gateway.approvals(), Decider::User(posted.signed.user().clone()));
     for grant in approvals.grants(false).await?.into_iter().filter(|grant| grant.by == name) {
         let _was_over_already = approvals.revoke(&grant.id, &by).await?;
     }
@@ -120,5 +120,5 @@ fn removal_of(name: &str) -> String {
 
 pub(super) fn is_removal(path: &str) -> bool {
     let name = path.strip_prefix(PERSONS).and_then(|rest| rest.strip_suffix("/remove"));
-    name.is_some_and(|name| name.len() <= HUMAN_NAME_MAX_CHARS)
+    name.is_some_and(|name| name.len() <= USER_NAME_MAX_CHARS)
 }

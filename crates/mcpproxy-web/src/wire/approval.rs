@@ -1,8 +1,8 @@
 //! The JSON of approvals, grants and signing in.
 
-use mcpproxy_core::{ApprovalId, ApprovalState, Given, RiskLevel, Untrusted};
+use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, RiskLevel, Untrusted};
 use mcpproxy_gateway::{About, ApprovalView, Level, SaidBy};
-use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredGrant};
+use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredStandingApproval};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -281,12 +281,12 @@ impl Approval {
             risk_said_by: Level::of(approval).said_by.map(SaidBy::as_str),
             call_with: approval.variant.tool(),
             least: approval.least.as_str(),
-            needs_step_up: approval.least == Given::Factor,
+            needs_step_up: approval.least == Assurance::Factor,
             created: time::format(approval.created_ms),
             expires: time::format(approval.expires_ms),
             decided: approval.decided_ms.map(time::format),
             decided_by: approval.decided_by.clone(),
-            given: approval.given.map(Given::as_str),
+            given: approval.given.map(Assurance::as_str),
             comment: word(&approval.comment),
             record: approval.record.map(|record| record.to_string()),
             consumed: approval.consumed_ms.map(time::format),
@@ -304,7 +304,7 @@ impl WholeApproval {
         let said_by = |name: &str| about.said_by(name).map(SaidBy::as_str);
         let (arguments, attached, most, masked) = match eyes {
             Eyes::Anybody => (&approval.shown_args, &approval.shown_attached, MAX_ROWS, true),
-            Eyes::WhoDecides => (&view.args_for_human, &view.attached_for_human, WHOLE_ROWS, approval.args.is_none()),
+            Eyes::WhoDecides => (&view.args_for_user, &view.attached_for_user, WHOLE_ROWS, approval.args.is_none()),
         };
         let changes = diff::arguments(view, eyes, most);
         Self {
@@ -369,7 +369,7 @@ impl ApprovalStatus {
 }
 
 impl Grant {
-    pub(crate) fn new(grant: &StoredGrant, now_ms: i64) -> Self {
+    pub(crate) fn new(grant: &StoredStandingApproval, now_ms: i64) -> Self {
         let state = match grant.revoked_ms {
             Some(_) => GRANT_STATES[3],
             None if grant.expires_ms <= now_ms => GRANT_STATES[1],
@@ -409,12 +409,12 @@ fn states() -> Object {
 fn givens() -> Object {
     super::words(
         "The weakest answer that counts: in a form, by a person who is signed in, or with a fresh factor.",
-        Given::ALL.map(Given::as_str),
+        Assurance::ALL.map(Assurance::as_str),
     )
 }
 
 fn givens_or_null() -> Object {
-    super::words_or_null("How it was approved.", Given::ALL.map(Given::as_str))
+    super::words_or_null("How it was approved.", Assurance::ALL.map(Assurance::as_str))
 }
 
 fn said_by() -> Object {

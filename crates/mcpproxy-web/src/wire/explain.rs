@@ -1,8 +1,8 @@
 //! The JSON of an explained call.
 
 use mcpproxy_core::Variant;
-use mcpproxy_core::policy::{self, Verdict};
-use mcpproxy_core::rules::Outcome;
+use mcpproxy_core::decision::{self, Verdict};
+use mcpproxy_core::policy::Outcome;
 use mcpproxy_gateway::LookedAt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -66,8 +66,8 @@ struct ExplainedCheck {
     why: String,
 }
 
-impl From<(Variant, policy::Explanation, Vec<LookedAt>)> for Explanation {
-    fn from((variant, explanation, rules): (Variant, policy::Explanation, Vec<LookedAt>)) -> Self {
+impl From<(Variant, decision::Explanation, Vec<LookedAt>)> for Explanation {
+    fn from((variant, explanation, rules): (Variant, decision::Explanation, Vec<LookedAt>)) -> Self {
         let denial = explanation.denial();
         let error = denial.map(|denial| ExplainedError {
             code: denial.code(),
@@ -111,8 +111,8 @@ fn outcomes() -> Object {
     super::words("What comes of it. A rule that could not be evaluated forbids the call too.", all)
 }
 
-impl From<policy::Finding> for ExplainedCheck {
-    fn from(finding: policy::Finding) -> Self {
+impl From<decision::Finding> for ExplainedCheck {
+    fn from(finding: decision::Finding) -> Self {
         let (verdict, why) = match finding.verdict {
             Verdict::Passed(why) => ("passed", why),
             Verdict::Warned(warnings) => {

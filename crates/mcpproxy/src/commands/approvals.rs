@@ -1,4 +1,4 @@
-//! `approvals`: calls that wait for a human, and the human's word on them.
+//! `approvals`: calls that wait for a user, and the user's word on them.
 
 mod approve;
 mod find;
@@ -26,7 +26,7 @@ use self::words::text;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApprovalsCommand {
-    /// List calls that wait for a human, or waited, newest first
+    /// List calls that wait for a user, or waited, newest first
     #[command(after_help = "\
 Examples:
   mcpproxy approvals list
@@ -40,7 +40,7 @@ Examples:
   mcpproxy approvals show 01JG2ABCDEF
   mcpproxy approvals show 01JG2ABCDEF -o json
 
-What stands as *** is a secret: it is sent, and shown to nobody but the human who decides. Whether it is
+What stands as *** is a secret: it is sent, and shown to nobody but the user who decides. Whether it is
 what it was in the last approved call is said all the same.")]
     Show {
         /// The approval's id, or as much of its beginning as is needed
@@ -51,7 +51,7 @@ what it was in the last approved call is said all the same.")]
 Examples:
   mcpproxy approvals approve 01JG2ABCDEF
 
-Only a human can approve, so this needs a terminal with a human at it: it asks for your name and
+Only a user can approve, so this needs a terminal with a user at it: it asks for your name and
 password, shows the whole call with nothing masked, and asks for your word, and for a code of your
 authenticator if the call takes a fresh factor.
 None of them is taken from arguments, the environment, a pipe or a file: an agent that runs programs
@@ -76,7 +76,7 @@ password: the admin key of the data folder is enough.")]
         #[arg(long, value_name = "TEXT")]
         comment: Option<String>,
     },
-    /// Wait until a human has decided
+    /// Wait until a user has decided
     #[command(after_help = "\
 Examples:
   mcpproxy approvals wait 01JG2ABCDEF
@@ -91,7 +91,7 @@ has decided when the time is over.")]
         #[arg(long, value_name = "TIME", default_value = "10m", value_parser = words::parse_duration)]
         timeout: Duration,
     },
-    /// List what humans allowed for a while: such calls, of one agent, so many times
+    /// List what users allowed for a while: such calls, of one agent, so many times
     #[command(after_help = "\
 Examples:
   mcpproxy approvals grants

@@ -52,7 +52,7 @@ Examples:
       --sensitivity private --reason \"Asked for by its owner\"
   mcpproxy call tool-destructive github:delete_repo --args '{\"repo\": \"test\"}' --dry-run
 
-Ends with 4 when a human must approve first, and tells how to go on."
+Ends with 4 when a user must approve first, and tells how to go on."
     )]
     Destructive(Call),
 }
@@ -80,7 +80,7 @@ pub(crate) struct Call {
     /// A name for this call: repeated under the same name, it is sent once
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// The approval a human gave for exactly this call
+    /// The approval a user gave for exactly this call
     #[arg(long, value_name = "ID", value_parser = approval_id)]
     approval_id: Option<ApprovalId>,
 }

@@ -7,8 +7,8 @@ mod test;
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
-use mcpproxy_core::policy::{rows, sections, table};
-use mcpproxy_core::{Variant, rules};
+use mcpproxy_core::Variant;
+use mcpproxy_core::decision::{rows, sections, table};
 use serde_json::{Map, Value, json};
 
 use crate::exit::Exit;
@@ -102,8 +102,10 @@ pub(crate) async fn run(home: &Home, format: Format, command: PolicyCommand) -> 
         PolicyCommand::Test(test) => test::run(home, format, &test),
         PolicyCommand::Schema => {
             match format {
-                Format::Table => print(rules::SCHEMA)?,
-                Format::Json | Format::Yaml => format.print(&json!({ "schema": rules::SCHEMA }), String::new)?,
+                Format::Table => print(mcpproxy_core::policy::SCHEMA)?,
+                Format::Json | Format::Yaml => {
+                    format.print(&json!({ "schema": mcpproxy_core::policy::SCHEMA }), String::new)?
+                }
             }
             Ok(Exit::Done)
         }

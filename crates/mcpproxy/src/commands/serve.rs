@@ -7,7 +7,7 @@ use mcpproxy_core::settings::parse_listen;
 
 use crate::banner::banner;
 use crate::exit::Exit;
-use crate::first_human::FirstHuman;
+use crate::first_user::FirstUser;
 use crate::home::Home;
 use crate::notices;
 use crate::output::tell;
@@ -28,7 +28,7 @@ pub(crate) struct Serve {
 pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
     let end = EndSignal::listen()?;
     let runtime = Runtime::start(home, Listen::Exactly(serve.listen)).await?;
-    let mut first = FirstHuman::of(&runtime);
+    let mut first = FirstUser::of(&runtime);
     tell(&banner(home, &runtime, first.link().await?.as_deref()));
     let bell = runtime.settings.approvals.notify.bell;
     let notices = notices::tell_of_questions(runtime.gateway.approvals().clone(), first, bell);

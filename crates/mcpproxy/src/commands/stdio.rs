@@ -7,7 +7,7 @@ use tokio::io::{stdin, stdout};
 
 use crate::bridge;
 use crate::exit::{Exit, Failure};
-use crate::first_human::{self, FirstHuman};
+use crate::first_user::{self, FirstUser};
 use crate::home::Home;
 use crate::notices;
 use crate::output::tell;
@@ -40,9 +40,9 @@ pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
     let agent = runtime.local.agent.clone();
     let gateway = runtime.gateway.clone();
     // Standard output is the client's; people read this in its log of the server.
-    let mut first = FirstHuman::of(&runtime);
+    let mut first = FirstUser::of(&runtime);
     if let Some(link) = first.link().await? {
-        tell(&format!("{} {link}", first_human::WORDS));
+        tell(&format!("{} {link}", first_user::WORDS));
     }
     let bell = runtime.settings.approvals.notify.bell;
     let notices = notices::tell_of_questions(gateway.approvals().clone(), first, bell);

@@ -31,7 +31,7 @@ Examples:
 Without --grant a token has no permission: tools whose contracts ask for one refuse it.
 `mcpproxy contract show NAME` shows which a tool asks for. '*' is every permission there is.
 
-No token can approve anything, whatever it grants: that takes a human.")]
+No token can approve anything, whatever it grants: that takes a user.")]
     Create(Create),
     /// List all agents and what their tokens are for
     #[command(after_help = "\
@@ -62,7 +62,7 @@ pub(crate) struct Create {
     /// What it may do [default: all three]
     #[arg(long, value_name = "OPERATIONS", value_delimiter = ',', value_enum)]
     operations: Option<Vec<Operation>>,
-    /// Nobody sits beside it: a call that needs a human is never held, and its approval waits for a day
+    /// Nobody sits beside it: a call that needs a user is never held, and its approval waits for a day
     #[arg(long)]
     headless: bool,
 }
@@ -167,7 +167,7 @@ struct Token {
     /// `null`: every server.
     servers: Option<Vec<String>>,
     operations: Vec<&'static str>,
-    /// Whether its calls are never held for a human.
+    /// Whether its calls are never held for a user.
     headless: bool,
     created: String,
     last_used: Option<String>,

@@ -1,4 +1,4 @@
-//! Anna, the first human: made by the link, with a password and an authenticator.
+//! Anna, the first user: made by the link, with a password and an authenticator.
 
 use std::io::{Read as _, Write as _};
 
@@ -18,7 +18,7 @@ pub(crate) fn make_anna(serving: &Serving<'_>) {
     let port = serving.address.rsplit_once(':').unwrap().1;
     let base = format!("http://localhost:{port}");
     let mut link = None;
-    serving.wait("the link for the first human", || {
+    serving.wait("the link for the first user", || {
         link = serving.said_word(&format!("{base}/ui/setup/"));
         link.is_some()
     });
@@ -34,7 +34,7 @@ pub(crate) fn make_anna(serving: &Serving<'_>) {
         let now_ms = Timestamp::now().as_millisecond();
         let session = store.open_session("anna", [[7; 32], [8; 32]], now_ms).await.unwrap();
         let session = store.find_session(&session.secret, now_ms, 60_000, 60_000).await.unwrap().unwrap();
-        store.set_totp(&session.human, SECRET, 0).await.unwrap();
+        store.set_totp(&session.user, SECRET, 0).await.unwrap();
         store.close().await;
     });
 }

@@ -235,7 +235,7 @@ fn any_dry_run() -> impl Strategy<Value = DryRun> {
 
 fn any_contract() -> impl Strategy<Value = Contract> {
     let permissions = vec!["a:x".to_owned(), "b:y".to_owned(), "c:z".to_owned()];
-    let human = (
+    let user = (
         maybe(select(RiskLevel::ALL.to_vec())),
         maybe(select(Variant::ALL.to_vec())),
         maybe(any::<bool>()),
@@ -250,7 +250,7 @@ fn any_contract() -> impl Strategy<Value = Contract> {
         maybe(any::<bool>().prop_map(|is_strict| OutputSchema { schema: schema("{}"), is_strict })),
         maybe("[a-c]".prop_map(Untrusted::new)),
     );
-    (human, rest).prop_map(|((risk, operation, autonomous, confirmation, step_up), rest)| {
+    (user, rest).prop_map(|((risk, operation, autonomous, confirmation, step_up), rest)| {
         let (permissions, dry_run, rate_limit, input_schema, output_schema, description) = rest;
         Contract {
             file: Some("contracts/any.yaml".into()),

@@ -323,13 +323,13 @@ fn contradictions() {
         "riskLevel: high\nautonomousExecution: true\nconfirmation: none",
         &[
             "line 3, column 1: `autonomousExecution: true` contradicts risk level `high`, whose tools no agent calls alone; remove it, or lower the level",
-            "line 4, column 1: `confirmation: none` contradicts risk level `high`, whose calls a human confirms; remove it, or lower the level",
+            "line 4, column 1: `confirmation: none` contradicts risk level `high`, whose calls a user confirms; remove it, or lower the level",
         ],
     );
     check_fields(
         "confirmation: none\nriskLevel: critical\nautonomousExecution: true",
         &[
-            "line 2, column 1: `confirmation: none` contradicts risk level `critical`, whose calls a human confirms; remove it, or lower the level",
+            "line 2, column 1: `confirmation: none` contradicts risk level `critical`, whose calls a user confirms; remove it, or lower the level",
             "line 4, column 1: `autonomousExecution: true` contradicts risk level `critical`, whose tools no agent calls alone; remove it, or lower the level",
         ],
     );
@@ -347,19 +347,19 @@ fn contradictions() {
     check_fields(
         "riskLevel: low\nautonomousExecution: false\nconfirmation: none",
         &[
-            "line 4, column 1: `confirmation: none` contradicts `autonomousExecution: false`: without an agent alone, a human confirms; remove one of them",
+            "line 4, column 1: `confirmation: none` contradicts `autonomousExecution: false`: without an agent alone, a user confirms; remove one of them",
         ],
     );
     check_fields(
         "autonomousExecution: false\nconfirmation: none",
         &[
-            "line 3, column 1: `confirmation: none` contradicts `autonomousExecution: false`: without an agent alone, a human confirms; remove one of them",
+            "line 3, column 1: `confirmation: none` contradicts `autonomousExecution: false`: without an agent alone, a user confirms; remove one of them",
         ],
     );
     check_fields(
         "riskLevel: high\nautonomousExecution: false\nconfirmation: none",
         &[
-            "line 4, column 1: `confirmation: none` contradicts risk level `high`, whose calls a human confirms; remove it, or lower the level",
+            "line 4, column 1: `confirmation: none` contradicts risk level `high`, whose calls a user confirms; remove it, or lower the level",
         ],
     );
 }

@@ -1,4 +1,4 @@
-//! What the file says about asking humans.
+//! What the file says about asking users.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::bad::check;
 use crate::catalog::Hints;
 use crate::contract::{Contract, Effective, Written};
 use crate::settings::{ApprovalSettings, Channel, Outside, parse};
-use crate::{Given, RiskLevel};
+use crate::{Assurance, RiskLevel};
 
 fn check_approvals(fields: &str, expected: &[&str]) {
     check(&format!("{{\"approvals\": {{{fields}}}}}"), expected);
@@ -18,7 +18,7 @@ fn approvals(fields: &str) -> ApprovalSettings {
 }
 
 #[test]
-fn how_long_humans_have() {
+fn how_long_users_have() {
     let check = |key: &str, text: &str, expected: Option<&str>| {
         let errors: Vec<String> =
             expected.iter().map(|error| format!("line 1, column {}: {error}", 20 + key.len())).collect();
@@ -44,7 +44,7 @@ fn how_long_humans_have() {
 }
 
 #[test]
-fn where_humans_reach_the_gateway() {
+fn where_users_reach_the_gateway() {
     let check = |text: &str, expected: Result<&str, &str>| {
         let written = format!("\"public_url\": \"{text}\"");
         match expected {
@@ -99,14 +99,14 @@ fn where_calls_are_confirmed() {
         &[
             "line 1, column 41: critical is never confirmed in a form; write `page` or remove the key",
             "line 1, column 57: unknown value `chat`; write one of `form`, `page`",
-            "line 1, column 65: unknown key `low`; `medium` is for low risk too, where a contract asks for a human",
+            "line 1, column 65: unknown key `low`; `medium` is for low risk too, where a contract asks for a user",
         ],
     );
-    assert_eq!((Form.least(), Page.least()), (Given::Form, Given::Session));
+    assert_eq!((Form.least(), Page.least()), (Assurance::Form, Assurance::Session));
 }
 
 #[test]
-fn how_humans_get_to_know() {
+fn how_users_get_to_know() {
     let check_notify =
         |fields: &str, expected: &[&str]| check_approvals(&format!("\"notify\": {{{fields}}}"), expected);
     let webhook = |url: &str, secret: &str| format!(r#""webhook": {{"url": "{url}", "secret": "{secret}"}}"#);
@@ -116,7 +116,7 @@ fn how_humans_get_to_know() {
     check_notify(
         &webhook("http://a.example.com/hidden", "short"),
         &[
-            "line 1, column 46: what is asked of humans would cross the network in the clear; write `https://`",
+            "line 1, column 46: what is asked of users would cross the network in the clear; write `https://`",
             "line 1, column 87: a secret of less than 16 characters can be guessed; use a longer, random one",
         ],
     );

@@ -101,13 +101,13 @@ fn keys() {
         r#""type": "demo", "autoApprove": [], "trust": true, "alwaysAllow": [], "permissions": {}, "timeout": 1"#,
         &[
             "line 1, column 37: unknown key `autoApprove`; mcpproxy decides by its own rules which calls need a \
-             question; remove it",
-            "line 1, column 56: unknown key `trust`; mcpproxy decides by its own rules which calls need a question; \
+             approval_request; remove it",
+            "line 1, column 56: unknown key `trust`; mcpproxy decides by its own rules which calls need a approval_request; \
              remove it",
             "line 1, column 71: unknown key `alwaysAllow`; mcpproxy decides by its own rules which calls need a \
-             question; remove it",
+             approval_request; remove it",
             "line 1, column 90: unknown key `permissions`; mcpproxy decides by its own rules which calls need a \
-             question; remove it",
+             approval_request; remove it",
             "line 1, column 109: unknown key `timeout`; did you mean `call_timeout`? It takes a text such as \"60s\"",
         ],
     );

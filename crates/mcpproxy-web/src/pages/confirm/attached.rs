@@ -21,7 +21,7 @@ pub(crate) struct Part {
 impl Attached {
     /// `None` if nothing goes besides.
     pub(crate) fn new(view: &ApprovalView) -> Option<Self> {
-        let members = json::members(view.attached_for_human.as_ref().map(Untrusted::for_json)?)?;
+        let members = json::members(view.attached_for_user.as_ref().map(Untrusted::for_json)?)?;
         let part = |(name, value): &(std::borrow::Cow<'_, str>, &str)| Part {
             what: what(name),
             name: Visible::of(name),

@@ -159,8 +159,8 @@ fn subject(record: &Record) -> String {
 fn who_did(record: &Record) -> String {
     let what = word(&record.code).replace('_', " ");
     let metadata: serde_json::Value = serde_json::from_str(record.metadata.for_json()).unwrap_or_default();
-    match metadata.get("human").and_then(serde_json::Value::as_str) {
-        Some(human) => format!("{what}: {}", line(human)),
+    match metadata.get("user").and_then(serde_json::Value::as_str) {
+        Some(user) => format!("{what}: {}", line(user)),
         None => what,
     }
 }

@@ -1,4 +1,4 @@
-//! `approvals approve`: a human's yes, given at the terminal.
+//! `approvals approve`: a user's yes, given at the terminal.
 
 use mcpproxy_core::ApprovalState;
 use serde_json::{Value, json};
@@ -87,8 +87,7 @@ async fn decide(person: &mut Person, session: &Session, found: &Value) -> anyhow
 
 /// A program cannot approve. What a person can do instead is open the page.
 async fn nobody(home: &Home, given: &str) -> Failure {
-    let failure =
-        Failure::new(Exit::Refused, "a human factor is required; approvals cannot be given non-interactively");
+    let failure = Failure::new(Exit::Refused, "a user factor is required; approvals cannot be given non-interactively");
     let view = match Rest::connect(home) {
         Ok(rest) => find::approval(&rest, given).await.ok(),
         Err(_) => None,

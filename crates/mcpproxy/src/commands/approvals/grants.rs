@@ -1,4 +1,4 @@
-//! `approvals grants` and `approvals revoke`: what humans allowed for a while.
+//! `approvals grants` and `approvals revoke`: what users allowed for a while.
 
 use http::Method;
 use serde_json::Value;

@@ -103,8 +103,8 @@ pub(super) async fn run(home: &Home, format: Format, list: &List) -> anyhow::Res
 
 fn nothing(state: State) -> String {
     match state {
-        State::Pending => "no call waits for a human\n".to_owned(),
-        State::All => "no call has needed a human yet\n".to_owned(),
+        State::Pending => "no call waits for a user\n".to_owned(),
+        State::All => "no call has needed a user yet\n".to_owned(),
         _ => "no approvals\n".to_owned(),
     }
 }

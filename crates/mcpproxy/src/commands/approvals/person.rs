@@ -1,4 +1,4 @@
-//! The human at the terminal: asked for what only they know, and signed in with it.
+//! The user at the terminal: asked for what only they know, and signed in with it.
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -43,7 +43,7 @@ impl Person {
         }
     }
 
-    /// A session of this human, to be ended with `close`.
+    /// A session of this user, to be ended with `close`.
     pub(super) async fn sign_in(&mut self, http: &Http) -> anyhow::Result<Session> {
         for left in (0..TRIES).rev() {
             let name = self.ask("Name: ", Echo::Shown).await?;
@@ -67,7 +67,7 @@ impl Person {
     }
 }
 
-/// A human who is signed in, for as long as one decision takes.
+/// A user who is signed in, for as long as one decision takes.
 pub(super) struct Session {
     http: Http,
     headers: HeaderMap,

@@ -1,7 +1,7 @@
 //! One approval as a page of text: everything that helps a person to decide.
 
 use mcpproxy_core::json::{quote, string_value};
-use mcpproxy_core::{ApprovalState, Given, canonical};
+use mcpproxy_core::{ApprovalState, Assurance, canonical};
 use mcpproxy_gateway::SaidBy;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -61,11 +61,11 @@ fn facts(out: &mut String, view: &Value, now_ms: i64) {
 }
 
 fn given(view: &Value) -> &'static str {
-    match view.get("given").and_then(Value::as_str).and_then(Given::parse) {
+    match view.get("given").and_then(Value::as_str).and_then(Assurance::parse) {
         None => "",
-        Some(Given::Form) => ", in the agent's client",
-        Some(Given::Session) => ", signed in",
-        Some(Given::Factor) => ", with a fresh factor",
+        Some(Assurance::Form) => ", in the agent's client",
+        Some(Assurance::Session) => ", signed in",
+        Some(Assurance::Factor) => ", with a fresh factor",
     }
 }
 

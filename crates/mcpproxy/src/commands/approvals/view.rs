@@ -25,7 +25,7 @@ impl View {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
 
-    /// What a human decides on is printed as it is, for programs too.
+    /// What a user decides on is printed as it is, for programs too.
     pub(super) fn print(&self, format: Format, text: impl FnOnce() -> String) -> anyhow::Result<()> {
         match format {
             Format::Table | Format::Yaml => format.print(&self.value, text),

@@ -1,4 +1,4 @@
-//! `approvals wait`: until a human has decided, or the time is over.
+//! `approvals wait`: until a user has decided, or the time is over.
 
 use std::time::Duration;
 

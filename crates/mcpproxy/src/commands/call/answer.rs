@@ -92,7 +92,7 @@ fn failure(result: &Value, asked: &Asked<'_>) -> Option<Failure> {
     })
 }
 
-/// The question that a human is asked about this call.
+/// The question that a user is asked about this call.
 fn approval(result: &Value) -> Option<ApprovalId> {
     ApprovalId::parse(detail(result, "approval_id")?.as_str()?)
 }

@@ -53,7 +53,7 @@ impl<'a> Asked<'a> {
         self.call(self.variant, self.dry_run, None)
     }
 
-    /// Waits for the human, then makes the same call.
+    /// Waits for the user, then makes the same call.
     pub(super) fn after_approval(&self, id: &ApprovalId) -> String {
         let wait = self.command(&format!("approvals wait {id}"));
         format!("{wait} && {}", self.call(self.variant, self.dry_run, Some(id)))

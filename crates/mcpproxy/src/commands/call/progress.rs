@@ -1,4 +1,4 @@
-//! What is said while a call is held: where a human can approve it.
+//! What is said while a call is held: where a user can approve it.
 
 use mcpproxy_core::ApprovalId;
 use serde_json::Value;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mcpproxy_core::rules::Rules;
+use mcpproxy_core::policy::Policies;
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -29,9 +29,9 @@ pub(super) fn run(home: &Home, format: Format, files: &[PathBuf]) -> anyhow::Res
     Ok(Exit::Done)
 }
 
-/// Rules, and where they came from.
+/// Policies, and where they came from.
 pub(super) struct Read {
-    pub(super) rules: Rules,
+    pub(super) rules: Policies,
     files: usize,
     place: String,
 }
@@ -46,7 +46,7 @@ pub(super) fn read(home: &Home, files: &[PathBuf]) -> anyhow::Result<Read> {
         return Ok(Read { rules: operator_files::read_rules(&settings)?, files, place });
     }
     let texts = operator_files::read_given(files)?;
-    let rules = Rules::parse(&texts).map_err(|mistakes| operator_files::bad_given(&mistakes))?;
+    let rules = Policies::parse(&texts).map_err(|mistakes| operator_files::bad_given(&mistakes))?;
     let place = texts.iter().map(|(name, _)| line(name)).collect::<Vec<_>>().join(", ");
     Ok(Read { rules, files: texts.len(), place })
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use mcpproxy_core::rules::cases::{self, Case, Verdict};
+use mcpproxy_core::policy::cases::{self, Case, Verdict};
 use serde::Serialize;
 
 use super::check;

@@ -120,10 +120,10 @@ fn refusals_say_what_to_do() {
         Some((Exit::Refused, "may only read (permission_denied)")),
     );
     check(
-        &refused("confirmation_required", "needs a human", json!({"needs": ["confirmation"]})),
+        &refused("confirmation_required", "needs a user", json!({"needs": ["confirmation"]})),
         Some((
             Exit::Refused,
-            "needs a human (confirmation_required)\n\
+            "needs a user (confirmation_required)\n\
              hint: `mcpproxy contract show fx:delete_thing` shows who asks for this",
         )),
     );
@@ -138,7 +138,7 @@ fn refusals_say_what_to_do() {
 }
 
 #[test]
-fn a_human_is_waited_for() {
+fn a_user_is_waited_for() {
     let details = json!({
         "tool": "fx:delete_thing", "risk_level": "critical", "needs": ["confirmation", "step_up"], "approval_id": ID,
         "approve_url": format!("http://localhost:8080/ui/approvals/{ID}"), "expires_at": "2026-01-01T00:00:00Z",
@@ -158,7 +158,7 @@ fn a_human_is_waited_for() {
 }
 
 #[test]
-fn what_follows_from_a_humans_word() {
+fn what_follows_from_a_users_word() {
     let check = |code: &str, details: Value, hint: Option<&str>| {
         let result = json!({"isError": true, "content": [], "_meta": {"mcpproxy/error": code}, "test": {"approval": 1},
             "structuredContent": {"error": {"code": code, "message": "No\u{1b}", "details": details}}});

@@ -2,9 +2,9 @@
 
 mod contract;
 mod dry_run;
-mod human;
 mod permissions;
 mod stage;
+mod user;
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ pub struct Section {
 
 /// All sections, in the order of the text.
 pub fn sections() -> Vec<Section> {
-    vec![intent_section(), contract::section(), human::section(), dry_run::section(), permissions::section()]
+    vec![intent_section(), contract::section(), user::section(), dry_run::section(), permissions::section()]
 }
 
 /// The sections as text, one row a line.

@@ -1,4 +1,4 @@
-//! A call that waits for a human's word, and what that word must be.
+//! A call that waits for a user's word, and what that word must be.
 
 use std::sync::Arc;
 
@@ -11,16 +11,18 @@ use crate::contract::{Confirmation, Need, Source, StepUp};
 use crate::denial::{Denial, Ticket};
 use crate::intent::{Arguments, Intent, Mode};
 use crate::schema::Schema;
-use crate::{Agent, Approval, ApprovalState, Attached, Binding, Digest, Given, RiskLevel, ToolName, Untrusted, Word};
+use crate::{
+    Agent, Approval, ApprovalRef, ApprovalState, Assurance, Attached, Binding, Digest, RiskLevel, ToolName, Untrusted,
+};
 
-/// A call that waits for a human's word. It owns the bytes that are sent once the word is given.
+/// A call that waits for a user's word. It owns the bytes that are sent once the word is given.
 #[derive(Debug)]
-pub struct Question {
+pub struct ApprovalRequest {
     pub(super) call: Call,
     pub(super) asked: Asked,
 }
 
-/// That a human is asked, and how.
+/// That a user is asked, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) needs_step_up: bool,
@@ -34,9 +36,9 @@ impl Asked {
     }
 }
 
-/// A human's standing word: this agent may call this tool with such arguments, for a while and so many times.
+/// A user's standing word: this agent may call this tool with such arguments, for a while and so many times.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Grant {
+pub struct StandingApproval {
     pub id: String,
     pub agent: String,
     pub tool: ToolName,
@@ -50,7 +52,7 @@ pub struct Grant {
 
 /// Why a grant does not cover a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum NotCovered {
     /// Critical calls are confirmed one by one.
     Critical,
     /// A fresh factor is for one call.
@@ -70,7 +72,7 @@ pub enum Refused {
     RateLimit(Denial),
 }
 
-impl Question {
+impl ApprovalRequest {
     pub fn tool(&self) -> &Arc<Tool> {
         &self.call.tool
     }
@@ -115,18 +117,18 @@ impl Question {
     }
 
     /// The weakest answer that counts.
-    pub fn least(&self) -> Given {
+    pub fn least(&self) -> Assurance {
         if self.asked.needs_step_up {
-            return Given::Factor;
+            return Assurance::Factor;
         }
         self.call.tool.contract.strictest_by_risk(|risk| match risk {
-            None | Some(RiskLevel::Low | RiskLevel::Medium | RiskLevel::High) => Given::Form,
+            None | Some(RiskLevel::Low | RiskLevel::Medium | RiskLevel::High) => Assurance::Form,
             // A form is drawn by the agent's own client, and some of those say yes by themselves.
-            Some(RiskLevel::Critical | RiskLevel::Forbidden) => Given::Session,
+            Some(RiskLevel::Critical | RiskLevel::Forbidden) => Assurance::Session,
         })
     }
 
-    /// What a human's word is bound to.
+    /// What a user's word is bound to.
     pub fn binding(&self, agent: &Agent) -> Binding {
         let Call { tool, intent, arguments, attached, .. } = &self.call;
         bind(agent, tool, intent, arguments.digest(), attached.digest())
@@ -138,7 +140,7 @@ impl Question {
         dry_run::dry_run_binding(agent, tool, intent, arguments, attached)
     }
 
-    /// The permit that an approval gives, if it was given for exactly this question, is still good and strong enough.
+    /// The permit that an approval gives, if it was given for exactly this approval_request, is still good and strong enough.
     /// Whoever opens the call's record spends it there.
     pub fn answered_by(self, agent: &Agent, approval: &Approval, moment: Moment<'_>) -> Result<Permit, Denial> {
         if approval.binding != self.binding(agent).digest() {
@@ -159,28 +161,28 @@ impl Question {
             return Err(self.unanswered());
         }
         checks::take_a_turn(&self.call.tool, moment)?;
-        Ok(Permit::new(self.call, Some(Word::Approval(approval.id.clone())), Mode::Real))
+        Ok(Permit::new(self.call, Some(ApprovalRef::Approval(approval.id.clone())), Mode::Real))
     }
 
-    /// The permit that a grant gives, or the question back with why it does not.
+    /// The permit that a grant gives, or the approval_request back with why it does not.
     pub fn granted_by(
         mut self,
         agent: &Agent,
-        grant: &Grant,
+        grant: &StandingApproval,
         moment: Moment<'_>,
-    ) -> Result<Permit, Box<(Self, Refused)>> {
+    ) -> Result<Permit, Box<(Self, NotCovered)>> {
         if let Some(refused) = self.refused_by(agent, grant, moment) {
             return Err(Box::new((self, refused)));
         }
         if let Err(denial) = checks::take_a_turn(&self.call.tool, moment) {
-            return Err(Box::new((self, Refused::RateLimit(denial))));
+            return Err(Box::new((self, NotCovered::RateLimit(denial))));
         }
         // Nobody has seen what the agent says beside the arguments.
         self.call.attached = self.call.attached.without_meta();
-        Ok(Permit::new(self.call, Some(Word::Grant(grant.id.clone())), Mode::Real))
+        Ok(Permit::new(self.call, Some(ApprovalRef::StandingApproval(grant.id.clone())), Mode::Real))
     }
 
-    fn refused_by(&self, agent: &Agent, grant: &Grant, moment: Moment<'_>) -> Option<Refused> {
+    fn refused_by(&self, agent: &Agent, grant: &StandingApproval, moment: Moment<'_>) -> Option<NotCovered> {
         let tool = &self.call.tool;
         let fits = || {
             let arguments: Option<Value> = serde_json::from_str(self.call.arguments.as_str()).ok();
@@ -191,27 +193,27 @@ impl Question {
             None | Some(RiskLevel::Low | RiskLevel::Medium | RiskLevel::High) => false,
         });
         if is_too_much {
-            return Some(Refused::Critical);
+            return Some(NotCovered::Critical);
         }
         // The cheap ones first; of a grant for something else nothing is computed.
         if self.asked.needs_step_up {
-            Some(Refused::StepUp)
+            Some(NotCovered::StepUp)
         } else if grant.agent != agent.name {
-            Some(Refused::OtherAgent)
+            Some(NotCovered::OtherAgent)
         } else if grant.tool != tool.name {
-            Some(Refused::OtherTool)
+            Some(NotCovered::OtherTool)
         } else if grant.expires_ms <= moment.clock.now_ms {
-            Some(Refused::Expired)
+            Some(NotCovered::Expired)
         } else if grant.uses_left == 0 {
-            Some(Refused::UsedUp)
+            Some(NotCovered::UsedUp)
         } else if grant.pin != tool.pin() {
-            Some(Refused::ToolChanged)
+            Some(NotCovered::ToolChanged)
         } else if grant.contract != tool.contract_digest() {
-            Some(Refused::ContractChanged)
+            Some(NotCovered::ContractChanged)
         } else if self.call.attached.is_bound() {
-            Some(Refused::Attached)
+            Some(NotCovered::Attached)
         } else if !fits() {
-            Some(Refused::Arguments)
+            Some(NotCovered::Arguments)
         } else {
             None
         }
@@ -222,7 +224,7 @@ impl Question {
         self.refusal(None)
     }
 
-    /// The answer while a human is asked.
+    /// The answer while a user is asked.
     pub fn waiting(&self, ticket: Ticket) -> Denial {
         self.refusal(Some(ticket))
     }
@@ -236,7 +238,7 @@ impl Question {
         }
     }
 
-    /// Who asks for a human, for whoever decides.
+    /// Who asks for a user, for whoever decides.
     pub fn asked_by(&self) -> Vec<String> {
         let contract = &self.call.tool.contract;
         let mut all = Vec::new();

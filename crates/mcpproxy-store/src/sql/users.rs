@@ -1,22 +1,22 @@
-//! The tables of humans, their factors and their invitations.
+//! The tables of users, their factors and their invitations.
 
 use super::Database;
 use super::columns::Columns;
 use super::driver::{Connection, Dialect, Statement, Value};
 use super::steps::{optional, text};
-use crate::{HumanRow, PasskeyRow, StoreError, Totp};
+use crate::{PasskeyRow, StoreError, Totp, UserRow};
 
-const DOING: &str = "read the table of humans";
-const CHANGING: &str = "change the table of humans";
+const DOING: &str = "read the table of users";
+const CHANGING: &str = "change the table of users";
 /// One after the other: two must not both be the first.
 const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7163470114)";
-/// An invitation from nobody is for the first human alone, and one from somebody counts as long as they are there.
+/// An invitation from nobody is for the first user alone, and one from somebody counts as long as they are there.
 const IS_INVITED: &str = "hash = $1 AND expires_ms > $2 AND CASE WHEN invited_by IS NULL \
-    THEN NOT EXISTS (SELECT 1 FROM humans) ELSE EXISTS (SELECT 1 FROM humans WHERE name = invited_by) END";
+    THEN NOT EXISTS (SELECT 1 FROM users) ELSE EXISTS (SELECT 1 FROM users WHERE name = invited_by) END";
 
 impl Database {
-    pub(crate) async fn has_humans(&self) -> Result<bool, StoreError> {
-        let rows = self.fetch(Statement::plain("SELECT name FROM humans LIMIT 1"), DOING).await?;
+    pub(crate) async fn has_users(&self) -> Result<bool, StoreError> {
+        let rows = self.fetch(Statement::plain("SELECT name FROM users LIMIT 1"), DOING).await?;
         Ok(!rows.is_empty())
     }
 
@@ -38,7 +38,7 @@ impl Database {
     }
 
     /// `false` when the invitation does not count.
-    pub(crate) async fn insert_human(
+    pub(crate) async fn insert_user(
         &self,
         invitation: &[u8],
         name: &str,
@@ -47,7 +47,7 @@ impl Database {
     ) -> Result<bool, StoreError> {
         let spend = format!("DELETE FROM invitations WHERE {IS_INVITED}");
         let spend = Statement::new(spend, vec![Value::bytes(invitation), Value::int(now_ms)]);
-        let sql = "INSERT INTO humans (name, password_hash, created_ms, totp_step, failures, failed_ms, locked_until_ms) \
+        let sql = "INSERT INTO users (name, password_hash, created_ms, totp_step, failures, failed_ms, locked_until_ms) \
                    VALUES ($1, $2, $3, 0, 0, 0, 0) ON CONFLICT (name) DO NOTHING";
         let insert = Statement::new(sql, vec![text(name), text(password_hash), Value::int(now_ms)]);
         let create = async |connection: &mut Connection| -> Result<Created, sqlx::Error> {
@@ -73,18 +73,18 @@ impl Database {
         match created {
             Created::Yes => Ok(true),
             Created::NotInvited => Ok(false),
-            Created::Exists => Err(StoreError::HumanExists { name: name.to_owned() }),
+            Created::Exists => Err(StoreError::UserExists { name: name.to_owned() }),
         }
     }
 
-    pub(crate) async fn human_names(&self) -> Result<Vec<String>, StoreError> {
-        let rows = self.fetch(Statement::plain("SELECT name FROM humans ORDER BY name"), DOING).await?;
-        rows.iter().map(|row| Columns::of(row, "a human without a name").word(0)).collect()
+    pub(crate) async fn user_names(&self) -> Result<Vec<String>, StoreError> {
+        let rows = self.fetch(Statement::plain("SELECT name FROM users ORDER BY name"), DOING).await?;
+        rows.iter().map(|row| Columns::of(row, "a user without a name").word(0)).collect()
     }
 
     pub(crate) async fn change_password(&self, name: &str, hash: &str, session: &[u8]) -> Result<(), StoreError> {
-        let set = "UPDATE humans SET password_hash = $2 WHERE name = $1";
-        let end = "DELETE FROM sessions WHERE human = $1 AND hash <> $2";
+        let set = "UPDATE users SET password_hash = $2 WHERE name = $1";
+        let end = "DELETE FROM sessions WHERE user_name = $1 AND hash <> $2";
         let statements = vec![
             Statement::new(set, vec![text(name), text(hash)]),
             Statement::new(end, vec![text(name), Value::bytes(session)]),
@@ -95,13 +95,13 @@ impl Database {
         connection.close().await.map_err(&failed)
     }
 
-    pub(crate) async fn remove_human(&self, name: &str, by: &str) -> Result<bool, StoreError> {
-        let sql = "DELETE FROM humans WHERE name = $1 AND name <> $2 AND EXISTS (SELECT 1 FROM humans WHERE name = $2)";
+    pub(crate) async fn remove_user(&self, name: &str, by: &str) -> Result<bool, StoreError> {
+        let sql = "DELETE FROM users WHERE name = $1 AND name <> $2 AND EXISTS (SELECT 1 FROM users WHERE name = $2)";
         let remove = Statement::new(sql, vec![text(name), text(by)]);
         let rest = [
-            "DELETE FROM challenges WHERE session IN (SELECT hash FROM sessions WHERE human = $1)",
-            "DELETE FROM sessions WHERE human = $1",
-            "DELETE FROM passkeys WHERE human = $1",
+            "DELETE FROM challenges WHERE session IN (SELECT hash FROM sessions WHERE user_name = $1)",
+            "DELETE FROM sessions WHERE user_name = $1",
+            "DELETE FROM passkeys WHERE user_name = $1",
             "DELETE FROM invitations WHERE invited_by = $1",
         ];
         let work = async |connection: &mut Connection| -> Result<bool, sqlx::Error> {
@@ -123,14 +123,14 @@ impl Database {
         Ok(is_removed)
     }
 
-    pub(crate) async fn human(&self, name: &str) -> Result<Option<HumanRow>, StoreError> {
+    pub(crate) async fn user(&self, name: &str) -> Result<Option<UserRow>, StoreError> {
         let sql =
-            "SELECT name, password_hash, totp_secret, totp_step, failures, locked_until_ms FROM humans WHERE name = $1";
+            "SELECT name, password_hash, totp_secret, totp_step, failures, locked_until_ms FROM users WHERE name = $1";
         let rows = self.fetch(Statement::new(sql, vec![text(name)]), DOING).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let columns = Columns::of(row, "a human with something odd in it");
+        let columns = Columns::of(row, "a user with something odd in it");
         let last_step = columns.number(3)?;
-        Ok(Some(HumanRow {
+        Ok(Some(UserRow {
             name: columns.word(0)?,
             password_hash: columns.word(1)?,
             totp: columns.bytes(2)?.map(|secret| Totp { secret, last_step }),
@@ -140,9 +140,9 @@ impl Database {
         }))
     }
 
-    async fn passkeys(&self, human: &str) -> Result<Vec<PasskeyRow>, StoreError> {
-        let sql = "SELECT id, label, data, created_ms FROM passkeys WHERE human = $1 ORDER BY created_ms, id";
-        let rows = self.fetch(Statement::new(sql, vec![text(human)]), DOING).await?;
+    async fn passkeys(&self, user_name: &str) -> Result<Vec<PasskeyRow>, StoreError> {
+        let sql = "SELECT id, label, data, created_ms FROM passkeys WHERE user_name = $1 ORDER BY created_ms, id";
+        let rows = self.fetch(Statement::new(sql, vec![text(user_name)]), DOING).await?;
         let passkey = |row| {
             let columns = Columns::of(row, "a passkey with something odd in it");
             let (id, label, data) = (columns.word(0)?, columns.word(1)?, columns.word(2)?);
@@ -159,46 +159,51 @@ impl Database {
         since_ms: i64,
         locked_until_ms: i64,
     ) -> Result<(), StoreError> {
-        let sql = "UPDATE humans SET failures = CASE WHEN failed_ms < $3 THEN 1 ELSE failures + 1 END, failed_ms = $2, \
+        let sql = "UPDATE users SET failures = CASE WHEN failed_ms < $3 THEN 1 ELSE failures + 1 END, failed_ms = $2, \
                    locked_until_ms = CASE WHEN locked_until_ms > $4 THEN locked_until_ms ELSE $4 END WHERE name = $1";
         let values = vec![text(name), Value::int(now_ms), Value::int(since_ms), Value::int(locked_until_ms)];
         self.change(Statement::new(sql, values), CHANGING).await.map(drop)
     }
 
     pub(crate) async fn forget_failures(&self, name: &str) -> Result<(), StoreError> {
-        let sql = "UPDATE humans SET failures = 0, locked_until_ms = 0 WHERE name = $1";
+        let sql = "UPDATE users SET failures = 0, locked_until_ms = 0 WHERE name = $1";
         self.change(Statement::new(sql, vec![text(name)]), CHANGING).await.map(drop)
     }
 
     pub(crate) async fn set_totp(&self, name: &str, secret: &[u8], step: i64) -> Result<(), StoreError> {
-        let sql = "UPDATE humans SET totp_secret = $2, totp_step = $3 WHERE name = $1";
+        let sql = "UPDATE users SET totp_secret = $2, totp_step = $3 WHERE name = $1";
         let values = vec![text(name), Value::bytes(secret), Value::int(step)];
         self.change(Statement::new(sql, values), CHANGING).await.map(drop)
     }
 
     pub(crate) async fn take_totp_step(&self, name: &str, step: i64) -> Result<bool, StoreError> {
-        let sql = "UPDATE humans SET totp_step = $2 WHERE name = $1 AND totp_secret IS NOT NULL AND totp_step < $2";
+        let sql = "UPDATE users SET totp_step = $2 WHERE name = $1 AND totp_secret IS NOT NULL AND totp_step < $2";
         Ok(self.change(Statement::new(sql, vec![text(name), Value::int(step)]), CHANGING).await? > 0)
     }
 
-    pub(crate) async fn insert_passkey(&self, human: &str, passkey: &PasskeyRow) -> Result<bool, StoreError> {
+    pub(crate) async fn insert_passkey(&self, user_name: &str, passkey: &PasskeyRow) -> Result<bool, StoreError> {
         // Whoever was removed meanwhile leaves nothing to somebody of the same name.
-        let sql = "INSERT INTO passkeys (id, human, label, data, created_ms) \
-                   SELECT $1, name, $3, $4, $5 FROM humans WHERE name = $2 ON CONFLICT (id) DO NOTHING";
+        let sql = "INSERT INTO passkeys (id, user_name, label, data, created_ms) \
+                   SELECT $1, name, $3, $4, $5 FROM users WHERE name = $2 ON CONFLICT (id) DO NOTHING";
         let PasskeyRow { id, label, data, created_ms } = passkey;
-        let values = [id.as_str(), human, label, data].into_iter().map(text).chain([Value::int(*created_ms)]);
+        let values = [id.as_str(), user_name, label, data].into_iter().map(text).chain([Value::int(*created_ms)]);
         Ok(self.change(Statement::new(sql, values.collect()), CHANGING).await? > 0)
     }
 
-    pub(crate) async fn remove_passkey(&self, human: &str, id: &str) -> Result<bool, StoreError> {
-        let sql = "DELETE FROM passkeys WHERE id = $1 AND human = $2";
-        Ok(self.change(Statement::new(sql, vec![text(id), text(human)]), CHANGING).await? > 0)
+    pub(crate) async fn remove_passkey(&self, user_name: &str, id: &str) -> Result<bool, StoreError> {
+        let sql = "DELETE FROM passkeys WHERE id = $1 AND user_name = $2";
+        Ok(self.change(Statement::new(sql, vec![text(id), text(user_name)]), CHANGING).await? > 0)
     }
 
-    /// Of this human, if one is named. `false` when there is none.
-    pub(crate) async fn update_passkey(&self, human: Option<&str>, id: &str, data: &str) -> Result<bool, StoreError> {
-        let sql = "UPDATE passkeys SET data = $2 WHERE id = $1 AND human = coalesce($3, human)";
-        let values = vec![text(id), text(data), optional(human)];
+    /// Of this user, if one is named. `false` when there is none.
+    pub(crate) async fn update_passkey(
+        &self,
+        user_name: Option<&str>,
+        id: &str,
+        data: &str,
+    ) -> Result<bool, StoreError> {
+        let sql = "UPDATE passkeys SET data = $2 WHERE id = $1 AND user_name = coalesce($3, user_name)";
+        let values = vec![text(id), text(data), optional(user_name)];
         Ok(self.change(Statement::new(sql, values), CHANGING).await? > 0)
     }
 }

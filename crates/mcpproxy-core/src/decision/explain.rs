@@ -1,7 +1,7 @@
 //! What would happen to a call, and why: the decision itself, told check by check.
 
 use super::call::Call;
-use super::{Course, Ground, Moment, Passed, Question, Warning, check_all, checks};
+use super::{ApprovalRequest, Course, DecisionInputs, Moment, Passed, Warning, check_all, checks};
 use crate::catalog::Tool;
 use crate::contract::DryRun;
 use crate::denial::{Check, Denial};
@@ -44,7 +44,7 @@ impl Explanation {
 
 /// Decides on a call without making it. `parameters` are those of a `call_tool_*` and have passed the strict reader.
 pub fn explain(
-    ground: Ground<'_>,
+    ground: DecisionInputs<'_>,
     agent: &Agent,
     variant: Variant,
     parameters: &str,
@@ -66,7 +66,7 @@ pub fn explain(
         Ok(Passed { tool, warnings, is_verified, claim, course: Course::Ask(asked) }) => {
             let Declared { intent, arguments, attached, .. } = declared;
             let call = Call { tool, intent, arguments, attached, warnings, is_verified, claim };
-            told(Err(Question { call, asked }.unanswered()), case)
+            told(Err(ApprovalRequest { call, asked }.unanswered()), case)
         }
         Ok(Passed { warnings, is_verified, .. }) => {
             let mut explanation = told(Ok(warnings), case);
@@ -164,25 +164,25 @@ mod tests {
 
     use super::*;
     use crate::catalog::{Catalog, Offer, Offered};
+    use crate::decision::PriorState;
     use crate::limits::Limits;
-    use crate::policy::Seen;
-    use crate::rules::Clock;
+    use crate::policy::Clock;
     use crate::settings::{ContractSettings, IntentSettings};
     use crate::{Scope, ServerName};
 
     const PLAIN: &str = r#"{"name":"drop","inputSchema":{},"annotations":{"destructiveHint":true}}"#;
 
     fn check(parameters: &str, variant: Variant, expected: &[&str]) {
-        let lines = lines(PLAIN, Scope::everything(), parameters, variant, Seen::default());
+        let lines = lines(PLAIN, Scope::everything(), parameters, variant, PriorState::default());
         assert_eq!(lines, expected);
     }
 
-    fn lines(tool: &str, scope: Scope, parameters: &str, variant: Variant, seen: Seen) -> Vec<String> {
+    fn lines(tool: &str, scope: Scope, parameters: &str, variant: Variant, seen: PriorState) -> Vec<String> {
         let server = ServerName::parse("fx").unwrap();
         let catalog = Catalog::new([(server.clone(), Arc::new(Offer::new([Offered::parse(&server, tool)]).0))]);
         let agent = Agent { name: "a1".to_owned(), scope };
         let (intent, contracts) = (IntentSettings::default(), ContractSettings::default());
-        let ground = Ground { intent: &intent, contracts: &contracts, catalog: &catalog };
+        let ground = DecisionInputs { intent: &intent, contracts: &contracts, catalog: &catalog };
         let moment = Moment { clock: Clock::default(), limits: &Limits::default(), seen };
         let found = explain(ground, &agent, variant, parameters, moment);
         found
@@ -209,14 +209,14 @@ mod tests {
         let dry_run = ["dry run: passed, this is one", "confirmation: passed, not asked for a dry run"];
         let call = r#"{"name":"fx:drop"}"#;
         let trial = r#"{"name":"fx:drop","dry_run":true}"#;
-        let none = Seen::default();
+        let none = PriorState::default();
         assert_eq!(told(Scope::everything(), trial, none), [&[covers], &rest[..], &dry_run].concat());
         let lacks = "permissions and rules: passed, the token lacks a:b, which refuses a real call";
         assert_eq!(told(narrow(), trial, none), [&[lacks], &rest[..], &dry_run].concat());
         let first = ["dry run: failed, dry_run_required", "confirmation: not reached"];
         assert_eq!(told(Scope::everything(), call, none), [&[covers], &rest[..], &first].concat());
         let then = ["dry run: passed, made in the last 10 minutes", "confirmation: failed, confirmation_required"];
-        let seen = Seen { dry_run_ms: Some(0), is_repeat: false };
+        let seen = PriorState { dry_run_ms: Some(0), is_repeat: false };
         assert_eq!(told(Scope::everything(), call, seen), [&[covers], &rest[..], &then].concat());
         let unknown = lines(tool, narrow(), r#"{"name":"fx:drop","approval_id":"x"}"#, Variant::Write, none);
         assert_eq!(unknown[0], "shape and intent fields: failed, approval_not_found");

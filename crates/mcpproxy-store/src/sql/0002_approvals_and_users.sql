@@ -1,4 +1,4 @@
--- What humans decide, what is done only once, and who the humans are.
+-- What users decide, what is done only once, and who the users are.
 
 CREATE TABLE approvals (
     -- A ULID: newer ones come after older ones.
@@ -107,7 +107,7 @@ CREATE TABLE shared_secrets (
     secret BLOB NOT NULL
 ) STRICT;
 
-CREATE TABLE humans (
+CREATE TABLE users (
     name TEXT NOT NULL PRIMARY KEY,
     password_hash TEXT NOT NULL,
     created_ms INTEGER NOT NULL,
@@ -121,31 +121,31 @@ CREATE TABLE humans (
 
 CREATE TABLE passkeys (
     id TEXT NOT NULL PRIMARY KEY,
-    human TEXT NOT NULL,
+    user_name TEXT NOT NULL,
     label TEXT NOT NULL,
     data TEXT NOT NULL,
     created_ms INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX passkeys_human ON passkeys (human, created_ms);
+CREATE INDEX passkeys_user ON passkeys (user_name, created_ms);
 
 CREATE TABLE invitations (
     hash BLOB NOT NULL PRIMARY KEY,
-    -- Nobody, for the first human.
+    -- Nobody, for the first user_name.
     invited_by TEXT,
     expires_ms INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE sessions (
     hash BLOB NOT NULL PRIMARY KEY,
-    human TEXT NOT NULL,
+    user_name TEXT NOT NULL,
     -- The digest of the key that pages of this session have beside the cookie.
     page_key BLOB NOT NULL,
     created_ms INTEGER NOT NULL,
     used_ms INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX sessions_human ON sessions (human);
+CREATE INDEX sessions_user ON sessions (user_name);
 
 CREATE TABLE challenges (
     session BLOB NOT NULL,

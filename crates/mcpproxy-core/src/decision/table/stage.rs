@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::super::{Decision, Ground, Moment, Preview, Seen, decide};
+use super::super::{Decision, DecisionInputs, Moment, Preview, PriorState, decide};
 use crate::catalog::{Catalog, Hints, Offer, Offered};
 use crate::contract::{Contract, Contracts, Need, ToolPattern, Written};
 use crate::intent::declare;
 use crate::limits::Limits;
-use crate::rules::Clock;
+use crate::policy::Clock;
 use crate::settings::{ContractSettings, IntentSettings};
 use crate::{Agent, Denial, Scope, ServerName, Variant};
 
@@ -25,7 +25,7 @@ pub(super) struct Stage {
     pub(super) intent: IntentSettings,
     pub(super) contracts: ContractSettings,
     pub(super) scope: Scope,
-    pub(super) seen: Seen,
+    pub(super) seen: PriorState,
 }
 
 /// When every row is played.
@@ -42,7 +42,7 @@ impl Default for Stage {
             intent: IntentSettings::default(),
             contracts: ContractSettings::default(),
             scope: Scope::everything(),
-            seen: Seen::default(),
+            seen: PriorState::default(),
         }
     }
 }
@@ -87,11 +87,11 @@ impl Stage {
         let catalog = self.catalog();
         let agent = Agent { name: "agent".to_owned(), scope: self.scope.clone() };
         let tool = catalog.resolve(&declared.name);
-        let ground = Ground { intent: &self.intent, contracts: &self.contracts, catalog: &catalog };
+        let ground = DecisionInputs { intent: &self.intent, contracts: &self.contracts, catalog: &catalog };
         let moment =
             Moment { clock: Clock { now_ms: NOW_MS, utc_offset_s: 0 }, limits: &Limits::default(), seen: self.seen };
         match decide(ground, &agent, declared, tool, moment) {
-            Decision::Ask(question) => format!("ask {}", list(&question.unanswered(), "needs", " + ")),
+            Decision::Ask(approval_request) => format!("ask {}", list(&approval_request.unanswered(), "needs", " + ")),
             Decision::Preview(preview) => previewed(&preview),
             Decision::Repeat(_) => "repeat".to_owned(),
             Decision::Deny(denial) => denied(&denial),

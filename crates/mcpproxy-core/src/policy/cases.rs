@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::facts::Facts;
 use super::tool::{Call, violations};
-use super::{Clock, Rules, Violation, time};
+use super::{Clock, Policies, Violation, time};
 use crate::{Agent, Hints, Intent, Mistake, RiskLevel, Scope, Sensitivity, ToolName, Untrusted, Variant, nearest};
 
 const CASES_MAX: usize = 10_000;
@@ -41,7 +41,7 @@ pub struct Verdict {
     pub deciding: Vec<Violation>,
 }
 
-pub fn run(rules: &Rules, case: &Case) -> Verdict {
+pub fn run(rules: &Policies, case: &Case) -> Verdict {
     let call = Call { agent: &case.agent, tool: &case.tool.name, intent: &case.intent, clock: case.clock };
     let tool_rules = rules.for_facts(&case.tool);
     let deciding = tool_rules.map_or_else(Vec::new, |rules| violations(rules.outcomes(call, || case.tool.clone())));

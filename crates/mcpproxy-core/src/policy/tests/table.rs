@@ -187,7 +187,7 @@ fn a_tool_that_no_rule_is_about_has_none() {
     assert!(rules.for_facts(&facts("bank:pay")).is_some());
     assert!(rules.for_facts(&facts("banks:pay")).is_none());
     assert!(rules.for_facts(&facts("x:bank")).is_none());
-    assert!(Rules::default().is_empty() && !rules.is_empty());
+    assert!(Policies::default().is_empty() && !rules.is_empty());
     // No category is not the category "".
     let nameless = self::rules("forbid (principal, action, resource in Category::\"\");");
     assert!(nameless.for_facts(&facts("bank:pay")).is_none());

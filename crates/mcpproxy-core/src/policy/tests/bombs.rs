@@ -30,11 +30,11 @@ fn chain(count: usize, operand: &str, operator: &str) -> String {
 }
 
 /// The best of three: other tests run at the same time.
-fn load(text: &str) -> (Result<Rules, Vec<(String, Mistake)>>, Duration) {
+fn load(text: &str) -> (Result<Policies, Vec<(String, Mistake)>>, Duration) {
     let files = [("a.cedar".to_owned(), text.to_owned())];
     let attempt = || {
         let began = Instant::now();
-        (Rules::parse(&files), began.elapsed())
+        (Policies::parse(&files), began.elapsed())
     };
     let mut best = attempt();
     for _ in 0..2 {
@@ -132,18 +132,18 @@ fn files_are_limited_together() {
     let files: Vec<(String, String)> = (0..5).map(file).collect();
     let message = "the files of rules are larger than 1024 KiB together".to_owned();
     let expected = vec![("0.cedar".to_owned(), Mistake { line: 1, column: 1, message })];
-    assert_eq!(Rules::parse(&files).err(), Some(expected));
+    assert_eq!(Policies::parse(&files).err(), Some(expected));
     let rule = |number| format!("@id(\"r{number}\") forbid(principal,action,resource);");
     let some = |range: std::ops::Range<usize>| range.map(rule).collect::<String>();
     let files = [("a".to_owned(), some(0..600)), ("b".to_owned(), some(600..1_001))];
-    let mistakes = Rules::parse(&files).unwrap_err();
+    let mistakes = Policies::parse(&files).unwrap_err();
     assert_eq!(
         mistakes.iter().map(|(file, it)| (file.as_str(), it.message.as_str())).collect::<Vec<_>>(),
         [("b", "there are more than 1000 rules")]
     );
 }
 
-/// Rules just inside the limits, each the worst of its kind.
+/// Policies just inside the limits, each the worst of its kind.
 fn heavy() -> Vec<(&'static str, String)> {
     let one = |n| format!("\"{n:050}\"");
     let pattern = format!("resource.name like \"{}\"", "*a".repeat(90));

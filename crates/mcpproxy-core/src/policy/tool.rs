@@ -12,7 +12,7 @@ use crate::{Agent, Intent, Tool, ToolName};
 
 /// The rules that can concern one tool, made ready when the catalog is built.
 #[derive(Debug)]
-pub struct ToolRules {
+pub struct ToolPolicies {
     /// All that name no tool, the server, the category or the tool; each list is shared with other tools.
     groups: Vec<Arc<[Arc<Rule>]>>,
     /// Made at the first call that needs it: most tools are listed and never called.
@@ -49,7 +49,7 @@ pub(super) struct Call<'c> {
     pub(super) clock: Clock,
 }
 
-impl ToolRules {
+impl ToolPolicies {
     pub(super) fn new(groups: Vec<Arc<[Arc<Rule>]>>) -> Self {
         Self { groups, entities: OnceLock::new() }
     }

@@ -1,4 +1,4 @@
-//! The link with which somebody becomes the first human, for as long as there is none.
+//! The link with which somebody becomes the first user, for as long as there is none.
 
 use mcpproxy_store::Store;
 
@@ -10,8 +10,8 @@ const LINK_MS: i64 = 60 * 60 * 1000;
 /// What is told again leaves so much time at least.
 const LEFT_MS: i64 = 10 * 60 * 1000;
 
-/// The link is shown to whoever starts the gateway, on standard error, and to nobody else: an agent that reads it is the human.
-pub(crate) struct FirstHuman {
+/// The link is shown to whoever starts the gateway, on standard error, and to nobody else: an agent that reads it is the user.
+pub(crate) struct FirstUser {
     store: Store,
     base_url: String,
     made: Option<Made>,
@@ -22,14 +22,14 @@ struct Made {
     until_ms: i64,
 }
 
-impl FirstHuman {
+impl FirstUser {
     pub(crate) fn of(runtime: &Runtime) -> Self {
         Self { store: runtime.store.clone(), base_url: runtime.base_url.clone(), made: None }
     }
 
     /// None when somebody can approve already.
     pub(crate) async fn link(&mut self) -> anyhow::Result<Option<String>> {
-        if self.store.has_humans().await? {
+        if self.store.has_users().await? {
             return Ok(None);
         }
         let now_ms = now_ms();

@@ -1,4 +1,4 @@
-//! Humans: invitations, sessions, challenges and factors, each good for what it is for, and no longer.
+//! Users: invitations, sessions, challenges and factors, each good for what it is for, and no longer.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -6,10 +6,10 @@ mod common;
 
 use common::Place;
 use common::asking::{MINUTE, T};
-use mcpproxy_store::{Human, Store, StoreError};
+use mcpproxy_store::{Store, StoreError, User};
 
 on_both!(
-    the_first_human_needs_an_invitation_from_nobody,
+    the_first_user_needs_an_invitation_from_nobody,
     an_invitation_is_good_once,
     a_name_is_taken_once_and_costs_no_invitation,
     the_first_link_is_dead_when_somebody_was_first,
@@ -17,8 +17,8 @@ on_both!(
     sessions_are_closed_one_by_one,
     the_key_of_a_session_s_pages_is_of_this_session_alone,
     a_new_password_ends_all_other_sessions,
-    a_human_is_removed_with_all_they_had,
-    the_last_human_stays,
+    a_user_is_removed_with_all_they_had,
+    the_last_user_stays,
     a_code_counts_once_and_never_an_older_one,
     passkeys_belong_to_somebody,
     a_challenge_is_answered_once,
@@ -32,31 +32,31 @@ const IDLE: i64 = 15 * MINUTE;
 const MOST: i64 = 12 * 60 * MINUTE;
 const HOUR: i64 = 60 * MINUTE;
 
-async fn first(store: &Store, name: &str) -> Human {
+async fn first(store: &Store, name: &str) -> User {
     let invitation = store.invite([1; 32], None, T, HOUR).await.unwrap();
-    assert!(store.create_human(&invitation, name, "$argon2id$…", T).await.unwrap());
+    assert!(store.create_user(&invitation, name, "$argon2id$…", T).await.unwrap());
     signed_in(store, name, 100).await.1
 }
 
-async fn signed_in(store: &Store, name: &str, random: u8) -> (String, Human) {
+async fn signed_in(store: &Store, name: &str, random: u8) -> (String, User) {
     let secret = store.open_session(name, [[random; 32], [0x77; 32]], T).await.unwrap().secret;
     let session = store.find_session(&secret, T, IDLE, MOST).await.unwrap().unwrap();
-    (secret, session.human)
+    (secret, session.user)
 }
 
-async fn the_first_human_needs_an_invitation_from_nobody(place: &Place) {
+async fn the_first_user_needs_an_invitation_from_nobody(place: &Place) {
     let store = place.store().await;
-    assert!(!store.has_humans().await.unwrap());
-    assert!(!store.create_human("invite_guessed", "anna", "hash", T).await.unwrap());
-    let human = first(&store, "anna").await;
-    assert_eq!(human.name(), "anna");
-    assert!(store.has_humans().await.unwrap());
-    let row = store.find_human("anna").await.unwrap().unwrap();
+    assert!(!store.has_users().await.unwrap());
+    assert!(!store.create_user("invite_guessed", "anna", "hash", T).await.unwrap());
+    let user = first(&store, "anna").await;
+    assert_eq!(user.name(), "anna");
+    assert!(store.has_users().await.unwrap());
+    let row = store.find_user("anna").await.unwrap().unwrap();
     assert_eq!((row.name.as_str(), row.password_hash.as_str()), ("anna", "$argon2id$…"));
     assert!(row.totp.is_none() && row.passkeys.is_empty());
-    assert!(store.find_human("Anna").await.unwrap().is_none());
+    assert!(store.find_user("Anna").await.unwrap().is_none());
     let unknown = store.open_session("berta", [[1; 32], [0x77; 32]], T).await;
-    assert!(matches!(unknown, Err(StoreError::NoSuchHuman { .. })));
+    assert!(matches!(unknown, Err(StoreError::NoSuchUser { .. })));
 }
 
 async fn an_invitation_is_good_once(place: &Place) {
@@ -65,10 +65,10 @@ async fn an_invitation_is_good_once(place: &Place) {
     let invitation = store.invite([2; 32], Some(&anna), T, HOUR).await.unwrap();
     assert!(store.is_invited(&invitation, T + HOUR - 1).await.unwrap());
     assert!(!store.is_invited(&invitation, T + HOUR).await.unwrap());
-    assert!(!store.create_human(&invitation, "late", "hash", T + HOUR).await.unwrap());
+    assert!(!store.create_user(&invitation, "late", "hash", T + HOUR).await.unwrap());
     let create = |n: u32| {
         let (store, invitation) = (store.clone(), invitation.clone());
-        tokio::spawn(async move { store.create_human(&invitation, &format!("human{n}"), "hash", T).await.unwrap() })
+        tokio::spawn(async move { store.create_user(&invitation, &format!("user{n}"), "hash", T).await.unwrap() })
     };
     let mut created = 0;
     for task in (0..10).map(create).collect::<Vec<_>>() {
@@ -82,12 +82,12 @@ async fn a_name_is_taken_once_and_costs_no_invitation(place: &Place) {
     let store = place.store().await;
     let anna = first(&store, "anna").await;
     let invitation = store.invite([2; 32], Some(&anna), T, HOUR).await.unwrap();
-    let taken = store.create_human(&invitation, "anna", "another hash", T).await;
+    let taken = store.create_user(&invitation, "anna", "another hash", T).await;
     assert_eq!(taken.unwrap_err().to_string(), "somebody named `anna` exists already; choose another name");
-    let odd = store.create_human(&invitation, "an na", "hash", T).await;
-    assert!(matches!(odd, Err(StoreError::HumanName)));
-    assert_eq!(store.find_human("anna").await.unwrap().unwrap().password_hash, "$argon2id$…");
-    assert!(store.create_human(&invitation, "berta", "hash", T).await.unwrap());
+    let odd = store.create_user(&invitation, "an na", "hash", T).await;
+    assert!(matches!(odd, Err(StoreError::UserName)));
+    assert_eq!(store.find_user("anna").await.unwrap().unwrap().password_hash, "$argon2id$…");
+    assert!(store.create_user(&invitation, "berta", "hash", T).await.unwrap());
 }
 
 async fn the_first_link_is_dead_when_somebody_was_first(place: &Place) {
@@ -98,7 +98,7 @@ async fn the_first_link_is_dead_when_somebody_was_first(place: &Place) {
     }
     let create = |(n, link): (usize, String)| {
         let store = store.clone();
-        tokio::spawn(async move { store.create_human(&link, &format!("human{n}"), "hash", T).await.unwrap() })
+        tokio::spawn(async move { store.create_user(&link, &format!("user{n}"), "hash", T).await.unwrap() })
     };
     let mut created = 0;
     for task in links.clone().into_iter().enumerate().map(create).collect::<Vec<_>>() {
@@ -116,7 +116,7 @@ async fn a_session_ends_when_it_is_idle_or_old(place: &Place) {
     let secret = store.open_session("anna", [[7; 32], [0x77; 32]], T).await.unwrap().secret;
     let found = async |now_ms: i64| store.find_session(&secret, now_ms, IDLE, MOST).await.unwrap();
     let session = found(T).await.unwrap();
-    assert_eq!((session.human.name(), session.created_ms, session.is_enrolled), ("anna", T, false));
+    assert_eq!((session.user.name(), session.created_ms, session.is_enrolled), ("anna", T, false));
     assert_eq!((session.csrf.len(), session.csrf == secret), (64, false));
     assert_eq!(found(T + IDLE).await, None);
     // Used within a minute, nothing is written; used after it, the time begins anew.
@@ -148,7 +148,7 @@ async fn sessions_are_closed_one_by_one(place: &Place) {
     assert_eq!((is_open(&one).await, is_open(&two).await, is_open(&three).await), (false, true, true));
 }
 
-/// The cookie's secret is no such key, and neither is the key of another session of the same human.
+/// The cookie's secret is no such key, and neither is the key of another session of the same user.
 async fn the_key_of_a_session_s_pages_is_of_this_session_alone(place: &Place) {
     let store = place.store().await;
     first(&store, "anna").await;
@@ -158,7 +158,7 @@ async fn the_key_of_a_session_s_pages_is_of_this_session_alone(place: &Place) {
     for wrong in ["", "page_", &two.page_key, &one.secret, &session.csrf] {
         assert_eq!(session.present(wrong), None, "{wrong}");
     }
-    assert_eq!(session.present(&one.page_key).unwrap().human().name(), "anna");
+    assert_eq!(session.present(&one.page_key).unwrap().user().name(), "anna");
 }
 
 async fn a_new_password_ends_all_other_sessions(place: &Place) {
@@ -171,11 +171,11 @@ async fn a_new_password_ends_all_other_sessions(place: &Place) {
     store.change_password(&anna, "another hash", &one).await.unwrap();
     let is_open = async |secret: &str| store.find_session(secret, T, IDLE, MOST).await.unwrap().is_some();
     assert_eq!((is_open(&one).await, is_open(&two).await, is_open(&hers).await), (true, false, true));
-    assert_eq!(store.find_human("anna").await.unwrap().unwrap().password_hash, "another hash");
-    assert_eq!(store.find_human("berta").await.unwrap().unwrap().password_hash, "hash");
+    assert_eq!(store.find_user("anna").await.unwrap().unwrap().password_hash, "another hash");
+    assert_eq!(store.find_user("berta").await.unwrap().unwrap().password_hash, "hash");
 }
 
-async fn a_human_is_removed_with_all_they_had(place: &Place) {
+async fn a_user_is_removed_with_all_they_had(place: &Place) {
     let store = place.store().await;
     let anna = first(&store, "anna").await;
     let berta = second(&store, &anna, "berta").await;
@@ -184,10 +184,10 @@ async fn a_human_is_removed_with_all_they_had(place: &Place) {
     assert!(store.add_passkey(&berta, "id", "phone", "{}", T).await.unwrap());
     let open = store.invite([8; 32], Some(&berta), T, HOUR).await.unwrap();
     let fresh = fresh(&store, &anna).await;
-    assert_eq!(store.list_humans().await.unwrap(), ["anna", "berta"]);
-    assert!(!store.remove_human("nobody", &fresh).await.unwrap());
-    assert!(store.remove_human("berta", &fresh).await.unwrap());
-    assert_eq!(store.list_humans().await.unwrap(), ["anna"]);
+    assert_eq!(store.list_users().await.unwrap(), ["anna", "berta"]);
+    assert!(!store.remove_user("nobody", &fresh).await.unwrap());
+    assert!(store.remove_user("berta", &fresh).await.unwrap());
+    assert_eq!(store.list_users().await.unwrap(), ["anna"]);
     assert_eq!(store.find_session(&hers, T, IDLE, MOST).await.unwrap(), None);
     assert!(!store.is_invited(&open, T).await.unwrap());
     // What comes from before, late, is nothing to whoever has the name next.
@@ -195,32 +195,32 @@ async fn a_human_is_removed_with_all_they_had(place: &Place) {
     let late = store.invite([9; 32], Some(&berta), T, HOUR).await.unwrap();
     assert!(!store.is_invited(&late, T).await.unwrap());
     second(&store, &anna, "berta").await;
-    assert!(store.find_human("berta").await.unwrap().unwrap().passkeys.is_empty());
+    assert!(store.find_user("berta").await.unwrap().unwrap().passkeys.is_empty());
     assert_eq!(store.find_session(&hers, T, IDLE, MOST).await.unwrap(), None);
     assert_eq!(store.take_challenge(&hers, "p", T).await.unwrap(), None);
 }
 
-async fn the_last_human_stays(place: &Place) {
+async fn the_last_user_stays(place: &Place) {
     let store = place.store().await;
     let anna = first(&store, "anna").await;
     let of_anna = fresh(&store, &anna).await;
-    assert!(!store.remove_human("anna", &of_anna).await.unwrap(), "nobody removes themselves");
+    assert!(!store.remove_user("anna", &of_anna).await.unwrap(), "nobody removes themselves");
     let berta = second(&store, &anna, "berta").await;
     let of_berta = fresh(&store, &berta).await;
-    let (one, two) = tokio::join!(store.remove_human("berta", &of_anna), store.remove_human("anna", &of_berta));
+    let (one, two) = tokio::join!(store.remove_user("berta", &of_anna), store.remove_user("anna", &of_berta));
     assert_ne!(one.unwrap(), two.unwrap(), "of two who remove each other, one stays");
-    assert_eq!(store.list_humans().await.unwrap().len(), 1);
+    assert_eq!(store.list_users().await.unwrap().len(), 1);
 }
 
-async fn second(store: &Store, by: &Human, name: &str) -> Human {
+async fn second(store: &Store, by: &User, name: &str) -> User {
     let invitation = store.invite([name.as_bytes()[0]; 32], Some(by), T, HOUR).await.unwrap();
-    assert!(store.create_human(&invitation, name, "hash", T).await.unwrap());
+    assert!(store.create_user(&invitation, name, "hash", T).await.unwrap());
     signed_in(store, name, 200).await.1
 }
 
-async fn fresh(store: &Store, human: &Human) -> mcpproxy_store::Fresh {
-    store.set_totp(human, b"secret", 0).await.unwrap();
-    store.use_totp_step(human, 1, "remove").await.unwrap().unwrap()
+async fn fresh(store: &Store, user: &User) -> mcpproxy_store::StepUpProof {
+    store.set_totp(user, b"secret", 0).await.unwrap();
+    store.use_totp_step(user, 1, "remove").await.unwrap().unwrap()
 }
 
 async fn a_code_counts_once_and_never_an_older_one(place: &Place) {
@@ -228,7 +228,7 @@ async fn a_code_counts_once_and_never_an_older_one(place: &Place) {
     let anna = first(&store, "anna").await;
     assert_eq!(store.use_totp_step(&anna, 100, "login").await.unwrap(), None, "nobody has a factor at first");
     store.set_totp(&anna, &[0, 255, 7], 100).await.unwrap();
-    let totp = store.find_human("anna").await.unwrap().unwrap().totp.unwrap();
+    let totp = store.find_user("anna").await.unwrap().unwrap().totp.unwrap();
     assert_eq!((totp.secret, totp.last_step), (vec![0, 255, 7], 100));
     let (_, enrolled) = signed_in(&store, "anna", 9).await;
     assert_eq!(enrolled, anna);
@@ -236,7 +236,7 @@ async fn a_code_counts_once_and_never_an_older_one(place: &Place) {
         let fresh = store.use_totp_step(&anna, step, "01APPROVAL").await.unwrap();
         assert_eq!(fresh.is_some(), counts, "{step}");
         if let Some(fresh) = fresh {
-            assert_eq!((fresh.human(), fresh.approval()), (&anna, "01APPROVAL"));
+            assert_eq!((fresh.user(), fresh.approval()), (&anna, "01APPROVAL"));
         }
     }
     let using = |n: i64| {
@@ -254,7 +254,7 @@ async fn passkeys_belong_to_somebody(place: &Place) {
     let store = place.store().await;
     let anna = first(&store, "anna").await;
     let invitation = store.invite([2; 32], Some(&anna), T, HOUR).await.unwrap();
-    assert!(store.create_human(&invitation, "berta", "hash", T).await.unwrap());
+    assert!(store.create_user(&invitation, "berta", "hash", T).await.unwrap());
     let (_, berta) = signed_in(&store, "berta", 2).await;
     assert!(store.add_passkey(&anna, "key1", "laptop", "{1}", T).await.unwrap());
     assert!(store.add_passkey(&anna, "key2", "phone", "{2}", T + 1).await.unwrap());
@@ -262,14 +262,14 @@ async fn passkeys_belong_to_somebody(place: &Place) {
     let (secret, _) = signed_in(&store, "anna", 3).await;
     assert!(store.find_session(&secret, T, IDLE, MOST).await.unwrap().unwrap().is_enrolled);
     let labels = async |name: &str| {
-        let row = store.find_human(name).await.unwrap().unwrap();
+        let row = store.find_user(name).await.unwrap().unwrap();
         row.passkeys.into_iter().map(|key| format!("{} {} {}", key.id, key.label, key.data)).collect::<Vec<_>>()
     };
     assert_eq!(labels("anna").await, ["key1 laptop {1}", "key2 phone {2}"]);
     assert_eq!(store.use_passkey(&berta, "key1", "{9}", "p").await.unwrap(), None);
     assert_eq!(store.use_passkey(&anna, "key3", "{9}", "p").await.unwrap(), None);
     let fresh = store.use_passkey(&anna, "key1", "{1b}", "p").await.unwrap().unwrap();
-    assert_eq!((fresh.human().name(), fresh.approval()), ("anna", "p"));
+    assert_eq!((fresh.user().name(), fresh.approval()), ("anna", "p"));
     store.update_passkey("key2", "{2b}").await.unwrap();
     assert_eq!(labels("anna").await, ["key1 laptop {1b}", "key2 phone {2b}"]);
     assert!(!store.remove_passkey(&berta, "key1").await.unwrap());
@@ -304,7 +304,7 @@ async fn failures_are_counted_while_they_follow_each_other(place: &Place) {
     let store = place.store().await;
     first(&store, "anna").await;
     let failures = async || {
-        let row = store.find_human("anna").await.unwrap().unwrap();
+        let row = store.find_user("anna").await.unwrap().unwrap();
         (row.failures, row.locked_until_ms)
     };
     assert_eq!(failures().await, (0, 0));
@@ -344,7 +344,7 @@ async fn what_is_left_of_sign_ins_is_forgotten(place: &Place) {
     assert_eq!(store.forget_expired(T + HOUR).await.unwrap(), 2);
     let week = 7 * 24 * HOUR;
     assert_eq!(store.forget_expired(T + week).await.unwrap(), 1, "the session");
-    assert!(store.has_humans().await.unwrap());
+    assert!(store.has_users().await.unwrap());
 }
 
 /// Of invitations and sessions there is nothing in the database that would open anything.

@@ -3,7 +3,7 @@
 use mcpproxy_core::{ServerName, ToolName};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum EndpointMode {
     /// `/mcp`: `retrieve_tools` and the three variants.
     Four,
     /// `/mcp/s/NAME`: one server under its own names.
@@ -16,7 +16,7 @@ pub(crate) enum Door {
 const SEPARATOR: &str = "__";
 const SCHEME: &str = "mcpproxy://";
 
-impl Door {
+impl EndpointMode {
     pub(crate) fn shows(&self, server: &ServerName) -> bool {
         match self {
             Self::Four | Self::Direct => true,
@@ -74,16 +74,24 @@ mod tests {
     #[test]
     fn names_and_addresses_find_their_way_back() {
         let server = ServerName::parse("my-server_2").unwrap();
-        for door in [Door::Four, Door::Direct, Door::Server(server.clone())] {
+        for endpoint_mode in [EndpointMode::Four, EndpointMode::Direct, EndpointMode::Server(server.clone())] {
             for name in ["tool", "_tool", "a__b"] {
-                assert_eq!(door.name_in(&door.name_out(&server, name)), Some((server.clone(), name)), "{door:?}");
+                assert_eq!(
+                    endpoint_mode.name_in(&endpoint_mode.name_out(&server, name)),
+                    Some((server.clone(), name)),
+                    "{endpoint_mode:?}"
+                );
             }
             for uri in ["file:///a/b?c#d", "memo://x", "plain"] {
-                assert_eq!(door.uri_in(&door.uri_out(&server, uri)), Some((server.clone(), uri)), "{door:?}");
+                assert_eq!(
+                    endpoint_mode.uri_in(&endpoint_mode.uri_out(&server, uri)),
+                    Some((server.clone(), uri)),
+                    "{endpoint_mode:?}"
+                );
             }
         }
-        assert_eq!(Door::Direct.name_out(&server, "tool"), "my-server_2__tool");
-        assert_eq!(Door::Four.uri_out(&server, "file:///a"), "mcpproxy://my-server_2/file:///a");
-        assert_eq!(Door::Direct.name_in("tool"), None);
+        assert_eq!(EndpointMode::Direct.name_out(&server, "tool"), "my-server_2__tool");
+        assert_eq!(EndpointMode::Four.uri_out(&server, "file:///a"), "mcpproxy://my-server_2/file:///a");
+        assert_eq!(EndpointMode::Direct.name_in("tool"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! When a human is asked, with a fresh factor or without, and when a dry run comes first.
+//! When a user is asked, with a fresh factor or without, and when a dry run comes first.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) fn section() -> Section {
             }
         }
     }
-    Section { name: "human", title: "who is asked: everything by one author, a write call", columns: COLUMNS, rows }
+    Section { name: "user", title: "who is asked: everything by one author, a write call", columns: COLUMNS, rows }
 }
 
 fn below(author: Author, contract: &Contract) -> Vec<Vec<String>> {

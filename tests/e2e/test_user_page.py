@@ -1,4 +1,4 @@
-"""The page on which a human decides: what it shows, in which order, on a phone, and without JavaScript."""
+"""The page on which a user decides: what it shows, in which order, on a phone, and without JavaScript."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from approvals import Ada, House, code, details, house_with_ada, said
-from human import Browser, Human, at_localhost
+from user import Browser, User, at_localhost
 
 HOSTILE = "</pre><script>alert(1)</script> \u202egnp.exe\u2066 \u200bzero \x1b[2J \r\n<b>bold</b>"
 TOUCH_PIXELS = 44
@@ -25,11 +25,11 @@ def house(home: tuple[House, Ada]) -> House:
     return home[0]
 
 
-def visitor(browser: Browser, home: tuple[House, Ada], **how: bool) -> Human:
+def visitor(browser: Browser, home: tuple[House, Ada], **how: bool) -> User:
     """Ada at another device."""
-    human = Human(browser, home[0].gateway, home[1].name, **how)
-    human.totp = home[1].totp
-    return human
+    user = User(browser, home[0].gateway, home[1].name, **how)
+    user.totp = home[1].totp
+    return user
 
 
 @pytest.mark.parametrize("how", [{"javascript": False}, {"javascript": True}, {"phone": True}], ids=str)
@@ -77,7 +77,7 @@ def test_sign_in_on_the_way_and_decide(
 
 
 def test_enter_denies(home: tuple[House, Ada], browser: Browser) -> None:
-    """What a hasty human presses is not a yes."""
+    """What a hasty user presses is not a yes."""
     house, _ = home
     agent = house.in_a_hurry()
     approval = agent.asks("update_customer", house.fresh())
@@ -253,7 +253,7 @@ def test_the_page_and_the_inbox_live(home: tuple[House, Ada], browser: Browser) 
 
 def test_a_second_person_is_invited(home: tuple[House, Ada], browser: Browser) -> None:
     house, session = home
-    with visitor(browser, home) as ada, Human(browser, house.gateway, "grace") as grace:
+    with visitor(browser, home) as ada, User(browser, house.gateway, "grace") as grace:
         ada.open("/ui/account")
         ada.sign_in()
         ada.open("/ui/account")

@@ -3,7 +3,7 @@
 use super::Section;
 use super::stage::{Author, NOW_MS, Stage, written};
 use crate::contract::{Confirmation, Contract, DryRun};
-use crate::policy::{DRY_RUN_FRESH_MS, Seen};
+use crate::decision::{DRY_RUN_FRESH_MS, PriorState};
 use crate::{RiskLevel, Scope};
 
 const COLUMNS: &[&str] = &["by", "dryRun", "parameter", "risk", "confirmation", "grants", "mode", "seen", "outcome"];
@@ -72,7 +72,7 @@ fn below((author, dry_run, risk, confirmation, grants): Case) -> Vec<Vec<String>
                 operator: Some(operator.clone()),
                 server: server.clone(),
                 scope: scope.clone(),
-                seen: Seen { dry_run_ms, is_repeat },
+                seen: PriorState { dry_run_ms, is_repeat },
                 ..Stage::default()
             };
             let risk = risk.map_or("-", RiskLevel::as_str);

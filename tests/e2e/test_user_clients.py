@@ -1,4 +1,4 @@
-"""Every kind of client sends an external email, with a human in Chromium who has the last word."""
+"""Every kind of client sends an external email, with a user in Chromium who has the last word."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import peers
 from approvals import SECONDS, code, details, error
 from clients import ALL_KINDS, LEGACY_KINDS, MODERN_KINDS, Kind, Transcript, call, play
 from gateway import Gateway, until
-from human import Browser, Human, setup_link
+from user import Browser, User, setup_link
 from test_agents import create
 from wire import MODERN, Wire
 
@@ -40,7 +40,7 @@ class Office:
 
     gateway: Gateway
     sent: Path
-    ada: Human
+    ada: User
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8))
 
     def arrived(self, tool: str) -> list[dict[str, Any]]:
@@ -69,7 +69,7 @@ def office(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterat
     # A form counts for high calls where the operator trusts the clients of the agents.
     approvals = {"wait": "40s", "channels": {"high": "form"}}
     settings = {"mcpServers": {"demo": peers.tapped(demo, folder / "sent.jsonl")}, "approvals": approvals}
-    with Gateway(folder / "home", settings) as gateway, Human(browser, gateway) as ada:
+    with Gateway(folder / "home", settings) as gateway, User(browser, gateway) as ada:
         ada.set_up(setup_link(gateway))
         ada.add_passkey()
         yield Office(gateway, folder / "sent.jsonl", ada)
@@ -88,7 +88,7 @@ def email_of(result: dict[str, Any]) -> str:
     return result["structuredContent"]["emailId"]
 
 
-# -- the three ways to reach a human ----------------------------------------------------------------------------
+# -- the three ways to reach a user ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
@@ -124,7 +124,7 @@ def test_a_client_that_only_draws_forms_is_not_asked_about_critical_things(offic
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
 def test_a_client_that_can_ask_nothing(office: Office, kind: Kind) -> None:
-    """The call is held while the human decides on the page."""
+    """The call is held while the user decides on the page."""
     token = create(office.gateway, f"waits-{kind}", "--grant", "*")
     args = mail(f"held for {kind}")
     playing = office.plays(kind, token, sends(args))
@@ -139,7 +139,7 @@ def test_a_client_that_can_ask_nothing(office: Office, kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", [LEGACY_KINDS[2], MODERN_KINDS[0]], ids=str)
 def test_a_client_that_must_not_wait(office: Office, kind: Kind) -> None:
-    """Without a human at the keyboard: asked, told where, and repeated after somebody said yes."""
+    """Without a user at the keyboard: asked, told where, and repeated after somebody said yes."""
     token = create(office.gateway, f"hurries-{kind}", "--grant", "*", "--headless")
     args = mail(f"in a hurry, {kind}")
     first = office.plays(kind, token, sends(args)).result(60)

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::question::Asked;
+use super::approval_request::Asked;
 use super::{Moment, Warning};
 use crate::catalog::{Catalog, Hints, Tool};
 use crate::contract::{RateLimit, StepUp};
 use crate::denial::{Denial, Mark, Missing};
 use crate::intent::{Arguments, Intent};
 use crate::nearest::closest;
-use crate::rules::Clock;
+use crate::policy::Clock;
 use crate::schema::Problem;
 use crate::settings::{ContractSettings, IntentSettings, Unannotated, Unclassified};
 use crate::{Agent, ToolName, Variant};
@@ -163,8 +163,8 @@ fn too_often(tool: &Tool, limit: RateLimit, wait_ms: u64) -> Denial {
     Denial::RateLimitExceeded { tool: tool.name.clone(), limit, wait_ms }
 }
 
-/// Whether a human is asked, and how.
-pub(super) fn asks_a_human(
+/// Whether a user is asked, and how.
+pub(super) fn asks_a_user(
     settings: &ContractSettings,
     tool: &Tool,
     variant: Variant,
@@ -180,7 +180,7 @@ pub(super) fn asks_a_human(
     (contract.asks() || needs_step_up || by_setting).then_some(Asked { needs_step_up, by_setting })
 }
 
-/// Whether the settings ask for a human, because the operator has not said how dangerous the tool is.
+/// Whether the settings ask for a user, because the operator has not said how dangerous the tool is.
 pub(super) fn asks_by_setting(settings: &ContractSettings, tool: &Tool, variant: Variant) -> bool {
     let destroys = variant == Variant::Destructive || tool.call_with() == Variant::Destructive;
     match settings.unclassified {

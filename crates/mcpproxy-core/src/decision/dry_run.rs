@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Moment;
+use super::approval_request::{Asked, bind};
 use super::call::{Call, Warning};
 use super::checks;
-use super::question::{Asked, bind};
 use crate::catalog::Tool;
 use crate::contract::{DryRun, Need};
 use crate::denial::Denial;
@@ -122,7 +122,7 @@ fn native(tool: &Tool) -> Option<&str> {
 /// What is sent for a dry run; `None` if nothing is.
 pub(super) fn sent(settings: &ContractSettings, declared: &Declared, tool: &Tool) -> Option<Arguments> {
     let parameter = native(tool)?;
-    // Where the settings ask a human, a server's word opens no way around that.
+    // Where the settings ask a user, a server's word opens no way around that.
     let is_open =
         tool.contract.dry_run.source.is_operator() || !checks::asks_by_setting(settings, tool, declared.intent.variant);
     is_open.then(|| with_argument(&declared.arguments, parameter, Some("true"))).flatten()
@@ -136,7 +136,7 @@ pub(super) fn not_sent(tool: &Tool) -> Option<Warning> {
         format!("'{parameter}' is no argument of the tool")
     } else {
         format!(
-            "'{parameter}' is the server's word, and the operator wants a human asked; a contract of theirs can name it"
+            "'{parameter}' is the server's word, and the operator wants a user asked; a contract of theirs can name it"
         )
     };
     let message = format!("The server's own dry run was not used: {why}");

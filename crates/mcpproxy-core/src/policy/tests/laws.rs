@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::rules::read::Mentions;
+use crate::policy::read::Mentions;
 use crate::{RiskLevel, Sensitivity};
 
 const AGENTS: [&str; 5] = [
@@ -57,7 +57,7 @@ fn a_rule() -> impl Strategy<Value = String> {
         .prop_map(|(agent, action, resource, condition)| format!("forbid ({agent}, {action}, {resource}) {condition};"))
 }
 
-fn file(rules: &[String]) -> Rules {
+fn file(rules: &[String]) -> Policies {
     let text: Vec<String> = rules.iter().enumerate().map(|(n, rule)| format!("@id(\"r{n}\") {rule}\n")).collect();
     super::rules(&text.concat())
 }
@@ -86,7 +86,7 @@ fn a_call() -> impl Strategy<Value = (Agent, Intent, Clock)> {
 }
 
 /// Cedar's own answer, with all rules and everything they could ask for.
-fn by_cedar(rules: &Rules, agent: &Agent, tool: &Facts, intent: &Intent, clock: Clock) -> BTreeSet<String> {
+fn by_cedar(rules: &Policies, agent: &Agent, tool: &Facts, intent: &Intent, clock: Clock) -> BTreeSet<String> {
     let policy = |id: &str, text: &str| Policy::parse(Some(PolicyId::new(id)), text).unwrap();
     let all = rules.iter().map(|rule| policy(&rule.id, &rule.text));
     let all = all.chain([policy("implied", "permit (principal, action, resource);")]);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::rules::cases::{parse, run};
+use crate::policy::cases::{parse, run};
 
 const RULES: &str = "@id(\"no-night-mail\") @message(\"No mail at night\")\n\
     forbid (principal, action, resource in Server::\"mail\") when { context.time.hour < 7 };\n\
@@ -83,7 +83,7 @@ fn every_field_of_a_case_matters() {
         ("/sensitivity", json!("public")),
         ("/reason", json!(" ")),
         ("/time", json!("2026-11-16T09:00:00Z")),
-        ("/agent/name", json!("human")),
+        ("/agent/name", json!("user")),
         ("/agent/operations", json!(["read"])),
         ("/tool/risk", json!("high")),
         ("/tool/permissions", json!([])),

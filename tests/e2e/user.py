@@ -91,7 +91,7 @@ class Totp:
         return int(time.time()) // STEP_SECONDS
 
 
-class Human:
+class User:
     """Somebody in front of Chromium, who reads the page and presses what is written on it."""
 
     def __init__(
@@ -106,7 +106,7 @@ class Human:
         self.javascript = javascript
         self.do("meet", javascript=javascript, phone=phone)
 
-    def __enter__(self) -> Human:
+    def __enter__(self) -> User:
         return self
 
     def __exit__(
@@ -244,7 +244,7 @@ class Session:
 
 
 def set_up_plainly(gateway: Gateway, name: str) -> Totp:
-    """Becomes the first human with nothing but requests and what stands in the pages: no script, no browser."""
+    """Becomes the first user with nothing but requests and what stands in the pages: no script, no browser."""
     with httpx.Client(base_url=at_localhost(gateway), follow_redirects=True, timeout=30) as http:
         # Names below `localhost` are known to browsers alone.
         link = re.sub("^http://[^/]*", at_localhost(gateway), setup_link(gateway))
@@ -264,7 +264,7 @@ def at_localhost(gateway: Gateway) -> str:
 
 def setup_link(gateway: Gateway) -> str:
     """The one-time link that the gateway prints while there is nobody."""
-    found = until(lambda: SETUP_LINK.search(gateway.words()), 10, "a link to create the first human")
+    found = until(lambda: SETUP_LINK.search(gateway.words()), 10, "a link to create the first user")
     return found.group()
 
 
