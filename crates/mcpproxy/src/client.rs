@@ -1,5 +1,9 @@
 //! The way to the running gateway, over plain HTTP on this machine.
 
+pub(crate) mod bridge;
+pub(crate) mod events;
+pub(crate) mod jsonrpc;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::Context as _;
@@ -14,8 +18,9 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
 use crate::exit::{Exit, Failure};
-use crate::home::{Home, Running};
-use crate::output::line;
+use crate::home::Home;
+use crate::home::lock::Running;
+use crate::terminal::output::line;
 
 /// More than the largest answer a gateway gives by default, so that a broken one cannot fill our memory.
 pub(crate) const ANSWER_MAX_BYTES: usize = 256 * 1024 * 1024;

@@ -1,28 +1,98 @@
-//! One module for each command.
+//! The command line: one module for each command.
+//!
+//! `Cli` is what clap parses. Every command is a module here that owns its arguments, its help text and its `run`
+//! function. The match in [`run`] is exhaustive, so a command without a `run` does not compile.
 
-pub(crate) mod activity;
-pub(crate) mod approvals;
-pub(crate) mod call;
-pub(crate) mod completions;
-pub(crate) mod config;
-pub(crate) mod contract;
-pub(crate) mod policy;
-pub(crate) mod serve;
-pub(crate) mod servers;
-pub(crate) mod stdio;
-pub(crate) mod token;
-pub(crate) mod tools;
+mod activity;
+mod approvals;
+mod args;
+mod call;
+mod completions;
+mod config;
+mod contract;
+mod demo_server;
+mod policy;
+mod serve;
+mod servers;
+mod stdio;
+mod token;
+mod tools;
 
-use crate::cli::{Cli, Command};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
 use crate::exit::Exit;
 use crate::home::Home;
+use crate::terminal::output::Format;
 
+const EXAMPLES: &str = "\
+Examples:
+  mcpproxy                                 Start the gateway; with no settings, with a demo server
+  mcpproxy servers add time -- uvx mcp-server-time
+  mcpproxy tools search \"current time\"
+  mcpproxy call tool-read time:get_current_time --args '{\"timezone\": \"Europe/Paris\"}'
+  mcpproxy activity list
+
+Exit codes:
+  0 done, 1 failed, 2 usage, 3 refused, 4 waiting for a user, 5 server failed, 6 bad settings,
+  7 no gateway running";
+
+/// One door between AI agents and MCP servers: it finds tools, checks every call and remembers it.
+#[derive(Debug, Parser)]
+#[command(name = "mcpproxy", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+struct Global {
+    /// The data folder [default: ~/.mcpproxy]
+    #[arg(long, global = true, value_name = "DIR", env = "MCPPROXY_HOME", hide_env_values = true)]
+    home: Option<PathBuf>,
+    /// How to print data
+    #[arg(short, long, global = true, value_enum, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+/// One row for each command. Its help text is the doc comment of the type it holds.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Serve),
+    Stdio(stdio::Stdio),
+    #[command(subcommand)]
+    Call(call::CallCommand),
+    #[command(subcommand)]
+    Tools(tools::ToolsCommand),
+    #[command(subcommand)]
+    Servers(servers::ServersCommand),
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    #[command(subcommand)]
+    Activity(activity::ActivityCommand),
+    #[command(subcommand)]
+    Approvals(approvals::ApprovalsCommand),
+    #[command(subcommand)]
+    Contract(contract::ContractCommand),
+    #[command(subcommand)]
+    Policy(policy::PolicyCommand),
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    Completions(completions::Completions),
+    DemoServer(demo_server::DemoServer),
+}
+
+/// Runs the command that the arguments name, or `serve` if they name none.
 pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
     let format = cli.global.output;
     let home = Home::resolve(cli.global.home)?;
-    match cli.command.unwrap_or(Command::Serve(serve::Serve { listen: None })) {
+    match cli.command.unwrap_or(Command::Serve(serve::Serve::default())) {
         Command::Serve(serve) => serve::run(&home, &serve).await,
-        Command::Stdio => stdio::run(&home).await,
+        Command::Stdio(_) => stdio::run(&home).await,
         Command::Call(command) => call::run(&home, format, command).await,
         Command::Tools(command) => tools::run(&home, format, command).await,
         Command::Servers(command) => servers::run(&home, format, command).await,
@@ -33,11 +103,6 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Policy(command) => policy::run(&home, format, command).await,
         Command::Config(command) => config::run(&home, format, &command),
         Command::Completions(completions) => completions::run(&completions),
-        Command::DemoServer { without_contracts } => {
-            let demo = demo_server::Demo::new();
-            let demo = if without_contracts { demo.without_contracts() } else { demo };
-            demo_server::serve_io(demo, tokio::io::stdin(), tokio::io::stdout()).await?;
-            Ok(Exit::Done)
-        }
+        Command::DemoServer(server) => demo_server::run(&server).await,
     }
 }

@@ -1,29 +1,20 @@
 //! The data folder: where each file is, who may read it, and who runs on it.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+pub(crate) mod lock;
+pub(crate) mod secret;
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context as _;
 use mcpproxy_store::SigningKey;
-use rand::TryRng as _;
-use rand::rngs::SysRng;
-use serde::{Deserialize, Serialize};
 
+use self::secret::{random_key, read_secret, write_secret};
 use crate::exit::{Exit, Failure};
-use crate::shell;
+use crate::terminal::shell;
 
 const FOLDER_MODE: u32 = 0o700;
-const SECRET_MODE: u32 = 0o600;
-const KEY_BYTES: usize = 32;
-
-/// A look at the lock holds it for a moment, so one refusal proves nothing.
-const LOCK_ATTEMPTS: u32 = 10;
-const LOCK_PAUSE: Duration = Duration::from_millis(30);
-/// How long a gateway may take from its lock to its address.
-const START_PAUSES: u32 = 100;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Home {
@@ -150,104 +141,6 @@ impl Home {
     pub(crate) fn existing_agent_token(&self) -> anyhow::Result<String> {
         read_secret(&self.agent_token())?.ok_or_else(|| no_secret(&self.agent_token()).into())
     }
-
-    /// Makes this process the one gateway of the folder, until the lock is dropped.
-    pub(crate) fn take_lock(&self) -> anyhow::Result<Lock> {
-        let path = self.lock();
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(SECRET_MODE)
-            .open(&path)
-            .with_context(|| format!("could not open `{}`", path.display()))?;
-        for _ in 0..LOCK_ATTEMPTS {
-            match file.try_lock() {
-                Ok(()) => {
-                    file.set_len(0)?;
-                    return Ok(Lock { file });
-                }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-                Err(TryLockError::Error(error)) => {
-                    return Err(error).with_context(|| format!("could not lock `{}`", path.display()));
-                }
-            }
-        }
-        let holder = match read_running(&file) {
-            Some(running) => format!("data directory is locked by pid {}", running.pid),
-            None => "data directory is locked by another gateway".to_owned(),
-        };
-        Err(Failure::new(Exit::Failed, format!("{holder} (`{}`)", self.folder.display()))
-            .hint("use the gateway that runs (mcpproxy servers list), stop it, or choose another folder with --home")
-            .into())
-    }
-
-    /// The gateway that runs on this folder, if one does. Waits for one that is just starting.
-    pub(crate) fn running(&self) -> anyhow::Result<Option<Running>> {
-        let path = self.lock();
-        let mut file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error).with_context(|| format!("could not open `{}`", path.display())),
-        };
-        for _ in 0..START_PAUSES {
-            match file.try_lock_shared() {
-                Ok(()) => return Ok(None),
-                Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(error)) => {
-                    return Err(error).with_context(|| format!("could not look at `{}`", path.display()));
-                }
-            }
-            file.rewind()?;
-            if let Some(running) = read_running(&file) {
-                return Ok(Some(running));
-            }
-            std::thread::sleep(LOCK_PAUSE);
-        }
-        Ok(None)
-    }
-}
-
-/// What `gateway.lock` says about the process that holds it.
-#[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct Running {
-    pub(crate) pid: u32,
-    pub(crate) address: String,
-}
-
-/// Held for as long as the gateway runs; the kernel releases it, whatever happens to us.
-pub(crate) struct Lock {
-    file: File,
-}
-
-impl Lock {
-    /// Tells other commands where the gateway listens.
-    pub(crate) fn announce(&mut self, address: &str) -> anyhow::Result<()> {
-        let running = Running { pid: std::process::id(), address: address.to_owned() };
-        let text = serde_json::to_string(&running)? + "\n";
-        self.file.rewind()?;
-        self.file.write_all(text.as_bytes()).context("could not write the address into gateway.lock")
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        let _released_anyway = self.file.set_len(0);
-    }
-}
-
-fn read_running(mut file: &File) -> Option<Running> {
-    let mut text = String::new();
-    file.read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
-}
-
-/// 64 hexadecimal digits that nobody can guess.
-fn random_key() -> anyhow::Result<String> {
-    let mut bytes = [0_u8; KEY_BYTES];
-    SysRng.try_fill_bytes(&mut bytes).context("the operating system gave no random bytes")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn no_secret(path: &Path) -> Failure {
@@ -255,66 +148,12 @@ fn no_secret(path: &Path) -> Failure {
         .hint("start the gateway once, it makes one: mcpproxy serve")
 }
 
-/// A secret from its file. A file that others can read is refused: then it is a secret no more.
-pub(crate) fn read_secret(path: &Path) -> anyhow::Result<Option<String>> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| format!("could not read `{}`", path.display())),
-    };
-    if file.metadata()?.permissions().mode() & 0o077 != 0 {
-        let path = path.display();
-        return Err(Failure::new(Exit::Failed, format!("`{path}`: permissions too open"))
-            .hint(format!("run chmod 600 {path}"))
-            .into());
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text).with_context(|| format!("could not read `{}`", path.display()))?;
-    Ok(Some(text.trim().to_owned()))
-}
-
-/// A new file that only we can read. It must not exist yet: nobody may have put something in its place. It is whole or
-/// not there at all, also after a power cut.
-pub(crate) fn write_secret(path: &Path, secret: &str) -> anyhow::Result<()> {
-    let doing = || format!("could not create `{}`", path.display());
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(doing)?;
-    writeln!(file, "{secret}").with_context(doing)?;
-    file.as_file().set_permissions(Permissions::from_mode(SECRET_MODE)).with_context(doing)?;
-    file.as_file().sync_all().with_context(doing)?;
-    file.persist_noclobber(path).with_context(doing)?;
-    File::open(folder).and_then(|folder| folder.sync_all()).with_context(doing)
-}
-
-/// Who may read a file once it is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Readers {
-    /// Whoever could before; only we, if the file is new.
-    AsBefore,
-    OnlyUs,
-}
-
-/// Replaces a file in one step, so that nobody ever reads half of it.
-pub(crate) fn replace_file(path: &Path, text: &str, readers: Readers) -> anyhow::Result<()> {
-    // Through a symbolic link the real file is replaced, not the link.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let before = fs::metadata(&path).map_or(SECRET_MODE, |metadata| metadata.permissions().mode() & 0o7777);
-    let mode = match readers {
-        Readers::AsBefore => before,
-        Readers::OnlyUs => before & !0o077,
-    };
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)
-        .with_context(|| format!("could not write into `{}`", folder.display()))?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().set_permissions(Permissions::from_mode(mode))?;
-    file.as_file().sync_all()?;
-    file.persist(&path).with_context(|| format!("could not replace `{}`", path.display()))?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::secret::{KEY_BYTES, Readers, replace_file};
     use super::*;
 
     fn home() -> (tempfile::TempDir, Home) {

@@ -1,29 +1,13 @@
 //! The command: arguments, output, exit codes, wiring.
 
-mod banner;
-mod bridge;
-mod cli;
 mod client;
 mod commands;
-mod edit;
-mod events;
+mod database;
 mod exit;
-mod first_user;
 mod home;
-mod http_server;
-mod jsonrpc;
-mod listing;
-mod local_agent;
-mod notices;
 mod operator_files;
-mod output;
-mod reload;
 mod runtime;
-mod settings_file;
-mod shell;
-mod spanned;
 mod terminal;
-mod visible;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -32,7 +16,7 @@ use anyhow::Context as _;
 use clap::Parser as _;
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::Cli;
+use crate::commands::Cli;
 use crate::exit::Exit;
 
 // Many small, short-lived texts on several threads: what the system's allocator is slowest at.
@@ -50,7 +34,7 @@ fn main() -> ExitCode {
     log_to_stderr();
     let (exit, text) = exit::report(&run(cli));
     if let Some(text) = text {
-        output::tell(&format!("error: {text}"));
+        terminal::output::tell(&format!("error: {text}"));
     }
     exit.into()
 }

@@ -1,6 +1,9 @@
 //! Everything the operator writes: the settings, `contracts/` and `policies/` beside them. All good, or nothing counts.
 
+pub(crate) mod edit;
 mod folder;
+pub(crate) mod settings_file;
+pub(crate) mod spanned;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,8 +18,7 @@ use mcpproxy_core::settings::{self, Settings};
 use mcpproxy_gateway::Files;
 
 use crate::exit::{Exit, Failure};
-use crate::output::{line, lines, tell};
-use crate::settings_file;
+use crate::terminal::output::{line, lines, tell};
 
 use folder::Texts;
 pub(crate) use folder::{CONTRACTS, Folder, POLICIES};

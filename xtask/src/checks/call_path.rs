@@ -14,7 +14,7 @@ const PLACES: [(&str, usize, &str); 6] = [
     ("crates/mcpproxy-gateway/src/downstream/stdio.rs", 1, "knows which requests wait for all servers"),
     ("crates/mcpproxy-gateway/src/headers.rs", 1, "knows which parameter a header repeats"),
     ("crates/mcpproxy/src/commands/call.rs", 1, "is an agent itself and sends it to the gateway"),
-    ("crates/mcpproxy/src/jsonrpc.rs", 1, "knows which parameter a header repeats"),
+    ("crates/mcpproxy/src/client/jsonrpc.rs", 1, "knows which parameter a header repeats"),
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {

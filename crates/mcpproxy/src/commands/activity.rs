@@ -20,15 +20,24 @@ use mcpproxy_store::{Cursor, LIMIT_MAX, Location, Page, Store, StoreError};
 use mcpproxy_web::records::{Activities, WholeActivity};
 
 use self::args::{Matching, Within};
+use crate::database::{location, not_opened};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::{self, Format, line};
-use crate::runtime::location;
+use crate::terminal::output::{self, Format, line};
+use crate::terminal::time::local_time;
 
 pub(crate) use self::show::indented;
-pub(crate) use self::words::{clock, local_time};
 
+/// See what agents did
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  mcpproxy activity list --intent-type destructive
+  mcpproxy activity show 01JG2ABCDEF
+  mcpproxy activity watch
+  mcpproxy activity summary --since 7d
+  mcpproxy activity export --signed --out proof.jsonl 01JG2ABCDEF
+  mcpproxy activity verify proof.jsonl")]
 pub(crate) enum ActivityCommand {
     /// List records, newest first
     #[command(after_help = "\
@@ -179,21 +188,6 @@ async fn open(home: &Home) -> anyhow::Result<Option<Store>> {
         Ok(store) => Ok(Some(store)),
         Err(StoreError::NotReady { .. }) => Ok(None),
         Err(error) => Err(not_opened(home, &location, error)),
-    }
-}
-
-/// Says what to do about a database that is not there.
-pub(crate) fn not_opened(home: &Home, location: &Location, error: StoreError) -> anyhow::Error {
-    let is_away = matches!(error, StoreError::Database { .. } | StoreError::NoAnswer);
-    let error = anyhow::Error::from(error);
-    match location {
-        Location::Postgres(_) if is_away => {
-            Failure::new(Exit::Failed, format!("the database {location} cannot be reached: {error:#}"))
-                .hint(format!("start it, or correct `storage.url` in {}", home.settings().display()))
-                .into()
-        }
-        Location::Sqlite(_) if is_away => error.context(format!("could not open the database {location}")),
-        Location::Postgres(_) | Location::Sqlite(_) => error,
     }
 }
 

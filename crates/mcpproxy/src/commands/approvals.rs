@@ -20,11 +20,22 @@ use serde_json::json;
 use crate::client::Rest;
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::output::Format;
+use crate::terminal::output::Format;
 
 use self::words::text;
 
+/// Decide on calls that need a user
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  mcpproxy approvals list
+  mcpproxy approvals show 01JG2ABCDEF
+  mcpproxy approvals approve 01JG2ABCDEF
+  mcpproxy approvals deny 01JG2ABCDEF --comment \"Ask Anna first\"
+  mcpproxy approvals wait 01JG2ABCDEF && mcpproxy call … --approval-id 01JG2ABCDEF…
+
+A call that needs a user is a question with an id. It is answered here or on the gateway's page,
+once, for exactly that call.")]
 pub(crate) enum ApprovalsCommand {
     /// List calls that wait for a user, or waited, newest first
     #[command(after_help = "\

@@ -14,17 +14,24 @@ use mcpproxy_core::{ApprovalId, ToolName, Variant, json};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::client::events::Events;
+use crate::client::jsonrpc::{ENDPOINT, Envelope, REVISION, agent_headers};
 use crate::client::{Http, is_event_stream, no_gateway, read_body};
-use crate::events::Events;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::jsonrpc::{ENDPOINT, Envelope, REVISION, agent_headers};
-use crate::output::{Format, line};
+use crate::terminal::output::{Format, line};
 
 use self::asked::Asked;
 use self::progress::Progress;
 
+/// Call a tool through the running gateway
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  mcpproxy call tool-read github:list_repos --args '{\"org\": \"myorg\"}'
+  mcpproxy call tool-write github:create_issue --args @issue.json --reason \"Reported by a user\"
+
+The variant says what you mean to do; the gateway refuses a call that understates it.")]
 pub(crate) enum CallCommand {
     /// Call a tool that only reads
     #[command(

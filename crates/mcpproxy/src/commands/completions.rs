@@ -3,10 +3,11 @@
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
-use crate::cli::Cli;
+use crate::commands::Cli;
 use crate::exit::Exit;
-use crate::output::print;
+use crate::terminal::output::print;
 
+/// Print a completion script for a shell
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

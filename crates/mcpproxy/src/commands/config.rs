@@ -8,11 +8,16 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
+use crate::operator_files::settings_file;
 use crate::operator_files::{self, CONTRACTS, POLICIES};
-use crate::output::{Format, counted, print};
-use crate::settings_file;
+use crate::terminal::output::{Format, counted, print};
 
+/// Check the settings, contracts and rules, or print the settings' JSON Schema
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  mcpproxy config check
+  mcpproxy config schema > mcp_config.schema.json")]
 pub(crate) enum ConfigCommand {
     /// Read a settings file and the contracts and rules beside it, and tell everything that is wrong
     #[command(after_help = "\

@@ -13,9 +13,20 @@ use mcpproxy_core::{ServerName, ToolName, contract};
 
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::output::{Format, print};
+use crate::terminal::output::{Format, print};
 
+/// Check, show and draft the contracts of tools
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  mcpproxy contract coverage
+  mcpproxy contract draft github --to github.yaml
+  mcpproxy contract lint
+  mcpproxy contract show github:delete_repo
+
+A contract says how dangerous a tool is, what a call needs and how it fails; the gateway enforces
+it. Contracts are YAML or JSON files in contracts/ in the data folder, and a running gateway takes
+them over.")]
 pub(crate) enum ContractCommand {
     /// Tell what is wrong or doubtful about contracts
     #[command(after_help = "\

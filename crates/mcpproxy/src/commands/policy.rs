@@ -6,16 +6,22 @@ mod test;
 
 use std::path::PathBuf;
 
-use clap::{Subcommand, ValueEnum};
-use mcpproxy_core::Variant;
+use clap::Subcommand;
 use mcpproxy_core::decision::{rows, sections, table};
 use serde_json::{Map, Value, json};
 
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::output::{Format, print};
+use crate::terminal::output::{Format, print};
 
+/// Check and test rules, and see what would become of a call
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  mcpproxy policy explain github:delete_repo --variant read
+  mcpproxy policy check
+  mcpproxy policy test cases.yaml
+  mcpproxy policy table")]
 pub(crate) enum PolicyCommand {
     /// Read rules as the gateway would, and tell everything that is wrong with them
     #[command(after_help = "\
@@ -76,23 +82,6 @@ Examples:
   mcpproxy policy table | grep '^read .* deny'
   mcpproxy policy table -o json")]
     Table,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum VariantName {
-    Read,
-    Write,
-    Destructive,
-}
-
-impl From<VariantName> for Variant {
-    fn from(name: VariantName) -> Self {
-        match name {
-            VariantName::Read => Self::Read,
-            VariantName::Write => Self::Write,
-            VariantName::Destructive => Self::Destructive,
-        }
-    }
 }
 
 pub(crate) async fn run(home: &Home, format: Format, command: PolicyCommand) -> anyhow::Result<Exit> {

@@ -5,15 +5,16 @@ use std::net::SocketAddr;
 use clap::Args;
 use mcpproxy_core::settings::parse_listen;
 
-use crate::banner::banner;
 use crate::exit::Exit;
-use crate::first_user::FirstUser;
 use crate::home::Home;
-use crate::notices;
-use crate::output::tell;
+use crate::runtime::banner;
+use crate::runtime::first_user::FirstUser;
+use crate::runtime::notices;
 use crate::runtime::{EndSignal, Listen, Runtime};
+use crate::terminal::output::tell;
 
-#[derive(Debug, Args)]
+/// Run the gateway (also when no command is given)
+#[derive(Debug, Default, Args)]
 #[command(after_help = "\
 Examples:
   mcpproxy serve

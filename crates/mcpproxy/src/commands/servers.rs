@@ -6,13 +6,20 @@ use mcpproxy_core::ServerName;
 use serde_json::{Value, json};
 
 use crate::client::Rest;
-use crate::edit::{self, Change};
 use crate::exit::{Exit, Failure};
-use crate::home::{Home, Readers, replace_file};
-use crate::output::{self, Format, line, member, print};
-use crate::settings_file;
+use crate::home::Home;
+use crate::home::secret::{Readers, replace_file};
+use crate::operator_files::edit::{self, Change};
+use crate::operator_files::settings_file;
+use crate::terminal::output::{self, Format, line, member, print};
 
+/// Look at servers, and change which there are
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  mcpproxy servers list
+  mcpproxy servers add time -- uvx mcp-server-time
+  mcpproxy servers logs time")]
 pub(crate) enum ServersCommand {
     /// List servers, their state, and why one is not ready
     #[command(after_help = "\

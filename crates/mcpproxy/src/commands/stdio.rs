@@ -3,24 +3,28 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use clap::Args;
 use tokio::io::{stdin, stdout};
 
-use crate::bridge;
+use crate::client::bridge;
 use crate::exit::{Exit, Failure};
-use crate::first_user::{self, FirstUser};
 use crate::home::Home;
-use crate::notices;
-use crate::output::tell;
+use crate::runtime::first_user::{self, FirstUser};
+use crate::runtime::notices;
 use crate::runtime::{EndSignal, Listen, Runtime};
+use crate::terminal::output::tell;
 
 const HEAD_START: Duration = Duration::from_secs(2);
 
-pub(crate) const EXAMPLES: &str = "\
+/// Speak MCP on standard input and output, for clients that start their servers
+#[derive(Debug, Args)]
+#[command(after_help = "\
 For clients that start their servers; put this into the client's settings:
   {\"mcpServers\": {\"mcpproxy\": {\"command\": \"mcpproxy\", \"args\": [\"stdio\"]}}}
 
 If a gateway runs on the data folder, this is a bridge to it; otherwise it runs one for as long as it lives. Then it
-says on standard error, which clients keep as their log of the server, who can approve and what is asked, as `serve` does.";
+says on standard error, which clients keep as their log of the server, who can approve and what is asked, as `serve` does.")]
+pub(crate) struct Stdio {}
 
 pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
     if let Some(running) = home.running()? {

@@ -1,23 +1,29 @@
 //! `token`: makes, lists and revokes the tokens of agents.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use mcpproxy_core::{Scope, ServerName, Variant};
 use mcpproxy_store::{Store, StoreError, TokenInfo};
-use rand::TryRng as _;
-use rand::rngs::SysRng;
 use serde::Serialize;
 
-use crate::commands::activity::{local_time, not_opened};
+use crate::commands::args::VariantArg;
+use crate::database::{location, not_opened};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::{self, Format, line};
-use crate::runtime::location;
+use crate::home::secret::random_bytes;
+use crate::terminal::output::{self, Format, line};
+use crate::terminal::time::{local_time, now_ms};
 
 /// As long as a permission in a contract can be.
 const GRANT_MAX_BYTES: usize = 128;
 
+/// Make and revoke the tokens of agents
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  mcpproxy token create cursor
+  mcpproxy token list
+  mcpproxy token revoke cursor")]
 pub(crate) enum TokenCommand {
     /// Make a token for an agent and print it, this one time
     #[command(after_help = "\
@@ -61,7 +67,7 @@ pub(crate) struct Create {
     servers: Option<Vec<ServerName>>,
     /// What it may do [default: all three]
     #[arg(long, value_name = "OPERATIONS", value_delimiter = ',', value_enum)]
-    operations: Option<Vec<Operation>>,
+    operations: Option<Vec<VariantArg>>,
     /// Nobody sits beside it: a call that needs a user is never held, and its approval waits for a day
     #[arg(long)]
     headless: bool,
@@ -78,24 +84,6 @@ fn grant(text: &str) -> Result<String, String> {
         "expected 1 to {GRANT_MAX_BYTES} letters, digits, `_`, `.`, `:`, `/` or `-`, and perhaps one `*` at the end, such as \
          emails:send or files:*"
     ))
-}
-
-/// `Variant`, as an argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Operation {
-    Read,
-    Write,
-    Destructive,
-}
-
-impl From<Operation> for Variant {
-    fn from(operation: Operation) -> Self {
-        match operation {
-            Operation::Read => Self::Read,
-            Operation::Write => Self::Write,
-            Operation::Destructive => Self::Destructive,
-        }
-    }
 }
 
 pub(crate) async fn run(home: &Home, format: Format, command: TokenCommand) -> anyhow::Result<Exit> {
@@ -127,7 +115,7 @@ async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result
     operations.dedup();
     let has_grants = !create.grants.is_empty();
     let scope = Scope { grants: create.grants, servers: create.servers, operations, headless: create.headless };
-    let token = store.create_token(&create.name, &scope, random()?, Timestamp::now().as_millisecond()).await;
+    let token = store.create_token(&create.name, &scope, random_bytes()?, now_ms()).await;
     let token = token.map_err(|error| match error {
         StoreError::AgentName => anyhow::Error::from(Failure::new(Exit::Usage, error.to_string())),
         other => other.into(),
@@ -142,15 +130,8 @@ async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result
     Ok(())
 }
 
-/// Bytes nobody can guess, straight from the operating system.
-pub(crate) fn random() -> anyhow::Result<[u8; 32]> {
-    let mut bytes = [0; 32];
-    SysRng.try_fill_bytes(&mut bytes)?;
-    Ok(bytes)
-}
-
 async fn revoke(store: &Store, name: &str) -> anyhow::Result<()> {
-    store.revoke_token(name, Timestamp::now().as_millisecond()).await?;
+    store.revoke_token(name, now_ms()).await?;
     output::tell(&format!("revoked the token of {}", line(name)));
     Ok(())
 }

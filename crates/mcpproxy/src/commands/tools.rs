@@ -11,14 +11,19 @@ use url::form_urlencoded::Serializer;
 use crate::client::Rest;
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::listing::listing;
-use crate::output::{Format, line, lines, member, shorten};
+use crate::terminal::listing::listing;
+use crate::terminal::output::{Format, line, lines, member, shorten};
 
 const DESCRIPTION_MAX_CHARS: usize = 80;
 /// What operators are told of a forbidden tool.
 pub(crate) const HIDDEN: &str = "hidden from agents";
 
+/// Look at the tools the gateway offers
 #[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  mcpproxy tools search \"create an issue\"
+  mcpproxy tools show github:create_issue")]
 pub(crate) enum ToolsCommand {
     /// List all tools, also those that are forbidden and hidden from agents
     #[command(after_help = "\

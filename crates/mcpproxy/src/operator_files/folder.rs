@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::Stamp;
 use crate::exit::{Exit, Failure};
-use crate::output::line;
-use crate::settings_file;
+use crate::operator_files::settings_file;
+use crate::terminal::output::line;
 
 pub(crate) const CONTRACTS: Folder =
     Folder { name: "contracts", word: "contracts", endings: &["yaml", "yml", "json"], all_max_bytes: 8 * MIB };

@@ -7,7 +7,7 @@ use jiff::{Span, Timestamp};
 use mcpproxy_core::RiskLevel;
 use mcpproxy_store::{Filter, Kind, Status};
 
-use crate::commands::token::Operation;
+use crate::commands::args::VariantArg;
 use crate::exit::{Exit, Failure};
 
 /// What a record must have.
@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure};
 pub(super) struct Matching {
     /// Only calls with this intent
     #[arg(long, value_enum, value_name = "INTENT")]
-    intent_type: Option<Operation>,
+    intent_type: Option<VariantArg>,
     /// Only records of this type
     #[arg(long = "type", value_name = "TYPE", value_parser = words(Kind::ALL.map(Kind::as_str), Kind::parse))]
     kind: Option<Kind>,

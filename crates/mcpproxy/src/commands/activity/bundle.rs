@@ -17,7 +17,7 @@ use super::progress::{Output, Progress};
 use super::words::{counted, grouped};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::{self, Format, line};
+use crate::terminal::output::{self, Format, line};
 
 /// What a bundle is about.
 pub(super) enum Selected<'a> {

@@ -4,8 +4,9 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width, prese
 use mcpproxy_core::{RiskLevel, Variant};
 use mcpproxy_store::{Kind, Record};
 
-use super::words::{NONE, duration, intent, local, local_time, word};
-use crate::output::line;
+use super::words::{NONE, duration, intent, word};
+use crate::terminal::output::line;
+use crate::terminal::time::{local, local_time};
 
 const HEADER: [&str; 7] = ["ID", "TIME", "SERVER", "TOOL", "INTENT", "STATUS", "DURATION"];
 const SERVER: usize = 2;

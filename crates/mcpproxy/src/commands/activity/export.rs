@@ -14,9 +14,9 @@ use super::words::counted;
 use super::{bundle, open};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::{self, Format};
 use crate::runtime::EndSignal;
-use crate::visible;
+use crate::terminal::output::{self, Format};
+use crate::terminal::visible;
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {

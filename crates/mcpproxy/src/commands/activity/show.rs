@@ -5,8 +5,9 @@ use mcpproxy_store::{PayloadFacts, WholeRecord};
 use mcpproxy_web::records::Activity;
 use serde_json::Value;
 
-use super::words::{NONE, counted, duration, grouped, intent, local, word};
-use crate::output::{self, lines, member};
+use super::words::{NONE, counted, duration, grouped, intent, word};
+use crate::terminal::output::{self, lines, member};
+use crate::terminal::time::local;
 
 /// So wide that the sections of a record line up.
 const NAME_CHARS: usize = 11;

@@ -10,10 +10,11 @@ use mcpproxy_web::records;
 use super::args::{Within, parse_time};
 use super::columns::terminal_width;
 use super::open;
-use super::words::{NONE, counted, duration, grouped, intent, local};
+use super::words::{NONE, counted, duration, grouped, intent};
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::output::Format;
+use crate::terminal::output::Format;
+use crate::terminal::time::local;
 
 /// So many servers and tools are listed for people; programs get them all.
 const ROWS_MAX: usize = 20;

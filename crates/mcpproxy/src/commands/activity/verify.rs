@@ -12,7 +12,7 @@ use super::words::{counted, grouped};
 use super::{bundle, open};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::{self, Format, line};
+use crate::terminal::output::{self, Format, line};
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {

@@ -12,9 +12,9 @@ use super::columns::{Stream, terminal_width};
 use super::open;
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::output::{self, Format};
 use crate::runtime::EndSignal;
-use crate::visible;
+use crate::terminal::output::{self, Format};
+use crate::terminal::visible;
 
 /// How soon a record is seen, and how often the database is asked while nothing happens.
 const PAUSE: Duration = Duration::from_millis(200);

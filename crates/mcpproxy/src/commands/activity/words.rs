@@ -1,28 +1,8 @@
-//! Times, durations, numbers and intents in words for people.
+//! Formats durations, numbers and intents for people.
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use mcpproxy_core::{Untrusted, Variant};
 
 pub(super) const NONE: &str = "-";
-
-/// A time for people, where they are.
-pub(crate) fn local_time(time_ms: i64) -> String {
-    local(time_ms, "%Y-%m-%d %H:%M:%S")
-}
-
-/// Hours and minutes, for what is soon; with the day if that is another one.
-pub(crate) fn clock(time_ms: i64, now_ms: i64) -> String {
-    let is_today = local(time_ms, "%F") == local(now_ms, "%F");
-    local(time_ms, if is_today { "%H:%M" } else { "%F %H:%M" })
-}
-
-pub(crate) fn local(time_ms: i64, form: &str) -> String {
-    match Timestamp::from_millisecond(time_ms) {
-        Ok(time) => time.to_zoned(TimeZone::system()).strftime(form).to_string(),
-        Err(_) => NONE.to_owned(),
-    }
-}
 
 /// An icon and a word: neither colour nor shape alone may carry it.
 pub(super) fn intent(variant: Variant) -> &'static str {
@@ -80,13 +60,6 @@ mod tests {
         check(1_234, "1.2ms");
         check(245_300, "245ms");
         check(12_340_000, "12.3s");
-    }
-
-    #[test]
-    fn a_day_is_named_unless_it_is_today() {
-        let (noon_ms, day_ms) = (43_200_000, 86_400_000);
-        assert_eq!(clock(noon_ms, noon_ms), local(noon_ms, "%H:%M"));
-        assert_eq!(clock(noon_ms + day_ms, noon_ms), local(noon_ms + day_ms, "%F %H:%M"));
     }
 
     #[test]

@@ -8,11 +8,11 @@ use super::view::View;
 use super::words::{now_ms, state, text, time_ms};
 use super::{find, show};
 use crate::client::{Http, Reply, Rest, no_gateway};
-use crate::commands::activity::clock;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::Format;
-use crate::terminal::{Echo, Terminal};
+use crate::terminal::output::Format;
+use crate::terminal::prompt::{Echo, Terminal};
+use crate::terminal::time::clock;
 
 /// What fits on most screens.
 const SCREEN_LINES: usize = 60;
@@ -93,7 +93,7 @@ async fn nobody(home: &Home, given: &str) -> Failure {
         Err(_) => None,
     };
     match view.as_ref().and_then(|view| view.value.get("url")).and_then(Value::as_str) {
-        Some(url) => failure.hint(format!("a person can decide at {}", crate::output::line(url))),
+        Some(url) => failure.hint(format!("a person can decide at {}", crate::terminal::output::line(url))),
         None => failure.hint("run it in a terminal, or open the gateway's page in a browser"),
     }
 }

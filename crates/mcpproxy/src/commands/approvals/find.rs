@@ -7,7 +7,7 @@ use super::view::View;
 use super::words::{array, query};
 use crate::client::Rest;
 use crate::exit::{Exit, Failure};
-use crate::output::line;
+use crate::terminal::output::line;
 
 /// All there is to know about one.
 pub(super) async fn approval(rest: &Rest, given: &str) -> anyhow::Result<View> {

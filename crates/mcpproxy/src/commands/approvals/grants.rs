@@ -8,8 +8,8 @@ use super::words::{NONE, array, left, now_ms, query, short_id, text, time_ms};
 use crate::client::Rest;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::listing::listing;
-use crate::output::{self, Format, line};
+use crate::terminal::listing::listing;
+use crate::terminal::output::{self, Format, line};
 
 const PATH: &str = "/api/v1/grants";
 

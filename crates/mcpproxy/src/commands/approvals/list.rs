@@ -10,9 +10,9 @@ use super::words::{NONE, array, left, now_ms, query, risk_words, short_id, state
 use crate::client::Rest;
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::listing::listing;
-use crate::output::{self, Format};
 use crate::runtime::EndSignal;
+use crate::terminal::listing::listing;
+use crate::terminal::output::{self, Format};
 
 const PATH: &str = "/api/v1/approvals";
 const HEADER: [&str; 6] = ["ID", "STATE", "RISK", "AGENT", "LEFT", "TOOL"];

@@ -10,7 +10,7 @@ use super::words::array;
 use crate::client::{Http, Reply};
 use crate::exit::{Exit, Failure};
 use crate::runtime::EndSignal;
-use crate::terminal::{Echo, Terminal};
+use crate::terminal::prompt::{Echo, Terminal};
 
 const CSRF: HeaderName = HeaderName::from_static("x-csrf-token");
 /// Whoever mistypes may try again; the gateway counts too.

@@ -10,7 +10,7 @@ use super::raw;
 use super::view::View;
 use super::words::{NONE, array, left, risk_words, said_by, state, state_words, text as member, time, time_ms};
 use crate::commands::activity::indented;
-use crate::output::{line, lines};
+use crate::terminal::output::{line, lines};
 
 const NAME_CHARS: usize = 11;
 

@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 
 use super::raw::Exact;
 use crate::client::Reply;
-use crate::output::{self, Format};
-use crate::visible;
+use crate::terminal::output::{self, Format};
+use crate::terminal::visible;
 
 pub(super) struct View {
     pub(super) value: Value,

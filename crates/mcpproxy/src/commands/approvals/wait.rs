@@ -11,7 +11,7 @@ use super::{find, watch};
 use crate::client::Rest;
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::output::{Format, tell};
+use crate::terminal::output::{Format, tell};
 
 /// How soon a decision is seen.
 const PAUSE: Duration = Duration::from_millis(250);

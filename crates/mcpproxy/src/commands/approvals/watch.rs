@@ -12,8 +12,8 @@ use super::words::{array, now_ms, state, text};
 use crate::client::Rest;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::{self, Format};
-use crate::visible;
+use crate::terminal::output::{self, Format};
+use crate::terminal::visible;
 
 /// How soon a question is seen, and how often the gateway is asked while nothing happens.
 const PAUSE: Duration = Duration::from_millis(500);

@@ -8,8 +8,8 @@ use mcpproxy_gateway::SaidBy;
 use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
-use crate::commands::activity::local_time;
-use crate::output::line;
+use crate::terminal::output::line;
+use crate::terminal::time::local_time;
 
 pub(super) const NONE: &str = "-";
 /// So much of an id tells any two approvals apart that a person could confuse.
@@ -18,7 +18,7 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// A member as one line, whoever wrote it; a dash when it is not there.
 pub(super) fn text(value: &Value, name: &str) -> String {
-    crate::output::member(value, name)
+    crate::terminal::output::member(value, name)
 }
 
 pub(super) fn array<'v>(value: &'v Value, name: &str) -> &'v [Value] {

@@ -7,10 +7,10 @@ use mcpproxy_core::{ApprovalId, Variant};
 use serde_json::Value;
 
 use super::asked::Asked;
+use crate::client::jsonrpc::Envelope;
 use crate::exit::{Exit, Failure};
-use crate::jsonrpc::Envelope;
-use crate::output::{self, Format, line, lines, member};
-use crate::shell;
+use crate::terminal::output::{self, Format, line, lines, member};
+use crate::terminal::shell;
 
 /// JSON-RPC's "something broke inside".
 const INTERNAL_ERROR: i64 = -32603;

@@ -4,7 +4,7 @@ use mcpproxy_core::{ApprovalId, ToolName, Variant};
 
 use super::{Call, Sensitivity};
 use crate::home::Home;
-use crate::shell;
+use crate::terminal::shell;
 
 pub(super) struct Asked<'a> {
     pub(super) home: &'a Home,

@@ -4,8 +4,8 @@ use mcpproxy_core::ApprovalId;
 use serde_json::Value;
 use url::Url;
 
-use crate::home::Running;
-use crate::output::{line, tell};
+use crate::home::lock::Running;
+use crate::terminal::output::{line, tell};
 
 const PATH: &str = "/ui/approvals/";
 

@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::client::Rest;
 use crate::commands::tools::HIDDEN;
 use crate::home::Home;
-use crate::listing::listing;
-use crate::output::{Format, counted, line, member};
+use crate::terminal::listing::listing;
+use crate::terminal::output::{Format, counted, line, member};
 
 pub(super) async fn run(home: &Home, format: Format) -> anyhow::Result<()> {
     let answer = Rest::connect(home)?.ask(Method::GET, "/api/v1/contracts").await?;

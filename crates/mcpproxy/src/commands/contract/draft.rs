@@ -14,7 +14,7 @@ use crate::client::Rest;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::CONTRACTS;
-use crate::output::{Format, lines, print, tell};
+use crate::terminal::output::{Format, lines, print, tell};
 
 pub(super) async fn run(home: &Home, format: Format, server: &ServerName, to: Option<&Path>) -> anyhow::Result<()> {
     let answer = Rest::connect(home)?.ask(Method::GET, &format!("/api/v1/servers/{server}/contracts/draft")).await?;

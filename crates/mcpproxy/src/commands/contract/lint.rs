@@ -17,7 +17,7 @@ use crate::client::Rest;
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::operator_files::{self, CONTRACTS, MISTAKES_MAX};
-use crate::output::{Format, tell};
+use crate::terminal::output::{Format, tell};
 
 /// What a contract says by itself. The other codes need to know the tool it is for.
 const ALONE: [&str; 9] = ["C003", "C105", "C106", "C301", "C302", "C303", "C304", "C305", "C501"];

@@ -5,7 +5,7 @@ use mcpproxy_core::contract::lint::{self, Severity};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;
-use crate::output::{counted, line, lines};
+use crate::terminal::output::{counted, line, lines};
 
 /// The code of a file that cannot be read. Every other one is the gateway's.
 const UNREADABLE: &str = "C000";

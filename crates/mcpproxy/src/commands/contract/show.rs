@@ -8,7 +8,7 @@ use crate::client::Rest;
 use crate::commands::tools::{HIDDEN, needs};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::{self, Format, line, member};
+use crate::terminal::output::{self, Format, line, member};
 
 pub(super) async fn run(home: &Home, format: Format, name: &ToolName) -> anyhow::Result<()> {
     let rest = Rest::connect(home)?;

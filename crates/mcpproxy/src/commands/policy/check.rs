@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::operator_files::{self, POLICIES};
-use crate::output::{self, Format, line, shorten};
+use crate::terminal::output::{self, Format, line, shorten};
 
 const MESSAGE_MAX_CHARS: usize = 60;
 

@@ -7,12 +7,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::VariantName;
 use crate::client::Rest;
+use crate::commands::args::VariantArg;
 use crate::commands::call::{Sensitivity, read_args};
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::output::{Format, line, member};
+use crate::terminal::output::{Format, line, member};
 
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
@@ -21,13 +21,13 @@ pub(crate) struct Explain {
     name: ToolName,
     /// Which `call_tool_*` the agent would use
     #[arg(long, value_enum)]
-    variant: VariantName,
+    variant: VariantArg,
     /// The arguments: a JSON object, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     args: Option<String>,
     /// What the agent would declare as `intent.operation_type`
     #[arg(long, value_enum, value_name = "OPERATION")]
-    declared: Option<VariantName>,
+    declared: Option<VariantArg>,
     /// How sensitive the agent would call the data, for rules that ask
     #[arg(long, value_enum, value_name = "LEVEL")]
     sensitivity: Option<Sensitivity>,

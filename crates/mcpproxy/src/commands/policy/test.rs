@@ -10,8 +10,8 @@ use super::check;
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::operator_files;
-use crate::output::{Format, counted, line};
-use crate::spanned::Document;
+use crate::operator_files::spanned::Document;
+use crate::terminal::output::{Format, counted, line};
 
 #[derive(Debug, Args)]
 pub(crate) struct Test {

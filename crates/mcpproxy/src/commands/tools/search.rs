@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{members, row};
-use crate::listing::listing;
-use crate::output::{line, member, shorten};
+use crate::terminal::listing::listing;
+use crate::terminal::output::{line, member, shorten};
 
 /// Prose is wrapped here, whatever the terminal has.
 const WIDTH: usize = 80;

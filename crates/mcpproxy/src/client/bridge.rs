@@ -13,8 +13,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::home::{Home, Running};
-use crate::jsonrpc::Envelope;
+use crate::client::jsonrpc::Envelope;
+use crate::home::Home;
+use crate::home::lock::Running;
 use session::Session;
 
 const LINE_MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -185,7 +186,7 @@ mod tests {
     ) -> (tempfile::TempDir, tokio::io::DuplexStream, tokio::task::JoinHandle<()>) {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::resolve(Some(folder.path().to_owned())).unwrap();
-        crate::home::write_secret(&home.agent_token(), "mcp_test").unwrap();
+        crate::home::secret::write_secret(&home.agent_token(), "mcp_test").unwrap();
         let running = Running { pid: 1, address: gateway.local_addr().unwrap().to_string() };
         let (client, ours) = tokio::io::duplex(1024);
         let (reader, writer) = tokio::io::split(ours);

@@ -2,7 +2,7 @@
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
 
-use crate::output::{shorten, table};
+use crate::terminal::output::{shorten, table};
 
 const GAP: u16 = 2;
 /// So much of the last column is worth having.

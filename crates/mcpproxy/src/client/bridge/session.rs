@@ -10,10 +10,11 @@ use hyper::body::Incoming;
 use serde_json::Value;
 
 use super::{INTERNAL_ERROR, Out, lock};
+use crate::client::events::Events;
+use crate::client::jsonrpc::{ENDPOINT, Envelope, PROTOCOL_VERSION, SESSION_ID, agent_headers};
 use crate::client::{Http, SendError, is_event_stream, read_body};
-use crate::events::Events;
-use crate::home::{Home, Running};
-use crate::jsonrpc::{ENDPOINT, Envelope, PROTOCOL_VERSION, SESSION_ID, agent_headers};
+use crate::home::Home;
+use crate::home::lock::Running;
 
 const LISTEN_PAUSE: Duration = Duration::from_secs(1);
 const END_TIMEOUT: Duration = Duration::from_secs(2);

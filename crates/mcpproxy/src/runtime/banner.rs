@@ -5,9 +5,9 @@ use std::path::Path;
 use mcpproxy_core::settings::TransportSettings;
 use serde_json::json;
 
-use crate::first_user;
 use crate::home::Home;
 use crate::runtime::Runtime;
+use crate::runtime::first_user;
 
 /// More names than this say nothing to a reader.
 const SERVERS_SHOWN_MAX: usize = 12;

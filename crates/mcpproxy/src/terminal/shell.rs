@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::output::line;
+use crate::terminal::output::line;
 
 /// One word, in quotes. What a terminal would act on, or hide, stands as an escape that the shell takes back.
 pub(crate) fn word(text: &str) -> String {

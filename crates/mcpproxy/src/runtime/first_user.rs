@@ -2,8 +2,9 @@
 
 use mcpproxy_store::Store;
 
-use crate::commands::token::random;
-use crate::runtime::{Runtime, now_ms};
+use super::Runtime;
+use crate::home::secret::random_bytes;
+use crate::terminal::time::now_ms;
 
 /// An hour: long enough to do it now, too short to be found later.
 const LINK_MS: i64 = 60 * 60 * 1000;
@@ -36,7 +37,7 @@ impl FirstUser {
         if let Some(made) = self.made.as_ref().filter(|made| made.until_ms - now_ms > LEFT_MS) {
             return Ok(Some(made.link.clone()));
         }
-        let secret = self.store.invite(random()?, None, now_ms, LINK_MS).await?;
+        let secret = self.store.invite(random_bytes()?, None, now_ms, LINK_MS).await?;
         let link = format!("{}/ui/setup/{secret}", self.base_url);
         self.made = Some(Made { link: link.clone(), until_ms: now_ms + LINK_MS });
         Ok(Some(link))

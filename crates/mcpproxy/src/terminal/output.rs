@@ -9,7 +9,7 @@ use mcpproxy_core::Untrusted;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::visible;
+use crate::terminal::visible;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {

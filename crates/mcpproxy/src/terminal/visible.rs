@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::output::lines;
+use crate::terminal::output::lines;
 
 /// On one line.
 pub(crate) fn json(value: &(impl Serialize + ?Sized)) -> anyhow::Result<String> {

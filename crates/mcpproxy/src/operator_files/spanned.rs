@@ -27,7 +27,7 @@ impl Document {
             let first = whole.lines().next().unwrap_or_default();
             // The place stands before the message already.
             let message = first.rsplit_once(" at line ").map_or(first, |(message, _)| message);
-            Mistake { line, column, message: crate::output::line(message) }
+            Mistake { line, column, message: crate::terminal::output::line(message) }
         })?;
         let mut document = Self { value: Value::Null, places: HashMap::new() };
         document.value = document.take(node, String::new());

@@ -8,9 +8,9 @@ use mcpproxy_gateway::{Approvals, Asked};
 use mcpproxy_store::StoredApproval;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::commands::activity::clock;
-use crate::first_user::{self, FirstUser};
-use crate::output::{line, ring, tell};
+use super::first_user::{self, FirstUser};
+use crate::terminal::output::{line, ring, tell};
+use crate::terminal::time::clock;
 
 /// So many questions are followed to their end; of more, only the beginning is told.
 const FOLLOWED_MAX: usize = 1000;

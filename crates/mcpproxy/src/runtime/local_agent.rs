@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use mcpproxy_core::{Agent, Scope};
 use mcpproxy_store::{Location, Store, StoreError, Verifier};
 
-use crate::commands::token::random;
-use crate::home::{Home, Readers, read_secret, replace_file, write_secret};
+use crate::home::Home;
+use crate::home::secret::{Readers, random_bytes, read_secret, replace_file, write_secret};
 
 const NAME: &str = "local";
 
@@ -48,11 +48,11 @@ pub(crate) async fn open(home: &Home, store: &Store, name: &str) -> anyhow::Resu
 
 async fn create(store: &Store, name: &str) -> anyhow::Result<String> {
     let now_ms = Timestamp::now().as_millisecond();
-    match store.create_token(name, &Scope::everything(), random()?, now_ms).await {
+    match store.create_token(name, &Scope::everything(), random_bytes()?, now_ms).await {
         // Its file is gone, so nobody has the old token, or nobody should.
         Err(StoreError::AgentExists { .. }) => {
             store.revoke_token(name, now_ms).await?;
-            Ok(store.create_token(name, &Scope::everything(), random()?, now_ms).await?)
+            Ok(store.create_token(name, &Scope::everything(), random_bytes()?, now_ms).await?)
         }
         made => Ok(made?),
     }

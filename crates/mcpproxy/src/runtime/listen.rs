@@ -1,0 +1,85 @@
+//! Binds the gateway's port, on both loopback addresses.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use anyhow::Context as _;
+use mcpproxy_core::settings::{self, Settings};
+use tokio::net::TcpListener;
+
+use super::http_server::Listeners;
+use crate::exit::{Exit, Failure};
+
+/// How often the kernel may choose a port.
+const PORTS_TRIED: usize = 8;
+
+/// Where to listen.
+pub(crate) enum Listen {
+    /// Here, or where the settings say.
+    Exactly(Option<SocketAddr>),
+    /// At any free port of this machine: who needs it finds it in `gateway.lock`.
+    Somewhere,
+}
+
+pub(super) async fn bind(settings: &Settings, listen: Listen) -> anyhow::Result<Listeners> {
+    let address = match listen {
+        Listen::Exactly(address) => address.unwrap_or(settings.listen),
+        Listen::Somewhere => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+    };
+    settings::check_listen(address, settings.tls_terminated_by_proxy)
+        .map_err(|message| Failure::new(Exit::BadSettings, message))?;
+    for _ in 0..PORTS_TRIED {
+        let main = match TcpListener::bind(address).await {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(taken(address).into()),
+            bound => bound.with_context(|| format!("could not listen on {address}"))?,
+        };
+        let Some(twin) = twin(main.local_addr()?) else { return Ok(Listeners { main, twin: None }) };
+        match TcpListener::bind(twin).await {
+            Ok(twin) => return Ok(Listeners { main, twin: Some(twin) }),
+            // The kernel chose a port of which it gave the other half away: it may choose again.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && address.port() == 0 => {}
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(taken(twin).into()),
+            // This machine has only one of the two.
+            Err(_) => return Ok(Listeners { main, twin: None }),
+        }
+    }
+    anyhow::bail!("no free port was found")
+}
+
+/// The other address that `localhost` stands for.
+fn twin(address: SocketAddr) -> Option<SocketAddr> {
+    match address.ip() {
+        IpAddr::V4(Ipv4Addr::LOCALHOST) => Some(SocketAddr::from((Ipv6Addr::LOCALHOST, address.port()))),
+        IpAddr::V6(Ipv6Addr::LOCALHOST) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()))),
+        IpAddr::V4(_) | IpAddr::V6(_) => None,
+    }
+}
+
+fn taken(address: SocketAddr) -> Failure {
+    let next = SocketAddr::new(address.ip(), address.port().wrapping_add(1));
+    let message = format!("port {} is taken: something else listens on {address}", address.port());
+    Failure::new(Exit::Failed, message)
+        .hint(format!("choose another with --listen {next}, or with `listen` in the settings"))
+}
+
+/// What comes before the path in links for users, if the settings do not say. Passkeys need a name, so it is not the number of this machine.
+pub(super) fn own_url(address: SocketAddr) -> String {
+    match address.ip() {
+        ip if ip.is_loopback() || ip.is_unspecified() => format!("http://localhost:{}", address.port()),
+        _ => format!("http://{address}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_to_this_machine() {
+        let check = |address: &str, expected: &str| assert_eq!(own_url(address.parse().unwrap()), expected);
+        check("127.0.0.1:8080", "http://localhost:8080");
+        check("[::1]:9000", "http://localhost:9000");
+        check("0.0.0.0:80", "http://localhost:80");
+        check("192.0.2.1:8080", "http://192.0.2.1:8080");
+    }
+}
