@@ -1,30 +1,15 @@
 //! REST for users and scripts, and the guard in front of every route.
 
-mod activity;
-mod admin;
-mod approvals;
-mod contracts;
-mod csv;
+mod auth;
 mod diff;
-mod docs;
-mod endpoint;
-mod events;
-mod export;
-mod form;
-mod guard;
-mod notes;
-mod openapi;
-mod pages;
-mod parameters;
-mod people;
 mod problem;
+mod query;
 mod rest;
 #[cfg(test)]
 mod tests;
 mod time;
 mod ui;
 mod visible;
-mod who;
 mod wire;
 
 use std::path::PathBuf;
@@ -37,17 +22,16 @@ use mcpproxy_gateway::Gateway;
 use mcpproxy_store::{Ledger, Store};
 use tokio_util::sync::CancellationToken;
 
-pub use admin::AdminKey;
-pub use guard::{Guard, Guarded};
+pub use auth::{AdminKey, Guard, Guarded};
 
 /// Records and counts as programs see them, here and on the command line.
 pub mod records {
-    pub use crate::csv::{head, head_with_payloads, row, row_with_payloads};
+    pub use crate::wire::csv::{head, head_with_payloads, row, row_with_payloads};
     pub use crate::wire::{Activities, Activity, Summary, WholeActivity};
 }
 
+use crate::auth::identity::Site;
 use crate::problem::Problem;
-use crate::who::Site;
 
 /// Everything the routes need to answer.
 pub struct Web {
@@ -82,7 +66,7 @@ pub fn app(state: Web) -> App {
     let agents = mcpproxy_gateway::router(&state.gateway);
     let guard = state.guard.clone().at(&state.facts.base_url);
     let site = Site::new(state);
-    let routes = endpoint::router(&site).merge(ui::router(&site)).merge(agents);
+    let routes = rest::router(&site).merge(ui::router(&site)).merge(agents);
     Guarded::new(guard, routes.fallback(unknown))
 }
 

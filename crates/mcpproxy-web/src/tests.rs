@@ -32,7 +32,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use crate::endpoint::Endpoint;
+use crate::rest::endpoint::Endpoint;
 use crate::{AdminKey, App, Facts, Guard, Web, app};
 
 const KEY: &str = "0123456789abcdef";

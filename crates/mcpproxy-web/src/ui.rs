@@ -4,8 +4,10 @@ mod account;
 mod approvals;
 mod enter;
 mod events;
+mod form;
 mod frame;
 mod grants;
+pub(crate) mod pages;
 mod persons;
 mod posted;
 
@@ -17,10 +19,11 @@ use axum::routing::{MethodRouter, get, post};
 use http::request::Parts;
 use http::{Method, StatusCode};
 
-use crate::pages::{self, Frame, Notice, assets};
-use crate::people::origin;
+use crate::auth::access::is_safe;
+use crate::auth::identity::{Site, Who};
+use crate::auth::origin;
 use crate::problem::Problem;
-use crate::who::{Site, Who, is_safe};
+use pages::{Frame, Notice, assets};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {

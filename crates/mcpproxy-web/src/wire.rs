@@ -3,6 +3,7 @@
 mod activity;
 mod approval;
 mod contract;
+pub(crate) mod csv;
 mod explain;
 mod search;
 mod summary;
@@ -23,7 +24,7 @@ use crate::time;
 pub use activity::{Activities, Activity, WholeActivity};
 pub(crate) use approval::{
     Approval, ApprovalEvent, ApprovalStatus, Approvals, Approve, Deny, Grant, Grants, LogIn, LoggedIn, MakeGrant,
-    Signed, WholeApproval,
+    Signed, WholeApproval, state_now,
 };
 pub(crate) use contract::{Contract, Contracts, Draft, Lint};
 pub(crate) use explain::{ExplainCall, Explanation};

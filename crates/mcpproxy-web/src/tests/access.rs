@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::{Fixture, KEY, code, path, text};
-use crate::endpoint::{Access, Endpoint};
+use crate::auth::access::Access;
+use crate::rest::endpoint::Endpoint;
 use crate::ui::Page;
 
 #[tokio::test]

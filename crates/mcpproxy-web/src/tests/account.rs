@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::people::{Person, code_at};
 use super::{Fixture, text};
-use crate::people::password::Passwords;
+use crate::auth::password::Passwords;
 
 async fn with_password(fixture: &Fixture, name: &str) -> Person {
     let hash = Passwords::default().hash("correct horse".to_owned()).await.unwrap();

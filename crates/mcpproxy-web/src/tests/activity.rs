@@ -7,7 +7,7 @@ use mcpproxy_core::{RiskLevel, Variant, mask};
 use mcpproxy_store::{Kind, NewRecord, PAYLOAD_MAX_BYTES, Payload, Status, Wait};
 use serde_json::{Value, json};
 
-use crate::activity::JUST_NAMED;
+use crate::rest::activity::JUST_NAMED;
 
 use super::{Fixture, HOUR_MS, KEY, NOW_MS, code, refusal};
 

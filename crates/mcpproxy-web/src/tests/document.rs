@@ -7,8 +7,9 @@ use http::{Method, StatusCode};
 use serde_json::Value;
 
 use super::{Fixture, KEY, refusal, text};
-use crate::endpoint::{Access, Endpoint};
-use crate::openapi;
+use crate::auth::access::Access;
+use crate::rest::endpoint::Endpoint;
+use crate::rest::openapi;
 
 fn document() -> Value {
     serde_json::from_str(&openapi::TEXT).unwrap()

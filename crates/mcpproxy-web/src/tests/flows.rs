@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::people::{NO_APPROVAL, Person, about, code_at};
 use super::{Fixture, NOW_MS, PATIENCE, code, text};
-use crate::people::totp;
+use crate::auth::totp;
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 
@@ -248,7 +248,7 @@ async fn no_grant_from_what_was_decided() {
 #[tokio::test]
 async fn signing_in_and_out() {
     let fixture = Fixture::new().await;
-    let hash = crate::people::password::Passwords::default().hash("correct horse".to_owned()).await.unwrap();
+    let hash = crate::auth::password::Passwords::default().hash("correct horse".to_owned()).await.unwrap();
     fixture.person("anna", &hash).await;
     let page = fixture.request(Method::GET, "/ui/approvals?state=all", &[], String::new()).await;
     assert_eq!((page.status().as_u16(), location(&page)), (303, "/ui/login?next=/ui/approvals%3Fstate%3Dall"));
@@ -295,7 +295,7 @@ async fn signing_in_and_out() {
 #[tokio::test]
 async fn programs_sign_in_for_people() {
     let fixture = Fixture::new().await;
-    let hash = crate::people::password::Passwords::default().hash("correct horse".to_owned()).await.unwrap();
+    let hash = crate::auth::password::Passwords::default().hash("correct horse".to_owned()).await.unwrap();
     fixture.person("anna", &hash).await;
     let body = json!({"name": "anna", "password": "correct horse"}).to_string();
     let response = fixture.request(Method::POST, "/api/v1/login", &[], body).await;

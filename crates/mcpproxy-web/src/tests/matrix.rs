@@ -6,8 +6,8 @@ use mcpproxy_core::{Assurance, RiskLevel};
 
 use super::people::{NO_APPROVAL, Person, code_at};
 use super::{Fixture, KEY, path, text};
-use crate::endpoint::Endpoint;
-use crate::people::password::Passwords;
+use crate::auth::password::Passwords;
+use crate::rest::endpoint::Endpoint;
 use crate::ui::Page;
 
 /// none, agent token, admin key, the cookie and the token of a session, these with the key of its pages, and with a fresh

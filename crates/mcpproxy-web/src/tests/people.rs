@@ -26,7 +26,7 @@ pub(super) struct Person {
 
 impl Fixture {
     pub(super) async fn invitation(&self) -> String {
-        let random = super::super::people::random_bytes().unwrap();
+        let random = crate::auth::random_bytes().unwrap();
         let by = if self.store.has_users().await.unwrap() { Some(self.signed_in("first").await) } else { None };
         self.store.invite(random, by.as_ref(), NOW_MS, 1_000_000).await.unwrap()
     }
@@ -66,7 +66,7 @@ impl Fixture {
     }
 
     pub(super) async fn agent(&self, name: &str) -> String {
-        let random = super::super::people::random_bytes().unwrap();
+        let random = crate::auth::random_bytes().unwrap();
         let secret = self.store.create_token(name, &Scope::everything(), random, NOW_MS).await.unwrap();
         format!("Bearer {secret}")
     }

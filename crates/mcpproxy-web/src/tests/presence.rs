@@ -5,7 +5,7 @@ use mcpproxy_core::{Assurance, RiskLevel};
 
 use super::people::{Person, code_at};
 use super::{Fixture, text};
-use crate::people::password::Passwords;
+use crate::auth::password::Passwords;
 
 async fn anna(fixture: &Fixture) -> Person {
     let hash = Passwords::default().hash("correct horse".to_owned()).await.unwrap();

@@ -12,14 +12,14 @@ use sha2::{Digest as _, Sha256};
 use super::persons::{INVITE, PASSWORD, is_removal};
 use super::posted::Posted;
 use super::{frame, signed_out, unavailable};
-use crate::notes;
-use crate::pages::account::{Account, factors, passkeys, persons};
-use crate::pages::{Frame, page};
-use crate::people::factor::{Fault, told};
-use crate::people::presence::Absent;
-use crate::people::{random_bytes, totp};
+use crate::auth::factor::{Factors, Fault, told};
+use crate::auth::identity::{Signed, Site, Who};
+use crate::auth::presence::Absent;
+use crate::auth::records;
+use crate::auth::{random_bytes, totp};
 use crate::problem::Problem;
-use crate::who::{Signed, Site, Who};
+use crate::ui::pages::account::{Account, passkeys, persons};
+use crate::ui::pages::{Frame, page};
 
 const SETUP_MS: i64 = 15 * 60_000;
 const LABEL_MAX_CHARS: usize = 60;
@@ -86,7 +86,7 @@ pub(super) async fn account(
     said: Said,
 ) -> Result<Response, StoreError> {
     let Some(user) = site.web.store.find_user(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
-    let factors = factors(&user);
+    let factors = Factors::of(&user);
     let is_enrolled = signed.session.is_enrolled;
     let setup = match user.totp.is_none() || said.wants_new_app {
         true => new_secret(site, signed, &user).await?.and_then(|secret| totp::setup(&secret, signed.name())),
@@ -158,7 +158,7 @@ async fn set_totp_or_fail(site: &Site, posted: &Posted) -> Result<Response, Stor
         return account(site, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await;
     }
     site.web.store.set_totp(signed.user(), &secret, step).await?;
-    notes::note(site, notes::done("factor_added", signed.name())).await;
+    records::write(site, records::done("factor_added", signed.name())).await;
     Ok(Redirect::to(TOTP_DONE).into_response())
 }
 
@@ -247,7 +247,7 @@ async fn add_passkey_or_fail(site: &Site, posted: &Posted) -> Result<Response, S
         let error = Some("The passkey was not added. Try again.".to_owned());
         return account(site, signed, StatusCode::UNPROCESSABLE_ENTITY, Said { error, ..Said::default() }).await;
     }
-    notes::note(site, notes::done("factor_added", signed.name())).await;
+    records::write(site, records::done("factor_added", signed.name())).await;
     Ok(Redirect::to("/ui/account?done=passkey").into_response())
 }
 
@@ -276,7 +276,7 @@ async fn remove_passkey_or_fail(site: &Site, id: &str, posted: &Posted) -> Resul
     if !site.web.store.remove_passkey(signed.user(), id).await? {
         return again("There is no such passkey.".to_owned()).await;
     }
-    notes::note(site, notes::done("factor_removed", signed.name())).await;
+    records::write(site, records::done("factor_removed", signed.name())).await;
     Ok(Redirect::to("/ui/account?done=removed").into_response())
 }
 

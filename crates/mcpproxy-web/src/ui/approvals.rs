@@ -13,13 +13,12 @@ use mcpproxy_store::{ApprovalFilter, StoreError};
 use super::account::for_browser;
 use super::posted::Posted;
 use super::{frame, notice, signed_out, unavailable};
-use crate::pages::account::factors;
-use crate::pages::confirm::{Confirm, Typed};
-use crate::pages::lists::{Inbox, Selected};
-use crate::pages::{Frame, page, whole};
-use crate::people::factor::Fault;
-use crate::people::presence::Absent;
-use crate::who::{Signed, Site, Who};
+use crate::auth::factor::{Factors, Fault};
+use crate::auth::identity::{Signed, Site, Who};
+use crate::auth::presence::Absent;
+use crate::ui::pages::confirm::{Confirm, Typed};
+use crate::ui::pages::lists::{Inbox, Selected};
+use crate::ui::pages::{Frame, page, whole};
 
 const PAGE_ROWS: usize = 50;
 
@@ -72,7 +71,7 @@ async fn confirm(
 ) -> Result<Response, StoreError> {
     let Some(view) = site.web.gateway.approvals().find(id).await? else { return Ok(not_found()) };
     let user = site.web.store.find_user(signed.name()).await?;
-    let factors = user.map(|user| factors(&user)).unwrap_or_default();
+    let factors = user.map(|user| Factors::of(&user)).unwrap_or_default();
     let title = format!("{} · {}", view.approval.tool, view.approval.agent);
     let frame = frame::around(site, signed, "approvals", &title).await?;
     let frame = Frame { asks_password: typed.asks_password, ..frame };

@@ -11,13 +11,13 @@ use mcpproxy_store::{NewSession, StoreError};
 
 use super::posted::{self, Posted};
 use super::{notice, unavailable};
-use crate::form::Form;
-use crate::notes;
-use crate::pages::{Frame, Login, Setup, page};
-use crate::parameters::decode;
-use crate::people::login::Refused;
-use crate::people::{cookie, factor, origin, password};
-use crate::who::{Site, Who};
+use crate::auth::identity::{Site, Who};
+use crate::auth::login::Refused;
+use crate::auth::records;
+use crate::auth::{cookie, factor, origin, password};
+use crate::query::decode;
+use crate::ui::form::Form;
+use crate::ui::pages::{Frame, Login, Setup, page};
 
 const LOGIN: &str = "Sign in";
 const SETUP: &str = "Create your account";
@@ -81,7 +81,7 @@ fn enter(site: &Site, session: &NewSession, next: &str) -> Response {
 
 pub(crate) async fn log_out(State(site): State<Site>, posted: Posted) -> Response {
     let closed = site.web.store.close_session(&posted.signed.secret).await;
-    notes::note(&site, notes::done("logout", posted.signed.name())).await;
+    records::write(&site, records::done("logout", posted.signed.name())).await;
     match closed {
         Ok(()) => ([(SET_COOKIE, cookie::clear(site.people.transport))], Redirect::to("/ui/login")).into_response(),
         Err(error) => unavailable(&error),
@@ -141,7 +141,7 @@ async fn create(site: &Site, invitation: &str, form: &Form) -> Result<Response, 
         Err(StoreError::UserExists { .. }) => return refuse("Somebody has this name already. Choose another."),
         Err(error) => return Err(error),
     }
-    notes::note(site, notes::done("user_created", name)).await;
+    records::write(site, records::done("user_created", name)).await;
     Ok(match site.open_session(name).await? {
         Some(session) => enter(site, &session, "/ui/account"),
         None => Redirect::to("/ui/login").into_response(),

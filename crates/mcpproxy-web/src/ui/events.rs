@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::who::Site;
+use crate::auth::identity::Site;
 
 /// Proxies give up on connections that say nothing.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

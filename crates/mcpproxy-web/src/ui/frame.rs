@@ -2,8 +2,8 @@
 
 use mcpproxy_store::StoreError;
 
-use crate::pages::{Frame, Person, assets};
-use crate::who::{Signed, Site};
+use crate::auth::identity::{Signed, Site};
+use crate::ui::pages::{Frame, Person, assets};
 
 pub(crate) async fn around(
     site: &Site,

@@ -10,9 +10,9 @@ use mcpproxy_store::StoreError;
 
 use super::posted::Posted;
 use super::{frame, signed_out, unavailable};
-use crate::pages::lists::Grants;
-use crate::pages::page;
-use crate::who::{Signed, Site, Who};
+use crate::auth::identity::{Signed, Site, Who};
+use crate::ui::pages::lists::Grants;
+use crate::ui::pages::page;
 
 /// Those that are over stay on the page for comparison, the newest first.
 const SHOWN_MAX: usize = 100;

@@ -10,9 +10,9 @@ use mcpproxy_store::{StoreError, USER_NAME_MAX_CHARS};
 use super::account::{Said, account, allowed, answer};
 use super::posted::Posted;
 use super::signed_out;
-use crate::notes;
-use crate::people::{password, random_bytes};
-use crate::who::Site;
+use crate::auth::identity::Site;
+use crate::auth::records;
+use crate::auth::{password, random_bytes};
 
 const INVITATION_MS: i64 = 24 * 60 * 60_000;
 /// What a fresh factor can be for.
@@ -51,7 +51,7 @@ async fn change_password_or_fail(site: &Site, posted: &Posted) -> Result<Respons
         return again("The password could not be kept. Try again.").await;
     };
     site.web.store.change_password(signed.user(), &hash, &signed.secret).await?;
-    notes::note(site, notes::done("password_changed", signed.name())).await;
+    records::write(site, records::done("password_changed", signed.name())).await;
     Ok(Redirect::to("/ui/account?done=password").into_response())
 }
 
@@ -67,7 +67,7 @@ async fn invite_or_fail(site: &Site, posted: &Posted) -> Result<Response, StoreE
     }
     let Some(random) = random_bytes() else { return Ok(signed_out("/ui/account")) };
     let secret = site.web.store.invite(random, Some(signed.user()), site.now_ms(), INVITATION_MS).await?;
-    notes::note(site, notes::done("user_invited", signed.name())).await;
+    records::write(site, records::done("user_invited", signed.name())).await;
     let invitation = Some(format!("{}/ui/setup/{secret}", site.web.facts.base_url));
     account(site, signed, StatusCode::OK, Said { invitation, ..Said::default() }).await
 }
@@ -99,7 +99,7 @@ async fn remove_or_fail(site: &Site, name: &str, posted: &Posted) -> Result<Resp
         return again(StatusCode::CONFLICT, "There is nobody else of that name to remove.".to_owned()).await;
     }
     let metadata = serde_json::json!({"user": signed.name(), "removed": name});
-    notes::note(site, notes::done_with("user_removed", &metadata)).await;
+    records::write(site, records::done_with("user_removed", &metadata)).await;
     // Their sessions are over, so that no grant of theirs comes after those they made meanwhile.
     withdraw_grants(site, name, posted).await?;
     Ok(Redirect::to("/ui/account?done=person").into_response())

@@ -4,12 +4,12 @@ use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 
-use crate::form::{Form, FormError};
-use crate::people::factor::Given;
-use crate::people::origin::{self, CSRF_HEADER};
-use crate::people::presence::Shown;
+use crate::auth::factor::Given;
+use crate::auth::identity::{Signed, Site, Who};
+use crate::auth::origin::{self, CSRF_HEADER};
+use crate::auth::presence::Shown;
 use crate::problem::Problem;
-use crate::who::{Signed, Site, Who};
+use crate::ui::form::{Form, FormError};
 
 /// Whoever has one has shown a session and the token that stands in its forms.
 pub(crate) struct Posted {

@@ -9,8 +9,6 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::Object;
 
 use crate::diff::{self, Change, Eyes, MAX_ROWS, WHOLE_ROWS};
-use crate::pages::Factors;
-use crate::pages::confirm::state_now;
 use crate::time;
 
 /// A page of approvals, newest first.
@@ -249,9 +247,9 @@ pub(crate) struct Signed {
 }
 
 impl LoggedIn {
-    pub(crate) fn new(name: &str, csrf: &str, page_key: &str, factors: Factors) -> Self {
+    pub(crate) fn new(name: &str, csrf: &str, page_key: &str, factors: Vec<&'static str>) -> Self {
         let owned = |text: &str| text.to_owned();
-        Self { name: owned(name), csrf: owned(csrf), page_key: owned(page_key), factors: factors.names() }
+        Self { name: owned(name), csrf: owned(csrf), page_key: owned(page_key), factors }
     }
 }
 
@@ -390,6 +388,14 @@ impl Grant {
             revoked: grant.revoked_ms.map(time::format),
             revoked_by: grant.revoked_by.clone(),
         }
+    }
+}
+
+/// What nobody decided in time is expired, also if nobody has written that down yet.
+pub(crate) fn state_now(approval: &StoredApproval, now_ms: i64) -> ApprovalState {
+    match approval.state {
+        ApprovalState::Pending | ApprovalState::Approved if approval.expires_ms <= now_ms => ApprovalState::Expired,
+        state => state,
     }
 }
 

@@ -1,0 +1,73 @@
+//! Signing in: the same for the page and for programs that ask a person at a terminal.
+
+use mcpproxy_store::{NewSession, StoreError, UserRow};
+
+use super::password;
+use super::random_bytes;
+use crate::auth::identity::Site;
+use crate::auth::records;
+
+/// Somebody who has just signed in.
+pub(crate) struct LoggedIn {
+    pub(crate) session: NewSession,
+    pub(crate) user: UserRow,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Name or password; which of them is nobody's business.
+    Wrong,
+    TooMany {
+        wait_ms: i64,
+    },
+}
+
+impl Site {
+    pub(crate) async fn log_in(&self, name: &str, password: String) -> Result<Result<LoggedIn, Refused>, StoreError> {
+        let user = match self.check_password(name, password).await? {
+            Ok(user) => user,
+            Err(refused) => {
+                if refused == Refused::Wrong {
+                    // Not the name: people type their password into the wrong field.
+                    records::write(self, records::refused("login_failed", None, &serde_json::json!({}))).await;
+                }
+                return Ok(Err(refused));
+            }
+        };
+        match self.open_session(&user.name).await? {
+            Some(session) => {
+                records::write(self, records::done("login", &user.name)).await;
+                Ok(Ok(LoggedIn { session, user }))
+            }
+            None => Ok(Err(Refused::Wrong)),
+        }
+    }
+
+    /// Whether this is the password of this person. Wrong ones are counted together, wherever they are typed. Takes the same
+    /// time and says the same, whether there is such a person or not.
+    pub(crate) async fn check_password(
+        &self,
+        name: &str,
+        password: String,
+    ) -> Result<Result<UserRow, Refused>, StoreError> {
+        let now_ms = self.now_ms();
+        let counted: String = name.chars().take(password::MAX_CHARS).collect();
+        if let Err(too_many) = self.people.attempts.take(&counted, now_ms) {
+            return Ok(Err(Refused::TooMany { wait_ms: too_many.wait_ms }));
+        }
+        let user = self.web.store.find_user(name).await?;
+        let hash = user.as_ref().map(|user| user.password_hash.clone());
+        let is_right = self.people.passwords.is_right(password, hash).await;
+        let Some(user) = user.filter(|_| is_right) else { return Ok(Err(Refused::Wrong)) };
+        self.people.attempts.forgive(&counted, now_ms);
+        Ok(Ok(user))
+    }
+
+    /// `None` without randomness, which is never.
+    pub(crate) async fn open_session(&self, name: &str) -> Result<Option<NewSession>, StoreError> {
+        match random_bytes().zip(random_bytes()) {
+            Some((one, two)) => self.web.store.open_session(name, [one, two], self.now_ms()).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The whole log, or a part of it, as one long answer that takes no more room than one page.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::response::Response;
+use http::header::{self, HeaderName, HeaderValue};
+use mcpproxy_core::Untrusted;
+use mcpproxy_store::{Cursor, Filter, LIMIT_MAX, Record, RecordId, StoreError, WholeRecord};
+use serde::Serialize;
+
+use crate::problem::Problem;
+use crate::rest::parameters::Given;
+use crate::wire::csv;
+use crate::{Web, wire};
+
+/// Arguments and result can be 64 KiB each, so that fewer records are in hand at a time.
+const PAGE_WITH_PAYLOADS: usize = 32;
+
+pub(crate) async fn export(
+    State(web): State<Arc<Web>>,
+    Extension(given): Extension<Given>,
+) -> Result<Response, Problem> {
+    let format = match given.text("format") {
+        Some("csv") => Format::Csv,
+        _ => Format::JsonLines,
+    };
+    let payloads = if given.is_on("payloads") { Payloads::Included } else { Payloads::LeftOut };
+    let mut export = Export { web, filter: given.filter()?, format, payloads, next: Next::First };
+    // The first page is read before anything is said: until then, an error can be told as one.
+    let first = export.page().await?.unwrap_or_default();
+    let head = Bytes::from(export.head());
+    let pages = futures::stream::unfold(Some(export), |export| async move {
+        let mut export = export?;
+        let stopping = export.web.stopping.clone();
+        let page = tokio::select! {
+            biased;
+            () = stopping.cancelled() => Err(StoreError::Closed),
+            page = export.page() => page,
+        };
+        match page {
+            Ok(page) => page.map(|page| (Ok(page), Some(export))),
+            // The connection breaks off, so that nobody takes a part for the whole.
+            Err(error) => {
+                let reason: &dyn std::error::Error = &error;
+                tracing::warn!(error = reason, "an export ended early");
+                Some((Err(error), None))
+            }
+        }
+    });
+    let beginning = futures::stream::iter([Ok(head), Ok(first)]);
+    let mut response = Response::new(Body::from_stream(futures::StreamExt::chain(beginning, pages)));
+    response.headers_mut().extend(format.headers());
+    Ok(response)
+}
+
+#[derive(Clone, Copy)]
+enum Format {
+    JsonLines,
+    Csv,
+}
+
+#[derive(Clone, Copy)]
+enum Payloads {
+    Included,
+    LeftOut,
+}
+
+/// An export that is under way.
+struct Export {
+    web: Arc<Web>,
+    filter: Filter,
+    format: Format,
+    payloads: Payloads,
+    next: Next,
+}
+
+enum Next {
+    First,
+    Page(Cursor),
+    Nothing,
+}
+
+impl Export {
+    /// The lines of the next page; none when the log has ended.
+    async fn page(&mut self) -> Result<Option<Bytes>, StoreError> {
+        let cursor = match self.next {
+            Next::First => None,
+            Next::Page(cursor) => Some(cursor),
+            Next::Nothing => return Ok(None),
+        };
+        let limit = match self.payloads {
+            Payloads::Included => PAGE_WITH_PAYLOADS,
+            Payloads::LeftOut => LIMIT_MAX,
+        };
+        let page = self.web.store.list(&self.filter, cursor, limit).await?;
+        self.next = page.next.map_or(Next::Nothing, Next::Page);
+        let lines: Vec<String> = match self.payloads {
+            Payloads::LeftOut => page.records.into_iter().map(|record| self.line(record)).collect(),
+            Payloads::Included => {
+                let records = self.with_payloads(page.records).await?;
+                records.into_iter().map(|record| self.whole_line(record)).collect()
+            }
+        };
+        Ok(Some(lines.concat().into()))
+    }
+
+    async fn with_payloads(&self, records: Vec<Record>) -> Result<Vec<WholeRecord>, StoreError> {
+        type Kept = (Option<Untrusted>, Option<Untrusted>);
+        let ids: Vec<RecordId> = records.iter().map(|record| record.id).collect();
+        let kept = self.web.store.payloads(&ids).await?.into_iter();
+        let mut kept: HashMap<RecordId, Kept> = kept.map(|(id, args, result)| (id, (args, result))).collect();
+        let whole = records.into_iter().map(|record| {
+            let (args, result) = kept.remove(&record.id).unwrap_or_default();
+            WholeRecord { record, args, result }
+        });
+        Ok(whole.collect())
+    }
+
+    fn head(&self) -> String {
+        match (self.format, self.payloads) {
+            (Format::JsonLines, _) => String::new(),
+            (Format::Csv, Payloads::LeftOut) => csv::head(),
+            (Format::Csv, Payloads::Included) => csv::head_with_payloads(),
+        }
+    }
+
+    fn line(&self, record: Record) -> String {
+        let activity = wire::Activity::from(record);
+        match self.format {
+            Format::JsonLines => json_line(&activity),
+            Format::Csv => csv::row(&activity),
+        }
+    }
+
+    fn whole_line(&self, record: WholeRecord) -> String {
+        let activity = wire::WholeActivity::from(record);
+        match self.format {
+            Format::JsonLines => json_line(&activity),
+            Format::Csv => csv::row_with_payloads(&activity),
+        }
+    }
+}
+
+impl Format {
+    fn headers(self) -> [(HeaderName, HeaderValue); 2] {
+        let (content_type, disposition) = match self {
+            Self::JsonLines => ("application/x-ndjson", "attachment; filename=\"activity.jsonl\""),
+            Self::Csv => ("text/csv; charset=utf-8", "attachment; filename=\"activity.csv\""),
+        };
+        [
+            (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
+            (header::CONTENT_DISPOSITION, HeaderValue::from_static(disposition)),
+        ]
+    }
+}
+
+fn json_line(activity: &impl Serialize) -> String {
+    one_line(activity) + "\n"
+}
+
+/// Arguments are kept in their own bytes, and may have line breaks between their tokens.
+pub(crate) fn one_line(activity: &impl Serialize) -> String {
+    serde_json::to_string(activity).unwrap_or_default().replace(['\n', '\r'], " ")
+}

@@ -1,0 +1,83 @@
+//! The account page: a person's factors and password, and the other persons.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+use mcpproxy_store::UserRow;
+
+use super::Frame;
+use super::words::Time;
+use crate::auth::factor::Factors;
+use crate::auth::totp;
+use crate::visible::Visible;
+
+#[derive(Template)]
+#[template(path = "account.html")]
+pub(crate) struct Account {
+    pub(crate) frame: Frame,
+    pub(crate) error: Option<String>,
+    pub(crate) done: Option<&'static str>,
+    pub(crate) is_enrolled: bool,
+    pub(crate) factors: Factors,
+    pub(crate) setup: Option<SetupView>,
+    pub(crate) passkeys: Vec<PasskeyView>,
+    pub(crate) passkeys_possible: bool,
+    /// The last factor stays: without one nothing can be decided.
+    pub(crate) can_remove: bool,
+    pub(crate) base_url: String,
+    /// The link that was made just now.
+    pub(crate) invitation: Option<String>,
+    pub(crate) others: Vec<PersonView>,
+}
+
+/// Somebody else who can decide.
+pub(crate) struct PersonView {
+    pub(crate) name: String,
+    /// Tells the fields of one form from those of the next.
+    pub(crate) prefix: String,
+}
+
+pub(crate) fn persons(names: Vec<String>) -> Vec<PersonView> {
+    let views = names.into_iter().zip(1..);
+    views.map(|(name, number)| PersonView { name, prefix: format!("person-{number}-") }).collect()
+}
+
+pub(crate) struct SetupView {
+    pub(crate) qr: Picture,
+    pub(crate) secret: String,
+    pub(crate) uri: String,
+}
+
+/// A picture we drew, as SVG.
+pub(crate) struct Picture(String);
+
+impl std::fmt::Display for Picture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl HtmlSafe for Picture {}
+
+impl From<totp::Setup> for SetupView {
+    fn from(setup: totp::Setup) -> Self {
+        Self { qr: Picture(setup.qr_svg), secret: setup.secret, uri: setup.uri }
+    }
+}
+
+pub(crate) struct PasskeyView {
+    pub(crate) id: String,
+    pub(crate) label: Visible,
+    pub(crate) added: String,
+    /// Tells the fields of one form from those of the next.
+    pub(crate) prefix: String,
+}
+
+pub(crate) fn passkeys(user: &UserRow, now_ms: i64) -> Vec<PasskeyView> {
+    let views = user.passkeys.iter().zip(1..).map(|(passkey, number)| PasskeyView {
+        id: passkey.id.clone(),
+        label: Visible::of(&passkey.label),
+        added: Time::new(passkey.created_ms, now_ms).words,
+        prefix: format!("remove-{number}-"),
+    });
+    views.collect()
+}

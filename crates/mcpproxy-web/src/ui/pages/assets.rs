@@ -1,0 +1,49 @@
+//! The style and the scripts of the pages, as they are built in.
+
+use std::sync::LazyLock;
+
+use axum::response::{IntoResponse as _, Response};
+use http::header;
+use sha2::{Digest as _, Sha256};
+
+const STYLE: &str = include_str!("../../../assets/app.css");
+const SCRIPT: &str = include_str!("../../../assets/app.js");
+const KEY_SCRIPT: &str = include_str!("../../../assets/key.js");
+
+/// Pages name it in the addresses of all, so that a browser may keep them until they change.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let digest = Sha256::new().chain_update(STYLE).chain_update(SCRIPT).chain_update(KEY_SCRIPT).finalize();
+    digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+});
+
+pub(crate) fn version() -> &'static str {
+    &VERSION
+}
+
+pub(crate) async fn style() -> Response {
+    asset("text/css; charset=utf-8", STYLE)
+}
+
+pub(crate) async fn script() -> Response {
+    asset("text/javascript; charset=utf-8", SCRIPT)
+}
+
+pub(crate) async fn key_script() -> Response {
+    asset("text/javascript; charset=utf-8", KEY_SCRIPT)
+}
+
+fn asset(kind: &'static str, text: &'static str) -> Response {
+    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "private, max-age=31536000, immutable")];
+    (headers, text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_small() {
+        let scripts = SCRIPT.len() + KEY_SCRIPT.len();
+        assert!(STYLE.len() <= 25_000 && scripts <= 10_000, "{} {scripts}", STYLE.len());
+    }
+}

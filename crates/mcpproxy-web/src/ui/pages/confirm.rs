@@ -1,0 +1,318 @@
+//! The confirmation page: everything a person needs to say yes or no to one call.
+
+mod arguments;
+mod attached;
+
+use askama::Template;
+use mcpproxy_core::{ApprovalState, Assurance, RiskLevel, Untrusted};
+use mcpproxy_gateway::{About, ApprovalView, Level, SaidBy};
+use mcpproxy_store::{StoredApproval, StoredDryRun};
+use serde_json::Value;
+
+use super::words::{Risk, State, Time};
+use super::{Frame, grant_schema};
+use crate::auth::factor::Factors;
+use crate::visible::Visible;
+use crate::wire::state_now;
+use arguments::{Arguments, Shown};
+use attached::Attached;
+
+/// After that, a dry run does not count any more for tools that require one.
+const PREVIEW_OLD_MS: i64 = 600_000;
+const MINUTES: &str = "15";
+const USES: &str = "5";
+
+#[derive(Template)]
+#[template(path = "confirm.html")]
+pub(crate) struct Confirm {
+    pub(crate) frame: Frame,
+    pub(crate) error: Option<String>,
+    pub(crate) id: String,
+    pub(crate) risk: Risk,
+    pub(crate) state: State,
+    pub(crate) expires: Time,
+    pub(crate) agent: Visible,
+    pub(crate) tool: Visible,
+    pub(crate) server: Visible,
+    pub(crate) description: Visible,
+    pub(crate) description_by: &'static str,
+    /// What the operator says, and what only the server does.
+    pub(crate) operator: Effects,
+    pub(crate) from_server: Effects,
+    pub(crate) preview: Option<Preview>,
+    pub(crate) arguments: Arguments,
+    pub(crate) attached: Option<Attached>,
+    /// What of it all is not on the page.
+    pub(crate) missing: Option<String>,
+    pub(crate) reason: Option<Visible>,
+    pub(crate) client: Option<Visible>,
+    pub(crate) sensitivity: Option<Visible>,
+    pub(crate) facts: Vec<Fact>,
+    pub(crate) needs_step_up: bool,
+    pub(crate) factors: Factors,
+    pub(crate) comment: String,
+    pub(crate) grant: Option<GrantForm>,
+    pub(crate) outcome: Outcome,
+    /// How long a yes is good for.
+    pub(crate) yes_lasts: String,
+}
+
+/// What somebody says will happen.
+#[derive(Default)]
+pub(crate) struct Effects {
+    pub(crate) effects: Vec<Visible>,
+    pub(crate) audit_event: Option<Visible>,
+    pub(crate) permissions: Vec<Visible>,
+}
+
+pub(crate) struct Preview {
+    pub(crate) is_native: bool,
+    /// Whether the contract it was made from is the server's own.
+    pub(crate) is_of_server: bool,
+    pub(crate) is_old: bool,
+    pub(crate) iso: String,
+    pub(crate) age: String,
+    pub(crate) text: Shown,
+}
+
+pub(crate) struct Fact {
+    pub(crate) name: &'static str,
+    pub(crate) lines: Vec<Visible>,
+    pub(crate) is_code: bool,
+}
+
+pub(crate) struct GrantForm {
+    pub(crate) schema: String,
+    pub(crate) minutes: String,
+    pub(crate) uses: String,
+    pub(crate) is_open: bool,
+}
+
+/// What became of it.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) heading: &'static str,
+    pub(crate) text: String,
+    pub(crate) comment: Option<Visible>,
+    pub(crate) record: Option<String>,
+}
+
+/// What somebody typed before an answer that did not count, to be typed no second time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Typed {
+    pub(crate) error: Option<String>,
+    pub(crate) comment: String,
+    pub(crate) grant: Option<(String, String, String)>,
+    /// No key came with it, or a wrong one.
+    pub(crate) asks_password: bool,
+}
+
+impl Confirm {
+    pub(crate) fn new(frame: Frame, view: &ApprovalView, factors: Factors, typed: Typed, now_ms: i64) -> Self {
+        let approval = &view.approval;
+        let about = About::of(approval);
+        let state = state_now(approval, now_ms);
+        let text = |name: &str| about.text(name).filter(|text| !text.trim().is_empty());
+        let preview = view.dry_run.as_ref().map(|dry_run| preview(dry_run, &about, now_ms));
+        let arguments = Arguments::new(view, now_ms);
+        Self {
+            error: typed.error.clone(),
+            id: approval.id.to_string(),
+            risk: Level::of(approval).into(),
+            state: state.into(),
+            expires: Time::new(approval.expires_ms, now_ms),
+            agent: Visible::of(&approval.agent),
+            tool: Visible::of(approval.tool.tool()),
+            server: Visible::of(approval.tool.server().as_str()),
+            description: Visible::of(text("description").map_or("", str::trim)),
+            description_by: match about.said_by("description") {
+                Some(SaidBy::Operator) => "The operator says:",
+                Some(SaidBy::Server) | None => "The server says, not verified:",
+            },
+            operator: Effects::by(SaidBy::Operator, &about),
+            from_server: Effects::by(SaidBy::Server, &about),
+            missing: missing(&arguments, preview.as_ref()),
+            preview,
+            arguments,
+            attached: Attached::new(view),
+            yes_lasts: yes_lasts(view.yes_lasts_ms),
+            client: approval.client.as_ref().map(Visible::untrusted),
+            reason: text("reason").map(Visible::of),
+            sensitivity: text("sensitivity").map(Visible::of),
+            facts: facts(approval, &about, now_ms),
+            needs_step_up: approval.least == Assurance::Factor,
+            factors,
+            comment: typed.comment.clone(),
+            grant: grant_form(view, state, &typed),
+            outcome: outcome(approval, state, now_ms),
+            frame: Frame { key: format!("{}:{}", approval.id, state.as_str()), ..frame },
+        }
+    }
+}
+
+fn yes_lasts(lasts_ms: i64) -> String {
+    match lasts_ms / 60_000 {
+        ..=1 => "a minute".to_owned(),
+        minutes => format!("{minutes} minutes"),
+    }
+}
+
+fn texts(about: &About, name: &str) -> Vec<Visible> {
+    about.texts(name).into_iter().map(Visible::of).collect()
+}
+
+impl Effects {
+    fn by(who: SaidBy, about: &About) -> Self {
+        // What nobody is known to have said is no word of the operator's.
+        let is_theirs = |name: &str| about.said_by(name).unwrap_or(SaidBy::Server) == who;
+        let texts = |name: &str| if is_theirs(name) { texts(about, name) } else { Vec::new() };
+        Self {
+            effects: texts("side_effects"),
+            audit_event: about.text("audit_event").filter(|_| is_theirs("audit_event")).map(Visible::of),
+            permissions: texts("permissions"),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.effects.is_empty() && self.audit_event.is_none()
+    }
+}
+
+/// Nobody can say yes to what they cannot see, so whoever decides is told what is not on the page.
+fn missing(arguments: &Arguments, preview: Option<&Preview>) -> Option<String> {
+    let some = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let mut parts = Vec::new();
+    if arguments.left_out > 0 {
+        parts.push(some(arguments.left_out, "argument value"));
+    }
+    match arguments.cut_values() {
+        0 => {}
+        1 => parts.push("the end of a long argument".to_owned()),
+        more => parts.push(format!("the ends of {more} long arguments")),
+    }
+    if preview.is_some_and(|preview| preview.text.cut_chars > 0) {
+        parts.push("the end of the preview".to_owned());
+    }
+    match parts.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        [first @ .., last] => Some(format!("{} and {last}", first.join(", "))),
+    }
+}
+
+fn preview(dry_run: &StoredDryRun, about: &About, now_ms: i64) -> Preview {
+    Preview {
+        is_native: dry_run.is_native,
+        is_of_server: about.said_by("side_effects") == Some(SaidBy::Server),
+        is_old: now_ms - dry_run.at_ms > PREVIEW_OLD_MS,
+        iso: crate::time::format(dry_run.at_ms),
+        age: Time::new(dry_run.at_ms, now_ms).words,
+        text: Shown::lines(&preview_text(dry_run)),
+    }
+}
+
+/// A dry run as a person reads it.
+pub(crate) fn preview_text(dry_run: &StoredDryRun) -> String {
+    let text = dry_run.preview.for_json();
+    serde_json::from_str::<Value>(text).map_or_else(|_| text.to_owned(), |value| readable(&value))
+}
+
+/// What a person wants to see of a tool's result: its structure if it has one, else its texts.
+fn readable(result: &Value) -> String {
+    if let Some(structure) = result.get("structuredContent") {
+        return format!("{structure:#}");
+    }
+    let content = result.get("content").and_then(Value::as_array);
+    let texts: Vec<&str> =
+        content.into_iter().flatten().filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
+    if texts.is_empty() { format!("{result:#}") } else { texts.join("\n") }
+}
+
+fn facts(approval: &StoredApproval, about: &About, now_ms: i64) -> Vec<Fact> {
+    let plain = |name, lines: Vec<Visible>| Fact { name, lines, is_code: false };
+    let code = |name, lines: Vec<Visible>| Fact { name, lines, is_code: true };
+    let created = Time::new(approval.created_ms, now_ms);
+    // Those that only the server names stand among the words of the server.
+    let permissions = match about.said_by("permissions") {
+        Some(SaidBy::Server) => Vec::new(),
+        Some(SaidBy::Operator) | None => or_none(texts(about, "permissions")),
+    };
+    let mut facts = vec![
+        code("Tool", vec![Visible::of(&approval.tool.to_string())]),
+        code("Called with", vec![Visible::of(approval.variant.tool())]),
+        plain("Agent", vec![Visible::of(&approval.agent)]),
+        code("Permissions", permissions),
+        plain("Who asks you", or_none(texts(about, "asked_by"))),
+        plain("Asked", vec![Visible::of(&format!("{} ({})", created.words, created.clock))]),
+        code("Arguments", vec![Visible::of(&format!("SHA-256 {}", approval.args_digest))]),
+    ];
+    facts.retain(|fact| !fact.lines.is_empty());
+    facts
+}
+
+fn or_none(lines: Vec<Visible>) -> Vec<Visible> {
+    if lines.is_empty() { vec![Visible::of("none")] } else { lines }
+}
+
+/// For calls a form could answer; never for critical ones, nor where a factor is asked for.
+fn grant_form(view: &ApprovalView, state: ApprovalState, typed: &Typed) -> Option<GrantForm> {
+    let approval = &view.approval;
+    let is_possible = approval.least != Assurance::Factor && approval.risk != Some(RiskLevel::Critical);
+    if !is_possible || state != ApprovalState::Pending {
+        return None;
+    }
+    if let Some((schema, minutes, uses)) = typed.grant.clone() {
+        return Some(GrantForm { schema, minutes, uses, is_open: true });
+    }
+    let shown = view.args_for_user.for_json();
+    let schema = grant_schema::exactly(approval.args.as_deref().unwrap_or(shown), shown);
+    Some(GrantForm { schema, minutes: MINUTES.to_owned(), uses: USES.to_owned(), is_open: false })
+}
+
+fn outcome(approval: &StoredApproval, state: ApprovalState, now_ms: i64) -> Outcome {
+    let by = approval.decided_by.as_deref().map_or_else(
+        || "somebody".to_owned(),
+        |by| {
+            // Names are ours, but the agent's client gives its own.
+            Untrusted::shortened(by, 100).for_terminal().into_owned()
+        },
+    );
+    let when =
+        |time_ms: Option<i64>| time_ms.map_or_else(String::new, |ms| format!(" {}", Time::new(ms, now_ms).words));
+    let decided = when(approval.decided_ms);
+    let how = match approval.given {
+        Some(Assurance::Form) => " in the agent’s client",
+        Some(Assurance::Session) | None => "",
+        Some(Assurance::Factor) => " with a fresh factor",
+    };
+    let (heading, text) = match state {
+        ApprovalState::Pending => ("Waiting", String::new()),
+        ApprovalState::Approved => (
+            "Approved",
+            format!("{by} approved this call{how}{decided}. It has not run yet: the agent has to ask for it again."),
+        ),
+        ApprovalState::Consumed => (
+            "Approved and run",
+            format!("{by} approved this call{how}{decided}. It was sent{}, once.", when(approval.consumed_ms)),
+        ),
+        ApprovalState::Denied => ("Denied", format!("{by} denied this call{decided}. It did not run.")),
+        ApprovalState::Expired if approval.decided_by.is_some() => (
+            "Expired",
+            format!("{by} approved this call{how}{decided}, but the agent did not make it in time. It did not run; the agent can ask again."),
+        ),
+        ApprovalState::Expired => (
+            "Expired",
+            format!("Nobody decided in time{}. The call did not run; the agent can ask again.", when(Some(approval.expires_ms))),
+        ),
+        ApprovalState::Cancelled => (
+            "Cancelled",
+            "There is nothing left to decide: the agent’s token, the tool or its contract has changed. The call did not run.".to_owned(),
+        ),
+    };
+    Outcome {
+        heading,
+        text,
+        comment: approval.comment.as_ref().map(Visible::untrusted),
+        record: approval.record.map(|record| record.to_string()),
+    }
+}

@@ -1,0 +1,172 @@
+//! The inbox of approvals, and the standing grants.
+
+use askama::Template;
+use mcpproxy_core::ApprovalState;
+use mcpproxy_gateway::Level;
+use mcpproxy_store::{ApprovalPage, StoredApproval, StoredStandingApproval};
+
+use super::Frame;
+use super::words::{Risk, State, Time};
+use crate::visible::Visible;
+use crate::wire::state_now;
+
+#[derive(Template)]
+#[template(path = "inbox.html")]
+pub(crate) struct Inbox {
+    pub(crate) frame: Frame,
+    pub(crate) error: Option<String>,
+    pub(crate) tabs: Vec<Tab>,
+    pub(crate) rows: Vec<InboxRow>,
+    pub(crate) empty_heading: &'static str,
+    pub(crate) empty_text: &'static str,
+    pub(crate) older: Option<String>,
+}
+
+pub(crate) struct Tab {
+    pub(crate) name: &'static str,
+    pub(crate) href: &'static str,
+    pub(crate) is_here: bool,
+}
+
+pub(crate) struct InboxRow {
+    pub(crate) id: String,
+    pub(crate) risk: Risk,
+    pub(crate) tool: Visible,
+    pub(crate) agent: Visible,
+    pub(crate) client: Visible,
+    pub(crate) state: State,
+    pub(crate) time_iso: String,
+    pub(crate) left_ms: i64,
+    pub(crate) time_words: String,
+}
+
+/// Which approvals the inbox shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Selected {
+    Pending,
+    All,
+}
+
+impl Selected {
+    pub(crate) fn of(word: Option<&str>) -> Self {
+        if word == Some("all") { Self::All } else { Self::Pending }
+    }
+
+    pub(crate) fn state(self) -> Option<ApprovalState> {
+        match self {
+            Self::Pending => Some(ApprovalState::Pending),
+            Self::All => None,
+        }
+    }
+}
+
+impl Inbox {
+    pub(crate) fn new(frame: Frame, page: &ApprovalPage, selected: Selected, now_ms: i64) -> Self {
+        let tab = |name, href, of| Tab { name, href, is_here: selected == of };
+        let (path, empty_heading, empty_text) = match selected {
+            Selected::Pending => {
+                ("/ui/approvals?", "Nothing to decide", "When an agent needs you, it shows up here at once.")
+            }
+            Selected::All => {
+                ("/ui/approvals?state=all&", "Nothing yet", "No agent has asked for anything that needs a person.")
+            }
+        };
+        let rows: Vec<InboxRow> = page.approvals.iter().map(|approval| InboxRow::new(approval, now_ms)).collect();
+        // The page is another one when any row is: the states and ids say which rows there are.
+        let parts: Vec<String> = rows.iter().map(|row| format!("{}{}", row.id, row.state.class)).collect();
+        let key = mcpproxy_core::Digest::of(parts.join(" ").as_bytes()).to_string();
+        Self {
+            frame: Frame { key, ..frame },
+            error: None,
+            tabs: vec![
+                tab("Pending", "/ui/approvals", Selected::Pending),
+                tab("All", "/ui/approvals?state=all", Selected::All),
+            ],
+            rows,
+            empty_heading,
+            empty_text,
+            older: page.next.as_ref().map(|next| format!("{path}before={next}")),
+        }
+    }
+}
+
+impl InboxRow {
+    fn new(approval: &StoredApproval, now_ms: i64) -> Self {
+        let state = state_now(approval, now_ms);
+        let time_ms = match state {
+            ApprovalState::Pending | ApprovalState::Expired => approval.expires_ms,
+            _ => approval.consumed_ms.or(approval.decided_ms).unwrap_or(approval.created_ms),
+        };
+        let time = Time::new(time_ms, now_ms);
+        Self {
+            id: approval.id.to_string(),
+            risk: Level::of(approval).into(),
+            tool: Visible::of(&approval.tool.to_string()),
+            agent: Visible::of(&approval.agent),
+            client: approval.client.as_ref().map(Visible::untrusted).unwrap_or_default(),
+            state: state.into(),
+            time_iso: time.iso,
+            left_ms: time.left_ms,
+            time_words: time.words,
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "grants.html")]
+pub(crate) struct Grants {
+    pub(crate) frame: Frame,
+    pub(crate) error: Option<String>,
+    pub(crate) grants: Vec<GrantRow>,
+}
+
+pub(crate) struct GrantRow {
+    pub(crate) id: String,
+    pub(crate) tool: Visible,
+    pub(crate) agent: Visible,
+    pub(crate) by: Visible,
+    pub(crate) schema: Visible,
+    pub(crate) is_live: bool,
+    pub(crate) uses: u32,
+    pub(crate) uses_left: u32,
+    pub(crate) state: State,
+    pub(crate) time_iso: String,
+    pub(crate) left_ms: i64,
+    pub(crate) time_words: String,
+}
+
+impl Grants {
+    pub(crate) fn new(frame: Frame, grants: &[StoredStandingApproval], now_ms: i64) -> Self {
+        let grants: Vec<GrantRow> = grants.iter().map(|grant| GrantRow::new(grant, now_ms)).collect();
+        let parts: Vec<String> =
+            grants.iter().map(|grant| format!("{}{}{}", grant.id, grant.uses_left, grant.state.class)).collect();
+        let key = mcpproxy_core::Digest::of(parts.join(" ").as_bytes()).to_string();
+        Self { frame: Frame { key, ..frame }, error: None, grants }
+    }
+}
+
+impl GrantRow {
+    fn new(grant: &StoredStandingApproval, now_ms: i64) -> Self {
+        let (class, word, time_ms) = match grant.revoked_ms {
+            Some(revoked_ms) => ("denied", "Revoked", revoked_ms),
+            None if grant.expires_ms <= now_ms => ("expired", "Ended", grant.expires_ms),
+            None if grant.uses_left == 0 => ("consumed", "Used up, would have ended", grant.expires_ms),
+            None => ("live", "In force", grant.expires_ms),
+        };
+        let time = Time::new(time_ms, now_ms);
+        Self {
+            id: grant.id.clone(),
+            tool: Visible::of(&grant.tool.to_string()),
+            agent: Visible::of(&grant.agent),
+            by: Visible::of(&grant.by),
+            schema: Visible::lines(&grant.schema),
+            is_live: grant.is_live(now_ms),
+            uses: grant.uses,
+            uses_left: grant.uses_left.min(grant.uses),
+            state: State { class, word, icon: "repeat" },
+            time_iso: time.iso,
+            left_ms: time.left_ms,
+            time_words: time.words,
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Pages as people get them, whole. `BLESS=1 cargo test -p mcpproxy-web` writes those that are compared.
+
+use std::path::Path;
+
+use askama::Template;
+use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Digest, Hidden, RiskLevel, ToolName, Untrusted, Variant};
+use mcpproxy_gateway::ApprovalView;
+use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredStandingApproval};
+use serde_json::{Value, json};
+
+use super::account::{Account, persons};
+use super::confirm::{Confirm, Typed};
+use super::lists::{Grants, Inbox, Selected};
+use super::whole::whole;
+use super::{Frame, Login, Notice, Person, Setup};
+use crate::auth::factor::Factors;
+use crate::auth::totp;
+use crate::diff::Eyes;
+use crate::wire::WholeApproval;
+
+const NOW_MS: i64 = 1_800_000_000_000;
+
+fn frame(title: &str) -> Frame {
+    let person = Some(Person { name: "anna".to_owned(), csrf: "c5rf".to_owned() });
+    Frame {
+        title: title.to_owned(),
+        section: "approvals",
+        person,
+        pending: 2,
+        key: String::new(),
+        version: "v1",
+        is_live: true,
+        asks_password: false,
+    }
+}
+
+fn approval(args: &str, reason: &str) -> StoredApproval {
+    let about = json!({
+        "description": "Sends an email to people outside the company.\n\nMore about it.",
+        "side_effects": ["External communication is sent.", "The email becomes part of the history."],
+        "audit_event": "email.external.sent",
+        "permissions": ["emails:send", "contacts:read"],
+        "asked_by": ["contract risk level critical (contracts/mail.yaml:12)", "stepUpAuth: outside of office hours"],
+        "reason": reason,
+        "sensitivity": "private",
+        "said_by": {"description": "server", "risk": "operator", "side_effects": "operator", "audit_event": "operator",
+            "permissions": "operator"},
+    });
+    StoredApproval {
+        id: ApprovalId::parse("01K9ZQ4B2R0000000000000001").unwrap(),
+        binding: Digest::of(b"binding"),
+        agent: "claude-code".to_owned(),
+        client: Some(Untrusted::new("Claude Code 3.1")),
+        tool: ToolName::parse("mail:send_external").unwrap(),
+        pin: Digest::of(b"pin"),
+        contract: Digest::of(b"contract"),
+        variant: Variant::Destructive,
+        risk: Some(RiskLevel::Critical),
+        least: Assurance::Factor,
+        args: Some(args.to_owned()),
+        args_digest: Digest::of(args.as_bytes()),
+        shown_args: Untrusted::new(args),
+        attached: None,
+        attached_digest: Digest::of(b""),
+        shown_attached: None,
+        about: Untrusted::new(about.to_string()),
+        created_ms: NOW_MS - 12_000,
+        expires_ms: NOW_MS + 291_000,
+        state: ApprovalState::Pending,
+        given: None,
+        decided_by: None,
+        decided_ms: None,
+        comment: None,
+        record: None,
+        consumed_ms: None,
+    }
+}
+
+const BEFORE: &str = r#"{"to": ["anna@acme.example", "max@acme.example"], "subject": "Q3 update", "cc": []}"#;
+const AFTER: &str =
+    r#"{"to": ["anna@acme.example", "max@acme.example", "eve@evil.example"], "subject": "Q3 update", "urgent": true}"#;
+
+fn view(approval: StoredApproval) -> ApprovalView {
+    let preview = r#"{"structuredContent": {"recipients": 3, "warnings": ["1 address is outside acme.example"]}}"#;
+    ApprovalView {
+        previous: Some(StoredApproval { created_ms: NOW_MS - 90_000_000, ..self::approval(BEFORE, "") }),
+        dry_run: Some(StoredDryRun { preview: Untrusted::new(preview), is_native: true, at_ms: NOW_MS - 8_000 }),
+        url: String::new(),
+        args_for_user: Untrusted::new(approval.args.clone().unwrap_or_default()),
+        attached_for_user: None,
+        yes_lasts_ms: 600_000,
+        approval,
+    }
+}
+
+const BOTH: Factors = Factors { totp: true, passkey: true };
+
+fn confirm(approval: StoredApproval) -> String {
+    Confirm::new(frame("mail:send_external"), &view(approval), BOTH, Typed::default(), NOW_MS).render().unwrap()
+}
+
+/// Compares with the page that is checked in.
+fn compare(name: &str, html: &str) {
+    for line in html.lines() {
+        for inline in ["style=", "javascript:", "onclick=", "onload=", "onerror=", "onsubmit="] {
+            assert!(!line.contains(inline), "{name}: {line}");
+        }
+    }
+    let html: String =
+        html.lines().map(str::trim_end).filter(|line| !line.is_empty()).flat_map(|line| [line, "\n"]).collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ui/pages/snapshots").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &html).unwrap();
+    }
+    let known = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(known == html, "{name} has changed; `BLESS=1 cargo test -p mcpproxy-web` writes it\n{html}");
+}
+
+#[test]
+fn the_confirmation_page() {
+    compare("confirm-step-up.html", &confirm(approval(AFTER, "User asked to send the quarterly update")));
+    let first = ApprovalView { previous: None, dry_run: None, ..view(approval(AFTER, "")) };
+    let approval = StoredApproval { risk: Some(RiskLevel::High), least: Assurance::Form, ..first.approval.clone() };
+    let first = ApprovalView { approval, ..first };
+    let page = Confirm::new(frame("first"), &first, BOTH, Typed::default(), NOW_MS).render().unwrap();
+    compare("confirm-first-time.html", &page);
+}
+
+/// The second round of a tool that asks back shows what is new in it, all of it, and nothing of it is markup.
+#[test]
+fn what_goes_besides_the_arguments() {
+    let answers =
+        r#"{"inputResponses":{"who":{"content":{"to":"<b>\u0065ve</b>\u202e"}}},"requestState":"s1","x\u202ey":[1.0]}"#;
+    let attached = StoredApproval { attached_digest: Digest::of(b"answers"), ..approval(AFTER, "") };
+    let view = ApprovalView { attached_for_user: Some(Untrusted::new(answers)), ..view(attached) };
+    let page = Confirm::new(frame("attached"), &view, BOTH, Typed::default(), NOW_MS).render().unwrap();
+    let section = page.split("<section").find(|part| part.contains("id=\"attached\"")).unwrap_or_default();
+    for expected in [
+        "not as last time",
+        "Answers to questions of the server <code class=\"said\">inputResponses</code>",
+        "The server’s own note, which came back <code class=\"said\">requestState</code>",
+        "eve",
+        "[1.0]",
+        "Another part of the request",
+    ] {
+        assert!(section.contains(expected), "{expected}: {section}");
+    }
+    assert!(!section.contains("<b>eve") && !section.contains('\u{202e}'), "{section}");
+    assert!(!confirm(approval(AFTER, "")).contains("id=\"attached\""), "no heading where there is nothing");
+}
+
+#[test]
+fn what_became_of_it() {
+    let decided = |state, given| StoredApproval {
+        state,
+        given,
+        args: None,
+        decided_by: Some("ben".to_owned()),
+        decided_ms: Some(NOW_MS - 30_000),
+        ..approval(AFTER, "")
+    };
+    let text = |html: &str| html.split("<aside").nth(1).unwrap_or_default().to_owned();
+    let check = |approval: StoredApproval, expected: &[&str]| {
+        let html = text(&confirm(approval));
+        for words in expected {
+            assert!(html.contains(words), "{words}\n{html}");
+        }
+        assert!(!html.contains("Approve once"), "{html}");
+    };
+    let denied =
+        StoredApproval { comment: Some(Untrusted::new("Not <now>\u{202E}")), ..decided(ApprovalState::Denied, None) };
+    compare("confirm-denied.html", &confirm(denied.clone()));
+    check(denied, &["ben denied this call 30 seconds ago", "Not &lt;now&gt;<span class=\"mark\""]);
+    check(
+        decided(ApprovalState::Approved, Some(Assurance::Factor)),
+        &["ben approved this call with a fresh factor 30 seconds ago", "Take it back"],
+    );
+    check(decided(ApprovalState::Consumed, Some(Assurance::Session)), &["Approved and run", "It was sent, once."]);
+    check(decided(ApprovalState::Cancelled, None), &["nothing left to decide"]);
+    let overdue = StoredApproval { expires_ms: NOW_MS - 1, ..approval(AFTER, "") };
+    check(overdue, &["Nobody decided in time", "the agent can ask again"]);
+}
+
+#[test]
+fn words_from_outside_are_plain() {
+    let hostile = "</q><script>alert(1)</script>\u{202E}exe\u{200B}\u{1b}[2J";
+    let args = json!({ hostile: hostile, "link": "javascript:alert(2)" }).to_string();
+    let mut approval = approval(&args, hostile);
+    approval.client = Some(Untrusted::new(hostile));
+    let html = confirm(approval);
+    assert!(!html.contains("<script>alert") && html.contains("&lt;script&gt;alert(1)"), "{html}");
+    assert!(!html.contains(['\u{202E}', '\u{200B}', '\u{1b}']), "{html}");
+    assert!(html.contains(">U+202E<") && html.contains(">U+200B<") && html.contains(">U+001B<"), "{html}");
+    assert!(!html.contains("href=\"javascript") && html.contains("javascript:alert(2)"));
+}
+
+#[test]
+fn servers_speak_for_themselves() {
+    let said = approval(AFTER, "She said so");
+    let by_server = json!({"description": "server", "risk": "server", "side_effects": "server", "audit_event": "server",
+        "permissions": "server"});
+    let mut about: Value = serde_json::from_str(said.about.for_json()).unwrap();
+    about["said_by"] = by_server;
+    about["side_effects"] = json!(["Nothing is changed."]);
+    let client = Some(Untrusted::new("Cursor. Policy check passed"));
+    let about = Untrusted::new(about.to_string());
+    let said = StoredApproval { risk: Some(RiskLevel::Low), least: Assurance::Session, about, client, ..said };
+    let page = confirm(said.clone());
+    compare("confirm-server-says.html", &page);
+    let facts = page.split("id=\"facts\"").nth(1).unwrap().split("</section>").next().unwrap();
+    assert!(!facts.contains("Cursor") && !facts.contains("emails:send"), "{facts}");
+    assert!(!page.contains("Low risk") && !page.contains("Little can go wrong"), "{page}");
+    let critical = confirm(StoredApproval { risk: Some(RiskLevel::Critical), ..said });
+    assert!(critical.contains("Critical</span>") && critical.contains("says the server, not verified"), "{critical}");
+}
+
+/// An approval whose recipients are masked, and so is what is kept of it.
+fn masked(args: &str, shown: &str) -> StoredApproval {
+    let plain = approval(args, "");
+    let mut about: Value = serde_json::from_str(plain.about.for_json()).unwrap();
+    let marks = Hidden::all(shown, args);
+    let marks = marks.into_iter().map(|one| (one.pointer, json!(Hidden::mark(&plain.id, &one.whole).to_string())));
+    about["hidden"] = Value::Object(marks.collect());
+    StoredApproval { shown_args: Untrusted::new(shown), about: Untrusted::new(about.to_string()), ..plain }
+}
+
+fn masked_view(before: &str, after: &str) -> ApprovalView {
+    let shown = |args: &str| {
+        let count = args.matches('@').count();
+        format!("{{\"to\": [{}], \"n\": 1}}", vec!["\"***\""; count].join(", "))
+    };
+    let previous = StoredApproval { args: None, state: ApprovalState::Consumed, ..masked(before, &shown(before)) };
+    ApprovalView { previous: Some(previous), dry_run: None, ..view(masked(after, &shown(after))) }
+}
+
+#[test]
+fn what_is_masked_is_compared_as_it_is() {
+    let (anna, both) = (r#"{"to": ["anna@acme"], "n": 1}"#, r#"{"to": ["eve@evil", "anna@acme"], "n": 1}"#);
+    let rows = |before: &str, after: &str, eyes: Eyes| {
+        let whole = WholeApproval::new(&masked_view(before, after), eyes, NOW_MS);
+        let whole = serde_json::to_value(whole).unwrap();
+        let rows = whole["changes"].as_array().unwrap().iter();
+        let row = |row: &Value| {
+            let hidden = if row["hidden"] == true { " hidden" } else { "" };
+            format!("{} {}{hidden} {}", row["pointer"].as_str().unwrap(), row["change"].as_str().unwrap(), row["after"])
+        };
+        rows.map(row).collect::<Vec<_>>()
+    };
+    let check = |before: &str, after: &str, anybody: &[&str], who_decides: &[&str]| {
+        assert_eq!(rows(before, after, Eyes::Anybody), anybody, "{before} {after}");
+        assert_eq!(rows(before, after, Eyes::WhoDecides), who_decides, "{before} {after}");
+    };
+    let same = ["to/0 unchanged \"***\"", "n unchanged 1"];
+    check(anna, anna, &same, &["to/0 unchanged \"anna@acme\"", "n unchanged 1"]);
+    let eve = r#"{"to": ["eve@evil"], "n": 1}"#;
+    let other = ["to/0 changed hidden \"***\"", "n unchanged 1"];
+    check(anna, eve, &other, &["to/0 changed hidden \"eve@evil\"", "n unchanged 1"]);
+    let more = ["to/0 added \"***\"", "to/1 unchanged \"***\"", "n unchanged 1"];
+    check(anna, both, &more, &["to/0 added \"eve@evil\"", "to/1 unchanged \"anna@acme\"", "n unchanged 1"]);
+    let decided = |after: &str| {
+        let view = masked_view(anna, after);
+        let approval = StoredApproval { args: None, state: ApprovalState::Denied, ..view.approval.clone() };
+        let args_for_user = approval.shown_args.clone();
+        let view = ApprovalView { approval, args_for_user, ..view };
+        let page = Confirm::new(frame("masked"), &view, BOTH, Typed::default(), NOW_MS).render().unwrap();
+        assert!(!page.contains("eve@evil") && !page.contains("anna@acme"), "{page}");
+        page
+    };
+    assert!(decided(eve).contains("changed where it is masked") && decided(eve).contains("may have changed"));
+    assert!(decided(anna).contains("same as last time") && !decided(anna).contains("may have changed"));
+    let view = masked_view(anna, eve);
+    let page = Confirm::new(frame("masked"), &view, BOTH, Typed::default(), NOW_MS).render().unwrap();
+    assert!(page.contains("eve@evil") && page.contains("changed; what it was is not kept"), "{page}");
+    assert!(page.contains("1 change since last time"), "{page}");
+}
+
+#[test]
+fn what_does_not_fit_is_said_beside_the_buttons() {
+    let aside = |page: &str| page.split("<aside").nth(1).unwrap_or_default().to_owned();
+    let fits = aside(&confirm(approval(AFTER, "")));
+    assert!(!fits.contains("does not show") && fits.contains("Approve once"), "{fits}");
+
+    let many: Vec<String> = (0..999).map(|number| format!("user{number}@acme.example")).collect();
+    let long = format!("{}rm -rf /", "echo ok; ".repeat(3_000));
+    let args = json!({"to": many, "script": long, "bcc": "eve@evil.example"}).to_string();
+    let preview =
+        json!({"content": [{"type": "text", "text": format!("{}the end of the preview", "x ".repeat(15_000))}]});
+    let mut large = view(approval(&args, ""));
+    large.dry_run = Some(StoredDryRun { preview: Untrusted::new(preview.to_string()), ..large.dry_run.unwrap() });
+    large.previous = None;
+    let page = Confirm::new(frame("large"), &large, BOTH, Typed::default(), NOW_MS).render().unwrap();
+    compare("confirm-missing.html", &format!("<aside{}", aside(&page)));
+    assert!(page.contains("… (cut here: 10022 more characters do not fit)"), "the preview says where it is cut");
+    let text = whole(&large);
+    for words in ["user998@acme.example", "rm -rf /", "eve@evil.example", "the end of the preview"] {
+        assert!(text.contains(words), "{words}");
+    }
+    assert!(!page.contains("rm -rf /") && !page.contains("the end of the preview</"));
+
+    let mut cut = view(approval(&json!({"script": long}).to_string(), ""));
+    (cut.previous, cut.dry_run) = (None, None);
+    let page = Confirm::new(frame("cut"), &cut, BOTH, Typed::default(), NOW_MS).render().unwrap();
+    assert!(aside(&page).contains("This page does not show the end of a long argument."), "{page}");
+    assert!(page.contains("Show the first 20000 of 27008 characters"));
+}
+
+#[test]
+fn the_whole_as_plain_text() {
+    compare("whole.txt", &whole(&view(approval(AFTER, "why"))));
+    let hostile = json!({"a\u{202e}": "x\u{200b}\u{1b}[2J\n<b>"}).to_string();
+    let text = whole(&view(approval(&hostile, "")));
+    assert!(!text.contains(['\u{202e}', '\u{200b}', '\u{1b}']) && text.contains("\\u{202e}"), "{text}");
+    let numbers = whole(&view(approval(r#"{"to": "\u0065ve@evil.example"}"#, "")));
+    assert!(numbers.contains("\"eve@evil.example\""), "{numbers}");
+}
+
+#[test]
+fn long_values_can_be_seen_whole() {
+    let long = "x".repeat(1_000);
+    let html = confirm(approval(&json!({ "body": long }).to_string(), ""));
+    assert!(html.contains("Show all 1000 characters") && html.contains(&long), "{html}");
+}
+
+#[test]
+fn lists() {
+    let rows = vec![
+        approval(AFTER, ""),
+        StoredApproval {
+            risk: None,
+            state: ApprovalState::Denied,
+            decided_ms: Some(NOW_MS - 3_600_000),
+            ..approval(AFTER, "")
+        },
+    ];
+    let page = ApprovalPage { approvals: rows, next: Some("01K9ZQ4B2R0000000000000000".to_owned()) };
+    compare("inbox.html", &Inbox::new(frame("Approvals"), &page, Selected::All, NOW_MS).render().unwrap());
+    let empty = ApprovalPage { approvals: Vec::new(), next: None };
+    let html = Inbox::new(frame("Approvals"), &empty, Selected::Pending, NOW_MS).render().unwrap();
+    assert!(html.contains("Nothing to decide"));
+    let grant = StoredStandingApproval {
+        id: "01K9ZQ4B2R0000000000000002".to_owned(),
+        agent: "cursor".to_owned(),
+        tool: ToolName::parse("mail:send_external").unwrap(),
+        pin: Digest::of(b"pin"),
+        contract: Digest::of(b"contract"),
+        schema: "{\n  \"type\": \"object\"\n}".to_owned(),
+        by: "anna".to_owned(),
+        reason: None,
+        created_ms: NOW_MS - 60_000,
+        expires_ms: NOW_MS + 800_000,
+        uses: 5,
+        uses_left: 3,
+        revoked_ms: None,
+        revoked_by: None,
+    };
+    let over = StoredStandingApproval { revoked_ms: Some(NOW_MS - 5_000), ..grant.clone() };
+    compare("grants.html", &Grants::new(frame("Grants"), &[grant, over], NOW_MS).render().unwrap());
+}
+
+#[test]
+fn coming_in() {
+    let frame = || Frame { version: "v1", ..Frame::outside("Sign in") };
+    let login =
+        Login { frame: frame(), error: Some("Name or password is wrong."), name: "anna", next: "/ui/approvals" };
+    compare("login.html", &login.render().unwrap());
+    compare("setup.html", &Setup { frame: frame(), error: None, name: "", invitation: "invite_1" }.render().unwrap());
+    let notice = Notice { frame: frame(), heading: "H", text: "T", link: "/ui/login", link_text: "L" };
+    compare("notice.html", &notice.render().unwrap());
+}
+
+#[test]
+fn the_account_page() {
+    let account = Account {
+        frame: frame("Account"),
+        error: None,
+        done: None,
+        is_enrolled: false,
+        factors: Factors::default(),
+        setup: totp::setup(b"12345678901234567890", "anna").map(Into::into),
+        passkeys: Vec::new(),
+        passkeys_possible: true,
+        can_remove: false,
+        base_url: "http://localhost:8080".to_owned(),
+        invitation: None,
+        others: persons(vec!["berta".to_owned()]),
+    };
+    let html = account.render().unwrap();
+    assert!(html.contains("Step 2 of 2") && html.contains("GEZD GNBV") && !html.contains("Invite somebody"));
+    let enrolled = Account { is_enrolled: true, factors: BOTH, setup: None, ..account };
+    compare("account.html", &enrolled.render().unwrap());
+}
