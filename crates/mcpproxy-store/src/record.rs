@@ -1,8 +1,11 @@
 //! A record, one thing that happened: as it is handed in, as it is finished, and as it is read back.
 
+pub(crate) mod id;
+pub(crate) mod payload;
+
 use mcpproxy_core::{RiskLevel, Untrusted, Variant, mask};
 
-use crate::payload::storable;
+use crate::text::storable;
 use crate::{Payload, PayloadFacts, RecordId};
 
 const MESSAGE_MAX_BYTES: usize = 4 * 1024;
@@ -161,7 +164,7 @@ impl NewRecord {
         }
         self.message = self.message.map(masked);
         shorten(&mut self.message, MESSAGE_MAX_BYTES);
-        self.metadata = masked(self.metadata);
+        self.metadata = storable(masked(self.metadata));
         self
     }
 
@@ -181,7 +184,7 @@ impl Outcome {
         shorten(&mut self.code, WORD_MAX_BYTES);
         self.message = self.message.map(masked);
         shorten(&mut self.message, MESSAGE_MAX_BYTES);
-        self.metadata = self.metadata.map(masked);
+        self.metadata = self.metadata.map(masked).map(storable);
         self
     }
 

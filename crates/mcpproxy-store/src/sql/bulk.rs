@@ -10,27 +10,27 @@ const SIZES: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 const SIZE_MAX: usize = 256;
 
 /// A statement for many rows, without the rows.
-pub(super) struct Form {
-    pub(super) begin: &'static str,
-    pub(super) columns: &'static [Column],
-    pub(super) end: &'static str,
+pub(crate) struct Form {
+    pub(crate) begin: &'static str,
+    pub(crate) columns: &'static [Column],
+    pub(crate) end: &'static str,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Column {
+pub(crate) enum Column {
     Int,
     Text,
     Bytes,
 }
 
 /// A form in all sizes, for one database.
-pub(super) struct Bulk {
+pub(crate) struct Bulk {
     sizes: Vec<(usize, Arc<str>)>,
     columns: &'static [Column],
 }
 
 impl Bulk {
-    pub(super) fn new(form: &Form, dialect: Dialect) -> Self {
+    pub(crate) fn new(form: &Form, dialect: Dialect) -> Self {
         let size = |rows: usize| {
             let rows_text: Vec<String> = (0..rows).map(|row| places(form.columns, row, dialect)).collect();
             (rows, format!("{}{}{}", form.begin, rows_text.join(","), form.end).into())
@@ -40,7 +40,7 @@ impl Bulk {
 
     /// As few statements as possible for these values of rows, one after the other. Each row begins with something that
     /// is not NULL.
-    pub(super) fn fill(&self, mut values: Vec<Value>, statements: &mut Vec<Statement>) {
+    pub(crate) fn fill(&self, mut values: Vec<Value>, statements: &mut Vec<Statement>) {
         let width = self.columns.len();
         while !values.is_empty() {
             let rows = (values.len() / width).clamp(1, SIZE_MAX);

@@ -5,78 +5,78 @@ use mcpproxy_core::{Digest, ToolName, Untrusted};
 use super::Row;
 use crate::RecordId;
 use crate::StoreError;
-use crate::key::Key;
+use crate::record::id::Key;
 
 /// One row, and what it is a row of.
-pub(super) struct Columns<'r> {
+pub(crate) struct Columns<'r> {
     row: &'r Row,
     what: &'static str,
 }
 
 impl<'r> Columns<'r> {
-    pub(super) fn of(row: &'r Row, what: &'static str) -> Self {
+    pub(crate) fn of(row: &'r Row, what: &'static str) -> Self {
         Self { row, what }
     }
 
-    pub(super) fn int(&self, column: usize) -> Result<Option<i64>, StoreError> {
+    pub(crate) fn int(&self, column: usize) -> Result<Option<i64>, StoreError> {
         self.row.int(column).map_err(StoreError::while_trying("read the database"))
     }
 
-    pub(super) fn text(&self, column: usize) -> Result<Option<String>, StoreError> {
+    pub(crate) fn text(&self, column: usize) -> Result<Option<String>, StoreError> {
         self.row.text(column).map_err(StoreError::while_trying("read the database"))
     }
 
-    pub(super) fn bytes(&self, column: usize) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(crate) fn bytes(&self, column: usize) -> Result<Option<Vec<u8>>, StoreError> {
         self.row.bytes(column).map_err(StoreError::while_trying("read the database"))
     }
 
-    pub(super) fn number(&self, column: usize) -> Result<i64, StoreError> {
+    pub(crate) fn number(&self, column: usize) -> Result<i64, StoreError> {
         self.int(column)?.ok_or_else(|| self.odd())
     }
 
-    pub(super) fn count(&self, column: usize) -> Result<u32, StoreError> {
+    pub(crate) fn count(&self, column: usize) -> Result<u32, StoreError> {
         u32::try_from(self.number(column)?).map_err(|_| self.odd())
     }
 
-    pub(super) fn word(&self, column: usize) -> Result<String, StoreError> {
+    pub(crate) fn word(&self, column: usize) -> Result<String, StoreError> {
         self.text(column)?.ok_or_else(|| self.odd())
     }
 
-    pub(super) fn untrusted(&self, column: usize) -> Result<Option<Untrusted>, StoreError> {
+    pub(crate) fn untrusted(&self, column: usize) -> Result<Option<Untrusted>, StoreError> {
         Ok(self.text(column)?.map(Untrusted::new))
     }
 
-    pub(super) fn digest(&self, column: usize) -> Result<Digest, StoreError> {
+    pub(crate) fn digest(&self, column: usize) -> Result<Digest, StoreError> {
         let bytes = self.bytes(column)?.and_then(|bytes| bytes.try_into().ok());
         bytes.map(Digest::from_bytes).ok_or_else(|| self.odd())
     }
 
-    pub(super) fn tool(&self, column: usize) -> Result<ToolName, StoreError> {
+    pub(crate) fn tool(&self, column: usize) -> Result<ToolName, StoreError> {
         ToolName::parse(&self.word(column)?).map_err(|_| self.odd())
     }
 
     /// Bytes that are kept as they came, and came as text.
-    pub(super) fn exact(&self, column: usize) -> Result<Option<String>, StoreError> {
+    pub(crate) fn exact(&self, column: usize) -> Result<Option<String>, StoreError> {
         let text = self.bytes(column)?.map(String::from_utf8).transpose();
         text.map_err(|_| self.odd())
     }
 
     /// Of two columns.
-    pub(super) fn record(&self, column: usize) -> Result<Option<RecordId>, StoreError> {
+    pub(crate) fn record(&self, column: usize) -> Result<Option<RecordId>, StoreError> {
         let tail = self.int(column + 1)?;
         Ok(self.int(column)?.zip(tail).map(|(key, tail)| RecordId::new(Key(key), tail.unsigned_abs())))
     }
 
-    pub(super) fn parsed<T>(&self, column: usize, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>, StoreError> {
+    pub(crate) fn parsed<T>(&self, column: usize, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>, StoreError> {
         let Some(word) = self.text(column)? else { return Ok(None) };
         parse(&word).map(Some).ok_or_else(|| self.odd())
     }
 
-    pub(super) fn known<T>(&self, column: usize, parse: impl Fn(&str) -> Option<T>) -> Result<T, StoreError> {
+    pub(crate) fn known<T>(&self, column: usize, parse: impl Fn(&str) -> Option<T>) -> Result<T, StoreError> {
         self.parsed(column, parse)?.ok_or_else(|| self.odd())
     }
 
-    pub(super) fn odd(&self) -> StoreError {
+    pub(crate) fn odd(&self) -> StoreError {
         StoreError::corrupt(self.what)
     }
 }

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt as _;
+use mcpproxy_core::Digest;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{
     Arguments as _, AssertSqlSafe, Connection as _, PgConnection, PgPool, Row as _, SqliteConnection, SqlitePool,
 };
+
+use crate::text::storable;
 
 /// Below this many values, a batch is handed to SQLite's thread as one text with all its statements: each visit there
 /// costs as much as a small statement. Above it, the texts would be too many and too long to keep prepared.
@@ -196,8 +199,18 @@ impl Statement {
 }
 
 impl Value {
+    /// Replaces NUL, which PostgreSQL rejects. One rejected statement would fail a whole batch of records.
     pub(crate) fn text(text: &str) -> Self {
-        Self::Text(Some(text.into()))
+        let text = if text.contains('\0') { storable(text.to_owned()).into() } else { text.into() };
+        Self::Text(Some(text))
+    }
+
+    pub(crate) fn optional_text(text: Option<&str>) -> Self {
+        text.map_or(Self::Text(None), Self::text)
+    }
+
+    pub(crate) fn digest(digest: &Digest) -> Self {
+        Self::bytes(digest.as_bytes())
     }
 
     pub(crate) fn int(number: i64) -> Self {

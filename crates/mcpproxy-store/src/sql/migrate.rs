@@ -4,7 +4,8 @@ use super::driver::{Connection, Dialect, Statement};
 use crate::{Location, StoreError};
 
 /// Step `n` makes version `n + 1`, and says so itself.
-const STEPS: &[&str] = &[include_str!("0001_tokens_and_records.sql"), include_str!("0002_approvals_and_users.sql")];
+const STEPS: &[&str] =
+    &[include_str!("schema/0001_tokens_and_records.sql"), include_str!("schema/0002_approvals_and_users.sql")];
 const KNOWN: i64 = STEPS.len() as i64;
 const DOING: &str = "bring the database to the current version";
 /// Any number will do, as long as all gateways use the same.

@@ -1,0 +1,5 @@
+//! The SQL of accounts.
+
+mod sessions;
+mod tokens;
+mod users;

@@ -1,0 +1,7 @@
+//! The SQL of approvals.
+
+mod approvals;
+mod claims;
+pub(crate) mod steps;
+
+pub(crate) use steps::Losers;

@@ -1,0 +1,24 @@
+//! The activity log: records are appended to a hash chain, signed, listed, verified, exported and removed.
+
+pub(crate) mod bundle;
+pub(crate) mod checkpoint;
+mod copies;
+pub(crate) mod damage;
+pub(crate) mod feed;
+pub(crate) mod health;
+mod keeper;
+pub(crate) mod ledger;
+mod line;
+pub(crate) mod list;
+mod positions;
+pub(crate) mod queue;
+mod removal;
+mod retention;
+pub(crate) mod signature;
+mod sql;
+mod subject;
+pub(crate) mod summary;
+mod tally;
+pub(crate) mod verify;
+mod waiting;
+mod writer;

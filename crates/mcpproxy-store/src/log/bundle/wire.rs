@@ -1,0 +1,169 @@
+//! The lines of a bundle, as they stand in the file.
+
+use mcpproxy_core::json::quote;
+use mcpproxy_core::{RiskLevel, Variant};
+use serde::Deserialize;
+
+use super::Selection;
+use crate::log::checkpoint::rfc3339;
+use crate::log::line::{Hash, from_hex, hex};
+use crate::{Kind, RecordId, Status, Verifier};
+
+pub(super) const FORMAT: &str = "mcpproxy activity";
+pub(super) const VERSION: u32 = 1;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Header {
+    pub(super) bundle: String,
+    pub(super) version: u32,
+    pub(super) chain: String,
+    pub(super) verifier: String,
+    pub(super) exported: String,
+    #[serde(rename = "filter")]
+    pub(super) _filter: FilterRow,
+}
+
+/// What was asked for. It proves nothing, and is only looked at by people.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FilterRow {
+    #[serde(rename = "id")]
+    _id: Option<String>,
+    #[serde(rename = "intent_type")]
+    _intent_type: Option<String>,
+    #[serde(rename = "type")]
+    _kind: Option<String>,
+    #[serde(rename = "status")]
+    _status: Option<String>,
+    #[serde(rename = "server")]
+    _server: Option<String>,
+    #[serde(rename = "tool")]
+    _tool: Option<String>,
+    #[serde(rename = "agent")]
+    _agent: Option<String>,
+    #[serde(rename = "risk")]
+    _risk: Option<String>,
+    #[serde(rename = "since")]
+    _since: Option<String>,
+    #[serde(rename = "until")]
+    _until: Option<String>,
+    #[serde(rename = "q")]
+    _text: Option<String>,
+}
+
+/// Any line but the first. Each has exactly these members.
+#[derive(Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub(super) enum Row {
+    Line { line: String, hash: String },
+    Digest { digest: String, hash: String },
+    Payload { payload: Payload },
+    Checkpoint { checkpoint: String },
+    Start { start: Start },
+    Seal { seal: String },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Start {
+    pub(super) seq: i64,
+    pub(super) hash: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Payload {
+    pub(super) id: String,
+    pub(super) part: String,
+    pub(super) text: String,
+}
+
+/// Of a line of the chain, what is looked at. The rest of it is for people.
+#[derive(Deserialize)]
+pub(super) struct ChainLine {
+    pub(super) seq: i64,
+    pub(super) id: String,
+    pub(super) line: Form,
+    pub(super) args: Option<Facts>,
+    pub(super) result: Option<Facts>,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Form {
+    Begin,
+    Whole,
+    End,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Facts {
+    #[serde(rename = "bytes")]
+    _bytes: u64,
+    pub(super) sha256: String,
+    pub(super) kept_sha256: Option<String>,
+}
+
+pub(super) fn header(chain: &str, verifier: &Verifier, selection: &Selection<'_>) -> String {
+    format!(
+        "{{\"bundle\":{},\"version\":{VERSION},\"chain\":{},\"verifier\":{},\"exported\":\"{}\",\"filter\":{{{}}}}}\n",
+        quote(FORMAT),
+        quote(chain),
+        quote(&verifier.to_string()),
+        rfc3339(selection.now_ms),
+        filter(selection),
+    )
+}
+
+fn filter(selection: &Selection<'_>) -> String {
+    if let Some(id) = selection.id {
+        return format!("\"id\":\"{id}\"");
+    }
+    let filter = &selection.filter;
+    let members = [
+        ("intent_type", filter.intent_type.map(|variant| Variant::operation(variant).to_owned())),
+        ("type", filter.kind.map(|kind| Kind::as_str(kind).to_owned())),
+        ("status", filter.status.map(|status| Status::as_str(status).to_owned())),
+        ("server", filter.server.clone()),
+        ("tool", filter.tool.clone()),
+        ("agent", filter.agent.clone()),
+        ("risk", filter.risk.map(|risk| RiskLevel::as_str(risk).to_owned())),
+        ("since", filter.since_ms.map(rfc3339)),
+        ("until", filter.until_ms.map(rfc3339)),
+        ("q", filter.text.clone()),
+    ];
+    let members = members.into_iter().filter_map(|(name, word)| Some(format!("\"{name}\":{}", quote(&word?))));
+    members.collect::<Vec<_>>().join(",")
+}
+
+pub(super) fn start(seq: i64, hash: &Hash) -> String {
+    format!("{{\"start\":{{\"seq\":{seq},\"hash\":\"{}\"}}}}\n", hex(hash))
+}
+
+pub(super) fn line(text: &str, hash: &Hash) -> String {
+    format!("{{\"line\":{},\"hash\":\"{}\"}}\n", quote(text), hex(hash))
+}
+
+pub(super) fn digest(digest: &Hash, hash: &Hash) -> String {
+    format!("{{\"digest\":\"{}\",\"hash\":\"{}\"}}\n", hex(digest), hex(hash))
+}
+
+pub(super) fn payload(id: RecordId, part: &str, text: &str) -> String {
+    format!("{{\"payload\":{{\"id\":\"{id}\",\"part\":\"{part}\",\"text\":{}}}}}\n", quote(text))
+}
+
+pub(super) fn checkpoint(note: &str) -> String {
+    format!("{{\"checkpoint\":{}}}\n", quote(note))
+}
+
+pub(super) fn seal(note: &str) -> String {
+    format!("{{\"seal\":{}}}\n", quote(note))
+}
+
+/// One hash, one spelling.
+pub(super) fn hash(text: &str) -> Option<Hash> {
+    let hash: Hash = from_hex(text)?.try_into().ok()?;
+    (hex(&hash) == text).then_some(hash)
+}

@@ -1,0 +1,67 @@
+//! Copies of checkpoints, outside the database: who can change the one cannot always change the other.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::log::keeper::CopyPaths;
+
+/// Writes copies one after the other, off the way of calls: another disk may be slow.
+pub(crate) struct Copies {
+    notes: Option<mpsc::UnboundedSender<String>>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Copies {
+    pub(crate) fn start(paths: CopyPaths) -> Self {
+        let (notes, mut received) = mpsc::unbounded_channel::<String>();
+        let task = tokio::spawn(async move {
+            while let Some(note) = received.recv().await {
+                let paths = paths.clone();
+                let copied = tokio::task::spawn_blocking(move || copy(&paths, &note)).await;
+                if let Ok(Err(error)) = copied {
+                    tracing::error!(%error, "could not copy a checkpoint");
+                }
+            }
+        });
+        Self { notes: Some(notes), task: Some(task) }
+    }
+
+    pub(crate) fn send(&self, note: String) {
+        if let Some(notes) = &self.notes {
+            let _ended = notes.send(note);
+        }
+    }
+
+    pub(crate) async fn finish(&mut self) {
+        self.notes = None;
+        if let Some(task) = self.task.take()
+            && let Err(error) = task.await
+        {
+            tracing::error!(%error, "could not finish copying checkpoints");
+        }
+    }
+}
+
+fn copy(paths: &CopyPaths, note: &str) -> io::Result<()> {
+    if let Some(all) = &paths.all {
+        let mut file = OpenOptions::new().create(true).append(true).open(all)?;
+        file.write_all(format!("{note}\n").as_bytes())?;
+        file.sync_data()?;
+    }
+    match &paths.newest {
+        Some(newest) => replace(newest, note),
+        None => Ok(()),
+    }
+}
+
+/// In one step: a reader sees the old one or the new one.
+fn replace(path: &Path, note: &str) -> io::Result<()> {
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(".new");
+    fs::write(&fresh, note)?;
+    fs::rename(&fresh, path)
+}

@@ -1,0 +1,15 @@
+//! The SQL of the activity log.
+
+mod batch;
+mod chains;
+mod counts;
+mod queries;
+mod read;
+mod recover;
+mod retention;
+mod take;
+mod write;
+
+pub(super) use chains::{ChainRow, Nearest, RemovalRow, StoredRow};
+use take::Head;
+pub(super) use write::{RecordWriter, Settled};

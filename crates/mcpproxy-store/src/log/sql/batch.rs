@@ -1,0 +1,244 @@
+//! A batch of changes as statements, and the chain as it goes on through them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock};
+
+use mcpproxy_core::{RiskLevel, Variant};
+
+use super::Head;
+use crate::log::line::{self, First, Hash, Last};
+use crate::log::queue::{Change, End, Row, Stage};
+use crate::log::subject::Subject;
+use crate::log::tally::{HOUR_MS, Tally};
+use crate::record::id::Key;
+use crate::sql::bulk::Column::{Bytes, Int, Text};
+use crate::sql::bulk::{Bulk, Form};
+use crate::sql::driver::{Dialect, Statement, Value};
+use crate::{Kind, Payload, Status};
+
+const INSERT: Form = Form {
+    begin: "INSERT INTO records (key, tail, chain, seq, hash, kind, status, agent, client, server, tool, intent_type, risk, \
+            code, message, duration_us, metadata, args_bytes, args_digest, result_bytes, result_digest, end_metadata) \
+            SELECT * FROM (VALUES ",
+    columns: &[
+        Int, Int, Int, Int, Bytes, Text, Text, Text, Text, Text, Text, Text, Text, Text, Text, Int, Text, Int, Bytes,
+        Int, Bytes, Text,
+    ],
+    end: ") AS v WHERE column1 IS NOT NULL",
+};
+
+const CLOSE: Form = Form {
+    begin: "UPDATE records SET end_seq = column2, end_hash = column3, status = column4, code = column5, message = column6, \
+            duration_us = column7, result_bytes = column8, result_digest = column9, end_metadata = column10 FROM (VALUES ",
+    columns: &[Int, Int, Bytes, Text, Text, Text, Int, Int, Bytes, Text],
+    end: ") AS v WHERE records.key = column1 AND records.end_seq IS NULL",
+};
+
+const KEEP_PAYLOAD: Form = Form {
+    begin: "INSERT INTO payloads (key, args, result) SELECT * FROM (VALUES ",
+    columns: &[Int, Text, Text],
+    end: ") AS v WHERE column1 IS NOT NULL ON CONFLICT (key) DO UPDATE SET result = excluded.result",
+};
+
+const COUNT: Form = Form {
+    begin: "INSERT INTO tallies (hour, chain, kind, status, intent_type, server, tool, risk, step, count) \
+            SELECT * FROM (VALUES ",
+    columns: &[Int, Int, Text, Text, Text, Text, Text, Text, Int, Int],
+    end: ") AS v WHERE column1 IS NOT NULL \
+          ON CONFLICT (hour, chain, kind, status, intent_type, server, tool, risk, step) DO UPDATE \
+          SET count = tallies.count + excluded.count",
+};
+
+const WEIGH: Form = Form {
+    begin: "INSERT INTO payload_hours (hour, chain, bytes) SELECT * FROM (VALUES ",
+    columns: &[Int, Int, Int],
+    end: ") AS v WHERE column1 IS NOT NULL \
+          ON CONFLICT (hour, chain) DO UPDATE SET bytes = payload_hours.bytes + excluded.bytes",
+};
+
+/// The statements that every batch is made of.
+pub(super) struct Bulks {
+    insert: Bulk,
+    close: Bulk,
+    keep_payload: Bulk,
+    count: Bulk,
+    weigh: Bulk,
+}
+
+impl Bulks {
+    pub(super) fn new(dialect: Dialect) -> Self {
+        let bulk = |form: &Form| Bulk::new(form, dialect);
+        Self {
+            insert: bulk(&INSERT),
+            close: bulk(&CLOSE),
+            keep_payload: bulk(&KEEP_PAYLOAD),
+            count: bulk(&COUNT),
+            weigh: bulk(&WEIGH),
+        }
+    }
+
+    /// What writes these changes, and where the chain is then.
+    pub(super) fn statements<'c>(
+        &self,
+        chain: u16,
+        head: Head,
+        changes: impl Iterator<Item = &'c Change>,
+    ) -> (Vec<Statement>, Head) {
+        let mut batch = Batch::new(chain, head, changes.size_hint().0);
+        for change in changes {
+            match change {
+                Change::Insert(row) => batch.insert(row),
+                Change::Close(end) => batch.close(end),
+            }
+        }
+        let mut statements = Vec::new();
+        self.insert.fill(batch.rows, &mut statements);
+        self.close.fill(batch.ends, &mut statements);
+        self.keep_payload.fill(batch.payloads, &mut statements);
+        let counts = batch.counts.iter().flat_map(|(tally, count)| counted(tally, chain, *count)).collect();
+        self.count.fill(counts, &mut statements);
+        let hours =
+            batch.hours.iter().flat_map(|(hour, bytes)| [*hour, chain.into(), *bytes].map(Value::int)).collect();
+        self.weigh.fill(hours, &mut statements);
+        (statements, batch.head)
+    }
+}
+
+/// The values of a batch, and the chain as it goes on through it.
+struct Batch<'c> {
+    chain: u16,
+    head: Head,
+    /// The values of rows, one row after the other. So are the others.
+    rows: Vec<Value>,
+    ends: Vec<Value>,
+    payloads: Vec<Value>,
+    counts: HashMap<Tally<'c>, i64>,
+    /// What is kept of the payloads of each hour, in bytes.
+    hours: BTreeMap<i64, i64>,
+}
+
+impl<'c> Batch<'c> {
+    fn new(chain: u16, head: Head, changes: usize) -> Self {
+        let rows = Vec::with_capacity(changes * INSERT.columns.len());
+        Self {
+            chain,
+            head,
+            rows,
+            ends: Vec::new(),
+            payloads: Vec::new(),
+            counts: HashMap::new(),
+            hours: BTreeMap::new(),
+        }
+    }
+
+    /// The next position, and the hash after the line there.
+    fn link(&mut self, line: impl FnOnce(i64) -> String) -> (i64, Hash) {
+        self.head.seq += 1;
+        self.head.hash = line::link(&self.head.hash, &line::digest(&line(self.head.seq)));
+        (self.head.seq, self.head.hash)
+    }
+
+    fn insert(&mut self, row: &'c Row) {
+        let Row { id, record, ended, stage, subject } = row;
+        let first = First::of_new(*id, record);
+        let last = Last::of_new(record, ended);
+        let (seq, hash) = self.link(|seq| match stage {
+            Stage::Begun => line::begin(seq, &first),
+            Stage::Complete => line::whole(seq, &first, &last),
+        });
+        self.head.key = Some(id.key());
+        let result = ended.result.as_ref();
+        let text = |text: &Option<String>| Value::Text(text.as_deref().map(Into::into));
+        let values = &mut self.rows;
+        values.extend([Value::int(id.key().0), Value::int(id.tail())]);
+        values.extend([Value::int(self.chain.into()), Value::int(seq), Value::bytes(&hash)]);
+        values.extend([known(record.kind.as_str()), known(record.status.as_str())]);
+        values.extend([&record.agent, &record.client, &record.server, &record.tool].map(text));
+        values.push(record.intent_type.map_or(Value::Text(None), |variant| known(variant.operation())));
+        values.push(record.risk.map_or(Value::Text(None), |risk| known(risk.as_str())));
+        values.extend([&record.code, &record.message].map(text));
+        values.push(microseconds(record.duration_us));
+        values.push(Value::text(&record.metadata));
+        values.extend(facts(record.args.as_ref()));
+        values.extend(facts(result));
+        values.push(text(&ended.metadata));
+        self.keep(id.key(), record.args.as_ref(), result);
+        match stage {
+            // Counted when it ends.
+            Stage::Begun => {}
+            Stage::Complete => self.count(subject, record.status, record.duration_us),
+        }
+    }
+
+    fn close(&mut self, end: &'c End) {
+        let End { id, outcome, subject } = end;
+        let (seq, hash) = self.link(|seq| line::end(seq, *id, &Last::of_outcome(outcome)));
+        let text = |text: &Option<String>| Value::Text(text.as_deref().map(Into::into));
+        let values = &mut self.ends;
+        values.extend([Value::int(id.key().0), Value::int(seq), Value::bytes(&hash)]);
+        values.extend([known(outcome.status.as_str()), text(&outcome.code), text(&outcome.message)]);
+        values.push(microseconds(outcome.duration_us));
+        values.extend(facts(outcome.result.as_ref()));
+        values.push(text(&outcome.metadata));
+        self.keep(id.key(), None, outcome.result.as_ref());
+        self.count(subject, outcome.status, outcome.duration_us);
+    }
+
+    fn keep(&mut self, key: Key, args: Option<&Payload>, result: Option<&Payload>) {
+        let texts = [args, result].map(|payload| payload.and_then(Payload::stored));
+        if texts != [None, None] {
+            self.payloads.push(Value::int(key.0));
+            self.payloads.extend(texts.map(word));
+            let bytes =
+                texts.into_iter().flatten().map(|text| i64::try_from(text.len()).unwrap_or(i64::MAX)).sum::<i64>();
+            *self.hours.entry(key.time_ms() / HOUR_MS).or_default() += bytes;
+        }
+    }
+
+    fn count(&mut self, subject: &'c Subject, status: Status, duration_us: Option<u64>) {
+        *self.counts.entry(subject.tally(status, duration_us)).or_default() += 1;
+    }
+}
+
+fn counted(tally: &Tally<'_>, chain: u16, count: i64) -> [Value; 10] {
+    [
+        Value::int(tally.hour),
+        Value::int(chain.into()),
+        known(tally.kind.as_str()),
+        known(tally.status.as_str()),
+        known(tally.intent_type.map_or("", Variant::operation)),
+        Value::text(tally.server),
+        Value::text(tally.tool),
+        known(tally.risk.map_or("", RiskLevel::as_str)),
+        Value::int(tally.step),
+        Value::int(count),
+    ]
+}
+
+/// The words that stand in most rows, each made once.
+static KNOWN: LazyLock<HashMap<&'static str, Arc<str>>> = LazyLock::new(|| {
+    let kinds = Kind::ALL.map(Kind::as_str);
+    let statuses = Status::ALL.map(Status::as_str);
+    let variants = Variant::ALL.map(Variant::operation);
+    let risks = RiskLevel::ALL.map(RiskLevel::as_str);
+    let words = kinds.into_iter().chain(statuses).chain(variants).chain(risks).chain([""]);
+    words.map(|word| (word, word.into())).collect()
+});
+
+fn known(word: &'static str) -> Value {
+    Value::Text(Some(KNOWN.get(word).map_or_else(|| word.into(), Arc::clone)))
+}
+
+fn word(word: Option<&str>) -> Value {
+    Value::Text(word.map(Into::into))
+}
+
+fn microseconds(duration_us: Option<u64>) -> Value {
+    Value::Int(duration_us.map(|us| i64::try_from(us).unwrap_or(i64::MAX)))
+}
+
+fn facts(payload: Option<&Payload>) -> [Value; 2] {
+    let facts = payload.map(Payload::facts);
+    let bytes = facts.map(|facts| i64::try_from(facts.bytes).unwrap_or(i64::MAX));
+    [Value::Int(bytes), Value::Bytes(facts.map(|facts| facts.digests.to_bytes()))]
+}

@@ -1,0 +1,133 @@
+//! Removing payloads and the oldest records of a chain.
+
+use super::RecordWriter;
+use super::read::{COLUMN_COUNT, COLUMNS, record};
+use crate::log::line::{self, Hash};
+use crate::log::removal::{Removal, Stub};
+use crate::log::retention::More;
+use crate::log::tally::HOUR_MS;
+use crate::record::id::Key;
+use crate::sql::driver::{Statement, Value};
+use crate::{SigningKey, Status, StoreError};
+
+const STEP_ROWS: i64 = 500;
+const DOING: &str = "remove old records";
+
+impl RecordWriter {
+    /// What the payloads of each hour take, the newest first. All chains together: the limit is for the database.
+    pub(crate) async fn payload_bytes_by_hour(&mut self) -> Result<Vec<(i64, u64)>, StoreError> {
+        let sql = "SELECT hour, CAST(sum(bytes) AS BIGINT) FROM payload_hours GROUP BY hour ORDER BY hour DESC";
+        let failed = StoreError::while_trying(DOING);
+        let rows = self.fetch(Statement::plain(sql)).await?;
+        let mut hours = Vec::with_capacity(rows.len());
+        for row in rows {
+            let hour = row.int(0).map_err(&failed)?.unwrap_or(0);
+            hours.push((hour, row.int(1).map_err(&failed)?.unwrap_or(0).unsigned_abs()));
+        }
+        Ok(hours)
+    }
+
+    pub(crate) async fn remove_payloads(&mut self, before: Key) -> Result<More, StoreError> {
+        let sql = "DELETE FROM payloads WHERE key IN (SELECT key FROM payloads WHERE key < $1 ORDER BY key LIMIT $2)";
+        let removed = self.change(Statement::new(sql, vec![Value::int(before.0), Value::int(STEP_ROWS)])).await?;
+        if removed >= STEP_ROWS.unsigned_abs() {
+            return Ok(More::Yes);
+        }
+        // Hours of which nothing is left take no more room.
+        let sql = "DELETE FROM payload_hours WHERE hour < $1";
+        self.change(Statement::new(sql, vec![Value::int(before.time_ms() / HOUR_MS)])).await?;
+        Ok(More::No)
+    }
+
+    /// Removes the first rows of this chain, up to the first that is too young, has not ended, or holds the end of the
+    /// chain: without that one, nobody could tell where to go on.
+    pub(crate) async fn remove_records(
+        &mut self,
+        before: Key,
+        key: &SigningKey,
+        now_ms: i64,
+    ) -> Result<More, StoreError> {
+        let chain = i64::from(self.chain());
+        let sql = format!(
+            "SELECT {COLUMNS}, hash FROM records \
+             WHERE chain = $1 AND seq > (SELECT removed_seq FROM chains WHERE number = $1) ORDER BY seq LIMIT {STEP_ROWS}"
+        );
+        let head_seq = self.head().seq;
+        // Where to stop is seen here and not asked for: the answer to that could be a walk through the whole chain.
+        let rows = self.fetch(Statement::new(sql, vec![Value::int(chain)])).await?;
+        let mut removed = 0;
+        let mut last: Option<(i64, Hash)> = None;
+        let mut ends = Vec::new();
+        for row in &rows {
+            let read = record(row)?;
+            let holds_head = read.end_seq.unwrap_or(read.seq) == head_seq;
+            if read.id.key() >= before || read.status == Status::Started || holds_head {
+                break;
+            }
+            removed += 1;
+            let hash = row.bytes(COLUMN_COUNT).map_err(StoreError::while_trying(DOING))?;
+            let hash = hash.and_then(|hash| hash.try_into().ok()).ok_or_else(|| StoreError::corrupt("a hash"))?;
+            if let (_, Some((seq, end))) = line::of_record(&read) {
+                ends.push((seq, line::digest(&end)));
+            }
+            last = Some((read.seq, hash));
+        }
+        if let Some((removed_seq, removed_hash)) = last {
+            ends.retain(|(seq, _)| *seq > removed_seq);
+            let stubs = self.stubs_after(chain, removed_seq, ends).await?;
+            let removal = Removal::new(removed_seq, removed_hash, &stubs);
+            self.remove_first(chain, &removal, &removal.sign(key, now_ms), &stubs).await?;
+        }
+        if removed == STEP_ROWS { Ok(More::Yes) } else { self.remove_tallies(before).await }
+    }
+
+    /// One hour at a time.
+    async fn remove_tallies(&mut self, before: Key) -> Result<More, StoreError> {
+        let sql = "DELETE FROM tallies WHERE chain = $1 AND hour = \
+                   (SELECT min(hour) FROM tallies WHERE chain = $1 AND hour < $2)";
+        let values = vec![Value::int(self.chain().into()), Value::int(before.time_ms() / HOUR_MS)];
+        let removed = self.change(Statement::new(sql, values)).await?;
+        Ok(if removed > 0 { More::Yes } else { More::No })
+    }
+
+    /// The stubs that will be left: those there are already, and the ends of the calls that are removed now.
+    async fn stubs_after(&mut self, chain: i64, removed_seq: i64, ends: Vec<Stub>) -> Result<Vec<Stub>, StoreError> {
+        let sql = "SELECT seq, digest FROM stubs WHERE chain = $1 AND seq > $2";
+        let failed = StoreError::while_trying(DOING);
+        let rows = self.fetch(Statement::new(sql, vec![Value::int(chain), Value::int(removed_seq)])).await?;
+        let mut stubs = ends;
+        for row in rows {
+            let digest = row.bytes(1).map_err(&failed)?.and_then(|digest| digest.try_into().ok());
+            let digest = digest.ok_or_else(|| StoreError::corrupt("a stub without a digest"))?;
+            stubs.push((row.int(0).map_err(&failed)?.unwrap_or(0), digest));
+        }
+        stubs.sort_unstable();
+        stubs.dedup();
+        Ok(stubs)
+    }
+
+    /// In one transaction: the rows go, what the rest of the chain needs of them stays, and both are signed.
+    async fn remove_first(
+        &mut self,
+        chain: i64,
+        removal: &Removal,
+        note: &str,
+        stubs: &[Stub],
+    ) -> Result<(), StoreError> {
+        let up_to = |sql: &str| Statement::new(sql, vec![Value::int(chain), Value::int(removal.seq)]);
+        let mut statements = vec![
+            up_to("DELETE FROM payloads WHERE key IN (SELECT key FROM records WHERE chain = $1 AND seq <= $2)"),
+            up_to("DELETE FROM records WHERE chain = $1 AND seq <= $2"),
+            up_to("DELETE FROM stubs WHERE chain = $1 AND seq <= $2"),
+            Statement::new(
+                "UPDATE chains SET removed_seq = $2, removed_hash = $3, removed_note = $4 WHERE number = $1",
+                vec![Value::int(chain), Value::int(removal.seq), Value::bytes(&removal.hash), Value::text(note)],
+            ),
+        ];
+        for (seq, digest) in stubs {
+            let sql = "INSERT INTO stubs (chain, seq, digest) VALUES ($1, $2, $3) ON CONFLICT (chain, seq) DO NOTHING";
+            statements.push(Statement::new(sql, vec![Value::int(chain), Value::int(*seq), Value::bytes(digest)]));
+        }
+        self.run(statements).await
+    }
+}

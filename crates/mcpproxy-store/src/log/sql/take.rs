@@ -1,0 +1,111 @@
+//! Taking up a chain: its number, the right to write it, and how far it has come.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use crate::log::line::{self, Hash};
+use crate::record::id::{CHAINS_MAX, Key};
+use crate::sql::driver::{Connection, Dialect, Statement, Value};
+use crate::{StoreError, Verifier};
+
+pub(super) const DOING: &str = "take up the chain of the activity log";
+const TAKE_TIMEOUT: Duration = Duration::from_secs(3);
+const TAKE_PAUSE: Duration = Duration::from_millis(50);
+
+/// How far a chain has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) seq: i64,
+    pub(crate) hash: Hash,
+    pub(crate) key: Option<Key>,
+}
+
+impl Head {
+    pub(super) fn is_at(&self, other: &Self) -> bool {
+        (self.seq, self.hash) == (other.seq, other.hash)
+    }
+}
+
+/// The number of the chain with this key; a new one if it has none yet.
+pub(super) async fn chain_number(
+    connection: &mut Connection,
+    verifier: &Verifier,
+    now_ms: i64,
+) -> Result<u16, StoreError> {
+    let failed = StoreError::while_trying(DOING);
+    let insert = "INSERT INTO chains (number, name, verifier, created_ms, removed_seq, removed_hash) \
+                  SELECT coalesce(max(number) + 1, 0), $1, $2, $3, 0, $4 FROM chains WHERE true \
+                  ON CONFLICT DO NOTHING";
+    let origin = line::origin(verifier.chain());
+    let values = vec![
+        Value::text(verifier.chain()),
+        Value::text(&verifier.to_string()),
+        Value::int(now_ms),
+        Value::bytes(&origin),
+    ];
+    let mut number = None;
+    // Another gateway may take the same number at the same moment; the next one is free, then.
+    for _ in 0..CHAINS_MAX {
+        let find = Statement::new("SELECT number FROM chains WHERE name = $1", vec![Value::text(verifier.chain())]);
+        let rows = connection.fetch(find).await.map_err(&failed)?;
+        number = rows.first().map(|row| row.int(0)).transpose().map_err(&failed)?.flatten();
+        if number.is_some() {
+            break;
+        }
+        connection.execute(Statement::new(insert, values.clone())).await.map_err(&failed)?;
+    }
+    let number = number.filter(|number| *number < CHAINS_MAX).and_then(|number| u16::try_from(number).ok());
+    number.ok_or(StoreError::ChainsFull)
+}
+
+/// A server may notice a while later that the gateway which wrote to the chain is gone.
+pub(super) async fn take_chain(connection: &mut Connection, chain: u16, verifier: &Verifier) -> Result<(), StoreError> {
+    let begin = Instant::now();
+    loop {
+        match lock_chain(connection, chain, verifier).await {
+            Err(StoreError::ChainTaken { .. }) if begin.elapsed() < TAKE_TIMEOUT => sleep(TAKE_PAUSE).await,
+            outcome => return outcome,
+        }
+    }
+}
+
+/// In a shared database, two gateways with copies of one data folder must not both write. On one machine, the lock of
+/// the data folder sees to that.
+pub(super) async fn lock_chain(connection: &mut Connection, chain: u16, verifier: &Verifier) -> Result<(), StoreError> {
+    if connection.dialect() == Dialect::Sqlite {
+        return Ok(());
+    }
+    let failed = StoreError::while_trying(DOING);
+    let lock =
+        "SELECT CASE WHEN pg_try_advisory_lock(1835233136, CAST($1 AS integer)) THEN 1::bigint ELSE 0::bigint END";
+    let rows = connection.fetch(Statement::new(lock, vec![Value::int(chain.into())])).await.map_err(&failed)?;
+    match rows.first().map(|row| row.int(0)).transpose().map_err(&failed)?.flatten() {
+        Some(1) => Ok(()),
+        _ => Err(StoreError::ChainTaken { chain: verifier.chain().to_owned() }),
+    }
+}
+
+pub(super) async fn head(connection: &mut Connection, chain: u16) -> Result<Head, StoreError> {
+    let failed = StoreError::while_trying(DOING);
+    let newest = [
+        ("SELECT seq, hash, key FROM records WHERE chain = $1 ORDER BY seq DESC LIMIT 1"),
+        ("SELECT end_seq, end_hash, key FROM records WHERE chain = $1 AND end_seq IS NOT NULL ORDER BY end_seq DESC LIMIT 1"),
+        ("SELECT removed_seq, removed_hash, NULL::bigint FROM chains WHERE number = $1"),
+    ];
+    let mut found: Option<Head> = None;
+    for sql in newest {
+        let sql = if connection.dialect() == Dialect::Sqlite { sql.replace("::bigint", "") } else { sql.to_owned() };
+        let rows = connection.fetch(Statement::new(sql, vec![Value::int(chain.into())])).await.map_err(&failed)?;
+        let Some(row) = rows.first() else { continue };
+        let seq = row.int(0).map_err(&failed)?.unwrap_or(0);
+        let hash = row.bytes(1).map_err(&failed)?.and_then(|hash| hash.try_into().ok());
+        let hash = hash.ok_or_else(|| StoreError::corrupt("a line without a hash"))?;
+        let key = row.int(2).map_err(&failed)?.map(Key);
+        found = Some(match found {
+            Some(head) if head.seq >= seq => Head { key: head.key.max(key), ..head },
+            head => Head { seq, hash, key: head.and_then(|head| head.key).max(key) },
+        });
+    }
+    found.ok_or_else(|| StoreError::corrupt("no such chain"))
+}

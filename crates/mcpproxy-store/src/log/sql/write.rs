@@ -1,0 +1,173 @@
+//! Writing records: one connection, one chain, one transaction for each batch.
+
+use super::batch::Bulks;
+use super::take::{self, Head, chain_number, head, lock_chain, take_chain};
+use crate::approvals::sql::steps::{self, Losers};
+use crate::log::queue::{Change, Operation};
+use crate::sql::driver::{Connection, Statement, Value};
+use crate::sql::{Database, connect, driver};
+use crate::{Location, StoreError, Verifier};
+
+const DOING: &str = "write to the activity log";
+
+/// What became of a batch of which nobody could tell whether it was committed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    NothingOpen,
+    WasCommitted,
+}
+
+/// The one connection that writes records of one chain.
+pub(crate) struct RecordWriter {
+    location: Location,
+    verifier: Verifier,
+    chain: u16,
+    /// `None` after it broke; the next write makes another.
+    pub(super) connection: Option<Connection>,
+    head: Head,
+    /// Where the head would be if the last batch was committed after all.
+    unsure: Option<Head>,
+    bulks: Bulks,
+}
+
+impl Database {
+    /// Takes up the chain of this key, or begins it.
+    pub(crate) async fn record_writer(&self, verifier: &Verifier, now_ms: i64) -> Result<RecordWriter, StoreError> {
+        let mut connection = self.writing_connection().await?;
+        let chain = chain_number(&mut connection, verifier, now_ms).await?;
+        take_chain(&mut connection, chain, verifier).await?;
+        let head = head(&mut connection, chain).await?;
+        let bulks = Bulks::new(connection.dialect());
+        Ok(RecordWriter {
+            location: self.location().clone(),
+            verifier: verifier.clone(),
+            chain,
+            connection: Some(connection),
+            head,
+            unsure: None,
+            bulks,
+        })
+    }
+}
+
+impl RecordWriter {
+    pub(crate) fn chain(&self) -> u16 {
+        self.chain
+    }
+
+    pub(crate) fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Connects again after a failure, and finds out what became of the last batch.
+    pub(crate) async fn settle(&mut self) -> Result<Settled, StoreError> {
+        if self.connection.is_some() {
+            return Ok(Settled::NothingOpen);
+        }
+        let mut connection = connect(&self.location).await?;
+        lock_chain(&mut connection, self.chain, &self.verifier).await?;
+        let failed = StoreError::while_trying(take::DOING);
+        // The last batch may still be on its way to the disk, in the hands of a connection that was given up. Who begins
+        // to write waits for it.
+        connection.begin().await.map_err(&failed)?;
+        let found = head(&mut connection, self.chain).await?;
+        connection.execute(Statement::plain("COMMIT")).await.map_err(&failed)?;
+        let settled = match &self.unsure {
+            Some(expected) if found.is_at(expected) => Settled::WasCommitted,
+            _ if found.is_at(&self.head) => Settled::NothingOpen,
+            _ => return Err(self.lost(&found)),
+        };
+        self.unsure = None;
+        self.head = Head { key: found.key.max(self.head.key), ..found };
+        self.connection = Some(connection);
+        Ok(settled)
+    }
+
+    /// The database came back without something it had acknowledged, or with something that nobody here wrote: to go on
+    /// would hide it.
+    fn lost(&self, found: &Head) -> StoreError {
+        let chain = self.verifier.chain().to_owned();
+        if found.seq < self.head.seq {
+            StoreError::Truncated { chain, found: found.seq, signed: self.head.seq }
+        } else {
+            StoreError::Rewritten { chain, seq: found.seq }
+        }
+    }
+
+    /// All of it or nothing. Of each record there is at most one change.
+    pub(crate) async fn write<'c>(&mut self, changes: impl Iterator<Item = &'c Change>) -> Result<(), StoreError> {
+        let (statements, head) = self.bulks.statements(self.chain, self.head, changes);
+        // Set before the wait: a write that is given up in the middle may have been committed all the same.
+        self.unsure = Some(head);
+        let outcome = self.with_connection(async |connection| connection.batch(statements).await).await;
+        self.conclude(head, outcome)
+    }
+
+    /// The same with the steps of the operations. Those that lose are not written, and stand in `losers` even if this is
+    /// given up in the middle: they are no part of what may have been committed.
+    pub(crate) async fn write_steps(&mut self, batch: &[Operation], losers: &mut Losers) -> Result<(), StoreError> {
+        self.with_connection(async |connection| steps::take(connection, batch, losers).await).await?;
+        let written = batch.iter().enumerate().filter(|(index, _)| !losers.contains_key(index));
+        let changes = written.map(|(_, operation)| &operation.change);
+        let (statements, head) = self.bulks.statements(self.chain, self.head, changes);
+        // Not before: until now, nothing could have been committed.
+        self.unsure = Some(head);
+        let outcome = self.with_connection(async |connection| connection.finish(statements).await).await;
+        self.conclude(head, outcome)
+    }
+
+    fn conclude(&mut self, head: Head, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
+        match &outcome {
+            Ok(()) => (self.head, self.unsure) = (head, None),
+            Err(_) if self.connection.is_some() => self.unsure = None,
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    pub(crate) async fn write_checkpoint(&mut self, seq: i64, note: &str) -> Result<(), StoreError> {
+        let sql = "INSERT INTO checkpoints (chain, seq, note) VALUES ($1, $2, $3) ON CONFLICT (chain, seq) DO NOTHING";
+        let values = vec![Value::int(self.chain.into()), Value::int(seq), Value::text(note)];
+        self.run(vec![Statement::new(sql, values)]).await
+    }
+
+    /// Writes something that says nothing, to see whether the log works again.
+    pub(crate) async fn probe(&mut self, now_ms: i64) -> Result<(), StoreError> {
+        let sql = "UPDATE chains SET probed_ms = $1 WHERE number = $2";
+        self.run(vec![Statement::new(sql, vec![Value::int(now_ms), Value::int(self.chain.into())])]).await
+    }
+
+    /// All of them or none.
+    pub(super) async fn run(&mut self, statements: Vec<Statement>) -> Result<(), StoreError> {
+        self.with_connection(async |connection| connection.transaction(statements).await).await
+    }
+
+    /// One statement by itself; returns how many rows it changed.
+    pub(super) async fn change(&mut self, statement: Statement) -> Result<u64, StoreError> {
+        self.with_connection(async |connection| connection.execute(statement).await).await
+    }
+
+    pub(super) async fn fetch(&mut self, statement: Statement) -> Result<Vec<driver::Row>, StoreError> {
+        self.with_connection(async |connection| connection.fetch(statement).await).await
+    }
+
+    /// A connection that is not put back is dropped, and whatever it had begun is rolled back.
+    async fn with_connection<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut Connection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        let mut connection = self.connection.take().ok_or(StoreError::LogUnavailable)?;
+        let outcome = work(&mut connection).await;
+        if outcome.is_ok() || connection.rolled_back().await {
+            self.connection = Some(connection);
+        }
+        outcome.map_err(StoreError::while_trying(DOING))
+    }
+
+    pub(crate) async fn close(self) -> Result<(), StoreError> {
+        match self.connection {
+            Some(connection) => connection.close().await.map_err(StoreError::while_trying("close the activity log")),
+            None => Ok(()),
+        }
+    }
+}

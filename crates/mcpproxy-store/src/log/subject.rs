@@ -1,0 +1,48 @@
+//! What a record is about, as far as it is counted.
+
+use mcpproxy_core::{RiskLevel, Variant};
+
+use crate::log::tally::{HOUR_MS, NO_STEP, Tally, step_of};
+use crate::{Kind, NewRecord, Status};
+
+/// Kept beside an open call, so that its end can be counted without reading its beginning again.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(crate) hour: i64,
+    pub(crate) kind: Kind,
+    pub(crate) intent_type: Option<Variant>,
+    pub(crate) server: String,
+    pub(crate) tool: String,
+    pub(crate) risk: Option<RiskLevel>,
+}
+
+impl Subject {
+    pub(crate) fn of(record: &NewRecord) -> Self {
+        // An agent can make up more names than there is room to count.
+        let name = |name: &Option<String>| {
+            let is_counted = record.is_known_tool || record.kind == Kind::Server;
+            name.as_deref().filter(|_| is_counted).unwrap_or_default().to_owned()
+        };
+        Self {
+            hour: record.time_ms / HOUR_MS,
+            kind: record.kind,
+            intent_type: record.intent_type,
+            server: name(&record.server),
+            tool: name(&record.tool),
+            risk: record.risk,
+        }
+    }
+
+    pub(crate) fn tally(&self, status: Status, duration_us: Option<u64>) -> Tally<'_> {
+        Tally {
+            hour: self.hour,
+            kind: self.kind,
+            status,
+            intent_type: self.intent_type,
+            server: &self.server,
+            tool: &self.tool,
+            risk: self.risk,
+            step: duration_us.map_or(NO_STEP, step_of),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! How many of what there were, and how long they took, from what was counted when records were written.
+
+use std::collections::{BTreeMap, HashMap};
+
+use mcpproxy_core::Untrusted;
+
+use crate::log::tally::{HOUR_MS, NO_STEP, duration_of};
+use crate::{Kind, Status, Store, StoreError};
+
+/// The last hour that a time in milliseconds can name.
+const HOUR_MAX: i64 = i64::MAX / HOUR_MS - 1;
+
+/// Whole hours, from the first millisecond to the one before the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    pub from_ms: i64,
+    pub to_ms: i64,
+    pub total: u64,
+    pub by_type: Vec<(String, u64)>,
+    pub by_status: Vec<Count>,
+    pub by_intent: Vec<Count>,
+    pub by_server: Vec<Count>,
+    /// By `server:tool`.
+    pub by_tool: Vec<Count>,
+    pub by_risk: Vec<Count>,
+    /// Of calls only.
+    pub duration: Durations,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    pub name: Untrusted,
+    pub count: u64,
+    pub errors: u64,
+    pub refused: u64,
+    pub p50_us: Option<u64>,
+    pub p95_us: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
+    pub p50_us: Option<u64>,
+    pub p95_us: Option<u64>,
+}
+
+/// Things of one kind, and how many. An empty word is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) kind: Kind,
+    pub(crate) status: Status,
+    pub(crate) intent_type: String,
+    pub(crate) server: String,
+    pub(crate) tool: String,
+    pub(crate) risk: String,
+    pub(crate) step: i64,
+    pub(crate) count: u64,
+}
+
+impl Store {
+    /// Of the hours that these times lie in, both included; of all there are without them. Calls under way are counted
+    /// as `started`.
+    pub async fn summary(&self, since_ms: Option<i64>, until_ms: Option<i64>) -> Result<Summary, StoreError> {
+        let hour = |time_ms: i64| (time_ms.max(0) / HOUR_MS).min(HOUR_MAX);
+        let asked = (since_ms.map_or(0, hour), until_ms.map_or(HOUR_MAX, hour));
+        let mut counted = self.database().tallies(asked.0, asked.1).await?;
+        counted.extend(self.database().open_calls(asked.0 * HOUR_MS, (asked.1 + 1) * HOUR_MS - 1).await?);
+        let found = self.database().tallied_hours().await?;
+        // Where nothing was asked for, the summary is about the hours of which there is something.
+        let first = since_ms.map(hour).or(found.map(|(first, _)| first)).unwrap_or(0);
+        let last = until_ms.map(hour).or(found.map(|(_, last)| last));
+        let after = last.map_or(first, |last| last + 1).max(first);
+        Ok(Summary::of(&counted, first * HOUR_MS, after * HOUR_MS))
+    }
+}
+
+impl Summary {
+    fn of(all: &[Counted], from_ms: i64, to_ms: i64) -> Self {
+        let mut types = BTreeMap::<&str, u64>::new();
+        let mut calls = Steps::default();
+        for counted in all {
+            *types.entry(counted.kind.as_str()).or_default() += counted.count;
+            if counted.kind == Kind::Call {
+                calls.add(counted.step, counted.count);
+            }
+        }
+        let mut by_type: Vec<_> = types.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
+        by_type.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let word = |word: &String| (!word.is_empty()).then(|| word.clone());
+        let tool = |counted: &Counted| {
+            let (server, tool) = (word(&counted.server), word(&counted.tool)?);
+            Some(server.map_or(tool.clone(), |server| format!("{server}:{tool}")))
+        };
+        Self {
+            from_ms,
+            to_ms,
+            total: all.iter().map(|counted| counted.count).sum(),
+            by_type,
+            by_status: grouped(all, |counted| Some(counted.status.as_str().to_owned())),
+            by_intent: grouped(all, |counted| word(&counted.intent_type)),
+            by_server: grouped(all, |counted| word(&counted.server)),
+            by_tool: grouped(all, tool),
+            by_risk: grouped(all, |counted| word(&counted.risk)),
+            duration: Durations { p50_us: calls.percentile(50), p95_us: calls.percentile(95) },
+        }
+    }
+}
+
+/// The most frequent first, then by name. What has no name is in no group.
+fn grouped(all: &[Counted], name: impl Fn(&Counted) -> Option<String>) -> Vec<Count> {
+    #[derive(Default)]
+    struct Group {
+        count: u64,
+        errors: u64,
+        refused: u64,
+        steps: Steps,
+    }
+    let mut groups = HashMap::<String, Group>::new();
+    for counted in all {
+        let Some(name) = name(counted) else { continue };
+        let group = groups.entry(name).or_default();
+        group.count += counted.count;
+        match counted.status {
+            Status::Error => group.errors += counted.count,
+            Status::Refused => group.refused += counted.count,
+            Status::Started | Status::Success | Status::Cancelled | Status::Interrupted => {}
+        }
+        group.steps.add(counted.step, counted.count);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by(|(a, left), (b, right)| right.count.cmp(&left.count).then_with(|| a.cmp(b)));
+    let count = |(name, group): (String, Group)| Count {
+        name: Untrusted::new(name),
+        count: group.count,
+        errors: group.errors,
+        refused: group.refused,
+        p50_us: group.steps.percentile(50),
+        p95_us: group.steps.percentile(95),
+    };
+    groups.into_iter().map(count).collect()
+}
+
+/// How many durations there were of each step.
+#[derive(Default)]
+struct Steps {
+    counts: BTreeMap<i64, u64>,
+}
+
+impl Steps {
+    fn add(&mut self, step: i64, count: u64) {
+        if step != NO_STEP {
+            *self.counts.entry(step).or_default() += count;
+        }
+    }
+
+    /// The shortest step that this share of all is not longer than.
+    fn percentile(&self, percent: u64) -> Option<u64> {
+        let total: u64 = self.counts.values().sum();
+        let rank = (u128::from(total) * u128::from(percent)).div_ceil(100);
+        let mut seen = 0;
+        self.counts.iter().find_map(|(step, count)| {
+            seen += u128::from(*count);
+            (seen >= rank).then(|| duration_of(*step))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::tally::step_of;
+
+    #[test]
+    fn percentiles() {
+        let check = |durations: &[u64], p50: Option<u64>, p95: Option<u64>| {
+            let mut steps = Steps::default();
+            durations.iter().for_each(|duration_us| steps.add(step_of(*duration_us), 1));
+            assert_eq!((steps.percentile(50), steps.percentile(95)), (p50, p95), "{durations:?}");
+        };
+        check(&[], None, None);
+        check(&[7], Some(7), Some(7));
+        check(&[3, 1, 2, 4], Some(2), Some(4));
+        check(&[1; 20], Some(1), Some(1));
+        check(&(1..=15).collect::<Vec<_>>(), Some(8), Some(15));
+        let mut steps = Steps::default();
+        steps.add(NO_STEP, 5);
+        assert_eq!(steps.percentile(50), None, "what was not measured does not count");
+    }
+}

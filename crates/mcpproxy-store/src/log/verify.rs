@@ -1,0 +1,377 @@
+//! Proving the log: every chain, from its first line to its last, against its hashes and the checkpoints signed for it.
+
+use std::collections::BTreeMap;
+
+use crate::log::positions::{Positions, Seen, Stretch, Trail};
+use crate::log::sql::{ChainRow, Nearest};
+use crate::{Checkpoint, Damage, DamageKind, NoteError, Store, StoreError, Verifier};
+
+/// So many positions are read at a time, or fewer while they come with much text.
+const STRETCH_MAX: i64 = 2_000;
+const STRETCH_MIN: i64 = 16;
+const STRETCH_BYTES: usize = 8 * 1024 * 1024;
+const PROGRESS_LINES: u64 = 10_000;
+
+#[derive(Clone, Debug, Default)]
+pub struct VerifyOptions {
+    /// Signed notes that were kept outside the database.
+    pub checkpoints: Vec<String>,
+    /// Keys that are known from elsewhere. The chains of these must be there, and be signed with them.
+    pub trusted: Vec<Verifier>,
+}
+
+/// How many lines are done, of about how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub done: u64,
+    pub total: u64,
+}
+
+/// What was found out about a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainVerdict {
+    pub chain: String,
+    /// How many positions were checked.
+    pub lines: i64,
+    /// How many were removed before these, because their time was over.
+    pub removed: i64,
+    pub records: u64,
+    pub checkpoints: u64,
+    pub payloads: u64,
+    /// Payloads that are not kept any more.
+    pub erased: u64,
+    /// The last position that a checkpoint vouches for.
+    pub last_signed: Option<i64>,
+    /// Whether its key is one of those that are trusted.
+    pub is_trusted: bool,
+    pub damage: Option<Damage>,
+}
+
+/// What the database says about a chain and its records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainInfo {
+    pub number: u16,
+    pub name: String,
+    pub verifier: String,
+    pub created_ms: i64,
+    /// The last position.
+    pub lines: i64,
+    pub removed_seq: i64,
+    pub checkpoints: u64,
+    /// Its position and its time, as it claims.
+    pub newest_checkpoint: Option<(i64, String)>,
+}
+
+impl Store {
+    pub async fn chains(&self) -> Result<Vec<ChainInfo>, StoreError> {
+        let database = self.database();
+        let rows = database.chain_rows().await?;
+        let ends: BTreeMap<_, _> = database.chain_ends().await?.into_iter().map(|end| (end.chain, end.seq)).collect();
+        let mut chains = Vec::with_capacity(rows.len());
+        for row in rows {
+            let newest = database.checkpoint(row.number, Nearest::UpTo(i64::MAX)).await?;
+            chains.push(ChainInfo {
+                number: row.number,
+                lines: ends.get(&row.number).copied().unwrap_or(0),
+                removed_seq: row.removed_seq,
+                created_ms: row.created_ms,
+                checkpoints: database.checkpoint_count(row.number).await?,
+                newest_checkpoint: newest.map(|(seq, note)| (seq, claimed_time(&note))),
+                name: row.name,
+                verifier: row.verifier,
+            });
+        }
+        Ok(chains)
+    }
+
+    /// Goes through all chains as they are now. A gateway may go on writing: what it writes meanwhile is left out.
+    pub async fn verify(
+        &self,
+        options: VerifyOptions,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<Vec<ChainVerdict>, StoreError> {
+        let database = self.database();
+        // In this order: there are no records before their chain, no checkpoint before what it signs.
+        let numbers = database.chains_of_records().await?;
+        let rows = database.chain_rows().await?;
+        let ends: BTreeMap<_, _> = database.chain_ends().await?.into_iter().map(|end| (end.chain, end.seq)).collect();
+        let mut outside = Outside::new(options)?;
+        let total = rows.iter().map(|row| ends.get(&row.number).copied().unwrap_or(0) - row.removed_seq).sum::<i64>();
+        let mut meter = Meter { progress, now: Progress { done: 0, total: total.max(0).unsigned_abs() }, told: 0 };
+        let mut verdicts = Vec::new();
+        let known: Vec<i64> = rows.iter().map(|row| row.number.into()).collect();
+        for row in rows {
+            let end = ends.get(&row.number).copied().unwrap_or(0);
+            verdicts.push(self.verify_chain(row, end, &mut outside, &mut meter).await?);
+        }
+        for number in numbers.into_iter().filter(|number| !known.contains(number)) {
+            let first = database.first_row(number).await?;
+            let (seq, id) = first.map_or((1, None), |row| (row.seq.unwrap_or(1).max(1), row.id));
+            let damage = Damage { seq, id, what: DamageKind::NoSuchChain };
+            verdicts.push(ChainVerdict::damaged(format!("number {number}"), damage));
+        }
+        verdicts.extend(outside.gone());
+        meter.tell();
+        Ok(verdicts)
+    }
+
+    async fn verify_chain(
+        &self,
+        row: ChainRow,
+        end: i64,
+        outside: &mut Outside,
+        meter: &mut Meter<'_>,
+    ) -> Result<ChainVerdict, StoreError> {
+        let notes = outside.notes.remove(&row.name).unwrap_or_default();
+        let trusted = outside.trusted.remove(&row.name);
+        let verifier = Verifier::parse(&row.verifier).filter(|verifier| verifier.chain() == row.name);
+        let verifier = verifier.filter(|verifier| trusted.as_ref().is_none_or(|trusted| trusted == verifier));
+        let whole_chain = |what| Damage { seq: 0, id: None, what };
+        let Some(verifier) = verifier else {
+            return Ok(ChainVerdict::damaged(row.name, whole_chain(DamageKind::WrongKey)));
+        };
+        let notes = opened(&notes, &verifier)?;
+        let signed = row.signed_seq.max(notes.keys().next_back().copied());
+        let Some(removal) = self.database().removal(row.number).await? else {
+            return Ok(ChainVerdict::damaged(row.name, whole_chain(DamageKind::ChainGone)));
+        };
+        let trail = match Trail::begin(&row, removal, &verifier) {
+            Ok(trail) => trail,
+            Err(damage) => return Ok(ChainVerdict::damaged(row.name, damage)),
+        };
+        let mut check = Check { removed: trail.seq, chain: row, trail, end, notes, damage: None };
+        check.start(self).await?;
+        check.run(self, meter).await?;
+        if check.damage.is_none()
+            && let Some(signed) = signed.filter(|signed| *signed > end)
+        {
+            check.damage = Some(Damage { seq: end + 1, id: None, what: DamageKind::Truncated { signed } });
+        }
+        Ok(check.verdict(trusted.is_some()))
+    }
+}
+
+/// One chain while it is checked.
+struct Check {
+    chain: ChainRow,
+    /// So far lines were removed when their time was over.
+    removed: i64,
+    trail: Trail,
+    end: i64,
+    /// Checkpoints from outside, by position.
+    notes: BTreeMap<i64, Vec<Checkpoint>>,
+    damage: Option<Damage>,
+}
+
+impl Check {
+    /// What is known of the place where the chain begins now.
+    async fn start(&mut self, store: &Store) -> Result<(), StoreError> {
+        let first = store.database().first_row(self.chain.number.into()).await?;
+        if let Some((seq, id)) = first.and_then(|row| Some((row.seq?, row.id)))
+            && seq <= self.trail.seq
+        {
+            self.damage = Some(Damage { seq, id, what: DamageKind::Inserted });
+        }
+        let seq = self.trail.seq;
+        let stored = store.database().checkpoint(self.chain.number, Nearest::UpTo(seq)).await?;
+        let mut looked = Ok(());
+        if let Some((_, note)) = stored.filter(|(signed, _)| *signed == seq && seq > 0) {
+            looked = self.trail.look_at_note(&note).map(drop);
+        }
+        for checkpoint in self.notes.get(&seq).into_iter().flatten() {
+            looked = looked.and_then(|()| self.trail.look_at_checkpoint(checkpoint));
+        }
+        self.damage = self.damage.take().or(looked.err());
+        Ok(())
+    }
+
+    async fn run(&mut self, store: &Store, meter: &mut Meter<'_>) -> Result<(), StoreError> {
+        let (database, number) = (store.database(), self.chain.number);
+        let mut size = STRETCH_MAX / 4;
+        let mut ahead: Option<(i64, Stretch)> = None;
+        while self.damage.is_none() && self.trail.seq < self.end {
+            let begun = self.trail.clone();
+            let (last, stretch) = match ahead.take() {
+                Some(ahead) => ahead,
+                None => {
+                    let last = self.end.min(begun.seq.saturating_add(size));
+                    (last, database.stretch(number, begun.seq + 1, last).await?)
+                }
+            };
+            let notes = self.notes.range(begun.seq + 1..=last).map(|(seq, notes)| (*seq, notes.clone())).collect();
+            let job = Job { trail: begun.clone(), last, notes };
+            // The next stretch is read while this one is checked.
+            let following = self.end.min(last.saturating_add(size));
+            let reading = database.stretch(number, last + 1, following);
+            let (checked, read) = tokio::join!(tokio::task::spawn_blocking(move || job.run(stretch)), reading);
+            let Checked { trail, damage, bytes } = checked.map_err(|_| StoreError::Closed)?;
+            match damage {
+                None => {
+                    meter.add(trail.seq - begun.seq);
+                    self.trail = trail;
+                    ahead = Some((following, read?));
+                }
+                Some(damage) => {
+                    if !self.begin_again(store, begun).await? {
+                        (self.trail, self.damage) = (trail, Some(damage));
+                    }
+                }
+            }
+            size = if bytes > STRETCH_BYTES { (size / 2).max(STRETCH_MIN) } else { (size * 2).min(STRETCH_MAX) };
+        }
+        Ok(())
+    }
+
+    /// What looks like damage can be that old records were removed under our eyes.
+    async fn begin_again(&mut self, store: &Store, begun: Trail) -> Result<bool, StoreError> {
+        let removal = store.database().removal(self.chain.number).await?;
+        let Some(removal) = removal.filter(|removal| removal.seq != self.removed) else { return Ok(false) };
+        self.removed = removal.seq;
+        match Trail::begin(&self.chain, removal, &begun.verifier) {
+            Ok(again) if again.seq > begun.seq => self.trail = Trail { seen: begun.seen, ..again },
+            Ok(again) => self.trail = Trail { stubs: again.stubs, ..begun },
+            Err(damage) => self.damage = Some(damage),
+        }
+        Ok(true)
+    }
+
+    fn verdict(self, is_trusted: bool) -> ChainVerdict {
+        let Seen { records, payloads, erased, checkpoints, last_signed } = self.trail.seen;
+        ChainVerdict {
+            chain: self.chain.name,
+            lines: (self.trail.seq - self.removed).max(0),
+            removed: self.removed,
+            records,
+            checkpoints,
+            payloads,
+            erased,
+            last_signed,
+            is_trusted,
+            damage: self.damage,
+        }
+    }
+}
+
+/// A stretch to be checked, away from where others wait.
+struct Job {
+    trail: Trail,
+    last: i64,
+    notes: BTreeMap<i64, Vec<Checkpoint>>,
+}
+
+struct Checked {
+    trail: Trail,
+    damage: Option<Damage>,
+    bytes: usize,
+}
+
+impl Job {
+    fn run(mut self, stretch: Stretch) -> Checked {
+        let positions = stretch.positions(&self.trail, self.last);
+        let bytes = positions.bytes;
+        let damage = self.follow(&positions).err();
+        Checked { trail: self.trail, damage, bytes }
+    }
+
+    fn follow(&mut self, positions: &Positions) -> Result<(), Damage> {
+        for position in &positions.list {
+            self.trail.step(position)?;
+            for note in positions.notes.get(&position.seq).into_iter().flatten() {
+                self.trail.look_at_note(note)?;
+            }
+            for checkpoint in self.notes.get(&position.seq).into_iter().flatten() {
+                self.trail.look_at_checkpoint(checkpoint)?;
+            }
+        }
+        if self.trail.seq < self.last {
+            return Err(Damage { seq: self.trail.seq + 1, id: None, what: DamageKind::Missing });
+        }
+        Ok(())
+    }
+}
+
+/// What is known from outside the database, by the names of chains.
+struct Outside {
+    notes: BTreeMap<String, Vec<String>>,
+    trusted: BTreeMap<String, Verifier>,
+}
+
+impl Outside {
+    fn new(options: VerifyOptions) -> Result<Self, StoreError> {
+        let mut notes = BTreeMap::<String, Vec<String>>::new();
+        for note in options.checkpoints {
+            let chain = Checkpoint::claimed_chain(&note).ok_or(StoreError::Checkpoint { source: NoteError::Form })?;
+            notes.entry(chain.to_owned()).or_default().push(note);
+        }
+        let trusted = options.trusted.into_iter().map(|verifier| (verifier.chain().to_owned(), verifier)).collect();
+        Ok(Self { notes, trusted })
+    }
+
+    /// The chains that should be there and are not.
+    fn gone(self) -> Vec<ChainVerdict> {
+        let signed = |notes: &Vec<String>| notes.iter().filter_map(|note| claimed_seq(note)).max().unwrap_or(0);
+        let truncated = self.notes.iter().map(|(chain, notes)| {
+            let what = DamageKind::Truncated { signed: signed(notes) };
+            ChainVerdict::damaged(chain.clone(), Damage { seq: 1, id: None, what })
+        });
+        let gone = self.trusted.keys().filter(|chain| !self.notes.contains_key(*chain)).map(|chain| {
+            ChainVerdict::damaged(chain.clone(), Damage { seq: 0, id: None, what: DamageKind::ChainGone })
+        });
+        truncated.chain(gone).collect()
+    }
+}
+
+struct Meter<'p> {
+    progress: &'p mut (dyn FnMut(Progress) + Send),
+    now: Progress,
+    told: u64,
+}
+
+impl Meter<'_> {
+    fn add(&mut self, lines: i64) {
+        self.now.done += lines.max(0).unsigned_abs();
+        if self.now.done - self.told >= PROGRESS_LINES {
+            self.tell();
+        }
+    }
+
+    fn tell(&mut self) {
+        self.told = self.now.done;
+        (self.progress)(self.now);
+    }
+}
+
+impl ChainVerdict {
+    fn damaged(chain: String, damage: Damage) -> Self {
+        Self {
+            chain,
+            lines: 0,
+            removed: 0,
+            records: 0,
+            checkpoints: 0,
+            payloads: 0,
+            erased: 0,
+            last_signed: None,
+            is_trusted: false,
+            damage: Some(damage),
+        }
+    }
+}
+
+fn opened(notes: &[String], verifier: &Verifier) -> Result<BTreeMap<i64, Vec<Checkpoint>>, StoreError> {
+    let mut checkpoints = BTreeMap::<i64, Vec<Checkpoint>>::new();
+    for note in notes {
+        let checkpoint = Checkpoint::open(note, verifier)?;
+        checkpoints.entry(checkpoint.seq).or_default().push(checkpoint);
+    }
+    Ok(checkpoints)
+}
+
+fn claimed_seq(note: &str) -> Option<i64> {
+    note.lines().nth(1)?.parse().ok()
+}
+
+fn claimed_time(note: &str) -> String {
+    let time = note.lines().nth(3).unwrap_or_default();
+    time.chars().filter(char::is_ascii_graphic).take("2000-01-01T00:00:00.000Z".len()).collect()
+}

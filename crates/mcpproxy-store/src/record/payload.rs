@@ -1,0 +1,119 @@
+//! Payloads: the arguments and the result of a call, as far as the log keeps them.
+
+use mcpproxy_core::Masked;
+use sha2::{Digest as _, Sha256};
+
+use crate::text::storable;
+
+/// Of longer arguments and results the beginning is kept, beside their true size and digest.
+pub const PAYLOAD_MAX_BYTES: usize = 64 * 1024;
+
+/// A text to be kept apart from its record, and what the record says about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payload {
+    text: String,
+    about: PayloadFacts,
+}
+
+/// What a record says about a payload. It stays true when the payload itself is erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PayloadFacts {
+    /// The size before anything was masked or cut.
+    pub bytes: u64,
+    pub digests: Digests,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digests {
+    /// SHA-256 of the whole text, masked where something was masked.
+    pub whole: [u8; 32],
+    /// SHA-256 of what was kept, if that is less.
+    pub kept: Option<[u8; 32]>,
+}
+
+impl Payload {
+    /// `original_bytes` is the size before masking.
+    pub fn of(masked: Masked<'_>, original_bytes: usize) -> Self {
+        let mut text = storable(masked.into_owned());
+        let whole = Sha256::digest(text.as_bytes()).into();
+        let is_cut = text.len() > PAYLOAD_MAX_BYTES;
+        text.truncate(text.floor_char_boundary(PAYLOAD_MAX_BYTES));
+        let kept = is_cut.then(|| Sha256::digest(text.as_bytes()).into());
+        Self { text, about: PayloadFacts { bytes: original_bytes as u64, digests: Digests { whole, kept } } }
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub fn facts(&self) -> &PayloadFacts {
+        &self.about
+    }
+
+    /// The text, unless there was no room for it.
+    pub(crate) fn stored(&self) -> Option<&str> {
+        (!self.text.is_empty() || self.about.bytes == 0).then_some(self.text.as_str())
+    }
+
+    /// What is left when there is no room for the text: its size and digest.
+    pub(crate) fn without_text(mut self) -> Self {
+        self.text = String::new();
+        self
+    }
+}
+
+impl Digests {
+    /// The digest that the stored text must have.
+    pub(crate) fn of_stored(&self) -> &[u8; 32] {
+        self.kept.as_ref().unwrap_or(&self.whole)
+    }
+
+    /// As in the column: the whole, then what was kept.
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        self.whole.into_iter().chain(self.kept.into_iter().flatten()).collect()
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (whole, rest) = bytes.split_first_chunk::<32>()?;
+        let kept = match rest.len() {
+            0 => None,
+            _ => Some(rest.try_into().ok()?),
+        };
+        Some(Self { whole: *whole, kept })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpproxy_core::mask;
+
+    use super::*;
+
+    #[test]
+    fn long_text_is_cut_between_characters() {
+        let check = |text: &str, kept: usize| {
+            let payload = Payload::of(mask(text, &[]), text.len());
+            assert_eq!((payload.text().len(), payload.facts().bytes), (kept, text.len() as u64));
+            let digest: [u8; 32] = Sha256::digest(payload.text().as_bytes()).into();
+            assert_eq!(*payload.facts().digests.of_stored(), digest);
+            assert_eq!(payload.facts().digests.kept.is_some(), kept < text.len());
+        };
+        check("", 0);
+        check("short", 5);
+        check(&"a".repeat(PAYLOAD_MAX_BYTES), PAYLOAD_MAX_BYTES);
+        check(&"a".repeat(PAYLOAD_MAX_BYTES + 1), PAYLOAD_MAX_BYTES);
+        // 65,536 = 3 * 21,845 + 1: one byte of the next character would fit, and is left out.
+        check(&"€".repeat(30_000), PAYLOAD_MAX_BYTES - 1);
+    }
+
+    #[test]
+    fn digests_survive_the_way_through_a_column() {
+        for kept in [None, Some([2; 32])] {
+            let digests = Digests { whole: [1; 32], kept };
+            assert_eq!(Digests::from_bytes(&digests.to_bytes()), Some(digests));
+        }
+        for wrong in [&[][..], &[1; 31], &[1; 33], &[1; 65]] {
+            assert_eq!(Digests::from_bytes(wrong), None);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Access to the database: connections, statements, rows and the schema. The SQL of each table is in its room.
+
+pub(crate) mod bulk;
+pub(crate) mod columns;
+mod database;
+pub(crate) mod driver;
+mod migrate;
+
+pub(crate) use database::{Database, connect};
+pub(crate) use driver::{Row, Statement, Value};
