@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::contract::RateLimit;
 use crate::policy::Violation;
 use crate::schema::Problem;
-use crate::{ApprovalId, NameError, RiskLevel, ToolName, Untrusted, Variant};
+use crate::{ApprovalId, ErrorCode, NameError, RiskLevel, ToolName, Untrusted, Variant};
 
 /// One fact that stops a call. Its texts are part of the product: agents correct themselves by them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,41 +208,46 @@ pub enum Mark {
 }
 
 impl Denial {
+    /// Returns the code that agents get.
     pub fn code(&self) -> &'static str {
+        self.error_code().as_str()
+    }
+
+    fn error_code(&self) -> ErrorCode {
         match self {
-            Self::UnknownField { .. } => "unknown_field",
-            Self::BadField { .. } => "invalid_field",
-            Self::InvalidToolName(_) => "invalid_tool_name",
-            Self::InvalidArgs(_) => "invalid_args",
-            Self::InvalidIntent(_) => "invalid_intent",
-            Self::InvalidOperationType(_) => "INVALID_OPERATION_TYPE",
-            Self::InvalidSensitivity(_) => "INVALID_SENSITIVITY",
-            Self::ReasonTooLong => "REASON_TOO_LONG",
-            Self::MissingIntent(_) => "MISSING_INTENT",
-            Self::MissingOperationType => "MISSING_OPERATION_TYPE",
-            Self::IntentMismatch { .. } => "INTENT_MISMATCH",
-            Self::NoSuchTool { .. } => "tool_not_found",
-            Self::ServerMismatch { .. } => "SERVER_MISMATCH",
+            Self::UnknownField { .. } => ErrorCode::UnknownField,
+            Self::BadField { .. } => ErrorCode::InvalidField,
+            Self::InvalidToolName(_) => ErrorCode::InvalidToolName,
+            Self::InvalidArgs(_) => ErrorCode::InvalidArgs,
+            Self::InvalidIntent(_) => ErrorCode::InvalidIntent,
+            Self::InvalidOperationType(_) => ErrorCode::InvalidOperationType,
+            Self::InvalidSensitivity(_) => ErrorCode::InvalidSensitivity,
+            Self::ReasonTooLong => ErrorCode::ReasonTooLong,
+            Self::MissingIntent(_) => ErrorCode::MissingIntent,
+            Self::MissingOperationType => ErrorCode::MissingOperationType,
+            Self::IntentMismatch { .. } => ErrorCode::IntentMismatch,
+            Self::NoSuchTool { .. } => ErrorCode::ToolNotFound,
+            Self::ServerMismatch { .. } => ErrorCode::ServerMismatch,
             Self::NotGranted { .. } | Self::NotKnownToRead { .. } | Self::MissingPermissions { .. } => {
-                "permission_denied"
+                ErrorCode::PermissionDenied
             }
-            Self::ContractMismatch { .. } => "contract_mismatch",
-            Self::Unclassified { .. } => "contract_required",
-            Self::PolicyViolation { .. } => "policy_violation",
-            Self::InvalidArguments { .. } => "invalid_arguments",
-            Self::RateLimitExceeded { .. } => "rate_limit_exceeded",
-            Self::DryRunRequired { .. } => "dry_run_required",
-            Self::InvalidIdempotencyKey => "invalid_idempotency_key",
-            Self::IdempotencyConflict { .. } => "idempotency_conflict",
-            Self::OutcomeUnknown { .. } => "outcome_unknown",
-            Self::ConfirmationRequired { .. } => "confirmation_required",
-            Self::ApprovalDenied { .. } => "approval_denied",
-            Self::ApprovalExpired => "approval_expired",
-            Self::ApprovalAlreadyUsed { .. } => "approval_already_used",
-            Self::NoSuchApproval => "approval_not_found",
-            Self::ApprovalArgsMismatch => "approval_args_mismatch",
-            Self::ApprovalStale => "approval_stale",
-            Self::TooManyApprovals { .. } => "too_many_approvals",
+            Self::ContractMismatch { .. } => ErrorCode::ContractMismatch,
+            Self::Unclassified { .. } => ErrorCode::ContractRequired,
+            Self::PolicyViolation { .. } => ErrorCode::PolicyViolation,
+            Self::InvalidArguments { .. } => ErrorCode::InvalidArguments,
+            Self::RateLimitExceeded { .. } => ErrorCode::RateLimitExceeded,
+            Self::DryRunRequired { .. } => ErrorCode::DryRunRequired,
+            Self::InvalidIdempotencyKey => ErrorCode::InvalidIdempotencyKey,
+            Self::IdempotencyConflict { .. } => ErrorCode::IdempotencyConflict,
+            Self::OutcomeUnknown { .. } => ErrorCode::OutcomeUnknown,
+            Self::ConfirmationRequired { .. } => ErrorCode::ConfirmationRequired,
+            Self::ApprovalDenied { .. } => ErrorCode::ApprovalDenied,
+            Self::ApprovalExpired => ErrorCode::ApprovalExpired,
+            Self::ApprovalAlreadyUsed { .. } => ErrorCode::ApprovalAlreadyUsed,
+            Self::NoSuchApproval => ErrorCode::ApprovalNotFound,
+            Self::ApprovalArgsMismatch => ErrorCode::ApprovalArgsMismatch,
+            Self::ApprovalStale => ErrorCode::ApprovalStale,
+            Self::TooManyApprovals { .. } => ErrorCode::TooManyApprovals,
         }
     }
 

@@ -8,6 +8,7 @@ mod catalog;
 pub mod contract;
 pub mod decision;
 mod denial;
+mod error_code;
 mod hidden;
 mod intent;
 pub mod json;
@@ -35,6 +36,7 @@ pub use decision::{
     PriorState, Repeat, StandingApproval, Warning, decide,
 };
 pub use denial::{Check, Denial, Mark, Missing, Retry, Ticket};
+pub use error_code::ErrorCode;
 pub use hidden::{Hidden, Parts, below};
 pub use intent::{
     Arguments, Declared, IDEMPOTENCY_KEY_MAX_CHARS, Intent, Mode, REASON_MAX_CHARS, Sensitivity, declare,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mcpproxy_core::ErrorCode;
+
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum UpstreamError {
     #[error("could not start `{command}`: {reason}")]
@@ -35,12 +37,12 @@ pub(crate) enum UpstreamError {
 impl UpstreamError {
     /// The code an agent gets.
     pub(crate) fn code(&self) -> &'static str {
-        match self {
-            Self::Timeout(_) => "upstream_timeout",
-            Self::TooLarge(_) => "result_too_large",
-            Self::Protocol(_) => "upstream_protocol_error",
-            Self::Cancelled => "cancelled",
-            Self::Busy(_) => "upstream_busy",
+        let code = match self {
+            Self::Timeout(_) => ErrorCode::UpstreamTimeout,
+            Self::TooLarge(_) => ErrorCode::ResultTooLarge,
+            Self::Protocol(_) => ErrorCode::UpstreamProtocolError,
+            Self::Cancelled => ErrorCode::Cancelled,
+            Self::Busy(_) => ErrorCode::UpstreamBusy,
             Self::Spawn { .. }
             | Self::Exited(_)
             | Self::Closed
@@ -48,8 +50,9 @@ impl UpstreamError {
             | Self::Unreachable(_)
             | Self::SessionLost
             | Self::Refused(_)
-            | Self::Unavailable(_) => "upstream_unavailable",
-        }
+            | Self::Unavailable(_) => ErrorCode::UpstreamUnavailable,
+        };
+        code.as_str()
     }
 
     /// What happened, in words for an agent: what it can do, and nothing of how the server is run.
