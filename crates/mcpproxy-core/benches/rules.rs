@@ -64,11 +64,11 @@ fn bench_call(
     catalog: &Catalog,
 ) {
     let tool = catalog.tools().next().unwrap();
-    let tool_rules = rules.for_tool(tool).unwrap();
+    let tool_rules = rules.for_tool(tool.subject()).unwrap();
     let (agent, intent, clock) = call();
-    assert_eq!(tool_rules.violations(&agent, tool, &intent, clock), []);
+    assert_eq!(tool_rules.violations(&agent, tool.subject(), &intent, clock), []);
     group.bench_function(id, |bencher| {
-        bencher.iter(|| tool_rules.violations(black_box(&agent), tool, &intent, clock));
+        bencher.iter(|| tool_rules.violations(black_box(&agent), tool.subject(), &intent, clock));
     });
 }
 
@@ -86,7 +86,7 @@ fn selection(criterion: &mut Criterion) {
         };
         let rules = rules(count, text);
         group.bench_function(BenchmarkId::new("for 10,000 tools, rules", count), |bencher| {
-            bencher.iter(|| tools.tools().filter_map(|tool| rules.for_tool(tool)).count());
+            bencher.iter(|| tools.tools().filter_map(|tool| rules.for_tool(tool.subject())).count());
         });
         let files = file(count, text);
         group.bench_function(BenchmarkId::new("read rules", count), |bencher| {
@@ -129,11 +129,11 @@ fn heavy() {
         let began = Instant::now();
         let rules = Policies::parse(&files).unwrap();
         let read = began.elapsed();
-        let tool_rules = rules.for_tool(tool).unwrap();
+        let tool_rules = rules.for_tool(tool.subject()).unwrap();
         let (agent, intent, clock) = call();
         let one = |_| {
             let began = Instant::now();
-            let outcome = tool_rules.explain(&agent, tool, &intent, clock);
+            let outcome = tool_rules.explain(&agent, tool.subject(), &intent, clock);
             (began.elapsed(), format!("{:?}", outcome.first().unwrap().1))
         };
         let mut times: Vec<_> = (0..101).map(one).collect();

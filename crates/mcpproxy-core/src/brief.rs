@@ -1,11 +1,11 @@
 //! A tool in few words: what an agent needs to choose and call it, and nothing twice.
 
 mod arguments;
+mod merge;
 mod prose;
+mod prune;
 
 use serde_json::Value;
-
-use crate::schema;
 
 /// How much of a tool's words is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +51,7 @@ pub fn brief(description: &str, schema: &str, keep: Keep) -> Brief {
         return Brief { description: prose::sentences(description, ABOUT_MAX_BYTES), schema: "{}".to_owned() };
     };
     let shortened = match keep {
-        Keep::Meaning | Keep::Conditions => schema::pruned(&whole, description, keep),
+        Keep::Meaning | Keep::Conditions => prune::pruned(&whole, description, keep),
         Keep::Arguments => arguments::outlined(&whole),
         Keep::Required => arguments::named(&whole),
     };
@@ -72,11 +72,6 @@ fn says_all(schema: &Value) -> bool {
     let properties = schema.get("properties").and_then(Value::as_object);
     let mut properties = properties.into_iter().flatten().map(|(_, property)| property);
     properties.all(|property| property.get("description").and_then(Value::as_str).is_some_and(|text| !text.is_empty()))
-}
-
-/// Whole sentences of a text, as far as they fit.
-pub(crate) fn sentences(text: &str, max_bytes: usize) -> String {
-    prose::sentences(text, max_bytes)
 }
 
 #[cfg(test)]

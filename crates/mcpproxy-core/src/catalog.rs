@@ -1,20 +1,21 @@
 //! What the servers offer and under which contract, as one immutable list that listing and calling share.
 
 mod offered;
+pub(crate) mod parameters;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-use crate::contract::parameters::Parameters;
 use crate::contract::{Contracts, Effective};
 use crate::json::canonical;
-use crate::policy::{Policies, ToolPolicies};
+use crate::policy::{Policies, Subject, ToolPolicies};
 use crate::schema::{Problem, Schema};
-use crate::{Digest, RiskLevel, Scope, ServerName, ToolName, Variant};
+use crate::{Digest, Hints, RiskLevel, Scope, ServerName, ToolName, Variant};
 
-pub use offered::{Hints, Offer, Offered, ToolError};
+pub use offered::{Offer, Offered, ToolError};
+use parameters::Parameters;
 
 /// All tools of all servers. A tool that is not in here does not exist for agents.
 #[derive(Clone, Debug, Default)]
@@ -171,7 +172,7 @@ impl Tool {
         let (name, hints) = (offered.name.clone(), offered.hints);
         let (input, output) = (OnceLock::new(), OnceLock::new());
         let mut tool = Self { name, hints, offered, contract, rules: None, input, output };
-        tool.rules = rules.for_tool(&tool);
+        tool.rules = rules.for_tool(tool.subject());
         tool
     }
 
@@ -180,7 +181,12 @@ impl Tool {
         self.contract.operation.as_ref().map_or(Variant::Write, |operation| operation.value)
     }
 
-    /// The rules that can concern this tool.
+    /// The tool as policies see it.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject { name: &self.name, hints: self.hints, contract: &self.contract }
+    }
+
+    /// The policies that can apply to this tool.
     pub fn rules(&self) -> Option<&ToolPolicies> {
         self.rules.as_ref()
     }

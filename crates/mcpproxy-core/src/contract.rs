@@ -2,28 +2,21 @@
 
 mod all;
 mod contradictions;
-pub mod coverage;
 mod digest;
-pub mod draft;
 mod effective;
 mod fields;
 mod files;
 mod format;
 mod json;
-mod keys;
-pub mod lint;
-mod names;
+pub(crate) mod keys;
 mod node;
 mod of_server;
-pub(crate) mod parameters;
 mod pattern;
 mod plain;
 mod read;
-mod show;
+pub(crate) mod show;
 #[cfg(test)]
 mod tests;
-mod wild;
-mod writer;
 mod yaml;
 mod yaml_error;
 

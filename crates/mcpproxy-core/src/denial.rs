@@ -3,12 +3,18 @@
 mod details;
 mod message;
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::contract::RateLimit;
-use crate::policy::Violation;
 use crate::schema::Problem;
 use crate::{ApprovalId, ErrorCode, NameError, RiskLevel, ToolName, Untrusted, Variant};
+
+/// Most characters of `intent.reason`.
+pub const REASON_MAX_CHARS: usize = 1000;
+/// Most characters of `idempotency_key`.
+pub const IDEMPOTENCY_KEY_MAX_CHARS: usize = 255;
 
 /// One fact that stops a call. Its texts are part of the product: agents correct themselves by them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -292,4 +298,15 @@ impl Denial {
     pub fn is_malformed(&self) -> bool {
         matches!(self, Self::UnknownField { .. } | Self::BadField { .. })
     }
+}
+
+/// A policy that forbids a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The policy's `@id`, or its file and line.
+    pub rule: String,
+    pub file: Arc<str>,
+    pub line: usize,
+    /// Its `@message`.
+    pub message: Option<String>,
 }

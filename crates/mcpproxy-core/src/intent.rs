@@ -1,13 +1,11 @@
 //! What an agent declares when it calls: the variant, and the parameters of `call_tool_*`.
 
-use crate::denial::Denial;
+use crate::denial::{Denial, IDEMPOTENCY_KEY_MAX_CHARS, REASON_MAX_CHARS};
 use crate::json::{self, Members, canonical, members, string_value};
 use crate::nearest::nearest;
 use crate::settings::TwoKey;
 use crate::{ApprovalId, Attached, Digest, ToolName, Untrusted, Variant};
 
-pub const REASON_MAX_CHARS: usize = 1000;
-pub const IDEMPOTENCY_KEY_MAX_CHARS: usize = 255;
 /// How much of a wrong word an answer repeats.
 const QUOTE_MAX_CHARS: usize = 64;
 

@@ -10,6 +10,7 @@ pub mod decision;
 mod denial;
 mod error_code;
 mod hidden;
+mod hints;
 mod intent;
 pub mod json;
 mod limits;
@@ -19,10 +20,12 @@ mod name;
 mod nearest;
 mod outcome;
 pub mod policy;
+pub mod review;
 mod risk;
 pub mod schema;
 mod search;
 pub mod settings;
+mod time;
 mod untrusted;
 mod variant;
 
@@ -30,17 +33,16 @@ pub use agent::{Agent, Scope};
 pub use approval::{Approval, ApprovalId, ApprovalRef, ApprovalState, Assurance, Binding, Digest};
 pub use attached::Attached;
 pub use brief::{Brief, Keep, brief};
-pub use catalog::{Catalog, Changed, Hints, Offer, Offered, Tool, ToolError};
+pub use catalog::{Catalog, Changed, Offer, Offered, Tool, ToolError};
 pub use decision::{
     ApprovalRequest, Claim, DRY_RUN_FRESH_MS, Decision, DecisionInputs, Moment, NotCovered, Permit, Preview,
     PriorState, Repeat, StandingApproval, Warning, decide,
 };
-pub use denial::{Check, Denial, Mark, Missing, Retry, Ticket};
+pub use denial::{IDEMPOTENCY_KEY_MAX_CHARS, REASON_MAX_CHARS, Check, Denial, Mark, Missing, Retry, Ticket};
 pub use error_code::ErrorCode;
 pub use hidden::{Hidden, Parts, below};
-pub use intent::{
-    Arguments, Declared, IDEMPOTENCY_KEY_MAX_CHARS, Intent, Mode, REASON_MAX_CHARS, Sensitivity, declare,
-};
+pub use hints::Hints;
+pub use intent::{Arguments, Declared, Intent, Mode, Sensitivity, declare};
 pub use json::canonical;
 pub use limits::Limits;
 pub use mask::{Masked, Pointer, PointerError, mask};

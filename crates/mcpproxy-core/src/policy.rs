@@ -8,7 +8,6 @@ mod scan;
 mod scope;
 #[cfg(test)]
 mod tests;
-mod time;
 mod tool;
 mod vocabulary;
 mod words;
@@ -18,12 +17,15 @@ use std::sync::Arc;
 
 use cedar_policy::Expression;
 
-use crate::{Mistake, Tool};
+use crate::contract::Effective;
+use crate::{Hints, Mistake, ToolName};
 use facts::Facts;
 use mistake::Fault;
 use read::Mentions;
 use scope::{Resource, Scope};
 
+pub use crate::denial::Violation;
+pub use crate::time::Clock;
 pub use scope::About;
 pub use tool::{Outcome, ToolPolicies};
 pub use vocabulary::SCHEMA;
@@ -66,28 +68,12 @@ pub struct Rule {
     mentions: Mentions,
 }
 
-/// What a rule may ask about the time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Clock {
-    pub now_ms: i64,
-    /// Of the gateway's machine: rules speak of its hours and weekdays.
-    pub utc_offset_s: i32,
-}
-
-/// An instant as programs write it: `2026-11-15T03:00:00.000Z`.
-pub(crate) fn iso(ms: i64) -> String {
-    time::Local::utc(Clock { now_ms: ms, utc_offset_s: 0 }).iso()
-}
-
-/// A rule that forbids a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The rule's `@id`, or its file and line.
-    pub rule: String,
-    pub file: Arc<str>,
-    pub line: usize,
-    /// Its `@message`.
-    pub message: Option<String>,
+/// The tool that policies are evaluated for.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'t> {
+    pub name: &'t ToolName,
+    pub hints: Hints,
+    pub contract: &'t Effective,
 }
 
 impl Rule {
@@ -134,11 +120,11 @@ impl Policies {
     }
 
     /// `None` when no rule can ever concern this tool.
-    pub fn for_tool(&self, tool: &Tool) -> Option<ToolPolicies> {
+    pub fn for_tool(&self, tool: Subject<'_>) -> Option<ToolPolicies> {
         if self.is_empty() {
             return None;
         }
-        self.for_facts(&Facts::of_tool(tool))
+        self.for_facts(&Facts::of(tool))
     }
 
     fn for_facts(&self, facts: &Facts) -> Option<ToolPolicies> {

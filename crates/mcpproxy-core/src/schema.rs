@@ -7,15 +7,13 @@ mod bounds;
 mod build;
 mod check;
 mod compile;
-mod draft;
+pub(crate) mod draft;
 mod equal;
 mod fault;
 mod keywords;
 mod leaf;
-mod merge;
 mod parts;
 mod problem;
-mod prune;
 mod refs;
 mod rule;
 mod strict;
@@ -26,7 +24,6 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 pub use problem::{PROBLEMS_MAX, Problem};
-pub(crate) use prune::pruned;
 
 use build::Graph;
 use check::Wanted;

@@ -5,10 +5,10 @@
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use mcpproxy_core::contract::coverage::coverage;
-use mcpproxy_core::contract::draft::draft;
-use mcpproxy_core::contract::lint::{Severity, lint, lint_files};
 use mcpproxy_core::contract::{Contracts, Effective};
+use mcpproxy_core::review::coverage::coverage;
+use mcpproxy_core::review::draft::draft;
+use mcpproxy_core::review::lint::{Severity, lint, lint_files};
 use mcpproxy_core::{Catalog, Index, Offer, Offered, RiskLevel, ServerName};
 use proptest::prelude::*;
 

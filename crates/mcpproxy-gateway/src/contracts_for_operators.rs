@@ -3,10 +3,10 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use mcpproxy_core::contract::coverage::{Coverage, coverage};
-use mcpproxy_core::contract::lint::{Finding, lint};
 use mcpproxy_core::contract::{Contracts, Effective, draft};
 use mcpproxy_core::policy::Outcome;
+use mcpproxy_core::review::coverage::{Coverage, coverage};
+use mcpproxy_core::review::lint::{Finding, lint};
 use mcpproxy_core::{Agent, Hints, ServerName, Tool, ToolName, Variant, declare};
 
 use crate::call::clock;
@@ -49,7 +49,7 @@ pub(crate) fn looked_at(snapshot: &Snapshot, agent: &Agent, variant: Variant, pa
     let Ok(declared) = declare(variant, parameters, snapshot.settings.intent.two_key) else { return Vec::new() };
     let tool = snapshot.catalog.resolve(&declared.name);
     let Some((tool, rules)) = tool.and_then(|tool| Some((tool, tool.rules()?))) else { return Vec::new() };
-    let outcomes = rules.explain(agent, tool, &declared.intent, clock(snapshot));
+    let outcomes = rules.explain(agent, tool.subject(), &declared.intent, clock(snapshot));
     let looked_at = outcomes.into_iter().map(|(rule, outcome)| LookedAt {
         rule: rule.id.clone(),
         file: Arc::clone(&rule.file),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::contract::{Contract, META_KEY};
 use crate::json::{members, string_value};
 use crate::schema::{Schema, SchemaError};
-use crate::{NameError, ServerName, ToolName, Untrusted, Variant};
+use crate::{Hints, NameError, ServerName, ToolName, Untrusted};
 
 /// The tools of one server, in its own order.
 #[derive(Clone, Debug, Default)]
@@ -24,13 +24,6 @@ pub struct Offered {
     pub contract: Option<Contract>,
     /// The server's own JSON for the tool, byte for byte.
     pub json: String,
-}
-
-/// The two annotations that matter for the choice of a variant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Hints {
-    pub read_only: Option<bool>,
-    pub destructive: Option<bool>,
 }
 
 /// Why a tool that a server offers is not in the catalog.
@@ -120,36 +113,6 @@ impl Offered {
     }
 }
 
-impl Hints {
-    /// The error is the name of a hint that is neither true nor false.
-    fn of(annotations: Option<&str>) -> Result<Self, &'static str> {
-        let annotations = annotations.and_then(members).unwrap_or_default();
-        let hint =
-            |wanted: &'static str| match annotations.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value) {
-                None | Some("null") => Ok(None),
-                Some("true") => Ok(Some(true)),
-                Some("false") => Ok(Some(false)),
-                Some(_) => Err(wanted),
-            };
-        Ok(Self { read_only: hint("readOnlyHint")?, destructive: hint("destructiveHint")? })
-    }
-
-    pub fn call_with(self) -> Variant {
-        self.operation().unwrap_or(Variant::Write)
-    }
-
-    /// What they say the tool does, as far as they say anything: not to be destructive alone is no answer.
-    pub fn operation(self) -> Option<Variant> {
-        // Destructive wins when a server claims both: the stricter reading is the safe one.
-        match (self.destructive, self.read_only) {
-            (Some(true), _) => Some(Variant::Destructive),
-            (_, Some(true)) => Some(Variant::Read),
-            (_, Some(false)) => Some(Variant::Write),
-            (Some(false) | None, None) => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,18 +159,5 @@ mod tests {
                 "a: another tool has the same name",
             ]
         );
-    }
-
-    #[test]
-    fn call_with_follows_the_hints() {
-        let check = |read_only, destructive, expected| {
-            assert_eq!(Hints { read_only, destructive }.call_with(), expected);
-        };
-        check(None, None, Variant::Write);
-        check(Some(true), None, Variant::Read);
-        check(Some(true), Some(true), Variant::Destructive);
-        check(Some(false), Some(true), Variant::Destructive);
-        check(Some(false), Some(false), Variant::Write);
-        check(Some(true), Some(false), Variant::Read);
     }
 }

@@ -70,7 +70,7 @@ impl Contracts {
     }
 
     /// As `matching`, with what each is for.
-    pub(super) fn with_patterns(&self, name: &ToolName) -> impl Iterator<Item = (&ToolPattern, &Arc<Contract>)> {
+    pub(crate) fn with_patterns(&self, name: &ToolName) -> impl Iterator<Item = (&ToolPattern, &Arc<Contract>)> {
         let of_server = self.by_server.get(name.server());
         let exact = of_server.and_then(|of_server| of_server.exact.get(name.tool()));
         let prefixes = of_server.into_iter().flat_map(|of_server| &of_server.prefixes);
@@ -83,7 +83,7 @@ impl Contracts {
     }
 
     /// The line of a pattern in its file; 0 when it comes from none.
-    pub(super) fn line(&self, pattern: &ToolPattern) -> usize {
+    pub(crate) fn line(&self, pattern: &ToolPattern) -> usize {
         self.lines.get(pattern).copied().unwrap_or_default()
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Confirmation, Contract, DryRun, Idempotency, OutputSchema, RateLimit, Sensitive, StepUp, Written};
-use crate::catalog::Hints;
+use crate::Hints;
 use crate::schema::Schema;
 use crate::{RiskLevel, Untrusted, Variant};
 

@@ -5,8 +5,8 @@ use crate::settings::suggest::list;
 use crate::{RiskLevel, Variant, nearest};
 
 /// The keys of one object, and what to say about keys that people write there for them.
-pub(super) struct Keys {
-    pub(super) known: &'static [&'static str],
+pub(crate) struct Keys {
+    pub(crate) known: &'static [&'static str],
     advice: &'static [(&'static str, &'static str)],
 }
 
@@ -14,7 +14,7 @@ pub(super) struct Keys {
 pub(super) const FILE: Keys =
     Keys { known: &["$schema", "contracts"], advice: &[("tool", "move it into the list of `contracts`")] };
 
-pub(super) const CONTRACT: Keys = Keys {
+pub(crate) const CONTRACT: Keys = Keys {
     known: &[
         "$schema",
         "tool",

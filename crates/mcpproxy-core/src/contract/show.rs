@@ -19,7 +19,7 @@ impl Effective {
         self.fields().into_iter().map(|(name, value, source)| (name, value, source.to_string())).collect()
     }
 
-    pub(super) fn fields(&self) -> Vec<Field<'_>> {
+    pub(crate) fn fields(&self) -> Vec<Field<'_>> {
         // Taken apart in full, so that no field can be forgotten here.
         let Self {
             description,
@@ -68,7 +68,7 @@ impl Effective {
     }
 }
 
-type Field<'a> = (&'static str, Value, &'a Source);
+pub(crate) type Field<'a> = (&'static str, Value, &'a Source);
 
 #[expect(clippy::unnecessary_wraps, reason = "one of a list in which others may be missing")]
 fn some<'a>(name: &'static str, value: Value, source: &'a Source) -> Option<Field<'a>> {
@@ -94,7 +94,7 @@ impl std::fmt::Display for Source {
     }
 }
 
-pub(super) fn confirmation_word(confirmation: Confirmation) -> &'static str {
+pub(crate) fn confirmation_word(confirmation: Confirmation) -> &'static str {
     match confirmation {
         Confirmation::None => "none",
         Confirmation::Required => "required",
@@ -172,7 +172,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::catalog::Hints;
+    use crate::Hints;
     use crate::contract::{Contract, Written};
     use crate::{Pointer, RiskLevel, Variant};
 

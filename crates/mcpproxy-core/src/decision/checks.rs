@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::approval_request::Asked;
 use super::{Moment, Warning};
-use crate::catalog::{Catalog, Hints, Tool};
+use crate::Hints;
+use crate::catalog::{Catalog, Tool};
 use crate::contract::{RateLimit, StepUp};
 use crate::denial::{Denial, Mark, Missing};
 use crate::intent::{Arguments, Intent};
@@ -107,7 +108,7 @@ pub(super) fn lacks(agent: &Agent, tool: &Tool, missing: Vec<String>) -> Denial 
 }
 
 pub(super) fn within_rules(agent: &Agent, tool: &Tool, intent: &Intent, clock: Clock) -> Result<(), Denial> {
-    let violations = tool.rules().map_or_else(Vec::new, |rules| rules.violations(agent, tool, intent, clock));
+    let violations = tool.rules().map_or_else(Vec::new, |rules| rules.violations(agent, tool.subject(), intent, clock));
     if violations.is_empty() {
         return Ok(());
     }

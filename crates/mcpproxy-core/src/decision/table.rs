@@ -9,8 +9,8 @@ mod user;
 use std::fmt::Write as _;
 
 use self::stage::Stage;
+use crate::Hints;
 use crate::Variant;
-use crate::catalog::Hints;
 use crate::settings::{IntentSettings, TwoKey, Unannotated};
 
 /// The decisions on one matter. The last column is the outcome.

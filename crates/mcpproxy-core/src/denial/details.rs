@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Denial, Retry, Ticket};
-use crate::policy::iso;
+use super::{Denial, IDEMPOTENCY_KEY_MAX_CHARS, REASON_MAX_CHARS, Retry, Ticket};
+use crate::time::iso;
 use crate::{RiskLevel, ToolName, Untrusted};
 
 impl Denial {
@@ -19,7 +19,7 @@ impl Denial {
             Self::InvalidSensitivity(found) => {
                 json!({"found": found.for_json(), "allowed": ["public", "internal", "private", "unknown"]})
             }
-            Self::ReasonTooLong => json!({"max_characters": crate::REASON_MAX_CHARS}),
+            Self::ReasonTooLong => json!({"max_characters": REASON_MAX_CHARS}),
             Self::MissingIntent(variant) => json!({"tool_variant": variant.tool()}),
             Self::MissingOperationType => json!({"allowed": ["read", "write", "destructive"]}),
             Self::IntentMismatch { variant, declared } => {
@@ -65,7 +65,7 @@ impl Denial {
                 "per_ms": u64::try_from(limit.per.as_millis()).unwrap_or(u64::MAX),
                 "retry_after_ms": wait_ms,
             }),
-            Self::InvalidIdempotencyKey => json!({"max_characters": crate::IDEMPOTENCY_KEY_MAX_CHARS}),
+            Self::InvalidIdempotencyKey => json!({"max_characters": IDEMPOTENCY_KEY_MAX_CHARS}),
             Self::IdempotencyConflict { tool, .. } => json!({"tool": tool.to_string()}),
             Self::OutcomeUnknown { tool, record } => json!({"tool": tool.to_string(), "record": record}),
             Self::DryRunRequired { tool, next } => json!({"tool": tool.to_string(), "next": next}),

@@ -1,7 +1,6 @@
 //! What an agent is told when it is refused.
 
-use super::{Denial, Mark, Missing, Retry, Ticket};
-use crate::policy::Violation;
+use super::{Denial, Mark, Missing, Retry, Ticket, Violation};
 use crate::schema::Problem;
 use crate::{RiskLevel, ToolName, Untrusted};
 

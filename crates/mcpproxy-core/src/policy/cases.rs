@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use super::facts::Facts;
 use super::tool::{Call, violations};
-use super::{Clock, Policies, Violation, time};
+use super::{Clock, Policies, Violation};
+use crate::time;
 use crate::{Agent, Hints, Intent, Mistake, RiskLevel, Scope, Sensitivity, ToolName, Untrusted, Variant, nearest};
 
 const CASES_MAX: usize = 10_000;

@@ -4,13 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use cedar_policy::{Context, Entities, Entity, Request, RestrictedExpression};
 
-use super::Resource;
 use super::read::Mentions;
-use super::time::Local;
 use super::tool::Call;
 use super::vocabulary::Vocabulary;
-use crate::contract::Effective;
-use crate::{Agent, Hints, RiskLevel, Sensitivity, Tool, ToolName};
+use super::{Resource, Subject};
+use crate::time::Local;
+use crate::{Agent, Hints, RiskLevel, Sensitivity, ToolName};
 
 /// A tool as rules see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +27,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    pub(super) fn of_tool(tool: &Tool) -> Self {
-        Self::of(&tool.name, tool.hints, &tool.contract)
-    }
-
-    pub(super) fn of(name: &ToolName, hints: Hints, contract: &Effective) -> Self {
+    pub(super) fn of(Subject { name, hints, contract }: Subject<'_>) -> Self {
         let word = |value: Option<&String>| value.cloned().unwrap_or_default();
         Self {
             name: name.clone(),

@@ -26,7 +26,7 @@ fn mistakes(files: &[(&str, &str)]) -> Vec<String> {
 
 fn facts(name: &str) -> Facts {
     let hints = Hints::default();
-    Facts::of(&ToolName::parse(name).unwrap(), hints, &Effective::of(&[], None, hints))
+    Facts::of(Subject { name: &ToolName::parse(name).unwrap(), hints, contract: &Effective::of(&[], None, hints) })
 }
 
 fn agent(name: &str) -> Agent {

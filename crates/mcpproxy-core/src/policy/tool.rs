@@ -7,8 +7,8 @@ use cedar_policy::{Entities, EvalResult, Request, eval_expression};
 use super::facts::{self, Facts};
 use super::read::Mentions;
 use super::vocabulary::{Vocabulary, vocabulary};
-use super::{Clock, Rule, Violation};
-use crate::{Agent, Intent, Tool, ToolName};
+use super::{Clock, Rule, Subject, Violation};
+use crate::{Agent, Intent, ToolName};
 
 /// The rules that can concern one tool, made ready when the catalog is built.
 #[derive(Debug)]
@@ -55,13 +55,13 @@ impl ToolPolicies {
     }
 
     /// Every rule that forbids the call, in the order of files and lines; none means go on.
-    pub fn violations(&self, agent: &Agent, tool: &Tool, intent: &Intent, clock: Clock) -> Vec<Violation> {
-        violations(self.outcomes(Call { agent, tool: &tool.name, intent, clock }, || Facts::of_tool(tool)))
+    pub fn violations(&self, agent: &Agent, tool: Subject<'_>, intent: &Intent, clock: Clock) -> Vec<Violation> {
+        violations(self.outcomes(Call { agent, tool: tool.name, intent, clock }, || Facts::of(tool)))
     }
 
     /// Every rule that was looked at, in the order of files and lines, and what came of it.
-    pub fn explain(&self, agent: &Agent, tool: &Tool, intent: &Intent, clock: Clock) -> Vec<(&Rule, Outcome)> {
-        self.outcomes(Call { agent, tool: &tool.name, intent, clock }, || Facts::of_tool(tool))
+    pub fn explain(&self, agent: &Agent, tool: Subject<'_>, intent: &Intent, clock: Clock) -> Vec<(&Rule, Outcome)> {
+        self.outcomes(Call { agent, tool: tool.name, intent, clock }, || Facts::of(tool))
     }
 
     /// The rules that are looked at when the tool is called, in the order of files and lines.

@@ -2,7 +2,7 @@
 
 use super::mistake::Fault;
 use super::scan::{Kind, Statement, Token};
-use super::time::WEEKDAYS;
+use crate::time::WEEKDAYS;
 use crate::{RiskLevel, ServerName, ToolName, Untrusted, Variant, nearest};
 
 const PATTERN_MAX_CHARS: usize = 200;

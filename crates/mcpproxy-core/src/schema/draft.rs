@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Draft {
+pub(crate) enum Draft {
     Four,
     Six,
     Seven,
@@ -13,7 +13,7 @@ pub(super) enum Draft {
 
 impl Draft {
     /// The newest, unless the schema names another that we know.
-    pub(super) fn of(schema: &Value) -> Self {
+    pub(crate) fn of(schema: &Value) -> Self {
         let named = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
         let named = named.trim_end_matches('#');
         let named = named.strip_prefix("https://").or_else(|| named.strip_prefix("http://"));

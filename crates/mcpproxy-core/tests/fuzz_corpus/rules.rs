@@ -22,12 +22,12 @@ fn decides(rules: &Policies, text: &str) {
     let catalog = catalog();
     let agent = Agent { name: "laptop".to_owned(), scope: Scope::everything() };
     for tool in catalog.tools() {
-        let Some(tool_rules) = rules.for_tool(tool) else { continue };
+        let Some(tool_rules) = rules.for_tool(tool.subject()) else { continue };
         for variant in Variant::ALL {
             let intent = Intent { variant, sensitivity: None, reason: None };
             let clock = Clock { now_ms: 1_704_067_200_000, utc_offset_s: 3600 };
-            let violations = tool_rules.violations(&agent, tool, &intent, clock);
-            let explained = tool_rules.explain(&agent, tool, &intent, clock);
+            let violations = tool_rules.violations(&agent, tool.subject(), &intent, clock);
+            let explained = tool_rules.explain(&agent, tool.subject(), &intent, clock);
             let refusals = explained.iter().filter(|(_, outcome)| outcome.is_refusal()).map(|(rule, _)| &rule.id);
             assert!(violations.iter().map(|violation| &violation.rule).eq(refusals), "{text}");
         }

@@ -1,8 +1,8 @@
 //! The JSON of contracts.
 
 use mcpproxy_core::contract::Need;
-use mcpproxy_core::contract::coverage::{self, Classifier};
-use mcpproxy_core::contract::lint::{self, Severity};
+use mcpproxy_core::review::coverage::{self, Classifier};
+use mcpproxy_core::review::lint::{self, Severity};
 use mcpproxy_core::{RiskLevel, Tool, Variant};
 use serde::Serialize;
 use serde_json::Value;

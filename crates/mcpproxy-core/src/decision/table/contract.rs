@@ -2,7 +2,7 @@
 
 use super::stage::{Author, Stage, written};
 use super::{HINT, Section, hint_word};
-use crate::catalog::Hints;
+use crate::Hints;
 use crate::contract::Contract;
 use crate::settings::{ContractSettings, IntentSettings, Unclassified};
 use crate::{RiskLevel, Variant};

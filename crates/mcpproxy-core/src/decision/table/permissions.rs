@@ -2,7 +2,7 @@
 
 use super::Section;
 use super::stage::{Author, Stage, written};
-use crate::catalog::Hints;
+use crate::Hints;
 use crate::contract::Contract;
 use crate::{Scope, Variant};
 

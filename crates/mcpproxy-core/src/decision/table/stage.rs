@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::super::{Decision, DecisionInputs, Moment, Preview, PriorState, decide};
-use crate::catalog::{Catalog, Hints, Offer, Offered};
+use crate::Hints;
+use crate::catalog::{Catalog, Offer, Offered};
 use crate::contract::{Contract, Contracts, Need, ToolPattern, Written};
 use crate::intent::declare;
 use crate::limits::Limits;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::contract::{Confirmation, Source, Sourced};
+use crate::time;
 use crate::{RiskLevel, Sensitivity};
 
 fn sourced<T>(value: T) -> Sourced<T> {
@@ -23,7 +24,7 @@ fn full() -> Facts {
         is_operators: true,
         ..Effective::of(&[], None, hints)
     };
-    Facts::of(&ToolName::parse("bank:pay").unwrap(), hints, &contract)
+    Facts::of(Subject { name: &ToolName::parse("bank:pay").unwrap(), hints, contract: &contract })
 }
 
 /// Laptop, 03:05 on Sunday the 15th of November 2026, two hours east of Greenwich.

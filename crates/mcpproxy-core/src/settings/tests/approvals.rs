@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::World;
 use super::bad::check;
-use crate::catalog::Hints;
+use crate::Hints;
 use crate::contract::{Contract, Effective, Written};
 use crate::settings::{ApprovalSettings, Channel, Outside, parse};
 use crate::{Assurance, RiskLevel};

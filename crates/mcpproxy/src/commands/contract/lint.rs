@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use mcpproxy_core::contract::Contracts;
-use mcpproxy_core::contract::lint::{lint, lint_files};
 use mcpproxy_core::json::quote;
+use mcpproxy_core::review::lint::{lint, lint_files};
 use mcpproxy_core::{Catalog, Offer, Offered};
 use mcpproxy_gateway::version;
 use serde::Deserialize;

@@ -1,7 +1,7 @@
 //! Findings about contracts: from files and from the gateway, in one list.
 
 use mcpproxy_core::Mistake;
-use mcpproxy_core::contract::lint::{self, Severity};
+use mcpproxy_core::review::lint::{self, Severity};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;

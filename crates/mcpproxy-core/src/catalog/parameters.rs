@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::catalog::Offered;
+use super::Offered;
 use crate::json::{Members, members};
 
 /// The named arguments of a tool.
@@ -30,7 +30,7 @@ impl<'a> Parameters<'a> {
         Self::of_schema(offered.field("inputSchema").unwrap_or_default())
     }
 
-    pub(super) fn of_schema(schema: &'a str) -> Self {
+    pub(crate) fn of_schema(schema: &'a str) -> Self {
         let keywords = members(schema).unwrap_or_default();
         let find = |wanted: &str| keywords.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
         let properties = find("properties").and_then(members);
@@ -39,11 +39,11 @@ impl<'a> Parameters<'a> {
         Self { is_complete: properties.is_some() && !is_wide, properties: properties.unwrap_or_default() }
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.properties.iter().map(|(name, _)| name.as_ref())
     }
 
-    pub(super) fn find(&self, wanted: &str) -> Option<&'a str> {
+    pub(crate) fn find(&self, wanted: &str) -> Option<&'a str> {
         self.properties.iter().find(|(name, _)| name == wanted).map(|(_, schema)| *schema)
     }
 
@@ -53,7 +53,7 @@ impl<'a> Parameters<'a> {
     }
 
     /// Whether an argument is a yes or no, or nobody says what it is.
-    pub(super) fn is_flag(&self, wanted: &str) -> bool {
+    pub(crate) fn is_flag(&self, wanted: &str) -> bool {
         let Some(keywords) = self.find(wanted).and_then(members) else { return false };
         let kind = keywords.into_iter().find(|(key, _)| *key == Cow::Borrowed("type")).map(|(_, value)| value);
         kind.is_none_or(|kind| kind == "\"boolean\"")

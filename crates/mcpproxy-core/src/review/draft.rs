@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::parameters::Parameters;
+use super::names;
 use super::wild::Wild;
 use super::writer::{self, Notes};
-use super::{Contract, Effective, Source, StepUp, Written, keys, names};
+use crate::catalog::parameters::Parameters;
 use crate::catalog::{Offer, Offered};
+use crate::contract::{Contract, Effective, Source, StepUp, Written, keys};
 use crate::schema::Schema;
 use crate::{RiskLevel, ServerName, Variant, mask};
 

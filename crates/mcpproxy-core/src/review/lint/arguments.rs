@@ -1,10 +1,10 @@
 //! Names of arguments in a contract, against the arguments that tools really take.
 
-use super::super::parameters::Parameters;
-use super::super::{Contract, DryRun, Idempotency};
 use super::{Findings, Place};
 use crate::Untrusted;
 use crate::catalog::Offered;
+use crate::catalog::parameters::Parameters;
+use crate::contract::{Contract, DryRun, Idempotency};
 
 /// `tools` are those the contract is for. What one of them has is no mistake.
 pub(super) fn check(findings: &mut Findings, subject: &str, contract: &Contract, tools: &[&Offered]) {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::super::{Confirmation, DryRun, Idempotency, RateLimit, Sensitive, StepUp, ToolPattern, Written};
 use super::*;
 use crate::catalog::Offer;
+use crate::contract::{Confirmation, DryRun, Idempotency, RateLimit, Sensitive, StepUp, ToolPattern, Written};
 use crate::schema::Schema;
 use crate::{Pointer, RiskLevel, ServerName, Untrusted, Variant};
 

@@ -1,7 +1,8 @@
 //! What is doubtful about one tool's effective contract by itself.
 
-use super::super::{DryRun, StepUp, names};
+use super::super::names;
 use super::{Findings, Looked, place_of};
+use crate::contract::{DryRun, StepUp};
 use crate::schema::Schema;
 use crate::{RiskLevel, Untrusted, Variant};
 

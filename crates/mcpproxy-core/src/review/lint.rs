@@ -9,8 +9,8 @@ mod tool;
 use std::sync::Arc;
 
 use super::draft::MARKER;
-use super::{Contract, Contracts, Effective, Source, ToolPattern, Written};
 use crate::catalog::{Catalog, Offered};
+use crate::contract::{Contract, Contracts, Effective, Source, ToolPattern, Written};
 use crate::nearest;
 
 use offers::Offers;

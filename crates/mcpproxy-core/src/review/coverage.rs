@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Source;
 use crate::catalog::Tool;
+use crate::contract::Source;
 use crate::{Catalog, RiskLevel, ServerName, ToolName, Variant};
 
 /// Every tool of a catalog, the forbidden ones too: this is for operators only.

@@ -1,12 +1,13 @@
-//! A schema without what tells a caller nothing: the same values fit, and everything about them is said once.
+//! Shortens a schema without changing which values match it: drops noise and repeated text.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::draft::Draft;
+use super::Keep;
 use super::merge::merged;
-use crate::brief::{Keep, sentences};
+use super::prose::sentences;
+use crate::schema::draft::Draft;
 
 /// Subschemas by name.
 const MAPS: [&str; 6] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
@@ -52,7 +53,7 @@ const OF_AN_EDITION: [&str; 13] = [
 const DEFAULT_MAX_BYTES: usize = 120;
 
 /// The schema of a tool, whose description is `about`. Exactly the same values fit it.
-pub(crate) fn pruned(whole: &Value, about: &str, keep: Keep) -> Value {
+pub(super) fn pruned(whole: &Value, about: &str, keep: Keep) -> Value {
     let about = sentences(about, usize::MAX);
     for care in [Care::Usual, Care::Great] {
         let pruner = Pruner {

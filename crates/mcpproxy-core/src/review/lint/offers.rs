@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::super::ToolPattern;
 use crate::ServerName;
 use crate::catalog::Offered;
+use crate::contract::ToolPattern;
 
 pub(super) struct Offers<'a> {
     all: &'a [&'a Offered],

@@ -1,10 +1,9 @@
 //! What the operator and the server say differently, and what a level makes of it.
 
-use super::super::effective::asks;
-use super::super::show::confirmation_word;
-use super::super::{Confirmation, Contract, DryRun, Source, StepUp, Written};
 use super::{Findings, Looked, Place, place_of};
 use crate::RiskLevel;
+use crate::contract::show::confirmation_word;
+use crate::contract::{Confirmation, Contract, DryRun, Source, StepUp, Written, asks};
 
 pub(super) fn check(findings: &mut Findings, looked: &Looked<'_>) {
     operator_relaxes(findings, looked);

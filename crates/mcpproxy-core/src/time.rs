@@ -1,23 +1,34 @@
 //! Days, hours and weekdays of an instant, and instants from the texts that cases are written in.
 
-use super::Clock;
+/// The instant of a call, for policies that ask about the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    pub now_ms: i64,
+    /// The offset of the gateway's machine: policies use its hours and weekdays.
+    pub utc_offset_s: i32,
+}
 
 const DAY_S: i64 = 24 * 60 * 60;
-pub(super) const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+pub(crate) const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+/// Formats an instant as RFC 3339: `2026-11-15T03:00:00.000Z`.
+pub(crate) fn iso(ms: i64) -> String {
+    Local::utc(Clock { now_ms: ms, utc_offset_s: 0 }).iso()
+}
 
 /// An instant on a clock on a wall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Local {
+pub(crate) struct Local {
     /// Since 1970-01-01.
     days: i64,
-    pub(super) hour: i64,
-    pub(super) minute: i64,
+    pub(crate) hour: i64,
+    pub(crate) minute: i64,
     second: i64,
     ms: i64,
 }
 
 impl Local {
-    pub(super) fn of(clock: Clock) -> Self {
+    pub(crate) fn of(clock: Clock) -> Self {
         let all_ms = clock.now_ms.saturating_add(i64::from(clock.utc_offset_s) * 1000);
         let all_s = all_ms.div_euclid(1000);
         let of_day = all_s.rem_euclid(DAY_S);
@@ -30,22 +41,22 @@ impl Local {
         }
     }
 
-    pub(super) fn utc(clock: Clock) -> Self {
+    pub(crate) fn utc(clock: Clock) -> Self {
         Self::of(Clock { utc_offset_s: 0, ..clock })
     }
 
-    pub(super) fn weekday(&self) -> &'static str {
+    pub(crate) fn weekday(&self) -> &'static str {
         // The first of January 1970 was a Thursday.
         let number = usize::try_from((self.days + 3).rem_euclid(7)).unwrap_or_default();
         WEEKDAYS.get(number).copied().unwrap_or_default()
     }
 
-    pub(super) fn is_weekend(&self) -> bool {
+    pub(crate) fn is_weekend(&self) -> bool {
         matches!(self.weekday(), "saturday" | "sunday")
     }
 
     /// As Cedar's `datetime` reads it.
-    pub(super) fn iso(&self) -> String {
+    pub(crate) fn iso(&self) -> String {
         let (year, month, day) = date_of(self.days);
         let Self { hour, minute, second, ms, .. } = self;
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
@@ -72,7 +83,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// `2026-11-15T03:00:00+01:00` (also with `Z`, without seconds, or with parts of them), or `03:00 sunday`.
-pub(super) fn parse(text: &str) -> Option<Clock> {
+pub(crate) fn parse(text: &str) -> Option<Clock> {
     match text.split_once(' ') {
         Some((time, weekday)) => {
             // Any week would do; this one begins with a Monday.
