@@ -3,9 +3,10 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use mcpproxy_core::contract::{Contracts, Effective, draft};
+use mcpproxy_core::contract::{Contracts, Effective};
 use mcpproxy_core::policy::Outcome;
 use mcpproxy_core::review::coverage::{Coverage, coverage};
+use mcpproxy_core::review::draft;
 use mcpproxy_core::review::lint::{Finding, lint};
 use mcpproxy_core::{Agent, Hints, ServerName, Tool, ToolName, Variant, declare};
 
