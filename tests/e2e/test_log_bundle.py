@@ -117,7 +117,7 @@ def is_payload_of(row: dict[str, Any], name: str) -> bool:
 
 def test_the_program_in_the_documents_agrees(bundles: Bundles, tmp_path: Path) -> None:
     """Auditors are told to copy it out of there."""
-    document = (peers.ROOT / "docs" / "activity-log.md").read_text()
+    document = (peers.ROOT / "docs" / "log-format.md").read_text()
     (program,) = re.findall(r"^```python\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
     (tmp_path / "check_bundle.py").write_text(program)
     key = bundles.gateway.run("activity", "key").stdout
