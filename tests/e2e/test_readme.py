@@ -1,4 +1,9 @@
-"""The README, followed word for word: its commands are run as they stand there, and answer what it says."""
+"""Follows the README and the book: every console block runs, every link resolves, every example is valid.
+
+Each page is one test. It gets a fresh home folder with its own gateway and types the commands of the page in order, back to
+back. In the expected output, `…` stands for any text, and `…` alone on a line for any lines. Ids, times, durations, digests and
+ports may differ. A `python` block whose first line is `# NAME.py` is saved under that name first.
+"""
 
 from __future__ import annotations
 
@@ -6,62 +11,99 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import peers
-from gateway import Gateway, until
+from gateway import Gateway
 
-README = (peers.ROOT / "README.md").read_text()
-REFERENCE = (peers.ROOT / "docs" / "contracts.md").read_text()
+README = peers.ROOT / "README.md"
+BOOK = peers.ROOT / "docs"
+SUMMARY = BOOK / "SUMMARY.md"
+ROOT_PAGES = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+BOOK_PAGES = sorted(path for path in BOOK.rglob("*.md") if path != SUMMARY)
+README_MAX_LINES = 250
+
 HOME = "/home/you"
-SECONDS = 10
-# What differs from one run to the next. Ids come before durations, which are shorter.
-CHANGES = [
-    r"01[0-9A-HJKMNP-TV-Z]{24}",
-    r"01[0-9A-HJKMNP-TV-Z]{13}",
-    r"localhost:\d+",
-    r"[0-9a-f]{64}",
-    r"[0-9a-f]{20}",
-    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?Z?",
-    r"\b\d+(?:\.\d+)?(?:µs|ms|s)\b",
-]
+ADDRESS = re.compile(r"(?:127\.0\.0\.1|localhost):8080\b")
+# An id in full, or the part of it that tables show. In commands, it becomes the id of this run.
+ID = r"01[0-9A-HJKMNP-TV-Z]{24}|01[0-9A-HJKMNP-TV-Z]{13}\b"
+# Whatever differs from one run to the next. Ids come before durations, which are shorter.
+CHANGES = re.compile(
+    "|".join(
+        [
+            ID,
+            r"(?:127\.0\.0\.1|localhost):\d+",
+            r"\b[0-9a-f]{64}\b",
+            r"\b[0-9a-f]{20}\b",
+            r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?Z?",
+            r"\b\d+(?:\.\d+)?(?:µs|ms|s)\b",
+        ]
+    )
+)
 
 
-def consoles(section: str) -> list[list[tuple[str, str]]]:
-    """The console blocks of a section: each a list of commands and what they print."""
-    (body,) = re.findall(rf"^#+ {re.escape(section)}\n(.*?)(?=^#+ |\Z)", README, re.M | re.S)
-    blocks = re.findall(r"^```console\n(.*?)^```", body, re.M | re.S)
-    assert blocks, section
-    return [[read(command) for command in re.split(r"^\$ ", block, flags=re.M)[1:]] for block in blocks]
+def name(page: Path) -> str:
+    return str(page.relative_to(peers.ROOT))
 
 
-def read(command: str) -> tuple[str, str]:
-    line, _, output = command.partition("\n")
-    return line, output.strip("\n")
+def blocks(page: Path, language: str) -> list[str]:
+    """Returns the code blocks of a page in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.M | re.S)
+
+
+def commands(page: Path) -> list[tuple[str, str]]:
+    """Returns the commands of all console blocks with their expected output."""
+    found = []
+    for block in blocks(page, "console"):
+        for command in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            line, _, output = command.partition("\n")
+            found.append((line, output.strip("\n")))
+    return found
+
+
+def pattern(expected: str) -> re.Pattern[str]:
+    """Turns expected output into a pattern, as the head of this file describes."""
+    lines = []
+    for line in expected.split("\n"):
+        if line == "…":
+            lines.append(r"(?:.*\n)*?")
+            continue
+        text, at = "", 0
+        for found in re.finditer(f"…|{CHANGES.pattern}", line):
+            text += re.escape(line[at : found.start()])
+            text += ".*" if found[0] == "…" else f"(?:{CHANGES.pattern})"
+            at = found.end()
+        text += re.escape(line[at:])
+        # Columns are as wide as their content.
+        lines.append(re.sub(r"(?:\\ ){2,}", r" {2,}", text) + r"\n")
+    return re.compile("".join(lines))
 
 
 class Reader:
-    """Somebody with a fresh home folder who types what the README says."""
+    """Follows one page, with a fresh home folder and its own gateway."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
         self.gateway = Gateway(home / ".mcpproxy")
         self.gateway.environment = self.environment  # type: ignore[method-assign]
-        self.known: dict[str, str] = {}
+        # Calls that need an approval end after a second instead of 45. The demo server has to be named, because it runs by
+        # itself only if there are no settings.
+        settings = {"mcpServers": {"demo": {"type": "demo"}}, "approvals": {"wait": "1s"}}
+        self.gateway.write("mcp_config.json", json.dumps(settings))
+        self.ids: dict[str, str] = {}
 
     def environment(self) -> dict[str, str]:
         path = f"{Path(peers.MCPPROXY).parent}:{os.environ['PATH']}"
         return {**Gateway.environment(self.gateway), "PATH": path, "HOME": str(self.home)}
 
     def types(self, command: str, expected: str) -> None:
-        """Runs a command in a shell; the output must be the one given, but for what differs each time."""
-        for ours, theirs in self.known.items():
+        """Runs a command in a shell and compares what it prints."""
+        for ours, theirs in self.ids.items():
             command = command.replace(ours, theirs)
         done = subprocess.run(
-            ["bash", "-c", command],
+            ["bash", "-c", ADDRESS.sub(self.gateway.address, command)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -71,39 +113,22 @@ class Reader:
             env=self.environment(),
         )
         said = done.stdout.strip("\n").replace(str(self.home), HOME)
-        assert pattern(expected).fullmatch(said + "\n"), f"$ {command}\n{said}\n--- the README says\n{expected}"
-        # An id that the README goes on with is another one here.
-        for ours, theirs in zip(ids(expected), ids(said), strict=False):
-            self.known[ours] = theirs
+        if expected or said:
+            assert pattern(expected).fullmatch(f"{said}\n"), f"$ {command}\n{said}\n--- the page says\n{expected}"
+        self.learn(expected, said)
 
-
-    def is_impatient(self) -> bool:
-        """Makes calls wait for a user for a second, not for most of a minute, as an edit of the settings would."""
-        file = self.gateway.home / "mcp_config.json"
-        settings = json.loads(file.read_text()) if file.exists() else {"mcpServers": {"demo": {"type": "demo"}}}
-        self.gateway.write("mcp_config.json", json.dumps({**settings, "approvals": {"wait": "1s"}}))
-        return True
-
-
-def ids(text: str) -> list[str]:
-    return re.findall(CHANGES[0], text)
-
-
-def pattern(expected: str) -> re.Pattern[str]:
-    """`…` stands for anything: alone on a line for any lines."""
-    lines = []
-    for line in expected.split("\n"):
-        if line == "…":
-            lines.append(r"(?:.*\n)*?")
-            continue
-        pieces = re.split("|".join(f"(?:{change})" for change in CHANGES) + "|…", line)
-        found = re.findall("|".join(f"(?:{change})" for change in CHANGES) + "|…", line)
-        text = re.escape(pieces[0])
-        for what, after in zip(found, pieces[1:], strict=True):
-            text += (".*" if what == "…" else f"(?:{'|'.join(CHANGES)})") + re.escape(after)
-        # Columns are as wide as what is in them.
-        lines.append(re.sub(r"(?:\\ ){2,}", r" {2,}", text) + r"\n")
-    return re.compile("".join(lines))
+    def learn(self, expected: str, said: str) -> None:
+        """Remembers which id of this run stands for which id of the page. Both appear in the same order."""
+        for ours in re.findall(ID, expected):
+            if ours in self.ids:
+                continue
+            # A line with `…` may hide ids, so the line with this one is found by its pattern.
+            (line,) = [line for line in expected.split("\n") if ours in line][:1]
+            shape = pattern(line)
+            theirs = next((found for found in said.split("\n") if shape.fullmatch(f"{found}\n")), "")
+            same_length = [one for one in re.findall(ID, theirs) if len(one) == len(ours)]
+            if same_length:
+                self.ids[ours] = same_length[0]
 
 
 @pytest.fixture
@@ -111,63 +136,101 @@ def reader(tmp_path: Path) -> Reader:
     return Reader(tmp_path)
 
 
-def test_five_commands_from_no_contract_to_a_refusal(reader: Reader) -> None:
-    block = consoles("Contracts")[0]
-    commands = [command for command, _ in block]
-    assert len(commands) == 5 and commands[0] == "mcpproxy serve", commands
-    # Somebody who types takes longer than the gateway needs to see a file.
-    ready: list[Callable[[], object]] = [
-        lambda: True,
-        lambda: True,
-        lambda: reader.gateway.servers().get("office", {}).get("state") == "ready",
-        reader.is_impatient,
-        lambda: risk(reader.gateway) == "critical",
-    ]
+PAGES_WITH_COMMANDS = [page for page in [README, *BOOK_PAGES] if commands(page)]
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_COMMANDS, ids=name)
+def test_every_command_prints_what_its_page_says(reader: Reader, page: Path) -> None:
+    for program in blocks(page, "python"):
+        first = program.partition("\n")[0]
+        if first.startswith("# ") and first.endswith(".py"):
+            (reader.home / first.removeprefix("# ")).write_text(program)
     with reader.gateway:
-        for (command, output), is_ready in list(zip(block, ready, strict=True))[1:]:
-            until(is_ready, SECONDS, f"the gateway is ready for: {command}")
-            reader.types(command, output)
-        (refused,) = reader.gateway.records("--status", "refused")
-        assert (refused["code"], refused["risk"]) == ("confirmation_required", "critical")
-        # Without the file the same call works, so it was the contract that refused.
-        (reader.home / ".mcpproxy" / "contracts" / "office.yaml").unlink()
-        until(lambda: risk(reader.gateway) is None, SECONDS, "the contract is gone")
-        reader.types(commands[-1], '{"deletedUserId":"u_ines",…}')
+        for command, expected in commands(page):
+            reader.types(command, expected)
 
 
-def risk(gateway: Gateway) -> str | None:
-    return gateway.admin("/contracts/office/delete_user")["risk_level"]
+# -- examples -------------------------------------------------------------------------------------------------------
 
 
-def test_the_contract_below_them_is_one(reader: Reader) -> None:
-    (example,) = re.findall(r"^```yaml\n(- tool: office.*?)^```", README, re.M | re.S)
-    reader.gateway.write("contracts/office.yaml", example)
-    reader.gateway.write_settings({"mcpServers": {}})
-    done = reader.gateway.run("config", "check")
-    assert done.returncode == 0, done
+def is_contract(text: str) -> bool:
+    return text.startswith(("tool:", "- tool:"))
 
 
-@pytest.mark.parametrize("sections", [["A first call", "An auditor follows one call"], ["The four tools"]], ids=str)
-def test_what_the_other_commands_print(reader: Reader, sections: list[str]) -> None:
-    reader.is_impatient()
-    with reader.gateway:
-        for section in sections:
-            for block in consoles(section):
-                for command, output in block:
-                    if "/mnt/elsewhere" not in command:
-                        reader.types(command, output)
+PAGES_WITH_EXAMPLES = [page for page in [README, *BOOK_PAGES] if blocks(page, "(?:yaml|cedar|jsonc)")]
 
 
-def test_the_examples_of_the_reference(reader: Reader) -> None:
-    contract, cases = re.findall(r"^```yaml\n(.*?)^```", REFERENCE, re.M | re.S)
-    (rules,) = re.findall(r"^```cedar\n(.*?)^```", REFERENCE, re.M | re.S)
+@pytest.mark.parametrize("page", PAGES_WITH_EXAMPLES, ids=name)
+def test_every_example_is_valid(reader: Reader, page: Path) -> None:
+    """`jsonc` is a settings file, `yaml` a contract or test cases for policies, `cedar` a policy."""
     gateway = reader.gateway
-    gateway.write_settings({"mcpServers": {}})
-    gateway.write("contracts/mail.yaml", contract)
-    gateway.write("policies/mail.cedar", rules)
-    gateway.write("cases.yaml", cases)
-    for command in (["config", "check"], ["contract", "lint", "--strict"], ["policy", "check"]):
+    gateway.environment = lambda: {  # type: ignore[method-assign]
+        **reader.environment(),
+        **dict.fromkeys(["GITHUB_TOKEN", "DATABASE_PASSWORD"], "value"),
+        "HOOK_URL": "https://hooks.example.com/",
+    }
+    gateway.write("hook.secret", "0123456789abcdef")
+    gateway.write("old.key", "value")
+    for number, settings in enumerate(blocks(page, "jsonc")):
+        gateway.write(f"settings-{number}.json", settings)
+        done = gateway.run("config", "check", str(gateway.home / f"settings-{number}.json"))
+        assert done.returncode == 0, f"{settings}\n{done.stderr}"
+    for number, policy in enumerate(blocks(page, "cedar")):
+        gateway.write(f"policies/{number}.cedar", policy)
+    examples = blocks(page, "yaml")
+    for number, contract in enumerate(filter(is_contract, examples)):
+        gateway.write(f"contracts/{number}.yaml", contract)
+        done = gateway.run("contract", "lint", str(gateway.home / f"contracts/{number}.yaml"))
+        assert done.returncode == 0, f"{contract}\n{done.stdout}{done.stderr}"
+    for command in (["config", "check"], ["policy", "check"]):
         done = gateway.run(*command)
-        assert done.returncode == 0, done
-    done = gateway.run("policy", "test", str(gateway.home / "cases.yaml"))
-    assert done.returncode == 0 and "refused by no-mail-at-night" in done.stdout, done
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    for cases in (example for example in examples if not is_contract(example)):
+        gateway.write("cases.yaml", cases)
+        done = gateway.run("policy", "test", str(gateway.home / "cases.yaml"))
+        assert done.returncode == 0, f"{cases}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("page", [README, *BOOK_PAGES], ids=name)
+def test_every_json_block_is_json(page: Path) -> None:
+    for block in blocks(page, "json"):
+        json.loads(block)
+
+
+# -- links ----------------------------------------------------------------------------------------------------------
+
+
+def without_code(text: str) -> str:
+    """Removes code blocks and code spans, where nothing is a link or a heading."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
+
+
+def anchors(page: Path) -> set[str]:
+    """Returns the anchors that GitHub and mdBook make from headings."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    words = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
+    return {heading.strip().replace(" ", "-") for heading in words}
+
+
+@pytest.mark.parametrize("page", [*(peers.ROOT / one for one in ROOT_PAGES), SUMMARY, *BOOK_PAGES], ids=name)
+def test_every_relative_link_and_anchor_resolves(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text())):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{name(page)} links to {link}"
+        assert not anchor or anchor in anchors(target), f"{name(page)} links to {link}, which has no such heading"
+        # The book contains docs/ only, so a page of it cannot link to anything else.
+        if BOOK in page.parents:
+            assert BOOK in target.parents, f"{name(page)} links to {link}, outside the book"
+
+
+def test_the_summary_lists_every_page() -> None:
+    listed = re.findall(r"\]\(([^)]+)\)", SUMMARY.read_text())
+    assert sorted(listed) == sorted(str(page.relative_to(BOOK)) for page in BOOK_PAGES)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text().splitlines()) <= README_MAX_LINES

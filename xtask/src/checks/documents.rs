@@ -1,40 +1,46 @@
-//! What the documents name exists: files, links, commands with their options, and every setting.
+//! Checks that the documents name only what exists: files, links, commands with their options, and settings.
+//!
+//! The documents are five files at the root and every page of the book in `docs/`. The reference pages of the book are
+//! generated, and a test of the command compares them with the code.
 
 use mcpproxy_core::settings::{self, Outside};
-use serde_json::Value;
 
 use crate::tree::{File, Problem, Tree};
 
 const DOCUMENTS: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
+/// The folder of the book.
+const BOOK: &str = "docs/";
 
 /// The help of every command, which the command's own tests keep true.
 const HELP: &str = "crates/mcpproxy/tests/snapshots/cli__help";
 
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for path in DOCUMENTS {
-        let Some(file) = tree.find(path) else {
-            problems.push(Problem::missing(path, "this document is gone"));
-            continue;
-        };
+    let missing = DOCUMENTS.iter().filter(|path| tree.find(path).is_none());
+    problems.extend(missing.map(|path| Problem::missing(path, "this document does not exist")));
+    for file in tree.files.iter().filter(|file| is_document(&file.path)) {
         problems.extend(links(tree, file));
         problems.extend(sources(tree, file));
         problems.extend(commands(tree, file));
         problems.extend(examples(file));
     }
-    problems.extend(tree.find("README.md").into_iter().flat_map(settings_reference));
     problems
 }
 
-/// Links within the repository.
+fn is_document(path: &str) -> bool {
+    DOCUMENTS.contains(&path) || (path.starts_with(BOOK) && path.ends_with(".md"))
+}
+
+/// Checks links within the repository. A link is relative to the folder of its document.
 fn links(tree: &Tree, file: &File) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (number, line) in (1..).zip(file.text.lines()) {
         let markdown = line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link);
         let html = ["src=\"", "srcset=\"", "href=\""].into_iter().flat_map(|mark| line.split(mark).skip(1));
         for link in markdown.chain(html.filter_map(|rest| rest.split_once('"')).map(|(link, _)| link)) {
-            let path = link.split('#').next().unwrap_or_default().trim_end_matches('/');
-            let is_here = !link.contains("://") && !link.starts_with("mailto:") && !path.is_empty();
+            let target = link.split('#').next().unwrap_or_default().trim_end_matches('/');
+            let is_here = !link.contains("://") && !link.starts_with("mailto:") && !target.is_empty();
+            let path = resolved(&file.path, target);
             let folder = format!("{path}/");
             if is_here && !tree.files.iter().any(|file| file.path == path || file.path.starts_with(&folder)) {
                 problems.push(Problem::new(file, number, format!("the link to `{link}` leads nowhere")));
@@ -44,7 +50,23 @@ fn links(tree: &Tree, file: &File) -> Vec<Problem> {
     problems
 }
 
-/// Source files, which may be named by the end of their path.
+/// Resolves a link against the folder of the document that has it.
+fn resolved(document: &str, link: &str) -> String {
+    let mut steps: Vec<&str> = document.split('/').collect();
+    steps.pop();
+    for step in link.split('/') {
+        match step {
+            "." => {}
+            ".." => {
+                steps.pop();
+            }
+            name => steps.push(name),
+        }
+    }
+    steps.join("/")
+}
+
+/// Checks the names of source files. A document may give the end of a path.
 fn sources(tree: &Tree, file: &File) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (number, line) in (1..).zip(file.text.lines()) {
@@ -58,7 +80,7 @@ fn sources(tree: &Tree, file: &File) -> Vec<Problem> {
     problems
 }
 
-/// Commands in code blocks, against the help that names them and their options.
+/// Checks commands in code blocks against the help, which names them and their options.
 fn commands(tree: &Tree, file: &File) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (number, line) in blocks(&file.text, &["sh", "console"]) {
@@ -103,7 +125,7 @@ fn commands(tree: &Tree, file: &File) -> Vec<Problem> {
     problems
 }
 
-/// Examples of settings are settings.
+/// Checks that every `jsonc` block is a valid settings file.
 fn examples(file: &File) -> Vec<Problem> {
     let lines = blocks(&file.text, &["jsonc"]);
     let Some((number, _)) = lines.first() else { return Vec::new() };
@@ -126,7 +148,7 @@ fn examples(file: &File) -> Vec<Problem> {
     texts.into_iter().flat_map(check).collect()
 }
 
-/// Every reference in an example leads somewhere.
+/// Resolves every reference in an example.
 struct Anything;
 
 impl Outside for Anything {
@@ -138,47 +160,13 @@ impl Outside for Anything {
         Ok("value".to_owned())
     }
 
-    /// What it stands for in an example is fine.
+    /// Accepts any value that a reference stands for.
     fn stand_in(&self) -> Option<&str> {
         Some("value")
     }
 }
 
-/// The rows of the README's tables of settings are the keys of the schema, all of them and no others.
-fn settings_reference(readme: &File) -> Vec<Problem> {
-    let schema = settings::schema();
-    let mut known = Vec::new();
-    keys(&schema, "", &mut known);
-    let server = schema.pointer("/$defs/server").cloned().unwrap_or_default();
-    keys(&server, "mcpServers.NAME.", &mut known);
-    known.retain(|key| key != "$schema");
-    let (before, behind) = readme.text.split_once("\n## Settings").unwrap_or_default();
-    let section = behind.split("\n## ").next().unwrap_or_default();
-    let heading = 2 + before.matches('\n').count();
-    let rows: Vec<(usize, &str)> = (heading..)
-        .zip(section.lines())
-        .filter_map(|(number, line)| Some((number, line.strip_prefix("| `")?.split('`').next()?)))
-        .collect();
-    let missing = known.iter().filter(|key| !rows.iter().any(|(_, row)| row == key));
-    let missing = missing.map(|key| Problem::new(readme, heading, format!("the setting `{key}` is not described")));
-    let invented = rows.iter().filter(|(_, row)| !known.iter().any(|key| key == row));
-    let invented = invented.map(|(line, row)| Problem::new(readme, *line, format!("there is no setting `{row}`")));
-    missing.chain(invented).collect()
-}
-
-/// The keys of an object's schema: its own, and in place of an object's the keys of that.
-fn keys(schema: &Value, prefix: &str, found: &mut Vec<String>) {
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
-    for (name, property) in properties {
-        if property.get("properties").is_some() {
-            keys(property, &format!("{prefix}{name}."), found);
-        } else {
-            found.push(format!("{prefix}{name}"));
-        }
-    }
-}
-
-/// The lines of code blocks in these languages, with their numbers. A line that ends in `\` goes on in the next.
+/// Returns the lines of code blocks in these languages, with their numbers. A line that ends in `\` continues in the next.
 fn blocks(text: &str, languages: &[&str]) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut language = None;
@@ -228,6 +216,14 @@ mod tests {
     }
 
     #[test]
+    fn links_of_a_page_start_in_its_folder() {
+        let page = "[a](picture.svg) [b](../README.md) [c](reference/gone.md)\n";
+        let tree = Tree::of(&[("README.md", ""), ("docs/picture.svg", ""), ("docs/page.md", page)]);
+        let found: Vec<_> = check(&tree).iter().map(Problem::to_string).filter(|one| one.starts_with("docs/")).collect();
+        assert_eq!(found, ["docs/page.md:1: the link to `reference/gone.md` leads nowhere"]);
+    }
+
+    #[test]
     fn wrong_commands_are_found() {
         let text = "```sh\nmcpproxy servers add time -- uvx --quiet x\nmcpproxy --home /x servers add a --url y\n\
             mcpproxy servers add a \\\n    --wrong y\nTOKEN=$(mcpproxy call tool-read a:b --args '{}')\n\
@@ -249,18 +245,5 @@ mod tests {
         let found = found(text, |_, file| examples(file));
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("README.md:10: "), "{found:?}");
-    }
-
-    #[test]
-    fn settings_that_are_missing_or_invented_are_found() {
-        let found = found("# A\n\n## Settings\n\n| `listen` | x |\n| `nothing` | x |\n\n## B\n", |_, file| {
-            settings_reference(file)
-        });
-        assert!(found.contains(&"README.md:6: there is no setting `nothing`".to_owned()), "{found:?}");
-        assert!(found.iter().any(|problem| problem.ends_with("the setting `activity.durability` is not described")));
-        assert!(
-            found.iter().any(|problem| problem.ends_with("the setting `mcpServers.NAME.command` is not described"))
-        );
-        assert!(!found.iter().any(|problem| problem.contains("`listen`")));
     }
 }
