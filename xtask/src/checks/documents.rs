@@ -219,7 +219,8 @@ mod tests {
     fn links_of_a_page_start_in_its_folder() {
         let page = "[a](picture.svg) [b](../README.md) [c](reference/gone.md)\n";
         let tree = Tree::of(&[("README.md", ""), ("docs/picture.svg", ""), ("docs/page.md", page)]);
-        let found: Vec<_> = check(&tree).iter().map(Problem::to_string).filter(|one| one.starts_with("docs/")).collect();
+        let found: Vec<_> =
+            check(&tree).iter().map(Problem::to_string).filter(|one| one.starts_with("docs/")).collect();
         assert_eq!(found, ["docs/page.md:1: the link to `reference/gone.md` leads nowhere"]);
     }
 
