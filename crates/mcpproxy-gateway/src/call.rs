@@ -205,11 +205,11 @@ fn extras(meta: &str) -> Option<Vec<(&'static str, String)>> {
     Some(found.collect()).filter(|found: &Vec<_>| !found.is_empty())
 }
 
-/// The time, and what rules may ask about it.
+/// The time, and what policies may ask about it.
 pub(crate) fn clock(snapshot: &Snapshot) -> Clock {
     let now = Timestamp::now();
     let now_ms = now.as_millisecond();
-    if snapshot.rules.is_empty() {
+    if snapshot.policies.is_empty() {
         return Clock { now_ms, utc_offset_s: 0 };
     }
     static HERE: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);

@@ -45,26 +45,26 @@ impl Gateway {
     }
 }
 
-/// The operator's rules that are looked at for a call, and what comes of each, in the order of files and lines.
+/// The operator's policies that are looked at for a call, and what comes of each, in the order of files and lines.
 pub(crate) fn looked_at(snapshot: &Snapshot, agent: &Agent, variant: Variant, parameters: &str) -> Vec<LookedAt> {
     let Ok(declared) = declare(variant, parameters, snapshot.settings.intent.two_key) else { return Vec::new() };
     let tool = snapshot.catalog.resolve(&declared.name);
-    let Some((tool, rules)) = tool.and_then(|tool| Some((tool, tool.rules()?))) else { return Vec::new() };
-    let outcomes = rules.explain(agent, tool.subject(), &declared.intent, clock(snapshot));
-    let looked_at = outcomes.into_iter().map(|(rule, outcome)| LookedAt {
-        rule: rule.id.clone(),
-        file: Arc::clone(&rule.file),
-        line: rule.line,
-        message: rule.message.clone(),
+    let Some((tool, policies)) = tool.and_then(|tool| Some((tool, tool.policies()?))) else { return Vec::new() };
+    let outcomes = policies.explain(agent, tool.subject(), &declared.intent, clock(snapshot));
+    let looked_at = outcomes.into_iter().map(|(policy, outcome)| LookedAt {
+        policy: policy.id.clone(),
+        file: Arc::clone(&policy.file),
+        line: policy.line,
+        message: policy.message.clone(),
         outcome,
     });
     looked_at.collect()
 }
 
-/// A rule of the operator's, and what comes of it for a call.
+/// A policy of the operator's, and what comes of it for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookedAt {
-    pub rule: String,
+    pub policy: String,
     pub file: Arc<str>,
     pub line: usize,
     pub message: Option<String>,

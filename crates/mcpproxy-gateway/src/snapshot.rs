@@ -17,10 +17,10 @@ use crate::upstream::{Offers, Server};
 pub struct Files {
     pub settings: Arc<Settings>,
     pub contracts: Arc<Contracts>,
-    pub rules: Arc<Policies>,
+    pub policies: Arc<Policies>,
 }
 
-/// Settings without contracts and rules.
+/// Settings without contracts and policies.
 impl From<Settings> for Files {
     fn from(settings: Settings) -> Self {
         Self { settings: Arc::new(settings), ..Self::default() }
@@ -30,7 +30,7 @@ impl From<Settings> for Files {
 pub(crate) struct Snapshot {
     pub(crate) settings: Arc<Settings>,
     pub(crate) contracts: Arc<Contracts>,
-    pub(crate) rules: Arc<Policies>,
+    pub(crate) policies: Arc<Policies>,
     pub(crate) servers: BTreeMap<ServerName, Arc<Server>>,
     pub(crate) offers: BTreeMap<ServerName, Arc<Offers>>,
     pub(crate) catalog: Catalog,
@@ -40,7 +40,7 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     /// Takes what the enabled servers offer at this moment, and from the snapshot before it what did not change.
     pub(crate) fn build(files: Files, servers: BTreeMap<ServerName, Arc<Server>>, before: Option<&Self>) -> Self {
-        let Files { settings, contracts, rules } = files;
+        let Files { settings, contracts, policies } = files;
         let offers: BTreeMap<ServerName, Arc<Offers>> = servers
             .iter()
             .filter(|(_, server)| server.settings.enabled)
@@ -48,14 +48,14 @@ impl Snapshot {
             .collect();
         let tools = offers.iter().map(|(name, offers)| (name.clone(), Arc::clone(&offers.tools)));
         let catalog = match before {
-            Some(before) => before.catalog.next(tools, &contracts, &rules),
-            None => Catalog::default().next(tools, &contracts, &rules),
+            Some(before) => before.catalog.next(tools, &contracts, &policies),
+            None => Catalog::default().next(tools, &contracts, &policies),
         };
         let index = match before {
             Some(before) => before.index.next(&catalog),
             None => Index::build(&catalog),
         };
-        Self { settings, contracts, rules, servers, offers, catalog, index }
+        Self { settings, contracts, policies, servers, offers, catalog, index }
     }
 
     /// What decisions rest on.
