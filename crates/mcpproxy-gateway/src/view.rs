@@ -40,7 +40,7 @@ impl Gateway {
             };
             (parsed(&entry(hit, Form::Brief(Keep::Meaning), Detail::Brief)), why)
         });
-        let note = found.nothing.as_ref().map(|nothing| nothing::note(nothing, Reader::Operator));
+        let note = found.no_match.as_ref().map(|nothing| nothing::note(nothing, Reader::Operator));
         Searched { tools: tools.collect(), note }
     }
 
