@@ -1,11 +1,14 @@
-//! JSON as it came: one strict reader for bytes from outside, and a way to look into them without changing them.
+//! Reads JSON from outside strictly, and looks into it without changing a byte.
+//!
+//! `reader` accepts or refuses bytes, `members` cuts accepted text into slices, and `canonical` writes equal values the
+//! same way so that they can be hashed.
 
 mod canonical;
-mod fault;
+mod error;
 mod members;
 mod reader;
 
 pub use canonical::canonical;
-pub use fault::{Fault, ReadError};
+pub use error::{ReadError, ReadErrorKind};
 pub use members::{Members, members, quote, string_value};
 pub use reader::{DEPTH_MAX, SERVER_DEPTH_MAX, read, read_server};

@@ -1,10 +1,31 @@
-//! Secrets are taken out of texts before anything remembers them.
+//! Masks secrets in arguments and results before the activity log or an approval page sees them.
 //!
-//! One search goes over the text once and stops at words that may be near a secret. What stands around such a word
-//! then decides, and how far the secret reaches. All of that is looked at in the text as it is: in JSON, in JSON that
-//! is embedded in strings of JSON, in JSON that was cut off, and in prose.
+//! ```text
+//! {"user":"kim","password":"hunter2"}        {"user":"kim","password":"***"}
+//! curl -H "Authorization: Bearer abc.def.x"  curl -H "Authorization: Bearer ***"
+//! postgres://app:s3cret@db/prod              postgres://app:***@db/prod
+//! ghp_0123456789abcdefghijABCDEFGHIJ012345   ghp_***
+//! ```
+//!
+//! Three kinds of secrets are masked:
+//! 1. values at the JSON pointers of a contract's `sensitive` list (`pointer`),
+//! 2. values that follow a name such as `password` or `api_key` (`names`, `value`),
+//! 3. well-known token formats, whatever they are called (`formats`).
+//!
+//! The first is exact. The other two are heuristics, and run as one pass: `search` stops at every trigger word, such as
+//! `token` or `ghp_`. The text around the word then decides whether a secret is there and where it ends.
+//!
+//! Everything works on the text itself, not on parsed JSON. Secrets also occur in JSON inside a string of JSON, in text
+//! that was cut off in the middle, in log lines and in shell commands, and a parser would see none of these. The price
+//! is `text::Quote`, which knows how quotes look at every level of escaping.
+//!
+//! Invariants:
+//! - [`Masked`] can be made by this module only. The log accepts nothing else, so unmasked text cannot reach it.
+//! - JSON stays JSON: a masked number becomes the string `"***"`, and quotes keep their escapes.
+//! - Masking a masked text changes nothing.
+//! - The work grows linearly with the text, also if an attacker wrote it. The test below counts steps.
 
-mod forms;
+mod formats;
 mod names;
 mod pointer;
 mod search;
@@ -17,40 +38,40 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use crate::json;
-use forms::FORMS;
+use formats::FORMATS;
 use names::WORDS;
-use search::Search;
+use search::TriggerSearch;
 use text::{Quote, Text};
 
 pub use pointer::{Pointer, PointerError};
 
-/// What stands in place of a secret.
+/// Replaces every secret, whatever its length.
 const STARS: &str = "***";
 
-/// Text in which no known secret is left. Only this module makes one.
+/// Text without known secrets. Only this module can make one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Masked<'t> {
     text: Cow<'t, str>,
 }
 
 impl Masked<'_> {
-    /// The text.
+    /// Returns the masked text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The text, as one's own.
+    /// Returns the masked text as an owned string.
     pub fn into_owned(self) -> String {
         self.text.into_owned()
     }
 
-    /// Whether anything was masked.
+    /// Returns `true` if anything was masked.
     pub fn is_changed(&self) -> bool {
         matches!(self.text, Cow::Owned(_))
     }
 }
 
-/// Masks JSON pointers, values under secret-sounding names, and well-known forms of secrets, in one pass.
+/// Masks the values at the `sensitive` pointers, values under secret-sounding names, and well-known token formats.
 pub fn mask<'t>(text: &'t str, sensitive: &[Pointer]) -> Masked<'t> {
     let mut text = Cow::Borrowed(text);
     if !sensitive.is_empty()
@@ -64,23 +85,23 @@ pub fn mask<'t>(text: &'t str, sensitive: &[Pointer]) -> Masked<'t> {
     Masked { text }
 }
 
-/// Masks what needs no contract; `None` if there is nothing.
+/// Masks secrets that need no contract to be known. Returns `None` if there are none.
 fn known(text: &str) -> Option<String> {
-    let mut out = Output::new(text);
-    let has_odd_escapes = Scan::new(text, &mut out).run();
+    let mut out = MaskedOutput::new(text);
+    let has_odd_escapes = SecretScan::new(text, &mut out).run();
     if has_odd_escapes && json::read_server(text.as_bytes()).is_ok() {
-        // No usual writer of JSON puts `\u0061` for `a`. Read as it is meant, the text may show more.
+        // No common JSON writer escapes `a` as `\u0061`. Somebody may be hiding a name, so look at the plain text.
         let plain = without_odd_escapes(text);
-        let mut out = Output::new(&plain);
-        Scan::new(&plain, &mut out).run();
+        let mut out = MaskedOutput::new(&plain);
+        SecretScan::new(&plain, &mut out).run();
         return out.finish();
     }
     out.finish()
 }
 
-/// What a word stands for.
+/// The kind of secret that a trigger word announces.
 #[derive(Clone, Copy)]
-enum Kind {
+enum Trigger {
     Name(usize),
     Form(usize),
     Jwt,
@@ -94,89 +115,89 @@ enum Kind {
     OddEscape,
 }
 
-const OTHERS: [(&str, Kind); 10] = [
-    ("eyJ", Kind::Jwt),
-    ("SG.", Kind::SendGrid),
-    (":AA", Kind::Telegram),
-    ("bearer ", Kind::Bearer),
-    ("basic ", Kind::Basic),
-    ("PRIVATE KEY", Kind::PrivateKey),
-    ("://", Kind::Address),
-    ("identified by ", Kind::IdentifiedBy),
-    ("signature", Kind::Name(WORDS.len() - 1)),
-    ("\\u00", Kind::OddEscape),
+const OTHERS: [(&str, Trigger); 10] = [
+    ("eyJ", Trigger::Jwt),
+    ("SG.", Trigger::SendGrid),
+    (":AA", Trigger::Telegram),
+    ("bearer ", Trigger::Bearer),
+    ("basic ", Trigger::Basic),
+    ("PRIVATE KEY", Trigger::PrivateKey),
+    ("://", Trigger::Address),
+    ("identified by ", Trigger::IdentifiedBy),
+    ("signature", Trigger::Name(WORDS.len() - 1)),
+    ("\\u00", Trigger::OddEscape),
 ];
 
-static SEARCH: LazyLock<Search<Kind>> = LazyLock::new(|| {
-    let names = WORDS.iter().enumerate().map(|(at, (word, _))| (*word, Kind::Name(at)));
-    let forms = FORMS.iter().enumerate().map(|(at, form)| (form.prefix, Kind::Form(at)));
-    Search::new(names.chain(forms).chain(OTHERS))
+static SEARCH: LazyLock<TriggerSearch<Trigger>> = LazyLock::new(|| {
+    let names = WORDS.iter().enumerate().map(|(at, (word, _))| (*word, Trigger::Name(at)));
+    let formats = FORMATS.iter().enumerate().map(|(at, form)| (form.prefix, Trigger::Form(at)));
+    TriggerSearch::new(names.chain(formats).chain(OTHERS))
 });
 
-/// One text that is looked through.
-struct Scan<'t, 'o> {
+/// One pass over a text, or over a part of it.
+struct SecretScan<'t, 'o> {
     text: Text<'t>,
     whole: &'t str,
-    out: &'o mut Output<'t>,
-    /// Whether the text is JSON, once somebody asked.
+    out: &'o mut MaskedOutput<'t>,
+    /// `true` if the whole text is JSON. Computed at first use, because few texts need to know.
     is_json: OnceCell<bool>,
 }
 
-impl<'t, 'o> Scan<'t, 'o> {
-    fn new(text: &'t str, out: &'o mut Output<'t>) -> Self {
+impl<'t, 'o> SecretScan<'t, 'o> {
+    fn new(text: &'t str, out: &'o mut MaskedOutput<'t>) -> Self {
         Self { text: Text::new(text), whole: text, out, is_json: OnceCell::new() }
     }
 
-    /// Goes over the text, and says whether it has escapes that hide letters.
+    /// Masks the text. Returns `true` if it has escapes that hide letters or digits.
     fn run(&mut self) -> bool {
         let mut done = 0;
         let mut has_odd_escapes = false;
-        SEARCH.each(self.whole, |hit| {
-            if hit.start < done {
+        SEARCH.each(self.whole, |found| {
+            if found.start < done {
                 return;
             }
-            if let Kind::OddEscape = hit.kind {
-                has_odd_escapes |= self.text.coded(hit.start + 1).is_some_and(|byte| byte.is_ascii_alphanumeric());
-            } else if let Some(behind) = self.look(hit.kind, hit.start, hit.end) {
+            if let Trigger::OddEscape = found.kind {
+                has_odd_escapes |= self.text.coded(found.start + 1).is_some_and(|byte| byte.is_ascii_alphanumeric());
+            } else if let Some(behind) = self.look(found.kind, found.start, found.end) {
                 done = behind;
             }
         });
         has_odd_escapes
     }
 
-    /// Masks the secret that a word belongs to, if there is one.
-    fn look(&mut self, kind: Kind, start: usize, end: usize) -> Option<usize> {
+    /// Masks the secret that a trigger word announces, if there is one. Returns where the search may continue.
+    fn look(&mut self, trigger: Trigger, start: usize, end: usize) -> Option<usize> {
         let text = self.text;
-        let found = match kind {
-            Kind::Name(at) => {
-                let (_, rule) = WORDS.get(at)?;
-                let end = names::name_end(text, *rule, start, end)?;
-                return value::mask_after(self, *rule, start, end);
+        let found = match trigger {
+            Trigger::Name(at) => {
+                let (_, kind) = WORDS.get(at)?;
+                let end = names::name_end(text, *kind, start, end)?;
+                return value::mask_after(self, *kind, start, end);
             }
-            Kind::Form(at) => FORMS.get(at)?.secret(text, start, end)?,
-            Kind::Jwt => forms::jwt(text, start, end)?,
-            Kind::SendGrid => forms::sendgrid(text, start, end)?,
-            Kind::Telegram => forms::telegram(text, start, end)?,
-            Kind::Bearer => forms::bearer(text, start, end)?,
-            Kind::Basic => forms::basic(text, start, end)?,
-            Kind::PrivateKey => forms::private_key(text, start, end)?,
-            Kind::Address => forms::address(text, end)?,
-            Kind::IdentifiedBy if text.at(end) == b'\'' => {
-                return value::mask_after(self, names::Rule::Any, start, end - 1);
+            Trigger::Form(at) => FORMATS.get(at)?.secret(text, start, end)?,
+            Trigger::Jwt => formats::jwt(text, start, end)?,
+            Trigger::SendGrid => formats::sendgrid(text, start, end)?,
+            Trigger::Telegram => formats::telegram(text, start, end)?,
+            Trigger::Bearer => formats::bearer(text, start, end)?,
+            Trigger::Basic => formats::basic(text, start, end)?,
+            Trigger::PrivateKey => formats::private_key(text, start, end)?,
+            Trigger::Address => formats::address(text, end)?,
+            Trigger::IdentifiedBy if text.at(end) == b'\'' => {
+                return value::mask_after(self, names::NameKind::Any, start, end - 1);
             }
-            Kind::IdentifiedBy | Kind::OddEscape => return None,
+            Trigger::IdentifiedBy | Trigger::OddEscape => return None,
         };
         let behind = found.end;
         self.out.replace(found, STARS);
         Some(behind)
     }
 
-    /// Goes over a part of the text by itself.
+    /// Masks a part of the text as if it stood alone.
     fn within(&mut self, range: Range<usize>) {
         let part = self.text.slice(range.clone());
         let before = self.out.base;
         self.out.base += range.start;
-        Scan::new(part, &mut *self.out).run();
+        SecretScan::new(part, &mut *self.out).run();
         self.out.base = before;
     }
 
@@ -185,22 +206,22 @@ impl<'t, 'o> Scan<'t, 'o> {
     }
 }
 
-/// The masked text as far as it is written. Nothing is copied before the first secret.
-struct Output<'t> {
+/// The masked text so far. Nothing is copied before the first secret.
+struct MaskedOutput<'t> {
     text: &'t str,
     written: String,
-    /// Up to where the text is written.
+    /// End of the input that was written already.
     done: usize,
-    /// Where the part begins that is being looked at.
+    /// Start of the part that is being scanned.
     base: usize,
 }
 
-impl<'t> Output<'t> {
+impl<'t> MaskedOutput<'t> {
     fn new(text: &'t str) -> Self {
         Self { text, written: String::new(), done: 0, base: 0 }
     }
 
-    /// Puts something in the place of a part, unless nothing stands there, or stars already.
+    /// Replaces a range, unless it is empty or masked already.
     fn replace(&mut self, range: Range<usize>, with: &str) {
         let (start, end) = (self.base + range.start, self.base + range.end);
         let part = self.text.get(start..end).unwrap_or_default();
@@ -213,7 +234,7 @@ impl<'t> Output<'t> {
         self.done = end;
     }
 
-    /// Puts a string in the place of a number.
+    /// Replaces a number by a string, so that JSON stays JSON.
     fn replace_quoted(&mut self, range: Range<usize>, quote: Quote) {
         let mut with = "\\".repeat(quote.backslashes);
         match (quote.coded, quote.mark) {
@@ -233,7 +254,7 @@ impl<'t> Output<'t> {
     }
 }
 
-/// The same JSON with letters and digits in place of their escapes.
+/// Returns the same JSON with letters and digits instead of their `\u` escapes.
 fn without_odd_escapes(text: &str) -> String {
     let seen = Text::new(text);
     let mut plain = String::with_capacity(text.len());
@@ -260,7 +281,7 @@ mod tests {
     use super::*;
     use crate::json::quote;
 
-    /// Were anything looked at again and again, the steps per byte would grow with the text.
+    /// A quadratic scan would show here: its steps per byte grow with the text.
     #[test]
     fn hostile_texts_take_a_bounded_number_of_steps() {
         const STEPS_PER_BYTE: usize = 24;

@@ -5,7 +5,7 @@ mod nothing;
 
 use mcpproxy_core::decision::{Explanation, PriorState, explain};
 use mcpproxy_core::json::{self, quote};
-use mcpproxy_core::{Agent, Keep, Moment, Scope, ServerName, Tool, ToolName, Untrusted, Variant, Why};
+use mcpproxy_core::{Agent, Keep, Moment, Scope, ScoreExplanation, ServerName, Tool, ToolName, Untrusted, Variant};
 use mcpproxy_store::StoreError;
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ impl Gateway {
             };
             (parsed(&entry(hit, Form::Brief(Keep::Meaning), Detail::Brief)), why)
         });
-        let note = found.nothing.as_ref().map(|nothing| nothing::note(nothing, Reader::Operator));
+        let note = found.no_match.as_ref().map(|nothing| nothing::note(nothing, Reader::Operator));
         Searched { tools: tools.collect(), note }
     }
 
@@ -113,7 +113,7 @@ pub enum Reasons {
 #[derive(Clone, Debug, Default)]
 pub struct Searched {
     /// Best first, each with the reason for its score if it was asked for.
-    pub tools: Vec<(Value, Option<Why>)>,
+    pub tools: Vec<(Value, Option<ScoreExplanation>)>,
     /// Why there are none, and what to do.
     pub note: Option<String>,
 }

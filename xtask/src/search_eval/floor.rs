@@ -1,6 +1,6 @@
-//! Whether a query for other tools is told that nothing fits, and a query for these is not.
+//! Checks the floor: queries for tools of other sets should match nothing, queries for the set's own tools something.
 
-use mcpproxy_core::{Found, Nothing, Scope};
+use mcpproxy_core::{NoMatch, Scope, SearchResult};
 use serde_json::{Value, json};
 
 use super::Part;
@@ -9,11 +9,11 @@ use super::sets::{BESIDE, Query, Set};
 use super::spread::spread;
 use super::table::{table, thousands};
 
-/// How queries were answered.
+/// The answers to a set of queries.
 struct Answered {
     queries: usize,
     nothing: usize,
-    /// The best score of each, those below the floor as well; in their order.
+    /// The best score of each query, sorted, including those below the floor.
     best: Vec<f32>,
 }
 
@@ -75,10 +75,10 @@ impl Answered {
     }
 }
 
-fn best(found: &Found) -> f32 {
-    match &found.nothing {
-        Some(Nothing::NothingFits { best, .. }) => *best,
-        Some(Nothing::NoWords | Nothing::NoTools) => 0.0,
+fn best(found: &SearchResult) -> f32 {
+    match &found.no_match {
+        Some(NoMatch::BelowFloor { best, .. }) => *best,
+        Some(NoMatch::NoWords | NoMatch::NoTools) => 0.0,
         None => found.hits.first().map_or(0.0, |hit| hit.score),
     }
 }

@@ -1,7 +1,7 @@
-//! One set asked all its queries.
+//! Runs all queries of a set.
 
 use mcpproxy_core::json::quote;
-use mcpproxy_core::{Found, Hit, Keep, Scope, ToolName, brief};
+use mcpproxy_core::{Keep, Scope, SearchHit, SearchResult, ToolName, brief};
 use serde_json::{Map, Value, json};
 
 use super::Part;
@@ -10,22 +10,22 @@ use super::sets::{BESIDE, Query, Set};
 use super::spread::spread;
 use super::table::{table, thousands};
 
-/// So many tools an answer has if an agent does not say.
+/// Default number of tools in an answer.
 pub(super) const ANSWERED: usize = 5;
 
 pub(super) struct Measured<'s> {
     pub(super) set: &'s Set,
     pub(super) answers: Vec<Answer<'s>>,
     pub(super) quality: Quality,
-    /// See `text_bytes`, the mean.
+    /// Mean of `text_bytes`.
     bytes: usize,
-    /// Queries that were told that nothing fits.
+    /// Number of queries without hits.
     nothing: usize,
 }
 
 pub(super) struct Answer<'s> {
     pub(super) query: &'s Query,
-    /// At most `DEPTH`, with their scores.
+    /// At most `DEPTH` tools, with their scores.
     pub(super) found: Vec<(ToolName, f32)>,
     quality: Quality,
     bytes: usize,
@@ -52,7 +52,7 @@ impl<'s> Measured<'s> {
         })
     }
 
-    /// Whether it is part of the mean.
+    /// Returns `true` if the set counts towards the mean.
     pub(super) fn counts(&self) -> bool {
         self.set.name != BESIDE
     }
@@ -77,11 +77,10 @@ impl<'s> Measured<'s> {
     }
 }
 
-/// What an agent reads of the tools it is shown: names, short descriptions and short schemas. The few words that are the
-/// same for every tool are left out.
-fn text_bytes(found: &Found) -> usize {
+/// Counts the bytes of text that an agent reads: names, short descriptions and short schemas.
+fn text_bytes(found: &SearchResult) -> usize {
     let shown = found.hits.iter().take(ANSWERED);
-    let bytes = |hit: &Hit| {
+    let bytes = |hit: &SearchHit| {
         let schema = hit.tool.offered.field("inputSchema").unwrap_or("{}");
         let short = brief(hit.tool.offered.description.for_json(), schema, Keep::Meaning);
         quote(&hit.tool.name.to_string()).len() + quote(&short.description).len() + short.schema.len()
@@ -89,7 +88,7 @@ fn text_bytes(found: &Found) -> usize {
     shown.map(bytes).sum()
 }
 
-/// The mean over the sets that count, each weighing the same.
+/// Computes the mean over the sets. Each set counts the same.
 pub(super) fn mean(all: &[Measured<'_>]) -> Quality {
     let qualities: Vec<Quality> = all.iter().filter(|one| one.counts()).map(|one| one.quality).collect();
     Quality::mean(&qualities)
@@ -130,7 +129,7 @@ fn quality_data(quality: &Quality) -> impl Iterator<Item = (String, Value)> {
     MEASURES.map(|(name, read)| (name.to_owned(), json!(rounded(read(quality))))).into_iter()
 }
 
-/// Four digits are more than any difference that matters.
+/// Rounds to four digits, which is finer than any difference that matters.
 pub(super) fn rounded(number: f64) -> f64 {
     (number * 1e4).round() / 1e4
 }

@@ -9,9 +9,9 @@ use super::merge::merged;
 use super::prose::sentences;
 use crate::schema::draft::Draft;
 
-/// Subschemas by name.
+/// Keywords with an object of subschemas.
 const MAPS: [&str; 6] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
-/// One subschema.
+/// Keywords with one subschema.
 const SINGLE: [&str; 12] = [
     "items",
     "additionalProperties",
@@ -26,14 +26,14 @@ const SINGLE: [&str; 12] = [
     "unevaluatedProperties",
     "contentSchema",
 ];
-/// A list of subschemas; `items` was one once.
+/// Keywords with an array of subschemas. `items` had one before draft 2020-12.
 const LISTS: [&str; 5] = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
-/// Says something to people and asks for nothing.
+/// Keywords that describe a value and set no condition.
 pub(super) const ANNOTATIONS: [&str; 9] =
     ["title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment"];
-/// Keywords that not all editions read alike, from draft 7 on.
+/// Keywords whose meaning changed between the drafts from draft 7 on.
 const OF_AN_EDITION: [&str; 13] = [
     "prefixItems",
     "additionalItems",
@@ -49,23 +49,23 @@ const OF_AN_EDITION: [&str; 13] = [
     "$id",
     "$anchor",
 ];
-/// A default that is longer is not worth its place.
+/// Longer defaults are removed.
 const DEFAULT_MAX_BYTES: usize = 120;
 
-/// The schema of a tool, whose description is `about`. Exactly the same values fit it.
+/// Shortens the schema of a tool with the description `about`. Exactly the same values fit the result.
 pub(super) fn pruned(whole: &Value, about: &str, keep: Keep) -> Value {
     let about = sentences(about, usize::MAX);
-    for care in [Care::Usual, Care::Great] {
+    for care in [PruneMode::Usual, PruneMode::Great] {
         let pruner = Pruner {
             about: &about,
             keep,
             care,
-            reached: reached(whole).filter(|_| care == Care::Usual),
-            keeps_edition: care == Care::Great || needs_edition(whole),
-            // What was looked at already is left alone by these, so nothing may look at less.
-            is_open: care == Care::Usual && !mentions(whole, &["unevaluatedProperties", "unevaluatedItems"]),
+            reached: reached(whole).filter(|_| care == PruneMode::Usual),
+            keeps_edition: care == PruneMode::Great || needs_edition(whole),
+            // `unevaluated…` depends on which conditions evaluated a property, so none of them may be removed.
+            is_open: care == PruneMode::Usual && !mentions(whole, &["unevaluatedProperties", "unevaluatedItems"]),
         };
-        let pruned = pruner.schema(whole, Place { name: None, depth: 0 });
+        let pruned = pruner.schema(whole, SubschemaPosition { name: None, depth: 0 });
         if references_hold(&pruned) {
             return pruned;
         }
@@ -73,47 +73,47 @@ pub(super) fn pruned(whole: &Value, about: &str, keep: Keep) -> Value {
     whole.clone()
 }
 
-/// How much is left alone, because something may refer to it.
+/// How much may be removed. References can point anywhere, so the second attempt removes less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Care {
+enum PruneMode {
     Usual,
-    /// Only prose is shortened.
+    /// Shortens prose only.
     Great,
 }
 
 struct Pruner<'v> {
     about: &'v str,
     keep: Keep,
-    care: Care,
-    /// The definitions that something refers to; all, if it cannot be told.
+    care: PruneMode,
+    /// The definitions that are in use, or `None` to keep all.
     reached: Option<HashSet<(String, String)>>,
     keeps_edition: bool,
     is_open: bool,
 }
 
-/// Where a subschema stands: 0 is the root, 1 an argument.
+/// The position of a subschema. Depth 0 is the root, 1 an argument.
 #[derive(Clone, Copy)]
-struct Place<'v> {
+struct SubschemaPosition<'v> {
     name: Option<&'v str>,
     depth: usize,
 }
 
 impl Pruner<'_> {
-    fn schema(&self, schema: &Value, place: Place<'_>) -> Value {
+    fn schema(&self, schema: &Value, place: SubschemaPosition<'_>) -> Value {
         let Value::Object(members) = schema else { return schema.clone() };
         let kept = members.iter().filter_map(|(key, value)| Some((key.clone(), self.member(key, value, place)?)));
         let kept: Map<String, Value> = kept.collect();
         Value::Object(if self.is_open { merged(kept) } else { kept })
     }
 
-    /// What is left of a keyword.
-    fn member(&self, key: &str, value: &Value, place: Place<'_>) -> Option<Value> {
-        let inner = |name: Option<&str>| self.schema(value, Place { name, depth: place.depth.max(1) + 1 });
+    /// Shortens the value of a keyword. Returns `None` to remove the keyword.
+    fn member(&self, key: &str, value: &Value, place: SubschemaPosition<'_>) -> Option<Value> {
+        let inner = |name: Option<&str>| self.schema(value, SubschemaPosition { name, depth: place.depth.max(1) + 1 });
         match (key, value) {
             ("description", Value::String(text)) => self.description(text, place),
             ("title", Value::String(text)) => self.title(text, place),
             ("$schema", _) if place.depth == 0 && !self.keeps_edition => None,
-            ("$comment" | "examples" | "example", _) if self.care == Care::Usual => None,
+            ("$comment" | "examples" | "example", _) if self.care == PruneMode::Usual => None,
             ("default", Value::Null) => None,
             ("default", value) if value.to_string().len() > DEFAULT_MAX_BYTES => None,
             ("required", Value::Array(names)) if names.is_empty() => None,
@@ -124,14 +124,14 @@ impl Pruner<'_> {
                 !(is_gone && DEFINITIONS.contains(&key))
             }),
             (key, Value::Array(subs)) if LISTS.contains(&key) => {
-                Some(subs.iter().map(|sub| self.schema(sub, Place { name: None, ..place })).collect())
+                Some(subs.iter().map(|sub| self.schema(sub, SubschemaPosition { name: None, ..place })).collect())
             }
             (key, Value::Object(_)) if SINGLE.contains(&key) => Some(inner(None)),
             _ => Some(value.clone()),
         }
     }
 
-    fn map(&self, key: &str, subs: &Map<String, Value>, place: Place<'_>) -> Value {
+    fn map(&self, key: &str, subs: &Map<String, Value>, place: SubschemaPosition<'_>) -> Value {
         let is_definition = DEFINITIONS.contains(&key);
         let depth = if is_definition { 2 } else { place.depth + 1 };
         let is_wanted = |name: &str| {
@@ -139,10 +139,11 @@ impl Pruner<'_> {
             known.is_none_or(|reached| reached.contains(&(key.to_owned(), name.to_owned())))
         };
         let subs = subs.iter().filter(|(name, _)| is_wanted(name));
-        subs.map(|(name, sub)| (name.clone(), self.schema(sub, Place { name: Some(name), depth }))).collect()
+        subs.map(|(name, sub)| (name.clone(), self.schema(sub, SubschemaPosition { name: Some(name), depth })))
+            .collect()
     }
 
-    fn description(&self, text: &str, place: Place<'_>) -> Option<Value> {
+    fn description(&self, text: &str, place: SubschemaPosition<'_>) -> Option<Value> {
         let max_bytes = match (self.keep, place.depth) {
             (Keep::Meaning, 0 | 1) => 160,
             (Keep::Meaning, 2) => 100,
@@ -156,20 +157,20 @@ impl Pruner<'_> {
         (!says_nothing).then_some(Value::String(text))
     }
 
-    fn title(&self, text: &str, place: Place<'_>) -> Option<Value> {
+    fn title(&self, text: &str, place: SubschemaPosition<'_>) -> Option<Value> {
         let says_nothing = place.depth == 0 || place.name.is_some_and(|name| is_same(name, text));
         (self.keep == Keep::Meaning && !says_nothing).then(|| Value::String(sentences(text, 80)))
     }
 }
 
-/// `Repo Name` is `repo_name`.
+/// Returns `true` if a title only repeats a name, as `Repo Name` does for `repo_name`.
 fn is_same(name: &str, text: &str) -> bool {
     let letters =
         |text: &str| text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>();
     letters(name) == letters(text)
 }
 
-/// Whether the schema would mean something else without the edition it names.
+/// Returns `true` if the schema would change its meaning without its `$schema`.
 fn needs_edition(root: &Value) -> bool {
     match Draft::of(root) {
         Draft::Year2020 => false,
@@ -190,7 +191,7 @@ fn mentions(value: &Value, keywords: &[&str]) -> bool {
     any(value, &|members| keywords.iter().any(|keyword| members.contains_key(*keyword)))
 }
 
-/// Whether something is so for an object anywhere in a value.
+/// Returns `true` if a test holds for an object anywhere in a value.
 fn any(value: &Value, is_so: &impl Fn(&Map<String, Value>) -> bool) -> bool {
     match value {
         Value::Object(members) => is_so(members) || members.values().any(|member| any(member, is_so)),
@@ -199,7 +200,7 @@ fn any(value: &Value, is_so: &impl Fn(&Map<String, Value>) -> bool) -> bool {
     }
 }
 
-/// The definitions that are in use, by keyword and name. `None` when a reference is of a kind that cannot be followed.
+/// Returns the definitions in use, by keyword and name, or `None` if a reference cannot be followed.
 fn reached(root: &Value) -> Option<HashSet<(String, String)>> {
     let mut reached = HashSet::new();
     let members = root.as_object()?.iter().filter(|(key, _)| !DEFINITIONS.contains(&key.as_str()));
@@ -239,7 +240,7 @@ fn references<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
     }
 }
 
-/// Whether every reference leads to something in the schema itself.
+/// Returns `true` if every reference points to something in the schema itself.
 fn references_hold(root: &Value) -> bool {
     let mut found = Vec::new();
     references(root, &mut found);

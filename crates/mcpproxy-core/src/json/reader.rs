@@ -1,32 +1,53 @@
-//! The strict reader: every byte from outside passes it before any library parses it.
+//! The strict reader. Every byte from an agent or a server passes it before any other code parses it.
 //!
-//! Parsers disagree on duplicate keys, lone surrogates and huge numbers; a caller that was judged by one reading must
-//! not be run by another. So whatever can be read in two ways is refused here.
+//! The gateway decides on a call and then forwards the agent's own bytes. The decision is only worth something if the
+//! server reads those bytes the same way. JSON parsers disagree on more than one expects:
+//!
+//! ```text
+//! {"to":"me","to":"everyone"}     first key, last key, or an error
+//! {"n\u0061me":1,"name":2}        a duplicate only after unescaping
+//! "\ud800"                        an error, U+FFFD, or invalid UTF-8
+//! 1e400                           infinity, an error, or a big number
+//! ```
+//!
+//! So the reader refuses every text that two parsers could read in two ways. It also refuses a byte order mark, deep
+//! nesting, and the private keys with which `serde_json` marks raw values and numbers.
+//!
+//! How it works: a recursive descent over the bytes that builds nothing. It returns the same text, now known to hold
+//! exactly one JSON value. Nesting is limited, so recursion cannot exhaust the stack. Keys are compared after unescaping.
+//! The path to a duplicate key is put together only on the way out of a failure, so valid text pays nothing for it.
+//!
+//! Two invariants, both tested with random input:
+//! - `serde_json` parses every text that the reader accepts, and keeps every key. Other modules rely on that.
+//! - The reader never panics, whatever the bytes.
+//!
+//! Why not `serde_json` alone? It silently keeps the last of two equal keys, and it has no limit that can be set per
+//! source: an agent may nest 64 levels deep, a server 127, because real schemas are deeper than real arguments.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::fault::{Fault, ReadError};
+use super::error::{ReadError, ReadErrorKind};
 use super::members::unescape;
 use crate::Untrusted;
 
-/// Deepest nesting an agent may send.
+/// Maximum nesting depth of a message from an agent.
 pub const DEPTH_MAX: usize = 64;
-/// Deepest nesting a server may send: real schemas go deeper than real arguments. serde_json reads as deep as this.
+/// Maximum nesting depth of a message from a server. `serde_json` reads no deeper than this.
 pub const SERVER_DEPTH_MAX: usize = 127;
 
-/// Above this many keys in one object, duplicates are looked up in a set instead of a list.
+/// Objects with more keys than this use a hash set to find duplicates, smaller ones a list.
 const FEW_KEYS: usize = 16;
 
-/// With such a key in an object, `serde_json` reads the object as something else: a string's text, or a number.
+/// Prefix of the keys that `serde_json` reserves. It reads an object with such a key as raw text or as a number.
 const PRIVATE_KEY: &str = "$serde_json::private::";
 
-/// Reads what an agent sent. The text that comes back holds exactly one unambiguous JSON value.
+/// Reads a message from an agent. The returned text holds exactly one unambiguous JSON value.
 pub fn read(bytes: &[u8]) -> Result<&str, ReadError> {
     read_to_depth(bytes, DEPTH_MAX)
 }
 
-/// Reads what a server sent.
+/// Reads a message from a server, which may be nested deeper than an agent's.
 pub fn read_server(bytes: &[u8]) -> Result<&str, ReadError> {
     read_to_depth(bytes, SERVER_DEPTH_MAX)
 }
@@ -34,69 +55,69 @@ pub fn read_server(bytes: &[u8]) -> Result<&str, ReadError> {
 fn read_to_depth(bytes: &[u8], depth_max: usize) -> Result<&str, ReadError> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        Err(error) => return Err(ReadError::at(bytes, error.valid_up_to(), Fault::Utf8)),
+        Err(error) => return Err(ReadError::at(bytes, error.valid_up_to(), ReadErrorKind::Utf8)),
     };
     if bytes.starts_with(b"\xEF\xBB\xBF") {
-        return Err(ReadError::at(bytes, 0, Fault::ByteOrderMark));
+        return Err(ReadError::at(bytes, 0, ReadErrorKind::ByteOrderMark));
     }
-    let mut reader = Reader { text, bytes, at: 0, depth_max };
+    let mut reader = StrictReader { text, bytes, at: 0, depth_max };
     reader.space();
     if reader.peek().is_none() {
-        return Err(ReadError::at(bytes, reader.at, Fault::Empty));
+        return Err(ReadError::at(bytes, reader.at, ReadErrorKind::Empty));
     }
     let read = reader.value(0).and_then(|()| {
         reader.space();
-        if reader.peek().is_some() { Err(Stop::of(Fault::Trailing)) } else { Ok(()) }
+        if reader.peek().is_some() { Err(ReadFailure::of(ReadErrorKind::Trailing)) } else { Ok(()) }
     });
     match read {
         Ok(()) => Ok(text),
-        Err(stop) => Err(ReadError::at(bytes, reader.at, stop.into_fault())),
+        Err(failure) => Err(ReadError::at(bytes, reader.at, failure.into_kind())),
     }
 }
 
-struct Reader<'a> {
+struct StrictReader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
     depth_max: usize,
 }
 
-/// A fault on its way out; containers add where they are, so that the good path carries no pointer.
-struct Stop {
-    fault: Box<Fault>,
+/// An error on its way up the call stack. Each container adds its step to the path, so that valid text needs no path.
+struct ReadFailure {
+    kind: Box<ReadErrorKind>,
     path: Vec<String>,
 }
 
-impl Stop {
-    fn of(fault: Fault) -> Self {
-        Self { fault: Box::new(fault), path: Vec::new() }
+impl ReadFailure {
+    fn of(kind: ReadErrorKind) -> Self {
+        Self { kind: Box::new(kind), path: Vec::new() }
     }
 
     fn within(mut self, step: impl FnOnce() -> String) -> Self {
-        if matches!(*self.fault, Fault::Duplicate { .. }) {
+        if matches!(*self.kind, ReadErrorKind::Duplicate { .. }) {
             self.path.push(step());
         }
         self
     }
 
-    fn into_fault(self) -> Fault {
-        match *self.fault {
-            Fault::Duplicate { key, .. } => {
+    fn into_kind(self) -> ReadErrorKind {
+        match *self.kind {
+            ReadErrorKind::Duplicate { key, .. } => {
                 let pointer = self.path.into_iter().rev().map(pointer_step).collect();
-                Fault::Duplicate { key, pointer }
+                ReadErrorKind::Duplicate { key, pointer }
             }
-            fault => fault,
+            kind => kind,
         }
     }
 }
 
-/// One step of a JSON pointer. Its keys are the sender's words, and the pointer is for people to read.
+/// Formats one step of a JSON pointer. Keys come from the sender, so they are escaped for display.
 fn pointer_step(key: String) -> String {
     let key = if key.contains(['~', '/']) { key.replace('~', "~0").replace('/', "~1") } else { key };
     format!("/{}", Untrusted::new(key).for_terminal())
 }
 
-impl<'a> Reader<'a> {
+impl<'a> StrictReader<'a> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -107,11 +128,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn fail<T>(&self, expected: &'static str) -> Result<T, Stop> {
-        Err(Stop::of(if self.peek().is_none() { Fault::End } else { Fault::Expected(expected) }))
+    fn fail<T>(&self, expected: &'static str) -> Result<T, ReadFailure> {
+        Err(ReadFailure::of(if self.peek().is_none() { ReadErrorKind::End } else { ReadErrorKind::Expected(expected) }))
     }
 
-    fn value(&mut self, depth: usize) -> Result<(), Stop> {
+    fn value(&mut self, depth: usize) -> Result<(), ReadFailure> {
         match self.peek() {
             Some(b'{') => self.object(depth + 1),
             Some(b'[') => self.array(depth + 1),
@@ -124,9 +145,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<(), Stop> {
+    fn object(&mut self, depth: usize) -> Result<(), ReadFailure> {
         self.enter(depth)?;
-        let mut keys = Keys::default();
+        let mut keys = ObjectKeys::default();
         if self.peek() == Some(b'}') {
             self.at += 1;
             return Ok(());
@@ -137,10 +158,13 @@ impl<'a> Reader<'a> {
             }
             let key = self.string()?;
             if !keys.insert(key.clone()) {
-                return Err(Stop::of(Fault::Duplicate { key: key.into_owned(), pointer: String::new() }));
+                return Err(ReadFailure::of(ReadErrorKind::Duplicate {
+                    key: key.into_owned(),
+                    pointer: String::new(),
+                }));
             }
             if key.starts_with(PRIVATE_KEY) {
-                return Err(Stop::of(Fault::Reserved(key.into_owned())));
+                return Err(ReadFailure::of(ReadErrorKind::Reserved(key.into_owned())));
             }
             self.space();
             if self.peek() != Some(b':') {
@@ -148,7 +172,7 @@ impl<'a> Reader<'a> {
             }
             self.at += 1;
             self.space();
-            self.value(depth).map_err(|stop| stop.within(|| key.into_owned()))?;
+            self.value(depth).map_err(|failure| failure.within(|| key.into_owned()))?;
             self.space();
             match self.peek() {
                 Some(b',') => self.at += 1,
@@ -162,14 +186,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn array(&mut self, depth: usize) -> Result<(), Stop> {
+    fn array(&mut self, depth: usize) -> Result<(), ReadFailure> {
         self.enter(depth)?;
         if self.peek() == Some(b']') {
             self.at += 1;
             return Ok(());
         }
         for index in 0usize.. {
-            self.value(depth).map_err(|stop| stop.within(|| index.to_string()))?;
+            self.value(depth).map_err(|failure| failure.within(|| index.to_string()))?;
             self.space();
             match self.peek() {
                 Some(b',') => self.at += 1,
@@ -184,17 +208,17 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn enter(&mut self, depth: usize) -> Result<(), Stop> {
+    fn enter(&mut self, depth: usize) -> Result<(), ReadFailure> {
         if depth > self.depth_max {
-            return Err(Stop::of(Fault::Depth(self.depth_max)));
+            return Err(ReadFailure::of(ReadErrorKind::Depth(self.depth_max)));
         }
         self.at += 1;
         self.space();
         Ok(())
     }
 
-    /// Reads a string and gives its content back, unescaped where needed.
-    fn string(&mut self) -> Result<Cow<'a, str>, Stop> {
+    /// Reads a string and returns its content, unescaped where needed.
+    fn string(&mut self) -> Result<Cow<'a, str>, ReadFailure> {
         self.at += 1;
         let start = self.at;
         let mut escaped = false;
@@ -205,9 +229,9 @@ impl<'a> Reader<'a> {
                     escaped = true;
                     self.escape()?;
                 }
-                Some(0..0x20) => return self.fail("no control character inside a string"),
+                Some(0..0x20) => return self.fail("control characters in a string to be escaped"),
                 Some(_) => self.at += 1,
-                None => return Err(Stop::of(Fault::End)),
+                None => return Err(ReadFailure::of(ReadErrorKind::End)),
             }
         }
         let inner = self.text.get(start..self.at).unwrap_or_default();
@@ -215,7 +239,7 @@ impl<'a> Reader<'a> {
         Ok(if escaped { Cow::Owned(unescape(inner)) } else { Cow::Borrowed(inner) })
     }
 
-    fn escape(&mut self) -> Result<(), Stop> {
+    fn escape(&mut self) -> Result<(), ReadFailure> {
         self.at += 1;
         match self.peek() {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
@@ -227,15 +251,15 @@ impl<'a> Reader<'a> {
                 match self.hex4()? {
                     0xD800..=0xDBFF => {
                         if self.bytes.get(self.at..self.at + 2) != Some(b"\\u") {
-                            return Err(Stop::of(Fault::LoneSurrogate));
+                            return Err(ReadFailure::of(ReadErrorKind::LoneSurrogate));
                         }
                         self.at += 2;
                         match self.hex4()? {
                             0xDC00..=0xDFFF => Ok(()),
-                            _ => Err(Stop::of(Fault::LoneSurrogate)),
+                            _ => Err(ReadFailure::of(ReadErrorKind::LoneSurrogate)),
                         }
                     }
-                    0xDC00..=0xDFFF => Err(Stop::of(Fault::LoneSurrogate)),
+                    0xDC00..=0xDFFF => Err(ReadFailure::of(ReadErrorKind::LoneSurrogate)),
                     _ => Ok(()),
                 }
             }
@@ -243,7 +267,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn hex4(&mut self) -> Result<u32, Stop> {
+    fn hex4(&mut self) -> Result<u32, ReadFailure> {
         let mut code = 0;
         for _ in 0..4 {
             let Some(digit) = self.peek().and_then(|b| char::from(b).to_digit(16)) else {
@@ -255,7 +279,7 @@ impl<'a> Reader<'a> {
         Ok(code)
     }
 
-    fn number(&mut self) -> Result<(), Stop> {
+    fn number(&mut self) -> Result<(), ReadFailure> {
         let start = self.at;
         if self.peek() == Some(b'-') {
             self.at += 1;
@@ -278,18 +302,18 @@ impl<'a> Reader<'a> {
             }
             self.digits()?;
         }
-        // Two opinions: close to the largest number, `serde_json` rounds its own way.
+        // Ask both parsers: close to the largest `f64`, `serde_json` rounds differently from the standard library.
         let fits = |text: &str| {
             text.parse::<f64>().is_ok_and(f64::is_finite) && serde_json::from_str::<f64>(text).is_ok_and(f64::is_finite)
         };
         if may_overflow && !self.text.get(start..self.at).is_some_and(fits) {
             self.at = start;
-            return Err(Stop::of(Fault::NumberRange));
+            return Err(ReadFailure::of(ReadErrorKind::NumberRange));
         }
         Ok(())
     }
 
-    fn digits(&mut self) -> Result<(), Stop> {
+    fn digits(&mut self) -> Result<(), ReadFailure> {
         if !self.peek().is_some_and(|b| b.is_ascii_digit()) {
             return self.fail("a digit");
         }
@@ -299,7 +323,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn word(&mut self, word: &'static str) -> Result<(), Stop> {
+    fn word(&mut self, word: &'static str) -> Result<(), ReadFailure> {
         for expected in word.bytes() {
             if self.peek() != Some(expected) {
                 return self.fail("a value");
@@ -310,14 +334,15 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The keys of one object so far.
+/// The keys of one object that were read so far.
 #[derive(Default)]
-struct Keys<'a> {
+struct ObjectKeys<'a> {
     few: Vec<Cow<'a, str>>,
     many: HashSet<Cow<'a, str>>,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> ObjectKeys<'a> {
+    /// Adds a key. Returns `false` if the object has it already.
     fn insert(&mut self, key: Cow<'a, str>) -> bool {
         if self.few.len() < FEW_KEYS {
             let is_new = !self.few.contains(&key);
@@ -356,9 +381,9 @@ mod tests {
 
     #[test]
     fn refuses_what_two_readers_could_read_differently() {
-        check("", "empty body (line 1, column 1)");
-        check(" \n ", "empty body (line 2, column 2)");
-        check("{\"a\":1", "unexpected end (line 1, column 7)");
+        check("", "the text is empty (line 1, column 1)");
+        check(" \n ", "the text is empty (line 2, column 2)");
+        check("{\"a\":1", "unexpected end of text (line 1, column 7)");
         check("\u{feff}{}", "byte order mark before the JSON text (line 1, column 1)");
         check(r#"{"p":{"name":1,"n\u0061me":2}}"#, "duplicate key \"name\" at /p (line 1, column 27)");
         check(r#"{"a":1,"a":2}"#, "duplicate key \"a\" at / (line 1, column 11)");
@@ -380,7 +405,7 @@ mod tests {
         check("01", "trailing characters (line 1, column 2)");
         check("[1.]", "expected a digit (line 1, column 4)");
         check("{'a':1}", "expected a key in double quotes (line 1, column 2)");
-        check("\"a\nb\"", "expected no control character inside a string (line 1, column 3)");
+        check("\"a\nb\"", "expected control characters in a string to be escaped (line 1, column 3)");
         check(r#""\x""#, "expected an escape such as `\\n` or `\\u00e9` (line 1, column 3)");
         check(&"[".repeat(65), "nesting deeper than 64 (line 1, column 65)");
         check(&format!("{}{}", "[".repeat(64), "]".repeat(64)), "ok");
@@ -395,7 +420,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever we accept, serde_json accepts too, and it keeps every key.
+        /// `serde_json` accepts every text that the reader accepts.
         #[test]
         fn agrees_with_serde_json(text in r#"[\[\]{}",:0-9eE.+\-a-c\\un ]{0,40}"#) {
             if read(text.as_bytes()).is_ok() {

@@ -1,11 +1,14 @@
-//! How far the value reaches that follows a secret's name, and what is masked of it.
+//! Finds the end of the value that follows a secret's name, and masks it.
+//!
+//! A value can be a JSON member, a query parameter, a header, an XML element, an option of a command, or prose. Each
+//! form has its own function below. When in doubt, prose is left alone: `password: required` is a sentence.
 
-use super::forms::opaque_end;
-use super::names::{Rule, is_option};
-use super::text::{Quote, Text, Within, string_end};
-use super::{STARS, Scan};
+use super::formats::opaque_end;
+use super::names::{NameKind, is_option};
+use super::text::{Quote, StringBoundary, Text, string_end};
+use super::{STARS, SecretScan};
 
-/// Members of a value under a secret's name that tell about it and are no part of it, as in a schema.
+/// Members that describe a secret and are not part of it, as in `"token": {"type": "string"}`.
 const TELLING: [&str; 17] = [
     "type",
     "description",
@@ -26,7 +29,7 @@ const TELLING: [&str; 17] = [
     "in",
 ];
 
-/// Words that follow a name and a colon in sentences about secrets.
+/// Words that follow a name and a colon in documentation: `token: the access token`.
 const SENTENCE: [&str; 41] = [
     "the",
     "a",
@@ -71,31 +74,31 @@ const SENTENCE: [&str; 41] = [
     "number",
 ];
 
-/// Schemes of authorization, which stay.
+/// Authorization schemes, which are not masked.
 const SCHEMES: [&str; 8] =
     ["bearer", "basic", "digest", "token", "apikey", "negotiate", "sharedkey", "aws4-hmac-sha256"];
 
-/// How much of a container is masked.
+/// How much of an object or array is masked.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
-    /// What a secret consists of.
+pub(super) enum MaskDepth {
+    /// The secret, but not `true`, `false`, or members that describe it.
     Secret,
-    /// Everything but `null`: a contract says so.
+    /// Everything except `null`, because a contract says so.
     Everything,
 }
 
-/// Masks what follows the name that ends at `end`, and gives back how far it looked for good.
-pub(super) fn mask_after(scan: &mut Scan<'_, '_>, rule: Rule, start: usize, end: usize) -> Option<usize> {
+/// Masks the value after the name that ends at `end`. Returns where the search may continue.
+pub(super) fn mask_after(scan: &mut SecretScan<'_, '_>, kind: NameKind, start: usize, end: usize) -> Option<usize> {
     let text = scan.text;
-    if rule == Rule::Parameter {
+    if kind == NameKind::Parameter {
         return parameter(scan, start, end);
     }
     if let Some(quote) = Quote::at(text, end) {
         let at = text.space(end + quote.len());
         return match text.at(at) {
-            b':' => member(scan, rule, quote, text.space(at + 1)),
-            b'=' => member(scan, rule, quote, text.space(at + 1 + usize::from(text.at(at + 1) == b'>'))),
-            b',' => next_string(scan, rule, quote, start, text.space(at + 1)),
+            b':' => member(scan, kind, quote, text.space(at + 1)),
+            b'=' => member(scan, kind, quote, text.space(at + 1 + usize::from(text.at(at + 1) == b'>'))),
+            b',' => next_string(scan, kind, quote, start, text.space(at + 1)),
             _ => None,
         };
     }
@@ -107,36 +110,36 @@ pub(super) fn mask_after(scan: &mut Scan<'_, '_>, rule: Rule, start: usize, end:
     match text.at(at) {
         b'=' => {
             let from = at + text.skip(at, |b| matches!(b, b'=' | b'>')).saturating_sub(at).min(3);
-            prose(scan, rule, Before::Equals, text.skip(from, |b| b == b' ').min(from + 4))
+            prose(scan, kind, Separator::Equals, text.skip(from, |b| b == b' ').min(from + 4))
         }
         b':' if text.at(at + 1) == b'=' => {
-            prose(scan, rule, Before::Equals, text.skip(at + 2, |b| b == b' ').min(at + 6))
+            prose(scan, kind, Separator::Equals, text.skip(at + 2, |b| b == b' ').min(at + 6))
         }
         b':' if matches!(text.at(at + 1), b':' | b'/') => None,
         b':' => {
-            // `**Name:** value`, but not the stars of a secret that is masked already.
+            // Markdown: `**Name:** value`. More stars are a secret that is masked already.
             let marks = text.skip(at + 1, |b| b == b'*');
             let from = if marks > at + 3 { at + 1 } else { marks };
             let from = text.skip(from, |b| b == b' ').min(from + 4);
-            prose(scan, rule, Before::Colon, from)
+            prose(scan, kind, Separator::Colon, from)
         }
-        b'%' if text.has(at, "%3D") => prose(scan, rule, Before::Equals, at + 3),
-        b'\'' if at == end + 1 && rule == Rule::Any => prose(scan, rule, Before::Equals, at),
-        _ if at == end + 1 && is_option(text, start) && text.at(at) != b'-' => prose(scan, rule, Before::Blank, at),
+        b'%' if text.has(at, "%3D") => prose(scan, kind, Separator::Equals, at + 3),
+        b'\'' if at == end + 1 && kind == NameKind::Any => prose(scan, kind, Separator::Equals, at),
+        _ if at == end + 1 && is_option(text, start) && text.at(at) != b'-' => prose(scan, kind, Separator::Blank, at),
         _ => None,
     }
 }
 
-/// What stands between a name and a value in prose.
+/// The separator between a name and a value in prose.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
+enum Separator {
     Equals,
     Colon,
     Blank,
 }
 
-/// `"name": value` in JSON, embedded or not, and in what looks like it.
-fn member(scan: &mut Scan<'_, '_>, rule: Rule, quote: Quote, at: usize) -> Option<usize> {
+/// Masks `"name": value` in JSON at any level of embedding, and in Python or JavaScript that looks like it.
+fn member(scan: &mut SecretScan<'_, '_>, kind: NameKind, quote: Quote, at: usize) -> Option<usize> {
     let text = scan.text;
     if let Some(open) = Quote::at(text, at).filter(|open| quote.goes_with(*open)) {
         let from = at + open.len();
@@ -144,16 +147,24 @@ fn member(scan: &mut Scan<'_, '_>, rule: Rule, quote: Quote, at: usize) -> Optio
         if ends_outer(open, quote, is_json) {
             return None;
         }
-        let end = string_end(text, from, open, if open.mark == b'"' { Within::Text } else { Within::Line }, is_json);
-        if rule == Rule::Opaque && (end.content - from < 16 || opaque_end(text, from) != end.content) {
+        let end = string_end(
+            text,
+            from,
+            open,
+            if open.mark == b'"' { StringBoundary::Text } else { StringBoundary::Line },
+            is_json,
+        );
+        if kind == NameKind::Opaque && (end.content - from < 16 || opaque_end(text, from) != end.content) {
             return None;
         }
-        scan.out.replace(from + scheme(text, rule, from)..end.content, STARS);
+        scan.out.replace(from + scheme(text, kind, from)..end.content, STARS);
         return Some(end.after);
     }
     match text.at(at) {
-        b'{' | b'[' => (!matches!(rule, Rule::Text | Rule::Opaque)).then(|| container(scan, at, quote, Depth::Secret)),
-        _ if matches!(rule, Rule::Text | Rule::Opaque) => None,
+        b'{' | b'[' => {
+            (!matches!(kind, NameKind::Text | NameKind::Opaque)).then(|| container(scan, at, quote, MaskDepth::Secret))
+        }
+        _ if matches!(kind, NameKind::Text | NameKind::Opaque) => None,
         _ => {
             let end = scalar_end(text, at);
             let value = text.slice(at..end);
@@ -173,20 +184,20 @@ fn member(scan: &mut Scan<'_, '_>, rule: Rule, quote: Quote, at: usize) -> Optio
     }
 }
 
-/// A name that is itself a string in a list: an option of a command, or `"name": "PASSWORD", "value": "…"`.
-fn next_string(scan: &mut Scan<'_, '_>, rule: Rule, quote: Quote, start: usize, at: usize) -> Option<usize> {
+/// Masks the string after a name that is a string itself: `["--token", "…"]`, `"name": "PASSWORD", "value": "…"`.
+fn next_string(scan: &mut SecretScan<'_, '_>, kind: NameKind, quote: Quote, start: usize, at: usize) -> Option<usize> {
     let text = scan.text;
     let open = Quote::at(text, at).filter(|open| *open == quote)?;
     let from = at + open.len();
     if text.has(from, "value") && Quote::at(text, from + 5) == Some(quote) {
         let colon = text.space(from + 5 + quote.len());
-        return if text.at(colon) == b':' { member(scan, rule, quote, text.space(colon + 1)) } else { None };
+        return if text.at(colon) == b':' { member(scan, kind, quote, text.space(colon + 1)) } else { None };
     }
     if !is_option(text, start) || text.at(from) == b'-' {
         return None;
     }
-    let end = string_end(text, from, open, Within::Text, false);
-    // A string that is a key again was no value of an option.
+    let end = string_end(text, from, open, StringBoundary::Text, false);
+    // A string before a colon is the next key, not the value of an option.
     if text.at(text.space(end.after)) == b':' {
         return None;
     }
@@ -194,55 +205,55 @@ fn next_string(scan: &mut Scan<'_, '_>, rule: Rule, quote: Quote, start: usize, 
     Some(end.after)
 }
 
-/// `name=value`, `name: value`, `--name value`.
-fn prose(scan: &mut Scan<'_, '_>, rule: Rule, before: Before, at: usize) -> Option<usize> {
+/// Masks `name=value`, `name: value` and `--name value`.
+fn prose(scan: &mut SecretScan<'_, '_>, kind: NameKind, before: Separator, at: usize) -> Option<usize> {
     let text = scan.text;
     if let Some(open) = Quote::at(text, at) {
         let from = at + open.len();
-        // In JSON such a quote ends the string we are in; and what looks like the end of a value is one.
+        // In JSON, such a quote ends the surrounding string.
         let is_end = matches!(text.at(from), b',' | b'}' | b']' | b':' | b')' | b';') || text.space(from) > from;
         if is_end || from >= text.len() || (open.is_outermost() && scan.is_json()) {
             return None;
         }
         let is_json = scan.is_json();
-        let end = string_end(text, from, open, Within::Line, is_json);
-        if rule == Rule::Opaque && (end.content - from < 16 || opaque_end(text, from) != end.content) {
+        let end = string_end(text, from, open, StringBoundary::Line, is_json);
+        if kind == NameKind::Opaque && (end.content - from < 16 || opaque_end(text, from) != end.content) {
             return None;
         }
-        scan.out.replace(from + scheme(text, rule, from)..end.content, STARS);
+        scan.out.replace(from + scheme(text, kind, from)..end.content, STARS);
         return Some(end.after);
     }
-    if matches!(text.at(at), b'{' | b'[' | b'(' | b'<' | b'$') && before != Before::Equals {
+    if matches!(text.at(at), b'{' | b'[' | b'(' | b'<' | b'$') && before != Separator::Equals {
         return None;
     }
-    if matches!(rule, Rule::Text | Rule::Opaque) && before != Before::Equals {
+    if matches!(kind, NameKind::Text | NameKind::Opaque) && before != Separator::Equals {
         return None;
     }
-    // `PWD` in an environment is the current folder.
+    // `PWD=/home` in an environment is the current folder.
     let is_folder = text.at(at) == b'/' && text.has_before(at, "PWD=");
-    if is_folder || (rule == Rule::Opaque && !is_opaque(text, at)) {
+    if is_folder || (kind == NameKind::Opaque && !is_opaque(text, at)) {
         return None;
     }
-    let kept = scheme(text, rule, at);
+    let kept = scheme(text, kind, at);
     let first = bare_end(text, at);
-    let is_header = kept > 0 || (rule == Rule::Cookie && text.slice(at..first).contains('='));
+    let is_header = kept > 0 || (kind == NameKind::Cookie && text.slice(at..first).contains('='));
     let end = if is_header { line_end(text, at + kept) } else { first };
     let value = text.slice(at + kept..end);
-    if value.is_empty() || (before != Before::Equals && is_word_of_sentence(value)) {
+    if value.is_empty() || (before != Separator::Equals && is_word_of_sentence(value)) {
         return None;
     }
     scan.out.replace(at + kept..end, STARS);
     Some(end)
 }
 
-/// Whether a value without quotes looks like a key: long, and nothing but base64.
+/// Returns `true` if a value without quotes looks like a key: at least 16 characters of base64.
 fn is_opaque(text: Text<'_>, at: usize) -> bool {
     let end = opaque_end(text, at);
     end - at >= 16 && (text.at(end) <= b' ' || matches!(text.at(end), b'"' | b'\'' | b'`' | b'\\' | b'&' | b';' | b','))
 }
 
-/// `?sig=…` and `&X-Amz-Signature=…`.
-fn parameter(scan: &mut Scan<'_, '_>, start: usize, end: usize) -> Option<usize> {
+/// Masks `?sig=…` and `&X-Amz-Signature=…`.
+fn parameter(scan: &mut SecretScan<'_, '_>, start: usize, end: usize) -> Option<usize> {
     let text = scan.text;
     let is_parameter = start.checked_sub(1).is_some_and(|last| matches!(text.at(last), b'?' | b'&' | b'-' | b';'))
         || text.ends_escape(start);
@@ -254,8 +265,8 @@ fn parameter(scan: &mut Scan<'_, '_>, start: usize, end: usize) -> Option<usize>
     Some(stop)
 }
 
-/// `<name>value</name>`.
-fn element(scan: &mut Scan<'_, '_>, start: usize, from: usize) -> Option<usize> {
+/// Masks `<name>value</name>`.
+fn element(scan: &mut SecretScan<'_, '_>, start: usize, from: usize) -> Option<usize> {
     let text = scan.text;
     let is_open = (0..=24).any(|back| {
         start.checked_sub(back + 1).is_some_and(|at| {
@@ -270,12 +281,12 @@ fn element(scan: &mut Scan<'_, '_>, start: usize, from: usize) -> Option<usize> 
     Some(end)
 }
 
-/// Masks what stands in an object or array, and gives back where it ends.
-pub(super) fn container(scan: &mut Scan<'_, '_>, start: usize, quote: Quote, depth: Depth) -> usize {
+/// Masks the values in an object or array. Returns its end.
+pub(super) fn container(scan: &mut SecretScan<'_, '_>, start: usize, quote: Quote, depth: MaskDepth) -> usize {
     let text = scan.text;
     let is_json = quote.mark != b'"' && scan.is_json();
     let (mut at, mut open) = (start, 0usize);
-    // Whether the next value only tells about the secret, or up to which nesting the values of a list do.
+    // Set while values describe the secret: the next value, or those of the list at this nesting level.
     let (mut is_telling, mut telling_list) = (false, None);
     loop {
         at = text.space(at);
@@ -307,11 +318,11 @@ pub(super) fn container(scan: &mut Scan<'_, '_>, start: usize, quote: Quote, dep
             _ => match Quote::at(text, at) {
                 Some(found) if quote.goes_with(found) && !ends_outer(found, quote, is_json) => {
                     let from = at + found.len();
-                    let end = string_end(text, from, found, Within::Text, is_json);
+                    let end = string_end(text, from, found, StringBoundary::Text, is_json);
                     let is_key = end.is_closed && text.at(text.space(end.after)) == b':';
                     if is_key {
                         let key = text.slice(from..end.content);
-                        is_telling = depth == Depth::Secret && TELLING.contains(&key);
+                        is_telling = depth == MaskDepth::Secret && TELLING.contains(&key);
                     }
                     if is_key || keeps {
                         scan.within(from..end.content);
@@ -328,7 +339,7 @@ pub(super) fn container(scan: &mut Scan<'_, '_>, start: usize, quote: Quote, dep
                     let end = scalar_end(text, at).max(next_char(text, at));
                     let is_open = match text.slice(at..end) {
                         "null" | "None" => true,
-                        "true" | "false" | "True" | "False" => depth == Depth::Secret,
+                        "true" | "false" | "True" | "False" => depth == MaskDepth::Secret,
                         _ => keeps,
                     };
                     if !is_open {
@@ -341,7 +352,7 @@ pub(super) fn container(scan: &mut Scan<'_, '_>, start: usize, quote: Quote, dep
     }
 }
 
-/// Whether a quote ends the string of JSON in which a value with other quotes stands.
+/// Returns `true` if a quote ends the JSON string that surrounds a value with other quotes.
 fn ends_outer(found: Quote, quote: Quote, is_json: bool) -> bool {
     is_json && found != quote && found.is_outermost()
 }
@@ -350,7 +361,7 @@ fn next_char(text: Text<'_>, at: usize) -> usize {
     text.skip(at + 1, |b| !b.is_ascii() && b & 0xc0 == 0x80)
 }
 
-/// The end of a number or a word in JSON.
+/// Returns the end of a number or literal in JSON.
 fn scalar_end(text: Text<'_>, at: usize) -> usize {
     text.skip(at, |b| b > b' ' && !matches!(b, b',' | b':' | b'{' | b'}' | b'[' | b']' | b'"' | b'\'' | b'`' | b'\\'))
 }
@@ -359,7 +370,7 @@ fn is_number(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'))
 }
 
-/// The end of a value without quotes: a blank, a quote, or what parts one value from the next.
+/// Returns the end of a value without quotes: a space, a quote, or a separator such as `&`.
 fn bare_end(text: Text<'_>, from: usize) -> usize {
     let mut at = from;
     loop {
@@ -379,7 +390,7 @@ fn bare_end(text: Text<'_>, from: usize) -> usize {
     }
 }
 
-/// The end of the line, or of the string it is in.
+/// Returns the end of the line, or of the surrounding string.
 fn line_end(text: Text<'_>, from: usize) -> usize {
     let mut at = from;
     loop {
@@ -395,14 +406,14 @@ fn line_end(text: Text<'_>, from: usize) -> usize {
     }
 }
 
-/// What backslashes and the character behind them are, at whatever depth of embedding.
+/// The meaning of backslashes and the character after them, at any level of embedding.
 enum Escape {
     Quote,
-    /// A blank or a line break.
+    /// A space, tab or line break.
     Space,
     /// One of `&`, `<` and `>`.
     Markup,
-    /// Part of a value; it goes on here.
+    /// Part of the value, which continues at this offset.
     Char(usize),
 }
 
@@ -417,9 +428,9 @@ fn escape(text: Text<'_>, at: usize) -> Escape {
     }
 }
 
-/// How much of a value is the name of its scheme.
-fn scheme(text: Text<'_>, rule: Rule, at: usize) -> usize {
-    if rule != Rule::Authorization {
+/// Returns the length of the authorization scheme at the start of a value, with its space.
+fn scheme(text: Text<'_>, kind: NameKind, at: usize) -> usize {
+    if kind != NameKind::Authorization {
         return 0;
     }
     let found = SCHEMES.iter().find(|word| text.has(at, word) && text.at(at + word.len()) == b' ');
