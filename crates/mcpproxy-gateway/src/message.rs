@@ -25,6 +25,9 @@ pub(crate) struct RpcError {
     pub(crate) data: Option<String>,
 }
 
+/// The answer to a request as raw JSON: the result, or a JSON-RPC error.
+pub(crate) type Reply = Result<String, RpcError>;
+
 pub(crate) const PARSE_ERROR: i64 = -32700;
 pub(crate) const INVALID_REQUEST: i64 = -32600;
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
@@ -49,17 +52,25 @@ impl RpcError {
 
     /// Says under which id this is in the activity log. Data of another shape than an object is left as it is.
     pub(crate) fn with_record(self, record: RecordId) -> Self {
-        self.with_word(RECORD_KEY, &format!("\"{record}\""))
+        self.with_key(RECORD_KEY, &format!("\"{record}\""))
     }
 
     /// Says something of ours, as JSON. Data of another shape than an object is left as it is.
-    pub(crate) fn with_word(mut self, key: &str, value: &str) -> Self {
+    pub(crate) fn with_key(mut self, key: &str, value: &str) -> Self {
         match self.data.as_deref() {
             None => self.data = Some(object([(key, value)])),
             Some(data) if data.starts_with('{') => self.data = Some(with_members(data, &[(key, value)])),
             Some(_) => {}
         }
         self
+    }
+
+    /// Adds the record's id, if there is a record.
+    pub(crate) fn with_record_if(self, record: Option<RecordId>) -> Self {
+        match record {
+            Some(record) => self.with_record(record),
+            None => self,
+        }
     }
 
     pub(crate) fn method_not_found(method: &str) -> Self {
@@ -169,7 +180,7 @@ pub(crate) fn notification(method: &str, params: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"method\":{},\"params\":{params}}}", quote(method))
 }
 
-pub(crate) fn response(id: &str, outcome: &Result<String, RpcError>) -> String {
+pub(crate) fn response(id: &str, outcome: &Reply) -> String {
     match outcome {
         Ok(result) => {
             let mut text = String::with_capacity(result.len() + id.len() + 40);

@@ -116,17 +116,17 @@ pub(crate) fn of_denial(
     denial: &Denial,
     agent: &Agent,
     client: Option<&str>,
-    asking: &Asking<'_>,
+    requested: &RequestedCall<'_>,
     snapshot: &Snapshot,
 ) -> NewRecord {
-    let name = asking.name();
+    let name = requested.name();
     let (server, tool) = name.as_deref().map_or((None, None), |name| match name.split_once(':') {
         Some((server, tool)) => (Some(server.to_owned()), Some(tool.to_owned())),
         None => (None, Some(name.to_owned())),
     });
-    let contract = asking.tool.as_ref().map(|tool| &tool.contract);
+    let contract = requested.tool.as_ref().map(|tool| &tool.contract);
     let risk = contract.and_then(|contract| contract.risk());
-    let intent = asking.intent.as_ref();
+    let intent = requested.intent.as_ref();
     NewRecord {
         agent: Some(agent.name.clone()),
         client: client.map(str::to_owned),
@@ -143,12 +143,12 @@ pub(crate) fn of_denial(
             | Check::Confirmation => true,
         },
         intent_type: intent.map(|intent| intent.variant),
-        risk: if asking.is_withheld { Some(RiskLevel::Forbidden) } else { risk },
+        risk: if requested.is_withheld { Some(RiskLevel::Forbidden) } else { risk },
         // The agent is told that there is no such tool. Who reads the log is told what it tried.
-        code: Some(if asking.is_withheld { FORBIDDEN_ATTEMPT } else { denial.code() }.to_owned()),
+        code: Some(if requested.is_withheld { FORBIDDEN_ATTEMPT } else { denial.code() }.to_owned()),
         message: Some(denial.message()),
         metadata: intent.map_or_else(|| "{}".to_owned(), |intent| metadata(intent, None, &[], None)),
-        args: Some(asking.payload(snapshot)),
+        args: Some(requested.payload(snapshot)),
         ..blank(Kind::Refusal, Status::Refused)
     }
 }
@@ -167,7 +167,7 @@ pub(crate) fn of_unknown(name: &str, arguments: &str, message: &str, agent: &Age
 }
 
 /// What an agent asked for, for the record of a refusal.
-pub(crate) struct Asking<'a> {
+pub(crate) struct RequestedCall<'a> {
     /// As far as it was understood.
     pub(crate) intent: Option<Intent>,
     /// In direct mode the tool is named beside the arguments, not in them.
@@ -179,7 +179,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) is_withheld: bool,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> RequestedCall<'a> {
     pub(crate) fn of(arguments: &'a str) -> Self {
         Self { intent: None, direct: None, arguments, tool: None, is_withheld: false }
     }

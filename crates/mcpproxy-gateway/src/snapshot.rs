@@ -1,11 +1,13 @@
 //! One consistent view of what the operator wrote and what servers offer. A call keeps the one it began with.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::decision::DecisionInputs;
-use mcpproxy_core::policy::Policies;
+use mcpproxy_core::policy::{Clock, Policies};
 use mcpproxy_core::settings::Settings;
 use mcpproxy_core::{Catalog, Index, Pointer, ServerName, ToolName};
 
@@ -58,9 +60,17 @@ impl Snapshot {
         Self { settings, contracts, rules, servers, offers, catalog, index }
     }
 
-    /// What decisions rest on.
-    pub(crate) fn ground(&self) -> DecisionInputs<'_> {
+    pub(crate) fn decision_inputs(&self) -> DecisionInputs<'_> {
         DecisionInputs { intent: &self.settings.intent, contracts: &self.settings.contracts, catalog: &self.catalog }
+    }
+
+    /// Returns the time, and the UTC offset that policies may ask for. Without policies the time zone is not read.
+    pub(crate) fn clock(&self) -> Clock {
+        static TIME_ZONE: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
+        let now = Timestamp::now();
+        let now_ms = now.as_millisecond();
+        let utc_offset_s = if self.rules.is_empty() { 0 } else { TIME_ZONE.to_offset(now).seconds() };
+        Clock { now_ms, utc_offset_s }
     }
 
     /// What is sensitive about a tool, whether agents know of it, must not, or nobody has seen it yet.

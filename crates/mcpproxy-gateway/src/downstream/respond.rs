@@ -1,5 +1,9 @@
 //! Answers over HTTP: one JSON text, or a stream of events when there is more to say.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -8,17 +12,11 @@ use http::{HeaderValue, StatusCode, header};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::flight::{Flight, Step};
-use super::park::Parked;
-use super::session::Session;
-use crate::back::Event;
+use crate::agents::{Event, InFlight, Parked, Session, Step};
 use crate::message::{
-    self, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, RpcError, UNSUPPORTED_VERSION,
+    self, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, Reply, RpcError, UNSUPPORTED_VERSION,
 };
-use crate::upstream::{Era, Reply};
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::protocol::Era;
 
 /// A comment this often keeps proxies from closing a quiet stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -72,7 +70,7 @@ pub(crate) fn answer(id: &str, reply: &Reply, era: Era, has_session: bool) -> Re
 }
 
 /// How a stream deals with a question of a server.
-pub(crate) enum Asking {
+pub(crate) enum QuestionRoute {
     /// Put it on the stream; the answer comes in a request of its own.
     OnStream(Arc<Session>),
     /// End with the question; the agent comes back with the answer.
@@ -82,34 +80,39 @@ pub(crate) enum Asking {
 }
 
 /// A stream that carries a request to its end, beginning with what was said already.
-pub(crate) fn stream(first: String, flight: Flight, id: String, asking: Asking) -> Response {
+pub(crate) fn stream(first: String, in_flight: InFlight, id: String, route: QuestionRoute) -> Response {
     let following = futures::stream::unfold(
-        (Some(first), Some(flight), id, asking),
-        |(first, flight, id, asking)| async move {
+        (Some(first), Some(in_flight), id, route),
+        |(first, in_flight, id, route)| async move {
             if let Some(first) = first {
-                return Some((event(&first), (None, flight, id, asking)));
+                return Some((event(&first), (None, in_flight, id, route)));
             }
-            let mut flight = flight?;
+            let mut in_flight = in_flight?;
             loop {
                 let step = tokio::select! {
-                    step = flight.next() => step,
-                    () = tokio::time::sleep(KEEP_ALIVE) => return Some((keep_alive(), (None, Some(flight), id, asking))),
+                    step = in_flight.next() => step,
+                    () = tokio::time::sleep(KEEP_ALIVE) => return Some((keep_alive(), (None, Some(in_flight), id, route))),
                 };
                 match step {
-                    Step::Event(Event::Say(text)) => return Some((event(&text), (None, Some(flight), id, asking))),
-                    Step::Event(Event::Ask(question)) => match asking {
-                        Asking::OnStream(ref session) => {
-                            return Some((event(&session.ask(question)), (None, Some(flight), id, asking)));
+                    Step::Event(Event::Notify(text)) => {
+                        return Some((event(&text), (None, Some(in_flight), id, route)));
+                    }
+                    Step::Event(Event::Ask(question)) => match route {
+                        QuestionRoute::OnStream(ref session) => {
+                            return Some((event(&session.ask(question)), (None, Some(in_flight), id, route)));
                         }
-                        Asking::ByReturn { parked, agent, subject } => {
-                            let reply = Ok(parked.park(flight, question, &agent, subject));
-                            return Some((event(&message::response(&id, &reply)), (None, None, id, Asking::Never)));
+                        QuestionRoute::ByReturn { parked, agent, subject } => {
+                            let reply = Ok(parked.park(in_flight, question, &agent, subject));
+                            return Some((
+                                event(&message::response(&id, &reply)),
+                                (None, None, id, QuestionRoute::Never),
+                            ));
                         }
                         // Dropping the question tells the server that nobody answers.
-                        Asking::Never => {}
+                        QuestionRoute::Never => {}
                     },
                     Step::Done(reply) => {
-                        return Some((event(&message::response(&id, &reply)), (None, None, id, asking)));
+                        return Some((event(&message::response(&id, &reply)), (None, None, id, route)));
                     }
                 }
             }

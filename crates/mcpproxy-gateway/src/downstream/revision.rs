@@ -6,10 +6,10 @@ use http::HeaderMap;
 use mcpproxy_core::json::{members, string_value};
 use serde_json::json;
 
-use crate::back::LogLevel;
+use crate::agents::LogLevel;
 use crate::headers;
 use crate::message::{HEADER_MISMATCH, INVALID_PARAMS, Members, RpcError, UNSUPPORTED_VERSION, field, member};
-use crate::{MODERN_VERSION, VERSIONS};
+use crate::protocol::{MODERN_VERSION, VERSIONS};
 
 pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";

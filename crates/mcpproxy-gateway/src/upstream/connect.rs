@@ -10,13 +10,13 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::Notice;
-use super::connection::{Connection, Era, Link, Request, send};
+use super::connection::{Connection, Link, Request, send};
 use super::error::UpstreamError;
 use super::http::HttpLink;
 use super::log::ServerLog;
 use super::stdio::{self, Process, Program};
 use crate::message::{self, member};
-use crate::{IMPLEMENTATION, LEGACY_VERSION, MODERN_VERSION};
+use crate::protocol::{Era, IMPLEMENTATION, LEGACY_VERSION, MODERN_VERSION};
 
 /// How long a server may think about a question it may never have heard of.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -51,7 +51,7 @@ pub(crate) async fn reach(
         }
         TransportSettings::Http { url, headers } => (Link::Http(HttpLink::new(url, headers, limit, notify)?), None),
         TransportSettings::Sse { url, headers } => {
-            (Link::Duplex(super::sse::open(url, headers, limit, notify).await?), None)
+            (Link::Duplex(super::http_sse::open(url, headers, limit, notify).await?), None)
         }
     };
     let shaken = match &settings.transport {

@@ -6,20 +6,13 @@ use http::{HeaderName, HeaderValue};
 use mcpproxy_core::json::{members, quote};
 use tokio_util::sync::CancellationToken;
 
-use super::Reply;
 use super::duplex::Duplex;
 use super::error::UpstreamError;
 use super::http::HttpLink;
-use crate::back::Back;
-use crate::message::{self, object};
-use crate::{IMPLEMENTATION, MODERN_VERSION, headers};
-
-/// Which of the two kinds of the protocol is spoken: with a handshake, or with everything in each request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Era {
-    Legacy,
-    Modern,
-}
+use crate::agents::AgentChannel;
+use crate::headers;
+use crate::message::{self, Reply, object};
+use crate::protocol::{Era, IMPLEMENTATION, MODERN_VERSION};
 
 pub(crate) struct Connection {
     pub(crate) link: Link,
@@ -44,12 +37,12 @@ pub(crate) struct Request<'a> {
     /// What `Mcp-Name` says.
     pub(crate) name: Option<&'a str>,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    pub(crate) back: Option<&'a Back>,
+    pub(crate) channel: Option<&'a AgentChannel>,
 }
 
 impl<'a> Request<'a> {
     pub(crate) fn new(method: &'a str, params: Vec<(&'a str, &'a str)>) -> Self {
-        Self { method, params, meta: None, name: None, headers: Vec::new(), back: None }
+        Self { method, params, meta: None, name: None, headers: Vec::new(), channel: None }
     }
 }
 
@@ -90,13 +83,13 @@ pub(crate) async fn send(link: &Link, era: Era, request: Request<'_>) -> Result<
     let params = object(request.params.iter().copied().chain(meta.as_deref().map(|meta| ("_meta", meta))));
     let text = message::request(&id.to_string(), request.method, &params);
     match link {
-        Link::Duplex(line) => line.request(id, text, request.back.cloned()).await,
+        Link::Duplex(line) => line.request(id, text, request.channel.cloned()).await,
         Link::Http(link) => {
             let headers = match era {
                 Era::Legacy => Vec::new(),
                 Era::Modern => modern_headers(request.method, request.name, request.headers)?,
             };
-            link.request(id, text, headers, request.back).await
+            link.request(id, text, headers, request.channel).await
         }
     }
 }
@@ -130,14 +123,14 @@ fn meta(era: Era, request: &Request<'_>, id: u64) -> Option<String> {
             add(&key, value);
         }
     }
-    if request.back.is_some_and(|back| back.progress_token().is_some()) {
+    if request.channel.is_some_and(|channel| channel.progress_token().is_some()) {
         add("progressToken", &id.to_string());
     }
     if era == Era::Modern {
         let capabilities =
-            request.back.map_or_else(|| "{}".to_owned(), |back| passed_capabilities(back.capabilities()));
+            request.channel.map_or_else(|| "{}".to_owned(), |channel| passed_capabilities(channel.capabilities()));
         add("io.modelcontextprotocol/clientCapabilities", &capabilities);
-        if let Some(level) = request.back.and_then(Back::log_level) {
+        if let Some(level) = request.channel.and_then(AgentChannel::log_level) {
             add("io.modelcontextprotocol/logLevel", &quote(level.as_str()));
         }
         text.push(',');

@@ -9,11 +9,11 @@ use tokio::process::ChildStdin;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use super::Notice;
 use super::error::UpstreamError;
 use super::pending::{Answered, Belongs, Pending};
-use super::{Notice, Reply};
-use crate::back::{Back, LogLevel};
-use crate::message::{self, INTERNAL_ERROR, Message, RpcError, member};
+use crate::agents::{AgentChannel, LogLevel};
+use crate::message::{self, INTERNAL_ERROR, Message, Reply, RpcError, member};
 
 pub(crate) struct Duplex {
     outlet: Outlet,
@@ -28,7 +28,7 @@ pub(crate) struct Duplex {
 pub(crate) enum Outlet {
     /// Empty once the input was closed.
     Stdin(Arc<Mutex<Option<ChildStdin>>>),
-    Post(super::sse::Poster),
+    Post(super::http_sse::Poster),
 }
 
 impl Duplex {
@@ -46,9 +46,9 @@ impl Duplex {
         self: &Arc<Self>,
         id: u64,
         text: String,
-        back: Option<Back>,
+        channel: Option<AgentChannel>,
     ) -> Result<Reply, UpstreamError> {
-        let answered: Answered = self.pending.open(id, back)?;
+        let answered: Answered = self.pending.open(id, channel)?;
         let mut guard = Abandon { line: Some(Arc::clone(self)), id };
         if let Err(error) = self.send(text).await {
             guard.line = None;
@@ -132,13 +132,13 @@ impl Duplex {
         match method {
             "notifications/progress" => {
                 let token = member(params, "progressToken").and_then(|token| token.parse().ok());
-                if let Some(back) = token.and_then(|token| self.pending.back(token)) {
-                    say_progress(&back, params).await;
+                if let Some(channel) = token.and_then(|token| self.pending.channel(token)) {
+                    say_progress(&channel, params).await;
                 }
             }
             "notifications/message" => {
-                if let Belongs::To(back) = self.pending.belongs() {
-                    say_log(&back, params).await;
+                if let Belongs::To(channel) = self.pending.belongs() {
+                    say_log(&channel, params).await;
                 }
             }
             _ => {}
@@ -149,7 +149,7 @@ impl Duplex {
         match method {
             "ping" => Ok("{}".to_owned()),
             "elicitation/create" | "sampling/createMessage" => match self.pending.belongs() {
-                Belongs::To(back) => ask_agent(&back, method, params).await,
+                Belongs::To(channel) => ask_agent(&channel, method, params).await,
                 Belongs::ToNobody => Err(RpcError::new(INTERNAL_ERROR, "no call is open that this could belong to")),
                 Belongs::ToSeveral => {
                     Err(RpcError::new(INTERNAL_ERROR, "several calls are open; it is unclear which this belongs to"))
@@ -161,33 +161,33 @@ impl Duplex {
 }
 
 /// Passes progress on under the agent's own token.
-pub(crate) async fn say_progress(back: &Back, params: &str) {
-    if let Some(token) = back.progress_token() {
+pub(crate) async fn say_progress(channel: &AgentChannel, params: &str) {
+    if let Some(token) = channel.progress_token() {
         let params = message::with_members(params, &[("progressToken", token)]);
-        back.say(message::notification("notifications/progress", &params)).await;
+        channel.notify(message::notification("notifications/progress", &params)).await;
     }
 }
 
 /// Passes a log message on, if the agent wants its level.
-pub(crate) async fn say_log(back: &Back, params: &str) {
+pub(crate) async fn say_log(channel: &AgentChannel, params: &str) {
     let level = member(params, "level").and_then(string_value).and_then(|word| LogLevel::parse(&word));
-    if let (Some(level), Some(wanted)) = (level, back.log_level())
+    if let (Some(level), Some(wanted)) = (level, channel.log_level())
         && level >= wanted
     {
-        back.say(message::notification("notifications/message", params)).await;
+        channel.notify(message::notification("notifications/message", params)).await;
     }
 }
 
 /// Passes a server's question on to the agent whose call is open.
-pub(crate) async fn ask_agent(back: &Back, method: &str, params: &str) -> Result<String, RpcError> {
+pub(crate) async fn ask_agent(channel: &AgentChannel, method: &str, params: &str) -> Result<String, RpcError> {
     let capability = if method == "elicitation/create" { "elicitation" } else { "sampling" };
-    if member(back.capabilities(), capability).is_none() {
+    if member(channel.capabilities(), capability).is_none() {
         return Err(RpcError::new(
             message::METHOD_NOT_FOUND,
             format!("the agent of this call does not support {capability}"),
         ));
     }
-    back.ask(method, params).await
+    channel.ask(method, params).await
 }
 
 /// A line on its way into a process. Once begun it is written to its end, whether or not its sender still waits: the next

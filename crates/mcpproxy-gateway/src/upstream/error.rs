@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use mcpproxy_core::ErrorCode;
 
+use crate::event_stream::EventError;
+
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum UpstreamError {
     #[error("could not start `{command}`: {reason}")]
@@ -84,6 +86,16 @@ impl UpstreamError {
             | Self::Refused(_)
             | Self::Unavailable(_)
             | Self::Busy(_) => false,
+        }
+    }
+}
+
+impl From<EventError<Self>> for UpstreamError {
+    fn from(error: EventError<Self>) -> Self {
+        match error {
+            EventError::TooLarge(limit) => Self::TooLarge(limit),
+            EventError::NotUtf8 => Self::Protocol("an event is not UTF-8".to_owned()),
+            EventError::Stream(error) => error,
         }
     }
 }

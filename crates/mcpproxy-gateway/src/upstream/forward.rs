@@ -8,14 +8,14 @@ use mcpproxy_core::json::{members, quote, string_value};
 use mcpproxy_core::{Attached, Permit};
 use tokio_util::sync::CancellationToken;
 
-use super::Reply;
-use super::connection::{Connection, Era, Request, passed_meta};
+use super::connection::{Connection, Request, passed_meta};
 use super::duplex::ask_agent;
 use super::error::UpstreamError;
 use super::server::Server;
-use crate::back::Back;
+use crate::agents::AgentChannel;
 use crate::headers;
-use crate::message::{Members, field, member, object};
+use crate::message::{Members, Reply, field, member, object};
+use crate::protocol::Era;
 
 /// How often a server may ask back before it answers.
 const ROUNDS_MAX: usize = 8;
@@ -27,18 +27,18 @@ pub(crate) struct Passage<'a> {
     pub(crate) meta: Option<&'a str>,
     /// Other members of `params` that the gateway has no opinion on.
     pub(crate) others: Vec<(&'a str, &'a str)>,
-    pub(crate) back: &'a Back,
+    pub(crate) channel: &'a AgentChannel,
     pub(crate) cancel: &'a CancellationToken,
 }
 
 impl Passage<'_> {
     /// Takes out what is said to the server besides the subject of a call, with what came back for it from elsewhere. From
     /// here on only a permit brings it there.
-    pub(crate) fn detach(&mut self, back: &Members<'_>) -> Attached {
+    pub(crate) fn detach(&mut self, channel: &Members<'_>) -> Attached {
         let (others, meta) = (std::mem::take(&mut self.others), self.meta.take().and_then(passed_meta));
-        let back = back.iter().map(|(key, value)| (key.as_ref(), *value));
+        let channel = channel.iter().map(|(key, value)| (key.as_ref(), *value));
         let meta = meta.as_deref().map(|meta| (META, meta));
-        Attached::of(others.into_iter().chain(back).chain(meta))
+        Attached::of(others.into_iter().chain(channel).chain(meta))
     }
 }
 
@@ -133,7 +133,7 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
         match answered {
             Ok(reply) => return reply,
             // The limit is for the server; a user who thinks about its question is not slow.
-            Err(_) if passage.back.is_asking() => {}
+            Err(_) if passage.channel.is_asking() => {}
             // Without a slot nothing was sent; with one, the server may have run it.
             Err(_) if has_slot.load(Ordering::Relaxed) => return Err(UpstreamError::Timeout(limit)),
             Err(_) => return Err(UpstreamError::Busy(server.settings.max_concurrent_calls)),
@@ -156,14 +156,14 @@ async fn exchange(
             meta: subject.meta,
             name: subject.name,
             headers: subject.headers.clone(),
-            back: Some(passage.back),
+            channel: Some(passage.channel),
         };
         let reply = connection.request(request).await?;
         let must_bridge = passage.era == Era::Legacy && connection.era == Era::Modern;
         match &reply {
             Ok(result) if must_bridge && wants_input(result) => {
                 // An agent of the older kind cannot answer this itself: ask it in its own way, then call again.
-                answers = ask_all(passage.back, result).await;
+                answers = ask_all(passage.channel, result).await;
                 others = answers.iter().map(|(key, value)| (*key, value.as_str())).collect();
             }
             _ => return Ok(reply),
@@ -177,12 +177,12 @@ fn wants_input(result: &str) -> bool {
 }
 
 /// Asks the agent everything a server wants to know.
-async fn ask_all(back: &Back, result: &str) -> Vec<(&'static str, String)> {
+async fn ask_all(channel: &AgentChannel, result: &str) -> Vec<(&'static str, String)> {
     let mut responses: Vec<(String, String)> = Vec::new();
     for (key, request) in member(result, "inputRequests").and_then(members).unwrap_or_default() {
         let method = member(request, "method").and_then(string_value).unwrap_or_default();
         let params = member(request, "params").unwrap_or("{}");
-        let answer = ask_agent(back, &method, params).await;
+        let answer = ask_agent(channel, &method, params).await;
         let declined = || "{\"action\":\"decline\"}".to_owned();
         responses.push((key.into_owned(), answer.unwrap_or_else(|_| declined())));
     }

@@ -12,15 +12,15 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::callers::Callers;
+use super::Notice;
 use super::client::{Answer, Client};
 use super::duplex::{ask_agent, say_log, say_progress};
 use super::error::UpstreamError;
-use super::events::SseReader;
-use super::{Notice, Reply};
-use crate::back::Back;
+use super::open_calls::OpenCalls;
+use crate::agents::AgentChannel;
+use crate::event_stream::{EventError, EventReader};
 use crate::headers;
-use crate::message::{self, Message, RpcError};
+use crate::message::{self, Message, Reply, RpcError};
 
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
@@ -40,7 +40,7 @@ pub(crate) struct HttpLink {
     limit: usize,
     notices: mpsc::UnboundedSender<Notice>,
     /// Whose calls are open, for what a server says on its standing stream.
-    callers: Callers,
+    open_calls: OpenCalls,
     lost_session: AtomicBool,
     pub(crate) ended: CancellationToken,
 }
@@ -65,7 +65,7 @@ impl HttpLink {
             next_id: AtomicU64::new(1),
             limit,
             notices,
-            callers: Callers::default(),
+            open_calls: OpenCalls::default(),
             lost_session: AtomicBool::new(false),
             ended: CancellationToken::new(),
         }))
@@ -92,16 +92,16 @@ impl HttpLink {
         id: u64,
         text: String,
         headers: Headers,
-        back: Option<&Back>,
+        channel: Option<&AgentChannel>,
     ) -> Result<Reply, UpstreamError> {
         let is_session = self.version.get().is_some();
         let mut guard = Abandon { link: is_session.then(|| Arc::clone(self)), id };
-        if let (true, Some(back)) = (is_session, back) {
-            self.callers.begin(id, back.clone());
+        if let (true, Some(channel)) = (is_session, channel) {
+            self.open_calls.begin(id, channel.clone());
         }
-        let reply = self.exchange(id, text, headers, back).await;
+        let reply = self.exchange(id, text, headers, channel).await;
         if is_session {
-            self.callers.end(id);
+            self.open_calls.end(id);
         }
         guard.link = None;
         reply
@@ -112,7 +112,7 @@ impl HttpLink {
         id: u64,
         text: String,
         headers: Headers,
-        back: Option<&Back>,
+        channel: Option<&AgentChannel>,
     ) -> Result<Reply, UpstreamError> {
         let response = self.post(text, headers).await?;
         let status = response.status;
@@ -125,7 +125,7 @@ impl HttpLink {
             return Err(UpstreamError::SessionLost);
         }
         if response.content_type() == Some(EVENT_STREAM) && status.is_success() {
-            return self.follow(id, response, back).await;
+            return self.follow(id, response, channel).await;
         }
         let body = response.body(self.limit).await?;
         match read_reply(&body, id) {
@@ -171,35 +171,40 @@ impl HttpLink {
     }
 
     /// Follows an event stream until the answer comes. A stream that breaks off is taken up again where it stopped.
-    async fn follow(self: &Arc<Self>, id: u64, response: Answer, back: Option<&Back>) -> Result<Reply, UpstreamError> {
+    async fn follow(
+        self: &Arc<Self>,
+        id: u64,
+        response: Answer,
+        channel: Option<&AgentChannel>,
+    ) -> Result<Reply, UpstreamError> {
         let mut last_event = None;
         let mut wait = RESUME_WAIT;
-        let mut events = SseReader::new(response.chunks().boxed(), self.limit);
+        let mut events = EventReader::new(response.chunks().boxed(), self.limit);
         for _ in 0..=RESUMES_MAX {
             let broken = loop {
                 let event = match events.next().await {
                     Ok(Some(event)) => event,
                     Ok(None) => break UpstreamError::Closed,
-                    Err(error @ UpstreamError::TooLarge(_)) => return Err(error),
-                    Err(error) => break error,
+                    Err(error @ EventError::TooLarge(_)) => return Err(error.into()),
+                    Err(error) => break error.into(),
                 };
                 if let Some(retry) = event.retry_ms {
                     wait = Duration::from_millis(retry).min(RESUME_WAIT_MAX);
                 }
                 last_event = event.id.or(last_event);
-                if let Some(reply) = self.said(id, &event.data, back).await {
+                if let Some(reply) = self.said(id, &event.data, channel).await {
                     return Ok(reply);
                 }
             };
             let Some(last_event) = &last_event else { return Err(broken) };
             tokio::time::sleep(wait).await;
-            events = SseReader::new(self.listen(Some(last_event)).await?.boxed(), self.limit);
+            events = EventReader::new(self.listen(Some(last_event)).await?.boxed(), self.limit);
         }
         Err(UpstreamError::Closed)
     }
 
     /// One message on a stream. An answer to `id` comes back; everything else is passed to where it belongs.
-    async fn said(self: &Arc<Self>, id: u64, data: &str, back: Option<&Back>) -> Option<Reply> {
+    async fn said(self: &Arc<Self>, id: u64, data: &str, channel: Option<&AgentChannel>) -> Option<Reply> {
         let text = message::read_server(data.as_bytes()).ok()?;
         match Message::parse(text).ok()? {
             Message::Response { id: answered, outcome } if answered.parse() == Ok(id) => {
@@ -210,19 +215,19 @@ impl HttpLink {
                 let params = params.unwrap_or("{}");
                 if let Some(notice) = Notice::parse(&method, params) {
                     let _stopped = self.notices.send(notice);
-                } else if let Some(back) = back {
+                } else if let Some(channel) = channel {
                     match method.as_ref() {
-                        "notifications/progress" => say_progress(back, params).await,
-                        "notifications/message" => say_log(back, params).await,
+                        "notifications/progress" => say_progress(channel, params).await,
+                        "notifications/message" => say_log(channel, params).await,
                         _ => {}
                     }
                 }
             }
             Message::Request { id, method, params } => {
-                let (link, id, back) = (Arc::clone(self), id.to_owned(), back.cloned());
+                let (link, id, channel) = (Arc::clone(self), id.to_owned(), channel.cloned());
                 let (method, params) = (method.into_owned(), params.unwrap_or("{}").to_owned());
                 tokio::spawn(async move {
-                    let outcome = asked(back.as_ref(), &method, &params).await;
+                    let outcome = asked(channel.as_ref(), &method, &params).await;
                     let _lost = link.send(message::response(&id, &outcome), Vec::new()).await;
                 });
             }
@@ -249,15 +254,15 @@ impl HttpLink {
     pub(crate) async fn stand(self: Arc<Self>) {
         let mut last_event: Option<String> = None;
         while let Ok(stream) = self.listen(last_event.as_deref()).await {
-            let mut events = SseReader::new(stream.boxed(), self.limit);
+            let mut events = EventReader::new(stream.boxed(), self.limit);
             let mut wait = RESUME_WAIT;
             while let Ok(Some(event)) = events.next().await {
                 if let Some(retry) = event.retry_ms {
                     wait = Duration::from_millis(retry).min(RESUME_WAIT_MAX);
                 }
                 last_event = event.id.or(last_event);
-                let back = self.callers.sole();
-                let _answer_to_nobody = self.said(0, &event.data, back.as_ref()).await;
+                let channel = self.open_calls.sole();
+                let _answer_to_nobody = self.said(0, &event.data, channel.as_ref()).await;
             }
             tokio::time::sleep(wait).await;
         }
@@ -305,10 +310,10 @@ fn read_reply(body: &[u8], id: u64) -> Option<Reply> {
     }
 }
 
-async fn asked(back: Option<&Back>, method: &str, params: &str) -> Result<String, RpcError> {
-    match (method, back) {
+async fn asked(channel: Option<&AgentChannel>, method: &str, params: &str) -> Result<String, RpcError> {
+    match (method, channel) {
         ("ping", _) => Ok("{}".to_owned()),
-        ("elicitation/create" | "sampling/createMessage", Some(back)) => ask_agent(back, method, params).await,
+        ("elicitation/create" | "sampling/createMessage", Some(channel)) => ask_agent(channel, method, params).await,
         _ => Err(RpcError::method_not_found(method)),
     }
 }
@@ -322,7 +327,7 @@ struct Abandon {
 impl Drop for Abandon {
     fn drop(&mut self) {
         if let Some(link) = self.link.take() {
-            link.callers.end(self.id);
+            link.open_calls.end(self.id);
             let params = format!("{{\"requestId\":{},\"reason\":\"the caller no longer waits\"}}", self.id);
             tokio::spawn(async move {
                 let _lost = link.send(message::notification("notifications/cancelled", &params), Vec::new()).await;

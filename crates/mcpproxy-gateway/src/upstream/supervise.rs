@@ -10,10 +10,11 @@ use tokio::time::Instant;
 
 use super::Notice;
 use super::connect::{Reached, reach};
-use super::connection::{Connection, Era, Link, Request};
+use super::connection::{Connection, Link, Request};
 use super::error::UpstreamError;
 use super::offers::Offers;
 use super::server::Server;
+use crate::protocol::Era;
 
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub(crate) struct TurnedAway {
+pub(crate) struct RejectedTokens {
     state: Mutex<(Option<Instant>, u64)>,
 }
 
-impl TurnedAway {
+impl RejectedTokens {
     /// Counts one. `Some` when it should be recorded, with how many were not since the last that was.
     pub(crate) fn count(&self) -> Option<u64> {
         self.count_at(Instant::now())
@@ -34,10 +34,10 @@ mod tests {
 
     #[test]
     fn one_record_a_second_with_the_number_of_the_others() {
-        let turned_away = TurnedAway::default();
+        let rejected_tokens = RejectedTokens::default();
         let begin = Instant::now();
         let counts =
-            [0, 1, 500, 999, 1000, 1001, 5000].map(|ms| turned_away.count_at(begin + Duration::from_millis(ms)));
+            [0, 1, 500, 999, 1000, 1001, 5000].map(|ms| rejected_tokens.count_at(begin + Duration::from_millis(ms)));
         assert_eq!(counts, [Some(0), None, None, None, Some(3), None, Some(1)]);
     }
 }

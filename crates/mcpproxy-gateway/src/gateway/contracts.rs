@@ -10,27 +10,26 @@ use mcpproxy_core::review::draft;
 use mcpproxy_core::review::lint::{Finding, lint};
 use mcpproxy_core::{Agent, Hints, ServerName, Tool, ToolName, Variant, declare};
 
-use crate::call::clock;
-use crate::gateway::Gateway;
+use super::Gateway;
 use crate::snapshot::Snapshot;
 
 impl Gateway {
     /// A tool with the contract that counts; forbidden ones too, because this is for operators.
     pub fn contract(&self, name: &ToolName) -> Option<Arc<Tool>> {
-        let snapshot = self.inner.snapshot.load();
+        let snapshot = self.state.snapshot.load();
         let withheld = || snapshot.catalog.withheld().find(|tool| tool.name == *name);
         snapshot.catalog.resolve(name).or_else(withheld).map(Arc::clone)
     }
 
     /// What is doubtful about the contracts in force.
     pub fn contract_lint(&self) -> Lint {
-        let snapshot = self.inner.snapshot.load_full();
+        let snapshot = self.state.snapshot.load_full();
         Lint { findings: lint(&snapshot.contracts, &snapshot.catalog), version: version(&snapshot.contracts) }
     }
 
     /// A first contract file for a server's tools.
     pub fn contract_draft(&self, server: &ServerName) -> Result<String, DraftError> {
-        let snapshot = self.inner.snapshot.load_full();
+        let snapshot = self.state.snapshot.load_full();
         let offers = snapshot.offers.get(server).ok_or(DraftError::NoServer)?;
         match snapshot.unreached(server) {
             // An empty draft would say that the server has no tools.
@@ -41,29 +40,34 @@ impl Gateway {
 
     /// Which tools somebody has classified.
     pub fn contract_coverage(&self) -> Coverage {
-        coverage(&self.inner.snapshot.load().catalog)
+        coverage(&self.state.snapshot.load().catalog)
     }
 }
 
 /// The operator's rules that are looked at for a call, and what comes of each, in the order of files and lines.
-pub(crate) fn looked_at(snapshot: &Snapshot, agent: &Agent, variant: Variant, parameters: &str) -> Vec<LookedAt> {
+pub(crate) fn policy_results(
+    snapshot: &Snapshot,
+    agent: &Agent,
+    variant: Variant,
+    parameters: &str,
+) -> Vec<PolicyResult> {
     let Ok(declared) = declare(variant, parameters, snapshot.settings.intent.two_key) else { return Vec::new() };
     let tool = snapshot.catalog.resolve(&declared.name);
     let Some((tool, rules)) = tool.and_then(|tool| Some((tool, tool.rules()?))) else { return Vec::new() };
-    let outcomes = rules.explain(agent, tool.subject(), &declared.intent, clock(snapshot));
-    let looked_at = outcomes.into_iter().map(|(rule, outcome)| LookedAt {
+    let outcomes = rules.explain(agent, tool.subject(), &declared.intent, snapshot.clock());
+    let policy_results = outcomes.into_iter().map(|(rule, outcome)| PolicyResult {
         rule: rule.id.clone(),
         file: Arc::clone(&rule.file),
         line: rule.line,
         message: rule.message.clone(),
         outcome,
     });
-    looked_at.collect()
+    policy_results.collect()
 }
 
 /// A rule of the operator's, and what comes of it for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LookedAt {
+pub struct PolicyResult {
     pub rule: String,
     pub file: Arc<str>,
     pub line: usize,

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::channel::{LogLevel, ServerRequest};
 use super::endpoint_mode::EndpointMode;
-use crate::back::{LogLevel, Question};
 use crate::message::{self, RpcError};
 
 const SESSIONS_MAX: usize = 10_000;
@@ -33,10 +33,10 @@ pub(crate) struct Session {
     /// The stream on which the agent hears what it did not ask for, while there is one.
     standing: Mutex<Option<mpsc::Sender<String>>>,
     used: Mutex<Instant>,
-    next_question: AtomicU64,
-    questions: Mutex<HashMap<String, oneshot::Sender<Result<String, RpcError>>>>,
+    next_server_request: AtomicU64,
+    server_requests: Mutex<HashMap<String, oneshot::Sender<Result<String, RpcError>>>>,
     /// Requests under way by their raw id, so that they can be taken back.
-    under_way: Mutex<HashMap<String, CancellationToken>>,
+    open_requests: Mutex<HashMap<String, CancellationToken>>,
     /// Cancelled when the session ends.
     pub(crate) ended: CancellationToken,
 }
@@ -92,9 +92,9 @@ impl Session {
             level: Mutex::default(),
             standing: Mutex::default(),
             used: Mutex::new(Instant::now()),
-            next_question: AtomicU64::new(1),
-            questions: Mutex::default(),
-            under_way: Mutex::default(),
+            next_server_request: AtomicU64::new(1),
+            server_requests: Mutex::default(),
+            open_requests: Mutex::default(),
             ended: CancellationToken::new(),
         }
     }
@@ -116,44 +116,44 @@ impl Session {
     }
 
     /// Keeps a question until its answer comes, and gives the message that asks it.
-    pub(crate) fn ask(&self, question: Question) -> String {
-        let id = format!("\"mcpproxy-{}\"", self.next_question.fetch_add(1, Ordering::Relaxed));
-        let text = message::request(&id, &question.method, &question.params);
-        lock(&self.questions).insert(id, question.answer);
+    pub(crate) fn ask(&self, request: ServerRequest) -> String {
+        let id = format!("\"mcpproxy-{}\"", self.next_server_request.fetch_add(1, Ordering::Relaxed));
+        let text = message::request(&id, &request.method, &request.params);
+        lock(&self.server_requests).insert(id, request.answer);
         text
     }
 
     /// Takes an answer to a question of ours; `false` when nobody asked.
     pub(crate) fn answer(&self, id: &str, outcome: Result<&str, &str>) -> bool {
-        let waiting = lock(&self.questions).remove(id);
+        let waiting = lock(&self.server_requests).remove(id);
         waiting.is_some_and(|answer| answer.send(outcome.map(str::to_owned).map_err(RpcError::parse)).is_ok())
     }
 
     /// Notes a request as under way until the guard is dropped.
-    pub(crate) fn begin(self: &Arc<Self>, id: &str, cancel: CancellationToken) -> UnderWay {
-        lock(&self.under_way).insert(id.to_owned(), cancel);
-        UnderWay { session: Arc::clone(self), id: id.to_owned() }
+    pub(crate) fn begin(self: &Arc<Self>, id: &str, cancel: CancellationToken) -> OpenRequest {
+        lock(&self.open_requests).insert(id.to_owned(), cancel);
+        OpenRequest { session: Arc::clone(self), id: id.to_owned() }
     }
 
     pub(crate) fn cancel(&self, id: &str) {
-        if let Some(cancel) = lock(&self.under_way).get(id) {
+        if let Some(cancel) = lock(&self.open_requests).get(id) {
             cancel.cancel();
         }
     }
 
     fn idle(&self) -> Duration {
-        if lock(&self.under_way).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
+        if lock(&self.open_requests).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
     }
 }
 
-pub(crate) struct UnderWay {
+pub(crate) struct OpenRequest {
     session: Arc<Session>,
     id: String,
 }
 
-impl Drop for UnderWay {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
-        lock(&self.session.under_way).remove(&self.id);
+        lock(&self.session.open_requests).remove(&self.id);
     }
 }
 

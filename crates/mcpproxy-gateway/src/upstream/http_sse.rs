@@ -13,8 +13,8 @@ use super::Notice;
 use super::client::Client;
 use super::duplex::{Duplex, Outlet};
 use super::error::UpstreamError;
-use super::events::SseReader;
 use super::http::{header_map, status_error};
+use crate::event_stream::EventReader;
 use crate::message;
 
 /// Posts our messages to the address the server named.
@@ -52,7 +52,7 @@ pub(crate) async fn open(
     if !answer.status.is_success() {
         return Err(status_error(answer.status));
     }
-    let mut events = SseReader::new(answer.chunks().boxed(), limit);
+    let mut events = EventReader::new(answer.chunks().boxed(), limit);
     let endpoint = loop {
         match events.next().await? {
             Some(event) if event.event.as_deref() == Some("endpoint") => break event.data,

@@ -1,43 +1,43 @@
-//! Asking through the agent's own client: a form where a form is enough, a link to the page where it is not.
+//! Approval prompts in the agent's own client: a form where a form suffices, otherwise a link to the web page.
 
 use mcpproxy_core::Untrusted;
 use mcpproxy_core::json::{members, string_value};
 use mcpproxy_store::{StoreError, StoredApproval};
 use serde_json::{Value, json};
 
-use super::Asking;
-use crate::approvals::{About, Approvals, Level, SaidBy};
+use super::ApprovalFlow;
+use crate::approvals::{ApprovalDetails, Approvals, INPUT_KEY, SaidBy, StatedRisk};
 use crate::message::{field, member};
 
 const METHOD: &str = "elicitation/create";
-/// A form has room for so much; the page has it for all.
+/// Longest text that a form shows. The web page shows everything.
 const SHOWN_MAX_CHARS: usize = 1500;
 
-/// What the client can do for us.
+/// The kinds of prompts that a client may support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Elicitation {
     Form,
     Link,
 }
 
-/// What a client says came of it.
+/// The client's answer to a prompt.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ClientAnswer {
     Approve,
     Deny {
         comment: Option<String>,
     },
-    /// The form came back empty, the link was opened, or nobody chose anything: that is not a word.
+    /// The form came back empty, the link was opened, or nothing was chosen. None of that is a decision.
     Nothing,
 }
 
-impl Way {
-    pub(super) fn of(capabilities: &str, can_be_form: bool) -> Option<Self> {
+impl Elicitation {
+    pub(super) fn of(capabilities: &str, form_suffices: bool) -> Option<Self> {
         let elicitation = member(capabilities, "elicitation").and_then(members)?;
         let has_link = field(&elicitation, "url").is_some();
-        // A client that names neither knows only forms: there was nothing else once.
+        // A client that names neither supports forms: early revisions had nothing else.
         let has_form = field(&elicitation, "form").is_some() || !has_link;
-        match (can_be_form && has_form, has_link) {
+        match (form_suffices && has_form, has_link) {
             (true, _) => Some(Self::Form),
             (false, true) => Some(Self::Link),
             (false, false) => None,
@@ -45,13 +45,13 @@ impl Way {
     }
 }
 
-impl Answer {
+impl ClientAnswer {
     pub(super) fn read(response: &str) -> Self {
         let fields = members(response).unwrap_or_default();
         let content = field(&fields, "content").and_then(members).unwrap_or_default();
-        let word = |name: &str| field(&content, name).and_then(string_value);
-        let comment = || word("comment").map(std::borrow::Cow::into_owned);
-        match (field(&fields, "action").and_then(string_value).as_deref(), word("decision").as_deref()) {
+        let text_of = |name: &str| field(&content, name).and_then(string_value);
+        let comment = || text_of("comment").map(std::borrow::Cow::into_owned);
+        match (field(&fields, "action").and_then(string_value).as_deref(), text_of("decision").as_deref()) {
             (Some("accept"), Some("approve")) => Self::Approve,
             (Some("accept"), Some("deny")) => Self::Deny { comment: comment() },
             (Some("decline"), _) => Self::Deny { comment: comment() },
@@ -60,43 +60,48 @@ impl Answer {
     }
 }
 
-/// What an agent of the newer kind gets: the question, to come back with its answer.
-pub(super) fn input_required(way: Way, approval: &StoredApproval, url: &str, state: &str) -> String {
-    let request = json!({"method": METHOD, "params": params(way, approval, url)});
+/// Builds the result for a stateless client: the prompt, and the state to send back with its answer.
+pub(super) fn input_required(prompt: Elicitation, approval: &StoredApproval, url: &str, state: &str) -> String {
+    let request = json!({"method": METHOD, "params": params(prompt, approval, url)});
     json!({
         "resultType": "input_required",
-        "inputRequests": {super::seal::INPUT: request},
+        "inputRequests": {INPUT_KEY: request},
         "requestState": state,
     })
     .to_string()
 }
 
-/// Asks an agent of the older kind. Its answer counts also when it comes after the call was given back.
-pub(super) fn in_background(asking: &Asking<'_>, way: Way, approval: &StoredApproval, can_be_form: bool) {
-    let approvals = asking.gateway.approvals.clone();
-    let mut params = params(way, approval, &approvals.url(&approval.id));
-    if let (Way::Link, Some(params)) = (way, params.as_object_mut()) {
+/// Prompts a client with a session. Its answer counts even if it arrives after the call was answered.
+pub(super) fn in_background(
+    flow: &ApprovalFlow<'_>,
+    prompt: Elicitation,
+    approval: &StoredApproval,
+    form_suffices: bool,
+) {
+    let approvals = flow.state.approvals.clone();
+    let mut params = params(prompt, approval, &approvals.url(&approval.id));
+    if let (Elicitation::Link, Some(params)) = (prompt, params.as_object_mut()) {
         params.insert("elicitationId".to_owned(), approval.id.as_str().into());
     }
-    let (back, approval) = (asking.passage.back.clone(), approval.clone());
-    let agent = asking.caller.agent.name.clone();
+    let (channel, approval) = (flow.passage.channel.clone(), approval.clone());
+    let agent = flow.agent.identity.name.clone();
     tokio::spawn(async move {
-        // A client that cannot, will not or is too slow leaves the question to the page.
-        let Ok(response) = back.ask_aside(METHOD, &params.to_string()).await else { return };
-        let taken = take(&approvals, &approval, &agent, Answer::read(&response), can_be_form).await;
+        // If the client cannot prompt, refuses or is too slow, the user decides on the web page.
+        let Ok(response) = channel.ask_for_gateway(METHOD, &params.to_string()).await else { return };
+        let taken = take(&approvals, &approval, &agent, ClientAnswer::read(&response), form_suffices).await;
         if let Err(error) = taken {
-            tracing::warn!(%error, approval = %approval.id, "an answer to a question could not be written");
+            tracing::warn!(%error, approval = %approval.id, "could not write the answer to an approval request");
         }
     });
 }
 
-/// Whether a form has room for all that is sent. Nobody says yes to what they do not see.
+/// Checks that a form can show everything that is sent. A user must not approve what they cannot see.
 pub(super) fn shows_all(approval: &StoredApproval) -> bool {
     let fits = |text: &str| text.chars().nth(SHOWN_MAX_CHARS).is_none();
     fits(args(approval)) && attached(approval).is_none_or(fits)
 }
 
-/// The agent's client knows them already, and whoever decides has to.
+/// The arguments unmasked: the agent's client knows them already, and the approver must.
 fn args(approval: &StoredApproval) -> &str {
     approval.args.as_deref().unwrap_or(approval.shown_args.for_json())
 }
@@ -105,30 +110,30 @@ fn attached(approval: &StoredApproval) -> Option<&str> {
     approval.attached.as_deref().or(approval.shown_attached.as_ref().map(Untrusted::for_json))
 }
 
-/// What the client's answer does. A yes in a form does nothing where a form is not enough.
+/// Applies the client's answer. An approval by form is ignored where a form does not suffice.
 pub(super) async fn take(
     approvals: &Approvals,
     approval: &StoredApproval,
     agent: &str,
-    answer: Answer,
-    can_be_form: bool,
+    answer: ClientAnswer,
+    form_suffices: bool,
 ) -> Result<(), StoreError> {
     match answer {
-        Answer::Approve if can_be_form => drop(approvals.approve_by_form(&approval.id, agent).await?),
-        Answer::Deny { comment } => drop(approvals.deny_by_form(&approval.id, agent, comment.as_deref()).await?),
-        Answer::Approve | Answer::Nothing => {}
+        ClientAnswer::Approve if form_suffices => drop(approvals.approve_by_form(&approval.id, agent).await?),
+        ClientAnswer::Deny { comment } => drop(approvals.deny_by_form(&approval.id, agent, comment.as_deref()).await?),
+        ClientAnswer::Approve | ClientAnswer::Nothing => {}
     }
     Ok(())
 }
 
-fn params(way: Way, approval: &StoredApproval, url: &str) -> Value {
-    match way {
-        Way::Link => json!({
+fn params(prompt: Elicitation, approval: &StoredApproval, url: &str) -> Value {
+    match prompt {
+        Elicitation::Link => json!({
             "mode": "url",
             "url": url,
             "message": format!("{} Open the page to read what will happen, and to approve or deny it.", headline(approval)),
         }),
-        Way::Form => json!({
+        Elicitation::Form => json!({
             "message": format!("{}\n\n{}\nMore about it: {url}", headline(approval), facts(approval)),
             "requestedSchema": {
                 "type": "object",
@@ -154,13 +159,13 @@ fn params(way: Way, approval: &StoredApproval, url: &str) -> Value {
 }
 
 fn headline(approval: &StoredApproval) -> String {
-    let risk = Level::of(approval).words();
+    let risk = StatedRisk::of(approval).words();
     format!("Agent '{}' wants to call '{}' (risk: {risk}).", approval.agent, approval.tool)
 }
 
-/// What a user should know who sees nothing but the form, each under the name of who says so.
+/// The facts for a user who sees only the form, each with its source.
 fn facts(approval: &StoredApproval) -> String {
-    let about = About::of(approval);
+    let about = ApprovalDetails::of(approval);
     let mut text = String::new();
     let effects = about.texts("side_effects");
     if !effects.is_empty() {
@@ -191,23 +196,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_by_capability() {
-        let check = |capabilities: &str, form: Option<Way>, page: Option<Way>| {
-            assert_eq!((Way::of(capabilities, true), Way::of(capabilities, false)), (form, page), "{capabilities}");
+    fn prompts_by_capability() {
+        let check = |capabilities: &str, form: Option<Elicitation>, page: Option<Elicitation>| {
+            assert_eq!(
+                (Elicitation::of(capabilities, true), Elicitation::of(capabilities, false)),
+                (form, page),
+                "{capabilities}"
+            );
         };
         check("{}", None, None);
         check(r#"{"elicitation":null}"#, None, None);
-        check(r#"{"elicitation":{}}"#, Some(Way::Form), None);
-        check(r#"{"elicitation":{"form":{}}}"#, Some(Way::Form), None);
-        check(r#"{"elicitation":{"url":{}}}"#, Some(Way::Link), Some(Way::Link));
-        check(r#"{"elicitation":{"form":{},"url":{}}}"#, Some(Way::Form), Some(Way::Link));
+        check(r#"{"elicitation":{}}"#, Some(Elicitation::Form), None);
+        check(r#"{"elicitation":{"form":{}}}"#, Some(Elicitation::Form), None);
+        check(r#"{"elicitation":{"url":{}}}"#, Some(Elicitation::Link), Some(Elicitation::Link));
+        check(r#"{"elicitation":{"form":{},"url":{}}}"#, Some(Elicitation::Form), Some(Elicitation::Link));
     }
 
     #[test]
-    fn only_a_word_is_a_word() {
-        let deny = |comment: Option<&str>| Answer::Deny { comment: comment.map(str::to_owned) };
-        let check = |response: &str, expected: Answer| assert_eq!(Answer::read(response), expected, "{response}");
-        check(r#"{"action":"accept","content":{"decision":"approve"}}"#, Answer::Approve);
+    fn only_a_clear_answer_counts() {
+        let deny = |comment: Option<&str>| ClientAnswer::Deny { comment: comment.map(str::to_owned) };
+        let check =
+            |response: &str, expected: ClientAnswer| assert_eq!(ClientAnswer::read(response), expected, "{response}");
+        check(r#"{"action":"accept","content":{"decision":"approve"}}"#, ClientAnswer::Approve);
         check(r#"{"action":"accept","content":{"decision":"deny","comment":"not now"}}"#, deny(Some("not now")));
         check(r#"{"action":"decline"}"#, deny(None));
         check(r#"{"action":"decline","content":{"decision":"approve"}}"#, deny(None));
@@ -223,7 +233,7 @@ mod tests {
             "null",
             "[]",
         ] {
-            check(nothing, Answer::Nothing);
+            check(nothing, ClientAnswer::Nothing);
         }
     }
 }

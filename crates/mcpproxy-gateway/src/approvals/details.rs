@@ -1,11 +1,11 @@
-//! What is kept about a question besides its arguments, and whose words each part is.
+//! What is stored about an approval request besides its arguments, and the source of each part.
 
 use mcpproxy_core::contract::Source;
 use mcpproxy_core::{ApprovalId, Digest, Hidden, RiskLevel};
 use mcpproxy_store::StoredApproval;
 use serde_json::{Map, Value};
 
-/// Who said something about a tool. Only the operator's word is known to be meant well.
+/// Source of a statement about a tool. Only the operator's statements are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SaidBy {
     Operator,
@@ -33,28 +33,28 @@ impl SaidBy {
     }
 }
 
-/// How dangerous a tool is, and who says so.
+/// The risk level of a tool, and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Level {
+pub struct StatedRisk {
     pub risk: Option<RiskLevel>,
     pub said_by: Option<SaidBy>,
 }
 
-impl Level {
-    pub(crate) fn new(risk: Option<RiskLevel>, about: &About) -> Self {
+impl StatedRisk {
+    pub(crate) fn new(risk: Option<RiskLevel>, about: &ApprovalDetails) -> Self {
         Self { risk, said_by: about.said_by("risk") }
     }
 
     pub fn of(approval: &StoredApproval) -> Self {
-        Self::new(approval.risk, &About::of(approval))
+        Self::new(approval.risk, &ApprovalDetails::of(approval))
     }
 
-    /// What a server alone says.
+    /// Returns the risk level if only the server claims it.
     pub fn claimed(self) -> Option<RiskLevel> {
         self.risk.filter(|_| self.said_by == Some(SaidBy::Server))
     }
 
-    /// What a person is warned of. A server's word can make a warning of it, and never take one away.
+    /// Returns the risk level to warn of. A server's own risk level can raise the warning, never lower it.
     pub fn warning(self) -> Option<RiskLevel> {
         match self.claimed() {
             None => self.risk,
@@ -63,7 +63,7 @@ impl Level {
         }
     }
 
-    /// For a sentence.
+    /// Describes the risk in a sentence.
     pub fn words(self) -> String {
         match (self.warning().map(RiskLevel::as_str), self.claimed().map(RiskLevel::as_str)) {
             (Some(risk), None) => risk.to_owned(),
@@ -74,11 +74,11 @@ impl Level {
     }
 }
 
-/// As it is stored with an approval.
+/// The details of an approval request, as the store keeps them.
 #[derive(Clone, Debug, Default)]
-pub struct About(Value);
+pub struct ApprovalDetails(Value);
 
-impl About {
+impl ApprovalDetails {
     pub fn of(approval: &StoredApproval) -> Self {
         Self::read(approval.about.for_json())
     }
@@ -96,24 +96,24 @@ impl About {
         list.filter_map(Value::as_str).collect()
     }
 
-    /// Whose words a part is, as far as anybody but the gateway and the agent said it.
+    /// Returns the source of a part, if it is the operator or the server.
     pub fn said_by(&self, name: &str) -> Option<SaidBy> {
         SaidBy::parse(self.0.get("said_by")?.get(name)?.as_str()?)
     }
 
-    /// Whether anything was masked in the arguments.
+    /// Returns true if anything was masked in the arguments.
     pub fn hides(&self) -> bool {
         self.0.get("hidden").and_then(Value::as_object).is_some_and(|hidden| !hidden.is_empty())
     }
 
-    /// Whether something was hidden at this place of the arguments, and if so, whether it was this value.
+    /// Compares a value with the one that was masked at this place. Returns `None` if nothing was masked there.
     pub fn hid(&self, asked: &ApprovalId, pointer: &str, value: &str) -> Option<bool> {
         let kept = self.0.get("hidden")?.get(pointer)?.as_str()?;
         Some(kept == Hidden::mark(asked, value).to_string())
     }
 }
 
-/// What is kept of what is masked in the arguments of a question.
+/// Builds the digests of masked values, by which a changed value is noticed without storing it.
 pub(crate) fn hidden(asked: &ApprovalId, shown: &str, whole: &str) -> Value {
     let mark = |one: &Hidden| -> Digest { Hidden::mark(asked, &one.whole) };
     let marks = Hidden::all(shown, whole).into_iter().map(|one| (one.pointer.clone(), mark(&one).to_string().into()));
@@ -125,8 +125,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whose_word_a_level_is() {
-        let check = |risk, said_by, expected: &str| assert_eq!(Level { risk, said_by }.words(), expected);
+    fn a_server_raises_the_warning_and_never_lowers_it() {
+        let check = |risk, said_by, expected: &str| assert_eq!(StatedRisk { risk, said_by }.words(), expected);
         check(None, None, "unclassified");
         check(Some(RiskLevel::High), Some(SaidBy::Operator), "high");
         check(Some(RiskLevel::Low), Some(SaidBy::Server), "unclassified; the server calls it low");
@@ -134,10 +134,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_hidden_is_known_again() {
+    fn a_masked_value_is_recognized_by_its_digest() {
         let id = ApprovalId::parse("01K9ZQ4B2R0000000000000001").unwrap();
         let kept = hidden(&id, r#"{"to":["***"],"n":1}"#, r#"{"to":["anna"],"n":1}"#);
-        let about = About(serde_json::json!({"hidden": kept}));
+        let about = ApprovalDetails(serde_json::json!({"hidden": kept}));
         assert_eq!(about.hid(&id, "to/0", "\"anna\""), Some(true));
         assert_eq!(about.hid(&id, "to/0", "\"eve\""), Some(false));
         assert_eq!(about.hid(&id, "n", "1"), None);

@@ -1,36 +1,28 @@
-//! Tools as agents and users see them.
-
-mod found;
-mod nothing;
+//! Tools and decisions as operators see them.
 
 use mcpproxy_core::decision::{Explanation, PriorState, explain};
-use mcpproxy_core::json::{self, quote};
-use mcpproxy_core::{Agent, Keep, Moment, Scope, ServerName, Tool, ToolName, Untrusted, Variant, Why};
+use mcpproxy_core::json;
+use mcpproxy_core::{Agent, Moment, Scope, ServerName, ToolName, Untrusted, Variant, Why};
 use mcpproxy_store::StoreError;
 use serde_json::Value;
 
-use crate::call::clock;
-use crate::contracts_for_agents::{annotations, needs};
-use crate::contracts_for_operators::{LookedAt, looked_at};
-use crate::gateway::Gateway;
-use crate::message::{member, object};
-
-pub(crate) use found::{Detail, answer};
-use found::{Form, entry};
-use nothing::Reader;
+use super::Gateway;
+use super::contracts::{PolicyResult, policy_results};
+use crate::message::member;
+use crate::views::{brief_hit, described, note_for_operator};
 
 impl Gateway {
     /// Every tool, or those of one server. This is for operators, so forbidden ones are among them, marked.
     pub fn tools(&self, server: Option<&ServerName>) -> Vec<Value> {
-        let snapshot = self.inner.snapshot.load();
+        let snapshot = self.state.snapshot.load();
         let all = snapshot.catalog.tools().chain(snapshot.catalog.withheld());
         let wanted = all.filter(|tool| server.is_none_or(|server| tool.name.server() == server));
         wanted.map(|tool| parsed(&described(tool))).collect()
     }
 
     /// The tools that match a query, best first, as an agent that may see everything finds them in brief.
-    pub fn search(&self, query: &str, server: Option<&ServerName>, limit: usize, reasons: Reasons) -> Searched {
-        let snapshot = self.inner.snapshot.load();
+    pub fn search(&self, query: &str, server: Option<&ServerName>, limit: usize, reasons: Reasons) -> SearchResults {
+        let snapshot = self.state.snapshot.load();
         let scope = Scope::everything();
         let found = snapshot.index.find(query, &scope, server, limit);
         let tools = found.hits.iter().map(|hit| {
@@ -38,10 +30,9 @@ impl Gateway {
                 Reasons::LeftOut => None,
                 Reasons::Given => snapshot.index.explain(query, &scope, server, &hit.tool.name),
             };
-            (parsed(&entry(hit, Form::Brief(Keep::Meaning), Detail::Brief)), why)
+            (parsed(&brief_hit(hit)), why)
         });
-        let note = found.nothing.as_ref().map(|nothing| nothing::note(nothing, Reader::Operator));
-        Searched { tools: tools.collect(), note }
+        SearchResults { tools: tools.collect(), note: note_for_operator(&found) }
     }
 
     /// What would happen to a call, check by check, and the rules that were looked at. Nothing is sent and nothing is recorded. `parameters` are those of a
@@ -51,18 +42,18 @@ impl Gateway {
         agent: Option<&str>,
         variant: Variant,
         parameters: &str,
-    ) -> Result<(Explanation, Vec<LookedAt>), ExplainError> {
+    ) -> Result<(Explanation, Vec<PolicyResult>), ExplainError> {
         let parameters = json::read(parameters.as_bytes())?;
         let agent = match agent {
             None => Agent { name: "anybody".to_owned(), scope: Scope::everything() },
             Some(name) => {
-                let tokens = self.inner.store.list_tokens().await?;
+                let tokens = self.state.store.list_tokens().await?;
                 let token = tokens.into_iter().find(|token| token.name == name && token.revoked_ms.is_none());
                 let token = token.ok_or_else(|| ExplainError::NoAgent(Untrusted::new(name)))?;
                 Agent { name: token.name, scope: token.scope }
             }
         };
-        let snapshot = self.inner.snapshot.load_full();
+        let snapshot = self.state.snapshot.load_full();
         let name = member(parameters, "name").and_then(json::string_value).and_then(|name| ToolName::parse(&name).ok());
         if let Some(server) = name
             .as_ref()
@@ -71,14 +62,14 @@ impl Gateway {
         {
             return Err(ExplainError::NotConnected(server.unavailable().to_string()));
         }
-        let moment = Moment { clock: clock(&snapshot), limits: &self.inner.limits, seen: PriorState::default() };
-        let explanation = explain(snapshot.ground(), &agent, variant, parameters, moment);
-        Ok((explanation, looked_at(&snapshot, &agent, variant, parameters)))
+        let moment = Moment { clock: snapshot.clock(), limits: &self.state.limits, seen: PriorState::default() };
+        let explanation = explain(snapshot.decision_inputs(), &agent, variant, parameters, moment);
+        Ok((explanation, policy_results(&snapshot, &agent, variant, parameters)))
     }
 
     /// One tool, with the server's own words in full; forbidden ones too, because this is for operators.
     pub fn tool(&self, name: &ToolName) -> Option<Value> {
-        let snapshot = self.inner.snapshot.load();
+        let snapshot = self.state.snapshot.load();
         let withheld = || snapshot.catalog.withheld().find(|tool| tool.name == *name);
         let tool = snapshot.catalog.resolve(name).or_else(withheld)?;
         let mut view = parsed(&described(tool));
@@ -111,31 +102,11 @@ pub enum Reasons {
 
 /// What a search answers to an operator.
 #[derive(Clone, Debug, Default)]
-pub struct Searched {
+pub struct SearchResults {
     /// Best first, each with the reason for its score if it was asked for.
     pub tools: Vec<(Value, Option<Why>)>,
     /// Why there are none, and what to do.
     pub note: Option<String>,
-}
-
-fn described(tool: &Tool) -> String {
-    let schema = tool.offered.field("inputSchema").unwrap_or("{}");
-    let parts = parts(tool, tool.offered.description.for_json(), annotations(tool), schema.to_owned());
-    object(parts.iter().map(|(key, value)| (*key, value.as_str())))
-}
-
-/// The members that stand for a tool everywhere, as raw JSON.
-fn parts(tool: &Tool, description: &str, annotations: String, schema: String) -> Vec<(&'static str, String)> {
-    vec![
-        ("name", quote(&tool.name.to_string())),
-        ("server", quote(tool.name.server().as_str())),
-        ("description", quote(description)),
-        ("annotations", annotations),
-        ("call_with", quote(tool.call_with().tool())),
-        ("risk_level", tool.contract.risk().map_or_else(|| "null".to_owned(), |risk| quote(risk.as_str()))),
-        ("needs", needs(tool)),
-        ("inputSchema", schema),
-    ]
 }
 
 fn parsed(json: &str) -> Value {

@@ -6,9 +6,9 @@ mod tests;
 use mcpproxy_core::json::{members, quote};
 use mcpproxy_core::{Found, Hit, Keep, Tool, brief};
 
-use super::nothing::{self, Reader};
+use super::contract::{annotations, tool_contract};
+use super::no_match::{self, Reader};
 use super::parts;
-use crate::contracts_for_agents::{annotations, tool_contract};
 use crate::message::object;
 
 /// Clients cut what is longer than some 20,000 characters, anywhere; and an agent pays for every one of them.
@@ -57,7 +57,7 @@ impl Detail {
 /// The answer as raw JSON. The agent asked for so many tools; fewer are in it if they do not fit.
 pub(crate) fn answer(found: &Found, detail: Detail, limit: usize) -> String {
     if let Some(nothing) = &found.nothing {
-        return frame("", Some(&nothing::note(nothing, Reader::Agent)), USAGE_OF_NOTHING);
+        return frame("", Some(&no_match::note(nothing, Reader::Agent)), USAGE_OF_NOTHING);
     }
     if let (Detail::Full, 1, [hit]) = (detail, limit, found.hits.as_slice()) {
         return frame(&entry(hit, Form::Whole, detail), None, USAGE);

@@ -7,27 +7,27 @@ use mcpproxy_core::json::quote;
 use mcpproxy_core::{Agent, ServerName};
 use tokio::sync::mpsc;
 
-use crate::downstream::EndpointMode;
+use super::endpoint_mode::EndpointMode;
 use crate::message;
 
 /// Waiting messages per listener; a listener that does not read misses what comes on top.
 const WAITING_MAX: usize = 64;
 
 #[derive(Default)]
-pub(crate) struct Audience {
+pub(crate) struct Listeners {
     listeners: Mutex<Vec<Listener>>,
 }
 
 pub(crate) struct Listener {
     pub(crate) agent: Arc<Agent>,
     pub(crate) endpoint_mode: EndpointMode,
-    pub(crate) wants: Wants,
+    pub(crate) topics: Topics,
     /// The id of the `subscriptions/listen` request, as raw JSON, which every message on its stream must carry.
     pub(crate) subscription: Option<String>,
     pub(crate) send: mpsc::Sender<String>,
 }
 
-pub(crate) struct Wants {
+pub(crate) struct Topics {
     pub(crate) tools: bool,
     pub(crate) prompts: bool,
     pub(crate) resources: bool,
@@ -36,13 +36,17 @@ pub(crate) struct Wants {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum ListKind {
     Tools,
     Prompts,
     Resources,
 }
 
-impl Audience {
+impl ListKind {
+    pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+}
+
+impl Listeners {
     pub(crate) fn channel() -> (mpsc::Sender<String>, mpsc::Receiver<String>) {
         mpsc::channel(WAITING_MAX)
     }
@@ -54,16 +58,16 @@ impl Audience {
     }
 
     /// A list of a server changed.
-    pub(crate) fn list_changed(&self, server: &ServerName, kind: Kind) {
+    pub(crate) fn list_changed(&self, server: &ServerName, kind: ListKind) {
         for listener in self.listeners().iter().filter(|listener| listener.sees(server)) {
             let (is_wanted, method) = match kind {
                 // Behind the four tools the list of tools never changes; only what search finds does.
-                Kind::Tools => (
-                    listener.wants.tools && listener.endpoint_mode != EndpointMode::Four,
+                ListKind::Tools => (
+                    listener.topics.tools && listener.endpoint_mode != EndpointMode::Four,
                     "notifications/tools/list_changed",
                 ),
-                Kind::Prompts => (listener.wants.prompts, "notifications/prompts/list_changed"),
-                Kind::Resources => (listener.wants.resources, "notifications/resources/list_changed"),
+                ListKind::Prompts => (listener.topics.prompts, "notifications/prompts/list_changed"),
+                ListKind::Resources => (listener.topics.resources, "notifications/resources/list_changed"),
             };
             if is_wanted {
                 listener.say(method, "{}");
@@ -76,7 +80,7 @@ impl Audience {
         for listener in self
             .listeners()
             .iter()
-            .filter(|listener| listener.endpoint_mode == EndpointMode::Four && listener.wants.tools)
+            .filter(|listener| listener.endpoint_mode == EndpointMode::Four && listener.topics.tools)
         {
             listener.say("notifications/tools/list_changed", "{}");
         }
@@ -86,7 +90,7 @@ impl Audience {
     pub(crate) fn resource_updated(&self, server: &ServerName, uri: &str, params: &str) {
         for listener in self.listeners().iter().filter(|listener| listener.sees(server)) {
             let uri = listener.endpoint_mode.uri_out(server, uri);
-            let is_wanted = listener.wants.uris.lock().unwrap_or_else(PoisonError::into_inner).contains(&uri);
+            let is_wanted = listener.topics.uris.lock().unwrap_or_else(PoisonError::into_inner).contains(&uri);
             if is_wanted {
                 listener
                     .say("notifications/resources/updated", &message::with_members(params, &[("uri", &quote(&uri))]));

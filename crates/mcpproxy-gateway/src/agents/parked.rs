@@ -7,8 +7,8 @@ use std::time::Duration;
 use mcpproxy_core::json::{quote, string_value};
 use tokio::sync::oneshot;
 
-use super::flight::Flight;
-use crate::back::Question;
+use super::channel::ServerRequest;
+use super::in_flight::InFlight;
 use crate::message::{self, Members, RpcError, field, member, object};
 
 /// Begins the states we give out. It names this process, because a server may be a gateway of the same kind.
@@ -30,15 +30,15 @@ struct Waiting {
     /// The request without what a retry adds, so that only the same one can go on.
     subject: String,
     answer: oneshot::Sender<Result<String, RpcError>>,
-    flight: Flight,
+    in_flight: InFlight,
 }
 
 impl Parked {
     /// Parks a call and gives the result that asks its question.
-    pub(crate) fn park(&self, flight: Flight, question: Question, agent: &str, subject: String) -> String {
+    pub(crate) fn park(&self, in_flight: InFlight, asked: ServerRequest, agent: &str, subject: String) -> String {
         let state = format!("{}{:032x}", *PREFIX, rand::random::<u128>());
-        let request = object([("method", quote(&question.method).as_str()), ("params", &question.params)]);
-        let waiting = Waiting { agent: agent.to_owned(), subject, answer: question.answer, flight };
+        let request = object([("method", quote(&asked.method).as_str()), ("params", &asked.params)]);
+        let waiting = Waiting { agent: agent.to_owned(), subject, answer: asked.answer, in_flight };
         let _dropped = {
             let mut table = self.table();
             let own: Vec<&String> = table.iter().filter(|(_, w)| w.agent == agent).map(|(key, _)| key).collect();
@@ -61,7 +61,7 @@ impl Parked {
     }
 
     /// Takes a parked call up again, if this request is its retry.
-    pub(crate) fn resume(&self, params: &Members<'_>, agent: &str) -> Option<Flight> {
+    pub(crate) fn resume(&self, params: &Members<'_>, agent: &str) -> Option<InFlight> {
         let state = field(params, "requestState").and_then(string_value)?;
         let answer = member(field(params, "inputResponses")?, QUESTION)?.to_owned();
         let mut table = self.table();
@@ -69,7 +69,7 @@ impl Parked {
         let waiting = if is_same { table.remove(state.as_ref()) } else { None }?;
         drop(table);
         let _gone = waiting.answer.send(Ok(answer));
-        Some(waiting.flight)
+        Some(waiting.in_flight)
     }
 
     /// Whether a request claims to be the retry of a parked call.

@@ -1,36 +1,36 @@
-//! Dry runs: what would happen, and the memory that one was made.
+//! Dry runs: previews made from the contract, and proof that one was made.
 
 use mcpproxy_core::decision::Preview;
 use mcpproxy_core::json::quote;
 use mcpproxy_core::{Declared, Tool};
 use mcpproxy_store::{NewDryRun, NewRecord, Step};
 
-use crate::call::error_result;
-use crate::downstream::Caller;
-use crate::gateway::Inner;
-use crate::message::{self, RECORD_KEY};
+use crate::agents::ConnectedAgent;
+use crate::answer::error_result;
+use crate::message::{self, RECORD_KEY, Reply};
 use crate::record::{self, now_ms};
 use crate::sensitive::Sensitive;
-use crate::upstream::Reply;
+use crate::state::SharedState;
+use crate::views::contract::needs;
 
-/// Under this key an answer says what was tried, and what a real call will need.
-pub(crate) const DRY_RUN_KEY: &str = "mcpproxy/dry_run";
+/// Key in `_meta` that says who made the dry run, and what a real call will need.
+const DRY_RUN_KEY: &str = "mcpproxy/dry_run";
 
-/// The answer to a dry run that the gateway makes from the contract. Nothing is sent.
-pub(crate) async fn preview(gateway: &Inner, caller: &Caller, preview: &Preview) -> Reply {
+/// Answers a dry run from the contract. Nothing is sent.
+pub(super) async fn preview(state: &SharedState, agent: &ConnectedAgent, preview: &Preview) -> Reply {
     let (tool, intent) = (preview.tool(), preview.intent());
     let json = preview.to_json();
     let text = json.to_string();
-    // Whoever lacks a permission has seen what it lacks, and nothing that a real call could rest on.
+    // An agent without the permissions learns what it lacks. That preview does not count as a dry run.
     let keeps = match preview.missing_permissions() {
         [] => {
             let declared = Declared::plain(tool.name.clone(), intent.clone(), preview.arguments().clone());
             let declared = Declared { attached: preview.attached().clone(), ..declared };
-            vec![keep(caller, tool, &declared, Made::Contract(&text))]
+            vec![keep_step(agent, tool, &declared, MadeBy::Contract(&text))]
         }
         _ => Vec::new(),
     };
-    let record = record::of_tool(tool, intent, &caller.agent, caller.client.as_deref());
+    let record = record::of_tool(tool, intent, &agent.identity, agent.client.as_deref());
     let sensitive = Sensitive::of(tool, preview.arguments().as_str());
     let record = NewRecord {
         code: Some("dry_run".to_owned()),
@@ -38,10 +38,10 @@ pub(crate) async fn preview(gateway: &Inner, caller: &Caller, preview: &Preview)
         args: Some(sensitive.arguments(preview.arguments().as_str())),
         ..record
     };
-    let noted = gateway.ledger.note_if(record, keeps).await;
+    let noted = state.ledger.note_if(record, keeps).await;
     let id = match noted {
         Ok(Ok(id)) => id,
-        // Nothing of this can lose; and a dry run that is not remembered was not made.
+        // The step cannot lose. A dry run that is not stored does not count, so it fails.
         Ok(Err(_)) | Err(_) => {
             return Ok(error_result(
                 "audit_unavailable",
@@ -60,22 +60,22 @@ pub(crate) async fn preview(gateway: &Inner, caller: &Caller, preview: &Preview)
     ))
 }
 
-/// Who made a dry run, and what came of it.
-pub(crate) enum Made<'a> {
+/// The maker of a dry run, with its result.
+pub(super) enum MadeBy<'a> {
     Server(&'a str),
     Contract(&'a str),
 }
 
-/// The step that remembers a dry run of a call: of the call itself, without the argument that makes it a dry run.
-pub(crate) fn keep(caller: &Caller, tool: &Tool, declared: &Declared, made: Made<'_>) -> Step {
+/// Builds the step that stores a dry run, under the binding of the real call.
+pub(super) fn keep_step(agent: &ConnectedAgent, tool: &Tool, declared: &Declared, made_by: MadeBy<'_>) -> Step {
     let sensitive = Sensitive::of(tool, declared.arguments.as_str());
-    let (shown, is_native) = match made {
-        Made::Server(result) => (sensitive.result(result), true),
-        Made::Contract(preview) => (sensitive.preview(preview), false),
+    let (shown, is_native) = match made_by {
+        MadeBy::Server(result) => (sensitive.result(result), true),
+        MadeBy::Contract(preview) => (sensitive.preview(preview), false),
     };
     Step::KeepDryRun(Box::new(NewDryRun {
-        binding: declared.dry_run_binding(&caller.agent, tool).digest(),
-        agent: caller.agent.name.clone(),
+        binding: declared.dry_run_binding(&agent.identity, tool).digest(),
+        agent: agent.identity.name.clone(),
         tool: tool.name.to_string(),
         preview: shown.text().to_owned(),
         is_native,
@@ -83,7 +83,7 @@ pub(crate) fn keep(caller: &Caller, tool: &Tool, declared: &Declared, made: Made
     }))
 }
 
-/// What is said beside the server's own dry run: what a real call will need.
-pub(crate) fn mark(tool: &Tool) -> (&'static str, String) {
-    (DRY_RUN_KEY, format!("{{\"by\":\"server\",\"needs\":{}}}", crate::contracts_for_agents::needs(tool)))
+/// Builds the `_meta` entry for a dry run that the server made.
+pub(super) fn mark(tool: &Tool) -> (&'static str, String) {
+    (DRY_RUN_KEY, format!("{{\"by\":\"server\",\"needs\":{}}}", needs(tool)))
 }

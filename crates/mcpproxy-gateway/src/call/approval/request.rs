@@ -1,74 +1,66 @@
-//! The approval a call is about: the one it names, one that is open for the very same call, or a new one.
+//! Finds the approval for a call: the one it names, an open one for the same call, or a new one.
 
 use mcpproxy_core::contract::Source;
 use mcpproxy_core::{ApprovalId, ApprovalState, Binding, Denial, Intent, Sensitivity, mask};
 use mcpproxy_store::{Lost, NewApproval, NewDryRun, Step, StoredApproval};
 use serde_json::{Value, json};
-use ulid::Ulid;
 
-use super::{Asking, Unanswered};
-use crate::approvals::{SaidBy, hidden};
+use super::{ApprovalFlow, Stopped};
+use crate::approvals::{SaidBy, hidden, new_id};
+use crate::call::claims;
 use crate::record::now_ms;
-use crate::repeats;
 use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
 
-/// Questions of one agent that nobody has answered yet.
+/// Limit on one agent's pending approval requests.
 const PENDING_MAX: u32 = 20;
 
-/// A new name, in the order of time.
-pub(crate) fn new_id(now_ms: i64) -> ApprovalId {
-    let id = Ulid::from_parts(u64::try_from(now_ms).unwrap_or_default(), rand::random());
-    // A ULID is 26 characters of that very alphabet.
-    ApprovalId::parse(&id.to_string()).unwrap_or_else(|| new_id(now_ms))
-}
-
-impl Asking<'_> {
-    pub(super) async fn open(&self, snapshot: &Snapshot) -> Result<StoredApproval, Unanswered> {
-        match self.said.names() {
+impl ApprovalFlow<'_> {
+    pub(super) async fn open(&self, snapshot: &Snapshot) -> Result<StoredApproval, Stopped> {
+        match self.extras.approval_named() {
             Some(id) => self.find_named(id).await,
-            None if self.said.returned.is_some() => Err(Denial::NoSuchApproval.into()),
+            None if self.extras.returned.is_some() => Err(Denial::NoSuchApproval.into()),
             None => self.find_or_ask(snapshot).await,
         }
     }
 
-    /// The approval a call names must be this agent's, and about this very call.
-    async fn find_named(&self, id: &ApprovalId) -> Result<StoredApproval, Unanswered> {
-        let tool = self.question.tool();
-        let found = self.gateway.store.find_approval(id).await?;
-        let own = found.filter(|found| found.agent == self.caller.agent.name && found.tool == tool.name);
+    /// Finds the approval that the call names. It must be this agent's, and for exactly this call.
+    async fn find_named(&self, id: &ApprovalId) -> Result<StoredApproval, Stopped> {
+        let tool = self.request.tool();
+        let found = self.state.store.find_approval(id).await?;
+        let own = found.filter(|found| found.agent == self.agent.identity.name && found.tool == tool.name);
         let Some(found) = own else {
             return Err(Denial::NoSuchApproval.into());
         };
-        let binding = self.question.binding(&self.caller.agent);
+        let binding = self.request.binding(&self.agent.identity);
         let is_same = found.args_digest == binding.arguments && found.attached_digest == binding.attached;
         if !is_same || found.variant != binding.variant {
             return Err(Denial::ApprovalArgsMismatch.into());
         }
         let is_over = !matches!(found.state, ApprovalState::Pending | ApprovalState::Approved);
         if !is_over && found.binding != binding.digest() {
-            self.gateway.approvals.cancel(&found, "the tool or its contract changed").await?;
+            self.state.approvals.cancel(&found, "the tool or its contract changed").await?;
             return Err(Denial::ApprovalStale.into());
         }
         Ok(found)
     }
 
-    /// Identical calls share one question, so that a user is asked once.
-    async fn find_or_ask(&self, snapshot: &Snapshot) -> Result<StoredApproval, Unanswered> {
-        let store = &self.gateway.store;
-        let binding = self.question.binding(&self.caller.agent);
+    /// Finds an open request for an identical call, or asks. Identical calls share one request.
+    async fn find_or_ask(&self, snapshot: &Snapshot) -> Result<StoredApproval, Stopped> {
+        let store = &self.state.store;
+        let binding = self.request.binding(&self.agent.identity);
         if let Some(open) = store.find_open_approval(&binding.digest(), now_ms()).await? {
             return Ok(open);
         }
-        self.unless_made().await?;
+        self.stop_if_made().await?;
         if let Some(denied) = self.denied_lately(&binding).await? {
             return Ok(denied);
         }
         let new = self.new_approval(snapshot, &binding);
         let id = new.id.clone();
-        match self.gateway.approvals.ask(new, self.rehearsed(&binding).await?).await? {
+        match self.state.approvals.request(new, self.dry_run_copy(&binding).await?).await? {
             Ok(_) => store.find_approval(&id).await?.ok_or_else(|| Denial::NoSuchApproval.into()),
-            // Somebody asked the same a moment ago, or there are too many.
+            // Another call has just asked the same, or too many requests are pending.
             Err(Lost(_)) => match store.find_open_approval(&binding.digest(), now_ms()).await? {
                 Some(open) => Ok(open),
                 None => Err(Denial::TooManyApprovals { most: PENDING_MAX }.into()),
@@ -76,35 +68,35 @@ impl Asking<'_> {
         }
     }
 
-    /// The yes there was may have been used for the same call a moment ago: who gets its answer needs to ask nobody.
-    pub(super) async fn unless_made(&self) -> Result<(), Unanswered> {
-        match self.question.as_repeat() {
-            Some(repeat) if repeats::is_taken(self.gateway, self.caller, &repeat.tool.name, &repeat.claim).await? => {
-                Err(Unanswered::Repeats(repeat))
+    /// Stops if another call with the same idempotency key has used the approval. The agent then gets that call's answer.
+    pub(super) async fn stop_if_made(&self) -> Result<(), Stopped> {
+        match self.request.as_repeat() {
+            Some(repeat) if claims::is_taken(self.state, self.agent, &repeat.tool.name, &repeat.claim).await? => {
+                Err(Stopped::Repeated(Box::new(repeat)))
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Who has said no is not asked the same again until the question would have ended by itself: else an agent would only
-    /// have to ask often enough.
-    async fn denied_lately(&self, binding: &Binding) -> Result<Option<StoredApproval>, Unanswered> {
-        Ok(self.gateway.store.find_denied_approval(&binding.digest(), now_ms()).await?)
+    /// Finds a recent denial. The same call is denied without asking until the request would have expired. Otherwise an
+    /// agent only had to ask often enough.
+    async fn denied_lately(&self, binding: &Binding) -> Result<Option<StoredApproval>, Stopped> {
+        Ok(self.state.store.find_denied_approval(&binding.digest(), now_ms()).await?)
     }
 
-    /// A dry run that was made with other words for the same call, to be shown beside the question.
-    async fn rehearsed(&self, binding: &Binding) -> Result<Option<Step>, Unanswered> {
-        let question = &self.question;
-        let made = question.dry_run_binding(&self.caller.agent);
+    /// Copies a dry run that was made for the same call with another intent, to be shown with the request.
+    async fn dry_run_copy(&self, binding: &Binding) -> Result<Option<Step>, Stopped> {
+        let request = &self.request;
+        let made = request.dry_run_binding(&self.agent.identity);
         if made == *binding {
             return Ok(None);
         }
-        let found = self.gateway.store.find_dry_run(&made.digest()).await?;
+        let found = self.state.store.find_dry_run(&made.digest()).await?;
         Ok(found.map(|found| {
             Step::KeepDryRun(Box::new(NewDryRun {
                 binding: binding.digest(),
-                agent: self.caller.agent.name.clone(),
-                tool: question.tool().name.to_string(),
+                agent: self.agent.identity.name.clone(),
+                tool: request.tool().name.to_string(),
                 preview: found.preview.for_json().to_owned(),
                 is_native: found.is_native,
                 at_ms: found.at_ms,
@@ -114,25 +106,25 @@ impl Asking<'_> {
 
     fn new_approval(&self, snapshot: &Snapshot, binding: &Binding) -> NewApproval {
         let settings = &snapshot.settings.approvals;
-        let agent = &self.caller.agent;
-        let tool = self.question.tool();
-        let (args, attached) = (self.question.arguments().as_str(), self.question.attached().as_str());
+        let agent = &self.agent.identity;
+        let tool = self.request.tool();
+        let (args, attached) = (self.request.arguments().as_str(), self.request.attached().as_str());
         let sensitive = Sensitive::of(tool, args);
         let now_ms = now_ms();
         let lasts = if agent.scope.headless { settings.headless_expire } else { settings.expire };
         let (id, shown) = (new_id(now_ms), sensitive.shown(args));
         NewApproval {
-            about: self.about(hidden(&id, &shown, args)).to_string(),
+            about: self.details(hidden(&id, &shown, args)).to_string(),
             id,
             binding: binding.digest(),
             agent: agent.name.clone(),
-            client: self.caller.client.clone(),
+            client: self.agent.client.clone(),
             tool: tool.name.clone(),
             pin: binding.pin,
             contract: binding.contract,
             variant: binding.variant,
             risk: tool.contract.risk(),
-            least: self.question.least().max(settings.channel(&tool.contract).least()),
+            least: self.request.least().max(settings.channel(&tool.contract).least()),
             args: args.to_owned(),
             args_digest: binding.arguments,
             shown_args: shown,
@@ -145,11 +137,11 @@ impl Asking<'_> {
         }
     }
 
-    /// What a page tells about the call besides its arguments.
-    fn about(&self, hidden: Value) -> Value {
-        let tool = self.question.tool();
+    /// Builds what the web page shows besides the arguments.
+    fn details(&self, hidden: Value) -> Value {
+        let tool = self.request.tool();
         let contract = &tool.contract;
-        let Intent { variant, sensitivity, reason } = self.question.intent();
+        let Intent { variant, sensitivity, reason } = self.request.intent();
         let description = contract.description.as_ref().map_or(&tool.offered.description, |one| &one.value);
         let said_by = |source: Option<&Source>| source.and_then(SaidBy::of).map(SaidBy::as_str);
         let reason = reason.as_ref().map(|reason| mask(reason.for_json(), &[]).into_owned());
@@ -159,13 +151,13 @@ impl Asking<'_> {
             "side_effects": contract.side_effects.value.iter().map(|one| one.for_json()).collect::<Vec<_>>(),
             "audit_event": contract.audit_event.as_ref().map(|one| &one.value),
             "permissions": contract.permissions.value,
-            "asked_by": self.question.asked_by(),
-            "needs_step_up": self.question.needs_step_up(),
+            "asked_by": self.request.asked_by(),
+            "needs_step_up": self.request.needs_step_up(),
             "call_with": variant.tool(),
             "reason": reason,
             "sensitivity": sensitivity.map(Sensitivity::as_str),
             "said_by": {
-                // Without a contract it is what the server lists.
+                // Without a contract the description is the server's.
                 "description": said_by(Some(contract.description.as_ref().map_or(&Source::Server, |one| &one.source))),
                 "risk": said_by(contract.risk.as_ref().map(|one| &one.source)),
                 "side_effects": said_by(Some(&contract.side_effects.source)),

@@ -6,19 +6,19 @@ use std::pin::Pin;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::session::UnderWay;
-use crate::back::Event;
-use crate::upstream::Reply;
+use super::channel::Event;
+use super::session::OpenRequest;
+use crate::message::Reply;
 
 type Work = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
-pub(crate) struct Flight {
+pub(crate) struct InFlight {
     work: Option<Work>,
     done: Option<Reply>,
     events: mpsc::Receiver<Box<Event>>,
     on_drop: OnDrop,
     cancel: CancellationToken,
-    _under_way: Option<UnderWay>,
+    _open_request: Option<OpenRequest>,
 }
 
 /// What an agent means by hanging up.
@@ -35,15 +35,15 @@ pub(crate) enum Step {
     Done(Reply),
 }
 
-impl Flight {
+impl InFlight {
     pub(crate) fn new(
         work: Work,
         events: mpsc::Receiver<Box<Event>>,
         on_drop: OnDrop,
         cancel: CancellationToken,
-        under_way: Option<UnderWay>,
+        open_request: Option<OpenRequest>,
     ) -> Self {
-        Self { work: Some(work), done: None, events, on_drop, cancel, _under_way: under_way }
+        Self { work: Some(work), done: None, events, on_drop, cancel, _open_request: open_request }
     }
 
     pub(crate) fn cancel_token(&self) -> CancellationToken {
@@ -72,7 +72,7 @@ impl Flight {
     }
 }
 
-impl Drop for Flight {
+impl Drop for InFlight {
     /// A call that was begun is carried to its end and recorded, whether or not somebody still listens.
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {

@@ -11,7 +11,7 @@ use crate::message::RpcError;
 
 /// Messages for the agent of one open request.
 #[derive(Clone)]
-pub(crate) struct Back {
+pub(crate) struct AgentChannel {
     events: mpsc::Sender<Box<Event>>,
     /// The agent's own progress token, as raw JSON.
     progress_token: Option<Arc<str>>,
@@ -24,17 +24,17 @@ pub(crate) struct Back {
     /// Set while the agent does not take what waits for it.
     is_deaf: Arc<AtomicBool>,
     /// Questions of servers that the agent has not answered yet.
-    questions: Arc<AtomicUsize>,
+    open_requests: Arc<AtomicUsize>,
 }
 
 pub(crate) enum Event {
     /// A whole notification, as JSON text.
-    Say(String),
-    Ask(Question),
+    Notify(String),
+    Ask(ServerRequest),
 }
 
 /// A request of a server to the agent (elicitation, sampling), waiting for its answer.
-pub(crate) struct Question {
+pub(crate) struct ServerRequest {
     pub(crate) method: String,
     pub(crate) params: String,
     pub(crate) answer: oneshot::Sender<Result<String, RpcError>>,
@@ -60,7 +60,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Longest wait for an answer to a question.
 const ANSWER_MAX: Duration = Duration::from_secs(600);
 
-impl Back {
+impl AgentChannel {
     pub(crate) fn new(
         progress_token: Option<Arc<str>>,
         log_level: Option<LogLevel>,
@@ -77,7 +77,7 @@ impl Back {
                 capabilities,
                 later,
                 is_deaf: Arc::default(),
-                questions: Arc::default(),
+                open_requests: Arc::default(),
             },
             receiver,
         )
@@ -100,8 +100,8 @@ impl Back {
         self.later.as_ref().zip(other.later.as_ref()).is_some_and(|(one, two)| one.same_channel(two))
     }
 
-    pub(crate) async fn say(&self, notification: String) {
-        let unsent = match self.events.try_send(Box::new(Event::Say(notification))) {
+    pub(crate) async fn notify(&self, notification: String) {
+        let unsent = match self.events.try_send(Box::new(Event::Notify(notification))) {
             Ok(()) => return self.is_deaf.store(false, Ordering::Relaxed),
             Err(TrySendError::Full(_)) if self.is_deaf.load(Ordering::Relaxed) => return,
             Err(TrySendError::Full(event)) => match tokio::time::timeout(PATIENCE, self.events.send(event)).await {
@@ -112,25 +112,25 @@ impl Back {
             Err(TrySendError::Closed(event)) => event,
         };
         // An agent that hung up misses notifications; its call goes on and is recorded.
-        if let (Event::Say(text), Some(later)) = (*unsent, &self.later) {
+        if let (Event::Notify(text), Some(later)) = (*unsent, &self.later) {
             let _missed_or_gone = later.try_send(text);
         }
     }
 
     /// Asks for a server, which need not be quicker than the agent.
     pub(crate) async fn ask(&self, method: &str, params: &str) -> Result<String, RpcError> {
-        self.questions.fetch_add(1, Ordering::AcqRel);
-        let answer = self.ask_aside(method, params).await;
-        self.questions.fetch_sub(1, Ordering::AcqRel);
+        self.open_requests.fetch_add(1, Ordering::AcqRel);
+        let answer = self.ask_for_gateway(method, params).await;
+        self.open_requests.fetch_sub(1, Ordering::AcqRel);
         answer
     }
 
     /// Asks for ourselves: no server waits for the answer.
-    pub(crate) async fn ask_aside(&self, method: &str, params: &str) -> Result<String, RpcError> {
+    pub(crate) async fn ask_for_gateway(&self, method: &str, params: &str) -> Result<String, RpcError> {
         let (answer, answered) = oneshot::channel();
-        let question = Question { method: method.to_owned(), params: params.to_owned(), answer };
+        let request = ServerRequest { method: method.to_owned(), params: params.to_owned(), answer };
         let gone = || RpcError::new(crate::message::INTERNAL_ERROR, "the agent went away before it answered");
-        self.events.send(Box::new(Event::Ask(question))).await.map_err(|_| gone())?;
+        self.events.send(Box::new(Event::Ask(request))).await.map_err(|_| gone())?;
         tokio::time::timeout(ANSWER_MAX, answered)
             .await
             .map_err(|_| RpcError::new(crate::message::INTERNAL_ERROR, "the agent did not answer in time"))?
@@ -139,7 +139,7 @@ impl Back {
 
     /// Whether the agent, and perhaps a user behind it, is thinking about an answer.
     pub(crate) fn is_asking(&self) -> bool {
-        self.questions.load(Ordering::Acquire) > 0
+        self.open_requests.load(Ordering::Acquire) > 0
     }
 }
 

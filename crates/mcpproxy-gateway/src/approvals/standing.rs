@@ -1,4 +1,4 @@
-//! Standing grants: a user's yes for a while, for calls that look alike.
+//! Standing approvals: a user approves similar calls in advance, for some minutes and a number of uses.
 
 use mcpproxy_core::decision::{self, NotCovered};
 use mcpproxy_core::schema::Schema;
@@ -9,7 +9,7 @@ use mcpproxy_store::{
 };
 use serde_json::json;
 
-use super::{Approvals, Decider, NotDecided};
+use super::{Approvals, Decider, NotDecided, new_id};
 use crate::record::{blank, now_ms};
 
 const MINUTES_MAX: u32 = 15;
@@ -17,10 +17,10 @@ const USES_MAX: u32 = 100;
 const SCHEMA_MAX_BYTES: usize = 64 * 1024;
 const MINUTE_MS: i64 = 60_000;
 
-/// What a user wants to allow: more calls like the one that was asked about.
+/// A standing approval that a user wants to give, for more calls like the requested one.
 #[derive(Clone, Debug)]
-pub struct WantedGrant {
-    /// The question it comes from says whose calls of which tool.
+pub struct WantedStandingApproval {
+    /// The request that it comes from. It sets the agent and the tool.
     pub from: ApprovalId,
     /// A JSON Schema that the arguments must match.
     pub schema: String,
@@ -28,11 +28,11 @@ pub struct WantedGrant {
     pub uses: u32,
 }
 
-/// Why there is no grant, and no yes either.
+/// A standing approval that was not given. The request it comes from was not approved either.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotGranted {
     NotDecided(NotDecided),
-    /// It cannot be made like this.
+    /// The parameters are not acceptable, for this reason.
     Refused(String),
 }
 
@@ -42,36 +42,36 @@ impl From<NotDecided> for NotGranted {
     }
 }
 
-/// What grants have to say to a question.
-pub(crate) enum ByGrant {
-    Yes(Permit),
-    /// None covers it: the question is a user's.
-    No(ApprovalRequest),
-    /// One covers it, but not so often.
-    Later(Denial),
+/// The decision of the standing approvals on a request.
+pub(crate) enum StandingDecision {
+    Permitted(Permit),
+    /// No standing approval covers the call, so a user must decide.
+    NotCovered(ApprovalRequest),
+    /// One covers it, but the rate limit is reached.
+    RateLimited(Denial),
 }
 
 impl Approvals {
-    /// A user's yes to a question, and with it a grant for more such calls: both or neither. It takes a factor that is as
-    /// fresh as for a critical call.
+    /// Approves a request and gives a standing approval for more such calls: both or neither. It needs a fresh second
+    /// factor, as for a critical call.
     pub async fn grant(
         &self,
-        wanted: &WantedGrant,
+        wanted: &WantedStandingApproval,
         user: &User,
-        fresh: &StepUpProof,
+        step_up: &StepUpProof,
     ) -> Result<Result<StoredStandingApproval, NotGranted>, StoreError> {
         let store = &self.shared.store;
         let Some(approval) = store.find_approval(&wanted.from).await? else {
             return Ok(Err(NotDecided::NotFound.into()));
         };
-        if fresh.user() != user || fresh.approval() != wanted.from.as_str() {
-            return Ok(Err(NotGranted::Refused("a grant takes a fresh code or passkey".to_owned())));
+        if step_up.user() != user || step_up.approval() != wanted.from.as_str() {
+            return Ok(Err(NotGranted::Refused("a standing approval needs a fresh code or passkey".to_owned())));
         }
         if let Err(why) = check(wanted, &approval) {
             return Ok(Err(NotGranted::Refused(why)));
         }
         let now_ms = now_ms();
-        let id = super::super::ask::new_id(now_ms);
+        let id = new_id(now_ms);
         let new = NewStandingApproval {
             id: id.as_str().to_owned(),
             agent: approval.agent.clone(),
@@ -92,12 +92,12 @@ impl Approvals {
             "given": Assurance::Factor.as_str(),
             "minutes": wanted.minutes,
             "uses": wanted.uses,
-            // It may hold what the contract calls sensitive, and records are kept for long.
+            // The schema may contain sensitive values, and records are kept for long.
             "schema_sha256": Digest::of(wanted.schema.as_bytes()).to_string(),
         });
         let record = of_grant(&approval.agent, &approval.tool, "grant_created", &more);
         let record = NewRecord { risk: approval.risk, ..record };
-        // A grant comes from nothing but a question that this very yes decides.
+        // Both steps or neither: a standing approval exists only if this approval decided the request.
         let steps = vec![
             self.approve_step(&approval.id, user.name(), Assurance::Factor),
             Step::StandingApproval(Box::new(new)),
@@ -113,12 +113,12 @@ impl Approvals {
         Ok(Err(now.map_or(NotDecided::NotFound, |now| NotDecided::over(&now)).into()))
     }
 
-    /// Grants in force, and those that are over too.
+    /// Lists standing approvals that are in force, and on request those that are over.
     pub async fn grants(&self, with_over: bool) -> Result<Vec<StoredStandingApproval>, StoreError> {
         self.shared.store.list_grants(with_over, now_ms()).await
     }
 
-    /// Takes a grant back; `false` when there is none in force.
+    /// Revokes a standing approval. Returns `false` if none of that id is in force.
     pub async fn revoke(&self, id: &str, by: &Decider) -> Result<bool, StoreError> {
         let Some(grant) = self.shared.store.find_grant(id).await? else { return Ok(false) };
         let record =
@@ -129,19 +129,19 @@ impl Approvals {
         Ok(revoked)
     }
 
-    /// A permit by one of the grants there are, or the question back.
-    pub(crate) async fn by_grant(
+    /// Looks for a standing approval that covers the request.
+    pub(crate) async fn by_standing_approval(
         &self,
-        mut question: ApprovalRequest,
+        mut request: ApprovalRequest,
         agent: &Agent,
         moment: Moment<'_>,
-    ) -> Result<ByGrant, StoreError> {
-        if question.least() > Assurance::Form {
-            return Ok(ByGrant::No(question));
+    ) -> Result<StandingDecision, StoreError> {
+        if request.least() > Assurance::Form {
+            return Ok(StandingDecision::NotCovered(request));
         }
-        let found = self.shared.store.grants_for(&agent.name, &question.tool().name, moment.clock.now_ms).await?;
+        let found = self.shared.store.grants_for(&agent.name, &request.tool().name, moment.clock.now_ms).await?;
         if found.is_empty() {
-            return Ok(ByGrant::No(question));
+            return Ok(StandingDecision::NotCovered(request));
         }
         let born_ms = self.token_born_ms(agent).await?;
         for grant in found.into_iter().filter(|grant| born_ms.is_some_and(|born_ms| born_ms <= grant.created_ms)) {
@@ -156,20 +156,20 @@ impl Approvals {
                 expires_ms: grant.expires_ms,
                 uses_left: grant.uses_left,
             };
-            match question.granted_by(agent, &grant, moment) {
-                Ok(permit) => return Ok(ByGrant::Yes(permit)),
+            match request.granted_by(agent, &grant, moment) {
+                Ok(permit) => return Ok(StandingDecision::Permitted(permit)),
                 Err(refused) => match *refused {
-                    (_, NotCovered::RateLimit(denial)) => return Ok(ByGrant::Later(denial)),
-                    (back, _) => question = back,
+                    (_, NotCovered::RateLimit(denial)) => return Ok(StandingDecision::RateLimited(denial)),
+                    (channel, _) => request = channel,
                 },
             }
         }
-        Ok(ByGrant::No(question))
+        Ok(StandingDecision::NotCovered(request))
     }
 }
 
 impl Approvals {
-    /// When the agent's token was made: to a name that was given out again, nobody has granted anything.
+    /// Returns when the agent's token was created. A newer token that reuses the name inherits no standing approval.
     async fn token_born_ms(&self, agent: &Agent) -> Result<Option<i64>, StoreError> {
         let tokens = self.shared.store.list_tokens().await?;
         let live = tokens.into_iter().find(|token| token.name == agent.name && token.revoked_ms.is_none());
@@ -177,15 +177,15 @@ impl Approvals {
     }
 }
 
-fn check(wanted: &WantedGrant, approval: &StoredApproval) -> Result<(), String> {
+fn check(wanted: &WantedStandingApproval, approval: &StoredApproval) -> Result<(), String> {
     if approval.risk == Some(RiskLevel::Critical) || approval.least == Assurance::Factor {
-        return Err("critical calls are approved one by one; there is no grant for them".to_owned());
+        return Err("critical calls are approved one by one and cannot have a standing approval".to_owned());
     }
     wanted.check()
 }
 
-impl WantedGrant {
-    /// Whether it could be granted at all: worth knowing before somebody uses up a code for it.
+impl WantedStandingApproval {
+    /// Checks the parameters, so that a user does not use up a code in vain.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=MINUTES_MAX).contains(&self.minutes) {
             return Err(format!("minutes must be 1 to {MINUTES_MAX}"));
