@@ -1,4 +1,4 @@
-//! The way back to an agent while its request is open: what a server says meanwhile, and what it asks.
+//! The channel to an agent while its request is open: notifications of the server, and its requests to the agent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,21 +9,21 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::message::RpcError;
 
-/// Messages for the agent of one open request.
+/// Sends messages to the agent of one open request.
 #[derive(Clone)]
 pub(crate) struct AgentChannel {
     events: mpsc::Sender<Box<Event>>,
     /// The agent's own progress token, as raw JSON.
     progress_token: Option<Arc<str>>,
-    /// The lowest level of log messages the agent wants; none means none.
+    /// Lowest level of log messages for the agent. `None` sends none.
     log_level: Option<LogLevel>,
-    /// What the agent can be asked, as raw JSON.
+    /// The client's MCP capabilities, as raw JSON.
     capabilities: Arc<str>,
-    /// Where the agent still listens when the request is done.
+    /// The session's standing stream, for messages that come after the answer.
     later: Option<mpsc::Sender<String>>,
-    /// Set while the agent does not take what waits for it.
+    /// Set while the agent does not read its messages.
     is_deaf: Arc<AtomicBool>,
-    /// Questions of servers that the agent has not answered yet.
+    /// Number of server requests that the agent has not answered.
     open_requests: Arc<AtomicUsize>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct ServerRequest {
     pub(crate) answer: oneshot::Sender<Result<String, RpcError>>,
 }
 
-/// Syslog levels, mildest first, as the protocol orders them.
+/// Syslog levels, lowest first, as MCP orders them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LogLevel {
     Debug,
@@ -53,11 +53,11 @@ pub(crate) enum LogLevel {
     Emergency,
 }
 
-/// How many messages may wait for a slow agent before its server waits too, and how long it does. Other agents wait for
-/// the same server, so after that the slow one misses what comes on top.
+/// Messages that wait for a slow agent, and the time that its server then waits for it. Other agents use the same
+/// server, so after that the slow agent misses messages.
 const EVENTS_WAITING: usize = 64;
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Longest wait for an answer to a question.
+/// Longest wait for an agent's answer to a server request.
 const ANSWER_MAX: Duration = Duration::from_secs(600);
 
 impl AgentChannel {
@@ -67,7 +67,7 @@ impl AgentChannel {
         capabilities: Arc<str>,
         later: Option<mpsc::Sender<String>>,
     ) -> (Self, mpsc::Receiver<Box<Event>>) {
-        // Boxed, because a channel sets room aside for many at once, and most requests send none.
+        // Boxed, because a channel reserves room for many events, and most requests send none.
         let (events, receiver) = mpsc::channel(EVENTS_WAITING);
         (
             Self {
@@ -95,7 +95,7 @@ impl AgentChannel {
         &self.capabilities
     }
 
-    /// Whether both lead to the same agent, as far as it listens between requests.
+    /// Returns true if both lead to the same session's standing stream.
     pub(crate) fn is_same_agent(&self, other: &Self) -> bool {
         self.later.as_ref().zip(other.later.as_ref()).is_some_and(|(one, two)| one.same_channel(two))
     }
@@ -111,13 +111,13 @@ impl AgentChannel {
             },
             Err(TrySendError::Closed(event)) => event,
         };
-        // An agent that hung up misses notifications; its call goes on and is recorded.
+        // An agent that hung up misses notifications. Its call goes on and is recorded.
         if let (Event::Notify(text), Some(later)) = (*unsent, &self.later) {
             let _missed_or_gone = later.try_send(text);
         }
     }
 
-    /// Asks for a server, which need not be quicker than the agent.
+    /// Sends a server's request to the agent. The server's timeout pauses until the answer.
     pub(crate) async fn ask(&self, method: &str, params: &str) -> Result<String, RpcError> {
         self.open_requests.fetch_add(1, Ordering::AcqRel);
         let answer = self.ask_for_gateway(method, params).await;
@@ -125,11 +125,11 @@ impl AgentChannel {
         answer
     }
 
-    /// Asks for ourselves: no server waits for the answer.
+    /// Sends a request of the gateway itself. No server waits for the answer.
     pub(crate) async fn ask_for_gateway(&self, method: &str, params: &str) -> Result<String, RpcError> {
         let (answer, answered) = oneshot::channel();
         let request = ServerRequest { method: method.to_owned(), params: params.to_owned(), answer };
-        let gone = || RpcError::new(crate::message::INTERNAL_ERROR, "the agent went away before it answered");
+        let gone = || RpcError::new(crate::message::INTERNAL_ERROR, "the agent disconnected before it answered");
         self.events.send(Box::new(Event::Ask(request))).await.map_err(|_| gone())?;
         tokio::time::timeout(ANSWER_MAX, answered)
             .await
@@ -137,7 +137,7 @@ impl AgentChannel {
             .map_err(|_| gone())?
     }
 
-    /// Whether the agent, and perhaps a user behind it, is thinking about an answer.
+    /// Returns true while the agent, and perhaps its user, has a server request to answer.
     pub(crate) fn is_asking(&self) -> bool {
         self.open_requests.load(Ordering::Acquire) > 0
     }

@@ -1,4 +1,4 @@
-//! The three doors: four tools for everything, one server as it is, or all servers side by side.
+//! Endpoint modes: four tools for everything, one server as it is, or all tools of all servers.
 
 use mcpproxy_core::{ServerName, ToolName};
 
@@ -12,7 +12,7 @@ pub(crate) enum EndpointMode {
     Direct,
 }
 
-/// Between a server's name and the name of what it offers.
+/// Stands between a server's name and the name of its tool or prompt.
 const SEPARATOR: &str = "__";
 const SCHEME: &str = "mcpproxy://";
 
@@ -24,7 +24,7 @@ impl EndpointMode {
         }
     }
 
-    /// The name under which a tool or prompt is offered here.
+    /// Returns the name under which this mode offers a tool or prompt.
     pub(crate) fn name_out(&self, server: &ServerName, name: &str) -> String {
         match self {
             Self::Server(_) => name.to_owned(),
@@ -32,7 +32,7 @@ impl EndpointMode {
         }
     }
 
-    /// The server and its own name for a name used here.
+    /// Splits a name of this mode into the server and the server's own name.
     pub(crate) fn name_in<'n>(&self, name: &'n str) -> Option<(ServerName, &'n str)> {
         match self {
             Self::Server(server) => Some((server.clone(), name)),
@@ -48,7 +48,7 @@ impl EndpointMode {
         ToolName::of(&server, tool).ok()
     }
 
-    /// The address under which a resource is offered here.
+    /// Returns the URI under which this mode offers a resource.
     pub(crate) fn uri_out(&self, server: &ServerName, uri: &str) -> String {
         match self {
             Self::Server(_) => uri.to_owned(),

@@ -1,4 +1,6 @@
-//! A request under way: its future, and what comes back to the agent before it is done.
+//! A request in progress: its future, and the events for the agent before the answer.
+//!
+//! Dropping it does not stop the work. A call that began is carried to its end and recorded, even if its agent hangs up.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,12 +23,12 @@ pub(crate) struct InFlight {
     _open_request: Option<OpenRequest>,
 }
 
-/// What an agent means by hanging up.
+/// The meaning of a lost connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnDrop {
-    /// Without sessions, closing the stream takes the request back.
+    /// Without sessions, closing the stream cancels the request.
     Cancel,
-    /// With sessions, a lost connection says nothing; only a cancellation does.
+    /// With sessions, only `notifications/cancelled` cancels. A lost connection means nothing.
     Finish,
 }
 
@@ -50,7 +52,7 @@ impl InFlight {
         self.cancel.clone()
     }
 
-    /// The next thing for the agent: everything said on the way comes before the end.
+    /// Returns the next event for the agent. The answer comes last.
     pub(crate) async fn next(&mut self) -> Step {
         loop {
             if let Ok(event) = self.events.try_recv() {
@@ -73,7 +75,7 @@ impl InFlight {
 }
 
 impl Drop for InFlight {
-    /// A call that was begun is carried to its end and recorded, whether or not somebody still listens.
+    /// Lets the work finish in the background.
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
             if self.on_drop == OnDrop::Cancel {

@@ -1,4 +1,4 @@
-//! Agents that listen: who is told when a list or a resource changes.
+//! Agents that listen for changes of lists and resources.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::endpoint_mode::EndpointMode;
 use crate::message;
 
-/// Waiting messages per listener; a listener that does not read misses what comes on top.
+/// Waiting messages per listener. A listener that does not read misses the rest.
 const WAITING_MAX: usize = 64;
 
 #[derive(Default)]
@@ -22,16 +22,17 @@ pub(crate) struct Listener {
     pub(crate) agent: Arc<Agent>,
     pub(crate) endpoint_mode: EndpointMode,
     pub(crate) topics: Topics,
-    /// The id of the `subscriptions/listen` request, as raw JSON, which every message on its stream must carry.
+    /// Id of the `subscriptions/listen` request, as raw JSON. Every message on its stream must contain it.
     pub(crate) subscription: Option<String>,
     pub(crate) send: mpsc::Sender<String>,
 }
 
+/// The changes that a listener wants to hear of.
 pub(crate) struct Topics {
     pub(crate) tools: bool,
     pub(crate) prompts: bool,
     pub(crate) resources: bool,
-    /// Resources whose changes are wanted, by the name the agent knows them under.
+    /// URIs of the wanted resources, as the agent knows them.
     pub(crate) uris: Arc<Mutex<HashSet<String>>>,
 }
 
@@ -57,11 +58,11 @@ impl Listeners {
         listeners.push(listener);
     }
 
-    /// A list of a server changed.
+    /// Notifies of a changed list of a server.
     pub(crate) fn list_changed(&self, server: &ServerName, kind: ListKind) {
         for listener in self.listeners().iter().filter(|listener| listener.sees(server)) {
             let (is_wanted, method) = match kind {
-                // Behind the four tools the list of tools never changes; only what search finds does.
+                // With the four tools the list of tools never changes, only what the search finds.
                 ListKind::Tools => (
                     listener.topics.tools && listener.endpoint_mode != EndpointMode::Four,
                     "notifications/tools/list_changed",
@@ -75,7 +76,7 @@ impl Listeners {
         }
     }
 
-    /// The four tools themselves changed: whether they ask for the second key.
+    /// Notifies that the four tools changed, because the second key became required or optional.
     pub(crate) fn four_tools_changed(&self) {
         for listener in self
             .listeners()
@@ -86,7 +87,7 @@ impl Listeners {
         }
     }
 
-    /// One resource of a server changed.
+    /// Notifies of a changed resource.
     pub(crate) fn resource_updated(&self, server: &ServerName, uri: &str, params: &str) {
         for listener in self.listeners().iter().filter(|listener| listener.sees(server)) {
             let uri = listener.endpoint_mode.uri_out(server, uri);

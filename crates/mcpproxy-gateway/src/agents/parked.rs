@@ -1,4 +1,8 @@
-//! Calls that wait for an answer of an agent that cannot be asked, only answered: they are parked until it returns.
+//! Calls that wait for an answer of a stateless client.
+//!
+//! A server may ask the agent something during a call. A stateless client cannot receive requests, so the call is parked
+//! and the client gets an `input_required` result. It sends the same request again with the answer, which resumes the
+//! call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -11,11 +15,11 @@ use super::channel::ServerRequest;
 use super::in_flight::InFlight;
 use crate::message::{self, Members, RpcError, field, member, object};
 
-/// Begins the states we give out. It names this process, because a server may be a gateway of the same kind.
+/// Prefix of the states of this process. It is random, because a server may itself be an mcpproxy.
 static PREFIX: LazyLock<String> = LazyLock::new(|| format!("mcpproxy-parked-{:016x}-", rand::random::<u64>()));
-/// The one question a parked call has, by the name under which it is answered.
+/// Key of the server's question in `inputRequests`, and of its answer in `inputResponses`.
 const QUESTION: &str = "question";
-/// A parked call keeps its place at the server, so one agent may not park many.
+/// Limit per agent. A parked call keeps its slot at the server.
 const PARKED_PER_AGENT: usize = 8;
 const PARKED_MAX: usize = 1000;
 const WAIT_MAX: Duration = Duration::from_secs(600);
@@ -27,14 +31,14 @@ pub(crate) struct Parked {
 
 struct Waiting {
     agent: String,
-    /// The request without what a retry adds, so that only the same one can go on.
+    /// The request without what a retry adds. Only the same request can resume the call.
     subject: String,
     answer: oneshot::Sender<Result<String, RpcError>>,
     in_flight: InFlight,
 }
 
 impl Parked {
-    /// Parks a call and gives the result that asks its question.
+    /// Parks a call and returns the result with its question.
     pub(crate) fn park(&self, in_flight: InFlight, asked: ServerRequest, agent: &str, subject: String) -> String {
         let state = format!("{}{:032x}", *PREFIX, rand::random::<u128>());
         let request = object([("method", quote(&asked.method).as_str()), ("params", &asked.params)]);
@@ -43,7 +47,7 @@ impl Parked {
             let mut table = self.table();
             let own: Vec<&String> = table.iter().filter(|(_, w)| w.agent == agent).map(|(key, _)| key).collect();
             let dropped = match own.first() {
-                // An agent that parks too much loses its own calls first.
+                // An agent that parks too many calls loses its own first.
                 Some(first) if own.len() >= PARKED_PER_AGENT || table.len() >= PARKED_MAX => Some((*first).clone()),
                 None if table.len() >= PARKED_MAX => table.keys().next().cloned(),
                 Some(_) | None => None,
@@ -60,7 +64,7 @@ impl Parked {
         object([("resultType", "\"input_required\""), ("inputRequests", &requests), ("requestState", &quote(&state))])
     }
 
-    /// Takes a parked call up again, if this request is its retry.
+    /// Resumes a parked call, if this request is its retry.
     pub(crate) fn resume(&self, params: &Members<'_>, agent: &str) -> Option<InFlight> {
         let state = field(params, "requestState").and_then(string_value)?;
         let answer = member(field(params, "inputResponses")?, QUESTION)?.to_owned();
@@ -72,7 +76,7 @@ impl Parked {
         Some(waiting.in_flight)
     }
 
-    /// Whether a request claims to be the retry of a parked call.
+    /// Returns true if a request claims to be the retry of a parked call.
     pub(crate) fn is_retry(params: &Members<'_>) -> bool {
         field(params, "requestState").and_then(string_value).is_some_and(|state| state.starts_with(PREFIX.as_str()))
     }
@@ -82,7 +86,7 @@ impl Parked {
     }
 }
 
-/// What a request is about: its parameters without those that change from try to try.
+/// Returns the parameters of a request without those that a retry changes.
 pub(crate) fn subject(params: &Members<'_>) -> String {
     let stays = |key: &str| !matches!(key, "_meta" | "inputResponses" | "requestState");
     message::object(params.iter().filter(|(key, _)| stays(key)).map(|(key, value)| (key.as_ref(), *value)))

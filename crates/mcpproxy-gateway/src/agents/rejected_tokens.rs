@@ -1,9 +1,9 @@
-//! Those who come without a token that counts: all are turned away, and not each of them fills the log.
+//! Rate-limits log records about rejected tokens, so that a scanner cannot fill the log.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Somebody who tries tokens by the thousand leaves one record in this time, with their number.
+/// Time between two records. Each contains the number of rejections since the last.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -12,7 +12,7 @@ pub(crate) struct RejectedTokens {
 }
 
 impl RejectedTokens {
-    /// Counts one. `Some` when it should be recorded, with how many were not since the last that was.
+    /// Counts a rejection. Returns `Some` if it should be recorded, with the number of unrecorded ones before it.
     pub(crate) fn count(&self) -> Option<u64> {
         self.count_at(Instant::now())
     }

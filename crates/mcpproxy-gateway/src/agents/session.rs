@@ -1,4 +1,20 @@
-//! Sessions of agents that came with a handshake.
+//! Sessions of agents that connected with an `initialize` handshake.
+//!
+//! A session remembers what the handshake agreed on, and connects requests that arrive separately: the agent's answer to a
+//! server's request comes in an HTTP request of its own, and so does `notifications/cancelled`.
+//!
+//! What must stay true:
+//!
+//! - **An id is not a credential.** `find` compares agent and endpoint mode too, so a stolen id is worth nothing without
+//!   the token it was opened with.
+//! - **Everything is bounded.** At most `SESSIONS_MAX` sessions are open. When there are more, the one that was idle the
+//!   longest ends. A session without requests ends after `IDLE_MAX`. One with an open request is never idle.
+//! - **Request ids are compared as raw JSON**, because MCP lets a client use both `1` and `"1"`.
+//!
+//! Sessions live in memory only. After a restart a client gets 404 for its session id and initializes again, as the
+//! protocol asks for. Storing them would not help, because their streams are gone in any case.
+//!
+//! On standard input there is one session at most, and a second one that only tracks open requests (`downstream/stdio.rs`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +29,7 @@ use super::endpoint_mode::EndpointMode;
 use crate::message::{self, RpcError};
 
 const SESSIONS_MAX: usize = 10_000;
-/// A session nobody used for this long is over.
+/// Time without requests after which a session ends.
 const IDLE_MAX: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Default)]
@@ -27,15 +43,15 @@ pub(crate) struct Session {
     pub(crate) endpoint_mode: EndpointMode,
     pub(crate) client: Option<String>,
     pub(crate) capabilities: Arc<str>,
-    /// Resources whose changes the agent wants to hear of.
+    /// URIs of resources that the agent subscribed to.
     pub(crate) uris: Arc<Mutex<HashSet<String>>>,
     level: Mutex<Option<LogLevel>>,
-    /// The stream on which the agent hears what it did not ask for, while there is one.
+    /// The agent's GET stream for notifications, while it has one.
     standing: Mutex<Option<mpsc::Sender<String>>>,
     used: Mutex<Instant>,
     next_server_request: AtomicU64,
     server_requests: Mutex<HashMap<String, oneshot::Sender<Result<String, RpcError>>>>,
-    /// Requests under way by their raw id, so that they can be taken back.
+    /// Open requests by raw id, so that they can be cancelled.
     open_requests: Mutex<HashMap<String, CancellationToken>>,
     /// Cancelled when the session ends.
     pub(crate) ended: CancellationToken,
@@ -54,7 +70,7 @@ impl Sessions {
         session
     }
 
-    /// The session of this id, if it belongs to this agent and endpoint_mode: an id is not a credential.
+    /// Finds a session by id, if it belongs to this agent and endpoint mode.
     pub(crate) fn find(&self, id: &str, agent: &str, endpoint_mode: &EndpointMode) -> Option<Arc<Session>> {
         let session = self
             .table()
@@ -115,7 +131,7 @@ impl Session {
         *lock(&self.standing) = Some(send);
     }
 
-    /// Keeps a question until its answer comes, and gives the message that asks it.
+    /// Registers a server's request until its answer comes, and returns the message for the agent.
     pub(crate) fn ask(&self, request: ServerRequest) -> String {
         let id = format!("\"mcpproxy-{}\"", self.next_server_request.fetch_add(1, Ordering::Relaxed));
         let text = message::request(&id, &request.method, &request.params);
@@ -123,13 +139,13 @@ impl Session {
         text
     }
 
-    /// Takes an answer to a question of ours; `false` when nobody asked.
+    /// Takes the answer to a server's request. Returns `false` if there is no such request.
     pub(crate) fn answer(&self, id: &str, outcome: Result<&str, &str>) -> bool {
         let waiting = lock(&self.server_requests).remove(id);
         waiting.is_some_and(|answer| answer.send(outcome.map(str::to_owned).map_err(RpcError::parse)).is_ok())
     }
 
-    /// Notes a request as under way until the guard is dropped.
+    /// Registers an open request until the guard is dropped.
     pub(crate) fn begin(self: &Arc<Self>, id: &str, cancel: CancellationToken) -> OpenRequest {
         lock(&self.open_requests).insert(id.to_owned(), cancel);
         OpenRequest { session: Arc::clone(self), id: id.to_owned() }
@@ -146,6 +162,7 @@ impl Session {
     }
 }
 
+/// Guard of an open request. Dropping it removes the request from its session.
 pub(crate) struct OpenRequest {
     session: Arc<Session>,
     id: String,

@@ -1,4 +1,4 @@
-//! Tokens into agents, from memory where possible.
+//! Looks up the agent of a token, from memory where possible.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use mcpproxy_core::Agent;
 use mcpproxy_store::{Store, StoreError};
 
-/// Tokens remembered; more than that and the memory starts anew.
+/// Size of the cache. A full cache is emptied.
 const REMEMBERED_MAX: usize = 1024;
-/// How soon a token that another process made or revoked is noticed.
+/// Interval in which tokens that another process created or revoked are noticed.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
-/// How long tokens are remembered when nobody can tell whether they were revoked.
+/// Time for which cached tokens count while the store cannot be read.
 const TRUSTED_FOR: Duration = Duration::from_secs(60);
 
 pub(crate) struct TokenCache {
@@ -26,7 +26,7 @@ impl TokenCache {
         Self { store, known: Mutex::default(), version: AtomicI64::new(-1) }
     }
 
-    /// The agent behind a token. Unknown tokens are asked for in the store each time, so a new one works at once.
+    /// Finds the agent of a token. Unknown tokens are looked up in the store each time, so a new one works at once.
     pub(crate) async fn find(&self, token: &str) -> Result<Option<Arc<Agent>>, StoreError> {
         if let Some(agent) = self.known().get(token) {
             return Ok(Some(Arc::clone(agent)));
@@ -40,7 +40,7 @@ impl TokenCache {
         Ok(Some(agent))
     }
 
-    /// Forgets everything when the tokens changed, so that a revoked one ends soon.
+    /// Empties the cache when tokens changed, so that a revoked one soon stops working.
     pub(crate) async fn watch(&self) {
         let mut answered = Instant::now();
         loop {
@@ -51,7 +51,7 @@ impl TokenCache {
                         self.known().clear();
                     }
                 }
-                // While the store is away no call can be recorded, and so none is sent: agents may hear that for a while.
+                // While the store fails no call can be recorded, so none is sent. Agents may learn that for a while.
                 Err(_) if answered.elapsed() < TRUSTED_FOR => {}
                 Err(_) => self.known().clear(),
             }

@@ -1,7 +1,7 @@
 //! The JSON of approvals, grants and signing in.
 
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, RiskLevel, Untrusted};
-use mcpproxy_gateway::{ApprovalDetails, ApprovalView, StatedRisk, SaidBy};
+use mcpproxy_gateway::{ApprovalDetails, ApprovalView, SaidBy, StatedRisk};
 use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredStandingApproval};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -158,7 +158,8 @@ mod tests {
         ]}}], "note": null});
         let text = serde_json::to_string(&FoundTools::from(searched)).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
-        let nothing = SearchResults { tools: vec![(json!({"name": "a:b"}), None)], note: Some("No tool fits.".to_owned()) };
+        let nothing =
+            SearchResults { tools: vec![(json!({"name": "a:b"}), None)], note: Some("No tool fits.".to_owned()) };
         let expected = json!({"tools": [{"name": "a:b", "why": null}], "note": "No tool fits."});
         assert_eq!(serde_json::to_value(FoundTools::from(nothing)).unwrap(), expected);
     }

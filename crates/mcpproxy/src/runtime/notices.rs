@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use mcpproxy_core::{ApprovalId, ApprovalState};
-use mcpproxy_gateway::{Approvals, ApprovalNotice};
+use mcpproxy_gateway::{ApprovalNotice, Approvals};
 use mcpproxy_store::StoredApproval;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -110,7 +110,7 @@ fn decision_line(approval: &StoredApproval) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use mcpproxy_core::RiskLevel;
-    use mcpproxy_gateway::{StatedRisk, SaidBy};
+    use mcpproxy_gateway::{SaidBy, StatedRisk};
 
     use super::*;
 

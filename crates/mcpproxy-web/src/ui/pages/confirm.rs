@@ -5,7 +5,7 @@ mod attached;
 
 use askama::Template;
 use mcpproxy_core::{ApprovalState, Assurance, RiskLevel, Untrusted};
-use mcpproxy_gateway::{ApprovalDetails, ApprovalView, StatedRisk, SaidBy};
+use mcpproxy_gateway::{ApprovalDetails, ApprovalView, SaidBy, StatedRisk};
 use mcpproxy_store::{StoredApproval, StoredDryRun};
 use serde_json::Value;
 
