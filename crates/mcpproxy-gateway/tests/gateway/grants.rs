@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use mcpproxy_core::{ApprovalId, ApprovalState, Digest};
-use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedGrant};
+use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedStandingApproval};
 use mcpproxy_store::{Kind, NewStandingApproval, Step, StoredStandingApproval};
 use serde_json::{Value, json};
 
@@ -19,11 +19,11 @@ async fn stage(contract: &str) -> (Stage, Agent, ApprovalId) {
     (stage, agent, id)
 }
 
-fn wanted(from: &ApprovalId, schema: &str, minutes: u32, uses: u32) -> WantedGrant {
-    WantedGrant { from: from.clone(), schema: schema.to_owned(), minutes, uses }
+fn wanted(from: &ApprovalId, schema: &str, minutes: u32, uses: u32) -> WantedStandingApproval {
+    WantedStandingApproval { from: from.clone(), schema: schema.to_owned(), minutes, uses }
 }
 
-async fn grant(stage: &Stage, wanted: &WantedGrant) -> Result<StoredStandingApproval, NotGranted> {
+async fn grant(stage: &Stage, wanted: &WantedStandingApproval) -> Result<StoredStandingApproval, NotGranted> {
     let fresh = stage.ada.fresh(&stage.rig, &wanted.from).await;
     stage.rig.gateway.approvals().grant(wanted, &stage.ada.user, &fresh).await.unwrap()
 }
