@@ -42,5 +42,6 @@ pub use approvals::{
 pub use downstream::{router, serve_stdio};
 pub use event_stream::{Event, EventError, EventReader};
 pub use gateway::{DraftError, ExplainError, Gateway, Lint, Options, PolicyResult, Reasons, SearchResults, version};
+pub use headers::header_value;
 pub use snapshot::Files;
 pub use status::{ServerStatus, StateName};

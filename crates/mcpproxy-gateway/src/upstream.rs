@@ -1,4 +1,4 @@
-//! Servers out: one long-lived connection each, kept up by a task of its own, shared by all calls.
+//! Servers out: one long-lived connection per server, kept up by a task of its own and shared by all calls.
 
 mod client;
 mod connect;
@@ -25,7 +25,7 @@ pub(crate) use orphans::sweep;
 pub(crate) use server::Server;
 pub(crate) use supervise::{Change, Watch, supervise};
 
-/// What a server says about itself unasked.
+/// A server's notification about its own lists and resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     ToolsChanged,

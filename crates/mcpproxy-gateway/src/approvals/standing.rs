@@ -160,7 +160,19 @@ impl Approvals {
                 Ok(permit) => return Ok(StandingDecision::Permitted(permit)),
                 Err(refused) => match *refused {
                     (_, NotCovered::RateLimit(denial)) => return Ok(StandingDecision::RateLimited(denial)),
-                    (channel, _) => request = channel,
+                    (
+                        returned,
+                        NotCovered::Critical
+                        | NotCovered::StepUp
+                        | NotCovered::OtherAgent
+                        | NotCovered::OtherTool
+                        | NotCovered::ToolChanged
+                        | NotCovered::ContractChanged
+                        | NotCovered::Expired
+                        | NotCovered::UsedUp
+                        | NotCovered::Arguments
+                        | NotCovered::Attached,
+                    ) => request = returned,
                 },
             }
         }

@@ -1,4 +1,26 @@
-//! What each method of the protocol does, whichever way it came in.
+//! Dispatches MCP requests of agents, from HTTP and standard input alike.
+//!
+//! [`begin`] turns a request into an [`InFlight`]: a future for the answer, and the events before it. The transport polls
+//! it and decides how events travel. It never sees the difference between a list, a search and a call.
+//!
+//! | request | answered from |
+//! |---|---|
+//! | `tools/list`, `prompts/list`, `resources/list`, `server/discover` | the snapshot, so no server can delay it |
+//! | `tools/call` of `retrieve_tools` | the snapshot's search index |
+//! | `tools/call` of anything else | the path of a call, `call.rs` |
+//! | `prompts/get`, `resources/read`, `completion/complete` | the one server that the name belongs to |
+//!
+//! What must stay true:
+//!
+//! - **A server outside the token's scope does not exist.** Every lookup goes through [`find`] or the catalog, which check
+//!   scope and endpoint mode. The error for a hidden server is the error for a typo.
+//! - **Nothing is retyped.** Parameters are slices of the agent's own text. Members that the gateway does not know travel
+//!   to the server unchanged.
+//! - **Eras meet here.** [`dress`] adds or removes `resultType`, so that the rest of the crate need not care which
+//!   revision the agent speaks.
+//!
+//! Why no trait per method? There are a dozen methods, and MCP lists them. One `match` shows all, and the compiler checks
+//! that each returns a reply.
 
 use std::sync::{Arc, PoisonError};
 
@@ -23,14 +45,14 @@ use crate::protocol::{Era, IMPLEMENTATION, LEGACY_VERSION, MODERN_VERSION, VERSI
 use crate::state::SharedState;
 use crate::upstream::{Passage, Relayed, Server, UpstreamError, relay};
 
-/// A request, on its own feet.
+/// A request of an agent, with owned text.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentRequest {
     pub(crate) method: Arc<str>,
     pub(crate) params: Option<Arc<str>>,
 }
 
-/// Sets a request going. `id` lets an agent with a session take it back.
+/// Starts a request. `id` lets an agent with a session cancel it.
 pub(crate) fn begin(
     state: &Arc<SharedState>,
     agent: ConnectedAgent,
@@ -52,7 +74,7 @@ pub(crate) fn begin(
     InFlight::new(Box::pin(work), events, on_drop, cancel, open_request)
 }
 
-/// Results in the agent's kind of the protocol: the newer wants to know that they are complete.
+/// Adapts a result to the agent's era. The stateless one needs `resultType`.
 fn dress(result: String, era: Era) -> String {
     let marked = member(&result, "resultType");
     match (era, marked) {
@@ -125,7 +147,7 @@ async fn answer(
     }
 }
 
-/// A call, through one of the four tools or directly.
+/// Calls a tool, through one of the four tools or directly.
 async fn call_tool(
     state: &Arc<SharedState>,
     agent: &ConnectedAgent,
@@ -154,7 +176,7 @@ async fn call_tool(
     call::answer(state, agent, CallRequest { target, passage }).await
 }
 
-/// The server an agent means, if the agent may see it and it is enabled.
+/// Finds the server of a name, if it is enabled and the agent may see it.
 fn find<'n>(
     state: &SharedState,
     agent: &ConnectedAgent,
@@ -202,13 +224,13 @@ async fn complete(
         }
         (None, None) => return Err(RpcError::new(INVALID_PARAMS, "params.ref must name a prompt or a resource")),
     };
-    let (server, own) =
-        found.ok_or_else(|| RpcError::new(INVALID_PARAMS, "params.ref names nothing that is offered here"))?;
+    let (server, own) = found
+        .ok_or_else(|| RpcError::new(INVALID_PARAMS, "params.ref names a prompt or resource that does not exist"))?;
     let reference = message::with_members(reference, &[(key, &quote(&own))]);
     relayed(relay(&server, Relayed::Complete, vec![("ref", reference)], None, passage).await)
 }
 
-/// Remembers the level and tells the servers that keep one; each session still gets only what it asked for.
+/// Sets the log level of the session, and of servers that have one. Each session still gets only its own level.
 async fn set_level(
     state: &Arc<SharedState>,
     agent: &ConnectedAgent,
@@ -230,7 +252,7 @@ async fn set_level(
     });
     let told =
         shown.map(|server| relay(server, Relayed::SetLevel, vec![("level", quote(level.as_str()))], None, passage));
-    // A server that does not listen costs its log messages, not the agent's request.
+    // A server that fails here only loses its log messages. The agent's request succeeds.
     let _answers = futures::future::join_all(told).await;
     Ok("{}".to_owned())
 }
@@ -248,17 +270,19 @@ async fn subscribe(
         let mut uris = session.uris.lock().unwrap_or_else(PoisonError::into_inner);
         match relayed_as {
             Relayed::Unsubscribe => drop(uris.remove(uri.as_ref())),
-            _ => drop(uris.insert(uri.to_string())),
+            Relayed::ReadResource | Relayed::GetPrompt | Relayed::Complete | Relayed::Subscribe | Relayed::SetLevel => {
+                drop(uris.insert(uri.to_string()))
+            }
         }
     }
-    // Another agent may still want to hear of it, so the server is never told to stop.
+    // Other agents may be subscribed too, so the server is never told to stop.
     if relayed_as == Relayed::Subscribe && server.offers().can_subscribe {
         relayed(relay(&server, relayed_as, vec![("uri", quote(own))], None, passage).await)?;
     }
     Ok("{}".to_owned())
 }
 
-/// The handshake of the older kind.
+/// Answers the `initialize` handshake.
 pub(crate) fn initialize(
     state: &SharedState,
     endpoint_mode: &EndpointMode,
@@ -281,7 +305,7 @@ pub(crate) fn initialize(
     Ok((session, result))
 }
 
-/// The welcome of the newer kind.
+/// Answers `server/discover`.
 fn discover(state: &SharedState, endpoint_mode: &EndpointMode) -> String {
     let versions = serde_json::json!(*VERSIONS).to_string();
     message::object([
@@ -294,7 +318,7 @@ fn discover(state: &SharedState, endpoint_mode: &EndpointMode) -> String {
     ])
 }
 
-/// What this endpoint_mode can do at this moment. Behind `/mcp/s/NAME` that is what the server can do and we pass on.
+/// Returns the capabilities of this endpoint now. At `/mcp/s/NAME` they depend on the server.
 fn capabilities_of(state: &SharedState, endpoint_mode: &EndpointMode, era: Era) -> String {
     let snapshot = state.snapshot.load();
     let can_complete = snapshot.offers.iter().any(|(name, offers)| endpoint_mode.shows(name) && offers.can_complete);
@@ -310,7 +334,7 @@ fn capabilities_of(state: &SharedState, endpoint_mode: &EndpointMode, era: Era) 
     capabilities + "}"
 }
 
-/// Opens a subscription of the newer kind: gives the acknowledgement and what follows it.
+/// Opens a `subscriptions/listen` stream. Returns the acknowledgement and the notifications that follow.
 pub(crate) fn listen(
     state: &SharedState,
     agent: &ConnectedAgent,
@@ -353,7 +377,7 @@ pub(crate) fn listen(
     Ok((message::notification("notifications/subscriptions/acknowledged", &acknowledged), receive))
 }
 
-/// In direct mode a tool may want some of its arguments repeated in headers.
+/// Checks the `Mcp-Param-*` headers of a direct call against its arguments.
 pub(crate) fn check_parameter_headers(
     state: &SharedState,
     agent: &ConnectedAgent,

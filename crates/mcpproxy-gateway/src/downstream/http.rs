@@ -1,4 +1,4 @@
-//! The endpoint: Streamable HTTP for agents of both kinds, at `/mcp`, `/mcp/s/NAME` and `/mcp/direct`.
+//! Streamable HTTP for agents of both eras, at `/mcp`, `/mcp/s/NAME` and `/mcp/direct`.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use crate::state::SharedState;
 /// Largest message an agent may send.
 pub(crate) const BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// All three doors. Host and Origin are for whoever mounts this to check.
+/// Routes of all three endpoint modes. The web crate mounts them and checks `Host` and `Origin`.
 pub fn router(gateway: &Gateway) -> Router {
     Router::new()
         .route(
@@ -52,7 +52,7 @@ async fn at_server(State(state): State<Arc<SharedState>>, Path(name): Path<Strin
         Ok(agent) => agent,
         Err(response) => return *response,
     };
-    // A server that is disabled or outside the token's scope is as absent as one that does not exist.
+    // A disabled server, or one outside the token's scope, is answered like one that does not exist.
     let known = ServerName::parse(&name).ok().filter(|name| {
         let snapshot = state.snapshot.load();
         agent.scope.sees(name) && snapshot.servers.get(name).is_some_and(|server| server.settings.enabled)
@@ -85,7 +85,7 @@ async fn by_method(
     }
 }
 
-/// Who the token belongs to. No token is a read-only agent where the settings allow it.
+/// Finds the agent of the token. Without a token, the settings may allow a read-only agent.
 async fn authenticate(state: &SharedState, headers: &HeaderMap) -> Result<Arc<Agent>, Box<Response>> {
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token =
@@ -179,7 +179,7 @@ async fn post(state: Arc<SharedState>, endpoint_mode: EndpointMode, agent: Arc<A
     }
 }
 
-/// The body, if the headers announce what we take and it stays within the limit.
+/// Reads the body, after checking the headers and within the size limit.
 async fn receive(headers: &HeaderMap, body: Body) -> Result<Bytes, Box<Response>> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
     let content_type = text(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
@@ -214,7 +214,7 @@ fn too_large() -> Box<Response> {
     Box::new(response)
 }
 
-/// A request with everything in it: no session before or after.
+/// Takes a stateless request.
 async fn take_modern(
     state: Arc<SharedState>,
     endpoint_mode: EndpointMode,
@@ -282,7 +282,7 @@ async fn follow_modern(
     }
 }
 
-/// A request of the older kind, in a session or, for simple clients, without one.
+/// Takes a request with a session, or without one from simple clients.
 async fn take_legacy(
     state: Arc<SharedState>,
     endpoint_mode: EndpointMode,
@@ -308,7 +308,7 @@ async fn take_legacy(
                 return respond::stream(first, in_flight, id.to_owned(), route(session));
             }
             Step::Event(Event::Ask(asked)) => {
-                // Without a session there is no way to answer; dropping the question tells the server so.
+                // Without a session the agent cannot answer. Dropping the request tells the server so.
                 if let Some(session) = &session {
                     let first = session.ask(asked);
                     return respond::stream(
@@ -330,7 +330,7 @@ pub(crate) fn legacy_agent(
 ) -> ConnectedAgent {
     let (client, capabilities, log_level) = match &session {
         Some(session) => {
-            // Until an agent names a level, the protocol leaves it to us.
+            // Until the agent sets a level, the gateway may choose.
             let level = session.level().unwrap_or(LogLevel::Info);
             (session.client.clone(), Arc::clone(&session.capabilities), Some(level))
         }
@@ -359,7 +359,7 @@ fn initialize(
     response
 }
 
-/// The session a request names. Naming none is fine; naming one that is gone is not.
+/// Finds the session that a request names. A request may name none, but not one that is gone.
 fn find_session(
     state: &SharedState,
     endpoint_mode: &EndpointMode,
@@ -377,7 +377,7 @@ fn find_session(
     }
 }
 
-/// The stream on which an agent with a session hears what it did not ask for.
+/// Opens the stream for notifications of a session.
 fn get(state: &SharedState, endpoint_mode: EndpointMode, agent: Arc<Agent>, headers: &HeaderMap) -> Response {
     match find_session(state, &endpoint_mode, &agent, headers) {
         Err(response) => *response,
@@ -409,7 +409,7 @@ fn not_allowed() -> Response {
     response
 }
 
-/// The `name` of a call, for checks before it begins.
+/// Reads the `name` of a call, for checks before it begins.
 pub(crate) fn tool_name(request: &AgentRequest) -> Option<String> {
     let params = request.params.as_deref()?;
     member(params, "name").and_then(string_value).map(std::borrow::Cow::into_owned)

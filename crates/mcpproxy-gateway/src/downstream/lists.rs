@@ -1,4 +1,4 @@
-//! The lists an agent may ask for, made from the snapshot: no server is asked, so none can delay them.
+//! Lists for agents, built from the snapshot. No server is asked, so none can delay them.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::state::SharedState;
 use crate::upstream::Offers;
 use crate::views::contract;
 
-/// How long an agent may keep a list that can differ between agents.
+/// Cache hints for a list that differs between agents.
 const PRIVATE: [(&str, &str); 2] = [("ttlMs", "60000"), ("cacheScope", "\"private\"")];
-/// The four tools are the same for everybody.
+/// Cache hints for the four tools, which are the same for all agents.
 const PUBLIC: [(&str, &str); 2] = [("ttlMs", "3600000"), ("cacheScope", "\"public\"")];
 
 pub(super) fn tools(state: &SharedState, agent: &ConnectedAgent, params: &Members<'_>) -> Reply {
@@ -54,7 +54,7 @@ pub(super) fn prompts(state: &SharedState, agent: &ConnectedAgent, params: &Memb
     Ok(finish("prompts", &format!("[{}]", all.join(",")), agent.era, PRIVATE))
 }
 
-/// The servers' resources, and the contracts of their tools.
+/// Lists the servers' resources, and the contracts of their tools.
 pub(super) fn resources(state: &SharedState, agent: &ConnectedAgent, params: &Members<'_>) -> Reply {
     only_page(params)?;
     let snapshot = state.snapshot.load();
@@ -82,7 +82,7 @@ pub(super) fn templates(state: &SharedState, agent: &ConnectedAgent, params: &Me
     Ok(finish("resourceTemplates", &format!("[{}]", all.join(",")), agent.era, PRIVATE))
 }
 
-/// The answer for a contract's address, if it is one. A tool that the agent may not see has none.
+/// Reads a contract, if the URI is that of a contract. A tool that the agent may not see has none.
 pub(super) fn read_contract(state: &SharedState, agent: &ConnectedAgent, uri: &str) -> Option<Result<String, ()>> {
     let name = contract::tool_of(uri)?;
     let snapshot = state.snapshot.load();
@@ -96,7 +96,7 @@ pub(super) fn read_contract(state: &SharedState, agent: &ConnectedAgent, uri: &s
     Some(tool.map(read).ok_or(()))
 }
 
-/// What a server answered to `resources/read`, under the addresses this agent knows.
+/// Rewrites the URIs in a server's answer to `resources/read` to those that the agent knows.
 pub(super) fn read_result(reply: Reply, agent: &ConnectedAgent, server: &ServerName) -> Reply {
     let result = reply?;
     let result = match (
@@ -117,14 +117,14 @@ pub(super) fn read_result(reply: Reply, agent: &ConnectedAgent, server: &ServerN
     let lacks = |key: &str| member(&result, key).is_none();
     match agent.era {
         Era::Modern if lacks("ttlMs") || lacks("cacheScope") => {
-            // A server of the older kind promises nothing about how long its answer holds.
+            // A server with a handshake gives no cache hints, so the answer must not be cached.
             Ok(message::with_members(&result, &[("ttlMs", "0"), ("cacheScope", "\"private\"")]))
         }
         Era::Modern | Era::Legacy => Ok(result),
     }
 }
 
-/// What the servers offer of one kind, under the names this agent knows.
+/// Collects what the servers offer of one kind, under the names that the agent knows.
 fn offered(
     snapshot: &Snapshot,
     agent: &ConnectedAgent,
@@ -157,7 +157,7 @@ fn finish(key: &str, list: &str, era: Era, cache: [(&str, &str); 2]) -> String {
     }
 }
 
-/// Lists come whole, so a cursor was never given out.
+/// Rejects cursors: every list is one page, so none was given out.
 fn only_page(params: &Members<'_>) -> Result<(), RpcError> {
     match field(params, "cursor") {
         None | Some("null") => Ok(()),

@@ -1,4 +1,4 @@
-//! Answers over HTTP: one JSON text, or a stream of events when there is more to say.
+//! HTTP responses: one JSON message, or an event stream if there is more to send.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::message::{
 };
 use crate::protocol::Era;
 
-/// A comment this often keeps proxies from closing a quiet stream.
+/// Interval of comments that keep proxies from closing an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub(crate) fn json(status: StatusCode, text: String) -> Response {
@@ -41,7 +41,7 @@ pub(crate) fn empty(status: StatusCode) -> Response {
     response
 }
 
-/// A message that could not be taken. The id is echoed where it could be read.
+/// Rejects an invalid message. Repeats its id if it could be read.
 pub(crate) fn rejected(id: Option<&str>, error: RpcError) -> Response {
     let status = match error.code {
         METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
@@ -50,7 +50,7 @@ pub(crate) fn rejected(id: Option<&str>, error: RpcError) -> Response {
     json(status, message::response(id.unwrap_or("null"), &Err(error)))
 }
 
-/// The answer to a request that was carried out, or failed on the way.
+/// Answers a request that was processed.
 pub(crate) fn answer(id: &str, reply: &Reply, era: Era, has_session: bool) -> Response {
     let status = match (reply, era) {
         (Err(error), Era::Modern) => match error.code {
@@ -69,17 +69,17 @@ pub(crate) fn answer(id: &str, reply: &Reply, era: Era, has_session: bool) -> Re
     json(status, message::response(id, reply))
 }
 
-/// How a stream deals with a question of a server.
+/// The way of a server's request to the agent of a stream.
 pub(crate) enum QuestionRoute {
-    /// Put it on the stream; the answer comes in a request of its own.
+    /// Send it on the stream. The answer comes in a request of its own.
     OnStream(Arc<Session>),
-    /// End with the question; the agent comes back with the answer.
+    /// End the stream with it. The agent sends its request again with the answer.
     ByReturn { parked: Parked, agent: String, subject: String },
-    /// There is no way to ask: the question goes unanswered.
+    /// The agent cannot answer.
     Never,
 }
 
-/// A stream that carries a request to its end, beginning with what was said already.
+/// Streams a request to its end, beginning with the first event.
 pub(crate) fn stream(first: String, in_flight: InFlight, id: String, route: QuestionRoute) -> Response {
     let following = futures::stream::unfold(
         (Some(first), Some(in_flight), id, route),
@@ -108,7 +108,7 @@ pub(crate) fn stream(first: String, in_flight: InFlight, id: String, route: Ques
                                 (None, None, id, QuestionRoute::Never),
                             ));
                         }
-                        // Dropping the question tells the server that nobody answers.
+                        // Dropping the request tells the server that there is no answer.
                         QuestionRoute::Never => {}
                     },
                     Step::Done(reply) => {
@@ -121,7 +121,7 @@ pub(crate) fn stream(first: String, in_flight: InFlight, id: String, route: Ques
     events(following)
 }
 
-/// A stream that stands until one side ends it, or one of these does.
+/// Streams notifications until either side closes, the session ends or the gateway stops.
 pub(crate) fn standing(
     first: Option<String>,
     receive: mpsc::Receiver<String>,

@@ -1,4 +1,4 @@
-//! One agent on standard input and output, served in this process.
+//! Serves one agent on standard input and output.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::gateway::Gateway;
 use crate::message::{self, INVALID_REQUEST, Message, RpcError, id_of, member, params_of};
 use crate::protocol::Era;
 
-/// How long after the start requests wait for the servers.
+/// Time after the start in which requests wait for the servers.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 
 /// Serves until the input ends.
@@ -81,8 +81,8 @@ async fn skip_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Resu
     }
 }
 
-/// Whether what a request finds depends on more than one server: a call waits for its own server by itself, and the four
-/// tools are always the same.
+/// Returns true if the answer depends on several servers. A call waits for its own server, and the four tools are always
+/// the same.
 fn needs_all_servers(request: &AgentRequest) -> bool {
     match &*request.method {
         "tools/call" => tool_name(request).as_deref() == Some(four::RETRIEVE),
@@ -98,7 +98,7 @@ struct Line {
     out: mpsc::Sender<String>,
     /// After an `initialize`.
     session: Mutex<Option<Arc<Session>>>,
-    /// Keeps requests under way also before and without a handshake.
+    /// Tracks open requests, also before and without a handshake.
     requests: Arc<Session>,
 }
 
@@ -199,14 +199,14 @@ impl Line {
         self.follow(id, dispatch::begin(&self.gateway.state, agent, request, OnDrop::Cancel, None), None, needs_all);
     }
 
-    /// Carries a request to its end beside the others. `subject` is there for the kind that cannot be asked.
+    /// Runs a request to its end, beside others. `subject` is set for stateless requests.
     fn follow(self: &Arc<Self>, id: &str, mut in_flight: InFlight, subject: Option<String>, needs_all: bool) {
         let (line, id) = (Arc::clone(self), id.to_owned());
         let _noted: OpenRequest = self.requests.begin(&id, in_flight.cancel_token());
         tokio::spawn(async move {
             let _noted = _noted;
             if needs_all && !line.gateway.is_ready() {
-                // This gateway began with the agent, so the agent's first search should not come too early.
+                // The gateway started with the agent, so the first search may come before the servers are connected.
                 let _late = tokio::time::timeout_at(line.began + FIRST_WAIT, line.gateway.ready()).await;
             }
             loop {
@@ -227,7 +227,7 @@ impl Line {
         });
     }
 
-    /// Passes changes on to an agent with a session.
+    /// Sends change notifications to an agent with a session.
     fn listen(self: &Arc<Self>, session: &Session) {
         let (send, receive) = Listeners::channel();
         let topics = Topics { tools: true, prompts: true, resources: true, uris: Arc::clone(&session.uris) };

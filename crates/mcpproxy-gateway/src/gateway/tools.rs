@@ -12,7 +12,7 @@ use crate::message::member;
 use crate::views::{brief_hit, described, note_for_operator};
 
 impl Gateway {
-    /// Every tool, or those of one server. This is for operators, so forbidden ones are among them, marked.
+    /// Lists all tools, or those of one server. Includes forbidden tools, because this is for operators.
     pub fn tools(&self, server: Option<&ServerName>) -> Vec<Value> {
         let snapshot = self.state.snapshot.load();
         let all = snapshot.catalog.tools().chain(snapshot.catalog.withheld());
@@ -20,7 +20,7 @@ impl Gateway {
         wanted.map(|tool| parsed(&described(tool))).collect()
     }
 
-    /// The tools that match a query, best first, as an agent that may see everything finds them in brief.
+    /// Searches tools as an agent with access to everything would.
     pub fn search(&self, query: &str, server: Option<&ServerName>, limit: usize, reasons: Reasons) -> SearchResults {
         let snapshot = self.state.snapshot.load();
         let scope = Scope::everything();
@@ -67,7 +67,7 @@ impl Gateway {
         Ok((explanation, policy_results(&snapshot, &agent, variant, parameters)))
     }
 
-    /// One tool, with the server's own words in full; forbidden ones too, because this is for operators.
+    /// Describes one tool in full. Includes forbidden tools, because this is for operators.
     pub fn tool(&self, name: &ToolName) -> Option<Value> {
         let snapshot = self.state.snapshot.load();
         let withheld = || snapshot.catalog.withheld().find(|tool| tool.name == *name);
@@ -80,7 +80,7 @@ impl Gateway {
     }
 }
 
-/// Why there is nothing to explain.
+/// A call that cannot be explained.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     #[error("the parameters are not JSON that we take")]
@@ -93,19 +93,19 @@ pub enum ExplainError {
     Store(#[from] StoreError),
 }
 
-/// Whether a search says why each tool is where it is.
+/// Selects whether a search explains the score of each tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reasons {
     Given,
     LeftOut,
 }
 
-/// What a search answers to an operator.
+/// The results of a search for an operator.
 #[derive(Clone, Debug, Default)]
 pub struct SearchResults {
-    /// Best first, each with the reason for its score if it was asked for.
+    /// Best first, each with the explanation of its score on request.
     pub tools: Vec<(Value, Option<Why>)>,
-    /// Why there are none, and what to do.
+    /// Explains an empty result, and what to do.
     pub note: Option<String>,
 }
 

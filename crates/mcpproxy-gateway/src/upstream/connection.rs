@@ -1,4 +1,4 @@
-//! A connection to a server after its handshake: knows the revision, and dresses requests for it.
+//! A connection to a server after its handshake. Builds requests for its revision.
 
 use std::sync::{Arc, LazyLock};
 
@@ -28,13 +28,13 @@ pub(crate) enum Link {
     Http(Arc<HttpLink>),
 }
 
-/// A request for a server, before it is dressed for a revision.
+/// A request for a server, independent of the revision.
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
     pub(crate) params: Vec<(&'a str, &'a str)>,
     /// The agent's own `_meta`, as raw JSON.
     pub(crate) meta: Option<&'a str>,
-    /// What `Mcp-Name` says.
+    /// Value of the `Mcp-Name` header.
     pub(crate) name: Option<&'a str>,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) channel: Option<&'a AgentChannel>,
@@ -73,7 +73,7 @@ impl Connection {
     }
 }
 
-/// Sends a request over a link in the manner of an era.
+/// Sends a request in the form that an era requires.
 pub(crate) async fn send(link: &Link, era: Era, request: Request<'_>) -> Result<Reply, UpstreamError> {
     let id = match link {
         Link::Duplex(line) => line.next_id(),
@@ -104,12 +104,12 @@ fn modern_headers(
     all.push((headers::VERSION, HeaderValue::from_static(MODERN_VERSION)));
     all.push((headers::METHOD, HeaderValue::from_str(method).map_err(|_| unfit())?));
     if let Some(name) = name {
-        all.push((headers::NAME, headers::encode(name).ok_or_else(unfit)?));
+        all.push((headers::NAME, headers::header_value(name)));
     }
     Ok(all)
 }
 
-/// The `_meta` for a server: what the agent put there for the server, and what this hop needs.
+/// Builds the `_meta` for a server: the agent's entries, and those of this hop.
 fn meta(era: Era, request: &Request<'_>, id: u64) -> Option<String> {
     let mut text = String::new();
     let mut add = |key: &str, value: &str| {
@@ -139,7 +139,7 @@ fn meta(era: Era, request: &Request<'_>, id: u64) -> Option<String> {
     (!text.is_empty()).then(|| text + "}")
 }
 
-/// Of the agent's `_meta`, that which is for the server.
+/// Filters the agent's `_meta` for the server.
 pub(super) fn passed_meta(meta: &str) -> Option<String> {
     let all = members(meta)?;
     let passed: Vec<(&str, &str)> =
@@ -147,12 +147,12 @@ pub(super) fn passed_meta(meta: &str) -> Option<String> {
     (!passed.is_empty()).then(|| object(passed))
 }
 
-/// What belongs to one hop is never passed on.
+/// Returns false for keys that belong to one hop.
 fn is_passed(key: &str) -> bool {
     key != "progressToken" && !key.starts_with(HOP_PREFIX)
 }
 
-/// Of what the agent can do, that which passes through us. Extensions are not relayed, so they are not promised.
+/// Filters the agent's capabilities to those that the gateway relays. It relays no extensions.
 fn passed_capabilities(capabilities: &str) -> String {
     let passed = |key: &str| matches!(key, "elicitation" | "sampling" | "roots");
     let all = members(capabilities).unwrap_or_default();

@@ -1,4 +1,20 @@
-//! Servers over Streamable HTTP: one request, one answer, with whatever the server says in between.
+//! Servers over Streamable HTTP.
+//!
+//! Each request is a POST. The server answers with one JSON message, or with an event stream that ends with the answer
+//! and may contain notifications and requests to the agent before it. `client.rs` does the HTTP below this.
+//!
+//! - **Interrupted streams are resumed.** If a stream breaks and its events had ids, the link asks for the rest with
+//!   `Last-Event-ID`, up to `RESUMES_MAX` times. Without ids the outcome of the call is unknown, and nothing is sent again.
+//! - **Sessions.** With a handshake, the server may give a session id, which every request then repeats. A 404 means that
+//!   the server lost the session: the link ends, and the supervisor makes a new handshake.
+//! - **Standing stream.** A server with sessions may also speak on a GET stream, outside of any answer. The gateway shares
+//!   one connection between agents, so such a message is passed on only if exactly one agent can be meant
+//!   (`open_calls.rs`). In doubt it is dropped: an agent must not read what belongs to another.
+//! - **Cancelling.** If the gateway stops waiting, a server with sessions gets `notifications/cancelled`. Without
+//!   sessions, closing the stream says the same.
+//!
+//! The operator's headers (`headers` in the settings) are marked as sensitive and go only to the configured URL. Redirects
+//! are not followed, because they could carry credentials to another host.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -24,7 +40,7 @@ use crate::message::{self, Message, Reply, RpcError};
 
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
-/// How often an interrupted answer is asked for again, and how long to wait when the server does not say.
+/// Attempts to resume an interrupted stream, and the pause before each unless the server sets one.
 const RESUMES_MAX: usize = 5;
 const RESUME_WAIT: Duration = Duration::from_millis(1000);
 const RESUME_WAIT_MAX: Duration = Duration::from_secs(30);
@@ -39,7 +55,7 @@ pub(crate) struct HttpLink {
     next_id: AtomicU64,
     limit: usize,
     notices: mpsc::UnboundedSender<Notice>,
-    /// Whose calls are open, for what a server says on its standing stream.
+    /// Open calls, to find the agent of a message on the standing stream.
     open_calls: OpenCalls,
     lost_session: AtomicBool,
     pub(crate) ended: CancellationToken,
@@ -71,7 +87,7 @@ impl HttpLink {
         }))
     }
 
-    /// Whether the link ended because the server forgot the session, which a new handshake mends.
+    /// Returns true if the link ended because the server lost the session, which a new handshake repairs.
     pub(crate) fn lost_session(&self) -> bool {
         self.lost_session.load(Ordering::Acquire)
     }
@@ -80,7 +96,7 @@ impl HttpLink {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// After an `initialize` handshake, every request names the revision agreed on.
+    /// Sets the revision that an `initialize` handshake agreed on. Every request names it.
     pub(crate) fn speak(&self, version: &str) {
         if let Ok(version) = HeaderValue::from_str(version) {
             self.version.get_or_init(|| version);
@@ -137,11 +153,11 @@ impl HttpLink {
         }
     }
 
-    /// Sends a notification or an answer of ours.
+    /// Sends a notification, or the answer to a request of the server.
     pub(crate) async fn send(&self, text: String, headers: Headers) -> Result<(), UpstreamError> {
         let response = self.post(text, headers).await?;
         let status = response.status;
-        // Reading to the end keeps the connection for the next message.
+        // Reading to the end makes the connection reusable.
         response.body(self.limit).await?;
         if status.is_success() { Ok(()) } else { Err(status_error(status)) }
     }
@@ -153,13 +169,13 @@ impl HttpLink {
         map.extend(headers);
         let sent = self.client.send(Method::POST, &self.url, map, text.into()).await;
         if let Err(UpstreamError::Unreachable(_)) = &sent {
-            // Nobody is there any more: whoever watches this link should know at once.
+            // The server is gone. The supervisor should know at once.
             self.ended.cancel();
         }
         sent
     }
 
-    /// What goes with every request: the operator's headers, the revision and the session.
+    /// Returns the headers of every request: the operator's, the revision and the session.
     fn own_headers(&self) -> HeaderMap {
         let mut map = self.operator_headers.clone();
         for (name, value) in [(headers::VERSION, self.version.get()), (headers::SESSION, self.session.get())] {
@@ -170,7 +186,7 @@ impl HttpLink {
         map
     }
 
-    /// Follows an event stream until the answer comes. A stream that breaks off is taken up again where it stopped.
+    /// Follows an event stream until the answer comes. Resumes a stream that breaks.
     async fn follow(
         self: &Arc<Self>,
         id: u64,
@@ -203,7 +219,7 @@ impl HttpLink {
         Err(UpstreamError::Closed)
     }
 
-    /// One message on a stream. An answer to `id` comes back; everything else is passed to where it belongs.
+    /// Takes a message of a stream. Returns the answer to `id`, and passes everything else on.
     async fn said(self: &Arc<Self>, id: u64, data: &str, channel: Option<&AgentChannel>) -> Option<Reply> {
         let text = message::read_server(data.as_bytes()).ok()?;
         match Message::parse(text).ok()? {
@@ -235,7 +251,7 @@ impl HttpLink {
         None
     }
 
-    /// Opens the stream on which a server speaks unasked, or one that was interrupted.
+    /// Opens the standing stream, or resumes an interrupted one.
     async fn listen(
         &self,
         last_event: Option<&str>,
@@ -250,7 +266,7 @@ impl HttpLink {
         if is_stream { Ok(response.chunks()) } else { Err(status_error(response.status)) }
     }
 
-    /// Follows the server's standing stream until it ends for good; many servers have none.
+    /// Follows the server's standing stream until it ends for good. Many servers have none.
     pub(crate) async fn stand(self: Arc<Self>) {
         let mut last_event: Option<String> = None;
         while let Ok(stream) = self.listen(last_event.as_deref()).await {
@@ -268,7 +284,7 @@ impl HttpLink {
         }
     }
 
-    /// Tells a server with sessions that this one is over.
+    /// Ends the session at the server.
     pub(crate) async fn close(&self) {
         self.ended.cancel();
         if self.session.get().is_some() {
@@ -292,10 +308,10 @@ pub(crate) fn header_map(headers: &[(String, Secret)]) -> Result<HeaderMap, Upst
 pub(crate) fn status_error(status: StatusCode) -> UpstreamError {
     UpstreamError::Http(match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            format!("the server wants another authorization ({status}); check `headers` in the settings")
+            format!("the server rejected the credentials ({status}); check `headers` for this server")
         }
         status if status.is_redirection() => {
-            format!("the server redirects ({status}); put the final address into `url`")
+            format!("the server redirects ({status}), which is not followed; set `url` to the final address")
         }
         status => format!("the server answered {status}"),
     })
@@ -306,7 +322,7 @@ fn read_reply(body: &[u8], id: u64) -> Option<Reply> {
         Message::Response { id: answered, outcome } if answered.parse() == Ok(id) || outcome.is_err() => {
             Some(outcome.map(str::to_owned).map_err(RpcError::parse))
         }
-        _ => None,
+        Message::Response { .. } | Message::Request { .. } | Message::Notification { .. } => None,
     }
 }
 
@@ -318,7 +334,7 @@ async fn asked(channel: Option<&AgentChannel>, method: &str, params: &str) -> Re
     }
 }
 
-/// Tells a server with sessions when a caller no longer waits; without sessions, the closed stream says it.
+/// Cancels a request at a server with sessions when the gateway stops waiting for it.
 struct Abandon {
     link: Option<Arc<HttpLink>>,
     id: u64,

@@ -1,4 +1,4 @@
-//! Servers over the old HTTP with SSE: one stream in, posts out.
+//! Servers over the deprecated HTTP+SSE transport: one event stream in, POST requests out.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::http::{header_map, status_error};
 use crate::event_stream::EventReader;
 use crate::message;
 
-/// Posts our messages to the address the server named.
+/// Posts messages to the endpoint that the server named.
 pub(crate) struct Poster {
     client: Arc<Client>,
     url: Url,
@@ -36,7 +36,7 @@ impl Poster {
     }
 }
 
-/// Opens the stream and learns from its first event where to post.
+/// Opens the stream and reads the endpoint for messages from its first event.
 pub(crate) async fn open(
     url: &str,
     headers: &[(String, Secret)],
@@ -61,7 +61,7 @@ pub(crate) async fn open(
         }
     };
     let post_url = url.join(&endpoint).map_err(|error| UpstreamError::Http(error.to_string()))?;
-    // The operator's headers go to the operator's server and nowhere else.
+    // The operator's headers go to the operator's server and nowhere else, so the endpoint must have the same origin.
     if post_url.origin() != url.origin() {
         return Err(UpstreamError::Protocol("the server names an endpoint on another host".to_owned()));
     }

@@ -1,11 +1,11 @@
-//! Whose calls are open on an HTTP link with sessions, where a server may speak beside the answers.
+//! Open calls on an HTTP link with sessions, to find the agent of a message outside of any answer.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::agents::AgentChannel;
 
-/// What a server says beside an answer may arrive a little after it.
+/// Time for which a finished call still counts, because a message may arrive after the answer.
 const LINGER: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -32,7 +32,8 @@ impl OpenCalls {
         table.retain(|call| call.ended.is_none_or(|ended| ended.elapsed() < LINGER));
     }
 
-    /// The one whose call is open, or was just now. In doubt nobody: an agent must not hear what belongs to another.
+    /// Returns the only agent with an open or just finished call. In doubt returns none: an agent must not read what belongs
+    /// to another.
     pub(crate) fn sole(&self) -> Option<AgentChannel> {
         let table = self.table();
         let mut open = table.iter().filter(|call| call.ended.is_none());

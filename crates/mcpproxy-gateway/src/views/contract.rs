@@ -1,4 +1,4 @@
-//! Contracts as agents see them: resources to read before a call, and annotations that are true.
+//! Contracts as agents see them: as resources, and in the annotations of tools.
 
 use mcpproxy_core::contract::{Idempotency, META_KEY};
 use mcpproxy_core::json::{members, quote};
@@ -10,7 +10,7 @@ use crate::message::{self, object};
 const SCHEME: &str = "contract://";
 const MIME_TYPE: &str = "application/json";
 
-/// The address of every contract there can be.
+/// Describes the URIs of contracts.
 pub(crate) fn template() -> String {
     json!({
         "uriTemplate": "contract://{server}/{tool}",
@@ -21,7 +21,7 @@ pub(crate) fn template() -> String {
     .to_string()
 }
 
-/// Every contract that somebody wrote for a tool this agent may see.
+/// Lists the written contracts of tools that the agent may see.
 pub(crate) fn resources(catalog: &Catalog, scope: &Scope, shows: impl Fn(&ServerName) -> bool) -> Vec<String> {
     let written = catalog.visible(scope).filter(|tool| tool.contract.is_written && shows(tool.name.server()));
     written
@@ -36,7 +36,7 @@ pub(crate) fn resources(catalog: &Catalog, scope: &Scope, shows: impl Fn(&Server
         .collect()
 }
 
-/// The tool whose contract an address names; `None` when it is no such address.
+/// Reads the tool from a contract URI. Returns `None` for another URI.
 pub(crate) fn tool_of(address: &str) -> Option<Option<ToolName>> {
     let rest = address.strip_prefix(SCHEME)?;
     Some(rest.split_once('/').and_then(|(server, tool)| ToolName::of(&ServerName::parse(server).ok()?, tool).ok()))
@@ -48,7 +48,7 @@ pub(crate) fn read(tool: &Tool) -> String {
     json!({"contents": [{"uri": uri(&tool.name), "mimeType": MIME_TYPE, "text": text}]}).to_string()
 }
 
-/// The contract that counts, with the name it is for.
+/// Returns the effective contract, with the tool's name.
 pub(crate) fn tool_contract(tool: &Tool) -> serde_json::Value {
     let mut contract = tool.contract.to_json();
     if let Some(fields) = contract.as_object_mut() {
@@ -61,7 +61,7 @@ fn uri(name: &ToolName) -> String {
     format!("{SCHEME}{}/{}", name.server(), name.tool())
 }
 
-/// The server's JSON for a tool, with annotations and contract as they count here.
+/// Returns the server's JSON of a tool, with the effective annotations and contract.
 pub(crate) fn listed(tool: &Tool) -> String {
     let json = &tool.offered.json;
     let annotations = annotations(tool);
@@ -77,10 +77,11 @@ pub(crate) fn listed(tool: &Tool) -> String {
     message::with_members(json, &[("annotations", &annotations), ("_meta", &meta)])
 }
 
-/// Contract over hint: clients decide by these whether to ask.
+/// Returns the annotations of a tool. The contract overrides the server's hints, because clients decide by them whether to
+/// prompt.
 pub(crate) fn annotations(tool: &Tool) -> String {
     let own = tool.offered.field("annotations").unwrap_or("{}");
-    // A server that claims both is taken at its stricter word, and clients should do the same.
+    // A server that claims both is treated as destructive, and clients should do the same.
     let claims_both = tool.hints.read_only == Some(true) && tool.hints.destructive == Some(true);
     if !tool.contract.is_written && !claims_both {
         return own.to_owned();
@@ -100,7 +101,7 @@ pub(crate) fn annotations(tool: &Tool) -> String {
     }
 }
 
-/// What stands between an agent and a call, as JSON.
+/// Lists what a call needs, such as a confirmation, as JSON.
 pub(crate) fn needs(tool: &Tool) -> String {
     let needs: Vec<String> = tool.contract.needs().into_iter().map(|need| quote(need.as_str())).collect();
     format!("[{}]", needs.join(","))

@@ -1,12 +1,12 @@
-//! Why a search found nothing, and what can be done about it.
+//! Explains why a search found nothing, and what to do.
 
 use mcpproxy_core::{Nothing, Untrusted};
 
-/// So many unknown words are named.
+/// Number of unknown words that are named.
 const WORDS_MAX: usize = 5;
 const WORD_MAX_CHARS: usize = 32;
 
-/// Who reads it.
+/// The reader of the explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reader {
     Agent,

@@ -1,4 +1,4 @@
-//! What a search answers to an agent: the best tools first, shortened to what fits, and always whole JSON.
+//! Search results for agents: the best tools first, shortened to fit 16 KiB, and always complete JSON.
 
 #[cfg(test)]
 mod tests;
@@ -11,12 +11,12 @@ use super::no_match::{self, Reader};
 use super::parts;
 use crate::message::object;
 
-/// Clients cut what is longer than some 20,000 characters, anywhere; and an agent pays for every one of them.
+/// Clients cut results at about 20,000 characters, anywhere. And an agent pays for every token.
 const ANSWER_MAX_BYTES: usize = 16 << 10;
-/// One tool may take the whole answer, but not the place of the next few.
+/// A tool may use the room of at most one share, so that it does not push out the next few.
 const SHARES_MAX: usize = 4;
 const NOTE_MAX_BYTES: usize = 256;
-/// Annotations that are longer are cut down to those that everybody knows.
+/// Longer annotations are reduced to the standard hints.
 const ANNOTATIONS_MAX_BYTES: usize = 256;
 const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 
@@ -27,7 +27,7 @@ const USAGE: &str = "Call a tool with the variant in its call_with: call_tool_re
     to open the link, then repeat exactly the same call with its approval_id.";
 const USAGE_OF_NOTHING: &str = "Once a search finds a tool, call it with the variant in its call_with.";
 
-/// How much an agent wants to know of a tool.
+/// The detail that an agent asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
     Brief,
@@ -35,7 +35,7 @@ pub(crate) enum Detail {
     Full,
 }
 
-/// How much it is told.
+/// The detail that fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// The server's own words.
@@ -54,7 +54,7 @@ impl Detail {
     }
 }
 
-/// The answer as raw JSON. The agent asked for so many tools; fewer are in it if they do not fit.
+/// Builds the answer as raw JSON. It has fewer than `limit` tools if they do not fit.
 pub(crate) fn answer(found: &Found, detail: Detail, limit: usize) -> String {
     if let Some(nothing) = &found.nothing {
         return frame("", Some(&no_match::note(nothing, Reader::Agent)), USAGE_OF_NOTHING);
@@ -67,7 +67,7 @@ pub(crate) fn answer(found: &Found, detail: Detail, limit: usize) -> String {
     let (mut tools, mut is_cut) = (Vec::new(), false);
     for hit in &found.hits {
         let mut forms = detail.forms().map(|form| (form, entry(hit, form, detail)));
-        // One that does not fit, whatever its server did to it, must not hide those after it.
+        // A tool that does not fit must not hide those after it.
         let Some((form, tool)) = forms.find(|(_, tool)| tool.len() < share.min(room)) else { continue };
         room -= tool.len() + 1;
         is_cut |= detail == Detail::Full && form != Form::Whole;
@@ -84,7 +84,8 @@ fn note(shown: usize, found: usize, is_cut: bool) -> Option<String> {
             ANSWER_MAX_BYTES >> 10
         )
     });
-    let cut = is_cut.then(|| "Some are in brief: for all of a tool ask with limit 1 and its name as query.".to_owned());
+    let cut =
+        is_cut.then(|| "Some are in brief. For all details of a tool, use limit 1 and its name as query.".to_owned());
     let sentences: Vec<String> = fewer.into_iter().chain(cut).collect();
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
@@ -107,7 +108,7 @@ pub(super) fn entry(hit: &Hit, form: Form, detail: Detail) -> String {
             (brief.description, brief_annotations(tool), brief.schema)
         }
     };
-    // An agent that reads nothing but the description still learns which variant to use.
+    // An agent that reads only the description still learns which variant to use.
     let separator = if words.is_empty() { "" } else { "\n" };
     let description = format!("{words}{separator}(Call with {}.)", tool.call_with().tool());
     let mut parts = parts(tool, &description, annotations, schema);

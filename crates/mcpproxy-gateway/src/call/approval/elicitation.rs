@@ -131,10 +131,10 @@ fn params(prompt: Elicitation, approval: &StoredApproval, url: &str) -> Value {
         Elicitation::Link => json!({
             "mode": "url",
             "url": url,
-            "message": format!("{} Open the page to read what will happen, and to approve or deny it.", headline(approval)),
+            "message": format!("{} Open the page to read the details, and to approve or deny the call.", headline(approval)),
         }),
         Elicitation::Form => json!({
-            "message": format!("{}\n\n{}\nMore about it: {url}", headline(approval), facts(approval)),
+            "message": format!("{}\n\n{}\nDetails: {url}", headline(approval), facts(approval)),
             "requestedSchema": {
                 "type": "object",
                 "properties": {
@@ -142,13 +142,13 @@ fn params(prompt: Elicitation, approval: &StoredApproval, url: &str) -> Value {
                     "decision": {
                         "type": "string",
                         "title": "Decision",
-                        "description": "approve lets exactly this call through, once; deny stops it",
+                        "description": "'approve' allows exactly this call, once. 'deny' stops it.",
                         "enum": ["approve", "deny"],
                     },
                     "comment": {
                         "type": "string",
                         "title": "Comment for the agent",
-                        "description": "what the agent should do instead",
+                        "description": "What the agent should do instead.",
                         "maxLength": 1000,
                     },
                 },
@@ -170,8 +170,8 @@ fn facts(approval: &StoredApproval) -> String {
     let effects = about.texts("side_effects");
     if !effects.is_empty() {
         text.push_str(match about.said_by("side_effects") {
-            Some(SaidBy::Operator) => "What will happen, says the operator:\n",
-            Some(SaidBy::Server) | None => "What will happen, says the server (not verified):\n",
+            Some(SaidBy::Operator) => "Effects, according to the operator:\n",
+            Some(SaidBy::Server) | None => "Effects, according to the server (not verified):\n",
         });
     }
     for effect in effects {
@@ -179,10 +179,10 @@ fn facts(approval: &StoredApproval) -> String {
     }
     text.push_str(&format!("Arguments: {}\n", visible(args(approval))));
     if let Some(attached) = attached(approval) {
-        text.push_str(&format!("Sent besides the arguments: {}\n", visible(attached)));
+        text.push_str(&format!("Also sent to the server: {}\n", visible(attached)));
     }
     if let Some(reason) = about.text("reason") {
-        text.push_str(&format!("Why, says the agent (not verified): \"{}\"\n", visible(reason)));
+        text.push_str(&format!("Reason, according to the agent (not verified): \"{}\"\n", visible(reason)));
     }
     text
 }
