@@ -74,7 +74,7 @@ pub struct ApprovalView {
     /// The arguments for the approver and nobody else. While the request is pending nothing is masked. Otherwise a
     /// recipient could hide behind what looks like a secret.
     pub args_for_user: Untrusted,
-    /// What else goes to the server, unmasked for the approver. `None` if nothing does.
+    /// Everything else that goes to the server, unmasked for the approver. `None` if nothing does.
     pub attached_for_user: Option<Untrusted>,
     pub url: String,
     /// Time in which an approved call must be made.

@@ -40,7 +40,7 @@ pub(super) struct PermittedCall<'a> {
     bound: Option<Box<Bound>>,
 }
 
-/// What is spent or stored together with the record of a call.
+/// Everything that is spent or stored together with the record of a call.
 struct Bound {
     intent: Intent,
     approval: Option<ApprovalRef>,

@@ -16,7 +16,7 @@ const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
-/// What a stateless request says about its client.
+/// The client's description of itself in a stateless request.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Modern {
     pub(crate) client: Option<String>,

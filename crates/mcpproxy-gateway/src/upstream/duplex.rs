@@ -195,7 +195,7 @@ pub(crate) async fn ask_agent(channel: &AgentChannel, method: &str, params: &str
 struct LineOut<'a> {
     stdin: Option<OwnedMutexGuard<Option<ChildStdin>>>,
     text: Vec<u8>,
-    /// How much of it is written.
+    /// Number of bytes written so far.
     at: usize,
     ended: &'a CancellationToken,
 }

@@ -38,7 +38,7 @@ use crate::protocol::Era;
 /// Limit on rounds in which a server asks for input before it answers.
 const ROUNDS_MAX: usize = 8;
 
-/// What accompanies a request: members of `params` for the server, and the channel to the agent.
+/// Everything that accompanies a request: members of `params` for the server, and the channel to the agent.
 pub(crate) struct Passage<'a> {
     pub(crate) era: Era,
     /// The agent's `_meta`, as raw JSON.

@@ -74,7 +74,7 @@ impl Offers {
     }
 }
 
-/// What is sound of a server's list of tools, and the rest with the reason.
+/// Splits a server's list into valid tools, and invalid ones with the reason.
 fn read_tools(
     server: &ServerName,
     all: Vec<String>,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What every tool has, whatever form it is given in.
+/// Members that every tool has, in any form.
 const MEMBERS: [&str; 9] =
     ["name", "server", "description", "annotations", "call_with", "risk_level", "needs", "inputSchema", "score"];
 
@@ -88,7 +88,7 @@ fn schemas_stay_schemas() {
     assert_eq!(cut, 9, "tools whose schema cannot be shown alone");
 }
 
-/// What an agent pays for a search: the mean bytes of an answer with five tools.
+/// The cost of a search for an agent: the mean bytes of an answer with five tools.
 #[test]
 fn brief_answers_are_small() {
     let pages: Vec<&[Hit]> = REAL.chunks_exact(5).step_by(2).collect();
