@@ -381,7 +381,7 @@ def test_sensitive_places_are_not_in_the_log(house: House) -> None:
 def test_a_result_that_was_not_promised_is_withheld(house: House, kind: Kind) -> None:
     (withheld,) = house.play(kind, through("read", "everything:get-structured-content", {"location": "Chicago"}))
     assert error(withheld)["code"] == "output_mismatch"
-    assert "the call was made, so do not repeat it" in withheld["content"][0]["text"]
+    assert "The call was made, so do not repeat it" in withheld["content"][0]["text"]
 
 
 # -- permissions, policies and limits ------------------------------------------------------------------------------

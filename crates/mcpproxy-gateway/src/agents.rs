@@ -1,65 +1,47 @@
-//! Tokens into agents, from memory where possible.
+//! Agents and their connections: tokens, sessions, open requests, and who is told about changes.
+//!
+//! `downstream` speaks the protocol; this module remembers what must outlive one HTTP request. It knows nothing of servers
+//! or calls, so everything else can depend on it.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+mod channel;
+mod endpoint_mode;
+mod in_flight;
+mod listeners;
+mod parked;
+mod rejected_tokens;
+mod session;
+mod tokens;
+
+use std::sync::Arc;
 
 use mcpproxy_core::Agent;
-use mcpproxy_store::{Store, StoreError};
 
-/// Tokens remembered; more than that and the memory starts anew.
-const REMEMBERED_MAX: usize = 1024;
-/// How soon a token that another process made or revoked is noticed.
-const CHECK_EVERY: Duration = Duration::from_millis(500);
-/// How long tokens are remembered when nobody can tell whether they were revoked.
-const TRUSTED_FOR: Duration = Duration::from_secs(60);
+pub(crate) use channel::{AgentChannel, Event, LogLevel};
+pub(crate) use endpoint_mode::EndpointMode;
+pub(crate) use in_flight::{InFlight, OnDrop, Step};
+pub(crate) use listeners::{ListKind, Listener, Listeners, Topics};
+pub(crate) use parked::{Parked, subject};
+pub(crate) use rejected_tokens::RejectedTokens;
+pub(crate) use session::{OpenRequest, Session, Sessions};
+pub(crate) use tokens::TokenCache;
 
-pub(crate) struct Agents {
-    store: Store,
-    known: Mutex<HashMap<String, Arc<Agent>>>,
-    version: AtomicI64,
-}
+use crate::protocol::Era;
 
-impl Agents {
-    pub(crate) fn new(store: Store) -> Self {
-        Self { store, known: Mutex::default(), version: AtomicI64::new(-1) }
-    }
+/// Name of the agent without a token, where the settings allow one.
+pub(crate) const ANONYMOUS: &str = "anonymous";
 
-    /// The agent behind a token. Unknown tokens are asked for in the store each time, so a new one works at once.
-    pub(crate) async fn find(&self, token: &str) -> Result<Option<Arc<Agent>>, StoreError> {
-        if let Some(agent) = self.known().get(token) {
-            return Ok(Some(Arc::clone(agent)));
-        }
-        let Some(agent) = self.store.find_agent(token).await?.map(Arc::new) else { return Ok(None) };
-        let mut known = self.known();
-        if known.len() >= REMEMBERED_MAX {
-            known.clear();
-        }
-        known.insert(token.to_owned(), Arc::clone(&agent));
-        Ok(Some(agent))
-    }
-
-    /// Forgets everything when the tokens changed, so that a revoked one ends soon.
-    pub(crate) async fn watch(&self) {
-        let mut answered = Instant::now();
-        loop {
-            match self.store.tokens_version().await {
-                Ok(version) => {
-                    answered = Instant::now();
-                    if self.version.swap(version, Ordering::Relaxed) != version {
-                        self.known().clear();
-                    }
-                }
-                // While the store is away no call can be recorded, and so none is sent: agents may hear that for a while.
-                Err(_) if answered.elapsed() < TRUSTED_FOR => {}
-                Err(_) => self.known().clear(),
-            }
-            tokio::time::sleep(CHECK_EVERY).await;
-        }
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<Agent>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// An agent that sent a request, and what its connection supports.
+#[derive(Clone)]
+pub(crate) struct ConnectedAgent {
+    /// The agent that the token belongs to.
+    pub(crate) identity: Arc<Agent>,
+    /// Name and version of the client program, as it reports them.
+    pub(crate) client: Option<String>,
+    pub(crate) era: Era,
+    pub(crate) endpoint_mode: EndpointMode,
+    /// The client's MCP capabilities, as raw JSON.
+    pub(crate) capabilities: Arc<str>,
+    pub(crate) log_level: Option<LogLevel>,
+    /// `None` for the stateless revision, and for simple clients that open no session.
+    pub(crate) session: Option<Arc<Session>>,
 }

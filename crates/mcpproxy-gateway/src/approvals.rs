@@ -1,8 +1,11 @@
-//! Questions to users, as operators and pages see them: what waits, who decides, and what follows from it.
+//! Approval requests as users see them: lists, decisions, standing approvals, notifications.
+//!
+//! Every decision is one compare-and-set step that the store writes in one transaction with its record, or not at all.
 
-mod about;
-mod grants;
+mod details;
 mod notices;
+mod request_state;
+mod standing;
 mod steps;
 mod watch;
 
@@ -10,27 +13,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::ArcSwap;
-use mcpproxy_core::settings::ApprovalSettings;
+use mcpproxy_core::settings::{ApprovalSettings, Notify};
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Untrusted};
 use mcpproxy_store::{
     ApprovalFilter, ApprovalPage, Ledger, Lost, PresenceProof, Step, StepUpProof, Store, StoreError, StoredApproval,
     StoredDryRun, User,
 };
 use tokio::sync::{broadcast, watch as changes};
+use ulid::Ulid;
 
 use crate::record;
 
-pub(crate) use about::hidden;
-pub use about::{About, Level, SaidBy};
-pub(crate) use grants::ByGrant;
-pub use grants::{NotGranted, WantedGrant};
-pub(crate) use notices::tell;
+pub(crate) use details::hidden;
+pub use details::{ApprovalDetails, SaidBy, StatedRisk};
+pub(crate) use notices::notify;
+pub(crate) use request_state::{INPUT_KEY, RequestStates, ReturnedCall};
+pub(crate) use standing::StandingDecision;
+pub use standing::{NotGranted, WantedStandingApproval};
 pub(crate) use watch::keep_watch;
 
-/// How many questions may be missed by a listener that is slow.
-const ASKED_KEPT: usize = 64;
+/// Notices that wait for a slow listener. It misses the oldest beyond that.
+const NOTICES_KEPT: usize = 64;
 
-/// A handle; clones are the same.
+/// A handle on all approvals. Clones share the same state.
 #[derive(Clone)]
 pub struct Approvals {
     shared: Arc<Shared>,
@@ -39,63 +44,68 @@ pub struct Approvals {
 struct Shared {
     store: Store,
     ledger: Ledger,
-    /// What comes before the path in links to pages.
+    /// Start of links to pages, before the path.
     base_url: ArcSwap<String>,
-    /// How long a yes is good for, in milliseconds.
-    yes_lasts_ms: AtomicI64,
+    notify: ArcSwap<Notify>,
+    /// Time in which an approved call must be made, in milliseconds.
+    valid_for_ms: AtomicI64,
     changed: changes::Sender<u64>,
-    asked: broadcast::Sender<Asked>,
+    requested: broadcast::Sender<ApprovalNotice>,
 }
 
-/// A question that was asked just now: enough to call somebody, and nothing that is not for everybody's eyes.
+/// Notice of a new approval request. It contains nothing that an agent or server worded, so it can go anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ApprovalNotice {
     pub id: ApprovalId,
     pub agent: String,
     pub tool: String,
-    pub level: Level,
+    pub risk: StatedRisk,
     pub url: String,
     pub expires_ms: i64,
 }
 
-/// An approval with what helps to decide on it.
+/// An approval request with everything that helps to decide it.
 #[derive(Clone, Debug)]
 pub struct ApprovalView {
     pub approval: StoredApproval,
     /// The last call of this tool by this agent that was approved and made.
     pub previous: Option<StoredApproval>,
     pub dry_run: Option<StoredDryRun>,
-    /// The arguments for the user who decides, and for nobody else: nothing is masked as long as there is something to
-    /// decide. Else a recipient could hide behind what looks like a secret.
+    /// The arguments for the approver and nobody else. While the request is pending nothing is masked. Otherwise a
+    /// recipient could hide behind what looks like a secret.
     pub args_for_user: Untrusted,
-    /// The same of what goes to the server besides; `None` if nothing does.
+    /// Everything else that goes to the server, unmasked for the approver. `None` if nothing does.
     pub attached_for_user: Option<Untrusted>,
     pub url: String,
-    /// How long a yes is good for.
+    /// Time in which an approved call must be made.
     pub yes_lasts_ms: i64,
 }
 
-/// Why a decision did not count.
+/// A decision that was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotDecided {
     NotFound,
-    /// Somebody else was first, or it was too late.
+    /// Another user decided first, or the request expired.
     Over(ApprovalState),
     StepUpRequired,
 }
 
 impl NotDecided {
-    /// Of what is not open any more.
+    /// The reason for an approval that is no longer open.
     fn over(approval: &StoredApproval) -> Self {
         Self::Over(match approval.state {
-            // It lost because its time was over, and nobody has written that down yet.
+            // The step lost because the request expired, which is not written down yet.
             ApprovalState::Pending => ApprovalState::Expired,
-            state => state,
+            state @ (ApprovalState::Approved
+            | ApprovalState::Denied
+            | ApprovalState::Expired
+            | ApprovalState::Consumed
+            | ApprovalState::Cancelled) => state,
         })
     }
 }
 
-/// Who says no, or takes a grant back. For a yes it takes a user.
+/// Denies a request or revokes a standing approval. Only a user can approve.
 #[derive(Clone, Debug)]
 pub enum Decider {
     User(User),
@@ -113,9 +123,15 @@ impl Decider {
 
 impl Approvals {
     pub(crate) fn new(store: Store, ledger: Ledger, settings: &ApprovalSettings, base_url: String) -> Self {
-        let (changed, asked) = (changes::channel(0).0, broadcast::channel(ASKED_KEPT).0);
-        let shared =
-            Shared { store, ledger, base_url: ArcSwap::default(), yes_lasts_ms: AtomicI64::default(), changed, asked };
+        let shared = Shared {
+            store,
+            ledger,
+            base_url: ArcSwap::default(),
+            notify: ArcSwap::default(),
+            valid_for_ms: AtomicI64::default(),
+            changed: changes::channel(0).0,
+            requested: broadcast::channel(NOTICES_KEPT).0,
+        };
         let approvals = Self { shared: Arc::new(shared) };
         approvals.set(settings, base_url);
         approvals
@@ -144,22 +160,23 @@ impl Approvals {
             Some(attached) => Some(Untrusted::new(attached.as_str())),
             None => approval.shown_attached.clone(),
         };
-        let (url, yes_lasts_ms) = (self.url(id), self.yes_lasts_ms());
+        let (url, yes_lasts_ms) = (self.url(id), self.valid_for_ms());
         let view = ApprovalView { approval, previous, dry_run, args_for_user, attached_for_user, url, yes_lasts_ms };
         Ok(Some(view))
     }
 
-    /// A user's yes, with a fresh factor for this approval or without. A session's cookie alone is none.
+    /// Approves a request. A session cookie alone cannot: the proof of presence needs the page's key, a password or a factor.
+    /// A step-up proof for this request counts as a fresh second factor.
     pub async fn approve(
         &self,
         id: &ApprovalId,
-        present: &PresenceProof,
-        fresh: Option<&StepUpProof>,
+        presence: &PresenceProof,
+        step_up: Option<&StepUpProof>,
     ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        let user = present.user();
-        let is_for_this = |fresh: &&StepUpProof| fresh.user() == user && fresh.approval() == id.as_str();
-        let given = if fresh.filter(is_for_this).is_some() { Assurance::Factor } else { Assurance::Session };
-        self.say_yes(id, user.name(), given).await
+        let user = presence.user();
+        let is_for_this = |proof: &&StepUpProof| proof.user() == user && proof.approval() == id.as_str();
+        let given = if step_up.filter(is_for_this).is_some() { Assurance::Factor } else { Assurance::Session };
+        self.approve_as(id, user.name(), given).await
     }
 
     pub async fn deny(
@@ -168,36 +185,37 @@ impl Approvals {
         by: &Decider,
         comment: Option<&str>,
     ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        self.say_no(id, &by.name(), comment).await
+        self.deny_as(id, &by.name(), comment).await
     }
 
-    /// Moves when any approval or grant changes, also through another replica.
+    /// Changes when any approval or standing approval changes, also through another replica.
     pub fn changed(&self) -> changes::Receiver<u64> {
         self.shared.changed.subscribe()
     }
 
-    /// Each question when it is asked.
-    pub fn asked(&self) -> broadcast::Receiver<Asked> {
-        self.shared.asked.subscribe()
+    /// Receives a notice of each new approval request.
+    pub fn requested(&self) -> broadcast::Receiver<ApprovalNotice> {
+        self.shared.requested.subscribe()
     }
 
-    /// Where a user decides. The address is no secret and opens nothing by itself.
+    /// Returns the page for a request. The address is no secret and opens nothing by itself.
     pub fn url(&self, id: &ApprovalId) -> String {
         format!("{}/ui/approvals/{id}", self.shared.base_url.load())
     }
 
-    /// Takes over what the settings say.
+    /// Applies new settings.
     pub(crate) fn set(&self, settings: &ApprovalSettings, base_url: String) {
         self.shared.base_url.store(Arc::new(base_url));
-        let lasts_ms = i64::try_from(settings.expire.as_millis()).unwrap_or(i64::MAX / 2);
-        self.shared.yes_lasts_ms.store(lasts_ms, Ordering::Relaxed);
+        self.shared.notify.store(Arc::new(settings.notify.clone()));
+        let valid_for_ms = i64::try_from(settings.expire.as_millis()).unwrap_or(i64::MAX / 2);
+        self.shared.valid_for_ms.store(valid_for_ms, Ordering::Relaxed);
     }
 
     pub(crate) fn store(&self) -> &Store {
         &self.shared.store
     }
 
-    async fn say_yes(
+    async fn approve_as(
         &self,
         id: &ApprovalId,
         by: &str,
@@ -211,18 +229,18 @@ impl Approvals {
         self.decide(&found, steps::approved(&found, by, given), step).await
     }
 
-    fn yes_lasts_ms(&self) -> i64 {
-        self.shared.yes_lasts_ms.load(Ordering::Relaxed)
+    fn valid_for_ms(&self) -> i64 {
+        self.shared.valid_for_ms.load(Ordering::Relaxed)
     }
 
-    /// However long a question may wait: who says yes means now.
+    /// An approval is valid for a short time from now, however long the request was pending.
     fn approve_step(&self, id: &ApprovalId, by: &str, given: Assurance) -> Step {
         let now_ms = record::now_ms();
-        let until_ms = now_ms + self.yes_lasts_ms();
+        let until_ms = now_ms + self.valid_for_ms();
         Step::Approve { id: id.clone(), by: by.to_owned(), given, now_ms, until_ms }
     }
 
-    async fn say_no(
+    async fn deny_as(
         &self,
         id: &ApprovalId,
         by: &str,
@@ -235,7 +253,7 @@ impl Approvals {
         self.decide(&found, record, step).await
     }
 
-    /// Writes a decision down and makes it, in one; or tells what was there instead.
+    /// Records a decision and applies it in one transaction, or returns the state that won.
     async fn decide(
         &self,
         found: &StoredApproval,
@@ -255,4 +273,11 @@ impl Approvals {
     pub(crate) fn has_changed(&self) {
         self.shared.changed.send_modify(|count| *count += 1);
     }
+}
+
+/// Makes an id for an approval or standing approval. Ids sort by time.
+pub(crate) fn new_id(now_ms: i64) -> ApprovalId {
+    let id = Ulid::from_parts(u64::try_from(now_ms).unwrap_or_default(), rand::random());
+    // Every ULID has the 26 characters that an id needs, so this never recurses.
+    ApprovalId::parse(&id.to_string()).unwrap_or_else(|| new_id(now_ms))
 }

@@ -1,310 +1,224 @@
-//! The life of a tool call: eight stops, one function. There is no other way to a server's tool.
+//! The path of a tool call. There is no other way to a server's tool.
+//!
+//! [`run`] is the whole path in one function, one line or two per stop:
+//!
+//! ```text
+//!  1 receive   bytes            → CallRequest        downstream
+//!  2 declare   parameters       → intent, arguments  target.rs, core
+//!  3 resolve   name             → tool, or nothing   core catalog
+//!  4 decide    all of the above → Decision           core decision
+//!  5 approve   approval request → Permit             approval.rs, only if a user must agree
+//!  6 open      Permit           → open record        permitted.rs
+//!  7 forward   Permit, spent    → the server's reply upstream/forward.rs, checked_reply.rs
+//!  8 close     outcome          → finished record    permitted.rs
+//! ```
+//!
+//! A call that ends early leaves `run` with a [`Stopped`], which [`answer`] turns into a reply and, for a refusal, a
+//! record. So `?` is all that a stop needs to end the call.
+//!
+//! What must stay true:
+//!
+//! - **No record, no call.** `open` is awaited before `forward`. For a write it returns when the record is on disk.
+//! - **One permit, one call.** `forward` takes the permit by value. The approval and the idempotency key it rests on are
+//!   spent in the transaction that opens the record, so two gateways on one database cannot both send it.
+//! - **One snapshot.** A call keeps the snapshot it began with. Only an approval replaces it, because a user may take
+//!   hours: the call is then decided again on the newest one.
+//! - **A call that began is finished.** An agent that hangs up does not cancel the record (`agents/in_flight.rs`).
+//!
+//! Why not a chain of middleware? The order is the security property. Here it can be read, and the types enforce it: only
+//! `decide` or an approval makes a `Permit`, and only `forward` spends one.
+//!
+//! Most calls need no approval, no idempotency key and no dry run. What only the others need is boxed, so that the
+//! common future stays small.
 
-mod open;
+mod approval;
+mod checked_reply;
+mod claims;
+mod dry_run;
+mod permitted;
+mod prior_state;
+mod target;
 
-use std::sync::{Arc, LazyLock};
-use std::time::Instant;
+use std::sync::Arc;
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
-use mcpproxy_core::json::{members, quote, string_value};
-use mcpproxy_core::policy::Clock;
-use mcpproxy_core::settings::TwoKey;
-use mcpproxy_core::{
-    Arguments, Decision, Declared, Denial, Intent, Moment, ServerName, Tool, ToolName, Variant, Warning, decide,
-    declare,
-};
-use mcpproxy_store::RecordId;
-use serde_json::{Value, json};
+use mcpproxy_core::decision::Repeat;
+use mcpproxy_core::{Decision, Declared, Denial, Moment, Tool, ToolName, decide};
+use mcpproxy_store::{RecordId, StoreError};
+use serde_json::json;
 
-use crate::ask::{Answered, Said, Unanswered, ask};
-use crate::crash::crash_point;
-
-use crate::downstream::Caller;
-use crate::dry_run;
-use crate::gateway::Inner;
-use crate::heavy::heavy;
-use crate::judge::{Answer, FAILURE_KEY, Judged};
-use crate::message::{self, INVALID_PARAMS, RpcError, field, member};
-use crate::record::{self, Asking};
+use crate::agents::ConnectedAgent;
+use crate::answer::{cancelled, error_result, unrecorded};
+use crate::message::{INVALID_PARAMS, Reply, RpcError};
+use crate::offload::offload;
+use crate::record::{self, RequestedCall};
 use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
-use crate::upstream::{Passage, Reply, UpstreamError, forward};
-use open::{Call, Taken, look_up, repeated};
+use crate::state::SharedState;
+use crate::upstream::{Passage, UpstreamError};
+use permitted::PermittedCall;
+use prior_state::CallExtras;
 
-/// A call as it was received, which is the first stop: through one of the three variants, or directly by a tool's own name.
+pub(crate) use target::Target;
+
+/// A call as it was received, which is the first stop.
 pub(crate) struct CallRequest<'a> {
-    pub(crate) wanted: Wanted<'a>,
+    pub(crate) target: Target<'a>,
     pub(crate) passage: Passage<'a>,
 }
 
-pub(crate) enum Wanted<'a> {
-    /// The parameters of a `call_tool_*`, which have passed the strict reader.
-    Variant { variant: Variant, parameters: &'a str },
-    /// In direct mode the tool itself says which variant it calls for. What the four tools take beside a tool's arguments
-    /// stands in `_meta` there.
-    Direct { name: ToolName, arguments: &'a str, meta: Option<&'a str> },
+/// A call on its path, before it is permitted.
+struct Incoming<'a> {
+    state: &'a SharedState,
+    agent: &'a ConnectedAgent,
+    passage: Passage<'a>,
+    /// The one snapshot of this call. Only an approval replaces it.
+    snapshot: Arc<Snapshot>,
+    /// For the record of a refusal.
+    requested: RequestedCall<'a>,
 }
 
-pub(crate) async fn run(gateway: &Inner, caller: &Caller, request: CallRequest<'_>) -> Reply {
-    let CallRequest { wanted, mut passage } = request;
-    let snapshot = gateway.snapshot_for(wanted.server().as_ref()).await;
-    let mut asking = wanted.asking();
+/// A call that ended before it was sent.
+enum Stopped {
+    Denied(Box<Denial>),
+    /// The answer is known without asking the server.
+    Answered(Reply),
+    /// An earlier call with the same idempotency key was sent. Its answer is given again.
+    Repeated(Box<Repeat>),
+    /// The store failed, so nothing was sent.
+    Unrecorded(StoreError),
+}
 
-    // 2 declare: the variant and its parameters into an intent.
-    let mut declared = match wanted.declare(&snapshot) {
-        Ok(declared) => declared,
-        Err(denial) => return refuse(gateway, caller, &snapshot, &denial, &asking).await,
-    };
-    // 3 resolve: a name into a tool, or into nothing.
-    let tool = snapshot.catalog.resolve(&declared.name);
-    asking.resolved(tool, &declared, &snapshot.catalog, &caller.agent);
-    if let Some(unreached) = unreached(gateway, caller, &snapshot, &declared, tool).await {
-        return unreached;
+/// Makes a call and returns what its agent gets.
+pub(crate) async fn answer(state: &SharedState, agent: &ConnectedAgent, request: CallRequest<'_>) -> Reply {
+    let CallRequest { target, passage } = request;
+    let snapshot = state.snapshot_for(target.server().as_ref()).await;
+    let mut incoming = Incoming { state, agent, passage, snapshot, requested: target.requested() };
+    match run(&mut incoming, target).await {
+        Ok(reply) => reply,
+        Err(stopped) => incoming.end(stopped).await,
     }
-    // 4 decide: all of that into a permit, a question or a refusal.
-    let looked_up = async {
-        let said = Said::of(gateway, caller, &mut declared, &mut passage).await?;
-        let seen = look_up(gateway, caller, &declared, &said, tool).await?;
-        Ok((said, seen))
-    };
-    let (said, seen) = match looked_up.await {
-        Ok(found) => found,
-        Err(error) => return unrecorded(&error),
-    };
-    let moment = Moment { clock: clock(&snapshot), limits: &gateway.limits, seen };
-    let size = declared.arguments.as_str().len();
-    let decision = heavy(size, || decide(snapshot.ground(), &caller.agent, declared, tool, moment));
-    // 5 ask: a question and a user's answer into a permit, on the newest snapshot. What few calls need is boxed, so that
-    // the others do not carry room for it.
-    let (permit, snapshot) = match decision {
-        Decision::Allow(permit) => (permit, snapshot),
-        Decision::Ask(question) => match Box::pin(ask(gateway, caller, &snapshot, question, said, &passage)).await {
-            Ok(Answered { permit, snapshot }) => (permit, snapshot),
-            Err(Unanswered::Returns(reply)) => return reply,
-            Err(Unanswered::Repeats(repeat)) => {
-                return Box::pin(repeated(gateway, caller, &snapshot, &repeat, &passage, &asking)).await;
-            }
-            Err(Unanswered::Store(error)) => return unrecorded(&error),
-            Err(Unanswered::Refused(denial)) => return refuse(gateway, caller, &snapshot, &denial, &asking).await,
-        },
-        Decision::Preview(preview) => return Box::pin(dry_run::preview(gateway, caller, &preview)).await,
-        Decision::Repeat(repeat) => {
-            return Box::pin(repeated(gateway, caller, &snapshot, &repeat, &passage, &asking)).await;
+}
+
+/// The path of a call, from declaration to answer.
+async fn run(incoming: &mut Incoming<'_>, target: Target<'_>) -> Result<Reply, Stopped> {
+    let (state, agent) = (incoming.state, incoming.agent);
+    // 2 declare: the parameters become an intent and the exact arguments.
+    let mut declared = target.declare(&incoming.snapshot)?;
+    // 3 resolve: the name becomes a tool, or nothing.
+    let tool = incoming.resolve(&declared).await?;
+    // 4 decide: allow, ask a user, preview, repeat or deny.
+    let extras = CallExtras::take(state, agent, &mut declared, &mut incoming.passage).await?;
+    let decision = incoming.decide(declared, tool.as_ref(), &extras).await?;
+    // 5 approve: a user's approval becomes a permit, decided on the newest snapshot.
+    let permit = match decision {
+        Decision::Allow(permit) => permit,
+        Decision::Ask(request) => {
+            let approved = Box::pin(approval::obtain(incoming, request, extras)).await?;
+            incoming.snapshot = approved.snapshot;
+            approved.permit
         }
-        Decision::Deny(denial) => return refuse(gateway, caller, &snapshot, &denial, &asking).await,
+        Decision::Preview(preview) => return Ok(Box::pin(dry_run::preview(state, agent, &preview)).await),
+        Decision::Repeat(repeat) => return Err(Stopped::Repeated(Box::new(repeat))),
+        Decision::Deny(denial) => return Err(denial.into()),
     };
-    let Some(server) = snapshot.servers.get(permit.tool().name.server()) else {
-        return Err(RpcError::new(INVALID_PARAMS, "the server was removed"));
-    };
-    // 6 open: no record, no call. A user's word and the name of a call are spent with the record or not at all.
-    let call = Call::of(&snapshot, caller, &permit);
-    crash_point("before_open");
-    let open = match call.open(gateway, &permit, &passage).await {
-        Ok(Ok(open)) => open,
-        Ok(Err(Taken::Reply(reply))) => return reply,
-        Ok(Err(Taken::Refused(denial))) => return refuse(gateway, caller, &snapshot, &denial, &asking).await,
-        Err(error) => return unrecorded(&error),
-    };
-    crash_point("after_open");
-    let record = open.id();
-    let mut warnings = permit.warnings().to_vec();
-    // 7 forward: the permit, spent, into the server's answer, which is held against the contract.
-    let started = Instant::now();
-    let judged = Judged::new(&call.tool, forward(server, permit, &passage).await);
-    crash_point("after_forward");
-    // 8 close: the outcome into a finished record.
-    if let Err(error) = call.close(gateway, open, &judged, started.elapsed()).await {
-        tracing::error!(%error, tool = %call.tool.name, "could not record how a call ended");
-        warnings.push(unfinished());
-    }
-    crash_point("after_close");
-    warnings.extend(judged.warnings(&call.tool));
-    answer(&call, judged, record, &warnings)
+    // 6 open: no record, no call.
+    let mut call = PermittedCall::new(&incoming.snapshot, agent, &permit)?;
+    let record = call.open(state, &permit, &incoming.passage).await?;
+    // 7 forward: the permit is spent, and the server's reply is checked against the contract.
+    let reply = call.forward(permit, &incoming.passage).await;
+    // 8 close: the outcome finishes the record.
+    let id = record.id();
+    call.close(state, record, &reply).await;
+    Ok(call.answer(reply, id))
 }
 
-/// What the server said, with our own words, or what to do instead.
-fn answer(call: &Call<'_>, judged: Judged, record: RecordId, warnings: &[Warning]) -> Reply {
-    match judged.answer(&call.tool) {
-        Ok(Ok(Answer::Result { result, failure })) => {
-            let failure = failure.map(|failure| (FAILURE_KEY, failure));
-            let own: Vec<(&str, String)> = failure.into_iter().chain(call.rehearsal_mark()).collect();
-            Ok(with_own_words(&result, record, warnings, &own))
+impl Incoming<'_> {
+    /// Finds the tool of a call. A tool that is unknown because its server was never reached is not a tool that does not
+    /// exist, so that call ends with the server's state.
+    async fn resolve(&mut self, declared: &Declared) -> Result<Option<Arc<Tool>>, Stopped> {
+        let (snapshot, agent) = (&self.snapshot, &self.agent.identity);
+        let tool = snapshot.catalog.resolve(&declared.name);
+        self.requested.resolved(tool, declared, &snapshot.catalog, agent);
+        if tool.is_some() || !agent.scope.sees(declared.name.server()) {
+            return Ok(tool.cloned());
         }
-        Ok(Ok(Answer::Withheld { code, message, details })) => Ok(error_result(code, &message, &details, Some(record))),
-        Ok(Err(error)) => Err(error.with_record(record)),
-        Err(error) => failed(&call.tool.name, &error, Some(record)),
+        let Some(server) = snapshot.unreached(declared.name.server()) else { return Ok(None) };
+        let error = server.unavailable();
+        let sensitive = Sensitive::new(snapshot.sensitive(&declared.name), "{}");
+        let record = record::of_unavailable(declared, &error, agent, self.agent.client.as_deref(), &sensitive);
+        let record = record::note(&self.state.ledger, record).await;
+        Err(Stopped::Answered(failed(&declared.name, &error, record)))
     }
-}
 
-/// A tool nobody knows because its server was never reached is not one that does not exist.
-async fn unreached(
-    gateway: &Inner,
-    caller: &Caller,
-    snapshot: &Snapshot,
-    declared: &Declared,
-    tool: Option<&Arc<Tool>>,
-) -> Option<Reply> {
-    if tool.is_some() || !caller.agent.scope.sees(declared.name.server()) {
-        return None;
+    async fn decide(
+        &self,
+        declared: Declared,
+        tool: Option<&Arc<Tool>>,
+        extras: &CallExtras,
+    ) -> Result<Decision, StoreError> {
+        let seen = prior_state::look_up(self.state, self.agent, &declared, extras, tool).await?;
+        let moment = Moment { clock: self.snapshot.clock(), limits: &self.state.limits, seen };
+        let size = declared.arguments.as_str().len();
+        let inputs = self.snapshot.decision_inputs();
+        Ok(offload(size, || decide(inputs, &self.agent.identity, declared, tool, moment)))
     }
-    let error = snapshot.unreached(declared.name.server())?.unavailable();
-    let sensitive = Sensitive::new(snapshot.sensitive(&declared.name), "{}");
-    let record = record::of_unavailable(declared, &error, &caller.agent, caller.client.as_deref(), &sensitive);
-    let record = record::note(&gateway.ledger, record).await;
-    Some(failed(&declared.name, &error, record))
-}
 
-impl<'a> Wanted<'a> {
-    fn declare(self, snapshot: &Snapshot) -> Result<Declared, Denial> {
-        match self {
-            Self::Variant { variant, parameters } => declare(variant, parameters, snapshot.settings.intent.two_key),
-            Self::Direct { name, arguments, meta } => {
-                let variant = snapshot.catalog.resolve(&name).map_or(Variant::Write, |tool| tool.call_with());
-                if let Some(extras) = meta.and_then(extras) {
-                    let parameters = [("name", quote(&name.to_string())), ("args", arguments.to_owned())];
-                    let parameters = parameters.iter().chain(&extras).map(|(key, value)| (*key, value.as_str()));
-                    return declare(variant, &message::object(parameters), TwoKey::Optional);
-                }
-                let intent = Intent { variant, sensitivity: None, reason: None };
-                Ok(Declared::plain(name, intent, Arguments::exact(arguments)?))
-            }
+    /// Answers a call that was not sent.
+    async fn end(&self, stopped: Stopped) -> Reply {
+        match stopped {
+            Stopped::Denied(denial) => self.refuse(&denial).await,
+            Stopped::Answered(reply) => reply,
+            Stopped::Repeated(repeat) => Box::pin(self.repeat(&repeat)).await,
+            Stopped::Unrecorded(error) => unrecorded(&error),
         }
     }
 
-    /// The server the call is for, as far as its name can be read.
-    fn server(&self) -> Option<ServerName> {
-        match self {
-            Self::Variant { parameters, .. } => {
-                let name = member(parameters, "name").and_then(string_value)?;
-                ServerName::parse(name.split_once(':')?.0).ok()
-            }
-            Self::Direct { name, .. } => Some(name.server().clone()),
+    /// Records a refusal and words it. A malformed call gets a JSON-RPC error, because its client is at fault. Any other
+    /// refusal is a result that the agent's model reads and can act on.
+    async fn refuse(&self, denial: &Denial) -> Reply {
+        let agent = self.agent;
+        let record =
+            record::of_denial(denial, &agent.identity, agent.client.as_deref(), &self.requested, &self.snapshot);
+        let record = record::note(&self.state.ledger, record).await;
+        if denial.is_malformed() {
+            let error = RpcError::new(INVALID_PARAMS, denial.message()).with_data(&denial.details());
+            return Err(error.with_record_if(record));
         }
-    }
-
-    fn asking(&self) -> Asking<'a> {
-        match self {
-            Self::Variant { variant, parameters } => {
-                let intent = Intent { variant: *variant, sensitivity: None, reason: None };
-                Asking { intent: Some(intent), ..Asking::of(parameters) }
-            }
-            Self::Direct { name, arguments, .. } => Asking { direct: Some(name.clone()), ..Asking::of(arguments) },
-        }
+        Ok(error_result(denial.code(), &denial.message(), &denial.details(), record))
     }
 }
 
-/// What the four tools take as parameters, from the `_meta` of a direct call.
-fn extras(meta: &str) -> Option<Vec<(&'static str, String)>> {
-    let fields = members(meta)?;
-    let found = fields.iter().filter_map(|(key, value)| {
-        let own = key.strip_prefix(OWN_PREFIX)?;
-        let known = ["dry_run", "idempotency_key", "approval_id"].into_iter().find(|known| *known == own)?;
-        Some((known, (*value).to_owned()))
-    });
-    Some(found.collect()).filter(|found: &Vec<_>| !found.is_empty())
-}
-
-/// The time, and what policies may ask about it.
-pub(crate) fn clock(snapshot: &Snapshot) -> Clock {
-    let now = Timestamp::now();
-    let now_ms = now.as_millisecond();
-    if snapshot.policies.is_empty() {
-        return Clock { now_ms, utc_offset_s: 0 };
+impl From<Denial> for Stopped {
+    fn from(denial: Denial) -> Self {
+        Self::Denied(Box::new(denial))
     }
-    static HERE: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
-    Clock { now_ms, utc_offset_s: HERE.to_offset(now).seconds() }
 }
 
-async fn refuse(gateway: &Inner, caller: &Caller, snapshot: &Snapshot, denial: &Denial, asking: &Asking<'_>) -> Reply {
-    let record = record::of_denial(denial, &caller.agent, caller.client.as_deref(), asking, snapshot);
-    let record = record::note(&gateway.ledger, record).await;
-    if denial.is_malformed() {
-        let error = RpcError::new(INVALID_PARAMS, denial.message()).with_data(&denial.details());
-        return Err(match record {
-            Some(record) => error.with_record(record),
-            None => error,
-        });
+impl From<StoreError> for Stopped {
+    fn from(error: StoreError) -> Self {
+        Self::Unrecorded(error)
     }
-    Ok(error_result(denial.code(), &denial.message(), &denial.details(), record))
 }
 
-fn failed(name: &ToolName, error: &UpstreamError, record: Option<RecordId>) -> Reply {
-    if matches!(error, UpstreamError::Cancelled) {
-        return Err(RpcError::new(message::INTERNAL_ERROR, "the call was cancelled"));
-    }
-    let unknown = if error.outcome_is_unknown() { "; it may have run the call" } else { "" };
-    let message = format!("Tool '{name}' could not be called: {}{unknown}", error.for_agent());
-    Ok(error_result(error.code(), &message, &json!({"tool": name.to_string()}), record))
-}
-
-/// No record, no call.
-fn unrecorded(error: &mcpproxy_store::StoreError) -> Reply {
-    // The writer has said so once; an agent that tries again and again must not fill the machine's own log.
-    tracing::debug!(%error, "the activity log cannot be written; calls are refused");
-    Ok(error_result(
-        "audit_unavailable",
-        "The activity log cannot be written, so nothing was sent. Try again later.",
-        &json!({}),
-        None,
-    ))
-}
-
-/// The call is done and its outcome waits in memory until the log works again.
-fn unfinished() -> Warning {
-    let message = "The call was made, but its outcome could not be written to the activity log yet.".to_owned();
-    Warning { code: "audit_incomplete", message }
-}
-
-/// A name that is none of ours: refused before it is a call, and recorded all the same.
+/// Refuses a name that this endpoint does not offer. It never becomes a call, and is recorded all the same.
 pub(crate) async fn refuse_unknown(
-    gateway: &Inner,
-    caller: &Caller,
+    state: &SharedState,
+    agent: &ConnectedAgent,
     name: &str,
     arguments: &str,
     error: RpcError,
 ) -> Reply {
-    let record = record::of_unknown(name, arguments, &error.message, &caller.agent, caller.client.as_deref());
-    let record = record::note(&gateway.ledger, record).await;
-    Err(match record {
-        Some(record) => error.with_record(record),
-        None => error,
-    })
+    let record = record::of_unknown(name, arguments, &error.message, &agent.identity, agent.client.as_deref());
+    let record = record::note(&state.ledger, record).await;
+    Err(error.with_record_if(record))
 }
 
-/// What begins our own keys in a result's `_meta`.
-const OWN_PREFIX: &str = "mcpproxy/";
-
-/// A refusal is a result that an agent can read and correct itself by. Its `_meta` tells it from an error of a server.
-pub(crate) fn error_result(code: &str, message: &str, details: &Value, record: Option<RecordId>) -> String {
-    let mut meta = json!({"mcpproxy/error": code});
-    if let (Some(record), Some(meta)) = (record, meta.as_object_mut()) {
-        meta.insert(message::RECORD_KEY.to_owned(), record.to_string().into());
+/// Words a call that reached no server, or got no reply from it.
+fn failed(name: &ToolName, error: &UpstreamError, record: Option<RecordId>) -> Reply {
+    if matches!(error, UpstreamError::Cancelled) {
+        return Err(cancelled());
     }
-    json!({
-        "content": [{"type": "text", "text": message}],
-        "structuredContent": {"error": {"code": code, "message": message, "details": details}},
-        "isError": true,
-        "_meta": meta,
-    })
-    .to_string()
-}
-
-/// The server's result with the id of the record, our warnings and other words of ours. What the server put under our own
-/// keys is dropped: it does not speak for us. Keys are compared after unescaping, as whoever reads the result will.
-pub(crate) fn with_own_words(result: &str, record: RecordId, warnings: &[Warning], own: &[(&str, String)]) -> String {
-    let fields = members(result).unwrap_or_default();
-    let old = field(&fields, "_meta");
-    let meta = old.and_then(members).unwrap_or_default();
-    let theirs = meta.iter().filter(|(key, _)| !key.starts_with(OWN_PREFIX)).map(|(key, value)| (key.as_ref(), *value));
-    let record = format!("\"{record}\"");
-    let warned = record::warnings_json(warnings);
-    let warned = (!warnings.is_empty()).then_some(("mcpproxy/warnings", warned.as_str()));
-    let own = own.iter().map(|(key, value)| (*key, value.as_str()));
-    let meta = message::object(theirs.chain([(message::RECORD_KEY, record.as_str())]).chain(warned).chain(own));
-    match result.trim_end().strip_suffix('}') {
-        // Nothing else is touched, and nothing is read twice.
-        Some(open) if old.is_none() && !fields.is_empty() => format!("{open},\"_meta\":{meta}}}"),
-        _ => message::with_members(result, &[("_meta", &meta)]),
-    }
+    let unknown = if error.outcome_is_unknown() { "; it may have run the call" } else { "" };
+    let message = format!("Tool '{name}' could not be called: {}{unknown}", error.for_agent());
+    Ok(error_result(error.code(), &message, &json!({"tool": name.to_string()}), record))
 }

@@ -1,6 +1,6 @@
-//! Places where a debug build can be made to die, to see what a crash there leaves behind.
+//! Crash points: places where tests can kill a debug build, to check what a crash there leaves behind.
 
-/// Ends the process at once, as `kill -9` would, if the environment names this place. Nothing in a release build.
+/// Aborts the process, as `kill -9` would, if `MCPPROXY_CRASH_AT` names this point. Does nothing in a release build.
 #[cfg(debug_assertions)]
 pub(crate) fn crash_point(name: &str) {
     use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! The `Mcp-*` headers of 2026-07-28: written for servers, checked for agents.
+//! The `Mcp-*` headers of MCP 2026-07-28: written for servers, checked for agents.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id
 const PARAM_PREFIX: &str = "mcp-param-";
 const MARK: &str = "x-mcp-header";
 
-/// The parameter whose value `Mcp-Name` repeats.
+/// Returns the parameter whose value the `Mcp-Name` header repeats.
 pub(crate) fn name_parameter(method: &str) -> Option<&'static str> {
     match method {
         "tools/call" | "prompts/get" => Some("name"),
@@ -28,12 +28,13 @@ pub(crate) fn name_parameter(method: &str) -> Option<&'static str> {
     }
 }
 
-/// A header value for any text: as it is where HTTP allows, else in base64 with a wrapper.
-pub(crate) fn encode(text: &str) -> Option<HeaderValue> {
+/// Encodes any text as a header value: unchanged where HTTP allows it, otherwise as `=?base64?…?=`.
+pub fn header_value(text: &str) -> HeaderValue {
     let is_plain =
         text.bytes().all(|b| (0x20..=0x7E).contains(&b)) && text.trim() == text && !text.starts_with("=?base64?");
     let value = if is_plain { text.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(text)) };
-    HeaderValue::from_str(&value).ok()
+    // Both forms are visible ASCII, which every header can hold.
+    HeaderValue::from_str(&value).unwrap_or(HeaderValue::from_static(""))
 }
 
 fn decode(value: &HeaderValue) -> Option<String> {
@@ -97,12 +98,12 @@ pub(crate) fn parameter_headers(tool: &Offered, arguments: &str) -> Vec<(HeaderN
     let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
     let header = |marked: Marked| {
         let name = HeaderName::try_from(format!("{PARAM_PREFIX}{}", marked.header)).ok()?;
-        Some((name, encode(&marked.value_in(&arguments)?)?))
+        Some((name, header_value(&marked.value_in(&arguments)?)))
     };
     marked_parameters(tool).into_iter().filter_map(header).collect()
 }
 
-/// Whether the tool's marks are sound; a client over HTTP must not use a tool whose marks are not.
+/// Checks a tool's `x-mcp-header` marks. Over HTTP, a tool with invalid marks must not be used.
 pub(crate) fn check_marks(tool_json: &str) -> Result<(), String> {
     if !tool_json.contains(MARK) {
         return Ok(());
@@ -206,7 +207,7 @@ mod tests {
     #[test]
     fn values_survive_a_round_trip() {
         for text in ["plain", "", " padded ", "ünï", "=?base64?x?=", "a\nb"] {
-            assert_eq!(decode(&encode(text).unwrap()).as_deref(), Some(text), "{text:?}");
+            assert_eq!(decode(&header_value(text)).as_deref(), Some(text), "{text:?}");
         }
         assert_eq!(decode(&HeaderValue::from_static("=?base64?!!?=")), None);
     }

@@ -1,55 +1,47 @@
 //! Everything that runs: agents in, servers out, reloads.
+//!
+//! From top to bottom, each module may use those below it and never one above:
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `downstream` | speaks MCP with agents, over HTTP and standard input |
+//! | `gateway` | the public handle: start, reload, stop, and what operators look at |
+//! | `call` | the path of a tool call, from request to answer |
+//! | `state` | what all requests share |
+//! | `approvals` | approval requests, standing approvals, notifications |
+//! | `views` | tools and contracts as JSON for agents and operators |
+//! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; results in the gateway's own words |
+//! | `upstream` | speaks MCP with servers and keeps them connected |
+//! | `agents` | tokens, sessions, open requests, listeners |
+//! | `sensitive`, `headers`, `event_stream`, `message`, `protocol`, `offload`, `crash` | small tools without state |
 
 mod agents;
+mod answer;
 mod approvals;
-mod ask;
-mod audience;
-mod back;
 mod call;
-mod contracts_for_agents;
-mod contracts_for_operators;
 mod crash;
 mod downstream;
-mod dry_run;
+mod event_stream;
 mod gateway;
 mod headers;
-mod heavy;
-mod judge;
 mod message;
+mod offload;
+mod protocol;
 mod record;
-mod repeats;
 mod sensitive;
 mod snapshot;
+mod state;
 mod status;
-mod turned_away;
 mod upstream;
-mod view;
-
-use std::sync::LazyLock;
-
-use rmcp::model::{Implementation, ProtocolVersion};
+mod views;
 
 pub use approvals::{
-    About, ApprovalView, Approvals, Asked, Decider, Level, NotDecided, NotGranted, SaidBy, WantedGrant,
+    ApprovalDetails, ApprovalNotice, ApprovalView, Approvals, Decider, NotDecided, NotGranted, SaidBy, StatedRisk,
+    WantedStandingApproval,
 };
-pub use contracts_for_operators::{DraftError, Lint, LookedAt, version};
 pub use downstream::{router, serve_stdio};
-pub use gateway::{Gateway, Options};
+pub use event_stream::{Event, EventError, EventReader};
+pub use gateway::{DraftError, ExplainError, Gateway, Lint, Options, PolicyResult, Reasons, SearchResults, version};
+pub use headers::header_value;
 pub use snapshot::Files;
 pub use status::{ServerStatus, StateName};
-pub use view::{ExplainError, Reasons, Searched};
-
-/// The revision without handshake.
-pub(crate) const MODERN_VERSION: &str = "2026-07-28";
-/// The newest revision with a handshake.
-pub(crate) const LEGACY_VERSION: &str = "2025-11-25";
-
-/// Every revision spoken with agents, newest first.
-pub(crate) static VERSIONS: LazyLock<Vec<&'static str>> =
-    LazyLock::new(|| ProtocolVersion::KNOWN_VERSIONS.iter().rev().map(ProtocolVersion::as_str).collect());
-
-/// Who we are, as raw JSON, to servers and agents alike.
-pub(crate) static IMPLEMENTATION: LazyLock<String> = LazyLock::new(|| {
-    let implementation = Implementation::new("mcpproxy", env!("CARGO_PKG_VERSION"));
-    serde_json::to_string(&implementation).unwrap_or_default()
-});

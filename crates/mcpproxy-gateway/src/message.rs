@@ -1,4 +1,4 @@
-//! JSON-RPC messages as text: what came in is looked into, what goes out is put together, nothing is re-typed.
+//! JSON-RPC messages as text. Incoming messages are sliced and outgoing ones concatenated, so unknown members survive.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ pub(crate) enum Message<'a> {
     Response { id: &'a str, outcome: Result<&'a str, &'a str> },
 }
 
-/// A JSON-RPC error of our own, or one to pass on.
+/// A JSON-RPC error, of the gateway or to pass on.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RpcError {
     pub(crate) code: i64,
@@ -24,6 +24,9 @@ pub(crate) struct RpcError {
     /// Raw JSON.
     pub(crate) data: Option<String>,
 }
+
+/// The answer to a request as raw JSON: the result, or a JSON-RPC error.
+pub(crate) type Reply = Result<String, RpcError>;
 
 pub(crate) const PARSE_ERROR: i64 = -32700;
 pub(crate) const INVALID_REQUEST: i64 = -32600;
@@ -34,7 +37,7 @@ pub(crate) const HEADER_MISMATCH: i64 = -32020;
 pub(crate) const MISSING_CAPABILITY: i64 = -32021;
 pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// Under this key an answer says which record it has in the activity log: in `_meta` of a result, in `data` of an error.
+/// Key of the activity record's id: in `_meta` of a result, in `data` of an error.
 pub(crate) const RECORD_KEY: &str = "mcpproxy/record";
 
 impl RpcError {
@@ -47,19 +50,27 @@ impl RpcError {
         self
     }
 
-    /// Says under which id this is in the activity log. Data of another shape than an object is left as it is.
+    /// Adds the id of the activity record. Data that is no object stays as it is.
     pub(crate) fn with_record(self, record: RecordId) -> Self {
-        self.with_word(RECORD_KEY, &format!("\"{record}\""))
+        self.with_key(RECORD_KEY, &format!("\"{record}\""))
     }
 
-    /// Says something of ours, as JSON. Data of another shape than an object is left as it is.
-    pub(crate) fn with_word(mut self, key: &str, value: &str) -> Self {
+    /// Adds a key of the gateway with a JSON value. Data that is no object stays as it is.
+    pub(crate) fn with_key(mut self, key: &str, value: &str) -> Self {
         match self.data.as_deref() {
             None => self.data = Some(object([(key, value)])),
             Some(data) if data.starts_with('{') => self.data = Some(with_members(data, &[(key, value)])),
             Some(_) => {}
         }
         self
+    }
+
+    /// Adds the record's id, if there is a record.
+    pub(crate) fn with_record_if(self, record: Option<RecordId>) -> Self {
+        match record {
+            Some(record) => self.with_record(record),
+            None => self,
+        }
     }
 
     pub(crate) fn method_not_found(method: &str) -> Self {
@@ -128,7 +139,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The id of a message that could not be understood otherwise, so that the answer finds its way.
+/// Reads the id of an otherwise invalid message, so that the error can name it.
 pub(crate) fn id_of(text: &str) -> Option<&str> {
     field(&members(text)?, "id").filter(|id| is_id(id))
 }
@@ -169,7 +180,7 @@ pub(crate) fn notification(method: &str, params: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"method\":{},\"params\":{params}}}", quote(method))
 }
 
-pub(crate) fn response(id: &str, outcome: &Result<String, RpcError>) -> String {
+pub(crate) fn response(id: &str, outcome: &Reply) -> String {
     match outcome {
         Ok(result) => {
             let mut text = String::with_capacity(result.len() + id.len() + 40);
@@ -180,7 +191,7 @@ pub(crate) fn response(id: &str, outcome: &Result<String, RpcError>) -> String {
     }
 }
 
-/// Puts members together again, with their exact text.
+/// Builds an object from members, with their exact text.
 pub(crate) fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut text = String::from("{");
     for (key, value) in members {
@@ -195,7 +206,7 @@ pub(crate) fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a str)>) 
     text
 }
 
-/// The object with some members set: changed in place where they were, else added at the end.
+/// Sets members of an object: in place where they exist, otherwise at the end.
 pub(crate) fn with_members(object_text: &str, set: &[(&str, &str)]) -> String {
     let old = members(object_text).unwrap_or_default();
     let replaced = |key: &str| set.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);

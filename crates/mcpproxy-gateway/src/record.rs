@@ -1,4 +1,4 @@
-//! What the gateway writes down: calls, refusals, and what became of servers and settings.
+//! Builds the records of the activity log: calls, refusals, servers, settings.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
 use crate::upstream::UpstreamError;
 
-/// The code of a call to a tool that agents must not know of.
+/// Code of a call to a forbidden tool.
 const FORBIDDEN_ATTEMPT: &str = "forbidden_attempt";
 
 /// The time in milliseconds since 1970.
@@ -25,12 +25,12 @@ pub(crate) fn now_ms() -> i64 {
     i64::try_from(since).unwrap_or(i64::MAX)
 }
 
-/// A time as agents and programs read it.
+/// Formats a time as RFC 3339.
 pub(crate) fn rfc3339(time_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(time_ms).unwrap_or_default().to_string()
 }
 
-/// A record with the time, and nothing else yet.
+/// Builds a record with the current time and nothing else.
 pub(crate) fn blank(kind: Kind, status: Status) -> NewRecord {
     NewRecord {
         time_ms: now_ms(),
@@ -52,7 +52,7 @@ pub(crate) fn blank(kind: Kind, status: Status) -> NewRecord {
     }
 }
 
-/// The `started` line of a call.
+/// Builds the record of a call that starts.
 pub(crate) fn of_permit(permit: &Permit, agent: &Agent, client: Option<&str>, sensitive: &Sensitive) -> NewRecord {
     let tool = permit.tool();
     let event = tool.contract.audit_event.as_ref().map(|event| event.value.as_str());
@@ -74,7 +74,7 @@ pub(crate) fn of_permit(permit: &Permit, agent: &Agent, client: Option<&str>, se
     }
 }
 
-/// The line of a call that sent nothing and succeeded all the same.
+/// Builds the record of a call that succeeded without being sent.
 pub(crate) fn of_tool(tool: &Tool, intent: &Intent, agent: &Agent, client: Option<&str>) -> NewRecord {
     NewRecord {
         agent: Some(agent.name.clone()),
@@ -89,7 +89,7 @@ pub(crate) fn of_tool(tool: &Tool, intent: &Intent, agent: &Agent, client: Optio
     }
 }
 
-/// The line of a call for which there was no server to send it to.
+/// Builds the record of a call whose server was never reached.
 pub(crate) fn of_unavailable(
     declared: &Declared,
     error: &UpstreamError,
@@ -111,22 +111,22 @@ pub(crate) fn of_unavailable(
     }
 }
 
-/// The line of a call that was refused.
+/// Builds the record of a refused call.
 pub(crate) fn of_denial(
     denial: &Denial,
     agent: &Agent,
     client: Option<&str>,
-    asking: &Asking<'_>,
+    requested: &RequestedCall<'_>,
     snapshot: &Snapshot,
 ) -> NewRecord {
-    let name = asking.name();
+    let name = requested.name();
     let (server, tool) = name.as_deref().map_or((None, None), |name| match name.split_once(':') {
         Some((server, tool)) => (Some(server.to_owned()), Some(tool.to_owned())),
         None => (None, Some(name.to_owned())),
     });
-    let contract = asking.tool.as_ref().map(|tool| &tool.contract);
+    let contract = requested.tool.as_ref().map(|tool| &tool.contract);
     let risk = contract.and_then(|contract| contract.risk());
-    let intent = asking.intent.as_ref();
+    let intent = requested.intent.as_ref();
     NewRecord {
         agent: Some(agent.name.clone()),
         client: client.map(str::to_owned),
@@ -143,17 +143,17 @@ pub(crate) fn of_denial(
             | Check::Confirmation => true,
         },
         intent_type: intent.map(|intent| intent.variant),
-        risk: if asking.is_withheld { Some(RiskLevel::Forbidden) } else { risk },
-        // The agent is told that there is no such tool. Who reads the log is told what it tried.
-        code: Some(if asking.is_withheld { FORBIDDEN_ATTEMPT } else { denial.code() }.to_owned()),
+        risk: if requested.is_forbidden { Some(RiskLevel::Forbidden) } else { risk },
+        // The agent learns only that there is no such tool. The log says what it tried.
+        code: Some(if requested.is_forbidden { FORBIDDEN_ATTEMPT } else { denial.code() }.to_owned()),
         message: Some(denial.message()),
         metadata: intent.map_or_else(|| "{}".to_owned(), |intent| metadata(intent, None, &[], None)),
-        args: Some(asking.payload(snapshot)),
+        args: Some(requested.payload(snapshot)),
         ..blank(Kind::Refusal, Status::Refused)
     }
 }
 
-/// The line of a `tools/call` for a name that is not offered.
+/// Builds the record of a `tools/call` for a name that is not offered.
 pub(crate) fn of_unknown(name: &str, arguments: &str, message: &str, agent: &Agent, client: Option<&str>) -> NewRecord {
     NewRecord {
         agent: Some(agent.name.clone()),
@@ -166,32 +166,32 @@ pub(crate) fn of_unknown(name: &str, arguments: &str, message: &str, agent: &Age
     }
 }
 
-/// What an agent asked for, for the record of a refusal.
-pub(crate) struct Asking<'a> {
-    /// As far as it was understood.
+/// A call as the agent requested it, for the record of a refusal.
+pub(crate) struct RequestedCall<'a> {
+    /// The intent, as far as it could be read.
     pub(crate) intent: Option<Intent>,
-    /// In direct mode the tool is named beside the arguments, not in them.
+    /// The tool of a direct call, which is not among the arguments.
     pub(crate) direct: Option<ToolName>,
     pub(crate) arguments: &'a str,
-    /// What the name stands for, if the agent may know.
+    /// The tool, if the agent may see it.
     pub(crate) tool: Option<Arc<Tool>>,
-    /// The name is that of a forbidden tool.
-    pub(crate) is_withheld: bool,
+    /// True if the name is that of a forbidden tool.
+    pub(crate) is_forbidden: bool,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> RequestedCall<'a> {
     pub(crate) fn of(arguments: &'a str) -> Self {
-        Self { intent: None, direct: None, arguments, tool: None, is_withheld: false }
+        Self { intent: None, direct: None, arguments, tool: None, is_forbidden: false }
     }
 
-    /// Takes in what became of the name.
+    /// Adds the result of resolving the name.
     pub(crate) fn resolved(&mut self, tool: Option<&Arc<Tool>>, declared: &Declared, catalog: &Catalog, agent: &Agent) {
         if self.direct.is_none() || tool.is_some() {
             self.intent = Some(declared.intent.clone());
         }
         let sees = agent.scope.sees(declared.name.server());
         self.tool = tool.filter(|_| sees).cloned();
-        self.is_withheld = tool.is_none() && sees && catalog.is_withheld(&declared.name);
+        self.is_forbidden = tool.is_none() && sees && catalog.is_withheld(&declared.name);
     }
 
     fn name(&self) -> Option<Cow<'_, str>> {
@@ -201,8 +201,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// What was given, without what the contract calls sensitive; also when the call was refused before its tool was looked
-    /// for.
+    /// Masks the arguments, even if the call was refused before its tool was resolved.
     fn payload(&self, snapshot: &Snapshot) -> Payload {
         let name = self.name().and_then(|name| ToolName::parse(&name).ok());
         let pointers = name.map(|name| snapshot.sensitive(&name)).unwrap_or_default();
@@ -226,13 +225,13 @@ pub(crate) async fn note_settings(ledger: &Ledger, failure: Option<String>) {
     note(ledger, NewRecord { message: Some(message), ..blank(Kind::Settings, status) }).await;
 }
 
-/// Writes a record that nothing depends on, and returns its id.
+/// Writes a record that nothing depends on. Returns its id.
 pub(crate) async fn note(ledger: &Ledger, record: NewRecord) -> Option<RecordId> {
     let noted = ledger.note(record, Wait::Batched).await;
     noted.inspect_err(|error| tracing::debug!(%error, "could not write to the activity log")).ok()
 }
 
-/// Arguments of which nobody knows what is sensitive.
+/// Masks arguments of an unknown tool by general patterns only.
 fn payload(text: &str) -> Payload {
     Payload::of(mask(text, &[]), text.len())
 }

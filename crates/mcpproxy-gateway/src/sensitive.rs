@@ -1,4 +1,4 @@
-//! What a contract calls sensitive, kept out of the records of a call.
+//! Masks the fields that a contract marks as sensitive in everything that is recorded about a call.
 
 use std::borrow::Cow;
 
@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 
 use crate::message::{RpcError, member, with_members};
 
-/// Shorter words would be found, and hidden, everywhere.
+/// Shorter values would match, and mask, unrelated text.
 const VALUE_MIN_BYTES: usize = 4;
 
-/// The sensitive places of a tool, and what one call has there. Servers like to repeat what they were given, in other
-/// places and in sentences, so the values count as much as the places.
+/// The sensitive fields of a tool, and their values in one call. Servers repeat arguments in other fields and in prose, so
+/// the values are masked wherever they appear.
 #[derive(Debug, Default)]
 pub(crate) struct Sensitive {
     pointers: Vec<Pointer>,
@@ -38,24 +38,24 @@ impl Sensitive {
         Self { pointers, values }
     }
 
-    /// A sentence without the values.
+    /// Masks the values in a sentence.
     pub(crate) fn sentence(&self, text: String) -> String {
         self.values.iter().fold(text, |text, value| text.replace(value, "***"))
     }
 
-    /// Arguments for the eyes of a user who is asked: whole, but for what is masked.
+    /// Masks arguments for an approval request. They are not shortened.
     pub(crate) fn shown(&self, text: &str) -> String {
         mask(text, &self.pointers).into_owned()
     }
 
-    /// What goes to the server besides, for the same eyes. Answers to its questions may hold what arguments do.
+    /// Masks what else goes to the server. Answers to its questions may repeat sensitive arguments.
     pub(crate) fn shown_attached(&self, text: &str) -> String {
         let in_answer = |pointer: &Pointer| pointer.under("content").under_any().under("inputResponses");
         let under: Vec<Pointer> = self.pointers.iter().map(in_answer).collect();
         mask(&self.json(text), &under).into_owned()
     }
 
-    /// A preview made here, which has the arguments in it.
+    /// Masks a preview, which contains the arguments.
     pub(crate) fn preview(&self, text: &str) -> Payload {
         let under: Vec<Pointer> =
             self.pointers.iter().map(|pointer| pointer.under("arguments").under("wouldCall")).collect();
@@ -66,7 +66,7 @@ impl Sensitive {
         Payload::of(mask(text, &self.pointers), text.len())
     }
 
-    /// The parameters of a `call_tool_*`, with the arguments as an object or as text in them.
+    /// Masks the parameters of a `call_tool_*`, which contain the arguments as an object or as JSON text.
     pub(crate) fn parameters(&self, text: &str) -> Payload {
         if self.pointers.is_empty() {
             return Payload::of(mask(text, &[]), text.len());
@@ -79,7 +79,7 @@ impl Sensitive {
         Payload::of(mask(&masked, &under), text.len())
     }
 
-    /// A result: masked in the structured part, and in texts that say the same again, whether as JSON or in prose.
+    /// Masks a result: the structured part, and texts that repeat it as JSON or in prose.
     pub(crate) fn result(&self, text: &str) -> Payload {
         if self.pointers.is_empty() {
             return Payload::of(mask(text, &[]), text.len());
@@ -122,7 +122,7 @@ impl Sensitive {
         }
     }
 
-    /// JSON text without the values, as they are written in JSON, and in JSON that is text in JSON.
+    /// Masks the values in JSON text, as they are escaped in JSON, and in JSON that is a string in JSON.
     fn json<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
         for value in &self.values {
@@ -138,7 +138,7 @@ impl Sensitive {
     }
 }
 
-/// How a text is written between the quotes of JSON.
+/// Returns the JSON string of a text, without its quotes.
 fn inside(text: &str) -> String {
     let quoted = quote(text);
     quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(&quoted).to_owned()
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_back_elsewhere_is_hidden_too() {
+    fn values_are_masked_wherever_they_appear() {
         let pointers = vec![Pointer::parse("/card").unwrap(), Pointer::parse("/to/*/mail").unwrap()];
         let sensitive = Sensitive::new(
             pointers,

@@ -1,18 +1,43 @@
-//! One consistent view of what the operator wrote and what servers offer. A call keeps the one it began with.
+//! Snapshots: settings, contracts, policies, catalog and search index at one moment.
+//!
+//! A snapshot is derived from two sources: the operator's files, and the lists of the connected servers. It never changes.
+//! A reload or a report of a server builds the next one and swaps it in. Lists and searches are answered from the snapshot
+//! alone, so no server can delay them.
+//!
+//! What must stay true:
+//!
+//! - **A call uses one snapshot** from resolving to closing, so it is decided, recorded and checked by the same contract.
+//!   Only an approval moves it to a newer one.
+//! - **Building is incremental.** A server that did not change keeps its catalog entries, compiled schemas and index
+//!   section. One noisy server among a hundred must not cost a hundred.
+//! - **Building happens one at a time**, under the lock of the files in `gateway/servers.rs`. Two concurrent builds could
+//!   swap in the older result last.
+//!
+//! Why not a lock around shared tables? A call would hold it while a server works, or see half of a reload. With an `Arc`
+//! swap, readers never wait, and the old snapshot is freed with its last call:
+//!
+//! ```ignore
+//! let snapshot = state.snapshot.load_full();       // ours until we drop it
+//! let tool = snapshot.catalog.resolve(&name);      // the same tool, whatever is reloaded meanwhile
+//! ```
+//!
+//! What must outlive a snapshot, such as rate limits, is in `state.rs`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::decision::DecisionInputs;
-use mcpproxy_core::policy::Policies;
+use mcpproxy_core::policy::{Clock, Policies};
 use mcpproxy_core::settings::Settings;
 use mcpproxy_core::{Catalog, Index, Pointer, ServerName, ToolName};
 
 use crate::sensitive;
 use crate::upstream::{Offers, Server};
 
-/// What the operator's files say.
+/// The operator's files, parsed.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     pub settings: Arc<Settings>,
@@ -38,7 +63,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Takes what the enabled servers offer at this moment, and from the snapshot before it what did not change.
+    /// Builds a snapshot from what the enabled servers offer now. Reuses the unchanged parts of the previous one.
     pub(crate) fn build(files: Files, servers: BTreeMap<ServerName, Arc<Server>>, before: Option<&Self>) -> Self {
         let Files { settings, contracts, policies } = files;
         let offers: BTreeMap<ServerName, Arc<Offers>> = servers
@@ -58,12 +83,20 @@ impl Snapshot {
         Self { settings, contracts, policies, servers, offers, catalog, index }
     }
 
-    /// What decisions rest on.
-    pub(crate) fn ground(&self) -> DecisionInputs<'_> {
+    pub(crate) fn decision_inputs(&self) -> DecisionInputs<'_> {
         DecisionInputs { intent: &self.settings.intent, contracts: &self.settings.contracts, catalog: &self.catalog }
     }
 
-    /// What is sensitive about a tool, whether agents know of it, must not, or nobody has seen it yet.
+    /// Returns the time, and the UTC offset that policies may ask for. Without policies the time zone is not read.
+    pub(crate) fn clock(&self) -> Clock {
+        static TIME_ZONE: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
+        let now = Timestamp::now();
+        let now_ms = now.as_millisecond();
+        let utc_offset_s = if self.rules.is_empty() { 0 } else { TIME_ZONE.to_offset(now).seconds() };
+        Clock { now_ms, utc_offset_s }
+    }
+
+    /// Returns the sensitive fields of a tool: of a visible one, a forbidden one, or one that only a contract names.
     pub(crate) fn sensitive(&self, name: &ToolName) -> Vec<Pointer> {
         let withheld = || self.catalog.withheld().find(|tool| tool.name == *name);
         if let Some(tool) = self.catalog.resolve(name).or_else(withheld) {
@@ -73,12 +106,12 @@ impl Snapshot {
         written.map(|places| places.value.iter().map(|place| place.pointer.clone()).collect()).unwrap_or_default()
     }
 
-    /// Whether a server is enabled and has told of no tools.
+    /// Returns true if a server is enabled and has listed no tools.
     pub(crate) fn awaits_tools(&self, name: &ServerName) -> bool {
         self.offers.get(name).is_some_and(|offers| offers.tools.is_empty())
     }
 
-    /// A server whose tools nobody knows, because it was never reached.
+    /// Returns a server whose tools are unknown because it was never reached.
     pub(crate) fn unreached(&self, name: &ServerName) -> Option<&Arc<Server>> {
         self.servers.get(name).filter(|server| self.awaits_tools(name) && !server.is_connected())
     }

@@ -1,4 +1,4 @@
-//! What a running gateway tells about itself.
+//! The status of a server, for operators.
 
 use mcpproxy_core::ServerName;
 
@@ -8,16 +8,16 @@ pub struct ServerStatus {
     /// `stdio`, `http`, `sse` or `demo`.
     pub transport: &'static str,
     pub state: StateName,
-    /// Why it is not ready, in words for a user.
+    /// Reason why the server is not ready, for the operator.
     pub reason: Option<String>,
     pub tools: usize,
     pub prompts: usize,
     pub resources: usize,
-    /// The protocol revision spoken with it.
+    /// The MCP revision of the connection.
     pub protocol: Option<String>,
     pub pid: Option<u32>,
     pub restarts: u64,
-    /// Tools that were offered but cannot be, with the reason.
+    /// Tools that the gateway leaves out, with the reason.
     pub hidden_tools: Vec<(String, String)>,
 }
 

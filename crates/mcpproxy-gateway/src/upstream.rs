@@ -1,25 +1,23 @@
-//! Servers out: one long-lived connection each, kept up by a task of its own, shared by all calls.
+//! Servers out: one long-lived connection per server, kept up by a task of its own and shared by all calls.
 
-mod callers;
 mod client;
 mod connect;
 mod connection;
 mod duplex;
 mod error;
-mod events;
 mod forward;
 mod http;
+mod http_sse;
 mod log;
 mod offers;
+mod open_calls;
 mod orphans;
 mod pending;
 mod server;
-mod sse;
 mod stdio;
 mod supervise;
 
 pub(crate) use client::Client;
-pub(crate) use connection::Era;
 pub(crate) use error::UpstreamError;
 pub(crate) use forward::{Passage, Relayed, forward, relay};
 pub(crate) use offers::Offers;
@@ -27,12 +25,7 @@ pub(crate) use orphans::sweep;
 pub(crate) use server::Server;
 pub(crate) use supervise::{Change, Watch, supervise};
 
-use crate::message::RpcError;
-
-/// A server's answer as raw JSON: the result, or its JSON-RPC error.
-pub(crate) type Reply = Result<String, RpcError>;
-
-/// What a server says about itself unasked.
+/// A server's notification about its own lists and resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     ToolsChanged,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use mcpproxy_core::json::{Members, string_value};
 use mcpproxy_core::{Hidden, Parts, below};
-use mcpproxy_gateway::{About, ApprovalView};
+use mcpproxy_gateway::{ApprovalDetails, ApprovalView};
 
 /// More than anybody reads on a page; what is left out is said.
 pub(crate) const MAX_ROWS: usize = 400;
@@ -68,7 +68,7 @@ pub(crate) fn arguments(view: &ApprovalView, eyes: Eyes, most: usize) -> Diff {
     };
     let before = previous.map(|previous| Before {
         text: previous.shown_args.for_json(),
-        about: Some((About::of(previous), previous.id.clone())),
+        about: Some((ApprovalDetails::of(previous), previous.id.clone())),
     });
     diff(before.as_ref(), &after, most)
 }
@@ -80,7 +80,7 @@ fn whole(shown: &str, args: &str) -> HashMap<String, String> {
 /// The last arguments, as they are kept: masked, and with something to know again what is masked.
 pub(crate) struct Before<'a> {
     text: &'a str,
-    about: Option<(About, mcpproxy_core::ApprovalId)>,
+    about: Option<(ApprovalDetails, mcpproxy_core::ApprovalId)>,
 }
 
 /// The arguments of now, as they are shown.

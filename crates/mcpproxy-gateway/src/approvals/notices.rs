@@ -1,6 +1,6 @@
-//! Somebody has to notice: a webhook and a command, for each question that is asked.
+//! Notifies users of new approval requests, by webhook and command.
 //!
-//! Neither carries arguments or anything else that an agent or a server worded: who is called looks at the page.
+//! Neither contains arguments, or anything else that an agent or server worded. The user reads those on the web page.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -19,82 +19,83 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::{Asked, SaidBy};
-use crate::gateway::Inner;
+use super::{ApprovalNotice, Approvals, SaidBy};
 use crate::record::now_ms;
 use crate::upstream::Client;
 
 const SIGNATURE: &str = "x-mcpproxy-signature";
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
-/// The waits between tries: four tries in about half a minute.
+/// Pauses between attempts: four attempts in about half a minute.
 const PAUSES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(25)];
-/// So many notices are under way at a time; the others wait for their turn.
+/// Notices sent at the same time. Others wait for their turn.
 const AT_ONCE: usize = 8;
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 const ANSWER_MAX_BYTES: usize = 64 * 1024;
 
-/// Tells of every question until the gateway stops.
-pub(crate) async fn tell(gateway: Arc<Inner>, stopping: CancellationToken) {
-    let mut asked = gateway.approvals.asked();
+/// Sends notices of new requests until the gateway stops.
+pub(crate) async fn notify(approvals: Approvals, stopping: CancellationToken) {
+    let mut requested = approvals.requested();
     let at_once = Arc::new(Semaphore::new(AT_ONCE));
     loop {
         let next = tokio::select! {
             () = stopping.cancelled() => return,
-            next = asked.recv() => next,
+            next = requested.recv() => next,
         };
         match next {
-            Ok(question) => {
-                let notify = gateway.snapshot.load().settings.approvals.notify.clone();
+            Ok(notice) => {
+                let settings = approvals.shared.notify.load_full();
                 let at_once = Arc::clone(&at_once);
                 tokio::spawn(async move {
-                    // Closed by nobody.
+                    // The semaphore is never closed.
                     let _turn = at_once.acquire().await;
-                    tell_one(notify, question).await;
+                    send_one(&settings, notice).await;
                 });
             }
-            Err(RecvError::Lagged(missed)) => tracing::warn!(missed, "too many questions at once to tell of them all"),
+            Err(RecvError::Lagged(missed)) => {
+                tracing::warn!(missed, "too many approval requests at once, some were not announced")
+            }
             Err(RecvError::Closed) => return,
         }
     }
 }
 
-async fn tell_one(notify: Notify, question: Asked) {
+async fn send_one(settings: &Notify, notice: ApprovalNotice) {
     let by_webhook = async {
-        if let Some(webhook) = &notify.webhook
-            && let Err(reason) = send(webhook, &question).await
+        if let Some(webhook) = &settings.webhook
+            && let Err(reason) = send(webhook, &notice).await
         {
-            tracing::warn!(approval = %question.id, reason, "the webhook could not be told of a question");
+            tracing::warn!(approval = %notice.id, reason, "could not announce an approval request by webhook");
         }
     };
     let by_command = async {
-        if let Some((program, args)) = notify.command.as_ref().and_then(|command| command.split_first())
-            && let Err(reason) = run(program, args, &question).await
+        if let Some((program, args)) = settings.command.as_ref().and_then(|command| command.split_first())
+            && let Err(reason) = run(program, args, &notice).await
         {
-            tracing::warn!(approval = %question.id, reason, "the notice command failed");
+            tracing::warn!(approval = %notice.id, reason, "the notification command failed");
         }
     };
     tokio::join!(by_webhook, by_command);
 }
 
-/// What a webhook gets.
-fn body(question: &Asked) -> String {
+/// Builds the body of a webhook request.
+fn body(notice: &ApprovalNotice) -> String {
     json!({
         "event": "approval_requested",
-        "approval_id": question.id.as_str(),
-        "agent": question.agent,
-        "tool": question.tool,
-        "risk_level": question.level.risk.map(RiskLevel::as_str),
-        "risk_said_by": question.level.said_by.map(SaidBy::as_str),
-        "approve_url": question.url,
-        "expires_at": crate::record::rfc3339(question.expires_ms),
+        "approval_id": notice.id.as_str(),
+        "agent": notice.agent,
+        "tool": notice.tool,
+        "risk_level": notice.risk.risk.map(RiskLevel::as_str),
+        "risk_said_by": notice.risk.said_by.map(SaidBy::as_str),
+        "approve_url": notice.url,
+        "expires_at": crate::record::rfc3339(notice.expires_ms),
     })
     .to_string()
 }
 
-async fn send(webhook: &Webhook, question: &Asked) -> Result<(), String> {
+async fn send(webhook: &Webhook, notice: &ApprovalNotice) -> Result<(), String> {
     let url = Url::parse(webhook.url.expose()).map_err(|error| error.to_string())?;
     let client = Client::new(&url).map_err(|error| error.to_string())?;
-    let body = body(question);
+    let body = body(notice);
     let mut pauses = PAUSES.iter();
     loop {
         let headers = headers(webhook, &body, now_ms())?;
@@ -104,7 +105,7 @@ async fn send(webhook: &Webhook, question: &Asked) -> Result<(), String> {
             Ok(Ok(answer)) => {
                 let status = answer.status;
                 let _rest = answer.body(ANSWER_MAX_BYTES).await;
-                // Who refuses once will refuse again, unless it was too much or its own fault.
+                // A client error is final, except for a rate limit or a timeout.
                 if status.is_client_error() && status.as_u16() != 429 && status.as_u16() != 408 {
                     return Err(format!("it answered {status}"));
                 }
@@ -120,7 +121,7 @@ async fn send(webhook: &Webhook, question: &Asked) -> Result<(), String> {
     }
 }
 
-/// The time is signed too, so that an old notice cannot be sent again as a new one.
+/// Signs body and time, so that an old notice cannot be replayed.
 fn headers(webhook: &Webhook, body: &str, now_ms: i64) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -138,17 +139,17 @@ fn signature(secret: &[u8], body: &str, seconds: i64) -> Result<String, String> 
     Ok(format!("t={seconds},v1={hex}"))
 }
 
-/// Runs the operator's program without a shell. What it needs to know is in its environment.
-async fn run(program: &str, args: &[String], question: &Asked) -> Result<(), String> {
+/// Runs the operator's command without a shell. The details are in its environment.
+async fn run(program: &str, args: &[String], notice: &ApprovalNotice) -> Result<(), String> {
     let mut command = Command::new(program);
     command
         .args(args)
-        .env("MCPPROXY_APPROVAL_ID", question.id.as_str())
-        .env("MCPPROXY_APPROVE_URL", &question.url)
-        .env("MCPPROXY_AGENT", &question.agent)
-        .env("MCPPROXY_TOOL", &question.tool)
-        .env("MCPPROXY_RISK_LEVEL", question.level.risk.map_or("unclassified", RiskLevel::as_str))
-        .env("MCPPROXY_RISK_SAID_BY", question.level.said_by.map_or("nobody", SaidBy::as_str))
+        .env("MCPPROXY_APPROVAL_ID", notice.id.as_str())
+        .env("MCPPROXY_APPROVE_URL", &notice.url)
+        .env("MCPPROXY_AGENT", &notice.agent)
+        .env("MCPPROXY_TOOL", &notice.tool)
+        .env("MCPPROXY_RISK_LEVEL", notice.risk.risk.map_or("unclassified", RiskLevel::as_str))
+        .env("MCPPROXY_RISK_SAID_BY", notice.risk.said_by.map_or("nobody", SaidBy::as_str))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -1,23 +1,27 @@
-//! The steps of approvals that the gateway itself takes, and the record of each.
+//! Steps in the life of an approval request, each with its record.
 
 use mcpproxy_core::{ApprovalId, Assurance};
 use mcpproxy_store::{Kind, Lost, NewApproval, NewRecord, RecordId, Status, Step, StoreError, StoredApproval};
 use serde_json::{Value, json};
 
-use super::{About, Approvals, Asked, Level, NotDecided};
+use super::{ApprovalDetails, ApprovalNotice, Approvals, NotDecided, StatedRisk};
 use crate::record::{blank, now_ms};
 
-/// Longest word of a user to an agent.
+/// Longest comment of a user to an agent.
 const COMMENT_MAX_CHARS: usize = 1000;
 
 impl Approvals {
-    /// Asks, unless the agent has too many open questions or this very one.
-    pub(crate) async fn ask(&self, new: NewApproval, with: Option<Step>) -> Result<Result<RecordId, Lost>, StoreError> {
-        let about = Asked {
+    /// Creates a request, unless the agent has too many pending or the same one.
+    pub(crate) async fn request(
+        &self,
+        new: NewApproval,
+        with: Option<Step>,
+    ) -> Result<Result<RecordId, Lost>, StoreError> {
+        let notice = ApprovalNotice {
             id: new.id.clone(),
             agent: new.agent.clone(),
             tool: new.tool.to_string(),
-            level: Level::new(new.risk, &About::read(&new.about)),
+            risk: StatedRisk::new(new.risk, &ApprovalDetails::read(&new.about)),
             url: self.url(&new.id),
             expires_ms: new.expires_ms,
         };
@@ -34,35 +38,35 @@ impl Approvals {
             ..blank(Kind::Approval, Status::Success)
         };
         let steps = [Step::Ask(Box::new(new))].into_iter().chain(with).collect();
-        let asked = self.shared.ledger.note_if(record, steps).await?;
-        if asked.is_ok() {
+        let requested = self.shared.ledger.note_if(record, steps).await?;
+        if requested.is_ok() {
             self.has_changed();
-            // Nobody may be listening.
-            let _listeners = self.shared.asked.send(about);
+            // There may be no listener.
+            let _listeners = self.shared.requested.send(notice);
         }
-        Ok(asked)
+        Ok(requested)
     }
 
-    /// A yes in a form of the agent's own client.
+    /// Approves by a form in the agent's own client.
     pub(crate) async fn approve_by_form(
         &self,
         id: &ApprovalId,
         agent: &str,
     ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        self.say_yes(id, &in_client(agent), Assurance::Form).await
+        self.approve_as(id, &in_client(agent), Assurance::Form).await
     }
 
-    /// A no there. A no counts wherever it is said.
+    /// Denies by a form there. A denial needs no proof.
     pub(crate) async fn deny_by_form(
         &self,
         id: &ApprovalId,
         agent: &str,
         comment: Option<&str>,
     ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        self.say_no(id, &in_client(agent), comment).await
+        self.deny_as(id, &in_client(agent), comment).await
     }
 
-    /// What was asked has become another question, or none.
+    /// Cancels a request, because the call it was for has changed.
     pub(crate) async fn cancel(&self, approval: &StoredApproval, why: &str) -> Result<(), StoreError> {
         let record = NewRecord {
             message: Some(why.to_owned()),
@@ -74,7 +78,7 @@ impl Approvals {
         Ok(())
     }
 
-    /// Writes down that a question's time is over.
+    /// Records that a request has expired.
     pub(super) async fn expire(&self, id: &ApprovalId) -> Result<(), StoreError> {
         let Some(approval) = self.shared.store.find_approval(id).await? else { return Ok(()) };
         let record = of_step(&approval, "approval_expired", Status::Cancelled, json!({}));
@@ -120,7 +124,7 @@ fn of_step(approval: &StoredApproval, code: &str, status: Status, more: Value) -
     }
 }
 
-/// As long as a comment may be.
+/// Cuts a comment to its longest length.
 pub(super) fn comment(text: &str) -> String {
     text.chars().take(COMMENT_MAX_CHARS).collect()
 }

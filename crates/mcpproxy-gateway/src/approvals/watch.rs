@@ -1,4 +1,4 @@
-//! Looks after approvals: tells of what other replicas decided, and ends what nobody decided in time.
+//! Background task for approvals: notices decisions of other replicas, and ends expired requests.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 use super::Approvals;
 use crate::record::now_ms;
 
-/// How soon a decision that another replica took is noticed.
+/// Delay until a decision of another replica is noticed.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How late an approval may be marked as expired. It counts as expired at once.
+/// Delay until an expired request is recorded. It counts as expired at once.
 const EXPIRE_EVERY: Duration = Duration::from_secs(2);
 const FORGET_EVERY: Duration = Duration::from_secs(600);
-/// So many are ended in one go, and the rest in the next.
+/// Requests ended per round. The rest waits for the next.
 const EXPIRE_MAX: usize = 100;
 
 pub(crate) async fn keep_watch(approvals: Approvals, stopping: CancellationToken) {
@@ -26,7 +26,7 @@ pub(crate) async fn keep_watch(approvals: Approvals, stopping: CancellationToken
             () = stopping.cancelled() => return,
             _ = looks.tick() => {}
         }
-        // A store that is away is tried again at the next look; whoever needs it meanwhile says so.
+        // If the store fails, the next round tries again. Whoever needs it meanwhile reports the error.
         if let Ok(now) = approvals.store().approvals_version().await
             && version.replace(now) != Some(now)
         {
@@ -38,12 +38,12 @@ pub(crate) async fn keep_watch(approvals: Approvals, stopping: CancellationToken
         if forgot.is_due()
             && let Err(error) = approvals.store().forget_expired(now_ms()).await
         {
-            tracing::debug!(%error, "could not remove what has expired");
+            tracing::debug!(%error, "could not remove expired entries");
         }
     }
 }
 
-/// Something to do at once, and then again and again.
+/// Timer for work that is due at once and then periodically.
 struct Every {
     pause: Duration,
     last: Option<Instant>,
@@ -67,7 +67,7 @@ async fn end_overdue(approvals: &Approvals) {
     let overdue = approvals.store().overdue_approvals(now_ms(), EXPIRE_MAX).await.unwrap_or_default();
     for id in overdue {
         if let Err(error) = approvals.expire(&id).await {
-            tracing::debug!(%error, "could not end an approval whose time is over");
+            tracing::debug!(%error, "could not end an expired approval request");
         }
     }
 }

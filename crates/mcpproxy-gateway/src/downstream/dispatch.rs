@@ -1,4 +1,26 @@
-//! What each method of the protocol does, whichever way it came in.
+//! Dispatches MCP requests of agents, from HTTP and standard input alike.
+//!
+//! [`begin`] turns a request into an [`InFlight`]: a future for the answer, and the events before it. The transport polls
+//! it and decides how events travel. It never sees the difference between a list, a search and a call.
+//!
+//! | request | answered from |
+//! |---|---|
+//! | `tools/list`, `prompts/list`, `resources/list`, `server/discover` | the snapshot, so no server can delay it |
+//! | `tools/call` of `retrieve_tools` | the snapshot's search index |
+//! | `tools/call` of anything else | the path of a call, `call.rs` |
+//! | `prompts/get`, `resources/read`, `completion/complete` | the one server that the name belongs to |
+//!
+//! What must stay true:
+//!
+//! - **A server outside the token's scope does not exist.** Every lookup goes through [`find`] or the catalog, which check
+//!   scope and endpoint mode. The error for a hidden server is the error for a typo.
+//! - **Nothing is retyped.** Parameters are slices of the agent's own text. Members that the gateway does not know travel
+//!   to the server unchanged.
+//! - **Eras meet here.** [`dress`] adds or removes `resultType`, so that the rest of the crate need not care which
+//!   revision the agent speaks.
+//!
+//! Why no trait per method? There are a dozen methods, and MCP lists them. One `match` shows all, and the compiler checks
+//! that each returns a reply.
 
 use std::sync::{Arc, PoisonError};
 
@@ -8,50 +30,51 @@ use mcpproxy_core::{Agent, ServerName, Variant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::endpoint_mode::EndpointMode;
-use super::flight::{Flight, OnDrop};
 use super::http::tool_name;
 use super::revision::client_name;
-use super::session::Session;
-use super::{Caller, four, lists};
-use crate::audience::{Audience, Listener, Wants};
-use crate::back::{Back, LogLevel};
-use crate::call::{self, CallRequest, Wanted};
-use crate::gateway::Inner;
-use crate::message::{self, HEADER_MISMATCH, INVALID_PARAMS, Members, RpcError, field, member, params_of, required};
-use crate::upstream::{Era, Passage, Relayed, Reply, Server, relay};
-use crate::{IMPLEMENTATION, LEGACY_VERSION, MODERN_VERSION, VERSIONS, headers};
+use super::{four, lists};
+use crate::agents::{
+    AgentChannel, ConnectedAgent, EndpointMode, InFlight, Listener, Listeners, LogLevel, OnDrop, Session, Topics,
+};
+use crate::call::{self, CallRequest, Target};
+use crate::headers;
+use crate::message::{
+    self, HEADER_MISMATCH, INVALID_PARAMS, Members, Reply, RpcError, field, member, params_of, required,
+};
+use crate::protocol::{Era, IMPLEMENTATION, LEGACY_VERSION, MODERN_VERSION, VERSIONS};
+use crate::state::SharedState;
+use crate::upstream::{Passage, Relayed, Server, UpstreamError, relay};
 
-/// A request, on its own feet.
+/// A request of an agent, with owned text.
 #[derive(Clone, Debug)]
-pub(crate) struct Question {
+pub(crate) struct AgentRequest {
     pub(crate) method: Arc<str>,
     pub(crate) params: Option<Arc<str>>,
 }
 
-/// Sets a request going. `id` lets an agent with a session take it back.
+/// Starts a request. `id` lets an agent with a session cancel it.
 pub(crate) fn begin(
-    gateway: &Arc<Inner>,
-    caller: Caller,
-    question: Question,
+    state: &Arc<SharedState>,
+    agent: ConnectedAgent,
+    request: AgentRequest,
     on_drop: OnDrop,
     id: Option<&str>,
-) -> Flight {
+) -> InFlight {
     let cancel = CancellationToken::new();
-    let under_way = caller.session.as_ref().zip(id).map(|(session, id)| session.begin(id, cancel.clone()));
-    let meta = question.params.as_deref().and_then(|params| member(params, "_meta"));
+    let open_request = agent.session.as_ref().zip(id).map(|(session, id)| session.begin(id, cancel.clone()));
+    let meta = request.params.as_deref().and_then(|params| member(params, "_meta"));
     let progress_token = meta.and_then(|meta| member(meta, "progressToken")).map(Arc::from);
-    let later = caller.session.as_ref().and_then(|session| session.standing());
-    let (back, events) = Back::new(progress_token, caller.log_level, Arc::clone(&caller.capabilities), later);
-    let (gateway, token) = (Arc::clone(gateway), cancel.clone());
+    let later = agent.session.as_ref().and_then(|session| session.standing());
+    let (channel, events) = AgentChannel::new(progress_token, agent.log_level, Arc::clone(&agent.capabilities), later);
+    let (state, token) = (Arc::clone(state), cancel.clone());
     let work = async move {
-        let reply = answer(&gateway, &caller, &question, &back, &token).await;
-        reply.map(|result| dress(result, caller.era))
+        let reply = answer(&state, &agent, &request, &channel, &token).await;
+        reply.map(|result| dress(result, agent.era))
     };
-    Flight::new(Box::pin(work), events, on_drop, cancel, under_way)
+    InFlight::new(Box::pin(work), events, on_drop, cancel, open_request)
 }
 
-/// Results in the agent's kind of the protocol: the newer wants to know that they are complete.
+/// Adapts a result to the agent's era. The stateless one needs `resultType`.
 fn dress(result: String, era: Era) -> String {
     let marked = member(&result, "resultType");
     match (era, marked) {
@@ -67,99 +90,108 @@ fn dress(result: String, era: Era) -> String {
 }
 
 async fn answer(
-    gateway: &Arc<Inner>,
-    caller: &Caller,
-    question: &Question,
-    back: &Back,
+    state: &Arc<SharedState>,
+    agent: &ConnectedAgent,
+    request: &AgentRequest,
+    channel: &AgentChannel,
     cancel: &CancellationToken,
 ) -> Reply {
-    let params = params_of(question.params.as_deref())?;
+    let params = params_of(request.params.as_deref())?;
     let passage = |own: &[&str]| Passage {
-        era: caller.era,
+        era: agent.era,
         meta: field(&params, "_meta"),
         others: params
             .iter()
             .filter(|(key, _)| key != "_meta" && !own.contains(&key.as_ref()))
             .map(|(key, value)| (key.as_ref(), *value))
             .collect(),
-        back,
+        channel,
         cancel,
     };
-    match (&*question.method, caller.era) {
-        ("server/discover", Era::Modern) => Ok(discover(gateway, &caller.endpoint_mode)),
-        ("tools/list", _) => lists::tools(gateway, caller, &params),
-        ("prompts/list", _) => lists::prompts(gateway, caller, &params),
-        ("resources/list", _) => lists::resources(gateway, caller, &params),
-        ("resources/templates/list", _) => lists::templates(gateway, caller, &params),
-        ("tools/call", _) => call_tool(gateway, caller, &params, passage(&["name", "arguments"])).await,
+    match (&*request.method, agent.era) {
+        ("server/discover", Era::Modern) => Ok(discover(state, &agent.endpoint_mode)),
+        ("tools/list", _) => lists::tools(state, agent, &params),
+        ("prompts/list", _) => lists::prompts(state, agent, &params),
+        ("resources/list", _) => lists::resources(state, agent, &params),
+        ("resources/templates/list", _) => lists::templates(state, agent, &params),
+        ("tools/call", _) => call_tool(state, agent, &params, passage(&["name", "arguments"])).await,
         ("prompts/get", _) => {
             let name = required(&params, "name")?;
             let (server, own) =
-                find(gateway, caller, caller.endpoint_mode.name_in(&name)).ok_or_else(|| unknown("prompt", &name))?;
+                find(state, agent, agent.endpoint_mode.name_in(&name)).ok_or_else(|| unknown("prompt", &name))?;
             let subject = vec![("name", quote(own))];
             relayed(relay(&server, Relayed::GetPrompt, subject, Some(own), &passage(&["name"])).await)
         }
         ("resources/read", _) => {
             let uri = required(&params, "uri")?;
-            if let Some(contract) = lists::read_contract(gateway, caller, &uri) {
+            if let Some(contract) = lists::read_contract(state, agent, &uri) {
                 return contract.map_err(|()| no_resource(&uri));
             }
             let (server, own) =
-                find(gateway, caller, caller.endpoint_mode.uri_in(&uri)).ok_or_else(|| no_resource(&uri))?;
+                find(state, agent, agent.endpoint_mode.uri_in(&uri)).ok_or_else(|| no_resource(&uri))?;
             let reply = relayed(
                 relay(&server, Relayed::ReadResource, vec![("uri", quote(own))], Some(own), &passage(&["uri"])).await,
             );
-            lists::read_result(reply, caller, server.name())
+            lists::read_result(reply, agent, server.name())
         }
-        ("completion/complete", _) => complete(gateway, caller, &params, &passage(&["ref"])).await,
+        ("completion/complete", _) => complete(state, agent, &params, &passage(&["ref"])).await,
         ("ping", Era::Legacy) => Ok("{}".to_owned()),
-        ("logging/setLevel", Era::Legacy) => set_level(gateway, caller, &params, &passage(&["level"])).await,
+        ("logging/setLevel", Era::Legacy) => set_level(state, agent, &params, &passage(&["level"])).await,
         ("resources/subscribe", Era::Legacy) => {
-            subscribe(gateway, caller, &params, Relayed::Subscribe, &passage(&["uri"])).await
+            subscribe(state, agent, &params, Relayed::Subscribe, &passage(&["uri"])).await
         }
         ("resources/unsubscribe", Era::Legacy) => {
-            subscribe(gateway, caller, &params, Relayed::Unsubscribe, &passage(&["uri"])).await
+            subscribe(state, agent, &params, Relayed::Unsubscribe, &passage(&["uri"])).await
         }
         (method, _) => Err(RpcError::method_not_found(&four::quoted(method))),
     }
 }
 
-/// A call, through one of the four tools or directly.
-async fn call_tool(gateway: &Arc<Inner>, caller: &Caller, params: &Members<'_>, passage: Passage<'_>) -> Reply {
+/// Calls a tool, through one of the four tools or directly.
+async fn call_tool(
+    state: &Arc<SharedState>,
+    agent: &ConnectedAgent,
+    params: &Members<'_>,
+    passage: Passage<'_>,
+) -> Reply {
     let name = required(params, "name")?;
     let arguments = field(params, "arguments").unwrap_or("{}");
-    let wanted = match &caller.endpoint_mode {
+    let target = match &agent.endpoint_mode {
         EndpointMode::Four => match (Variant::from_tool(&name), name.as_ref()) {
-            (Some(variant), _) => Wanted::Variant { variant, parameters: arguments },
-            (None, four::RETRIEVE) => return four::retrieve(gateway, caller, arguments),
+            (Some(variant), _) => Target::Variant { variant, parameters: arguments },
+            (None, four::RETRIEVE) => return four::retrieve(state, agent, arguments),
             (None, _) => {
                 let error = four::no_such_tool(&name);
-                return call::refuse_unknown(gateway, caller, &name, arguments, error).await;
+                return call::refuse_unknown(state, agent, &name, arguments, error).await;
             }
         },
-        EndpointMode::Server(_) | EndpointMode::Direct => match caller.endpoint_mode.tool_in(&name) {
-            Some(name) => Wanted::Direct { name, arguments, meta: field(params, "_meta") },
+        EndpointMode::Server(_) | EndpointMode::Direct => match agent.endpoint_mode.tool_in(&name) {
+            Some(name) => Target::Direct { name, arguments, meta: field(params, "_meta") },
             None => {
                 let error = unknown("tool", &name);
-                return call::refuse_unknown(gateway, caller, &name, arguments, error).await;
+                return call::refuse_unknown(state, agent, &name, arguments, error).await;
             }
         },
     };
-    call::run(gateway, caller, CallRequest { wanted, passage }).await
+    call::answer(state, agent, CallRequest { target, passage }).await
 }
 
-/// The server an agent means, if the agent may see it and it is enabled.
-fn find<'n>(gateway: &Inner, caller: &Caller, name: Option<(ServerName, &'n str)>) -> Option<(Arc<Server>, &'n str)> {
+/// Finds the server of a name, if it is enabled and the agent may see it.
+fn find<'n>(
+    state: &SharedState,
+    agent: &ConnectedAgent,
+    name: Option<(ServerName, &'n str)>,
+) -> Option<(Arc<Server>, &'n str)> {
     let (server, own) = name?;
-    let snapshot = gateway.snapshot.load();
+    let snapshot = state.snapshot.load();
     let server = snapshot
         .servers
         .get(&server)
-        .filter(|server| server.settings.enabled && caller.agent.scope.sees(server.name()))?;
+        .filter(|server| server.settings.enabled && agent.identity.scope.sees(server.name()))?;
     Some((Arc::clone(server), own))
 }
 
-fn relayed(answer: Result<Reply, crate::upstream::UpstreamError>) -> Reply {
+fn relayed(answer: Result<Reply, UpstreamError>) -> Reply {
     answer.unwrap_or_else(|error| {
         let data = serde_json::json!({"code": error.code()});
         Err(RpcError::new(message::INTERNAL_ERROR, error.for_agent()).with_data(&data))
@@ -174,79 +206,90 @@ fn no_resource(uri: &str) -> RpcError {
     RpcError::new(INVALID_PARAMS, "Resource not found").with_data(&serde_json::json!({"uri": uri}))
 }
 
-async fn complete(gateway: &Arc<Inner>, caller: &Caller, params: &Members<'_>, passage: &Passage<'_>) -> Reply {
+async fn complete(
+    state: &Arc<SharedState>,
+    agent: &ConnectedAgent,
+    params: &Members<'_>,
+    passage: &Passage<'_>,
+) -> Reply {
     let reference = field(params, "ref").ok_or_else(|| RpcError::new(INVALID_PARAMS, "params.ref is required"))?;
     let word = |key: &str| member(reference, key).and_then(string_value);
     let (key, found) = match (word("name"), word("uri")) {
         (Some(name), _) => (
             "name",
-            find(gateway, caller, caller.endpoint_mode.name_in(&name)).map(|(server, own)| (server, own.to_owned())),
+            find(state, agent, agent.endpoint_mode.name_in(&name)).map(|(server, own)| (server, own.to_owned())),
         ),
-        (None, Some(uri)) => (
-            "uri",
-            find(gateway, caller, caller.endpoint_mode.uri_in(&uri)).map(|(server, own)| (server, own.to_owned())),
-        ),
+        (None, Some(uri)) => {
+            ("uri", find(state, agent, agent.endpoint_mode.uri_in(&uri)).map(|(server, own)| (server, own.to_owned())))
+        }
         (None, None) => return Err(RpcError::new(INVALID_PARAMS, "params.ref must name a prompt or a resource")),
     };
-    let (server, own) =
-        found.ok_or_else(|| RpcError::new(INVALID_PARAMS, "params.ref names nothing that is offered here"))?;
+    let (server, own) = found
+        .ok_or_else(|| RpcError::new(INVALID_PARAMS, "params.ref names a prompt or resource that does not exist"))?;
     let reference = message::with_members(reference, &[(key, &quote(&own))]);
     relayed(relay(&server, Relayed::Complete, vec![("ref", reference)], None, passage).await)
 }
 
-/// Remembers the level and tells the servers that keep one; each session still gets only what it asked for.
-async fn set_level(gateway: &Arc<Inner>, caller: &Caller, params: &Members<'_>, passage: &Passage<'_>) -> Reply {
+/// Sets the log level of the session, and of servers that have one. Each session still gets only its own level.
+async fn set_level(
+    state: &Arc<SharedState>,
+    agent: &ConnectedAgent,
+    params: &Members<'_>,
+    passage: &Passage<'_>,
+) -> Reply {
     let word = required(params, "level")?;
     let level = LogLevel::parse(&word)
         .ok_or_else(|| RpcError::new(INVALID_PARAMS, "params.level must be a syslog level, debug to emergency"))?;
-    if let Some(session) = &caller.session {
+    if let Some(session) = &agent.session {
         session.set_level(level);
     }
-    let snapshot = gateway.snapshot.load_full();
+    let snapshot = state.snapshot.load_full();
     let shown = snapshot.servers.values().filter(|server| {
         server.settings.enabled
-            && caller.endpoint_mode.shows(server.name())
-            && caller.agent.scope.sees(server.name())
+            && agent.endpoint_mode.shows(server.name())
+            && agent.identity.scope.sees(server.name())
             && server.keeps_log_level()
     });
     let told =
         shown.map(|server| relay(server, Relayed::SetLevel, vec![("level", quote(level.as_str()))], None, passage));
-    // A server that does not listen costs its log messages, not the agent's request.
+    // A server that fails here only loses its log messages. The agent's request succeeds.
     let _answers = futures::future::join_all(told).await;
     Ok("{}".to_owned())
 }
 
 async fn subscribe(
-    gateway: &Arc<Inner>,
-    caller: &Caller,
+    state: &Arc<SharedState>,
+    agent: &ConnectedAgent,
     params: &Members<'_>,
     relayed_as: Relayed,
     passage: &Passage<'_>,
 ) -> Reply {
     let uri = required(params, "uri")?;
-    let (server, own) = find(gateway, caller, caller.endpoint_mode.uri_in(&uri)).ok_or_else(|| no_resource(&uri))?;
-    if let Some(session) = &caller.session {
+    let (server, own) = find(state, agent, agent.endpoint_mode.uri_in(&uri)).ok_or_else(|| no_resource(&uri))?;
+    if let Some(session) = &agent.session {
         let mut uris = session.uris.lock().unwrap_or_else(PoisonError::into_inner);
         match relayed_as {
             Relayed::Unsubscribe => drop(uris.remove(uri.as_ref())),
-            _ => drop(uris.insert(uri.to_string())),
+            Relayed::ReadResource | Relayed::GetPrompt | Relayed::Complete | Relayed::Subscribe | Relayed::SetLevel => {
+                drop(uris.insert(uri.to_string()))
+            }
         }
     }
-    // Another agent may still want to hear of it, so the server is never told to stop.
+    // Other agents may be subscribed too, so the server is never told to stop.
     if relayed_as == Relayed::Subscribe && server.offers().can_subscribe {
         relayed(relay(&server, relayed_as, vec![("uri", quote(own))], None, passage).await)?;
     }
     Ok("{}".to_owned())
 }
 
-/// The handshake of the older kind.
+/// Answers the `initialize` handshake.
 pub(crate) fn initialize(
-    gateway: &Inner,
+    state: &SharedState,
     endpoint_mode: &EndpointMode,
     agent: &Agent,
-    question: &Question,
+    request: &AgentRequest,
 ) -> Result<(Session, String), RpcError> {
-    let params = params_of(question.params.as_deref())?;
+    let params = params_of(request.params.as_deref())?;
     let wanted = required(&params, "protocolVersion")?;
     let is_known = VERSIONS.contains(&wanted.as_ref()) && wanted != MODERN_VERSION;
     let version = if is_known { wanted.as_ref() } else { LEGACY_VERSION };
@@ -255,19 +298,19 @@ pub(crate) fn initialize(
     let session = Session::new(agent.name.clone(), endpoint_mode.clone(), client, capabilities);
     let result = message::object([
         ("protocolVersion", quote(version).as_str()),
-        ("capabilities", &capabilities_of(gateway, endpoint_mode, Era::Legacy)),
+        ("capabilities", &capabilities_of(state, endpoint_mode, Era::Legacy)),
         ("serverInfo", &IMPLEMENTATION),
         ("instructions", &quote(four::instructions(endpoint_mode))),
     ]);
     Ok((session, result))
 }
 
-/// The welcome of the newer kind.
-fn discover(gateway: &Inner, endpoint_mode: &EndpointMode) -> String {
+/// Answers `server/discover`.
+fn discover(state: &SharedState, endpoint_mode: &EndpointMode) -> String {
     let versions = serde_json::json!(*VERSIONS).to_string();
     message::object([
         ("supportedVersions", versions.as_str()),
-        ("capabilities", &capabilities_of(gateway, endpoint_mode, Era::Modern)),
+        ("capabilities", &capabilities_of(state, endpoint_mode, Era::Modern)),
         ("instructions", &quote(four::instructions(endpoint_mode))),
         ("ttlMs", "60000"),
         ("cacheScope", "\"private\""),
@@ -275,9 +318,9 @@ fn discover(gateway: &Inner, endpoint_mode: &EndpointMode) -> String {
     ])
 }
 
-/// What this endpoint_mode can do at this moment. Behind `/mcp/s/NAME` that is what the server can do and we pass on.
-fn capabilities_of(gateway: &Inner, endpoint_mode: &EndpointMode, era: Era) -> String {
-    let snapshot = gateway.snapshot.load();
+/// Returns the capabilities of this endpoint now. At `/mcp/s/NAME` they depend on the server.
+fn capabilities_of(state: &SharedState, endpoint_mode: &EndpointMode, era: Era) -> String {
+    let snapshot = state.snapshot.load();
     let can_complete = snapshot.offers.iter().any(|(name, offers)| endpoint_mode.shows(name) && offers.can_complete);
     let mut capabilities = String::from(
         "{\"tools\":{\"listChanged\":true},\"prompts\":{\"listChanged\":true},\"resources\":{\"listChanged\":true,\"subscribe\":true}",
@@ -291,14 +334,14 @@ fn capabilities_of(gateway: &Inner, endpoint_mode: &EndpointMode, era: Era) -> S
     capabilities + "}"
 }
 
-/// Opens a subscription of the newer kind: gives the acknowledgement and what follows it.
+/// Opens a `subscriptions/listen` stream. Returns the acknowledgement and the notifications that follow.
 pub(crate) fn listen(
-    gateway: &Inner,
-    caller: &Caller,
+    state: &SharedState,
+    agent: &ConnectedAgent,
     id: &str,
-    question: &Question,
+    request: &AgentRequest,
 ) -> Result<(String, mpsc::Receiver<String>), RpcError> {
-    let params = params_of(question.params.as_deref())?;
+    let params = params_of(request.params.as_deref())?;
     let wanted = field(&params, "notifications").unwrap_or("{}");
     let is_set = |key: &str| member(wanted, key) == Some("true");
     let uris: Vec<String> =
@@ -315,8 +358,8 @@ pub(crate) fn listen(
             })
             .map(|(key, value)| (key.as_ref(), *value)),
     );
-    let (send, receive) = Audience::channel();
-    let wants = Wants {
+    let (send, receive) = Listeners::channel();
+    let topics = Topics {
         tools: is_set("toolsListChanged"),
         prompts: is_set("promptsListChanged"),
         resources: is_set("resourcesListChanged"),
@@ -324,30 +367,30 @@ pub(crate) fn listen(
     };
     let meta = format!("{{\"io.modelcontextprotocol/subscriptionId\":{id}}}");
     let acknowledged = message::object([("notifications", granted.as_str()), ("_meta", &meta)]);
-    gateway.audience.join(Listener {
-        agent: Arc::clone(&caller.agent),
-        endpoint_mode: caller.endpoint_mode.clone(),
-        wants,
+    state.listeners.join(Listener {
+        agent: Arc::clone(&agent.identity),
+        endpoint_mode: agent.endpoint_mode.clone(),
+        topics,
         subscription: Some(id.to_owned()),
         send,
     });
     Ok((message::notification("notifications/subscriptions/acknowledged", &acknowledged), receive))
 }
 
-/// In direct mode a tool may want some of its arguments repeated in headers.
+/// Checks the `Mcp-Param-*` headers of a direct call against its arguments.
 pub(crate) fn check_parameter_headers(
-    gateway: &Inner,
-    caller: &Caller,
-    question: &Question,
+    state: &SharedState,
+    agent: &ConnectedAgent,
+    request: &AgentRequest,
     given: &HeaderMap,
 ) -> Result<(), RpcError> {
-    if caller.endpoint_mode == EndpointMode::Four || &*question.method != "tools/call" {
+    if agent.endpoint_mode == EndpointMode::Four || &*request.method != "tools/call" {
         return Ok(());
     }
-    let snapshot = gateway.snapshot.load();
-    let name = tool_name(question).and_then(|name| caller.endpoint_mode.tool_in(&name));
-    let name = name.filter(|name| caller.agent.scope.sees(name.server()));
+    let snapshot = state.snapshot.load();
+    let name = tool_name(request).and_then(|name| agent.endpoint_mode.tool_in(&name));
+    let name = name.filter(|name| agent.identity.scope.sees(name.server()));
     let Some(tool) = name.and_then(|name| snapshot.catalog.resolve(&name).cloned()) else { return Ok(()) };
-    let arguments = question.params.as_deref().and_then(|params| member(params, "arguments")).unwrap_or("{}");
+    let arguments = request.params.as_deref().and_then(|params| member(params, "arguments")).unwrap_or("{}");
     headers::check_parameters(given, &tool.offered, arguments).map_err(|reason| RpcError::new(HEADER_MISMATCH, reason))
 }

@@ -8,12 +8,11 @@ use mcpproxy_core::{ServerName, Untrusted, Variant, nearest};
 use rmcp::model::{MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use super::{Caller, EndpointMode};
-use crate::call::error_result;
-use crate::gateway::Inner;
-use crate::message::{INVALID_PARAMS, RpcError, field};
-use crate::upstream::Reply;
-use crate::view::{self, Detail};
+use crate::agents::{ConnectedAgent, EndpointMode};
+use crate::answer::error_result;
+use crate::message::{INVALID_PARAMS, Reply, RpcError, field};
+use crate::state::SharedState;
+use crate::views::{self, Detail};
 
 pub(super) const RETRIEVE: &str = "retrieve_tools";
 const LIMIT_DEFAULT: usize = 5;
@@ -160,7 +159,7 @@ pub(super) fn no_such_tool(name: &str) -> RpcError {
 }
 
 /// `retrieve_tools`: searches what this agent may see.
-pub(super) fn retrieve(gateway: &Inner, caller: &Caller, arguments: &str) -> Reply {
+pub(super) fn retrieve(state: &SharedState, agent: &ConnectedAgent, arguments: &str) -> Reply {
     let invalid = |message: String| RpcError::new(INVALID_PARAMS, message);
     let fields = members(arguments).ok_or_else(|| invalid("arguments must be an object".to_owned()))?;
     if let Some((key, _)) = fields.iter().find(|(key, _)| !RETRIEVE_FIELDS.contains(&key.as_ref())) {
@@ -188,7 +187,7 @@ pub(super) fn retrieve(gateway: &Inner, caller: &Caller, arguments: &str) -> Rep
             let name = string_value(text).ok_or_else(|| invalid("server must be a string".to_owned()))?;
             let known = ServerName::parse(&name)
                 .ok()
-                .filter(|name| caller.agent.scope.sees(name) && gateway.snapshot.load().offers.contains_key(name));
+                .filter(|name| agent.identity.scope.sees(name) && state.snapshot.load().offers.contains_key(name));
             match known {
                 Some(name) => Some(name),
                 None => {
@@ -202,9 +201,9 @@ pub(super) fn retrieve(gateway: &Inner, caller: &Caller, arguments: &str) -> Rep
             }
         }
     };
-    let snapshot = gateway.snapshot.load();
-    let found = snapshot.index.find(&query, &caller.agent.scope, server.as_ref(), limit);
-    let answer = view::answer(&found, detail, limit);
+    let snapshot = state.snapshot.load();
+    let found = snapshot.index.find(&query, &agent.identity.scope, server.as_ref(), limit);
+    let answer = views::answer(&found, detail, limit);
     Ok(format!(
         "{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"structuredContent\":{answer},\"isError\":false}}",
         mcpproxy_core::json::quote(&answer)

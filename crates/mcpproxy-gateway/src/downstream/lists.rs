@@ -1,4 +1,4 @@
-//! The lists an agent may ask for, made from the snapshot: no server is asked, so none can delay them.
+//! Lists for agents, built from the snapshot. No server is asked, so none can delay them.
 
 use std::sync::Arc;
 
@@ -6,99 +6,101 @@ use mcpproxy_core::json::{quote, string_value};
 use mcpproxy_core::{ServerName, Tool};
 use serde_json::value::RawValue;
 
-use super::{Caller, EndpointMode, four};
-use crate::contracts_for_agents;
-use crate::gateway::Inner;
-use crate::message::{self, INVALID_PARAMS, Members, RpcError, field, member};
+use super::four;
+use crate::agents::{ConnectedAgent, EndpointMode};
+use crate::message::{self, INVALID_PARAMS, Members, Reply, RpcError, field, member};
+use crate::protocol::Era;
 use crate::snapshot::Snapshot;
-use crate::upstream::{Era, Offers, Reply};
+use crate::state::SharedState;
+use crate::upstream::Offers;
+use crate::views::contract;
 
-/// How long an agent may keep a list that can differ between agents.
+/// Cache hints for a list that differs between agents.
 const PRIVATE: [(&str, &str); 2] = [("ttlMs", "60000"), ("cacheScope", "\"private\"")];
-/// The four tools are the same for everybody.
+/// Cache hints for the four tools, which are the same for all agents.
 const PUBLIC: [(&str, &str); 2] = [("ttlMs", "3600000"), ("cacheScope", "\"public\"")];
 
-pub(super) fn tools(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> Reply {
+pub(super) fn tools(state: &SharedState, agent: &ConnectedAgent, params: &Members<'_>) -> Reply {
     only_page(params)?;
-    let snapshot = gateway.snapshot.load();
-    if caller.endpoint_mode == EndpointMode::Four {
-        return Ok(finish("tools", four::tools(snapshot.settings.intent.two_key), caller.era, PUBLIC));
+    let snapshot = state.snapshot.load();
+    if agent.endpoint_mode == EndpointMode::Four {
+        return Ok(finish("tools", four::tools(snapshot.settings.intent.two_key), agent.era, PUBLIC));
     }
     let visible =
-        snapshot.catalog.visible(&caller.agent.scope).filter(|tool| caller.endpoint_mode.shows(tool.name.server()));
+        snapshot.catalog.visible(&agent.identity.scope).filter(|tool| agent.endpoint_mode.shows(tool.name.server()));
     let all: Vec<String> = visible
-        .map(|tool| match &caller.endpoint_mode {
-            EndpointMode::Server(_) => contracts_for_agents::listed(tool),
+        .map(|tool| match &agent.endpoint_mode {
+            EndpointMode::Server(_) => contract::listed(tool),
             EndpointMode::Four | EndpointMode::Direct => message::with_members(
-                &contracts_for_agents::listed(tool),
-                &[("name", &quote(&caller.endpoint_mode.name_out(tool.name.server(), tool.name.tool())))],
+                &contract::listed(tool),
+                &[("name", &quote(&agent.endpoint_mode.name_out(tool.name.server(), tool.name.tool())))],
             ),
         })
         .collect();
-    Ok(finish("tools", &format!("[{}]", all.join(",")), caller.era, PRIVATE))
+    Ok(finish("tools", &format!("[{}]", all.join(",")), agent.era, PRIVATE))
 }
 
-pub(super) fn prompts(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> Reply {
+pub(super) fn prompts(state: &SharedState, agent: &ConnectedAgent, params: &Members<'_>) -> Reply {
     only_page(params)?;
     let all = offered(
-        &gateway.snapshot.load(),
-        caller,
+        &state.snapshot.load(),
+        agent,
         |offers| &offers.prompts,
         |server, prompt| {
             let name = member(prompt, "name").and_then(string_value)?;
-            Some(message::with_members(prompt, &[("name", &quote(&caller.endpoint_mode.name_out(server, &name)))]))
+            Some(message::with_members(prompt, &[("name", &quote(&agent.endpoint_mode.name_out(server, &name)))]))
         },
     );
-    Ok(finish("prompts", &format!("[{}]", all.join(",")), caller.era, PRIVATE))
+    Ok(finish("prompts", &format!("[{}]", all.join(",")), agent.era, PRIVATE))
 }
 
-/// The servers' resources, and the contracts of their tools.
-pub(super) fn resources(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> Reply {
+/// Lists the servers' resources, and the contracts of their tools.
+pub(super) fn resources(state: &SharedState, agent: &ConnectedAgent, params: &Members<'_>) -> Reply {
     only_page(params)?;
-    let snapshot = gateway.snapshot.load();
+    let snapshot = state.snapshot.load();
     let mut all = offered(
         &snapshot,
-        caller,
+        agent,
         |offers| &offers.resources,
-        |server, resource| addressed(caller, server, resource, "uri"),
+        |server, resource| addressed(agent, server, resource, "uri"),
     );
-    all.extend(contracts_for_agents::resources(&snapshot.catalog, &caller.agent.scope, |server| {
-        caller.endpoint_mode.shows(server)
+    all.extend(contract::resources(&snapshot.catalog, &agent.identity.scope, |server| {
+        agent.endpoint_mode.shows(server)
     }));
-    Ok(finish("resources", &format!("[{}]", all.join(",")), caller.era, PRIVATE))
+    Ok(finish("resources", &format!("[{}]", all.join(",")), agent.era, PRIVATE))
 }
 
-pub(super) fn templates(gateway: &Inner, caller: &Caller, params: &Members<'_>) -> Reply {
+pub(super) fn templates(state: &SharedState, agent: &ConnectedAgent, params: &Members<'_>) -> Reply {
     only_page(params)?;
     let mut all = offered(
-        &gateway.snapshot.load(),
-        caller,
+        &state.snapshot.load(),
+        agent,
         |offers| &offers.templates,
-        |server, template| addressed(caller, server, template, "uriTemplate"),
+        |server, template| addressed(agent, server, template, "uriTemplate"),
     );
-    all.push(contracts_for_agents::template());
-    Ok(finish("resourceTemplates", &format!("[{}]", all.join(",")), caller.era, PRIVATE))
+    all.push(contract::template());
+    Ok(finish("resourceTemplates", &format!("[{}]", all.join(",")), agent.era, PRIVATE))
 }
 
-/// The answer for a contract's address, if it is one. A tool that the agent may not see has none.
-pub(super) fn read_contract(gateway: &Inner, caller: &Caller, uri: &str) -> Option<Result<String, ()>> {
-    let name = contracts_for_agents::tool_of(uri)?;
-    let snapshot = gateway.snapshot.load();
+/// Reads a contract, if the URI is that of a contract. A tool that the agent may not see has none.
+pub(super) fn read_contract(state: &SharedState, agent: &ConnectedAgent, uri: &str) -> Option<Result<String, ()>> {
+    let name = contract::tool_of(uri)?;
+    let snapshot = state.snapshot.load();
     let tool = name
-        .filter(|name| caller.endpoint_mode.shows(name.server()) && caller.agent.scope.sees(name.server()))
+        .filter(|name| agent.endpoint_mode.shows(name.server()) && agent.identity.scope.sees(name.server()))
         .and_then(|name| snapshot.catalog.resolve(&name).map(Arc::clone));
-    let read = |tool: Arc<Tool>| match caller.era {
-        Era::Legacy => contracts_for_agents::read(&tool),
-        Era::Modern => message::with_members(&contracts_for_agents::read(&tool), &PRIVATE),
+    let read = |tool: Arc<Tool>| match agent.era {
+        Era::Legacy => contract::read(&tool),
+        Era::Modern => message::with_members(&contract::read(&tool), &PRIVATE),
     };
     Some(tool.map(read).ok_or(()))
 }
 
-/// What a server answered to `resources/read`, under the addresses this agent knows.
-pub(super) fn read_result(reply: Reply, caller: &Caller, server: &ServerName) -> Reply {
+/// Rewrites the URIs in a server's answer to `resources/read` to those that the agent knows.
+pub(super) fn read_result(reply: Reply, agent: &ConnectedAgent, server: &ServerName) -> Reply {
     let result = reply?;
     let result = match (
-        &caller.endpoint_mode,
+        &agent.endpoint_mode,
         member(&result, "contents").and_then(|list| serde_json::from_str::<Vec<&RawValue>>(list).ok()),
     ) {
         (EndpointMode::Server(_), _) | (_, None) => result,
@@ -106,44 +108,44 @@ pub(super) fn read_result(reply: Reply, caller: &Caller, server: &ServerName) ->
             let all: Vec<String> = contents
                 .into_iter()
                 .map(|content| {
-                    addressed(caller, server, content.get(), "uri").unwrap_or_else(|| content.get().to_owned())
+                    addressed(agent, server, content.get(), "uri").unwrap_or_else(|| content.get().to_owned())
                 })
                 .collect();
             message::with_members(&result, &[("contents", &format!("[{}]", all.join(",")))])
         }
     };
     let lacks = |key: &str| member(&result, key).is_none();
-    match caller.era {
+    match agent.era {
         Era::Modern if lacks("ttlMs") || lacks("cacheScope") => {
-            // A server of the older kind promises nothing about how long its answer holds.
+            // A server with a handshake gives no cache hints, so the answer must not be cached.
             Ok(message::with_members(&result, &[("ttlMs", "0"), ("cacheScope", "\"private\"")]))
         }
         Era::Modern | Era::Legacy => Ok(result),
     }
 }
 
-/// What the servers offer of one kind, under the names this agent knows.
+/// Collects what the servers offer of one kind, under the names that the agent knows.
 fn offered(
     snapshot: &Snapshot,
-    caller: &Caller,
+    agent: &ConnectedAgent,
     of: impl Fn(&Offers) -> &Arc<[String]>,
     shown: impl Fn(&ServerName, &str) -> Option<String>,
 ) -> Vec<String> {
     let visible = snapshot
         .offers
         .iter()
-        .filter(|(server, _)| caller.endpoint_mode.shows(server) && caller.agent.scope.sees(server));
+        .filter(|(server, _)| agent.endpoint_mode.shows(server) && agent.identity.scope.sees(server));
     visible
         .flat_map(|(server, offers)| of(offers).iter().filter_map(|json| shown(server, json)).collect::<Vec<_>>())
         .collect()
 }
 
-fn addressed(caller: &Caller, server: &ServerName, json: &str, key: &str) -> Option<String> {
+fn addressed(agent: &ConnectedAgent, server: &ServerName, json: &str, key: &str) -> Option<String> {
     let uri = member(json, key).and_then(string_value)?;
-    Some(match &caller.endpoint_mode {
+    Some(match &agent.endpoint_mode {
         EndpointMode::Server(_) => json.to_owned(),
         EndpointMode::Four | EndpointMode::Direct => {
-            message::with_members(json, &[(key, &quote(&caller.endpoint_mode.uri_out(server, &uri)))])
+            message::with_members(json, &[(key, &quote(&agent.endpoint_mode.uri_out(server, &uri)))])
         }
     })
 }
@@ -155,7 +157,7 @@ fn finish(key: &str, list: &str, era: Era, cache: [(&str, &str); 2]) -> String {
     }
 }
 
-/// Lists come whole, so a cursor was never given out.
+/// Rejects cursors: every list is one page, so none was given out.
 fn only_page(params: &Members<'_>) -> Result<(), RpcError> {
     match field(params, "cursor") {
         None | Some("null") => Ok(()),

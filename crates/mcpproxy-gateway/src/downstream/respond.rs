@@ -1,4 +1,8 @@
-//! Answers over HTTP: one JSON text, or a stream of events when there is more to say.
+//! HTTP responses: one JSON message, or an event stream if there is more to send.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -8,19 +12,13 @@ use http::{HeaderValue, StatusCode, header};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::flight::{Flight, Step};
-use super::park::Parked;
-use super::session::Session;
-use crate::back::Event;
+use crate::agents::{Event, InFlight, Parked, Session, Step};
 use crate::message::{
-    self, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, RpcError, UNSUPPORTED_VERSION,
+    self, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, Reply, RpcError, UNSUPPORTED_VERSION,
 };
-use crate::upstream::{Era, Reply};
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::protocol::Era;
 
-/// A comment this often keeps proxies from closing a quiet stream.
+/// Interval of comments that keep proxies from closing an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub(crate) fn json(status: StatusCode, text: String) -> Response {
@@ -43,7 +41,7 @@ pub(crate) fn empty(status: StatusCode) -> Response {
     response
 }
 
-/// A message that could not be taken. The id is echoed where it could be read.
+/// Rejects an invalid message. Repeats its id if it could be read.
 pub(crate) fn rejected(id: Option<&str>, error: RpcError) -> Response {
     let status = match error.code {
         METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
@@ -52,7 +50,7 @@ pub(crate) fn rejected(id: Option<&str>, error: RpcError) -> Response {
     json(status, message::response(id.unwrap_or("null"), &Err(error)))
 }
 
-/// The answer to a request that was carried out, or failed on the way.
+/// Answers a request that was processed.
 pub(crate) fn answer(id: &str, reply: &Reply, era: Era, has_session: bool) -> Response {
     let status = match (reply, era) {
         (Err(error), Era::Modern) => match error.code {
@@ -71,45 +69,50 @@ pub(crate) fn answer(id: &str, reply: &Reply, era: Era, has_session: bool) -> Re
     json(status, message::response(id, reply))
 }
 
-/// How a stream deals with a question of a server.
-pub(crate) enum Asking {
-    /// Put it on the stream; the answer comes in a request of its own.
+/// The way of a server's request to the agent of a stream.
+pub(crate) enum QuestionRoute {
+    /// Send it on the stream. The answer comes in a request of its own.
     OnStream(Arc<Session>),
-    /// End with the question; the agent comes back with the answer.
+    /// End the stream with it. The agent sends its request again with the answer.
     ByReturn { parked: Parked, agent: String, subject: String },
-    /// There is no way to ask: the question goes unanswered.
+    /// The agent cannot answer.
     Never,
 }
 
-/// A stream that carries a request to its end, beginning with what was said already.
-pub(crate) fn stream(first: String, flight: Flight, id: String, asking: Asking) -> Response {
+/// Streams a request to its end, beginning with the first event.
+pub(crate) fn stream(first: String, in_flight: InFlight, id: String, route: QuestionRoute) -> Response {
     let following = futures::stream::unfold(
-        (Some(first), Some(flight), id, asking),
-        |(first, flight, id, asking)| async move {
+        (Some(first), Some(in_flight), id, route),
+        |(first, in_flight, id, route)| async move {
             if let Some(first) = first {
-                return Some((event(&first), (None, flight, id, asking)));
+                return Some((event(&first), (None, in_flight, id, route)));
             }
-            let mut flight = flight?;
+            let mut in_flight = in_flight?;
             loop {
                 let step = tokio::select! {
-                    step = flight.next() => step,
-                    () = tokio::time::sleep(KEEP_ALIVE) => return Some((keep_alive(), (None, Some(flight), id, asking))),
+                    step = in_flight.next() => step,
+                    () = tokio::time::sleep(KEEP_ALIVE) => return Some((keep_alive(), (None, Some(in_flight), id, route))),
                 };
                 match step {
-                    Step::Event(Event::Say(text)) => return Some((event(&text), (None, Some(flight), id, asking))),
-                    Step::Event(Event::Ask(question)) => match asking {
-                        Asking::OnStream(ref session) => {
-                            return Some((event(&session.ask(question)), (None, Some(flight), id, asking)));
+                    Step::Event(Event::Notify(text)) => {
+                        return Some((event(&text), (None, Some(in_flight), id, route)));
+                    }
+                    Step::Event(Event::Ask(question)) => match route {
+                        QuestionRoute::OnStream(ref session) => {
+                            return Some((event(&session.ask(question)), (None, Some(in_flight), id, route)));
                         }
-                        Asking::ByReturn { parked, agent, subject } => {
-                            let reply = Ok(parked.park(flight, question, &agent, subject));
-                            return Some((event(&message::response(&id, &reply)), (None, None, id, Asking::Never)));
+                        QuestionRoute::ByReturn { parked, agent, subject } => {
+                            let reply = Ok(parked.park(in_flight, question, &agent, subject));
+                            return Some((
+                                event(&message::response(&id, &reply)),
+                                (None, None, id, QuestionRoute::Never),
+                            ));
                         }
-                        // Dropping the question tells the server that nobody answers.
-                        Asking::Never => {}
+                        // Dropping the request tells the server that there is no answer.
+                        QuestionRoute::Never => {}
                     },
                     Step::Done(reply) => {
-                        return Some((event(&message::response(&id, &reply)), (None, None, id, asking)));
+                        return Some((event(&message::response(&id, &reply)), (None, None, id, route)));
                     }
                 }
             }
@@ -118,7 +121,7 @@ pub(crate) fn stream(first: String, flight: Flight, id: String, asking: Asking) 
     events(following)
 }
 
-/// A stream that stands until one side ends it, or one of these does.
+/// Streams notifications until either side closes, the session ends or the gateway stops.
 pub(crate) fn standing(
     first: Option<String>,
     receive: mpsc::Receiver<String>,

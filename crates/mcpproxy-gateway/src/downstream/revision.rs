@@ -1,4 +1,4 @@
-//! Which kind of the protocol a request over HTTP is, and whether it keeps that kind's rules.
+//! Detects the era of a request and checks the rules of that era.
 
 use std::borrow::Cow;
 
@@ -6,17 +6,17 @@ use http::HeaderMap;
 use mcpproxy_core::json::{members, string_value};
 use serde_json::json;
 
-use crate::back::LogLevel;
+use crate::agents::LogLevel;
 use crate::headers;
 use crate::message::{HEADER_MISMATCH, INVALID_PARAMS, Members, RpcError, UNSUPPORTED_VERSION, field, member};
-use crate::{MODERN_VERSION, VERSIONS};
+use crate::protocol::{MODERN_VERSION, VERSIONS};
 
 pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
-/// What a request of the newer kind says about its sender.
+/// The client's description of itself in a stateless request.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Modern {
     pub(crate) client: Option<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Modern {
     pub(crate) log_level: Option<LogLevel>,
 }
 
-/// `Some` for the newer kind, `None` for the older. An error is a request that is neither.
+/// Returns `Some` for a stateless request, `None` for one with a handshake, and an error for a contradictory one.
 pub(crate) fn of_http(headers: &HeaderMap, method: &str, params: &Members<'_>) -> Result<Option<Modern>, RpcError> {
     let header = headers.get(headers::VERSION).map(|value| value.to_str().unwrap_or("?"));
     let meta = field(params, "_meta").and_then(members);
@@ -46,7 +46,7 @@ pub(crate) fn of_http(headers: &HeaderMap, method: &str, params: &Members<'_>) -
     }
 }
 
-/// The same for a line on standard input, which has no headers.
+/// Does the same for a line on standard input, which has no headers.
 pub(crate) fn of_line(params: &Members<'_>) -> Result<Option<Modern>, RpcError> {
     let meta = field(params, "_meta").and_then(members);
     match meta.as_ref().and_then(version_in) {
@@ -66,7 +66,7 @@ fn of_meta(meta: Option<Members<'_>>) -> Result<Modern, RpcError> {
     Ok(Modern { client, capabilities, log_level })
 }
 
-/// `name version` of a client, by its own account.
+/// Formats a client's own name and version.
 pub(crate) fn client_name(info: &str) -> Option<String> {
     let word = |key: &str| member(info, key).and_then(string_value);
     let name = word("name")?;

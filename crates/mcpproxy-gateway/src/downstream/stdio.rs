@@ -1,4 +1,4 @@
-//! One agent on standard input and output, served in this process.
+//! Serves one agent on standard input and output.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,20 +9,19 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::dispatch::{self, Question};
-use super::flight::{Flight, OnDrop, Step};
-use super::http::{BODY_MAX_BYTES, legacy_caller, tool_name};
-use super::park::{self, Parked};
+use super::dispatch::{self, AgentRequest};
+use super::four;
+use super::http::{BODY_MAX_BYTES, legacy_agent, tool_name};
 use super::revision::{self, Modern};
-use super::session::{Session, UnderWay};
-use super::{Caller, EndpointMode, four};
-use crate::audience::{Audience, Listener, Wants};
-use crate::back::Event;
+use crate::agents::{
+    ConnectedAgent, EndpointMode, Event, InFlight, Listener, Listeners, OnDrop, OpenRequest, Parked, Session, Step,
+    Topics, subject,
+};
 use crate::gateway::Gateway;
 use crate::message::{self, INVALID_REQUEST, Message, RpcError, id_of, member, params_of};
-use crate::upstream::Era;
+use crate::protocol::Era;
 
-/// How long after the start requests wait for the servers.
+/// Time after the start in which requests wait for the servers.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 
 /// Serves until the input ends.
@@ -82,11 +81,11 @@ async fn skip_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Resu
     }
 }
 
-/// Whether what a request finds depends on more than one server: a call waits for its own server by itself, and the four
-/// tools are always the same.
-fn needs_all_servers(question: &Question) -> bool {
-    match &*question.method {
-        "tools/call" => tool_name(question).as_deref() == Some(four::RETRIEVE),
+/// Returns true if the answer depends on several servers. A call waits for its own server, and the four tools are always
+/// the same.
+fn needs_all_servers(request: &AgentRequest) -> bool {
+    match &*request.method {
+        "tools/call" => tool_name(request).as_deref() == Some(four::RETRIEVE),
         "tools/list" | "server/discover" | "ping" => false,
         _ => true,
     }
@@ -99,7 +98,7 @@ struct Line {
     out: mpsc::Sender<String>,
     /// After an `initialize`.
     session: Mutex<Option<Arc<Session>>>,
-    /// Keeps requests under way also before and without a handshake.
+    /// Tracks open requests, also before and without a handshake.
     requests: Arc<Session>,
 }
 
@@ -115,11 +114,11 @@ impl Line {
         match Message::parse(text) {
             Err(error) => self.reject(id_of(text), error).await,
             Ok(Message::Request { id, method, params }) => {
-                let question = Question { method: method.as_ref().into(), params: params.map(Into::into) };
+                let request = AgentRequest { method: method.as_ref().into(), params: params.map(Into::into) };
                 match params_of(params).and_then(|params| revision::of_line(&params)) {
                     Err(error) => self.reject(Some(id), error).await,
-                    Ok(Some(modern)) => self.take_modern(id, modern, question).await,
-                    Ok(None) => self.take_legacy(id, question).await,
+                    Ok(Some(modern)) => self.take_modern(id, modern, request).await,
+                    Ok(None) => self.take_legacy(id, request).await,
                 }
             }
             Ok(Message::Notification { method, params }) => {
@@ -137,11 +136,11 @@ impl Line {
         }
     }
 
-    async fn take_modern(self: &Arc<Self>, id: &str, modern: Modern, question: Question) {
+    async fn take_modern(self: &Arc<Self>, id: &str, modern: Modern, request: AgentRequest) {
         let Modern { client, capabilities, log_level } = modern;
         let agent = Arc::clone(&self.agent);
-        let caller = Caller {
-            agent,
+        let agent = ConnectedAgent {
+            identity: agent,
             client,
             era: Era::Modern,
             endpoint_mode: EndpointMode::Four,
@@ -149,8 +148,8 @@ impl Line {
             log_level,
             session: None,
         };
-        if &*question.method == "subscriptions/listen" {
-            match dispatch::listen(&self.gateway.inner, &caller, id, &question) {
+        if &*request.method == "subscriptions/listen" {
+            match dispatch::listen(&self.gateway.state, &agent, id, &request) {
                 Err(error) => self.reject(Some(id), error).await,
                 Ok((acknowledged, receive)) => {
                     self.say(acknowledged).await;
@@ -159,19 +158,19 @@ impl Line {
             }
             return;
         }
-        let needs_all = needs_all_servers(&question);
-        let params = question.params.clone();
+        let needs_all = needs_all_servers(&request);
+        let params = request.params.clone();
         let params = match params_of(params.as_deref()) {
             Ok(params) => params,
             Err(error) => return self.reject(Some(id), error).await,
         };
-        let flight = if Parked::is_retry(&params) {
-            self.gateway.inner.doors.parked.resume(&params, &self.agent.name)
+        let in_flight = if Parked::is_retry(&params) {
+            self.gateway.state.parked.resume(&params, &self.agent.name)
         } else {
-            Some(dispatch::begin(&self.gateway.inner, caller, question, OnDrop::Cancel, None))
+            Some(dispatch::begin(&self.gateway.state, agent, request, OnDrop::Cancel, None))
         };
-        match flight {
-            Some(flight) => self.follow(id, flight, Some(park::subject(&params)), needs_all),
+        match in_flight {
+            Some(in_flight) => self.follow(id, in_flight, Some(subject(&params)), needs_all),
             None => {
                 self.reject(
                     Some(id),
@@ -182,9 +181,9 @@ impl Line {
         }
     }
 
-    async fn take_legacy(self: &Arc<Self>, id: &str, question: Question) {
-        if &*question.method == "initialize" {
-            match dispatch::initialize(&self.gateway.inner, &EndpointMode::Four, &self.agent, &question) {
+    async fn take_legacy(self: &Arc<Self>, id: &str, request: AgentRequest) {
+        if &*request.method == "initialize" {
+            match dispatch::initialize(&self.gateway.state, &EndpointMode::Four, &self.agent, &request) {
                 Err(error) => self.reject(Some(id), error).await,
                 Ok((session, result)) => {
                     let session = Arc::new(session);
@@ -195,28 +194,28 @@ impl Line {
             }
             return;
         }
-        let caller = legacy_caller(Arc::clone(&self.agent), EndpointMode::Four, self.session());
-        let needs_all = needs_all_servers(&question);
-        self.follow(id, dispatch::begin(&self.gateway.inner, caller, question, OnDrop::Cancel, None), None, needs_all);
+        let agent = legacy_agent(Arc::clone(&self.agent), EndpointMode::Four, self.session());
+        let needs_all = needs_all_servers(&request);
+        self.follow(id, dispatch::begin(&self.gateway.state, agent, request, OnDrop::Cancel, None), None, needs_all);
     }
 
-    /// Carries a request to its end beside the others. `subject` is there for the kind that cannot be asked.
-    fn follow(self: &Arc<Self>, id: &str, mut flight: Flight, subject: Option<String>, needs_all: bool) {
+    /// Runs a request to its end, beside others. `subject` is set for stateless requests.
+    fn follow(self: &Arc<Self>, id: &str, mut in_flight: InFlight, subject: Option<String>, needs_all: bool) {
         let (line, id) = (Arc::clone(self), id.to_owned());
-        let _noted: UnderWay = self.requests.begin(&id, flight.cancel_token());
+        let _noted: OpenRequest = self.requests.begin(&id, in_flight.cancel_token());
         tokio::spawn(async move {
             let _noted = _noted;
             if needs_all && !line.gateway.is_ready() {
-                // This gateway began with the agent, so the agent's first search should not come too early.
+                // The gateway started with the agent, so the first search may come before the servers are connected.
                 let _late = tokio::time::timeout_at(line.began + FIRST_WAIT, line.gateway.ready()).await;
             }
             loop {
-                match flight.next().await {
-                    Step::Event(Event::Say(text)) => line.say(text).await,
+                match in_flight.next().await {
+                    Step::Event(Event::Notify(text)) => line.say(text).await,
                     Step::Event(Event::Ask(asked)) => match (&subject, line.session()) {
                         (Some(subject), _) => {
                             let result =
-                                line.gateway.inner.doors.parked.park(flight, asked, &line.agent.name, subject.clone());
+                                line.gateway.state.parked.park(in_flight, asked, &line.agent.name, subject.clone());
                             return line.say(message::response(&id, &Ok(result))).await;
                         }
                         (None, Some(session)) => line.say(session.ask(asked)).await,
@@ -228,14 +227,14 @@ impl Line {
         });
     }
 
-    /// Passes changes on to an agent with a session.
+    /// Sends change notifications to an agent with a session.
     fn listen(self: &Arc<Self>, session: &Session) {
-        let (send, receive) = Audience::channel();
-        let wants = Wants { tools: true, prompts: true, resources: true, uris: Arc::clone(&session.uris) };
-        self.gateway.inner.audience.join(Listener {
+        let (send, receive) = Listeners::channel();
+        let topics = Topics { tools: true, prompts: true, resources: true, uris: Arc::clone(&session.uris) };
+        self.gateway.state.listeners.join(Listener {
             agent: Arc::clone(&self.agent),
             endpoint_mode: EndpointMode::Four,
-            wants,
+            topics,
             subscription: None,
             send,
         });

@@ -1,7 +1,20 @@
-//! HTTP to one server: connections that are kept open and driven by the very task that waits for the answer.
+//! An HTTP/1.1 client for one server, with a pool of idle connections.
 //!
-//! A general client hands every request to a task of the connection and waits for that task's answer. For a server on
-//! the same machine these two hand-overs cost as much as the request itself, so here there are none.
+//! A general client such as `reqwest` gives every connection a task, hands each request to it over a channel, and waits
+//! for the answer on another. For a server on the same machine these two hand-overs cost as much as the request itself.
+//! Here the task that waits for the answer also drives the connection ([`drive`]), so there are none.
+//!
+//! The price is that nobody drives an idle connection. The client does not notice that a server closed it until the next
+//! request. So a request on a reused connection that fails before it was written is sent again on another one. That is
+//! safe, because hyper returns the unsent request. A request that was written is never sent again: the server may have
+//! processed it.
+//!
+//! What must stay true:
+//!
+//! - A connection returns to the pool only after its response was read to the end. Dropping an [`Answer`] early closes it.
+//! - The pool keeps at most `IDLE_MAX` connections for `IDLE_TIME`, the newest last. If the newest is too old, all are.
+//! - Bodies are read with a limit, so that a server cannot fill the memory.
+//! - TLS trusts the certificates of the operating system, which are loaded at first use.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -27,7 +40,7 @@ use url::Url;
 use super::error::UpstreamError;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections kept for later, and how long: servers close idle ones, often after a minute or less.
+/// Size of the pool, and the time a connection stays in it. Servers close idle connections, often after a minute.
 const IDLE_MAX: usize = 64;
 const IDLE_TIME: Duration = Duration::from_secs(30);
 
@@ -40,14 +53,14 @@ pub(crate) struct Client {
     idle: Mutex<Vec<(Instant, Wire)>>,
 }
 
-/// One connection: where requests go in, and the machine that has to be driven for anything to happen.
+/// One connection: the sender of requests, and the future that must be polled for anything to happen.
 struct Wire {
     send: SendRequest<Full<Bytes>>,
     machine: Machine,
     has_ended: bool,
 }
 
-/// An answer whose body is read piece by piece. Dropping it early closes the connection.
+/// A response whose body is read in chunks. Dropping it early closes the connection.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -64,7 +77,7 @@ impl Client {
         Ok(Arc::new(Self { url: url.clone(), host, idle: Mutex::default() }))
     }
 
-    /// Sends a request and waits for the head of the answer.
+    /// Sends a request and waits for the head of the response.
     pub(crate) async fn send(
         self: &Arc<Self>,
         method: Method,
@@ -84,7 +97,7 @@ impl Client {
                 None => (self.connect().await?, true),
             };
             if wire.ready().await.is_err() && !is_fresh {
-                // The server closed it while nobody looked.
+                // The server closed it while it was idle.
                 continue;
             }
             let sending = wire.send.try_send_request(request);
@@ -95,7 +108,7 @@ impl Client {
                     return Ok(Answer { status, headers, body, wire: Some(wire), client });
                 }
                 Ok(Err(mut failed)) => match failed.take_message() {
-                    // The server closed an idle connection before it saw the request: another one will do.
+                    // The server closed an idle connection before the request was written, so another one will do.
                     Some(unsent) if !is_fresh => request = unsent,
                     _ => return Err(UpstreamError::Http(format!("the request failed: {}", cause(failed.error())))),
                 },
@@ -132,7 +145,7 @@ impl Client {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let (since, wire) = idle.pop()?;
-            // The newest is at the end: if that one is too old, all are.
+            // The newest is last. If it is too old, all are.
             if since.elapsed() > IDLE_TIME {
                 idle.clear();
                 return None;
@@ -151,23 +164,23 @@ impl Client {
     }
 }
 
-/// What every secure connection of this process trusts: the machine's own certificates, read when first needed.
+/// TLS settings of all connections: the certificates of the operating system, loaded at first use.
 static TLS: LazyLock<Result<Arc<rustls::ClientConfig>, String>> = LazyLock::new(|| {
-    // Fails when somebody installed a provider already, which is as good.
+    // Fails if a provider is installed already, which is as good.
     let _installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let config = rustls::ClientConfig::with_platform_verifier();
     config.map(Arc::new).map_err(|error| format!("no trusted certificates on this machine: {error}"))
 });
 
 impl Wire {
-    /// Waits until a request may go in; an error means that the connection is gone.
+    /// Waits until the connection takes a request. An error means that it is closed.
     async fn ready(&mut self) -> Result<(), UpstreamError> {
         let ready = drive(&mut self.machine, &mut self.has_ended, self.send.ready()).await?;
         ready.map_err(|_| UpstreamError::Closed)
     }
 }
 
-/// Waits for something that needs a connection to move.
+/// Waits for a future that needs the connection to be polled.
 async fn drive<T>(
     machine: &mut Machine,
     has_ended: &mut bool,
@@ -189,7 +202,7 @@ async fn drive<T>(
 }
 
 impl Answer {
-    /// The next piece of the body; `None` at its end, when the connection is kept for the next request.
+    /// Reads the next chunk of the body. At its end, returns `None` and puts the connection into the pool.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, UpstreamError> {
         let Some(mut wire) = self.wire.take() else { return Ok(None) };
         loop {
@@ -211,7 +224,7 @@ impl Answer {
         }
     }
 
-    /// The whole body, if it stays within the limit.
+    /// Reads the whole body, up to a limit.
     pub(crate) async fn body(mut self, limit: usize) -> Result<Bytes, UpstreamError> {
         let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
         let mut rest: Option<Vec<u8>> = None;
@@ -241,7 +254,7 @@ impl Answer {
     }
 }
 
-/// The innermost reason, which is the one that says something.
+/// Returns the innermost cause, which is the informative one.
 fn cause(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

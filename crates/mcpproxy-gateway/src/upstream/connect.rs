@@ -1,4 +1,4 @@
-//! Reaching a server and shaking hands with it, in whichever way it understands.
+//! Connects to a server and negotiates the revision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::Notice;
-use super::connection::{Connection, Era, Link, Request, send};
+use super::connection::{Connection, Link, Request, send};
 use super::error::UpstreamError;
 use super::http::HttpLink;
 use super::log::ServerLog;
 use super::stdio::{self, Process, Program};
 use crate::message::{self, member};
-use crate::{IMPLEMENTATION, LEGACY_VERSION, MODERN_VERSION};
+use crate::protocol::{Era, IMPLEMENTATION, LEGACY_VERSION, MODERN_VERSION};
 
-/// How long a server may think about a question it may never have heard of.
+/// Time for a server to answer `server/discover`, which it may not know.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What we can pass on to agents: questions of servers. Roots are not ours to give.
+/// Capabilities that the gateway relays to agents. It has no roots to offer.
 const LEGACY_CAPABILITIES: &str = "{\"elicitation\":{\"form\":{},\"url\":{}},\"sampling\":{}}";
 
-/// A server that was reached, and the process if it is one.
+/// A connected server, and its process if it has one.
 pub(crate) struct Reached {
     pub(crate) connection: Connection,
     pub(crate) process: Option<Process>,
@@ -51,11 +51,11 @@ pub(crate) async fn reach(
         }
         TransportSettings::Http { url, headers } => (Link::Http(HttpLink::new(url, headers, limit, notify)?), None),
         TransportSettings::Sse { url, headers } => {
-            (Link::Duplex(super::sse::open(url, headers, limit, notify).await?), None)
+            (Link::Duplex(super::http_sse::open(url, headers, limit, notify).await?), None)
         }
     };
     let shaken = match &settings.transport {
-        // The old transport is older than the new handshake.
+        // The SSE transport is older than `server/discover`.
         TransportSettings::Sse { .. } => initialize(link).await,
         TransportSettings::Stdio { .. } | TransportSettings::Demo | TransportSettings::Http { .. } => {
             shake_hands(link).await
@@ -72,11 +72,11 @@ pub(crate) async fn reach(
     }
 }
 
-/// A second connection to a server over HTTP that speaks both kinds: the one for agents that came with a handshake.
+/// Opens a second connection, with a handshake, to an HTTP server that supports both eras. Agents with sessions use it.
 pub(crate) async fn reach_legacy(settings: &ServerSettings) -> Result<Connection, UpstreamError> {
     match &settings.transport {
         TransportSettings::Http { url, headers } => {
-            // Changes of the lists are heard on the first connection.
+            // The first connection already reports list changes.
             let (unheard, _) = mpsc::unbounded_channel();
             initialize(Link::Http(HttpLink::new(url, headers, settings.result_limit_bytes, unheard)?)).await
         }
@@ -86,8 +86,8 @@ pub(crate) async fn reach_legacy(settings: &ServerSettings) -> Result<Connection
     }
 }
 
-/// The newest kind first; any answer but a welcome means the server is of the older kind. A server that stays silent
-/// may not know the question, or may just be slow to start: then both are asked, and the first welcome counts.
+/// Tries the stateless revision first. Any other answer than a welcome means that the server needs a handshake. A silent
+/// server may not know the request or may be slow to start, so then both are tried and the first success counts.
 async fn shake_hands(link: Link) -> Result<Connection, UpstreamError> {
     let mut probe = std::pin::pin!(discover(link.clone()));
     if let Ok(probed) = tokio::time::timeout(PROBE_TIMEOUT, &mut probe).await {
@@ -114,7 +114,7 @@ async fn shake_hands(link: Link) -> Result<Connection, UpstreamError> {
     }
 }
 
-/// Asks for a welcome of the newer kind. `None` when the server gives none.
+/// Tries `server/discover`. Returns `None` if the server does not support it.
 async fn discover(link: Link) -> Result<Option<Connection>, UpstreamError> {
     let ask = || send(&link, Era::Modern, Request::new("server/discover", Vec::new()));
     let mut answer = ask().await;
@@ -122,7 +122,7 @@ async fn discover(link: Link) -> Result<Option<Connection>, UpstreamError> {
         && error.code == message::UNSUPPORTED_VERSION
         && error.data.as_deref().and_then(|data| member(data, "supported")).is_some_and(names_modern)
     {
-        // It names our revision among those it speaks, so it means something passing by its refusal.
+        // It supports this revision, so the refusal is temporary.
         answer = ask().await;
     }
     match answer {
@@ -158,7 +158,10 @@ async fn initialize(link: Link) -> Result<Connection, UpstreamError> {
     let is_known =
         ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version && version != MODERN_VERSION);
     if !is_known {
-        return Err(UpstreamError::Refused(format!("it wants protocol revision `{}`", version.escape_debug())));
+        return Err(UpstreamError::Refused(format!(
+            "it requires MCP revision `{}`, which is not supported",
+            version.escape_debug()
+        )));
     }
     let capabilities = message::field(&fields, "capabilities").unwrap_or("{}").to_owned();
     let ready = message::notification("notifications/initialized", "{}");

@@ -1,4 +1,4 @@
-//! A connection to a server after its handshake: knows the revision, and dresses requests for it.
+//! A connection to a server after its handshake. Builds requests for its revision.
 
 use std::sync::{Arc, LazyLock};
 
@@ -6,20 +6,13 @@ use http::{HeaderName, HeaderValue};
 use mcpproxy_core::json::{members, quote};
 use tokio_util::sync::CancellationToken;
 
-use super::Reply;
 use super::duplex::Duplex;
 use super::error::UpstreamError;
 use super::http::HttpLink;
-use crate::back::Back;
-use crate::message::{self, object};
-use crate::{IMPLEMENTATION, MODERN_VERSION, headers};
-
-/// Which of the two kinds of the protocol is spoken: with a handshake, or with everything in each request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Era {
-    Legacy,
-    Modern,
-}
+use crate::agents::AgentChannel;
+use crate::headers;
+use crate::message::{self, Reply, object};
+use crate::protocol::{Era, IMPLEMENTATION, MODERN_VERSION};
 
 pub(crate) struct Connection {
     pub(crate) link: Link,
@@ -35,21 +28,21 @@ pub(crate) enum Link {
     Http(Arc<HttpLink>),
 }
 
-/// A request for a server, before it is dressed for a revision.
+/// A request for a server, independent of the revision.
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
     pub(crate) params: Vec<(&'a str, &'a str)>,
     /// The agent's own `_meta`, as raw JSON.
     pub(crate) meta: Option<&'a str>,
-    /// What `Mcp-Name` says.
+    /// Value of the `Mcp-Name` header.
     pub(crate) name: Option<&'a str>,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    pub(crate) back: Option<&'a Back>,
+    pub(crate) channel: Option<&'a AgentChannel>,
 }
 
 impl<'a> Request<'a> {
     pub(crate) fn new(method: &'a str, params: Vec<(&'a str, &'a str)>) -> Self {
-        Self { method, params, meta: None, name: None, headers: Vec::new(), back: None }
+        Self { method, params, meta: None, name: None, headers: Vec::new(), channel: None }
     }
 }
 
@@ -80,7 +73,7 @@ impl Connection {
     }
 }
 
-/// Sends a request over a link in the manner of an era.
+/// Sends a request in the form that an era requires.
 pub(crate) async fn send(link: &Link, era: Era, request: Request<'_>) -> Result<Reply, UpstreamError> {
     let id = match link {
         Link::Duplex(line) => line.next_id(),
@@ -90,13 +83,13 @@ pub(crate) async fn send(link: &Link, era: Era, request: Request<'_>) -> Result<
     let params = object(request.params.iter().copied().chain(meta.as_deref().map(|meta| ("_meta", meta))));
     let text = message::request(&id.to_string(), request.method, &params);
     match link {
-        Link::Duplex(line) => line.request(id, text, request.back.cloned()).await,
+        Link::Duplex(line) => line.request(id, text, request.channel.cloned()).await,
         Link::Http(link) => {
             let headers = match era {
                 Era::Legacy => Vec::new(),
                 Era::Modern => modern_headers(request.method, request.name, request.headers)?,
             };
-            link.request(id, text, headers, request.back).await
+            link.request(id, text, headers, request.channel).await
         }
     }
 }
@@ -111,12 +104,12 @@ fn modern_headers(
     all.push((headers::VERSION, HeaderValue::from_static(MODERN_VERSION)));
     all.push((headers::METHOD, HeaderValue::from_str(method).map_err(|_| unfit())?));
     if let Some(name) = name {
-        all.push((headers::NAME, headers::encode(name).ok_or_else(unfit)?));
+        all.push((headers::NAME, headers::header_value(name)));
     }
     Ok(all)
 }
 
-/// The `_meta` for a server: what the agent put there for the server, and what this hop needs.
+/// Builds the `_meta` for a server: the agent's entries, and those of this hop.
 fn meta(era: Era, request: &Request<'_>, id: u64) -> Option<String> {
     let mut text = String::new();
     let mut add = |key: &str, value: &str| {
@@ -130,14 +123,14 @@ fn meta(era: Era, request: &Request<'_>, id: u64) -> Option<String> {
             add(&key, value);
         }
     }
-    if request.back.is_some_and(|back| back.progress_token().is_some()) {
+    if request.channel.is_some_and(|channel| channel.progress_token().is_some()) {
         add("progressToken", &id.to_string());
     }
     if era == Era::Modern {
         let capabilities =
-            request.back.map_or_else(|| "{}".to_owned(), |back| passed_capabilities(back.capabilities()));
+            request.channel.map_or_else(|| "{}".to_owned(), |channel| passed_capabilities(channel.capabilities()));
         add("io.modelcontextprotocol/clientCapabilities", &capabilities);
-        if let Some(level) = request.back.and_then(Back::log_level) {
+        if let Some(level) = request.channel.and_then(AgentChannel::log_level) {
             add("io.modelcontextprotocol/logLevel", &quote(level.as_str()));
         }
         text.push(',');
@@ -146,7 +139,7 @@ fn meta(era: Era, request: &Request<'_>, id: u64) -> Option<String> {
     (!text.is_empty()).then(|| text + "}")
 }
 
-/// Of the agent's `_meta`, that which is for the server.
+/// Filters the agent's `_meta` for the server.
 pub(super) fn passed_meta(meta: &str) -> Option<String> {
     let all = members(meta)?;
     let passed: Vec<(&str, &str)> =
@@ -154,12 +147,12 @@ pub(super) fn passed_meta(meta: &str) -> Option<String> {
     (!passed.is_empty()).then(|| object(passed))
 }
 
-/// What belongs to one hop is never passed on.
+/// Returns false for keys that belong to one hop.
 fn is_passed(key: &str) -> bool {
     key != "progressToken" && !key.starts_with(HOP_PREFIX)
 }
 
-/// Of what the agent can do, that which passes through us. Extensions are not relayed, so they are not promised.
+/// Filters the agent's capabilities to those that the gateway relays. It relays no extensions.
 fn passed_capabilities(capabilities: &str) -> String {
     let passed = |key: &str| matches!(key, "elicitation" | "sampling" | "roots");
     let all = members(capabilities).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A line to a server on which both sides talk at any time: standard input and output, or the old HTTP with SSE.
+//! A connection on which both sides send at any time: standard input and output, or the old HTTP with SSE.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,11 +9,11 @@ use tokio::process::ChildStdin;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use super::Notice;
 use super::error::UpstreamError;
 use super::pending::{Answered, Belongs, Pending};
-use super::{Notice, Reply};
-use crate::back::{Back, LogLevel};
-use crate::message::{self, INTERNAL_ERROR, Message, RpcError, member};
+use crate::agents::{AgentChannel, LogLevel};
+use crate::message::{self, INTERNAL_ERROR, Message, Reply, RpcError, member};
 
 pub(crate) struct Duplex {
     outlet: Outlet,
@@ -24,11 +24,11 @@ pub(crate) struct Duplex {
     pub(crate) ended: CancellationToken,
 }
 
-/// Where our own messages go.
+/// The way of the gateway's messages to the server.
 pub(crate) enum Outlet {
     /// Empty once the input was closed.
     Stdin(Arc<Mutex<Option<ChildStdin>>>),
-    Post(super::sse::Poster),
+    Post(super::http_sse::Poster),
 }
 
 impl Duplex {
@@ -41,14 +41,14 @@ impl Duplex {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Sends a request. If the caller stops waiting, the server is told and the answer is dropped.
+    /// Sends a request. If the gateway stops waiting, it cancels the request at the server.
     pub(crate) async fn request(
         self: &Arc<Self>,
         id: u64,
         text: String,
-        back: Option<Back>,
+        channel: Option<AgentChannel>,
     ) -> Result<Reply, UpstreamError> {
-        let answered: Answered = self.pending.open(id, back)?;
+        let answered: Answered = self.pending.open(id, channel)?;
         let mut guard = Abandon { line: Some(Arc::clone(self)), id };
         if let Err(error) = self.send(text).await {
             guard.line = None;
@@ -69,7 +69,7 @@ impl Duplex {
                     let stdin = Arc::clone(stdin).lock_owned().await;
                     LineOut { stdin: Some(stdin), text: text.into_bytes(), at: 0, ended: &self.ended }.write().await
                 };
-                // A server that stops reading must not hold its callers for longer than it lives.
+                // A server that stops reading must not block calls for longer than it lives.
                 tokio::select! {
                     written = write => written,
                     () = self.ended.cancelled() => Err(UpstreamError::Closed),
@@ -79,7 +79,7 @@ impl Duplex {
         }
     }
 
-    /// Closes the input of a child process, the polite way to ask it to leave.
+    /// Closes the input of a child process, which asks it to exit.
     pub(crate) async fn close(&self) {
         self.end(&UpstreamError::Closed);
         if let Outlet::Stdin(stdin) = &self.outlet {
@@ -87,13 +87,13 @@ impl Duplex {
         }
     }
 
-    /// The line went down.
+    /// Ends the connection.
     pub(crate) fn end(&self, reason: &UpstreamError) {
         self.pending.end(reason);
         self.ended.cancel();
     }
 
-    /// A message that was longer than the limit: its sender is found by the id at its start or its end.
+    /// Fails the call of a message over the size limit. It is found by the id at the start or end of the message.
     pub(crate) fn oversized(&self, head: &[u8], tail: &[u8], limit: usize) {
         for id in self.pending.ids() {
             if [head, tail].into_iter().any(|part| has_id(part, id)) {
@@ -102,7 +102,7 @@ impl Duplex {
         }
     }
 
-    /// Takes a message of the server. Text that is no message is the caller's to report.
+    /// Takes a message of the server. Returns an error for text that is no message.
     pub(crate) async fn incoming(self: &Arc<Self>, text: &str) -> Result<(), RpcError> {
         match Message::parse(text)? {
             Message::Response { id, outcome } => {
@@ -114,7 +114,7 @@ impl Duplex {
             Message::Request { id, method, params } => {
                 let (line, id) = (Arc::clone(self), id.to_owned());
                 let (method, params) = (method.into_owned(), params.unwrap_or("{}").to_owned());
-                // The reader must go on reading while somebody thinks about the answer.
+                // The reader must go on reading while the agent answers.
                 tokio::spawn(async move {
                     let outcome = line.asked(&method, &params).await;
                     let _down = line.send(message::response(&id, &outcome)).await;
@@ -132,13 +132,13 @@ impl Duplex {
         match method {
             "notifications/progress" => {
                 let token = member(params, "progressToken").and_then(|token| token.parse().ok());
-                if let Some(back) = token.and_then(|token| self.pending.back(token)) {
-                    say_progress(&back, params).await;
+                if let Some(channel) = token.and_then(|token| self.pending.channel(token)) {
+                    say_progress(&channel, params).await;
                 }
             }
             "notifications/message" => {
-                if let Belongs::To(back) = self.pending.belongs() {
-                    say_log(&back, params).await;
+                if let Belongs::To(channel) = self.pending.belongs() {
+                    say_log(&channel, params).await;
                 }
             }
             _ => {}
@@ -149,10 +149,10 @@ impl Duplex {
         match method {
             "ping" => Ok("{}".to_owned()),
             "elicitation/create" | "sampling/createMessage" => match self.pending.belongs() {
-                Belongs::To(back) => ask_agent(&back, method, params).await,
-                Belongs::ToNobody => Err(RpcError::new(INTERNAL_ERROR, "no call is open that this could belong to")),
+                Belongs::To(channel) => ask_agent(&channel, method, params).await,
+                Belongs::ToNobody => Err(RpcError::new(INTERNAL_ERROR, "no call is open, so there is no agent to ask")),
                 Belongs::ToSeveral => {
-                    Err(RpcError::new(INTERNAL_ERROR, "several calls are open; it is unclear which this belongs to"))
+                    Err(RpcError::new(INTERNAL_ERROR, "several calls are open, so it is unclear which agent to ask"))
                 }
             },
             _ => Err(RpcError::method_not_found(method)),
@@ -160,42 +160,42 @@ impl Duplex {
     }
 }
 
-/// Passes progress on under the agent's own token.
-pub(crate) async fn say_progress(back: &Back, params: &str) {
-    if let Some(token) = back.progress_token() {
+/// Passes progress on, with the agent's own token.
+pub(crate) async fn say_progress(channel: &AgentChannel, params: &str) {
+    if let Some(token) = channel.progress_token() {
         let params = message::with_members(params, &[("progressToken", token)]);
-        back.say(message::notification("notifications/progress", &params)).await;
+        channel.notify(message::notification("notifications/progress", &params)).await;
     }
 }
 
 /// Passes a log message on, if the agent wants its level.
-pub(crate) async fn say_log(back: &Back, params: &str) {
+pub(crate) async fn say_log(channel: &AgentChannel, params: &str) {
     let level = member(params, "level").and_then(string_value).and_then(|word| LogLevel::parse(&word));
-    if let (Some(level), Some(wanted)) = (level, back.log_level())
+    if let (Some(level), Some(wanted)) = (level, channel.log_level())
         && level >= wanted
     {
-        back.say(message::notification("notifications/message", params)).await;
+        channel.notify(message::notification("notifications/message", params)).await;
     }
 }
 
-/// Passes a server's question on to the agent whose call is open.
-pub(crate) async fn ask_agent(back: &Back, method: &str, params: &str) -> Result<String, RpcError> {
+/// Passes a server's request on to the agent whose call is open.
+pub(crate) async fn ask_agent(channel: &AgentChannel, method: &str, params: &str) -> Result<String, RpcError> {
     let capability = if method == "elicitation/create" { "elicitation" } else { "sampling" };
-    if member(back.capabilities(), capability).is_none() {
+    if member(channel.capabilities(), capability).is_none() {
         return Err(RpcError::new(
             message::METHOD_NOT_FOUND,
             format!("the agent of this call does not support {capability}"),
         ));
     }
-    back.ask(method, params).await
+    channel.ask(method, params).await
 }
 
-/// A line on its way into a process. Once begun it is written to its end, whether or not its sender still waits: the next
-/// message would be glued to half a line, and both lost.
+/// A line on its way into a process. Once begun it is written to its end, even if its sender stops waiting. Otherwise the
+/// next message would follow half a line, and both would be lost.
 struct LineOut<'a> {
     stdin: Option<OwnedMutexGuard<Option<ChildStdin>>>,
     text: Vec<u8>,
-    /// How much of it is written.
+    /// Number of bytes written so far.
     at: usize,
     ended: &'a CancellationToken,
 }
@@ -209,7 +209,7 @@ impl LineOut<'_> {
             match stdin.write(rest).await {
                 Ok(written) if written > 0 => self.at += written,
                 Ok(_) | Err(_) => {
-                    // Nobody reads any more, so there is nothing left to finish.
+                    // The process does not read any more, so there is nothing to finish.
                     self.text.clear();
                     return Err(UpstreamError::Closed);
                 }
@@ -242,7 +242,7 @@ impl Drop for LineOut<'_> {
     }
 }
 
-/// Tells the server when a caller no longer waits.
+/// Cancels a request at the server when the gateway stops waiting for it.
 struct Abandon {
     line: Option<Arc<Duplex>>,
     id: u64,

@@ -1,8 +1,10 @@
-//! What can go wrong between us and a server.
+//! Errors between the gateway and a server.
 
 use std::time::Duration;
 
 use mcpproxy_core::ErrorCode;
+
+use crate::event_stream::EventError;
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum UpstreamError {
@@ -35,7 +37,7 @@ pub(crate) enum UpstreamError {
 }
 
 impl UpstreamError {
-    /// The code an agent gets.
+    /// Returns the error code for the agent.
     pub(crate) fn code(&self) -> &'static str {
         let code = match self {
             Self::Timeout(_) => ErrorCode::UpstreamTimeout,
@@ -55,12 +57,12 @@ impl UpstreamError {
         code.as_str()
     }
 
-    /// What happened, in words for an agent: what it can do, and nothing of how the server is run.
+    /// Words the error for an agent: what it can do, and nothing about how the server is run.
     pub(crate) fn for_agent(&self) -> String {
         match self {
             Self::Timeout(_) | Self::TooLarge(_) | Self::Cancelled | Self::Busy(_) => self.to_string(),
             Self::Protocol(_) => "the server broke the protocol".to_owned(),
-            // Not "try again": what was sent may have been done.
+            // No "try again" here: the server may have run the call.
             Self::Exited(_) | Self::Closed | Self::Http(_) => "the server went away before it answered".to_owned(),
             Self::Spawn { .. } | Self::Unreachable(_) | Self::SessionLost | Self::Refused(_) | Self::Unavailable(_) => {
                 "the server is not available at the moment; try again later".to_owned()
@@ -68,7 +70,7 @@ impl UpstreamError {
         }
     }
 
-    /// Whether the server may have run the call although we have no answer.
+    /// Returns true if the server may have run the call although there is no answer.
     pub(crate) fn outcome_is_unknown(&self) -> bool {
         match self {
             Self::Timeout(_)
@@ -84,6 +86,16 @@ impl UpstreamError {
             | Self::Refused(_)
             | Self::Unavailable(_)
             | Self::Busy(_) => false,
+        }
+    }
+}
+
+impl From<EventError<Self>> for UpstreamError {
+    fn from(error: EventError<Self>) -> Self {
+        match error {
+            EventError::TooLarge(limit) => Self::TooLarge(limit),
+            EventError::NotUtf8 => Self::Protocol("an event is not UTF-8".to_owned()),
+            EventError::Stream(error) => error,
         }
     }
 }

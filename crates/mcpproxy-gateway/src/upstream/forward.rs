@@ -1,4 +1,22 @@
-//! The last step to a server. `forward` is the only code that sends `tools/call`, and it takes a permit for it.
+//! Sends requests to servers. [`forward`] is the only code that sends `tools/call`, and it takes a [`Permit`] by value.
+//!
+//! The permit owns the bytes that were decided on: name, arguments and what the agent attached. `forward` sends exactly
+//! these, so nothing between decision and server can change the call. Requests that call no tool, such as `prompts/get`,
+//! go through [`relay`] without a permit.
+//!
+//! Both share [`bounded`], which keeps a server within its limits:
+//!
+//! 1. It waits for a slot (`max_concurrent_calls`). Without a slot nothing is sent, so running out of time here is
+//!    `upstream_busy`, and the agent may safely retry.
+//! 2. It sends the request and waits for at most `call_timeout`. From here on a timeout means that the outcome is unknown.
+//!    The clock pauses while the agent's user answers a question of the server.
+//! 3. If the server lost the session, it did not look at the request. So it is sent again on a new session, once.
+//!
+//! A server of the stateless kind may ask for input with an `input_required` result. A stateless agent gets that result
+//! as it is. For an agent with a session, [`exchange`] asks its client and repeats the request with the answers, for at
+//! most `ROUNDS_MAX` rounds.
+//!
+//! `cargo xtask` checks that the text `tools/call` stands in no other file that sends to a server.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,43 +26,43 @@ use mcpproxy_core::json::{members, quote, string_value};
 use mcpproxy_core::{Attached, Permit};
 use tokio_util::sync::CancellationToken;
 
-use super::Reply;
-use super::connection::{Connection, Era, Request, passed_meta};
+use super::connection::{Connection, Request, passed_meta};
 use super::duplex::ask_agent;
 use super::error::UpstreamError;
 use super::server::Server;
-use crate::back::Back;
+use crate::agents::AgentChannel;
 use crate::headers;
-use crate::message::{Members, field, member, object};
+use crate::message::{Members, Reply, field, member, object};
+use crate::protocol::Era;
 
-/// How often a server may ask back before it answers.
+/// Limit on rounds in which a server asks for input before it answers.
 const ROUNDS_MAX: usize = 8;
 
-/// What travels with a request besides its subject: the agent's own words for the server, and the way back.
+/// Everything that accompanies a request: members of `params` for the server, and the channel to the agent.
 pub(crate) struct Passage<'a> {
     pub(crate) era: Era,
     /// The agent's `_meta`, as raw JSON.
     pub(crate) meta: Option<&'a str>,
-    /// Other members of `params` that the gateway has no opinion on.
+    /// Members of `params` that the gateway passes on unread.
     pub(crate) others: Vec<(&'a str, &'a str)>,
-    pub(crate) back: &'a Back,
+    pub(crate) channel: &'a AgentChannel,
     pub(crate) cancel: &'a CancellationToken,
 }
 
 impl Passage<'_> {
-    /// Takes out what is said to the server besides the subject of a call, with what came back for it from elsewhere. From
-    /// here on only a permit brings it there.
-    pub(crate) fn detach(&mut self, back: &Members<'_>) -> Attached {
+    /// Takes out what the agent attached for the server, so that from here on only a permit can send it. `carried` is what
+    /// an earlier round of the same call had for the server.
+    pub(crate) fn detach(&mut self, carried: &Members<'_>) -> Attached {
         let (others, meta) = (std::mem::take(&mut self.others), self.meta.take().and_then(passed_meta));
-        let back = back.iter().map(|(key, value)| (key.as_ref(), *value));
+        let carried = carried.iter().map(|(key, value)| (key.as_ref(), *value));
         let meta = meta.as_deref().map(|meta| (META, meta));
-        Attached::of(others.into_iter().chain(back).chain(meta))
+        Attached::of(others.into_iter().chain(carried).chain(meta))
     }
 }
 
 const META: &str = "_meta";
 
-/// Requests that are passed on without a permit, because they call no tool.
+/// Requests that need no permit, because they call no tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relayed {
     ReadResource,
@@ -68,7 +86,7 @@ impl Relayed {
     }
 }
 
-/// Spends a permit: sends exactly the call it was given for, once.
+/// Spends a permit: sends exactly the call that it permits, once.
 pub(crate) async fn forward(server: &Server, permit: Permit, passage: &Passage<'_>) -> Result<Reply, UpstreamError> {
     let tool = permit.tool();
     let attached = permit.attached().as_str().and_then(members).unwrap_or_default();
@@ -84,7 +102,7 @@ pub(crate) async fn forward(server: &Server, permit: Permit, passage: &Passage<'
     bounded(server, subject, passage).await
 }
 
-/// Passes on a request that is not a call. `params` are its own parameters, `name` is the one `Mcp-Name` repeats.
+/// Passes on a request that calls no tool. `name` is the value of the `Mcp-Name` header.
 pub(crate) async fn relay(
     server: &Server,
     relayed: Relayed,
@@ -102,12 +120,12 @@ struct Subject<'a> {
     name: Option<&'a str>,
     params: Vec<(&'a str, String)>,
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// What is said to the server besides.
+    /// Members of `params` that the agent attached.
     others: Vec<(&'a str, &'a str)>,
     meta: Option<&'a str>,
 }
 
-/// Within the server's limits: so many at once, each only so long, and not after the agent took it back.
+/// Sends within the limits of the server: concurrent calls, time, and until the agent cancels.
 async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -> Result<Reply, UpstreamError> {
     let limit = server.settings.call_timeout;
     let has_slot = AtomicBool::new(false);
@@ -116,7 +134,7 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
         has_slot.store(true, Ordering::Relaxed);
         let connection = server.connection(passage.era).await?;
         match exchange(&connection, &subject, passage).await {
-            // A server that forgot the session did not look at the request: it is safe to send it again.
+            // A server that lost the session did not process the request, so sending it again is safe.
             Err(UpstreamError::SessionLost) => {
                 server.reconnected().await;
                 exchange(&*server.connection(passage.era).await?, &subject, passage).await
@@ -132,8 +150,8 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
         };
         match answered {
             Ok(reply) => return reply,
-            // The limit is for the server; a user who thinks about its question is not slow.
-            Err(_) if passage.back.is_asking() => {}
+            // The timeout is for the server, not for a user who answers its question.
+            Err(_) if passage.channel.is_asking() => {}
             // Without a slot nothing was sent; with one, the server may have run it.
             Err(_) if has_slot.load(Ordering::Relaxed) => return Err(UpstreamError::Timeout(limit)),
             Err(_) => return Err(UpstreamError::Busy(server.settings.max_concurrent_calls)),
@@ -156,33 +174,33 @@ async fn exchange(
             meta: subject.meta,
             name: subject.name,
             headers: subject.headers.clone(),
-            back: Some(passage.back),
+            channel: Some(passage.channel),
         };
         let reply = connection.request(request).await?;
         let must_bridge = passage.era == Era::Legacy && connection.era == Era::Modern;
         match &reply {
             Ok(result) if must_bridge && wants_input(result) => {
-                // An agent of the older kind cannot answer this itself: ask it in its own way, then call again.
-                answers = ask_all(passage.back, result).await;
+                // A client with a session cannot answer this result. Ask it by request, then send the call again.
+                answers = ask_all(passage.channel, result).await;
                 others = answers.iter().map(|(key, value)| (*key, value.as_str())).collect();
             }
             _ => return Ok(reply),
         }
     }
-    Err(UpstreamError::Protocol("the server asks for input without end".to_owned()))
+    Err(UpstreamError::Protocol("the server keeps asking for input".to_owned()))
 }
 
 fn wants_input(result: &str) -> bool {
     member(result, "resultType") == Some("\"input_required\"")
 }
 
-/// Asks the agent everything a server wants to know.
-async fn ask_all(back: &Back, result: &str) -> Vec<(&'static str, String)> {
+/// Asks the agent for all input that a server requires.
+async fn ask_all(channel: &AgentChannel, result: &str) -> Vec<(&'static str, String)> {
     let mut responses: Vec<(String, String)> = Vec::new();
     for (key, request) in member(result, "inputRequests").and_then(members).unwrap_or_default() {
         let method = member(request, "method").and_then(string_value).unwrap_or_default();
         let params = member(request, "params").unwrap_or("{}");
-        let answer = ask_agent(back, &method, params).await;
+        let answer = ask_agent(channel, &method, params).await;
         let declined = || "{\"action\":\"decline\"}".to_owned();
         responses.push((key.into_owned(), answer.unwrap_or_else(|_| declined())));
     }

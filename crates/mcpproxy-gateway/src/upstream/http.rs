@@ -1,4 +1,20 @@
-//! Servers over Streamable HTTP: one request, one answer, with whatever the server says in between.
+//! Servers over Streamable HTTP.
+//!
+//! Each request is a POST. The server answers with one JSON message, or with an event stream that ends with the answer
+//! and may contain notifications and requests to the agent before it. `client.rs` does the HTTP below this.
+//!
+//! - **Interrupted streams are resumed.** If a stream breaks and its events had ids, the link asks for the rest with
+//!   `Last-Event-ID`, up to `RESUMES_MAX` times. Without ids the outcome of the call is unknown, and nothing is sent again.
+//! - **Sessions.** With a handshake, the server may give a session id, which every request then repeats. A 404 means that
+//!   the server lost the session: the link ends, and the supervisor makes a new handshake.
+//! - **Standing stream.** A server with sessions may also speak on a GET stream, outside of any answer. The gateway shares
+//!   one connection between agents, so such a message is passed on only if exactly one agent can be meant
+//!   (`open_calls.rs`). In doubt it is dropped: an agent must not read what belongs to another.
+//! - **Cancelling.** If the gateway stops waiting, a server with sessions gets `notifications/cancelled`. Without
+//!   sessions, closing the stream says the same.
+//!
+//! The operator's headers (`headers` in the settings) are marked as sensitive and go only to the configured URL. Redirects
+//! are not followed, because they could carry credentials to another host.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,19 +28,19 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::callers::Callers;
+use super::Notice;
 use super::client::{Answer, Client};
 use super::duplex::{ask_agent, say_log, say_progress};
 use super::error::UpstreamError;
-use super::events::SseReader;
-use super::{Notice, Reply};
-use crate::back::Back;
+use super::open_calls::OpenCalls;
+use crate::agents::AgentChannel;
+use crate::event_stream::{EventError, EventReader};
 use crate::headers;
-use crate::message::{self, Message, RpcError};
+use crate::message::{self, Message, Reply, RpcError};
 
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
-/// How often an interrupted answer is asked for again, and how long to wait when the server does not say.
+/// Attempts to resume an interrupted stream, and the pause before each unless the server sets one.
 const RESUMES_MAX: usize = 5;
 const RESUME_WAIT: Duration = Duration::from_millis(1000);
 const RESUME_WAIT_MAX: Duration = Duration::from_secs(30);
@@ -39,8 +55,8 @@ pub(crate) struct HttpLink {
     next_id: AtomicU64,
     limit: usize,
     notices: mpsc::UnboundedSender<Notice>,
-    /// Whose calls are open, for what a server says on its standing stream.
-    callers: Callers,
+    /// Open calls, to find the agent of a message on the standing stream.
+    open_calls: OpenCalls,
     lost_session: AtomicBool,
     pub(crate) ended: CancellationToken,
 }
@@ -65,13 +81,13 @@ impl HttpLink {
             next_id: AtomicU64::new(1),
             limit,
             notices,
-            callers: Callers::default(),
+            open_calls: OpenCalls::default(),
             lost_session: AtomicBool::new(false),
             ended: CancellationToken::new(),
         }))
     }
 
-    /// Whether the link ended because the server forgot the session, which a new handshake mends.
+    /// Returns true if the link ended because the server lost the session, which a new handshake repairs.
     pub(crate) fn lost_session(&self) -> bool {
         self.lost_session.load(Ordering::Acquire)
     }
@@ -80,7 +96,7 @@ impl HttpLink {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// After an `initialize` handshake, every request names the revision agreed on.
+    /// Sets the revision that an `initialize` handshake agreed on. Every request names it.
     pub(crate) fn speak(&self, version: &str) {
         if let Ok(version) = HeaderValue::from_str(version) {
             self.version.get_or_init(|| version);
@@ -92,16 +108,16 @@ impl HttpLink {
         id: u64,
         text: String,
         headers: Headers,
-        back: Option<&Back>,
+        channel: Option<&AgentChannel>,
     ) -> Result<Reply, UpstreamError> {
         let is_session = self.version.get().is_some();
         let mut guard = Abandon { link: is_session.then(|| Arc::clone(self)), id };
-        if let (true, Some(back)) = (is_session, back) {
-            self.callers.begin(id, back.clone());
+        if let (true, Some(channel)) = (is_session, channel) {
+            self.open_calls.begin(id, channel.clone());
         }
-        let reply = self.exchange(id, text, headers, back).await;
+        let reply = self.exchange(id, text, headers, channel).await;
         if is_session {
-            self.callers.end(id);
+            self.open_calls.end(id);
         }
         guard.link = None;
         reply
@@ -112,7 +128,7 @@ impl HttpLink {
         id: u64,
         text: String,
         headers: Headers,
-        back: Option<&Back>,
+        channel: Option<&AgentChannel>,
     ) -> Result<Reply, UpstreamError> {
         let response = self.post(text, headers).await?;
         let status = response.status;
@@ -125,7 +141,7 @@ impl HttpLink {
             return Err(UpstreamError::SessionLost);
         }
         if response.content_type() == Some(EVENT_STREAM) && status.is_success() {
-            return self.follow(id, response, back).await;
+            return self.follow(id, response, channel).await;
         }
         let body = response.body(self.limit).await?;
         match read_reply(&body, id) {
@@ -137,11 +153,11 @@ impl HttpLink {
         }
     }
 
-    /// Sends a notification or an answer of ours.
+    /// Sends a notification, or the answer to a request of the server.
     pub(crate) async fn send(&self, text: String, headers: Headers) -> Result<(), UpstreamError> {
         let response = self.post(text, headers).await?;
         let status = response.status;
-        // Reading to the end keeps the connection for the next message.
+        // Reading to the end makes the connection reusable.
         response.body(self.limit).await?;
         if status.is_success() { Ok(()) } else { Err(status_error(status)) }
     }
@@ -153,13 +169,13 @@ impl HttpLink {
         map.extend(headers);
         let sent = self.client.send(Method::POST, &self.url, map, text.into()).await;
         if let Err(UpstreamError::Unreachable(_)) = &sent {
-            // Nobody is there any more: whoever watches this link should know at once.
+            // The server is gone. The supervisor should know at once.
             self.ended.cancel();
         }
         sent
     }
 
-    /// What goes with every request: the operator's headers, the revision and the session.
+    /// Returns the headers of every request: the operator's, the revision and the session.
     fn own_headers(&self) -> HeaderMap {
         let mut map = self.operator_headers.clone();
         for (name, value) in [(headers::VERSION, self.version.get()), (headers::SESSION, self.session.get())] {
@@ -170,36 +186,41 @@ impl HttpLink {
         map
     }
 
-    /// Follows an event stream until the answer comes. A stream that breaks off is taken up again where it stopped.
-    async fn follow(self: &Arc<Self>, id: u64, response: Answer, back: Option<&Back>) -> Result<Reply, UpstreamError> {
+    /// Follows an event stream until the answer comes. Resumes a stream that breaks.
+    async fn follow(
+        self: &Arc<Self>,
+        id: u64,
+        response: Answer,
+        channel: Option<&AgentChannel>,
+    ) -> Result<Reply, UpstreamError> {
         let mut last_event = None;
         let mut wait = RESUME_WAIT;
-        let mut events = SseReader::new(response.chunks().boxed(), self.limit);
+        let mut events = EventReader::new(response.chunks().boxed(), self.limit);
         for _ in 0..=RESUMES_MAX {
             let broken = loop {
                 let event = match events.next().await {
                     Ok(Some(event)) => event,
                     Ok(None) => break UpstreamError::Closed,
-                    Err(error @ UpstreamError::TooLarge(_)) => return Err(error),
-                    Err(error) => break error,
+                    Err(error @ EventError::TooLarge(_)) => return Err(error.into()),
+                    Err(error) => break error.into(),
                 };
                 if let Some(retry) = event.retry_ms {
                     wait = Duration::from_millis(retry).min(RESUME_WAIT_MAX);
                 }
                 last_event = event.id.or(last_event);
-                if let Some(reply) = self.said(id, &event.data, back).await {
+                if let Some(reply) = self.said(id, &event.data, channel).await {
                     return Ok(reply);
                 }
             };
             let Some(last_event) = &last_event else { return Err(broken) };
             tokio::time::sleep(wait).await;
-            events = SseReader::new(self.listen(Some(last_event)).await?.boxed(), self.limit);
+            events = EventReader::new(self.listen(Some(last_event)).await?.boxed(), self.limit);
         }
         Err(UpstreamError::Closed)
     }
 
-    /// One message on a stream. An answer to `id` comes back; everything else is passed to where it belongs.
-    async fn said(self: &Arc<Self>, id: u64, data: &str, back: Option<&Back>) -> Option<Reply> {
+    /// Takes a message of a stream. Returns the answer to `id`, and passes everything else on.
+    async fn said(self: &Arc<Self>, id: u64, data: &str, channel: Option<&AgentChannel>) -> Option<Reply> {
         let text = message::read_server(data.as_bytes()).ok()?;
         match Message::parse(text).ok()? {
             Message::Response { id: answered, outcome } if answered.parse() == Ok(id) => {
@@ -210,19 +231,19 @@ impl HttpLink {
                 let params = params.unwrap_or("{}");
                 if let Some(notice) = Notice::parse(&method, params) {
                     let _stopped = self.notices.send(notice);
-                } else if let Some(back) = back {
+                } else if let Some(channel) = channel {
                     match method.as_ref() {
-                        "notifications/progress" => say_progress(back, params).await,
-                        "notifications/message" => say_log(back, params).await,
+                        "notifications/progress" => say_progress(channel, params).await,
+                        "notifications/message" => say_log(channel, params).await,
                         _ => {}
                     }
                 }
             }
             Message::Request { id, method, params } => {
-                let (link, id, back) = (Arc::clone(self), id.to_owned(), back.cloned());
+                let (link, id, channel) = (Arc::clone(self), id.to_owned(), channel.cloned());
                 let (method, params) = (method.into_owned(), params.unwrap_or("{}").to_owned());
                 tokio::spawn(async move {
-                    let outcome = asked(back.as_ref(), &method, &params).await;
+                    let outcome = asked(channel.as_ref(), &method, &params).await;
                     let _lost = link.send(message::response(&id, &outcome), Vec::new()).await;
                 });
             }
@@ -230,7 +251,7 @@ impl HttpLink {
         None
     }
 
-    /// Opens the stream on which a server speaks unasked, or one that was interrupted.
+    /// Opens the standing stream, or resumes an interrupted one.
     async fn listen(
         &self,
         last_event: Option<&str>,
@@ -245,25 +266,25 @@ impl HttpLink {
         if is_stream { Ok(response.chunks()) } else { Err(status_error(response.status)) }
     }
 
-    /// Follows the server's standing stream until it ends for good; many servers have none.
+    /// Follows the server's standing stream until it ends for good. Many servers have none.
     pub(crate) async fn stand(self: Arc<Self>) {
         let mut last_event: Option<String> = None;
         while let Ok(stream) = self.listen(last_event.as_deref()).await {
-            let mut events = SseReader::new(stream.boxed(), self.limit);
+            let mut events = EventReader::new(stream.boxed(), self.limit);
             let mut wait = RESUME_WAIT;
             while let Ok(Some(event)) = events.next().await {
                 if let Some(retry) = event.retry_ms {
                     wait = Duration::from_millis(retry).min(RESUME_WAIT_MAX);
                 }
                 last_event = event.id.or(last_event);
-                let back = self.callers.sole();
-                let _answer_to_nobody = self.said(0, &event.data, back.as_ref()).await;
+                let channel = self.open_calls.sole();
+                let _answer_to_nobody = self.said(0, &event.data, channel.as_ref()).await;
             }
             tokio::time::sleep(wait).await;
         }
     }
 
-    /// Tells a server with sessions that this one is over.
+    /// Ends the session at the server.
     pub(crate) async fn close(&self) {
         self.ended.cancel();
         if self.session.get().is_some() {
@@ -287,10 +308,10 @@ pub(crate) fn header_map(headers: &[(String, Secret)]) -> Result<HeaderMap, Upst
 pub(crate) fn status_error(status: StatusCode) -> UpstreamError {
     UpstreamError::Http(match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            format!("the server wants another authorization ({status}); check `headers` in the settings")
+            format!("the server rejected the credentials ({status}); check `headers` for this server")
         }
         status if status.is_redirection() => {
-            format!("the server redirects ({status}); put the final address into `url`")
+            format!("the server redirects ({status}), which is not followed; set `url` to the final address")
         }
         status => format!("the server answered {status}"),
     })
@@ -301,19 +322,19 @@ fn read_reply(body: &[u8], id: u64) -> Option<Reply> {
         Message::Response { id: answered, outcome } if answered.parse() == Ok(id) || outcome.is_err() => {
             Some(outcome.map(str::to_owned).map_err(RpcError::parse))
         }
-        _ => None,
+        Message::Response { .. } | Message::Request { .. } | Message::Notification { .. } => None,
     }
 }
 
-async fn asked(back: Option<&Back>, method: &str, params: &str) -> Result<String, RpcError> {
-    match (method, back) {
+async fn asked(channel: Option<&AgentChannel>, method: &str, params: &str) -> Result<String, RpcError> {
+    match (method, channel) {
         ("ping", _) => Ok("{}".to_owned()),
-        ("elicitation/create" | "sampling/createMessage", Some(back)) => ask_agent(back, method, params).await,
+        ("elicitation/create" | "sampling/createMessage", Some(channel)) => ask_agent(channel, method, params).await,
         _ => Err(RpcError::method_not_found(method)),
     }
 }
 
-/// Tells a server with sessions when a caller no longer waits; without sessions, the closed stream says it.
+/// Cancels a request at a server with sessions when the gateway stops waiting for it.
 struct Abandon {
     link: Option<Arc<HttpLink>>,
     id: u64,
@@ -322,7 +343,7 @@ struct Abandon {
 impl Drop for Abandon {
     fn drop(&mut self) {
         if let Some(link) = self.link.take() {
-            link.callers.end(self.id);
+            link.open_calls.end(self.id);
             let params = format!("{{\"requestId\":{},\"reason\":\"the caller no longer waits\"}}", self.id);
             tokio::spawn(async move {
                 let _lost = link.send(message::notification("notifications/cancelled", &params), Vec::new()).await;

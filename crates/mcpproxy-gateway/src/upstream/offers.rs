@@ -7,10 +7,11 @@ use mcpproxy_core::json::{quote, string_value};
 use mcpproxy_core::{Offer, Offered, ServerName};
 use serde_json::value::RawValue;
 
-use super::connection::{Connection, Era, Link, Request};
+use super::connection::{Connection, Link, Request};
 use super::error::UpstreamError;
 use crate::headers;
 use crate::message::member;
+use crate::protocol::Era;
 
 const PAGES_MAX: usize = 100;
 const OFFERS_MAX: usize = 10_000;
@@ -73,7 +74,7 @@ impl Offers {
     }
 }
 
-/// What is sound of a server's list of tools, and the rest with the reason.
+/// Splits a server's list into valid tools, and invalid ones with the reason.
 fn read_tools(
     server: &ServerName,
     all: Vec<String>,

@@ -15,7 +15,7 @@ pub(crate) struct Note {
     path: PathBuf,
 }
 
-/// What tells one process from another that got its number later.
+/// Identifies a process, even if its number is reused later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     pid: i32,

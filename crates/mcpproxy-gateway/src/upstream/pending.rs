@@ -5,9 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::Reply;
 use super::error::UpstreamError;
-use crate::back::Back;
+use crate::agents::AgentChannel;
+use crate::message::Reply;
 
 #[derive(Default)]
 pub(crate) struct Pending {
@@ -23,26 +23,26 @@ struct Table {
 
 struct Waiting {
     answer: oneshot::Sender<Result<Reply, UpstreamError>>,
-    back: Option<Back>,
+    channel: Option<AgentChannel>,
 }
 
 pub(crate) type Answered = oneshot::Receiver<Result<Reply, UpstreamError>>;
 
 /// Whose call an uncorrelated message of a server belongs to.
 pub(crate) enum Belongs {
-    To(Back),
+    To(AgentChannel),
     ToSeveral,
     ToNobody,
 }
 
 impl Pending {
-    pub(crate) fn open(&self, id: u64, back: Option<Back>) -> Result<Answered, UpstreamError> {
+    pub(crate) fn open(&self, id: u64, channel: Option<AgentChannel>) -> Result<Answered, UpstreamError> {
         let mut table = self.table();
         if let Some(ended) = &table.ended {
             return Err(ended.clone());
         }
         let (answer, answered) = oneshot::channel();
-        table.waiting.insert(id, Waiting { answer, back });
+        table.waiting.insert(id, Waiting { answer, channel });
         Ok(answered)
     }
 
@@ -56,8 +56,8 @@ impl Pending {
         self.table().waiting.remove(&id);
     }
 
-    pub(crate) fn back(&self, id: u64) -> Option<Back> {
-        self.table().waiting.get(&id).and_then(|waiting| waiting.back.clone())
+    pub(crate) fn channel(&self, id: u64) -> Option<AgentChannel> {
+        self.table().waiting.get(&id).and_then(|waiting| waiting.channel.clone())
     }
 
     pub(crate) fn ids(&self) -> Vec<u64> {
@@ -68,10 +68,10 @@ impl Pending {
     /// one passed on: an agent must not see or answer what belongs to another.
     pub(crate) fn belongs(&self) -> Belongs {
         let table = self.table();
-        let mut calls = table.waiting.values().filter_map(|waiting| waiting.back.as_ref());
+        let mut calls = table.waiting.values().filter_map(|waiting| waiting.channel.as_ref());
         match (calls.next(), calls.next()) {
             (None, _) => Belongs::ToNobody,
-            (Some(back), None) => Belongs::To(back.clone()),
+            (Some(channel), None) => Belongs::To(channel.clone()),
             (Some(_), Some(_)) => Belongs::ToSeveral,
         }
     }

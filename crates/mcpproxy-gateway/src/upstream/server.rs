@@ -11,10 +11,11 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::connect::reach_legacy;
-use super::connection::{Connection, Era, Link};
+use super::connection::{Connection, Link};
 use super::error::UpstreamError;
 use super::log::ServerLog;
 use super::offers::Offers;
+use crate::protocol::Era;
 use crate::status::{ServerStatus, StateName};
 
 pub(crate) struct Server {

@@ -22,10 +22,10 @@ use crate::message;
 const INHERITED: [&str; 11] =
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ", "SYSTEMROOT"];
 
-/// How long a process may take to leave after each hint.
+/// Time for a process to exit after each request to do so.
 const PATIENCE: Duration = Duration::from_millis(1000);
 const STDERR_LINE_MAX: usize = 8 * 1024;
-/// How much of a message that is too long is kept to find whose it is.
+/// Bytes kept of the start and end of an oversized message, to find the call it belongs to.
 const TRACE_BYTES: usize = 256;
 
 pub(crate) struct Program<'a> {

@@ -1,4 +1,29 @@
-//! The task that keeps one server connected: reach it, read its lists, watch it, and try again with growing patience.
+//! Keeps one server connected, in a task of its own.
+//!
+//! ```text
+//!  connecting ──▶ reach ──▶ read lists ──▶ ready ──▶ follow notices ──┐
+//!      ▲                                                              │ connection lost
+//!      └── exponential backoff ◀── failed ◀───────────────────────────┘
+//! ```
+//!
+//! One life of a connection is [`run_once`]. It ends in one of three ways ([`End`]): the gateway stops the server, an
+//! operator restarts it, or it failed. A failure waits from 1 s up to 60 s before the next attempt, with jitter. A
+//! connection that lasted a minute resets the wait.
+//!
+//! What must stay true:
+//!
+//! - **A server's trouble is its own.** Each has its own task, limits and backoff. A server that hangs, floods or crashes
+//!   delays no other.
+//! - **The lists come before ready.** A server becomes ready only after its tools were read, so no call finds a
+//!   connected server without tools.
+//! - **The process group ends with the connection.** Every way out of `run_once` stops the process and what it started.
+//! - **Reports come in order.** `Watch::changed` is called after the state changed. The snapshot is built from that state.
+//!
+//! Why reconnect at once when a server lost its session? The server is up and answered 404. A new handshake repairs that,
+//! and calls wait for it (`forward.rs`). Backoff would only make them fail.
+//!
+//! Example: the log of a server whose command does not exist says `could not start`, and `servers list` shows `waiting`
+//! with that reason until an attempt succeeds or the settings change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +35,20 @@ use tokio::time::Instant;
 
 use super::Notice;
 use super::connect::{Reached, reach};
-use super::connection::{Connection, Era, Link, Request};
+use super::connection::{Connection, Link, Request};
 use super::error::UpstreamError;
 use super::offers::Offers;
 use super::server::Server;
+use crate::protocol::Era;
 
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
-/// A connection that lasted this long was a good one; the next failure starts with little patience again.
+/// A connection that lasted this long resets the backoff.
 const GOOD_RUN: Duration = Duration::from_secs(60);
-/// A server that changes its lists all the time is read at most this often.
+/// Shortest time between two reads of a list that a server keeps changing.
 const RELOAD_PAUSE: Duration = Duration::from_millis(100);
 
-/// Who is told what becomes of a server.
+/// Receives reports about a server.
 pub(crate) trait Watch: Send + Sync {
     fn changed(&self, server: &Server, change: Change);
 }
@@ -58,7 +84,7 @@ pub(crate) async fn supervise(server: Arc<Server>, demo: Arc<[String]>, watch: A
                 server.log.remark(&reason);
                 server.set_failed(reason.clone()).await;
                 watch.changed(&server, Change::Failed(reason));
-                // Jitter, so that a hundred servers that fell together do not rise together.
+                // Jitter, so that a hundred servers that failed together do not reconnect together.
                 let wait = backoff.mul_f64(rand::rng().random_range(0.8..1.2));
                 backoff = (backoff * 2).min(BACKOFF_MAX);
                 tokio::select! {
@@ -72,7 +98,7 @@ pub(crate) async fn supervise(server: Arc<Server>, demo: Arc<[String]>, watch: A
     server.close_twin().await;
 }
 
-/// One life of a connection, from reaching the server to losing it.
+/// Runs one connection, from reaching the server to losing it.
 async fn run_once(server: &Arc<Server>, demo: &[String], watch: &dyn Watch) -> End {
     let limit = server.settings.connect_timeout;
     let reached = tokio::select! {
@@ -108,7 +134,7 @@ async fn run_once(server: &Arc<Server>, demo: &[String], watch: &dyn Watch) -> E
     }
 }
 
-/// Reads the lists, then follows what the server says of them until the connection is lost.
+/// Reads the lists, then applies the server's notifications until the connection is lost.
 async fn live(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
@@ -183,13 +209,13 @@ async fn take_notice(
     Ok(())
 }
 
-/// Subscribes to changes of the lists at a server without sessions. One that cannot is left alone.
+/// Subscribes to list changes at a stateless server, if it supports that.
 async fn listen(connection: &Connection) {
     let wanted = "{\"toolsListChanged\":true,\"promptsListChanged\":true,\"resourcesListChanged\":true}";
     loop {
         let began = Instant::now();
         let listened = connection.request(Request::new("subscriptions/listen", vec![("notifications", wanted)])).await;
-        // A refusal is final; a stream that stood for a while and broke off is opened again.
+        // A refusal is final. A stream that lasted and then broke is opened again.
         if matches!(listened, Ok(Err(_))) || began.elapsed() < BACKOFF_FIRST || connection.ended().is_cancelled() {
             return;
         }

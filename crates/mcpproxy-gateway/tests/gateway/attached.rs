@@ -108,7 +108,7 @@ async fn a_form_shows_what_goes_besides() {
     let got = Got::of(&mut agent, &stage.rig, &with(&send(ARGS, ""), ANSWER)).await;
     let message = got.result()["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
     let shown = ANSWER.strip_prefix(',').unwrap();
-    assert!(message.contains(&format!("Sent besides the arguments: {{{shown}}}\n")), "{message}");
+    assert!(message.contains(&format!("Also sent to the server: {{{shown}}}\n")), "{message}");
     let long = format!(r#","inputResponses":{{"who":"{}"}}"#, "x".repeat(2000));
     let got = Got::of(&mut agent, &stage.rig, &with(&send(ARGS, ""), &long)).await;
     assert_eq!(got.code(), "confirmation_required", "there is no room for it in a form");

@@ -42,19 +42,19 @@ async fn a_form_has_a_decision_that_nobody_makes_by_accident() {
     let (stage, _, got) = asked(HIGH, held(), FORM).await;
     let id = stage.pending().await.id;
     let message = format!(
-        "Agent 'a' wants to call 'fx:send' (risk: high).\n\nWhat will happen, says the operator:\n- A mail leaves.\nArguments: {ARGS}\n\n\
-         More about it: http://localhost:8080/ui/approvals/{id}"
+        "Agent 'a' wants to call 'fx:send' (risk: high).\n\nEffects, according to the operator:\n- A mail leaves.\nArguments: {ARGS}\n\n\
+         Details: http://localhost:8080/ui/approvals/{id}"
     );
     let schema = json!({
         "type": "object",
         "properties": {
             "decision": {
                 "type": "string", "title": "Decision", "enum": ["approve", "deny"],
-                "description": "approve lets exactly this call through, once; deny stops it",
+                "description": "'approve' allows exactly this call, once. 'deny' stops it.",
             },
             "comment": {
                 "type": "string", "title": "Comment for the agent", "maxLength": 1000,
-                "description": "what the agent should do instead",
+                "description": "What the agent should do instead.",
             },
         },
         "required": ["decision"],
@@ -285,7 +285,7 @@ async fn a_form_says_whose_words_it_has() {
     let message = got.result()["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
     let expected = format!(
         "Agent 'a' wants to call 'fx:send' (risk: unclassified; the server calls it low).\n\n\
-         What will happen, says the server (not verified):\n- Nothing is changed.\nArguments: {ARGS}\n"
+         Effects, according to the server (not verified):\n- Nothing is changed.\nArguments: {ARGS}\n"
     );
     assert!(message.starts_with(&expected), "{message}");
 }
@@ -303,7 +303,7 @@ async fn a_form_shows_what_is_there() {
         message.contains("secret words") && !message.contains('\u{202e}') && !message.contains('\u{1b}'),
         "{message}"
     );
-    assert!(message.contains("Why, says the agent (not verified): \"ok"), "{message}");
+    assert!(message.contains("Reason, according to the agent (not verified): \"ok"), "{message}");
     let lines: Vec<&str> = message.lines().collect();
     assert!(!lines.iter().any(|line| line.starts_with("Approved by")), "{lines:?}");
 }

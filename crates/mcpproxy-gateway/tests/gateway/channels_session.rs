@@ -114,8 +114,8 @@ async fn a_critical_call_gets_a_link_and_a_yes_in_the_client_is_none() {
         let question = call.question().await;
         let id = stage.pending().await.id;
         let url = format!("http://localhost:8080/ui/approvals/{id}");
-        let message = "Agent 'a' wants to call 'fx:send' (risk: critical). Open the page to read what will happen, and to \
-                       approve or deny it.";
+        let message = "Agent 'a' wants to call 'fx:send' (risk: critical). Open the page to read the details, and to \
+                       approve or deny the call.";
         assert_eq!(question, json!({"mode": "url", "url": url, "message": message, "elicitationId": id.as_str()}));
         call.answer(&stage, r#""result":{"action":"accept","content":{"decision":"approve"}}"#).await;
         assert_eq!(stage.pending().await.state, ApprovalState::Pending, "{way:?}");

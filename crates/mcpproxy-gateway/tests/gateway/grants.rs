@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use mcpproxy_core::{ApprovalId, ApprovalState, Digest};
-use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedGrant};
+use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedStandingApproval};
 use mcpproxy_store::{Kind, NewStandingApproval, Step, StoredStandingApproval};
 use serde_json::{Value, json};
 
@@ -19,11 +19,11 @@ async fn stage(contract: &str) -> (Stage, Agent, ApprovalId) {
     (stage, agent, id)
 }
 
-fn wanted(from: &ApprovalId, schema: &str, minutes: u32, uses: u32) -> WantedGrant {
-    WantedGrant { from: from.clone(), schema: schema.to_owned(), minutes, uses }
+fn wanted(from: &ApprovalId, schema: &str, minutes: u32, uses: u32) -> WantedStandingApproval {
+    WantedStandingApproval { from: from.clone(), schema: schema.to_owned(), minutes, uses }
 }
 
-async fn grant(stage: &Stage, wanted: &WantedGrant) -> Result<StoredStandingApproval, NotGranted> {
+async fn grant(stage: &Stage, wanted: &WantedStandingApproval) -> Result<StoredStandingApproval, NotGranted> {
     let fresh = stage.ada.fresh(&stage.rig, &wanted.from).await;
     stage.rig.gateway.approvals().grant(wanted, &stage.ada.user, &fresh).await.unwrap()
 }
@@ -124,7 +124,7 @@ async fn a_grant_ends_with_its_word_its_time_and_its_tool() {
 
 #[tokio::test]
 async fn what_cannot_be_granted() {
-    let critical = "critical calls are approved one by one; there is no grant for them";
+    let critical = "critical calls are approved one by one and cannot have a standing approval";
     for (contract, wanted_schema, minutes, uses, expected) in [
         ("riskLevel: critical", TO_ADA, 15, 1, critical),
         ("riskLevel: critical\nstepUpAuth: false", TO_ADA, 15, 1, critical),
@@ -209,7 +209,10 @@ async fn a_grant_takes_a_fresh_factor_for_itself() {
     let of_bob = bob.fresh(&stage.rig, &id).await;
     for fresh in [of_other, of_bob] {
         let made = stage.rig.gateway.approvals().grant(&wanted(&id, TO_ADA, 1, 1), &stage.ada.user, &fresh).await;
-        assert_eq!(made.unwrap(), Err(NotGranted::Refused("a grant takes a fresh code or passkey".to_owned())));
+        assert_eq!(
+            made.unwrap(),
+            Err(NotGranted::Refused("a standing approval needs a fresh code or passkey".to_owned()))
+        );
     }
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "confirmation_required");
     assert_eq!(stage.sent(), [""; 0]);

@@ -124,9 +124,10 @@ async fn a_server_that_turns_us_away_waits_with_its_reason() {
         let found = rig.server("fx");
         assert_eq!((found.state, found.reason.as_deref()), (StateName::Waiting, Some(reason)), "{status}");
     };
-    let unauthorized = "the server wants another authorization (401 Unauthorized); check `headers` in the settings";
+    let unauthorized = "the server rejected the credentials (401 Unauthorized); check `headers` for this server";
     check(StatusCode::UNAUTHORIZED, unauthorized).await;
-    check(StatusCode::FOUND, "the server redirects (302 Found); put the final address into `url`").await;
+    check(StatusCode::FOUND, "the server redirects (302 Found), which is not followed; set `url` to the final address")
+        .await;
     check(StatusCode::BAD_GATEWAY, "the server answered 502 Bad Gateway").await;
 }
 

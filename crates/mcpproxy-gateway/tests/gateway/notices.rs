@@ -104,7 +104,7 @@ async fn a_program_is_told_in_its_environment() {
     let script = format!("env > /dev/tcp/127.0.0.1/{}", listener.local_addr().unwrap().port());
     let command = ["bash", "-c", &script].map(str::to_owned).to_vec();
     let stage = Stage::new(HIGH, notified(None, Some(command))).await;
-    let mut asked = stage.rig.gateway.approvals().asked();
+    let mut asked = stage.rig.gateway.approvals().requested();
     let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
     let id = Got::of(&mut agent, &stage.rig, &send(ARGS, REASON)).await.id();
     let written = async {

@@ -8,7 +8,7 @@ use axum::{Extension, Json};
 use http::StatusCode;
 use http::header::{HeaderMap, SET_COOKIE};
 use mcpproxy_core::{ApprovalId, ApprovalState, json};
-use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedGrant};
+use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedStandingApproval};
 use mcpproxy_store::{ApprovalFilter, StepUpProof, StoreError};
 use serde::de::DeserializeOwned;
 
@@ -141,7 +141,7 @@ pub(crate) async fn make_grant(
     let asked: wire::MakeGrant = read(&body?)?;
     let from = ApprovalId::parse(&asked.from).ok_or(Problem::NoApproval)?;
     let schema = asked.schema_text();
-    let wanted = WantedGrant { from, schema, minutes: asked.minutes, uses: asked.uses };
+    let wanted = WantedStandingApproval { from, schema, minutes: asked.minutes, uses: asked.uses };
     wanted.check().map_err(Problem::NotGranted)?;
     let fresh = step_up(&site, signed, asked.totp.as_deref(), wanted.from.as_str()).await?;
     let made = site.web.gateway.approvals().grant(&wanted, signed.user(), &fresh).await.map_err(unwritten)?;

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use http::header::CONTENT_TYPE;
 use http::{StatusCode, Uri};
 use mcpproxy_core::{ApprovalId, Assurance};
-use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedGrant};
+use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedStandingApproval};
 use mcpproxy_store::{ApprovalFilter, StoreError};
 
 use super::account::for_browser;
@@ -124,7 +124,7 @@ async fn approve(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Respon
 /// If the grant cannot be made, nothing is approved and everything can be corrected.
 async fn grant(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
     let number = |name: &str| posted.form.filled(name).and_then(|text| text.parse().ok()).unwrap_or_default();
-    let wanted = WantedGrant {
+    let wanted = WantedStandingApproval {
         from: id.clone(),
         schema: posted.form.or_empty("schema").to_owned(),
         minutes: number("minutes"),

@@ -1,7 +1,7 @@
 //! The JSON of approvals, grants and signing in.
 
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, RiskLevel, Untrusted};
-use mcpproxy_gateway::{About, ApprovalView, Level, SaidBy};
+use mcpproxy_gateway::{ApprovalDetails, ApprovalView, SaidBy, StatedRisk};
 use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredStandingApproval};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -276,7 +276,7 @@ impl Approval {
             client: word(&approval.client),
             tool: approval.tool.to_string(),
             risk: approval.risk.map(RiskLevel::as_str),
-            risk_said_by: Level::of(approval).said_by.map(SaidBy::as_str),
+            risk_said_by: StatedRisk::of(approval).said_by.map(SaidBy::as_str),
             call_with: approval.variant.tool(),
             least: approval.least.as_str(),
             needs_step_up: approval.least == Assurance::Factor,
@@ -296,7 +296,7 @@ impl Approval {
 impl WholeApproval {
     pub(crate) fn new(view: &ApprovalView, eyes: Eyes, now_ms: i64) -> Self {
         let approval = &view.approval;
-        let about = About::of(approval);
+        let about = ApprovalDetails::of(approval);
         let text = |name: &str| about.text(name).map(str::to_owned);
         let texts = |name: &str| -> Vec<String> { about.texts(name).into_iter().map(str::to_owned).collect() };
         let said_by = |name: &str| about.said_by(name).map(SaidBy::as_str);

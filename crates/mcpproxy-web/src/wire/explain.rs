@@ -3,7 +3,7 @@
 use mcpproxy_core::Variant;
 use mcpproxy_core::decision::{self, Verdict};
 use mcpproxy_core::policy::Outcome;
-use mcpproxy_gateway::LookedAt;
+use mcpproxy_gateway::PolicyResult;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -68,8 +68,8 @@ struct ExplainedCheck {
     why: String,
 }
 
-impl From<(Variant, decision::Explanation, Vec<LookedAt>)> for Explanation {
-    fn from((variant, explanation, policies): (Variant, decision::Explanation, Vec<LookedAt>)) -> Self {
+impl From<(Variant, decision::Explanation, Vec<PolicyResult>)> for Explanation {
+    fn from((variant, explanation, policies): (Variant, decision::Explanation, Vec<PolicyResult>)) -> Self {
         let denial = explanation.denial();
         let error = denial.map(|denial| ExplainedError {
             code: denial.code(),
@@ -88,9 +88,9 @@ impl From<(Variant, decision::Explanation, Vec<LookedAt>)> for Explanation {
     }
 }
 
-impl From<LookedAt> for ExplainedPolicy {
-    fn from(looked_at: LookedAt) -> Self {
-        let LookedAt { policy, file, line, message, outcome } = looked_at;
+impl From<PolicyResult> for ExplainedPolicy {
+    fn from(looked_at: PolicyResult) -> Self {
+        let PolicyResult { policy, file, line, message, outcome } = looked_at;
         let (outcome, reason) = match outcome {
             Outcome::Forbids => (FORBIDS, None),
             Outcome::Failed(reason) => (FAILED, Some(reason)),

@@ -1,7 +1,7 @@
 //! The JSON of a search.
 
 use mcpproxy_core as core;
-use mcpproxy_gateway::Searched;
+use mcpproxy_gateway::SearchResults;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -42,7 +42,7 @@ struct Why {
 struct Feature {
     #[schema(schema_with = feature_names)]
     name: &'static str,
-    /// About 0 for nothing, and 1 for all there can be.
+    /// ApprovalDetails 0 for nothing, and 1 for all there can be.
     value: f32,
     /// What it adds to the sum that becomes the score.
     adds: f32,
@@ -65,8 +65,8 @@ struct Place {
     instead: Option<String>,
 }
 
-impl From<Searched> for FoundTools {
-    fn from(searched: Searched) -> Self {
+impl From<SearchResults> for FoundTools {
+    fn from(searched: SearchResults) -> Self {
         let tools = searched.tools.into_iter();
         Self {
             tools: tools.map(|(tool, why)| FoundTool { tool, why: why.map(Into::into) }).collect(),
@@ -150,7 +150,7 @@ mod tests {
             {"name": "name", "value": 1.0, "adds": adds[5]},
             {"name": "server", "value": 0.0, "adds": 0.0},
         ]);
-        let searched = Searched { tools: vec![(json!({"name": "a:b", "score": 0.5}), Some(why))], note: None };
+        let searched = SearchResults { tools: vec![(json!({"name": "a:b", "score": 0.5}), Some(why))], note: None };
         let expected = json!({"tools": [{"name": "a:b", "score": 0.5, "why": {"named": true, "lexical": 0.123, "semantic": 0.5,
             "features": features, "words": [
             {"word": "remove", "weight": 0.75, "places": [
@@ -159,7 +159,8 @@ mod tests {
         ]}}], "note": null});
         let text = serde_json::to_string(&FoundTools::from(searched)).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
-        let nothing = Searched { tools: vec![(json!({"name": "a:b"}), None)], note: Some("No tool fits.".to_owned()) };
+        let nothing =
+            SearchResults { tools: vec![(json!({"name": "a:b"}), None)], note: Some("No tool fits.".to_owned()) };
         let expected = json!({"tools": [{"name": "a:b", "why": null}], "note": "No tool fits."});
         assert_eq!(serde_json::to_value(FoundTools::from(nothing)).unwrap(), expected);
     }

@@ -1,9 +1,8 @@
 //! What the command must know of MCP's messages to carry them over HTTP.
 
 use anyhow::Context as _;
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use mcpproxy_gateway::header_value;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -92,16 +91,6 @@ impl Envelope {
         }
         headers
     }
-}
-
-/// A text as a header; what a header cannot hold goes in Base64, marked as such.
-fn header_value(text: &str) -> HeaderValue {
-    let is_plain =
-        text.bytes().all(|byte| matches!(byte, b' '..=b'~')) && text.trim() == text && !text.starts_with("=?base64?");
-    let encoded = || format!("=?base64?{}?=", BASE64_STANDARD.encode(text));
-    let value = if is_plain { HeaderValue::from_str(text) } else { HeaderValue::from_str(&encoded()) };
-    // Both are visible ASCII, which every header can hold.
-    value.unwrap_or(HeaderValue::from_static(""))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use mcpproxy_core::{ApprovalId, ApprovalState};
-use mcpproxy_gateway::{Approvals, Asked};
+use mcpproxy_gateway::{ApprovalNotice, Approvals};
 use mcpproxy_store::StoredApproval;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -17,7 +17,7 @@ const FOLLOWED_MAX: usize = 1000;
 
 /// Tells of each for as long as it is polled.
 pub(crate) async fn tell_of_questions(approvals: Approvals, mut first: FirstUser, bell: bool) {
-    let (mut asked, mut changed) = (approvals.asked(), approvals.changed());
+    let (mut asked, mut changed) = (approvals.requested(), approvals.changed());
     let mut open: BTreeMap<ApprovalId, ApprovalState> = BTreeMap::new();
     loop {
         tokio::select! {
@@ -75,12 +75,12 @@ async fn follow(approvals: &Approvals, open: &mut BTreeMap<ApprovalId, ApprovalS
     }
 }
 
-fn question_line(question: &Asked, now_ms: i64) -> String {
+fn question_line(question: &ApprovalNotice, now_ms: i64) -> String {
     format!(
         "✋ approval needed: agent {} wants {} ({}) {} expires {}",
         line(&question.agent),
         line(&question.tool),
-        question.level.words(),
+        question.risk.words(),
         question.url,
         clock(question.expires_ms, now_ms),
     )
@@ -110,22 +110,22 @@ fn decision_line(approval: &StoredApproval) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use mcpproxy_core::RiskLevel;
-    use mcpproxy_gateway::{Level, SaidBy};
+    use mcpproxy_gateway::{SaidBy, StatedRisk};
 
     use super::*;
 
     #[test]
     fn a_question_is_one_line() {
         let id = ApprovalId::parse("01HF7YAT00ZZZZZZZZZZZZZZZZ").unwrap();
-        let asked = |tool: &str, risk: Option<RiskLevel>, said_by: Option<SaidBy>| Asked {
+        let asked = |tool: &str, risk: Option<RiskLevel>, said_by: Option<SaidBy>| ApprovalNotice {
             id: id.clone(),
             agent: "local".to_owned(),
             tool: tool.to_owned(),
-            level: Level { risk, said_by },
+            risk: StatedRisk { risk, said_by },
             url: format!("http://localhost:8080/ui/approvals/{id}"),
             expires_ms: 0,
         };
-        let check = |question: &Asked, expected: &str| {
+        let check = |question: &ApprovalNotice, expected: &str| {
             let at = clock(0, 0);
             let rest = format!("http://localhost:8080/ui/approvals/{id} expires {at}");
             assert_eq!(question_line(question, 0), format!("✋ approval needed: agent local wants {expected} {rest}"));

@@ -5,7 +5,7 @@ mod attached;
 
 use askama::Template;
 use mcpproxy_core::{ApprovalState, Assurance, RiskLevel, Untrusted};
-use mcpproxy_gateway::{About, ApprovalView, Level, SaidBy};
+use mcpproxy_gateway::{ApprovalDetails, ApprovalView, SaidBy, StatedRisk};
 use mcpproxy_store::{StoredApproval, StoredDryRun};
 use serde_json::Value;
 
@@ -110,7 +110,7 @@ pub(crate) struct Typed {
 impl Confirm {
     pub(crate) fn new(frame: Frame, view: &ApprovalView, factors: Factors, typed: Typed, now_ms: i64) -> Self {
         let approval = &view.approval;
-        let about = About::of(approval);
+        let about = ApprovalDetails::of(approval);
         let state = state_now(approval, now_ms);
         let text = |name: &str| about.text(name).filter(|text| !text.trim().is_empty());
         let preview = view.dry_run.as_ref().map(|dry_run| preview(dry_run, &about, now_ms));
@@ -118,7 +118,7 @@ impl Confirm {
         Self {
             error: typed.error.clone(),
             id: approval.id.to_string(),
-            risk: Level::of(approval).into(),
+            risk: StatedRisk::of(approval).into(),
             state: state.into(),
             expires: Time::new(approval.expires_ms, now_ms),
             agent: Visible::of(&approval.agent),
@@ -157,12 +157,12 @@ fn yes_lasts(lasts_ms: i64) -> String {
     }
 }
 
-fn texts(about: &About, name: &str) -> Vec<Visible> {
+fn texts(about: &ApprovalDetails, name: &str) -> Vec<Visible> {
     about.texts(name).into_iter().map(Visible::of).collect()
 }
 
 impl Effects {
-    fn by(who: SaidBy, about: &About) -> Self {
+    fn by(who: SaidBy, about: &ApprovalDetails) -> Self {
         // What nobody is known to have said is no word of the operator's.
         let is_theirs = |name: &str| about.said_by(name).unwrap_or(SaidBy::Server) == who;
         let texts = |name: &str| if is_theirs(name) { texts(about, name) } else { Vec::new() };
@@ -200,7 +200,7 @@ fn missing(arguments: &Arguments, preview: Option<&Preview>) -> Option<String> {
     }
 }
 
-fn preview(dry_run: &StoredDryRun, about: &About, now_ms: i64) -> Preview {
+fn preview(dry_run: &StoredDryRun, about: &ApprovalDetails, now_ms: i64) -> Preview {
     Preview {
         is_native: dry_run.is_native,
         is_of_server: about.said_by("side_effects") == Some(SaidBy::Server),
@@ -228,7 +228,7 @@ fn readable(result: &Value) -> String {
     if texts.is_empty() { format!("{result:#}") } else { texts.join("\n") }
 }
 
-fn facts(approval: &StoredApproval, about: &About, now_ms: i64) -> Vec<Fact> {
+fn facts(approval: &StoredApproval, about: &ApprovalDetails, now_ms: i64) -> Vec<Fact> {
     let plain = |name, lines: Vec<Visible>| Fact { name, lines, is_code: false };
     let code = |name, lines: Vec<Visible>| Fact { name, lines, is_code: true };
     let created = Time::new(approval.created_ms, now_ms);
@@ -243,7 +243,7 @@ fn facts(approval: &StoredApproval, about: &About, now_ms: i64) -> Vec<Fact> {
         plain("Agent", vec![Visible::of(&approval.agent)]),
         code("Permissions", permissions),
         plain("Who asks you", or_none(texts(about, "asked_by"))),
-        plain("Asked", vec![Visible::of(&format!("{} ({})", created.words, created.clock))]),
+        plain("ApprovalNotice", vec![Visible::of(&format!("{} ({})", created.words, created.clock))]),
         code("Arguments", vec![Visible::of(&format!("SHA-256 {}", approval.args_digest))]),
     ];
     facts.retain(|fact| !fact.lines.is_empty());

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use mcpproxy_core::ApprovalState;
-use mcpproxy_gateway::Level;
+use mcpproxy_gateway::StatedRisk;
 use mcpproxy_store::{ApprovalPage, StoredApproval, StoredStandingApproval};
 
 use super::Frame;
@@ -100,7 +100,7 @@ impl InboxRow {
         let time = Time::new(time_ms, now_ms);
         Self {
             id: approval.id.to_string(),
-            risk: Level::of(approval).into(),
+            risk: StatedRisk::of(approval).into(),
             tool: Visible::of(&approval.tool.to_string()),
             agent: Visible::of(&approval.agent),
             client: approval.client.as_ref().map(Visible::untrusted).unwrap_or_default(),

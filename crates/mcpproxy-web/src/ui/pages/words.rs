@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use mcpproxy_core::{ApprovalState, RiskLevel};
-use mcpproxy_gateway::Level;
+use mcpproxy_gateway::StatedRisk;
 
 /// A risk as it is shown: always icon, word and colour together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub(crate) struct Risk {
     pub(crate) claim: Option<&'static str>,
 }
 
-impl From<Level> for Risk {
-    fn from(level: Level) -> Self {
+impl From<StatedRisk> for Risk {
+    fn from(level: StatedRisk) -> Self {
         let (class, word, meaning) = match level.warning() {
             Some(RiskLevel::Low) => ("low", "Low risk", "Little can go wrong."),
             Some(RiskLevel::Medium) => ("medium", "Medium risk", "It changes something that can be changed back."),

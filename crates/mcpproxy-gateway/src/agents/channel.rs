@@ -1,0 +1,165 @@
+//! The channel to an agent while its request is open: notifications of the server, and its requests to the agent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::message::RpcError;
+
+/// Sends messages to the agent of one open request.
+#[derive(Clone)]
+pub(crate) struct AgentChannel {
+    events: mpsc::Sender<Box<Event>>,
+    /// The agent's own progress token, as raw JSON.
+    progress_token: Option<Arc<str>>,
+    /// Lowest level of log messages for the agent. `None` sends none.
+    log_level: Option<LogLevel>,
+    /// The client's MCP capabilities, as raw JSON.
+    capabilities: Arc<str>,
+    /// The session's standing stream, for messages that come after the answer.
+    later: Option<mpsc::Sender<String>>,
+    /// Set while the agent does not read its messages.
+    is_deaf: Arc<AtomicBool>,
+    /// Number of server requests that the agent has not answered.
+    open_requests: Arc<AtomicUsize>,
+}
+
+pub(crate) enum Event {
+    /// A whole notification, as JSON text.
+    Notify(String),
+    Ask(ServerRequest),
+}
+
+/// A request of a server to the agent (elicitation, sampling), waiting for its answer.
+pub(crate) struct ServerRequest {
+    pub(crate) method: String,
+    pub(crate) params: String,
+    pub(crate) answer: oneshot::Sender<Result<String, RpcError>>,
+}
+
+/// Syslog levels, lowest first, as MCP orders them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LogLevel {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+/// Messages that wait for a slow agent, and the time that its server then waits for it. Other agents use the same
+/// server, so after that the slow agent misses messages.
+const EVENTS_WAITING: usize = 64;
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Longest wait for an agent's answer to a server request.
+const ANSWER_MAX: Duration = Duration::from_secs(600);
+
+impl AgentChannel {
+    pub(crate) fn new(
+        progress_token: Option<Arc<str>>,
+        log_level: Option<LogLevel>,
+        capabilities: Arc<str>,
+        later: Option<mpsc::Sender<String>>,
+    ) -> (Self, mpsc::Receiver<Box<Event>>) {
+        // Boxed, because a channel reserves room for many events, and most requests send none.
+        let (events, receiver) = mpsc::channel(EVENTS_WAITING);
+        (
+            Self {
+                events,
+                progress_token,
+                log_level,
+                capabilities,
+                later,
+                is_deaf: Arc::default(),
+                open_requests: Arc::default(),
+            },
+            receiver,
+        )
+    }
+
+    pub(crate) fn progress_token(&self) -> Option<&str> {
+        self.progress_token.as_deref()
+    }
+
+    pub(crate) fn log_level(&self) -> Option<LogLevel> {
+        self.log_level
+    }
+
+    pub(crate) fn capabilities(&self) -> &str {
+        &self.capabilities
+    }
+
+    /// Returns true if both lead to the same session's standing stream.
+    pub(crate) fn is_same_agent(&self, other: &Self) -> bool {
+        self.later.as_ref().zip(other.later.as_ref()).is_some_and(|(one, two)| one.same_channel(two))
+    }
+
+    pub(crate) async fn notify(&self, notification: String) {
+        let unsent = match self.events.try_send(Box::new(Event::Notify(notification))) {
+            Ok(()) => return self.is_deaf.store(false, Ordering::Relaxed),
+            Err(TrySendError::Full(_)) if self.is_deaf.load(Ordering::Relaxed) => return,
+            Err(TrySendError::Full(event)) => match tokio::time::timeout(PATIENCE, self.events.send(event)).await {
+                Ok(Ok(())) => return,
+                Ok(Err(mpsc::error::SendError(event))) => event,
+                Err(_) => return self.is_deaf.store(true, Ordering::Relaxed),
+            },
+            Err(TrySendError::Closed(event)) => event,
+        };
+        // An agent that hung up misses notifications. Its call goes on and is recorded.
+        if let (Event::Notify(text), Some(later)) = (*unsent, &self.later) {
+            let _missed_or_gone = later.try_send(text);
+        }
+    }
+
+    /// Sends a server's request to the agent. The server's timeout pauses until the answer.
+    pub(crate) async fn ask(&self, method: &str, params: &str) -> Result<String, RpcError> {
+        self.open_requests.fetch_add(1, Ordering::AcqRel);
+        let answer = self.ask_for_gateway(method, params).await;
+        self.open_requests.fetch_sub(1, Ordering::AcqRel);
+        answer
+    }
+
+    /// Sends a request of the gateway itself. No server waits for the answer.
+    pub(crate) async fn ask_for_gateway(&self, method: &str, params: &str) -> Result<String, RpcError> {
+        let (answer, answered) = oneshot::channel();
+        let request = ServerRequest { method: method.to_owned(), params: params.to_owned(), answer };
+        let gone = || RpcError::new(crate::message::INTERNAL_ERROR, "the agent disconnected before it answered");
+        self.events.send(Box::new(Event::Ask(request))).await.map_err(|_| gone())?;
+        tokio::time::timeout(ANSWER_MAX, answered)
+            .await
+            .map_err(|_| RpcError::new(crate::message::INTERNAL_ERROR, "the agent did not answer in time"))?
+            .map_err(|_| gone())?
+    }
+
+    /// Returns true while the agent, and perhaps its user, has a server request to answer.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.open_requests.load(Ordering::Acquire) > 0
+    }
+}
+
+impl LogLevel {
+    const ALL: [(Self, &'static str); 8] = [
+        (Self::Debug, "debug"),
+        (Self::Info, "info"),
+        (Self::Notice, "notice"),
+        (Self::Warning, "warning"),
+        (Self::Error, "error"),
+        (Self::Critical, "critical"),
+        (Self::Alert, "alert"),
+        (Self::Emergency, "emergency"),
+    ];
+
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(_, name)| *name == word).map(|(level, _)| level)
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        Self::ALL.into_iter().find(|(level, _)| *level == self).map_or("debug", |(_, name)| name)
+    }
+}

@@ -1,0 +1,87 @@
+//! A request in progress: its future, and the events for the agent before the answer.
+//!
+//! Dropping it does not stop the work. A call that began is carried to its end and recorded, even if its agent hangs up.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::channel::Event;
+use super::session::OpenRequest;
+use crate::message::Reply;
+
+type Work = Pin<Box<dyn Future<Output = Reply> + Send>>;
+
+pub(crate) struct InFlight {
+    work: Option<Work>,
+    done: Option<Reply>,
+    events: mpsc::Receiver<Box<Event>>,
+    on_drop: OnDrop,
+    cancel: CancellationToken,
+    _open_request: Option<OpenRequest>,
+}
+
+/// The meaning of a lost connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnDrop {
+    /// Without sessions, closing the stream cancels the request.
+    Cancel,
+    /// With sessions, only `notifications/cancelled` cancels. A lost connection means nothing.
+    Finish,
+}
+
+pub(crate) enum Step {
+    Event(Event),
+    Done(Reply),
+}
+
+impl InFlight {
+    pub(crate) fn new(
+        work: Work,
+        events: mpsc::Receiver<Box<Event>>,
+        on_drop: OnDrop,
+        cancel: CancellationToken,
+        open_request: Option<OpenRequest>,
+    ) -> Self {
+        Self { work: Some(work), done: None, events, on_drop, cancel, _open_request: open_request }
+    }
+
+    pub(crate) fn cancel_token(&self) -> CancellationToken {
+        self.cancel.clone()
+    }
+
+    /// Returns the next event for the agent. The answer comes last.
+    pub(crate) async fn next(&mut self) -> Step {
+        loop {
+            if let Ok(event) = self.events.try_recv() {
+                return Step::Event(*event);
+            }
+            if let Some(reply) = self.done.take() {
+                return Step::Done(reply);
+            }
+            let Some(work) = self.work.as_mut() else { std::future::pending().await };
+            tokio::select! {
+                biased;
+                Some(event) = self.events.recv() => return Step::Event(*event),
+                reply = work => {
+                    self.work = None;
+                    self.done = Some(reply);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for InFlight {
+    /// Lets the work finish in the background.
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take() {
+            if self.on_drop == OnDrop::Cancel {
+                self.cancel.cancel();
+            }
+            tokio::spawn(work);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Sessions of agents that connected with an `initialize` handshake.
+//!
+//! A session remembers what the handshake agreed on, and connects requests that arrive separately: the agent's answer to a
+//! server's request comes in an HTTP request of its own, and so does `notifications/cancelled`.
+//!
+//! What must stay true:
+//!
+//! - **An id is not a credential.** `find` compares agent and endpoint mode too, so a stolen id is worth nothing without
+//!   the token it was opened with.
+//! - **Everything is bounded.** At most `SESSIONS_MAX` sessions are open. When there are more, the one that was idle the
+//!   longest ends. A session without requests ends after `IDLE_MAX`. One with an open request is never idle.
+//! - **Request ids are compared as raw JSON**, because MCP lets a client use both `1` and `"1"`.
+//!
+//! Sessions live in memory only. After a restart a client gets 404 for its session id and initializes again, as the
+//! protocol asks for. Storing them would not help, because their streams are gone in any case.
+//!
+//! On standard input there is one session at most, and a second one that only tracks open requests (`downstream/stdio.rs`).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::channel::{LogLevel, ServerRequest};
+use super::endpoint_mode::EndpointMode;
+use crate::message::{self, RpcError};
+
+const SESSIONS_MAX: usize = 10_000;
+/// Time without requests after which a session ends.
+const IDLE_MAX: Duration = Duration::from_secs(60 * 60);
+
+#[derive(Default)]
+pub(crate) struct Sessions {
+    open: Mutex<HashMap<String, Arc<Session>>>,
+}
+
+pub(crate) struct Session {
+    pub(crate) id: String,
+    pub(crate) agent: String,
+    pub(crate) endpoint_mode: EndpointMode,
+    pub(crate) client: Option<String>,
+    pub(crate) capabilities: Arc<str>,
+    /// URIs of resources that the agent subscribed to.
+    pub(crate) uris: Arc<Mutex<HashSet<String>>>,
+    level: Mutex<Option<LogLevel>>,
+    /// The agent's GET stream for notifications, while it has one.
+    standing: Mutex<Option<mpsc::Sender<String>>>,
+    used: Mutex<Instant>,
+    next_server_request: AtomicU64,
+    server_requests: Mutex<HashMap<String, oneshot::Sender<Result<String, RpcError>>>>,
+    /// Open requests by raw id, so that they can be cancelled.
+    open_requests: Mutex<HashMap<String, CancellationToken>>,
+    /// Cancelled when the session ends.
+    pub(crate) ended: CancellationToken,
+}
+
+impl Sessions {
+    pub(crate) fn open(&self, session: Session) -> Arc<Session> {
+        let session = Arc::new(session);
+        let mut open = self.table();
+        if open.len() >= SESSIONS_MAX {
+            let longest_idle = open.values().max_by_key(|session| session.idle()).map(|session| session.id.clone());
+            longest_idle.and_then(|id| open.remove(&id)).inspect(|session| session.ended.cancel());
+        }
+        open.retain(|_, session| session.idle() < IDLE_MAX);
+        open.insert(session.id.clone(), Arc::clone(&session));
+        session
+    }
+
+    /// Finds a session by id, if it belongs to this agent and endpoint mode.
+    pub(crate) fn find(&self, id: &str, agent: &str, endpoint_mode: &EndpointMode) -> Option<Arc<Session>> {
+        let session = self
+            .table()
+            .get(id)
+            .filter(|session| session.agent == agent && session.endpoint_mode == *endpoint_mode)
+            .cloned()?;
+        *lock(&session.used) = Instant::now();
+        Some(session)
+    }
+
+    pub(crate) fn close(&self, session: &Session) {
+        self.table().remove(&session.id);
+        session.ended.cancel();
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
+        lock(&self.open)
+    }
+}
+
+impl Session {
+    pub(crate) fn new(
+        agent: String,
+        endpoint_mode: EndpointMode,
+        client: Option<String>,
+        capabilities: Arc<str>,
+    ) -> Self {
+        Self {
+            id: format!("{:032x}", rand::random::<u128>()),
+            agent,
+            endpoint_mode,
+            client,
+            capabilities,
+            uris: Arc::default(),
+            level: Mutex::default(),
+            standing: Mutex::default(),
+            used: Mutex::new(Instant::now()),
+            next_server_request: AtomicU64::new(1),
+            server_requests: Mutex::default(),
+            open_requests: Mutex::default(),
+            ended: CancellationToken::new(),
+        }
+    }
+
+    pub(crate) fn level(&self) -> Option<LogLevel> {
+        *lock(&self.level)
+    }
+
+    pub(crate) fn set_level(&self, level: LogLevel) {
+        *lock(&self.level) = Some(level);
+    }
+
+    pub(crate) fn standing(&self) -> Option<mpsc::Sender<String>> {
+        lock(&self.standing).clone()
+    }
+
+    pub(crate) fn stands_on(&self, send: mpsc::Sender<String>) {
+        *lock(&self.standing) = Some(send);
+    }
+
+    /// Registers a server's request until its answer comes, and returns the message for the agent.
+    pub(crate) fn ask(&self, request: ServerRequest) -> String {
+        let id = format!("\"mcpproxy-{}\"", self.next_server_request.fetch_add(1, Ordering::Relaxed));
+        let text = message::request(&id, &request.method, &request.params);
+        lock(&self.server_requests).insert(id, request.answer);
+        text
+    }
+
+    /// Takes the answer to a server's request. Returns `false` if there is no such request.
+    pub(crate) fn answer(&self, id: &str, outcome: Result<&str, &str>) -> bool {
+        let waiting = lock(&self.server_requests).remove(id);
+        waiting.is_some_and(|answer| answer.send(outcome.map(str::to_owned).map_err(RpcError::parse)).is_ok())
+    }
+
+    /// Registers an open request until the guard is dropped.
+    pub(crate) fn begin(self: &Arc<Self>, id: &str, cancel: CancellationToken) -> OpenRequest {
+        lock(&self.open_requests).insert(id.to_owned(), cancel);
+        OpenRequest { session: Arc::clone(self), id: id.to_owned() }
+    }
+
+    pub(crate) fn cancel(&self, id: &str) {
+        if let Some(cancel) = lock(&self.open_requests).get(id) {
+            cancel.cancel();
+        }
+    }
+
+    fn idle(&self) -> Duration {
+        if lock(&self.open_requests).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
+    }
+}
+
+/// Guard of an open request. Dropping it removes the request from its session.
+pub(crate) struct OpenRequest {
+    session: Arc<Session>,
+    id: String,
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        lock(&self.session.open_requests).remove(&self.id);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

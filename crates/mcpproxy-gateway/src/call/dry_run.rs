@@ -1,0 +1,89 @@
+//! Dry runs: previews made from the contract, and proof that one was made.
+
+use mcpproxy_core::decision::Preview;
+use mcpproxy_core::json::quote;
+use mcpproxy_core::{Declared, Tool};
+use mcpproxy_store::{NewDryRun, NewRecord, Step};
+
+use crate::agents::ConnectedAgent;
+use crate::answer::error_result;
+use crate::message::{self, RECORD_KEY, Reply};
+use crate::record::{self, now_ms};
+use crate::sensitive::Sensitive;
+use crate::state::SharedState;
+use crate::views::contract::needs;
+
+/// Key in `_meta` that says who made the dry run, and what a real call will need.
+const DRY_RUN_KEY: &str = "mcpproxy/dry_run";
+
+/// Answers a dry run from the contract. Nothing is sent.
+pub(super) async fn preview(state: &SharedState, agent: &ConnectedAgent, preview: &Preview) -> Reply {
+    let (tool, intent) = (preview.tool(), preview.intent());
+    let json = preview.to_json();
+    let text = json.to_string();
+    // An agent without the permissions learns what it lacks. That preview does not count as a dry run.
+    let keeps = match preview.missing_permissions() {
+        [] => {
+            let declared = Declared::plain(tool.name.clone(), intent.clone(), preview.arguments().clone());
+            let declared = Declared { attached: preview.attached().clone(), ..declared };
+            vec![keep_step(agent, tool, &declared, MadeBy::Contract(&text))]
+        }
+        _ => Vec::new(),
+    };
+    let record = record::of_tool(tool, intent, &agent.identity, agent.client.as_deref());
+    let sensitive = Sensitive::of(tool, preview.arguments().as_str());
+    let record = NewRecord {
+        code: Some("dry_run".to_owned()),
+        metadata: message::with_members(&record.metadata, &[("dry_run", "\"preview\"")]),
+        args: Some(sensitive.arguments(preview.arguments().as_str())),
+        ..record
+    };
+    let noted = state.ledger.note_if(record, keeps).await;
+    let id = match noted {
+        Ok(Ok(id)) => id,
+        // The step cannot lose. A dry run that is not stored does not count, so it fails.
+        Ok(Err(_)) | Err(_) => {
+            return Ok(error_result(
+                "audit_unavailable",
+                "The activity log cannot be written, so the dry run was not made. Try again later.",
+                &serde_json::json!({}),
+                None,
+            ));
+        }
+    };
+    Ok(format!(
+        "{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"structuredContent\":{text},\"isError\":false,\
+         \"_meta\":{{{}:\"{id}\",{}:{{\"by\":\"contract\"}}}}}}",
+        quote(&text),
+        quote(RECORD_KEY),
+        quote(DRY_RUN_KEY)
+    ))
+}
+
+/// The maker of a dry run, with its result.
+pub(super) enum MadeBy<'a> {
+    Server(&'a str),
+    Contract(&'a str),
+}
+
+/// Builds the step that stores a dry run, under the binding of the real call.
+pub(super) fn keep_step(agent: &ConnectedAgent, tool: &Tool, declared: &Declared, made_by: MadeBy<'_>) -> Step {
+    let sensitive = Sensitive::of(tool, declared.arguments.as_str());
+    let (shown, is_native) = match made_by {
+        MadeBy::Server(result) => (sensitive.result(result), true),
+        MadeBy::Contract(preview) => (sensitive.preview(preview), false),
+    };
+    Step::KeepDryRun(Box::new(NewDryRun {
+        binding: declared.dry_run_binding(&agent.identity, tool).digest(),
+        agent: agent.identity.name.clone(),
+        tool: tool.name.to_string(),
+        preview: shown.text().to_owned(),
+        is_native,
+        at_ms: now_ms(),
+    }))
+}
+
+/// Builds the `_meta` entry for a dry run that the server made.
+pub(super) fn mark(tool: &Tool) -> (&'static str, String) {
+    (DRY_RUN_KEY, format!("{{\"by\":\"server\",\"needs\":{}}}", needs(tool)))
+}

@@ -1,0 +1,211 @@
+//! A call with a permit: opens its record, sends it, closes the record, words the answer.
+//!
+//! Each stage contains the crash points that tests use to kill the gateway there (`crash.rs`).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mcpproxy_core::decision::Claim;
+use mcpproxy_core::settings::Durability;
+use mcpproxy_core::{ApprovalRef, Arguments, Attached, Declared, Denial, Intent, Permit, Tool, Variant, Warning};
+use mcpproxy_store::{NewRecord, OpenRecord, RecordId, Step, StoreError, Wait};
+
+use super::approval::not_usable;
+use super::checked_reply::{CheckedReply, FAILURE_KEY, FinalReply};
+use super::claims::{self, FirstCall, KeyedCall};
+use super::{Stopped, dry_run, failed};
+use crate::agents::ConnectedAgent;
+use crate::answer::{error_result, with_own_meta};
+use crate::crash::crash_point;
+use crate::message::{INVALID_PARAMS, Reply, RpcError};
+use crate::record::{self, now_ms};
+use crate::sensitive::Sensitive;
+use crate::snapshot::Snapshot;
+use crate::state::SharedState;
+use crate::upstream::{Passage, Server, forward};
+
+/// Retries when another call holds, then releases, the same idempotency key.
+const CLAIMS_MAX: usize = 3;
+
+/// A call that is about to be sent.
+pub(super) struct PermittedCall<'a> {
+    tool: Arc<Tool>,
+    server: Arc<Server>,
+    agent: &'a ConnectedAgent,
+    sensitive: Sensitive,
+    wait: Wait,
+    warnings: Vec<Warning>,
+    took: Duration,
+    /// `None` for most calls.
+    bound: Option<Box<Bound>>,
+}
+
+/// Everything that is spent or stored together with the record of a call.
+struct Bound {
+    intent: Intent,
+    approval: Option<ApprovalRef>,
+    claim: Option<Claim>,
+    /// Arguments and attachments of a dry run that the server itself makes.
+    dry_run: Option<(Arguments, Attached)>,
+}
+
+impl<'a> PermittedCall<'a> {
+    pub(super) fn new(snapshot: &Snapshot, agent: &'a ConnectedAgent, permit: &Permit) -> Result<Self, Stopped> {
+        let tool = Arc::clone(permit.tool());
+        let Some(server) = snapshot.servers.get(tool.name.server()).map(Arc::clone) else {
+            return Err(Stopped::Answered(Err(RpcError::new(INVALID_PARAMS, "the server was removed"))));
+        };
+        let sensitive = Sensitive::of(&tool, permit.arguments().as_str());
+        let (wait, warnings) = (durability(snapshot, permit), permit.warnings().to_vec());
+        let bound = Bound::of(permit).map(Box::new);
+        Ok(Self { tool, server, agent, sensitive, wait, warnings, took: Duration::ZERO, bound })
+    }
+
+    /// Opens the record, and spends with it what the permit rests on.
+    pub(super) async fn open(
+        &self,
+        state: &SharedState,
+        permit: &Permit,
+        passage: &Passage<'_>,
+    ) -> Result<OpenRecord, Stopped> {
+        crash_point("before_open");
+        let started = record::of_permit(permit, &self.agent.identity, self.agent.client.as_deref(), &self.sensitive);
+        let open = match &self.bound {
+            Some(bound) if bound.approval.is_some() || bound.claim.is_some() => {
+                Box::pin(self.open_and_spend(state, started, bound, passage)).await?
+            }
+            Some(_) | None => state.ledger.open(started, self.wait).await?,
+        };
+        crash_point("after_open");
+        Ok(open)
+    }
+
+    /// Opens the record in one transaction with spending the approval and taking the idempotency key. If another call
+    /// holds the key, waits for its answer.
+    async fn open_and_spend(
+        &self,
+        state: &SharedState,
+        started: NewRecord,
+        bound: &Bound,
+        passage: &Passage<'_>,
+    ) -> Result<OpenRecord, Stopped> {
+        let mut released = None;
+        for _ in 0..CLAIMS_MAX {
+            let approval = bound.approval.as_ref().map(spend);
+            let claim = bound.claim.as_ref().map(|claim| claims::claim_step(self.agent, &self.tool.name, claim));
+            let steps: Vec<Step> = approval.into_iter().chain(released.take()).chain(claim).collect();
+            if let Ok(open) = state.ledger.open_if(started.clone(), steps).await? {
+                return Ok(open);
+            }
+            // Without an idempotency key, only the approval can be what another call has spent.
+            let Some(claim) = &bound.claim else { break };
+            let call = KeyedCall { tool: &self.tool, intent: &bound.intent, claim };
+            match claims::first_call(state, self.agent, call, passage, self.server.settings.call_timeout).await? {
+                FirstCall::Answered(reply) => return Err(Stopped::Answered(reply)),
+                FirstCall::Refused(denial) => return Err(denial.into()),
+                FirstCall::Released(step) => released = step,
+            }
+        }
+        Err(lost(state, bound.approval.as_ref()).await?.into())
+    }
+
+    /// Sends the call and checks the server's reply against the contract.
+    pub(super) async fn forward(&mut self, permit: Permit, passage: &Passage<'_>) -> CheckedReply {
+        let started = Instant::now();
+        let reply = CheckedReply::new(&self.tool, forward(&self.server, permit, passage).await);
+        self.took = started.elapsed();
+        crash_point("after_forward");
+        reply
+    }
+
+    /// Records how the call ended. If the log fails now, the agent gets the answer with a warning, because the call was
+    /// made. The outcome waits in memory until the log works again.
+    pub(super) async fn close(&mut self, state: &SharedState, open: OpenRecord, reply: &CheckedReply) {
+        let outcome = reply.outcome(&self.tool, &self.sensitive, self.took);
+        crash_point("before_close");
+        let steps = self.bound.as_ref().map(|bound| self.steps_after(bound, reply)).unwrap_or_default();
+        let closed = if steps.is_empty() {
+            state.ledger.close(open, outcome, self.wait).await
+        } else {
+            Box::pin(state.ledger.close_with(open, outcome, Wait::Durable, steps)).await
+        };
+        if let Err(error) = closed {
+            tracing::error!(%error, tool = %self.tool.name, "could not record how a call ended");
+            let message = "The call was made, but its outcome could not be written to the activity log yet.";
+            self.warnings.push(Warning { code: "audit_incomplete", message: message.to_owned() });
+        }
+        crash_point("after_close");
+    }
+
+    /// Returns the steps that store the answer for repeats, and the result of a dry run.
+    fn steps_after(&self, bound: &Bound, reply: &CheckedReply) -> Vec<Step> {
+        let stored = reply.stored(&self.tool);
+        let claim = bound.claim.as_ref();
+        let claim = claim.and_then(|claim| claims::finish_step(self.agent, &self.tool.name, claim, &stored));
+        let dry_run = bound.dry_run.as_ref().zip(stored.of_dry_run());
+        let dry_run = dry_run.map(|((arguments, attached), result)| {
+            let declared = Declared::plain(self.tool.name.clone(), bound.intent.clone(), arguments.clone());
+            let declared = Declared { attached: attached.clone(), ..declared };
+            dry_run::keep_step(self.agent, &self.tool, &declared, dry_run::MadeBy::Server(result))
+        });
+        claim.into_iter().chain(dry_run).collect()
+    }
+
+    /// Words the answer: the server's reply with the gateway's own keys, or what stands in its place.
+    pub(super) fn answer(mut self, reply: CheckedReply, record: RecordId) -> Reply {
+        self.warnings.extend(reply.warnings(&self.tool));
+        match reply.into_final(&self.tool) {
+            FinalReply::Result { result, failure } => {
+                let failure = failure.map(|failure| (FAILURE_KEY, failure));
+                let own: Vec<(&str, String)> = failure.into_iter().chain(self.dry_run_mark()).collect();
+                Ok(with_own_meta(&result, record, &self.warnings, &own))
+            }
+            FinalReply::Replaced { code, message, details } => Ok(error_result(code, &message, &details, Some(record))),
+            FinalReply::Error(error) => Err(error.with_record(record)),
+            FinalReply::Failed(error) => failed(&self.tool.name, &error, Some(record)),
+        }
+    }
+
+    fn dry_run_mark(&self) -> Option<(&'static str, String)> {
+        let is_dry_run = self.bound.as_ref().is_some_and(|bound| bound.dry_run.is_some());
+        is_dry_run.then(|| dry_run::mark(&self.tool))
+    }
+}
+
+impl Bound {
+    fn of(permit: &Permit) -> Option<Self> {
+        if permit.word().is_none() && permit.claim().is_none() && !permit.is_dry_run() {
+            return None;
+        }
+        Some(Self {
+            intent: permit.intent().clone(),
+            approval: permit.word().cloned(),
+            claim: permit.claim().cloned(),
+            dry_run: permit.is_dry_run().then(|| (permit.arguments().clone(), permit.attached().clone())),
+        })
+    }
+}
+
+/// Explains an approval that was spent or withdrawn between the decision and the record.
+async fn lost(state: &SharedState, approval: Option<&ApprovalRef>) -> Result<Denial, StoreError> {
+    let Some(ApprovalRef::Approval(id)) = approval else { return Ok(Denial::ApprovalStale) };
+    match state.store.find_approval(id).await? {
+        Some(found) => not_usable(state, &found).await,
+        None => Ok(Denial::NoSuchApproval),
+    }
+}
+
+fn spend(approval: &ApprovalRef) -> Step {
+    match approval {
+        ApprovalRef::Approval(id) => Step::Consume { id: id.clone(), now_ms: now_ms() },
+        ApprovalRef::StandingApproval(id) => Step::Use { id: id.clone(), now_ms: now_ms() },
+    }
+}
+
+/// Writes and destructive calls are on disk before they are sent. Reads need not be.
+fn durability(snapshot: &Snapshot, permit: &Permit) -> Wait {
+    match (snapshot.settings.activity.durability, permit.intent().variant) {
+        (Durability::Writes, Variant::Read) => Wait::Batched,
+        (Durability::Writes, Variant::Write | Variant::Destructive) | (Durability::All, _) => Wait::Durable,
+    }
+}

@@ -1,0 +1,128 @@
+//! Contracts as operators see them: the effective contract, lint, drafts, coverage.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use mcpproxy_core::contract::{Contracts, Effective};
+use mcpproxy_core::policy::Outcome;
+use mcpproxy_core::review::coverage::{Coverage, coverage};
+use mcpproxy_core::review::draft;
+use mcpproxy_core::review::lint::{Finding, lint};
+use mcpproxy_core::{Agent, Hints, ServerName, Tool, ToolName, Variant, declare};
+
+use super::Gateway;
+use crate::snapshot::Snapshot;
+
+impl Gateway {
+    /// Finds a tool with its effective contract. Includes forbidden tools, because this is for operators.
+    pub fn contract(&self, name: &ToolName) -> Option<Arc<Tool>> {
+        let snapshot = self.state.snapshot.load();
+        let withheld = || snapshot.catalog.withheld().find(|tool| tool.name == *name);
+        snapshot.catalog.resolve(name).or_else(withheld).map(Arc::clone)
+    }
+
+    /// Lints the active contracts.
+    pub fn contract_lint(&self) -> Lint {
+        let snapshot = self.state.snapshot.load_full();
+        Lint { findings: lint(&snapshot.contracts, &snapshot.catalog), version: version(&snapshot.contracts) }
+    }
+
+    /// Drafts a contract file for a server's tools.
+    pub fn contract_draft(&self, server: &ServerName) -> Result<String, DraftError> {
+        let snapshot = self.state.snapshot.load_full();
+        let offers = snapshot.offers.get(server).ok_or(DraftError::NoServer)?;
+        match snapshot.unreached(server) {
+            // An empty draft would say that the server has no tools.
+            Some(unreached) => Err(DraftError::NotConnected(unreached.unavailable().to_string())),
+            None => Ok(draft::draft(server, &offers.tools)),
+        }
+    }
+
+    /// Reports which tools have a risk level.
+    pub fn contract_coverage(&self) -> Coverage {
+        coverage(&self.state.snapshot.load().catalog)
+    }
+}
+
+/// Evaluates the policies that apply to a call, in the order of files and lines.
+pub(crate) fn policy_results(
+    snapshot: &Snapshot,
+    agent: &Agent,
+    variant: Variant,
+    parameters: &str,
+) -> Vec<PolicyResult> {
+    let Ok(declared) = declare(variant, parameters, snapshot.settings.intent.two_key) else { return Vec::new() };
+    let tool = snapshot.catalog.resolve(&declared.name);
+    let Some((tool, policies)) = tool.and_then(|tool| Some((tool, tool.policies()?))) else { return Vec::new() };
+    let outcomes = policies.explain(agent, tool.subject(), &declared.intent, snapshot.clock());
+    let policy_results = outcomes.into_iter().map(|(policy, outcome)| PolicyResult {
+        policy: policy.id.clone(),
+        file: Arc::clone(&policy.file),
+        line: policy.line,
+        message: policy.message.clone(),
+        outcome,
+    });
+    policy_results.collect()
+}
+
+/// The result of a policy for a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyResult {
+    pub policy: String,
+    pub file: Arc<str>,
+    pub line: usize,
+    pub message: Option<String>,
+    pub outcome: Outcome,
+}
+
+/// Findings, and the contracts they are about.
+#[derive(Clone, Debug)]
+pub struct Lint {
+    pub findings: Vec<Finding>,
+    /// See [`version`].
+    pub version: String,
+}
+
+/// A draft that cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DraftError {
+    #[error("there is no such server")]
+    NoServer,
+    #[error("nobody knows the server's tools: {0}")]
+    NotConnected(String),
+}
+
+/// Hashes the contracts, to tell whether changed files are active.
+pub fn version(contracts: &Contracts) -> String {
+    let mut hasher = DefaultHasher::new();
+    for (pattern, contract) in contracts.iter() {
+        pattern.hash(&mut hasher);
+        let alone = Effective::of(&[contract], None, Hints::default());
+        for (field, value, source) in alone.sources() {
+            (field, value.to_string(), source).hash(&mut hasher);
+        }
+    }
+    format!("{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_change_of_a_contract_is_another_version() {
+        let of = |text: &str| version(&Contracts::parse(&[("contracts/a.yaml".to_owned(), text.to_owned())]).unwrap());
+        let base = "tool: fx:a\nriskLevel: low\nsideEffects: [x]\n";
+        assert_eq!(of(base), of(base));
+        let others = [
+            "tool: fx:b\nriskLevel: low\nsideEffects: [x]\n",
+            "tool: fx:a\nriskLevel: medium\nsideEffects: [x]\n",
+            "tool: fx:a\nriskLevel: low\nsideEffects: [y]\n",
+            "tool: fx:a\nriskLevel: low\n",
+            "tool: fx:a\n# moved\nriskLevel: low\nsideEffects: [x]\n",
+        ];
+        for other in others {
+            assert_ne!(of(base), of(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The servers' tasks, and the task that turns their reports into snapshots.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mcpproxy_core::json::string_value;
+use mcpproxy_core::settings::ServerSettings;
+use mcpproxy_core::{Changed, ServerName};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::agents::ListKind;
+use crate::message::member;
+use crate::record;
+use crate::snapshot::{Files, Snapshot};
+use crate::state::SharedState;
+use crate::status::ServerStatus;
+use crate::upstream::{Change, Server, Watch, supervise};
+
+/// Changes within this time share one snapshot.
+const GATHER: Duration = Duration::from_millis(20);
+/// Longest wait for the open calls of a server that was removed or changed.
+const OPEN_CALLS: Duration = Duration::from_secs(10);
+/// Longest wait for servers to stop when the gateway stops.
+const STOP_TIMEOUT: Duration = Duration::from_secs(8);
+
+pub(super) struct Servers {
+    state: Arc<SharedState>,
+    logs: PathBuf,
+    demo: Arc<[String]>,
+    running: Mutex<BTreeMap<ServerName, Supervised>>,
+    /// Servers that left the settings and still finish open calls. Each reload drops those whose task has ended.
+    leaving: Mutex<Vec<Supervised>>,
+    /// Source of the next snapshot. Snapshots are built one at a time, under this lock.
+    files: Mutex<Files>,
+    changes: mpsc::UnboundedSender<(ServerName, Change)>,
+}
+
+struct Supervised {
+    server: Arc<Server>,
+    /// `None` for a disabled server.
+    task: Option<JoinHandle<()>>,
+}
+
+impl Servers {
+    pub(super) fn new(state: Arc<SharedState>, files: Files, logs: PathBuf, demo: Arc<[String]>) -> Arc<Self> {
+        let (changes, changed) = mpsc::unbounded_channel();
+        let (running, leaving) = (Mutex::default(), Mutex::default());
+        let servers = Arc::new(Self { state, logs, demo, running, leaving, files: Mutex::new(files), changes });
+        tokio::spawn(take_changes(Arc::clone(&servers), changed));
+        servers
+    }
+
+    pub(super) fn start(&self, settings: ServerSettings) {
+        let name = settings.name.clone();
+        let is_enabled = settings.enabled;
+        let server = Arc::new(Server::new(settings, &self.logs));
+        let task = is_enabled.then(|| {
+            let watch = Arc::new(Watcher { changes: self.changes.clone(), state: Arc::clone(&self.state) });
+            tokio::spawn(supervise(Arc::clone(&server), Arc::clone(&self.demo), watch))
+        });
+        self.running().insert(name, Supervised { server, task });
+    }
+
+    /// Removes a server at once, and stops it when its open calls are done.
+    pub(super) fn stop(&self, name: &ServerName) {
+        let Some(supervised) = self.running().remove(name) else { return };
+        let server = Arc::clone(&supervised.server);
+        tokio::spawn(async move {
+            let _late = tokio::time::timeout(OPEN_CALLS, server.idle()).await;
+            server.stop.cancel();
+        });
+        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        leaving.retain(|supervised| supervised.task.as_ref().is_some_and(|task| !task.is_finished()));
+        leaving.push(supervised);
+    }
+
+    pub(super) async fn stop_all(&self) {
+        let running = std::mem::take(&mut *self.running());
+        let leaving = std::mem::take(&mut *self.leaving.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut tasks = Vec::new();
+        for supervised in running.into_values().chain(leaving) {
+            supervised.server.stop.cancel();
+            tasks.extend(supervised.task);
+        }
+        if tokio::time::timeout(STOP_TIMEOUT, futures::future::join_all(tasks)).await.is_err() {
+            tracing::warn!("some servers did not stop in time");
+        }
+    }
+
+    pub(super) fn find(&self, name: &ServerName) -> Option<Arc<Server>> {
+        self.running().get(name).map(|supervised| Arc::clone(&supervised.server))
+    }
+
+    pub(super) fn statuses(&self) -> Vec<ServerStatus> {
+        self.running().values().map(|supervised| supervised.server.status()).collect()
+    }
+
+    pub(super) fn were_all_tried(&self) -> bool {
+        self.running().values().all(|supervised| supervised.server.was_tried())
+    }
+
+    /// Builds the next snapshot, from new files if there are any.
+    pub(super) fn refresh(&self, new_files: Option<Files>) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(new_files) = new_files {
+            *files = new_files;
+        }
+        let before = self.state.snapshot.load_full();
+        let servers = self.running().iter().map(|(name, one)| (name.clone(), Arc::clone(&one.server))).collect();
+        self.state.snapshot.store(Arc::new(Snapshot::build(files.clone(), servers, Some(&before))));
+    }
+
+    fn running(&self) -> MutexGuard<'_, BTreeMap<ServerName, Supervised>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Passes a supervisor's reports to the task that builds snapshots.
+struct Watcher {
+    changes: mpsc::UnboundedSender<(ServerName, Change)>,
+    state: Arc<SharedState>,
+}
+
+impl Watch for Watcher {
+    fn changed(&self, server: &Server, change: Change) {
+        self.state.report_news();
+        // Between the two: whoever sees the server as tried knows of a report to wait for, and is woken when it is applied.
+        server.set_tried();
+        let _stopping = self.changes.send((server.name().clone(), change));
+    }
+}
+
+/// Gathers changes, builds a snapshot, then tells listeners. In this order, a listener that asks at once sees the change.
+async fn take_changes(servers: Arc<Servers>, mut changed: mpsc::UnboundedReceiver<(ServerName, Change)>) {
+    while let Some(first) = changed.recv().await {
+        tokio::time::sleep(GATHER).await;
+        let mut changes = vec![first];
+        while let Ok(more) = changed.try_recv() {
+            changes.push(more);
+        }
+        let count = changes.len() as u64;
+        let before = servers.state.snapshot.load_full();
+        let building = Arc::clone(&servers);
+        if let Err(error) = tokio::task::spawn_blocking(move || building.refresh(None)).await {
+            tracing::error!(%error, "could not build a snapshot");
+        }
+        announce(&servers.state, changes, &before).await;
+        servers.state.apply_news(count);
+    }
+}
+
+/// Returns the lists that changed with the tools. Contracts are resources. A tool that agents cannot see changes no list.
+pub(super) fn changed_lists(before: &Snapshot, after: &Snapshot) -> impl Iterator<Item = (ServerName, ListKind)> {
+    let changed = after.catalog.changed_since(&before.catalog).into_iter();
+    changed.flat_map(|Changed { server, contracts }| {
+        [Some(ListKind::Tools), contracts.then_some(ListKind::Resources)]
+            .into_iter()
+            .flatten()
+            .map(move |kind| (server.clone(), kind))
+    })
+}
+
+async fn announce(state: &SharedState, changes: Vec<(ServerName, Change)>, before: &Snapshot) {
+    let after = state.snapshot.load_full();
+    let mut lists: HashSet<(ServerName, ListKind)> = changed_lists(before, &after).collect();
+    for (name, change) in changes {
+        match change {
+            Change::Connected => {
+                lists.extend([ListKind::Prompts, ListKind::Resources].map(|kind| (name.clone(), kind)));
+                record::note_server(&state.ledger, &name, None).await;
+            }
+            Change::Failed(reason) => record::note_server(&state.ledger, &name, Some(reason)).await,
+            Change::Tools => {}
+            Change::Prompts => drop(lists.insert((name, ListKind::Prompts))),
+            Change::Resources => drop(lists.insert((name, ListKind::Resources))),
+            Change::ResourceUpdated(params) => {
+                if let Some(uri) = member(&params, "uri").and_then(string_value) {
+                    state.listeners.resource_updated(&name, &uri, &params);
+                }
+            }
+        }
+    }
+    for (name, kind) in lists {
+        state.listeners.list_changed(&name, kind);
+    }
+}

@@ -1,0 +1,114 @@
+//! Tools and decisions as operators see them.
+
+use mcpproxy_core::decision::{Explanation, PriorState, explain};
+use mcpproxy_core::json;
+use mcpproxy_core::{Agent, Moment, Scope, ServerName, ToolName, Untrusted, Variant, ScoreExplanation};
+use mcpproxy_store::StoreError;
+use serde_json::Value;
+
+use super::Gateway;
+use super::contracts::{PolicyResult, policy_results};
+use crate::message::member;
+use crate::views::{brief_hit, described, note_for_operator};
+
+impl Gateway {
+    /// Lists all tools, or those of one server. Includes forbidden tools, because this is for operators.
+    pub fn tools(&self, server: Option<&ServerName>) -> Vec<Value> {
+        let snapshot = self.state.snapshot.load();
+        let all = snapshot.catalog.tools().chain(snapshot.catalog.withheld());
+        let wanted = all.filter(|tool| server.is_none_or(|server| tool.name.server() == server));
+        wanted.map(|tool| parsed(&described(tool))).collect()
+    }
+
+    /// Searches tools as an agent with access to everything would.
+    pub fn search(&self, query: &str, server: Option<&ServerName>, limit: usize, reasons: Reasons) -> SearchResults {
+        let snapshot = self.state.snapshot.load();
+        let scope = Scope::everything();
+        let found = snapshot.index.find(query, &scope, server, limit);
+        let tools = found.hits.iter().map(|hit| {
+            let why = match reasons {
+                Reasons::LeftOut => None,
+                Reasons::Given => snapshot.index.explain(query, &scope, server, &hit.tool.name),
+            };
+            (parsed(&brief_hit(hit)), why)
+        });
+        SearchResults { tools: tools.collect(), note: note_for_operator(&found) }
+    }
+
+    /// What would happen to a call, check by check, and the policies that were looked at. Nothing is sent and nothing is recorded. `parameters` are those of a
+    /// `call_tool_*`; without an agent, one whose token covers everything is taken.
+    pub async fn explain(
+        &self,
+        agent: Option<&str>,
+        variant: Variant,
+        parameters: &str,
+    ) -> Result<(Explanation, Vec<PolicyResult>), ExplainError> {
+        let parameters = json::read(parameters.as_bytes())?;
+        let agent = match agent {
+            None => Agent { name: "anybody".to_owned(), scope: Scope::everything() },
+            Some(name) => {
+                let tokens = self.state.store.list_tokens().await?;
+                let token = tokens.into_iter().find(|token| token.name == name && token.revoked_ms.is_none());
+                let token = token.ok_or_else(|| ExplainError::NoAgent(Untrusted::new(name)))?;
+                Agent { name: token.name, scope: token.scope }
+            }
+        };
+        let snapshot = self.state.snapshot.load_full();
+        let name = member(parameters, "name").and_then(json::string_value).and_then(|name| ToolName::parse(&name).ok());
+        if let Some(server) = name
+            .as_ref()
+            .filter(|name| agent.scope.sees(name.server()))
+            .and_then(|name| snapshot.unreached(name.server()))
+        {
+            return Err(ExplainError::NotConnected(server.unavailable().to_string()));
+        }
+        let moment = Moment { clock: snapshot.clock(), limits: &self.state.limits, seen: PriorState::default() };
+        let explanation = explain(snapshot.decision_inputs(), &agent, variant, parameters, moment);
+        Ok((explanation, policy_results(&snapshot, &agent, variant, parameters)))
+    }
+
+    /// Describes one tool in full. Includes forbidden tools, because this is for operators.
+    pub fn tool(&self, name: &ToolName) -> Option<Value> {
+        let snapshot = self.state.snapshot.load();
+        let withheld = || snapshot.catalog.withheld().find(|tool| tool.name == *name);
+        let tool = snapshot.catalog.resolve(name).or_else(withheld)?;
+        let mut view = parsed(&described(tool));
+        if let Value::Object(fields) = &mut view {
+            fields.insert("tool".to_owned(), parsed(&tool.offered.json));
+        }
+        Some(view)
+    }
+}
+
+/// A call that cannot be explained.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    #[error("the parameters are not JSON that we take")]
+    Parameters(#[from] json::ReadError),
+    #[error("nobody knows the server's tools: {0}")]
+    NotConnected(String),
+    #[error("there is no agent of that name")]
+    NoAgent(Untrusted),
+    #[error("the tokens cannot be read")]
+    Store(#[from] StoreError),
+}
+
+/// Selects whether a search explains the score of each tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reasons {
+    Given,
+    LeftOut,
+}
+
+/// The results of a search for an operator.
+#[derive(Clone, Debug, Default)]
+pub struct SearchResults {
+    /// Best first, each with the explanation of its score on request.
+    pub tools: Vec<(Value, Option<ScoreExplanation>)>,
+    /// Explains an empty result, and what to do.
+    pub note: Option<String>,
+}
+
+fn parsed(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_default()
+}

@@ -1,0 +1,12 @@
+//! Keeps long computations from delaying other tasks.
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// Texts up to this size are processed in place, because handing them over would take longer.
+const LIGHT_BYTES: usize = 64 * 1024;
+
+/// Runs work on a text of this size. For a long text, the runtime moves other tasks to another thread meanwhile.
+pub(crate) fn offload<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    let can_move = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if bytes > LIGHT_BYTES && can_move { tokio::task::block_in_place(work) } else { work() }
+}

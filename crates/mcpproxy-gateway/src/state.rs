@@ -1,0 +1,110 @@
+//! State that all requests share, below everything that works on it.
+//!
+//! The public [`Gateway`](crate::Gateway) owns the servers' tasks and builds snapshots. The path of a call needs none of
+//! that. It needs the current snapshot, the store, and a few tables that outlive snapshots, and those are here. Keeping
+//! the two apart lets `call` and `downstream` depend on the state without depending on what fills it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use mcpproxy_core::{Limits, ServerName};
+use mcpproxy_store::{Ledger, Store};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use tokio_util::sync::CancellationToken;
+
+use crate::agents::{Listeners, Parked, RejectedTokens, Sessions, TokenCache};
+use crate::approvals::{Approvals, RequestStates};
+use crate::snapshot::Snapshot;
+
+/// Longest wait of a call for a server that is being reached for the first time.
+const FIRST_TRY: Duration = Duration::from_secs(10);
+
+pub(crate) struct SharedState {
+    pub(crate) snapshot: ArcSwap<Snapshot>,
+    pub(crate) store: Store,
+    pub(crate) ledger: Ledger,
+    pub(crate) tokens: TokenCache,
+    pub(crate) rejected_tokens: RejectedTokens,
+    pub(crate) listeners: Listeners,
+    pub(crate) sessions: Sessions,
+    pub(crate) parked: Parked,
+    /// Recent calls, counted for rate limits.
+    pub(crate) limits: Limits,
+    pub(crate) approvals: Approvals,
+    pub(crate) request_states: RequestStates,
+    /// Cancelled when the gateway stops. Ends the streams on which agents only listen.
+    pub(crate) stopping: CancellationToken,
+    news: ServerNews,
+}
+
+/// Counts reports of servers, to tell whether all of them are in the snapshot.
+#[derive(Default)]
+struct ServerNews {
+    reported: AtomicU64,
+    applied: AtomicU64,
+    changed: Notify,
+}
+
+impl SharedState {
+    pub(crate) fn new(store: Store, ledger: Ledger, approvals: Approvals, snapshot: Snapshot) -> Self {
+        Self {
+            snapshot: ArcSwap::from_pointee(snapshot),
+            tokens: TokenCache::new(store.clone()),
+            rejected_tokens: RejectedTokens::default(),
+            listeners: Listeners::default(),
+            sessions: Sessions::default(),
+            parked: Parked::default(),
+            limits: Limits::default(),
+            request_states: RequestStates::new(store.clone()),
+            stopping: CancellationToken::new(),
+            news: ServerNews::default(),
+            approvals,
+            store,
+            ledger,
+        }
+    }
+
+    /// Returns the snapshot for a call to a server. While a server is being reached for the first time its tools are not
+    /// known yet, so the call waits for that, and for nothing else.
+    pub(crate) async fn snapshot_for(&self, name: Option<&ServerName>) -> Arc<Snapshot> {
+        let snapshot = self.snapshot.load_full();
+        let Some(name) = name.filter(|name| snapshot.awaits_tools(name)) else { return snapshot };
+        let settled = async {
+            loop {
+                let changed = self.news_applied();
+                let is_tried = self.snapshot.load().servers.get(name).is_none_or(|server| server.was_tried());
+                if is_tried && self.has_applied_all_news() {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let _late = tokio::time::timeout(FIRST_TRY, settled).await;
+        self.snapshot.load_full()
+    }
+
+    /// Counts a report of a server that the next snapshot will contain.
+    pub(crate) fn report_news(&self) {
+        self.news.reported.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Marks reports as contained in the current snapshot, and wakes everyone who waits for that.
+    pub(crate) fn apply_news(&self, count: u64) {
+        self.news.applied.fetch_add(count, Ordering::AcqRel);
+        self.news.changed.notify_waiters();
+    }
+
+    /// Returns true if the snapshot contains everything that servers reported.
+    pub(crate) fn has_applied_all_news(&self) -> bool {
+        self.news.applied.load(Ordering::Acquire) >= self.news.reported.load(Ordering::Acquire)
+    }
+
+    /// Completes when reports of servers have entered the snapshot. Counts reports from this call on, even if the future
+    /// is polled later.
+    pub(crate) fn news_applied(&self) -> Notified<'_> {
+        self.news.changed.notified()
+    }
+}

@@ -1,0 +1,85 @@
+//! Servers over the deprecated HTTP+SSE transport: one event stream in, POST requests out.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{HeaderMap, HeaderValue, Method, header};
+use mcpproxy_core::settings::Secret;
+use tokio::sync::mpsc;
+use url::Url;
+
+use super::Notice;
+use super::client::Client;
+use super::duplex::{Duplex, Outlet};
+use super::error::UpstreamError;
+use super::http::{header_map, status_error};
+use crate::event_stream::EventReader;
+use crate::message;
+
+/// Posts messages to the endpoint that the server named.
+pub(crate) struct Poster {
+    client: Arc<Client>,
+    url: Url,
+    headers: HeaderMap,
+    limit: usize,
+}
+
+impl Poster {
+    pub(crate) async fn post(&self, text: String) -> Result<(), UpstreamError> {
+        let mut headers = self.headers.clone();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let answer = self.client.send(Method::POST, &self.url, headers, text.into()).await?;
+        let status = answer.status;
+        answer.body(self.limit).await?;
+        if status.is_success() { Ok(()) } else { Err(status_error(status)) }
+    }
+}
+
+/// Opens the stream and reads the endpoint for messages from its first event.
+pub(crate) async fn open(
+    url: &str,
+    headers: &[(String, Secret)],
+    limit: usize,
+    notices: mpsc::UnboundedSender<Notice>,
+) -> Result<Arc<Duplex>, UpstreamError> {
+    let headers = header_map(headers)?;
+    let url = Url::parse(url).map_err(|error| UpstreamError::Http(error.to_string()))?;
+    let client = Client::new(&url)?;
+    let mut asking = headers.clone();
+    asking.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+    let answer = client.send(Method::GET, &url, asking, Bytes::new()).await?;
+    if !answer.status.is_success() {
+        return Err(status_error(answer.status));
+    }
+    let mut events = EventReader::new(answer.chunks().boxed(), limit);
+    let endpoint = loop {
+        match events.next().await? {
+            Some(event) if event.event.as_deref() == Some("endpoint") => break event.data,
+            Some(_) => {}
+            None => return Err(UpstreamError::Closed),
+        }
+    };
+    let post_url = url.join(&endpoint).map_err(|error| UpstreamError::Http(error.to_string()))?;
+    // The operator's headers go to the operator's server and nowhere else, so the endpoint must have the same origin.
+    if post_url.origin() != url.origin() {
+        return Err(UpstreamError::Protocol("the server names an endpoint on another host".to_owned()));
+    }
+    let line = Duplex::new(Outlet::Post(Poster { client, url: post_url, headers, limit }), notices);
+    let reading = Arc::clone(&line);
+    tokio::spawn(async move {
+        let read = async {
+            while let Ok(Some(event)) = events.next().await {
+                if let Ok(text) = message::read_server(event.data.as_bytes()) {
+                    let _not_a_message = reading.incoming(text).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = read => {}
+            () = reading.ended.cancelled() => {}
+        }
+        reading.end(&UpstreamError::Closed);
+    });
+    Ok(line)
+}

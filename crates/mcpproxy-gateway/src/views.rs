@@ -1,0 +1,45 @@
+//! Tools and their contracts as JSON, for agents and operators.
+
+pub(crate) mod contract;
+mod no_match;
+mod search;
+
+use mcpproxy_core::json::quote;
+use mcpproxy_core::{Found, Hit, Keep, Tool};
+
+use crate::message::object;
+use contract::{annotations, needs};
+use no_match::Reader;
+
+pub(crate) use search::{Detail, answer};
+
+/// Describes a tool with the server's own words in full, as raw JSON.
+pub(crate) fn described(tool: &Tool) -> String {
+    let schema = tool.offered.field("inputSchema").unwrap_or("{}");
+    let parts = parts(tool, tool.offered.description.for_json(), annotations(tool), schema.to_owned());
+    object(parts.iter().map(|(key, value)| (*key, value.as_str())))
+}
+
+/// Describes a search hit in brief, as raw JSON.
+pub(crate) fn brief_hit(hit: &Hit) -> String {
+    search::entry(hit, search::Form::Brief(Keep::Meaning), Detail::Brief)
+}
+
+/// Explains to an operator why a search found nothing.
+pub(crate) fn note_for_operator(found: &Found) -> Option<String> {
+    found.nothing.as_ref().map(|nothing| no_match::note(nothing, Reader::Operator))
+}
+
+/// The members that every description of a tool has, as raw JSON.
+fn parts(tool: &Tool, description: &str, annotations: String, schema: String) -> Vec<(&'static str, String)> {
+    vec![
+        ("name", quote(&tool.name.to_string())),
+        ("server", quote(tool.name.server().as_str())),
+        ("description", quote(description)),
+        ("annotations", annotations),
+        ("call_with", quote(tool.call_with().tool())),
+        ("risk_level", tool.contract.risk().map_or_else(|| "null".to_owned(), |risk| quote(risk.as_str()))),
+        ("needs", needs(tool)),
+        ("inputSchema", schema),
+    ]
+}

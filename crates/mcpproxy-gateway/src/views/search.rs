@@ -1,0 +1,134 @@
+//! Search results for agents: the best tools first, shortened to fit 16 KiB, and always complete JSON.
+
+#[cfg(test)]
+mod tests;
+
+use mcpproxy_core::json::{members, quote};
+use mcpproxy_core::{Keep, SearchHit, SearchResult, Tool, brief};
+
+use super::contract::{annotations, tool_contract};
+use super::no_match::{self, Reader};
+use super::parts;
+use crate::message::object;
+
+/// Clients cut results at about 20,000 characters, anywhere. And an agent pays for every token.
+const ANSWER_MAX_BYTES: usize = 16 << 10;
+/// A tool may use the room of at most one share, so that it does not push out the next few.
+const SHARES_MAX: usize = 4;
+const NOTE_MAX_BYTES: usize = 256;
+/// Longer annotations are reduced to the standard hints.
+const ANNOTATIONS_MAX_BYTES: usize = 256;
+const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+
+const USAGE: &str = "Call a tool with the variant in its call_with: call_tool_read for read-only operations, \
+    call_tool_write for modifications, call_tool_destructive for deletions. Give name as \"server:tool\" and the \
+    tool's arguments as args_json. A declared intent must match the variant. needs says what a call waits for: a user's \
+    confirmation, a fresh factor (step_up), or a dry run first (dry_run: true). After confirmation_required ask the user \
+    to open the link, then repeat exactly the same call with its approval_id.";
+const USAGE_OF_NOTHING: &str = "Once a search finds a tool, call it with the variant in its call_with.";
+
+/// The detail that an agent asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    Brief,
+    /// With the whole contract.
+    Full,
+}
+
+/// The detail that fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The server's own words.
+    Whole,
+    Brief(Keep),
+}
+
+impl Detail {
+    /// Longest first.
+    fn forms(self) -> impl Iterator<Item = Form> {
+        let whole = match self {
+            Self::Full => Some(Form::Whole),
+            Self::Brief => None,
+        };
+        whole.into_iter().chain(Keep::ALL.map(Form::Brief))
+    }
+}
+
+/// Builds the answer as raw JSON. It has fewer than `limit` tools if they do not fit.
+pub(crate) fn answer(found: &SearchResult, detail: Detail, limit: usize) -> String {
+    if let Some(nothing) = &found.no_match {
+        return frame("", Some(&no_match::note(nothing, Reader::Agent)), USAGE_OF_NOTHING);
+    }
+    if let (Detail::Full, 1, [hit]) = (detail, limit, found.hits.as_slice()) {
+        return frame(&entry(hit, Form::Whole, detail), None, USAGE);
+    }
+    let mut room = ANSWER_MAX_BYTES.saturating_sub(frame("", None, USAGE).len() + NOTE_MAX_BYTES);
+    let share = room / found.hits.len().clamp(1, SHARES_MAX);
+    let (mut tools, mut is_cut) = (Vec::new(), false);
+    for hit in &found.hits {
+        let mut forms = detail.forms().map(|form| (form, entry(hit, form, detail)));
+        // A tool that does not fit must not hide those after it.
+        let Some((form, tool)) = forms.find(|(_, tool)| tool.len() < share.min(room)) else { continue };
+        room -= tool.len() + 1;
+        is_cut |= detail == Detail::Full && form != Form::Whole;
+        tools.push(tool);
+    }
+    let note = note(tools.len(), found.hits.len(), is_cut);
+    frame(&tools.join(","), note.as_deref(), USAGE)
+}
+
+fn note(shown: usize, found: usize, is_cut: bool) -> Option<String> {
+    let fewer = (shown < found).then(|| {
+        format!(
+            "{shown} of {found} tools shown: the others do not fit {} KiB. Narrow the query, or name a server.",
+            ANSWER_MAX_BYTES >> 10
+        )
+    });
+    let cut =
+        is_cut.then(|| "Some are in brief. For all details of a tool, use limit 1 and its name as query.".to_owned());
+    let sentences: Vec<String> = fewer.into_iter().chain(cut).collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+fn frame(tools: &str, note: Option<&str>, usage: &str) -> String {
+    let (tools, usage, note) = (format!("[{tools}]"), quote(usage), note.map(quote));
+    let note = note.iter().map(|note| ("note", note.as_str()));
+    object([("tools", tools.as_str())].into_iter().chain(note).chain([("usage_instructions", usage.as_str())]))
+}
+
+/// One tool, as raw JSON.
+pub(super) fn entry(hit: &SearchHit, form: Form, detail: Detail) -> String {
+    let tool = &hit.tool;
+    let words = tool.offered.description.for_json();
+    let schema = tool.offered.field("inputSchema").unwrap_or("{}");
+    let (words, annotations, schema) = match form {
+        Form::Whole => (words.to_owned(), annotations(tool), schema.to_owned()),
+        Form::Brief(keep) => {
+            let brief = brief(words, schema, keep);
+            (brief.description, brief_annotations(tool), brief.schema)
+        }
+    };
+    // An agent that reads only the description still learns which variant to use.
+    let separator = if words.is_empty() { "" } else { "\n" };
+    let description = format!("{words}{separator}(Call with {}.)", tool.call_with().tool());
+    let mut parts = parts(tool, &description, annotations, schema);
+    parts.push(("score", format!("{:.3}", hit.score)));
+    let has_room = match form {
+        Form::Whole => true,
+        Form::Brief(keep) => keep.is_exact(),
+    };
+    if detail == Detail::Full && tool.contract.is_written && has_room {
+        parts.push(("contract", tool_contract(tool).to_string()));
+    }
+    object(parts.iter().map(|(key, value)| (*key, value.as_str())))
+}
+
+fn brief_annotations(tool: &Tool) -> String {
+    let all = annotations(tool);
+    if all.len() <= ANNOTATIONS_MAX_BYTES {
+        return all;
+    }
+    let known = members(&all).unwrap_or_default();
+    let known = known.iter().filter(|(key, value)| HINTS.contains(&key.as_ref()) && ["true", "false"].contains(value));
+    object(known.map(|(key, value)| (key.as_ref(), *value)))
+}
