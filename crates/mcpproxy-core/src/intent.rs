@@ -210,7 +210,7 @@ impl Arguments {
                 let text = string_value(text)
                     .ok_or_else(|| Denial::InvalidArgs("args_json must be a string of JSON".to_owned()))?;
                 let text = json::read(text.as_bytes()).map_err(|error| {
-                    Denial::InvalidArgs(format!("args_json: {} at {}:{}", error.fault, error.line, error.column))
+                    Denial::InvalidArgs(format!("args_json: {} at {}:{}", error.kind, error.line, error.column))
                 })?;
                 Self::exact(text.trim())
             }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 pub(crate) use mcpproxy_core::json::Members;
-use mcpproxy_core::json::{self, Fault, ReadError, members, quote, string_value};
+use mcpproxy_core::json::{self, ReadError, ReadErrorKind, members, quote, string_value};
 use mcpproxy_store::RecordId;
 use serde_json::Value;
 
@@ -78,15 +78,15 @@ impl RpcError {
     }
 
     pub(crate) fn from_read(error: &ReadError) -> Self {
-        if error.fault == Fault::Empty {
-            Self::new(PARSE_ERROR, format!("Parse error: {}", error.fault))
-        } else if error.fault.is_syntax() {
+        if error.kind == ReadErrorKind::Empty {
+            Self::new(PARSE_ERROR, format!("Parse error: {}", error.kind))
+        } else if error.kind.is_syntax() {
             Self::new(
                 PARSE_ERROR,
-                format!("Parse error: {} at line {}, column {}", error.fault, error.line, error.column),
+                format!("Parse error: {} at line {}, column {}", error.kind, error.line, error.column),
             )
         } else {
-            Self::new(INVALID_REQUEST, error.fault.to_string())
+            Self::new(INVALID_REQUEST, error.kind.to_string())
         }
     }
 

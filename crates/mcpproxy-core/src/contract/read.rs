@@ -204,7 +204,7 @@ impl<'m> Reader<'m> {
         let unusable = |why: &str| format!("unusable schema: {}", Untrusted::shortened(why, 400).for_terminal());
         // JSON from outside passes the strict reader, also when it was written as YAML.
         if let Err(error) = crate::json::read_server(text.as_bytes()) {
-            return self.mistake(node.place, unusable(&error.fault.to_string()));
+            return self.mistake(node.place, unusable(&error.kind.to_string()));
         }
         let schema = match self.writer {
             Writer::Operator => Schema::parse(&text),

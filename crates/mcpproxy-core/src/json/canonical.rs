@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::members::{Scan, quote, string_value};
+use super::members::{Cursor, quote, string_value};
 use super::reader::SERVER_DEPTH_MAX;
 
 /// Keys in the order of their bytes, strings in one spelling, no space; numbers stay as they are written, because to a
@@ -11,22 +11,22 @@ use super::reader::SERVER_DEPTH_MAX;
 ///
 /// The text must have passed the strict reader. Text that has not comes back as it is, or at worst as odd as it was.
 pub fn canonical(json: &str) -> String {
-    let mut writer = Writer { text: json, scan: Scan::new(json), out: String::with_capacity(json.len()) };
-    writer.scan.space();
+    let mut writer = CanonicalWriter { text: json, cursor: Cursor::new(json), out: String::with_capacity(json.len()) };
+    writer.cursor.space();
     let is_read = writer.value(0).is_some();
-    writer.scan.space();
-    if is_read && writer.scan.peek().is_none() { writer.out } else { json.to_owned() }
+    writer.cursor.space();
+    if is_read && writer.cursor.peek().is_none() { writer.out } else { json.to_owned() }
 }
 
-struct Writer<'a> {
+struct CanonicalWriter<'a> {
     text: &'a str,
-    scan: Scan<'a>,
+    cursor: Cursor<'a>,
     out: String,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> CanonicalWriter<'a> {
     fn value(&mut self, depth: usize) -> Option<()> {
-        match self.scan.peek()? {
+        match self.cursor.peek()? {
             // Deeper than any reader lets through: taken as it is, so that no text can exhaust the stack.
             b'{' | b'[' if depth > SERVER_DEPTH_MAX => self.as_written(),
             b'{' => self.object(depth + 1),
@@ -48,12 +48,12 @@ impl<'a> Writer<'a> {
 
     /// Steps over one value and gives back its text.
     fn next(&mut self) -> Option<&'a str> {
-        let place = self.scan.skip_value()?;
+        let place = self.cursor.skip_value()?;
         self.text.get(place)
     }
 
     fn array(&mut self, depth: usize) -> Option<()> {
-        self.scan.step(b'[')?;
+        self.cursor.step(b'[')?;
         self.out.push('[');
         let mut is_first = true;
         while self.follows(b']')? {
@@ -65,7 +65,7 @@ impl<'a> Writer<'a> {
     }
 
     fn object(&mut self, depth: usize) -> Option<()> {
-        self.scan.step(b'{')?;
+        self.cursor.step(b'{')?;
         self.out.push('{');
         let start = self.out.len();
         let mut members: Vec<(Cow<'a, str>, Range<usize>)> = Vec::new();
@@ -75,10 +75,10 @@ impl<'a> Writer<'a> {
             let begin = self.out.len();
             let key = string_value(self.next()?)?;
             self.out.push_str(&quote(&key));
-            self.scan.space();
-            self.scan.step(b':')?;
+            self.cursor.space();
+            self.cursor.step(b':')?;
             self.out.push(':');
-            self.scan.space();
+            self.cursor.space();
             self.value(depth)?;
             members.push((key, begin..self.out.len()));
         }
@@ -95,14 +95,14 @@ impl<'a> Writer<'a> {
 
     /// Whether another part follows before the end of the container, which is stepped over.
     fn follows(&mut self, end: u8) -> Option<bool> {
-        self.scan.space();
-        if self.scan.peek()? == b',' {
-            self.scan.step(b',')?;
-            self.scan.space();
+        self.cursor.space();
+        if self.cursor.peek()? == b',' {
+            self.cursor.step(b',')?;
+            self.cursor.space();
         }
-        let is_end = self.scan.peek()? == end;
+        let is_end = self.cursor.peek()? == end;
         if is_end {
-            self.scan.step(end)?;
+            self.cursor.step(end)?;
         }
         Some(!is_end)
     }

@@ -10,25 +10,25 @@ pub type Members<'a> = Vec<(Cow<'a, str>, &'a str)>;
 /// The text must have passed the strict reader; text that has not is never misread into a panic, only into `None` or
 /// odd pieces.
 pub fn members(object: &str) -> Option<Members<'_>> {
-    let mut scan = Scan::new(object);
-    scan.space();
-    if scan.peek() != Some(b'{') {
+    let mut cursor = Cursor::new(object);
+    cursor.space();
+    if cursor.peek() != Some(b'{') {
         return None;
     }
-    scan.at += 1;
+    cursor.at += 1;
     let mut found = Vec::with_capacity(8);
     loop {
-        scan.space();
-        match scan.peek()? {
+        cursor.space();
+        match cursor.peek()? {
             b'}' => return Some(found),
-            b',' => scan.at += 1,
+            b',' => cursor.at += 1,
             b'"' => {
-                let key = scan.skip_value()?;
-                scan.space();
-                (scan.peek()? == b':').then_some(())?;
-                scan.at += 1;
-                scan.space();
-                let value = scan.skip_value()?;
+                let key = cursor.skip_value()?;
+                cursor.space();
+                (cursor.peek()? == b':').then_some(())?;
+                cursor.at += 1;
+                cursor.space();
+                let value = cursor.skip_value()?;
                 found.push((string_value(object.get(key)?)?, object.get(value)?));
             }
             _ => return None,
@@ -54,12 +54,12 @@ pub(super) fn unescape(inner: &str) -> String {
 }
 
 /// A place in JSON text that the strict reader has read.
-pub(super) struct Scan<'a> {
+pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self { bytes: text.as_bytes(), at: 0 }
     }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::fault::{Fault, ReadError};
+use super::error::{ReadError, ReadErrorKind};
 use super::members::unescape;
 use crate::Untrusted;
 
@@ -34,27 +34,27 @@ pub fn read_server(bytes: &[u8]) -> Result<&str, ReadError> {
 fn read_to_depth(bytes: &[u8], depth_max: usize) -> Result<&str, ReadError> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        Err(error) => return Err(ReadError::at(bytes, error.valid_up_to(), Fault::Utf8)),
+        Err(error) => return Err(ReadError::at(bytes, error.valid_up_to(), ReadErrorKind::Utf8)),
     };
     if bytes.starts_with(b"\xEF\xBB\xBF") {
-        return Err(ReadError::at(bytes, 0, Fault::ByteOrderMark));
+        return Err(ReadError::at(bytes, 0, ReadErrorKind::ByteOrderMark));
     }
-    let mut reader = Reader { text, bytes, at: 0, depth_max };
+    let mut reader = StrictReader { text, bytes, at: 0, depth_max };
     reader.space();
     if reader.peek().is_none() {
-        return Err(ReadError::at(bytes, reader.at, Fault::Empty));
+        return Err(ReadError::at(bytes, reader.at, ReadErrorKind::Empty));
     }
     let read = reader.value(0).and_then(|()| {
         reader.space();
-        if reader.peek().is_some() { Err(Stop::of(Fault::Trailing)) } else { Ok(()) }
+        if reader.peek().is_some() { Err(ReadFailure::of(ReadErrorKind::Trailing)) } else { Ok(()) }
     });
     match read {
         Ok(()) => Ok(text),
-        Err(stop) => Err(ReadError::at(bytes, reader.at, stop.into_fault())),
+        Err(failure) => Err(ReadError::at(bytes, reader.at, failure.into_kind())),
     }
 }
 
-struct Reader<'a> {
+struct StrictReader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
@@ -62,30 +62,30 @@ struct Reader<'a> {
 }
 
 /// A fault on its way out; containers add where they are, so that the good path carries no pointer.
-struct Stop {
-    fault: Box<Fault>,
+struct ReadFailure {
+    kind: Box<ReadErrorKind>,
     path: Vec<String>,
 }
 
-impl Stop {
-    fn of(fault: Fault) -> Self {
-        Self { fault: Box::new(fault), path: Vec::new() }
+impl ReadFailure {
+    fn of(kind: ReadErrorKind) -> Self {
+        Self { kind: Box::new(kind), path: Vec::new() }
     }
 
     fn within(mut self, step: impl FnOnce() -> String) -> Self {
-        if matches!(*self.fault, Fault::Duplicate { .. }) {
+        if matches!(*self.kind, ReadErrorKind::Duplicate { .. }) {
             self.path.push(step());
         }
         self
     }
 
-    fn into_fault(self) -> Fault {
-        match *self.fault {
-            Fault::Duplicate { key, .. } => {
+    fn into_kind(self) -> ReadErrorKind {
+        match *self.kind {
+            ReadErrorKind::Duplicate { key, .. } => {
                 let pointer = self.path.into_iter().rev().map(pointer_step).collect();
-                Fault::Duplicate { key, pointer }
+                ReadErrorKind::Duplicate { key, pointer }
             }
-            fault => fault,
+            kind => kind,
         }
     }
 }
@@ -96,7 +96,7 @@ fn pointer_step(key: String) -> String {
     format!("/{}", Untrusted::new(key).for_terminal())
 }
 
-impl<'a> Reader<'a> {
+impl<'a> StrictReader<'a> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -107,11 +107,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn fail<T>(&self, expected: &'static str) -> Result<T, Stop> {
-        Err(Stop::of(if self.peek().is_none() { Fault::End } else { Fault::Expected(expected) }))
+    fn fail<T>(&self, expected: &'static str) -> Result<T, ReadFailure> {
+        Err(ReadFailure::of(if self.peek().is_none() { ReadErrorKind::End } else { ReadErrorKind::Expected(expected) }))
     }
 
-    fn value(&mut self, depth: usize) -> Result<(), Stop> {
+    fn value(&mut self, depth: usize) -> Result<(), ReadFailure> {
         match self.peek() {
             Some(b'{') => self.object(depth + 1),
             Some(b'[') => self.array(depth + 1),
@@ -124,9 +124,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<(), Stop> {
+    fn object(&mut self, depth: usize) -> Result<(), ReadFailure> {
         self.enter(depth)?;
-        let mut keys = Keys::default();
+        let mut keys = ObjectKeys::default();
         if self.peek() == Some(b'}') {
             self.at += 1;
             return Ok(());
@@ -137,10 +137,13 @@ impl<'a> Reader<'a> {
             }
             let key = self.string()?;
             if !keys.insert(key.clone()) {
-                return Err(Stop::of(Fault::Duplicate { key: key.into_owned(), pointer: String::new() }));
+                return Err(ReadFailure::of(ReadErrorKind::Duplicate {
+                    key: key.into_owned(),
+                    pointer: String::new(),
+                }));
             }
             if key.starts_with(PRIVATE_KEY) {
-                return Err(Stop::of(Fault::Reserved(key.into_owned())));
+                return Err(ReadFailure::of(ReadErrorKind::Reserved(key.into_owned())));
             }
             self.space();
             if self.peek() != Some(b':') {
@@ -148,7 +151,7 @@ impl<'a> Reader<'a> {
             }
             self.at += 1;
             self.space();
-            self.value(depth).map_err(|stop| stop.within(|| key.into_owned()))?;
+            self.value(depth).map_err(|failure| failure.within(|| key.into_owned()))?;
             self.space();
             match self.peek() {
                 Some(b',') => self.at += 1,
@@ -162,14 +165,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn array(&mut self, depth: usize) -> Result<(), Stop> {
+    fn array(&mut self, depth: usize) -> Result<(), ReadFailure> {
         self.enter(depth)?;
         if self.peek() == Some(b']') {
             self.at += 1;
             return Ok(());
         }
         for index in 0usize.. {
-            self.value(depth).map_err(|stop| stop.within(|| index.to_string()))?;
+            self.value(depth).map_err(|failure| failure.within(|| index.to_string()))?;
             self.space();
             match self.peek() {
                 Some(b',') => self.at += 1,
@@ -184,9 +187,9 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn enter(&mut self, depth: usize) -> Result<(), Stop> {
+    fn enter(&mut self, depth: usize) -> Result<(), ReadFailure> {
         if depth > self.depth_max {
-            return Err(Stop::of(Fault::Depth(self.depth_max)));
+            return Err(ReadFailure::of(ReadErrorKind::Depth(self.depth_max)));
         }
         self.at += 1;
         self.space();
@@ -194,7 +197,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a string and gives its content back, unescaped where needed.
-    fn string(&mut self) -> Result<Cow<'a, str>, Stop> {
+    fn string(&mut self) -> Result<Cow<'a, str>, ReadFailure> {
         self.at += 1;
         let start = self.at;
         let mut escaped = false;
@@ -207,7 +210,7 @@ impl<'a> Reader<'a> {
                 }
                 Some(0..0x20) => return self.fail("no control character inside a string"),
                 Some(_) => self.at += 1,
-                None => return Err(Stop::of(Fault::End)),
+                None => return Err(ReadFailure::of(ReadErrorKind::End)),
             }
         }
         let inner = self.text.get(start..self.at).unwrap_or_default();
@@ -215,7 +218,7 @@ impl<'a> Reader<'a> {
         Ok(if escaped { Cow::Owned(unescape(inner)) } else { Cow::Borrowed(inner) })
     }
 
-    fn escape(&mut self) -> Result<(), Stop> {
+    fn escape(&mut self) -> Result<(), ReadFailure> {
         self.at += 1;
         match self.peek() {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
@@ -227,15 +230,15 @@ impl<'a> Reader<'a> {
                 match self.hex4()? {
                     0xD800..=0xDBFF => {
                         if self.bytes.get(self.at..self.at + 2) != Some(b"\\u") {
-                            return Err(Stop::of(Fault::LoneSurrogate));
+                            return Err(ReadFailure::of(ReadErrorKind::LoneSurrogate));
                         }
                         self.at += 2;
                         match self.hex4()? {
                             0xDC00..=0xDFFF => Ok(()),
-                            _ => Err(Stop::of(Fault::LoneSurrogate)),
+                            _ => Err(ReadFailure::of(ReadErrorKind::LoneSurrogate)),
                         }
                     }
-                    0xDC00..=0xDFFF => Err(Stop::of(Fault::LoneSurrogate)),
+                    0xDC00..=0xDFFF => Err(ReadFailure::of(ReadErrorKind::LoneSurrogate)),
                     _ => Ok(()),
                 }
             }
@@ -243,7 +246,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn hex4(&mut self) -> Result<u32, Stop> {
+    fn hex4(&mut self) -> Result<u32, ReadFailure> {
         let mut code = 0;
         for _ in 0..4 {
             let Some(digit) = self.peek().and_then(|b| char::from(b).to_digit(16)) else {
@@ -255,7 +258,7 @@ impl<'a> Reader<'a> {
         Ok(code)
     }
 
-    fn number(&mut self) -> Result<(), Stop> {
+    fn number(&mut self) -> Result<(), ReadFailure> {
         let start = self.at;
         if self.peek() == Some(b'-') {
             self.at += 1;
@@ -284,12 +287,12 @@ impl<'a> Reader<'a> {
         };
         if may_overflow && !self.text.get(start..self.at).is_some_and(fits) {
             self.at = start;
-            return Err(Stop::of(Fault::NumberRange));
+            return Err(ReadFailure::of(ReadErrorKind::NumberRange));
         }
         Ok(())
     }
 
-    fn digits(&mut self) -> Result<(), Stop> {
+    fn digits(&mut self) -> Result<(), ReadFailure> {
         if !self.peek().is_some_and(|b| b.is_ascii_digit()) {
             return self.fail("a digit");
         }
@@ -299,7 +302,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn word(&mut self, word: &'static str) -> Result<(), Stop> {
+    fn word(&mut self, word: &'static str) -> Result<(), ReadFailure> {
         for expected in word.bytes() {
             if self.peek() != Some(expected) {
                 return self.fail("a value");
@@ -312,12 +315,12 @@ impl<'a> Reader<'a> {
 
 /// The keys of one object so far.
 #[derive(Default)]
-struct Keys<'a> {
+struct ObjectKeys<'a> {
     few: Vec<Cow<'a, str>>,
     many: HashSet<Cow<'a, str>>,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> ObjectKeys<'a> {
     fn insert(&mut self, key: Cow<'a, str>) -> bool {
         if self.few.len() < FEW_KEYS {
             let is_new = !self.few.contains(&key);

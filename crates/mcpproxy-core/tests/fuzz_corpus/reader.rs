@@ -2,7 +2,7 @@
 //!
 //! Another parser reads the same bytes step by step, so that a mistake would have to be made twice.
 
-use mcpproxy_core::json::{self, DEPTH_MAX, Fault, ReadError, members, string_value};
+use mcpproxy_core::json::{self, DEPTH_MAX, ReadError, ReadErrorKind, members, string_value};
 use serde_json::Value;
 
 use crate::walk::{Walked, walk};
@@ -49,19 +49,21 @@ fn refused(bytes: &[u8], error: &ReadError) {
     let lines = bytes.iter().filter(|byte| **byte == b'\n').count() + 1;
     assert!((1..=lines).contains(&error.line) && (1..=bytes.len() + 1).contains(&error.column), "{error}: {bytes:?}");
     let Ok(text) = std::str::from_utf8(bytes) else {
-        assert_eq!(error.fault, Fault::Utf8);
+        assert_eq!(error.kind, ReadErrorKind::Utf8);
         return;
     };
     let Walked { value, deepest, duplicates } = walk(text);
-    let is_right = match &error.fault {
-        Fault::Utf8 => false,
-        Fault::ByteOrderMark => text.starts_with('\u{feff}'),
-        Fault::Empty => text.trim().is_empty(),
-        Fault::End | Fault::Expected(_) | Fault::Trailing | Fault::LoneSurrogate => value.is_err(),
-        Fault::NumberRange => value.is_err() || number_at(text, error).is_infinite(),
-        Fault::Duplicate { key, .. } => duplicates.contains(key),
-        Fault::Reserved(key) => key.starts_with("$serde_json::private::"),
-        Fault::Depth(limit) => *limit == DEPTH_MAX && deepest > DEPTH_MAX,
+    let is_right = match &error.kind {
+        ReadErrorKind::Utf8 => false,
+        ReadErrorKind::ByteOrderMark => text.starts_with('\u{feff}'),
+        ReadErrorKind::Empty => text.trim().is_empty(),
+        ReadErrorKind::End | ReadErrorKind::Expected(_) | ReadErrorKind::Trailing | ReadErrorKind::LoneSurrogate => {
+            value.is_err()
+        }
+        ReadErrorKind::NumberRange => value.is_err() || number_at(text, error).is_infinite(),
+        ReadErrorKind::Duplicate { key, .. } => duplicates.contains(key),
+        ReadErrorKind::Reserved(key) => key.starts_with("$serde_json::private::"),
+        ReadErrorKind::Depth(limit) => *limit == DEPTH_MAX && deepest > DEPTH_MAX,
     };
     assert!(is_right, "{error}: {text:?}");
 }

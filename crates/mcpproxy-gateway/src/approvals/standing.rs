@@ -197,7 +197,7 @@ impl WantedStandingApproval {
             return Err(format!("the schema is longer than {SCHEMA_MAX_BYTES} bytes"));
         }
         let text = mcpproxy_core::json::read(self.schema.as_bytes())
-            .map_err(|error| format!("the schema is not JSON: {} at {}:{}", error.fault, error.line, error.column))?;
+            .map_err(|error| format!("the schema is not JSON: {} at {}:{}", error.kind, error.line, error.column))?;
         Schema::parse(text).map(drop).map_err(|error| format!("the schema cannot be used: {error}"))
     }
 }

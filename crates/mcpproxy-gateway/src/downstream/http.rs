@@ -141,7 +141,7 @@ async fn post(state: Arc<SharedState>, endpoint_mode: EndpointMode, agent: Arc<A
     let text = match json::read(&bytes) {
         Ok(text) => text,
         Err(error) => {
-            let id = std::str::from_utf8(&bytes).ok().filter(|_| !error.fault.is_syntax()).and_then(id_of);
+            let id = std::str::from_utf8(&bytes).ok().filter(|_| !error.kind.is_syntax()).and_then(id_of);
             return respond::rejected(id, RpcError::from_read(&error));
         }
     };

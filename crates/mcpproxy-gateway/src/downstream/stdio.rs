@@ -107,7 +107,7 @@ impl Line {
         let text = match json::read(bytes) {
             Ok(text) => text,
             Err(error) => {
-                let id = std::str::from_utf8(bytes).ok().filter(|_| !error.fault.is_syntax()).and_then(id_of);
+                let id = std::str::from_utf8(bytes).ok().filter(|_| !error.kind.is_syntax()).and_then(id_of);
                 return self.reject(id, RpcError::from_read(&error)).await;
             }
         };

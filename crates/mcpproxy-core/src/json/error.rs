@@ -1,15 +1,15 @@
 //! What can be wrong with JSON from outside, and where.
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{fault} (line {line}, column {column})")]
+#[error("{kind} (line {line}, column {column})")]
 pub struct ReadError {
-    pub fault: Fault,
+    pub kind: ReadErrorKind,
     pub line: usize,
     pub column: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum ReadErrorKind {
     #[error("empty body")]
     Empty,
     #[error("invalid UTF-8")]
@@ -36,16 +36,16 @@ pub enum Fault {
 
 impl ReadError {
     /// Counts lines and columns from 1, columns in characters.
-    pub(super) fn at(bytes: &[u8], at: usize, fault: Fault) -> Self {
+    pub(super) fn at(bytes: &[u8], at: usize, kind: ReadErrorKind) -> Self {
         let before = bytes.get(..at).unwrap_or(bytes);
         let line_start = before.iter().rposition(|b| *b == b'\n').map_or(0, |newline| newline + 1);
         let line = before.iter().filter(|b| **b == b'\n').count() + 1;
         let column = String::from_utf8_lossy(before.get(line_start..).unwrap_or_default()).chars().count() + 1;
-        Self { fault, line, column }
+        Self { kind, line, column }
     }
 }
 
-impl Fault {
+impl ReadErrorKind {
     /// Whether the text is JSON at all; the other faults are JSON that we refuse.
     pub fn is_syntax(&self) -> bool {
         !matches!(self, Self::Duplicate { .. } | Self::Depth(_) | Self::Reserved(_))
