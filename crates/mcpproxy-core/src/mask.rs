@@ -4,7 +4,7 @@
 //! then decides, and how far the secret reaches. All of that is looked at in the text as it is: in JSON, in JSON that
 //! is embedded in strings of JSON, in JSON that was cut off, and in prose.
 
-mod forms;
+mod formats;
 mod names;
 mod pointer;
 mod search;
@@ -17,9 +17,9 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use crate::json;
-use forms::FORMS;
+use formats::FORMATS;
 use names::WORDS;
-use search::Search;
+use search::TriggerSearch;
 use text::{Quote, Text};
 
 pub use pointer::{Pointer, PointerError};
@@ -66,13 +66,13 @@ pub fn mask<'t>(text: &'t str, sensitive: &[Pointer]) -> Masked<'t> {
 
 /// Masks what needs no contract; `None` if there is nothing.
 fn known(text: &str) -> Option<String> {
-    let mut out = Output::new(text);
-    let has_odd_escapes = Scan::new(text, &mut out).run();
+    let mut out = MaskedOutput::new(text);
+    let has_odd_escapes = SecretScan::new(text, &mut out).run();
     if has_odd_escapes && json::read_server(text.as_bytes()).is_ok() {
         // No usual writer of JSON puts `\u0061` for `a`. Read as it is meant, the text may show more.
         let plain = without_odd_escapes(text);
-        let mut out = Output::new(&plain);
-        Scan::new(&plain, &mut out).run();
+        let mut out = MaskedOutput::new(&plain);
+        SecretScan::new(&plain, &mut out).run();
         return out.finish();
     }
     out.finish()
@@ -80,7 +80,7 @@ fn known(text: &str) -> Option<String> {
 
 /// What a word stands for.
 #[derive(Clone, Copy)]
-enum Kind {
+enum Trigger {
     Name(usize),
     Form(usize),
     Jwt,
@@ -94,36 +94,36 @@ enum Kind {
     OddEscape,
 }
 
-const OTHERS: [(&str, Kind); 10] = [
-    ("eyJ", Kind::Jwt),
-    ("SG.", Kind::SendGrid),
-    (":AA", Kind::Telegram),
-    ("bearer ", Kind::Bearer),
-    ("basic ", Kind::Basic),
-    ("PRIVATE KEY", Kind::PrivateKey),
-    ("://", Kind::Address),
-    ("identified by ", Kind::IdentifiedBy),
-    ("signature", Kind::Name(WORDS.len() - 1)),
-    ("\\u00", Kind::OddEscape),
+const OTHERS: [(&str, Trigger); 10] = [
+    ("eyJ", Trigger::Jwt),
+    ("SG.", Trigger::SendGrid),
+    (":AA", Trigger::Telegram),
+    ("bearer ", Trigger::Bearer),
+    ("basic ", Trigger::Basic),
+    ("PRIVATE KEY", Trigger::PrivateKey),
+    ("://", Trigger::Address),
+    ("identified by ", Trigger::IdentifiedBy),
+    ("signature", Trigger::Name(WORDS.len() - 1)),
+    ("\\u00", Trigger::OddEscape),
 ];
 
-static SEARCH: LazyLock<Search<Kind>> = LazyLock::new(|| {
-    let names = WORDS.iter().enumerate().map(|(at, (word, _))| (*word, Kind::Name(at)));
-    let forms = FORMS.iter().enumerate().map(|(at, form)| (form.prefix, Kind::Form(at)));
-    Search::new(names.chain(forms).chain(OTHERS))
+static SEARCH: LazyLock<TriggerSearch<Trigger>> = LazyLock::new(|| {
+    let names = WORDS.iter().enumerate().map(|(at, (word, _))| (*word, Trigger::Name(at)));
+    let formats = FORMATS.iter().enumerate().map(|(at, form)| (form.prefix, Trigger::Form(at)));
+    TriggerSearch::new(names.chain(formats).chain(OTHERS))
 });
 
 /// One text that is looked through.
-struct Scan<'t, 'o> {
+struct SecretScan<'t, 'o> {
     text: Text<'t>,
     whole: &'t str,
-    out: &'o mut Output<'t>,
+    out: &'o mut MaskedOutput<'t>,
     /// Whether the text is JSON, once somebody asked.
     is_json: OnceCell<bool>,
 }
 
-impl<'t, 'o> Scan<'t, 'o> {
-    fn new(text: &'t str, out: &'o mut Output<'t>) -> Self {
+impl<'t, 'o> SecretScan<'t, 'o> {
+    fn new(text: &'t str, out: &'o mut MaskedOutput<'t>) -> Self {
         Self { text: Text::new(text), whole: text, out, is_json: OnceCell::new() }
     }
 
@@ -135,7 +135,7 @@ impl<'t, 'o> Scan<'t, 'o> {
             if hit.start < done {
                 return;
             }
-            if let Kind::OddEscape = hit.kind {
+            if let Trigger::OddEscape = hit.kind {
                 has_odd_escapes |= self.text.coded(hit.start + 1).is_some_and(|byte| byte.is_ascii_alphanumeric());
             } else if let Some(behind) = self.look(hit.kind, hit.start, hit.end) {
                 done = behind;
@@ -145,26 +145,26 @@ impl<'t, 'o> Scan<'t, 'o> {
     }
 
     /// Masks the secret that a word belongs to, if there is one.
-    fn look(&mut self, kind: Kind, start: usize, end: usize) -> Option<usize> {
+    fn look(&mut self, kind: Trigger, start: usize, end: usize) -> Option<usize> {
         let text = self.text;
         let found = match kind {
-            Kind::Name(at) => {
-                let (_, rule) = WORDS.get(at)?;
-                let end = names::name_end(text, *rule, start, end)?;
-                return value::mask_after(self, *rule, start, end);
+            Trigger::Name(at) => {
+                let (_, kind) = WORDS.get(at)?;
+                let end = names::name_end(text, *kind, start, end)?;
+                return value::mask_after(self, *kind, start, end);
             }
-            Kind::Form(at) => FORMS.get(at)?.secret(text, start, end)?,
-            Kind::Jwt => forms::jwt(text, start, end)?,
-            Kind::SendGrid => forms::sendgrid(text, start, end)?,
-            Kind::Telegram => forms::telegram(text, start, end)?,
-            Kind::Bearer => forms::bearer(text, start, end)?,
-            Kind::Basic => forms::basic(text, start, end)?,
-            Kind::PrivateKey => forms::private_key(text, start, end)?,
-            Kind::Address => forms::address(text, end)?,
-            Kind::IdentifiedBy if text.at(end) == b'\'' => {
-                return value::mask_after(self, names::Rule::Any, start, end - 1);
+            Trigger::Form(at) => FORMATS.get(at)?.secret(text, start, end)?,
+            Trigger::Jwt => formats::jwt(text, start, end)?,
+            Trigger::SendGrid => formats::sendgrid(text, start, end)?,
+            Trigger::Telegram => formats::telegram(text, start, end)?,
+            Trigger::Bearer => formats::bearer(text, start, end)?,
+            Trigger::Basic => formats::basic(text, start, end)?,
+            Trigger::PrivateKey => formats::private_key(text, start, end)?,
+            Trigger::Address => formats::address(text, end)?,
+            Trigger::IdentifiedBy if text.at(end) == b'\'' => {
+                return value::mask_after(self, names::NameKind::Any, start, end - 1);
             }
-            Kind::IdentifiedBy | Kind::OddEscape => return None,
+            Trigger::IdentifiedBy | Trigger::OddEscape => return None,
         };
         let behind = found.end;
         self.out.replace(found, STARS);
@@ -176,7 +176,7 @@ impl<'t, 'o> Scan<'t, 'o> {
         let part = self.text.slice(range.clone());
         let before = self.out.base;
         self.out.base += range.start;
-        Scan::new(part, &mut *self.out).run();
+        SecretScan::new(part, &mut *self.out).run();
         self.out.base = before;
     }
 
@@ -186,7 +186,7 @@ impl<'t, 'o> Scan<'t, 'o> {
 }
 
 /// The masked text as far as it is written. Nothing is copied before the first secret.
-struct Output<'t> {
+struct MaskedOutput<'t> {
     text: &'t str,
     written: String,
     /// Up to where the text is written.
@@ -195,7 +195,7 @@ struct Output<'t> {
     base: usize,
 }
 
-impl<'t> Output<'t> {
+impl<'t> MaskedOutput<'t> {
     fn new(text: &'t str) -> Self {
         Self { text, written: String::new(), done: 0, base: 0 }
     }

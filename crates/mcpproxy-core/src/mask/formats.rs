@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::text::{Quote, Text};
 
 /// A secret that begins with a word of its own.
-pub(super) struct Form {
+pub(super) struct SecretFormat {
     pub(super) prefix: &'static str,
     /// The least number of characters after the prefix.
     least: usize,
@@ -40,12 +40,12 @@ impl Alphabet {
     }
 }
 
-const fn form(prefix: &'static str, least: usize, alphabet: Alphabet) -> Form {
-    Form { prefix, least, alphabet }
+const fn form(prefix: &'static str, least: usize, alphabet: Alphabet) -> SecretFormat {
+    SecretFormat { prefix, least, alphabet }
 }
 
 /// The well-known ones. The prefix stays, so that an operator sees what was there.
-pub(super) const FORMS: [Form; 60] = [
+pub(super) const FORMATS: [SecretFormat; 60] = [
     form("AKIA", 16, Alphabet::Alphanumeric),
     form("ASIA", 16, Alphabet::Alphanumeric),
     form("ghp_", 30, Alphabet::Alphanumeric),
@@ -108,15 +108,17 @@ pub(super) const FORMS: [Form; 60] = [
     form("mcp_", 64, Alphabet::Hex),
 ];
 
-impl Form {
+impl SecretFormat {
     /// The secret behind the prefix at `start..end`.
     pub(super) fn secret(&self, text: Text<'_>, start: usize, end: usize) -> Option<Range<usize>> {
         if text.slice(start..end) != self.prefix || !begins_secret(text, start) {
             return None;
         }
         // The one with the longer prefix tells more.
-        let is_longer = |other: &Form| other.prefix.len() > self.prefix.len() && other.prefix.starts_with(self.prefix);
-        if FORMS.iter().any(|other| is_longer(other) && text.slice(start..start + other.prefix.len()) == other.prefix) {
+        let is_longer =
+            |other: &SecretFormat| other.prefix.len() > self.prefix.len() && other.prefix.starts_with(self.prefix);
+        if FORMATS.iter().any(|other| is_longer(other) && text.slice(start..start + other.prefix.len()) == other.prefix)
+        {
             return None;
         }
         let is_inside = |last: usize| matches!(text.at(last), b'-' | b'_');

@@ -4,7 +4,7 @@ use super::text::Text;
 
 /// What a name must be to say so, apart from its last word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(super) enum NameKind {
     /// The last word is enough, also when it is glued to the one before.
     Any,
     /// The last word must stand apart.
@@ -26,25 +26,25 @@ pub(super) enum Rule {
 }
 
 /// The last words of names.
-pub(super) const WORDS: [(&str, Rule); 18] = [
-    ("password", Rule::Any),
-    ("passwd", Rule::Any),
-    ("passphrase", Rule::Any),
-    ("passcode", Rule::Any),
-    ("pwd", Rule::Any),
-    ("secret", Rule::Any),
-    ("credential", Rule::Any),
-    ("sessid", Rule::Any),
-    ("jsessionid", Rule::Any),
-    ("token", Rule::Token),
-    ("key", Rule::Key),
-    ("pass", Rule::Text),
-    ("auth", Rule::Opaque),
-    ("otp", Rule::Apart),
-    ("cvv", Rule::Apart),
-    ("authorization", Rule::Authorization),
-    ("cookie", Rule::Cookie),
-    ("sig", Rule::Parameter),
+pub(super) const WORDS: [(&str, NameKind); 18] = [
+    ("password", NameKind::Any),
+    ("passwd", NameKind::Any),
+    ("passphrase", NameKind::Any),
+    ("passcode", NameKind::Any),
+    ("pwd", NameKind::Any),
+    ("secret", NameKind::Any),
+    ("credential", NameKind::Any),
+    ("sessid", NameKind::Any),
+    ("jsessionid", NameKind::Any),
+    ("token", NameKind::Token),
+    ("key", NameKind::Key),
+    ("pass", NameKind::Text),
+    ("auth", NameKind::Opaque),
+    ("otp", NameKind::Apart),
+    ("cvv", NameKind::Apart),
+    ("authorization", NameKind::Authorization),
+    ("cookie", NameKind::Cookie),
+    ("sig", NameKind::Parameter),
 ];
 
 /// Keys that are secrets. Others are names: `primary_key`, `sort_key`, `issue_key`, `public_key`.
@@ -122,17 +122,19 @@ const CLOSED_TOKENS: [&str; 7] = ["access", "refresh", "auth", "api", "bearer", 
 const TAILS: [&str; 6] = ["hash", "value", "string", "binary", "base64", "plaintext"];
 
 /// Where the name ends whose last word stands at `start..end`, if it is a name of a secret.
-pub(super) fn name_end(text: Text<'_>, rule: Rule, start: usize, end: usize) -> Option<usize> {
+pub(super) fn name_end(text: Text<'_>, kind: NameKind, start: usize, end: usize) -> Option<usize> {
     let (is_plural, after) = behind_word(text, end)?;
     if !may_have_value(text, start, after) {
         return None;
     }
-    let is_secret = match rule {
-        Rule::Any | Rule::Authorization | Rule::Cookie => true,
-        Rule::Apart | Rule::Text | Rule::Opaque | Rule::Parameter => text.begins_word(start) && !is_plural,
-        Rule::Token if is_plural => CLOSED_TOKENS.iter().any(|word| follows(text, start, word)),
-        Rule::Token => !OPEN_TOKENS.iter().any(|word| follows(text, start, word)),
-        Rule::Key => KEYS.iter().any(|word| text.has_before(separator(text, start), word)),
+    let is_secret = match kind {
+        NameKind::Any | NameKind::Authorization | NameKind::Cookie => true,
+        NameKind::Apart | NameKind::Text | NameKind::Opaque | NameKind::Parameter => {
+            text.begins_word(start) && !is_plural
+        }
+        NameKind::Token if is_plural => CLOSED_TOKENS.iter().any(|word| follows(text, start, word)),
+        NameKind::Token => !OPEN_TOKENS.iter().any(|word| follows(text, start, word)),
+        NameKind::Key => KEYS.iter().any(|word| text.has_before(separator(text, start), word)),
     };
     is_secret.then_some(after)
 }

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::text::{Quote, Text, Within, string_end};
-use super::value::{Depth, container};
-use super::{Output, STARS, Scan};
+use super::text::{Quote, StringBoundary, Text, string_end};
+use super::value::{MaskDepth, container};
+use super::{MaskedOutput, STARS, SecretScan};
 use crate::json::string_value;
 
 /// A JSON pointer of a contract's `sensitive` list (RFC 6901), parsed once; `*` as a whole segment stands for any
@@ -137,9 +137,9 @@ impl Segment {
 ///
 /// Text that stops being JSON is followed as far as it is: a value that was cut off is masked, too.
 pub(super) fn mask(text: &str, pointers: &[Pointer]) -> Option<String> {
-    let mut out = Output::new(text);
+    let mut out = MaskedOutput::new(text);
     let alive: Vec<&[Segment]> = pointers.iter().map(Pointer::segments).collect();
-    let mut scan = Scan::new(text, &mut out);
+    let mut scan = SecretScan::new(text, &mut out);
     let start = scan.text.space(0);
     descend(&mut scan, start, &alive);
     out.finish()
@@ -148,7 +148,7 @@ pub(super) fn mask(text: &str, pointers: &[Pointer]) -> Option<String> {
 const QUOTE: Quote = Quote { backslashes: 0, mark: b'"', coded: false };
 
 /// Follows the pointers into the value at `at`, and gives back where it ends. It goes no deeper than they do.
-fn descend(scan: &mut Scan<'_, '_>, at: usize, alive: &[&[Segment]]) -> usize {
+fn descend(scan: &mut SecretScan<'_, '_>, at: usize, alive: &[&[Segment]]) -> usize {
     let text = scan.text;
     if alive.iter().any(|rest| rest.is_empty()) {
         return mask_value(scan, at);
@@ -193,12 +193,12 @@ fn descend(scan: &mut Scan<'_, '_>, at: usize, alive: &[&[Segment]]) -> usize {
 }
 
 /// Masks a whole value.
-fn mask_value(scan: &mut Scan<'_, '_>, at: usize) -> usize {
+fn mask_value(scan: &mut SecretScan<'_, '_>, at: usize) -> usize {
     let text = scan.text;
     match text.at(at) {
-        b'{' | b'[' => container(scan, at, QUOTE, Depth::Everything),
+        b'{' | b'[' => container(scan, at, QUOTE, MaskDepth::Everything),
         b'"' => {
-            let end = string_end(text, at + 1, QUOTE, Within::Text, false);
+            let end = string_end(text, at + 1, QUOTE, StringBoundary::Text, false);
             scan.out.replace(at + 1..end.content, STARS);
             end.after
         }
@@ -217,7 +217,7 @@ fn value_end(text: Text<'_>, at: usize) -> usize {
     let (mut at, mut open) = (at, 0usize);
     loop {
         match text.at(at) {
-            b'"' => at = string_end(text, at + 1, QUOTE, Within::Text, false).after,
+            b'"' => at = string_end(text, at + 1, QUOTE, StringBoundary::Text, false).after,
             b'{' | b'[' => (open, at) = (open + 1, at + 1),
             b'}' | b']' if open > 0 => (open, at) = (open - 1, at + 1),
             _ if open > 0 => at = text.skip(at + 1, |b| !matches!(b, b'"' | b'{' | b'}' | b'[' | b']')),

@@ -5,13 +5,13 @@
 //! other, as the states of an automaton do, and that makes it faster than one.
 
 /// Words, and where they are.
-pub(super) struct Search<K> {
+pub(super) struct TriggerSearch<K> {
     /// For each of the three bytes, the sets of words it can belong to, as bits.
     tables: [[u64; 256]; 3],
-    sets: Vec<Vec<Word<K>>>,
+    sets: Vec<Vec<TriggerWord<K>>>,
 }
 
-struct Word<K> {
+struct TriggerWord<K> {
     word: &'static str,
     /// Where in the word its three bytes begin.
     anchor: usize,
@@ -19,7 +19,7 @@ struct Word<K> {
 }
 
 /// A word that was found.
-pub(super) struct Hit<K> {
+pub(super) struct TriggerMatch<K> {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) kind: K,
@@ -30,12 +30,12 @@ const COMMON: &[u8] = b" etaoinsrhldcumfpgwybvkxjqz";
 
 const SETS_MAX: usize = 64;
 
-impl<K: Copy> Search<K> {
+impl<K: Copy> TriggerSearch<K> {
     /// Words have three bytes or more.
     pub(super) fn new(words: impl IntoIterator<Item = (&'static str, K)>) -> Self {
         let mut tables = [[0; 256]; 3];
         let mut anchors: Vec<String> = Vec::new();
-        let mut sets: Vec<Vec<Word<K>>> = Vec::new();
+        let mut sets: Vec<Vec<TriggerWord<K>>> = Vec::new();
         for (word, kind) in words {
             let (anchor, bytes) = rarest(word);
             let found = anchors.iter().position(|known| *known == bytes);
@@ -54,14 +54,14 @@ impl<K: Copy> Search<K> {
                 }
             }
             if let Some(set) = sets.get_mut(number) {
-                set.push(Word { word, anchor, kind });
+                set.push(TriggerWord { word, anchor, kind });
             }
         }
         Self { tables, sets }
     }
 
     /// Hands on every word in the text, in the order of their rarest bytes.
-    pub(super) fn each(&self, text: &str, mut found: impl FnMut(Hit<K>)) {
+    pub(super) fn each(&self, text: &str, mut found: impl FnMut(TriggerMatch<K>)) {
         let bytes = text.as_bytes();
         let mut at = 0;
         // Eight places at a time, with one branch for all of them.
@@ -98,7 +98,7 @@ impl<K: Copy> Search<K> {
     }
 
     /// Hands on the words of some sets whose three bytes stand at `at`.
-    fn compare(&self, bytes: &[u8], at: usize, mut sets: u64, found: &mut impl FnMut(Hit<K>)) {
+    fn compare(&self, bytes: &[u8], at: usize, mut sets: u64, found: &mut impl FnMut(TriggerMatch<K>)) {
         while sets != 0 {
             let set = self.sets.get(sets.trailing_zeros() as usize);
             sets &= sets - 1;
@@ -107,7 +107,7 @@ impl<K: Copy> Search<K> {
                     && let Some(there) = bytes.get(start..start + word.word.len())
                     && there.eq_ignore_ascii_case(word.word.as_bytes())
                 {
-                    found(Hit { start, end: start + word.word.len(), kind: word.kind });
+                    found(TriggerMatch { start, end: start + word.word.len(), kind: word.kind });
                 }
             }
         }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     fn hits(words: &[&'static str], text: &str) -> Vec<(usize, usize)> {
-        let search = Search::new(words.iter().map(|word| (*word, ())));
+        let search = TriggerSearch::new(words.iter().map(|word| (*word, ())));
         let mut found = Vec::new();
         search.each(text, |hit| found.push((hit.start, hit.end)));
         found

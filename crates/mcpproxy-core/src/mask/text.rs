@@ -134,7 +134,7 @@ impl Quote {
 }
 
 /// Where a string ends.
-pub(super) struct End {
+pub(super) struct StringEnd {
     /// The end of what is inside.
     pub(super) content: usize,
     /// Behind the closing quote; the same as `content` if there is none.
@@ -144,7 +144,7 @@ pub(super) struct End {
 
 /// Which places end a string that its own quote does not end.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Within {
+pub(super) enum StringBoundary {
     /// The text, and the string it may be embedded in.
     Text,
     /// Also the line: quotes in prose are not always closed.
@@ -153,9 +153,15 @@ pub(super) enum Within {
 
 /// Finds the end of the string whose content begins at `from`. `is_json` says whether the whole text is JSON, in
 /// which a plain quote always ends something.
-pub(super) fn string_end(text: Text<'_>, from: usize, quote: Quote, within: Within, is_json: bool) -> End {
+pub(super) fn string_end(
+    text: Text<'_>,
+    from: usize,
+    quote: Quote,
+    within: StringBoundary,
+    is_json: bool,
+) -> StringEnd {
     let mut at = from;
-    let open = |content| End { content, after: content, is_closed: false };
+    let open = |content| StringEnd { content, after: content, is_closed: false };
     while at < text.len() {
         at = text.skip(at, |b| !matches!(b, b'\\' | b'"' | b'\'' | b'`' | b'\n'));
         let behind = text.backslashes(at);
@@ -165,7 +171,7 @@ pub(super) fn string_end(text: Text<'_>, from: usize, quote: Quote, within: With
         if quote.coded {
             match text.coded(behind).filter(|mark| count > 0 && *mark == quote.mark) {
                 Some(_) if count % (4 * quote.backslashes) == quote.backslashes => {
-                    return End { content: behind - quote.backslashes, after: behind + 5, is_closed: true };
+                    return StringEnd { content: behind - quote.backslashes, after: behind + 5, is_closed: true };
                 }
                 Some(_) if count < quote.backslashes => return open(at),
                 _ if byte == b'"' => return open(at),
@@ -175,7 +181,7 @@ pub(super) fn string_end(text: Text<'_>, from: usize, quote: Quote, within: With
             let unit = 2 * (quote.backslashes + 1);
             match count % unit {
                 rest if rest == quote.backslashes => {
-                    return End { content: behind - quote.backslashes, after: behind + 1, is_closed: true };
+                    return StringEnd { content: behind - quote.backslashes, after: behind + 1, is_closed: true };
                 }
                 rest if rest == unit - 1 => {}
                 _ => return open(at),
@@ -183,7 +189,7 @@ pub(super) fn string_end(text: Text<'_>, from: usize, quote: Quote, within: With
         } else if byte == b'"' && is_json && count.is_multiple_of(2) {
             return open(at);
         }
-        if within == Within::Line && is_line_end {
+        if within == StringBoundary::Line && is_line_end {
             return open(at);
         }
         // A byte of a longer character is not stepped into.

@@ -1,9 +1,9 @@
 //! How far the value reaches that follows a secret's name, and what is masked of it.
 
-use super::forms::opaque_end;
-use super::names::{Rule, is_option};
-use super::text::{Quote, Text, Within, string_end};
-use super::{STARS, Scan};
+use super::formats::opaque_end;
+use super::names::{NameKind, is_option};
+use super::text::{Quote, StringBoundary, Text, string_end};
+use super::{STARS, SecretScan};
 
 /// Members of a value under a secret's name that tell about it and are no part of it, as in a schema.
 const TELLING: [&str; 17] = [
@@ -77,7 +77,7 @@ const SCHEMES: [&str; 8] =
 
 /// How much of a container is masked.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(super) enum MaskDepth {
     /// What a secret consists of.
     Secret,
     /// Everything but `null`: a contract says so.
@@ -85,17 +85,17 @@ pub(super) enum Depth {
 }
 
 /// Masks what follows the name that ends at `end`, and gives back how far it looked for good.
-pub(super) fn mask_after(scan: &mut Scan<'_, '_>, rule: Rule, start: usize, end: usize) -> Option<usize> {
+pub(super) fn mask_after(scan: &mut SecretScan<'_, '_>, kind: NameKind, start: usize, end: usize) -> Option<usize> {
     let text = scan.text;
-    if rule == Rule::Parameter {
+    if kind == NameKind::Parameter {
         return parameter(scan, start, end);
     }
     if let Some(quote) = Quote::at(text, end) {
         let at = text.space(end + quote.len());
         return match text.at(at) {
-            b':' => member(scan, rule, quote, text.space(at + 1)),
-            b'=' => member(scan, rule, quote, text.space(at + 1 + usize::from(text.at(at + 1) == b'>'))),
-            b',' => next_string(scan, rule, quote, start, text.space(at + 1)),
+            b':' => member(scan, kind, quote, text.space(at + 1)),
+            b'=' => member(scan, kind, quote, text.space(at + 1 + usize::from(text.at(at + 1) == b'>'))),
+            b',' => next_string(scan, kind, quote, start, text.space(at + 1)),
             _ => None,
         };
     }
@@ -107,10 +107,10 @@ pub(super) fn mask_after(scan: &mut Scan<'_, '_>, rule: Rule, start: usize, end:
     match text.at(at) {
         b'=' => {
             let from = at + text.skip(at, |b| matches!(b, b'=' | b'>')).saturating_sub(at).min(3);
-            prose(scan, rule, Before::Equals, text.skip(from, |b| b == b' ').min(from + 4))
+            prose(scan, kind, Separator::Equals, text.skip(from, |b| b == b' ').min(from + 4))
         }
         b':' if text.at(at + 1) == b'=' => {
-            prose(scan, rule, Before::Equals, text.skip(at + 2, |b| b == b' ').min(at + 6))
+            prose(scan, kind, Separator::Equals, text.skip(at + 2, |b| b == b' ').min(at + 6))
         }
         b':' if matches!(text.at(at + 1), b':' | b'/') => None,
         b':' => {
@@ -118,25 +118,25 @@ pub(super) fn mask_after(scan: &mut Scan<'_, '_>, rule: Rule, start: usize, end:
             let marks = text.skip(at + 1, |b| b == b'*');
             let from = if marks > at + 3 { at + 1 } else { marks };
             let from = text.skip(from, |b| b == b' ').min(from + 4);
-            prose(scan, rule, Before::Colon, from)
+            prose(scan, kind, Separator::Colon, from)
         }
-        b'%' if text.has(at, "%3D") => prose(scan, rule, Before::Equals, at + 3),
-        b'\'' if at == end + 1 && rule == Rule::Any => prose(scan, rule, Before::Equals, at),
-        _ if at == end + 1 && is_option(text, start) && text.at(at) != b'-' => prose(scan, rule, Before::Blank, at),
+        b'%' if text.has(at, "%3D") => prose(scan, kind, Separator::Equals, at + 3),
+        b'\'' if at == end + 1 && kind == NameKind::Any => prose(scan, kind, Separator::Equals, at),
+        _ if at == end + 1 && is_option(text, start) && text.at(at) != b'-' => prose(scan, kind, Separator::Blank, at),
         _ => None,
     }
 }
 
 /// What stands between a name and a value in prose.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
+enum Separator {
     Equals,
     Colon,
     Blank,
 }
 
 /// `"name": value` in JSON, embedded or not, and in what looks like it.
-fn member(scan: &mut Scan<'_, '_>, rule: Rule, quote: Quote, at: usize) -> Option<usize> {
+fn member(scan: &mut SecretScan<'_, '_>, kind: NameKind, quote: Quote, at: usize) -> Option<usize> {
     let text = scan.text;
     if let Some(open) = Quote::at(text, at).filter(|open| quote.goes_with(*open)) {
         let from = at + open.len();
@@ -144,16 +144,24 @@ fn member(scan: &mut Scan<'_, '_>, rule: Rule, quote: Quote, at: usize) -> Optio
         if ends_outer(open, quote, is_json) {
             return None;
         }
-        let end = string_end(text, from, open, if open.mark == b'"' { Within::Text } else { Within::Line }, is_json);
-        if rule == Rule::Opaque && (end.content - from < 16 || opaque_end(text, from) != end.content) {
+        let end = string_end(
+            text,
+            from,
+            open,
+            if open.mark == b'"' { StringBoundary::Text } else { StringBoundary::Line },
+            is_json,
+        );
+        if kind == NameKind::Opaque && (end.content - from < 16 || opaque_end(text, from) != end.content) {
             return None;
         }
-        scan.out.replace(from + scheme(text, rule, from)..end.content, STARS);
+        scan.out.replace(from + scheme(text, kind, from)..end.content, STARS);
         return Some(end.after);
     }
     match text.at(at) {
-        b'{' | b'[' => (!matches!(rule, Rule::Text | Rule::Opaque)).then(|| container(scan, at, quote, Depth::Secret)),
-        _ if matches!(rule, Rule::Text | Rule::Opaque) => None,
+        b'{' | b'[' => {
+            (!matches!(kind, NameKind::Text | NameKind::Opaque)).then(|| container(scan, at, quote, MaskDepth::Secret))
+        }
+        _ if matches!(kind, NameKind::Text | NameKind::Opaque) => None,
         _ => {
             let end = scalar_end(text, at);
             let value = text.slice(at..end);
@@ -174,18 +182,18 @@ fn member(scan: &mut Scan<'_, '_>, rule: Rule, quote: Quote, at: usize) -> Optio
 }
 
 /// A name that is itself a string in a list: an option of a command, or `"name": "PASSWORD", "value": "…"`.
-fn next_string(scan: &mut Scan<'_, '_>, rule: Rule, quote: Quote, start: usize, at: usize) -> Option<usize> {
+fn next_string(scan: &mut SecretScan<'_, '_>, kind: NameKind, quote: Quote, start: usize, at: usize) -> Option<usize> {
     let text = scan.text;
     let open = Quote::at(text, at).filter(|open| *open == quote)?;
     let from = at + open.len();
     if text.has(from, "value") && Quote::at(text, from + 5) == Some(quote) {
         let colon = text.space(from + 5 + quote.len());
-        return if text.at(colon) == b':' { member(scan, rule, quote, text.space(colon + 1)) } else { None };
+        return if text.at(colon) == b':' { member(scan, kind, quote, text.space(colon + 1)) } else { None };
     }
     if !is_option(text, start) || text.at(from) == b'-' {
         return None;
     }
-    let end = string_end(text, from, open, Within::Text, false);
+    let end = string_end(text, from, open, StringBoundary::Text, false);
     // A string that is a key again was no value of an option.
     if text.at(text.space(end.after)) == b':' {
         return None;
@@ -195,7 +203,7 @@ fn next_string(scan: &mut Scan<'_, '_>, rule: Rule, quote: Quote, start: usize, 
 }
 
 /// `name=value`, `name: value`, `--name value`.
-fn prose(scan: &mut Scan<'_, '_>, rule: Rule, before: Before, at: usize) -> Option<usize> {
+fn prose(scan: &mut SecretScan<'_, '_>, kind: NameKind, before: Separator, at: usize) -> Option<usize> {
     let text = scan.text;
     if let Some(open) = Quote::at(text, at) {
         let from = at + open.len();
@@ -205,30 +213,30 @@ fn prose(scan: &mut Scan<'_, '_>, rule: Rule, before: Before, at: usize) -> Opti
             return None;
         }
         let is_json = scan.is_json();
-        let end = string_end(text, from, open, Within::Line, is_json);
-        if rule == Rule::Opaque && (end.content - from < 16 || opaque_end(text, from) != end.content) {
+        let end = string_end(text, from, open, StringBoundary::Line, is_json);
+        if kind == NameKind::Opaque && (end.content - from < 16 || opaque_end(text, from) != end.content) {
             return None;
         }
-        scan.out.replace(from + scheme(text, rule, from)..end.content, STARS);
+        scan.out.replace(from + scheme(text, kind, from)..end.content, STARS);
         return Some(end.after);
     }
-    if matches!(text.at(at), b'{' | b'[' | b'(' | b'<' | b'$') && before != Before::Equals {
+    if matches!(text.at(at), b'{' | b'[' | b'(' | b'<' | b'$') && before != Separator::Equals {
         return None;
     }
-    if matches!(rule, Rule::Text | Rule::Opaque) && before != Before::Equals {
+    if matches!(kind, NameKind::Text | NameKind::Opaque) && before != Separator::Equals {
         return None;
     }
     // `PWD` in an environment is the current folder.
     let is_folder = text.at(at) == b'/' && text.has_before(at, "PWD=");
-    if is_folder || (rule == Rule::Opaque && !is_opaque(text, at)) {
+    if is_folder || (kind == NameKind::Opaque && !is_opaque(text, at)) {
         return None;
     }
-    let kept = scheme(text, rule, at);
+    let kept = scheme(text, kind, at);
     let first = bare_end(text, at);
-    let is_header = kept > 0 || (rule == Rule::Cookie && text.slice(at..first).contains('='));
+    let is_header = kept > 0 || (kind == NameKind::Cookie && text.slice(at..first).contains('='));
     let end = if is_header { line_end(text, at + kept) } else { first };
     let value = text.slice(at + kept..end);
-    if value.is_empty() || (before != Before::Equals && is_word_of_sentence(value)) {
+    if value.is_empty() || (before != Separator::Equals && is_word_of_sentence(value)) {
         return None;
     }
     scan.out.replace(at + kept..end, STARS);
@@ -242,7 +250,7 @@ fn is_opaque(text: Text<'_>, at: usize) -> bool {
 }
 
 /// `?sig=…` and `&X-Amz-Signature=…`.
-fn parameter(scan: &mut Scan<'_, '_>, start: usize, end: usize) -> Option<usize> {
+fn parameter(scan: &mut SecretScan<'_, '_>, start: usize, end: usize) -> Option<usize> {
     let text = scan.text;
     let is_parameter = start.checked_sub(1).is_some_and(|last| matches!(text.at(last), b'?' | b'&' | b'-' | b';'))
         || text.ends_escape(start);
@@ -255,7 +263,7 @@ fn parameter(scan: &mut Scan<'_, '_>, start: usize, end: usize) -> Option<usize>
 }
 
 /// `<name>value</name>`.
-fn element(scan: &mut Scan<'_, '_>, start: usize, from: usize) -> Option<usize> {
+fn element(scan: &mut SecretScan<'_, '_>, start: usize, from: usize) -> Option<usize> {
     let text = scan.text;
     let is_open = (0..=24).any(|back| {
         start.checked_sub(back + 1).is_some_and(|at| {
@@ -271,7 +279,7 @@ fn element(scan: &mut Scan<'_, '_>, start: usize, from: usize) -> Option<usize> 
 }
 
 /// Masks what stands in an object or array, and gives back where it ends.
-pub(super) fn container(scan: &mut Scan<'_, '_>, start: usize, quote: Quote, depth: Depth) -> usize {
+pub(super) fn container(scan: &mut SecretScan<'_, '_>, start: usize, quote: Quote, depth: MaskDepth) -> usize {
     let text = scan.text;
     let is_json = quote.mark != b'"' && scan.is_json();
     let (mut at, mut open) = (start, 0usize);
@@ -307,11 +315,11 @@ pub(super) fn container(scan: &mut Scan<'_, '_>, start: usize, quote: Quote, dep
             _ => match Quote::at(text, at) {
                 Some(found) if quote.goes_with(found) && !ends_outer(found, quote, is_json) => {
                     let from = at + found.len();
-                    let end = string_end(text, from, found, Within::Text, is_json);
+                    let end = string_end(text, from, found, StringBoundary::Text, is_json);
                     let is_key = end.is_closed && text.at(text.space(end.after)) == b':';
                     if is_key {
                         let key = text.slice(from..end.content);
-                        is_telling = depth == Depth::Secret && TELLING.contains(&key);
+                        is_telling = depth == MaskDepth::Secret && TELLING.contains(&key);
                     }
                     if is_key || keeps {
                         scan.within(from..end.content);
@@ -328,7 +336,7 @@ pub(super) fn container(scan: &mut Scan<'_, '_>, start: usize, quote: Quote, dep
                     let end = scalar_end(text, at).max(next_char(text, at));
                     let is_open = match text.slice(at..end) {
                         "null" | "None" => true,
-                        "true" | "false" | "True" | "False" => depth == Depth::Secret,
+                        "true" | "false" | "True" | "False" => depth == MaskDepth::Secret,
                         _ => keeps,
                     };
                     if !is_open {
@@ -418,8 +426,8 @@ fn escape(text: Text<'_>, at: usize) -> Escape {
 }
 
 /// How much of a value is the name of its scheme.
-fn scheme(text: Text<'_>, rule: Rule, at: usize) -> usize {
-    if rule != Rule::Authorization {
+fn scheme(text: Text<'_>, kind: NameKind, at: usize) -> usize {
+    if kind != NameKind::Authorization {
         return 0;
     }
     let found = SCHEMES.iter().find(|word| text.has(at, word) && text.at(at + word.len()) == b' ');
