@@ -7,17 +7,17 @@ mod bounds;
 mod build;
 mod check;
 mod compile;
+mod condition;
+mod containers;
 pub(crate) mod draft;
 mod equal;
-mod fault;
+mod keyword_check;
 mod keywords;
-mod leaf;
-mod parts;
+mod messages;
+mod mismatch;
 mod problem;
 mod refs;
-mod rule;
 mod strict;
-mod words;
 
 use std::sync::OnceLock;
 
@@ -26,17 +26,17 @@ use serde_json::Value;
 pub use problem::{PROBLEMS_MAX, Problem};
 
 use build::Graph;
-use check::Wanted;
+use check::CheckMode;
 use compile::{Author, compile};
 
 /// A schema that was found small and harmless enough to use.
 pub struct Schema {
     text: Box<str>,
     /// What the text was compiled to, once it is there; or why it cannot be.
-    ready: OnceLock<Result<Ready, SchemaError>>,
+    ready: OnceLock<Result<Compiled, SchemaError>>,
 }
 
-struct Ready {
+struct Compiled {
     graph: Graph,
     unchecked: Vec<String>,
 }
@@ -82,12 +82,12 @@ impl Schema {
 
     /// A server's schema that passed `inspect`: patterns that only a backtracking engine can run are left out.
     pub fn of_server(text: &str) -> Result<Self, SchemaError> {
-        Ready::of(text, Author::Server).map(|ready| Self::ready(text, ready))
+        Compiled::of(text, Author::Server).map(|ready| Self::ready(text, ready))
     }
 
     /// A contract's schema, compiled at once: every mistake is an error.
     pub fn parse(text: &str) -> Result<Self, SchemaError> {
-        Ready::of(text, Author::Contract).map(|ready| Self::ready(text, ready))
+        Compiled::of(text, Author::Contract).map(|ready| Self::ready(text, ready))
     }
 
     /// A contract's schema that is compiled when it is first used, because a server can send thousands of them. A
@@ -97,13 +97,13 @@ impl Schema {
         Ok(Self { text: text.into(), ready: OnceLock::new() })
     }
 
-    fn ready(text: &str, ready: Ready) -> Self {
+    fn ready(text: &str, ready: Compiled) -> Self {
         Self { text: text.into(), ready: OnceLock::from(Ok(ready)) }
     }
 
     /// Only schemas of contracts wait to be compiled.
-    fn compiled(&self) -> Result<&Ready, &SchemaError> {
-        self.ready.get_or_init(|| Ready::of(&self.text, Author::Contract)).as_ref()
+    fn compiled(&self) -> Result<&Compiled, &SchemaError> {
+        self.ready.get_or_init(|| Compiled::of(&self.text, Author::Contract)).as_ref()
     }
 
     #[cfg(test)]
@@ -126,10 +126,11 @@ impl Schema {
             Ok(ready) => &ready.graph,
             Err(error) => return Err(vec![Problem::unusable(error)]),
         };
-        let problems = match check::check(graph, value, Wanted::Verdict) {
-            Ok(out) if !out.failed => return Ok(()),
-            Ok(_) => check::check(graph, value, Wanted::Faults)
-                .map(|out| out.faults.iter().map(|fault| words::problem(&graph.nodes, fault)).collect()),
+        let problems = match check::check(graph, value, CheckMode::Verdict) {
+            Ok(outcome) if !outcome.failed => return Ok(()),
+            Ok(_) => check::check(graph, value, CheckMode::Mismatches).map(|outcome| {
+                outcome.mismatches.iter().map(|mismatch| messages::problem(&graph.nodes, mismatch)).collect()
+            }),
             Err(spent) => Err(spent),
         };
         Err(problems
@@ -151,11 +152,11 @@ impl Schema {
     /// `None` when it cannot be told.
     fn fits(&self, value: &Value) -> Option<bool> {
         let graph = &self.compiled().ok()?.graph;
-        check::check(graph, value, Wanted::Verdict).ok().map(|out| !out.failed)
+        check::check(graph, value, CheckMode::Verdict).ok().map(|outcome| !outcome.failed)
     }
 }
 
-impl Ready {
+impl Compiled {
     fn of(text: &str, author: Author) -> Result<Self, SchemaError> {
         let mut graph = Graph::build(text, author)?;
         let unchecked = compile(&mut graph, author)?;

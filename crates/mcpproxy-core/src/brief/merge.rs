@@ -8,16 +8,16 @@ use super::prune::ANNOTATIONS;
 pub(super) fn merged(schema: Map<String, Value>) -> Map<String, Value> {
     let is_alone = schema.keys().all(|key| key == "anyOf" || ANNOTATIONS.contains(&key.as_str()));
     let branches = schema.get("anyOf").and_then(Value::as_array).filter(|_| is_alone);
-    let Some((types, rules)) = branches.and_then(|branches| alternatives(branches)) else { return schema };
-    let one = [("type".to_owned(), Value::Array(types))].into_iter().chain(rules);
+    let Some((types, conditions)) = branches.and_then(|branches| alternatives(branches)) else { return schema };
+    let one = [("type".to_owned(), Value::Array(types))].into_iter().chain(conditions);
     one.chain(schema.into_iter().filter(|(key, _)| key != "anyOf")).collect()
 }
 
-type Rules = Vec<(String, Value)>;
+type Conditions = Vec<(String, Value)>;
 
 /// The types of the branches, and their rules, if each rule can only mean values of its own branch.
-fn alternatives(branches: &[Value]) -> Option<(Vec<Value>, Rules)> {
-    let (mut types, mut kinds, mut rules) = (Vec::new(), Vec::new(), Vec::new());
+fn alternatives(branches: &[Value]) -> Option<(Vec<Value>, Conditions)> {
+    let (mut types, mut kinds, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
     for branch in branches {
         let branch = branch.as_object()?;
         let name = branch.get("type")?.as_str()?;
@@ -28,10 +28,10 @@ fn alternatives(branches: &[Value]) -> Option<(Vec<Value>, Rules)> {
         kinds.push(kind);
         types.push(Value::String(name.to_owned()));
         for (key, value) in branch.iter().filter(|(key, _)| *key != "type") {
-            own.contains(&key.as_str()).then(|| rules.push((key.clone(), value.clone())))?;
+            own.contains(&key.as_str()).then(|| conditions.push((key.clone(), value.clone())))?;
         }
     }
-    (types.len() > 1).then_some((types, rules))
+    (types.len() > 1).then_some((types, conditions))
 }
 
 /// What kind of value a type is, and the keywords that ask something of such values and of no others.

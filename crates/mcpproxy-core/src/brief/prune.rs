@@ -55,17 +55,17 @@ const DEFAULT_MAX_BYTES: usize = 120;
 /// The schema of a tool, whose description is `about`. Exactly the same values fit it.
 pub(super) fn pruned(whole: &Value, about: &str, keep: Keep) -> Value {
     let about = sentences(about, usize::MAX);
-    for care in [Care::Usual, Care::Great] {
+    for care in [PruneMode::Usual, PruneMode::Great] {
         let pruner = Pruner {
             about: &about,
             keep,
             care,
-            reached: reached(whole).filter(|_| care == Care::Usual),
-            keeps_edition: care == Care::Great || needs_edition(whole),
+            reached: reached(whole).filter(|_| care == PruneMode::Usual),
+            keeps_edition: care == PruneMode::Great || needs_edition(whole),
             // What was looked at already is left alone by these, so nothing may look at less.
-            is_open: care == Care::Usual && !mentions(whole, &["unevaluatedProperties", "unevaluatedItems"]),
+            is_open: care == PruneMode::Usual && !mentions(whole, &["unevaluatedProperties", "unevaluatedItems"]),
         };
-        let pruned = pruner.schema(whole, Place { name: None, depth: 0 });
+        let pruned = pruner.schema(whole, SubschemaPosition { name: None, depth: 0 });
         if references_hold(&pruned) {
             return pruned;
         }
@@ -75,7 +75,7 @@ pub(super) fn pruned(whole: &Value, about: &str, keep: Keep) -> Value {
 
 /// How much is left alone, because something may refer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Care {
+enum PruneMode {
     Usual,
     /// Only prose is shortened.
     Great,
@@ -84,7 +84,7 @@ enum Care {
 struct Pruner<'v> {
     about: &'v str,
     keep: Keep,
-    care: Care,
+    care: PruneMode,
     /// The definitions that something refers to; all, if it cannot be told.
     reached: Option<HashSet<(String, String)>>,
     keeps_edition: bool,
@@ -93,13 +93,13 @@ struct Pruner<'v> {
 
 /// Where a subschema stands: 0 is the root, 1 an argument.
 #[derive(Clone, Copy)]
-struct Place<'v> {
+struct SubschemaPosition<'v> {
     name: Option<&'v str>,
     depth: usize,
 }
 
 impl Pruner<'_> {
-    fn schema(&self, schema: &Value, place: Place<'_>) -> Value {
+    fn schema(&self, schema: &Value, place: SubschemaPosition<'_>) -> Value {
         let Value::Object(members) = schema else { return schema.clone() };
         let kept = members.iter().filter_map(|(key, value)| Some((key.clone(), self.member(key, value, place)?)));
         let kept: Map<String, Value> = kept.collect();
@@ -107,13 +107,13 @@ impl Pruner<'_> {
     }
 
     /// What is left of a keyword.
-    fn member(&self, key: &str, value: &Value, place: Place<'_>) -> Option<Value> {
-        let inner = |name: Option<&str>| self.schema(value, Place { name, depth: place.depth.max(1) + 1 });
+    fn member(&self, key: &str, value: &Value, place: SubschemaPosition<'_>) -> Option<Value> {
+        let inner = |name: Option<&str>| self.schema(value, SubschemaPosition { name, depth: place.depth.max(1) + 1 });
         match (key, value) {
             ("description", Value::String(text)) => self.description(text, place),
             ("title", Value::String(text)) => self.title(text, place),
             ("$schema", _) if place.depth == 0 && !self.keeps_edition => None,
-            ("$comment" | "examples" | "example", _) if self.care == Care::Usual => None,
+            ("$comment" | "examples" | "example", _) if self.care == PruneMode::Usual => None,
             ("default", Value::Null) => None,
             ("default", value) if value.to_string().len() > DEFAULT_MAX_BYTES => None,
             ("required", Value::Array(names)) if names.is_empty() => None,
@@ -124,14 +124,14 @@ impl Pruner<'_> {
                 !(is_gone && DEFINITIONS.contains(&key))
             }),
             (key, Value::Array(subs)) if LISTS.contains(&key) => {
-                Some(subs.iter().map(|sub| self.schema(sub, Place { name: None, ..place })).collect())
+                Some(subs.iter().map(|sub| self.schema(sub, SubschemaPosition { name: None, ..place })).collect())
             }
             (key, Value::Object(_)) if SINGLE.contains(&key) => Some(inner(None)),
             _ => Some(value.clone()),
         }
     }
 
-    fn map(&self, key: &str, subs: &Map<String, Value>, place: Place<'_>) -> Value {
+    fn map(&self, key: &str, subs: &Map<String, Value>, place: SubschemaPosition<'_>) -> Value {
         let is_definition = DEFINITIONS.contains(&key);
         let depth = if is_definition { 2 } else { place.depth + 1 };
         let is_wanted = |name: &str| {
@@ -139,10 +139,11 @@ impl Pruner<'_> {
             known.is_none_or(|reached| reached.contains(&(key.to_owned(), name.to_owned())))
         };
         let subs = subs.iter().filter(|(name, _)| is_wanted(name));
-        subs.map(|(name, sub)| (name.clone(), self.schema(sub, Place { name: Some(name), depth }))).collect()
+        subs.map(|(name, sub)| (name.clone(), self.schema(sub, SubschemaPosition { name: Some(name), depth })))
+            .collect()
     }
 
-    fn description(&self, text: &str, place: Place<'_>) -> Option<Value> {
+    fn description(&self, text: &str, place: SubschemaPosition<'_>) -> Option<Value> {
         let max_bytes = match (self.keep, place.depth) {
             (Keep::Meaning, 0 | 1) => 160,
             (Keep::Meaning, 2) => 100,
@@ -156,7 +157,7 @@ impl Pruner<'_> {
         (!says_nothing).then_some(Value::String(text))
     }
 
-    fn title(&self, text: &str, place: Place<'_>) -> Option<Value> {
+    fn title(&self, text: &str, place: SubschemaPosition<'_>) -> Option<Value> {
         let says_nothing = place.depth == 0 || place.name.is_some_and(|name| is_same(name, text));
         (self.keep == Keep::Meaning && !says_nothing).then(|| Value::String(sentences(text, 80)))
     }

@@ -1,7 +1,7 @@
 //! How often a schema looks at one value, which must end and must not be often.
 
 use super::SchemaError;
-use super::rule::{Id, Node, pointer};
+use super::condition::{Node, NodeId, pointer};
 
 /// So many subschemas may be held against one and the same value; 32 in the real tools.
 pub(super) const PATHS_MAX: usize = 10_000;
@@ -16,8 +16,8 @@ pub(super) fn check(nodes: &[Node]) -> Result<(), SchemaError> {
             *count += 1;
         }
     });
-    let ids = 0..Id::try_from(nodes.len()).unwrap_or(Id::MAX);
-    let mut order: Vec<Id> =
+    let ids = 0..NodeId::try_from(nodes.len()).unwrap_or(NodeId::MAX);
+    let mut order: Vec<NodeId> =
         ids.clone().zip(&waiting).filter(|(_, waiting)| **waiting == 0).map(|(node, _)| node).collect();
     let mut next = 0;
     while let Some(node) = order.get(next).copied() {
@@ -32,7 +32,7 @@ pub(super) fn check(nodes: &[Node]) -> Result<(), SchemaError> {
         });
     }
     if let Some((node, _)) = ids.zip(&waiting).find(|(_, waiting)| **waiting > 0) {
-        let pointer = super::words::shortened(&pointer(nodes, node));
+        let pointer = super::messages::shortened(&pointer(nodes, node));
         return Err(SchemaError::Endless(if pointer.is_empty() { "/".to_owned() } else { pointer }));
     }
     let mut paths = vec![1usize; nodes.len()];
@@ -49,13 +49,13 @@ pub(super) fn check(nodes: &[Node]) -> Result<(), SchemaError> {
     Ok(())
 }
 
-fn edges(nodes: &[Node], node: Id, mut each: impl FnMut(Id)) {
-    let rules = nodes.get(node as usize).map(|node| node.rules.as_slice()).unwrap_or_default();
-    rules.iter().for_each(|rule| rule.in_place(&mut each));
+fn edges(nodes: &[Node], node: NodeId, mut each: impl FnMut(NodeId)) {
+    let conditions = nodes.get(node as usize).map(|node| node.conditions.as_slice()).unwrap_or_default();
+    conditions.iter().for_each(|condition| condition.in_place(&mut each));
 }
 
-fn each_edge(nodes: &[Node], mut each: impl FnMut(Id, Id)) {
+fn each_edge(nodes: &[Node], mut each: impl FnMut(NodeId, NodeId)) {
     for (from, node) in (0..).zip(nodes) {
-        node.rules.iter().for_each(|rule| rule.in_place(|to| each(from, to)));
+        node.conditions.iter().for_each(|condition| condition.in_place(|to| each(from, to)));
     }
 }

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::SchemaError;
 use super::compile::Author;
+use super::condition::{Condition, Node, NodeId, pointer};
 use super::draft::Draft;
-use super::refs::{Names, base_of};
-use super::rule::{Id, Node, Rule, pointer};
+use super::refs::{NamedSchemas, base_of};
 
 /// Longest schema. The longest of the real tools has 84 KB.
 pub(super) const TEXT_MAX_BYTES: usize = 128 << 10;
@@ -26,17 +26,17 @@ pub(super) struct Graph {
     pub(super) draft: Draft,
 }
 
-pub(super) struct Builder<'v> {
+pub(super) struct GraphBuilder<'v> {
     pub(super) draft: Draft,
     author: Author,
     pub(super) nodes: Vec<Node>,
-    known: HashMap<*const Value, Id>,
+    known: HashMap<*const Value, NodeId>,
     references: Vec<Reference<'v>>,
     patterns: std::collections::HashSet<&'v str>,
 }
 
 struct Reference<'v> {
-    from: Id,
+    from: NodeId,
     base: &'v Value,
     keyword: &'static str,
     text: &'v str,
@@ -44,8 +44,8 @@ struct Reference<'v> {
 
 /// The subschema that is being read.
 #[derive(Clone, Copy)]
-pub(super) struct Here<'v> {
-    pub(super) node: Id,
+pub(super) struct SchemaPosition<'v> {
+    pub(super) node: NodeId,
     pub(super) schema: &'v Map<String, Value>,
     base: &'v Value,
     depth: usize,
@@ -58,7 +58,7 @@ impl Graph {
         }
         let root: Value = serde_json::from_str(text).map_err(|_| SchemaError::NotASchema)?;
         let draft = Draft::of(&root);
-        let mut builder = Builder {
+        let mut builder = GraphBuilder {
             draft,
             author,
             nodes: Vec::new(),
@@ -74,39 +74,39 @@ impl Graph {
     }
 }
 
-impl<'v> Builder<'v> {
+impl<'v> GraphBuilder<'v> {
     fn read(
         &mut self,
         schema: &'v Value,
         base: &'v Value,
-        around: Option<(Id, String)>,
+        around: Option<(NodeId, String)>,
         depth: usize,
-    ) -> Result<Id, SchemaError> {
+    ) -> Result<NodeId, SchemaError> {
         if depth > DEPTH_MAX {
             return Err(SchemaError::TooDeep);
         }
         if self.nodes.len() >= NODES_MAX {
             return Err(SchemaError::TooManyParts);
         }
-        let node = Id::try_from(self.nodes.len()).map_err(|_| SchemaError::TooManyParts)?;
+        let node = NodeId::try_from(self.nodes.len()).map_err(|_| SchemaError::TooManyParts)?;
         self.nodes.push(Node { around, ..Node::default() });
         self.known.insert(std::ptr::from_ref(schema), node);
-        let (rules, description) = match schema {
+        let (conditions, description) = match schema {
             Value::Bool(true) => (Vec::new(), None),
-            Value::Bool(false) => (vec![Rule::Never], None),
+            Value::Bool(false) => (vec![Condition::Never], None),
             Value::Object(members) => {
                 let base = base_of(schema, base, self.draft);
-                let mut rules = self.rules(Here { node, schema: members, base, depth })?;
-                rules.sort_by_key(|rule| (rule.is_last(), !matches!(rule, Rule::Type(_))));
-                (rules, members.get("description").and_then(Value::as_str).filter(|text| !text.is_empty()))
+                let mut conditions = self.conditions(SchemaPosition { node, schema: members, base, depth })?;
+                conditions.sort_by_key(|condition| (condition.is_last(), !matches!(condition, Condition::Type(_))));
+                (conditions, members.get("description").and_then(Value::as_str).filter(|text| !text.is_empty()))
             }
             _ if node == 0 => return Err(SchemaError::NotASchema),
             _ => return Err(self.mistake(node, "", "an object, true or false")),
         };
         if let Some(node) = self.nodes.get_mut(node as usize) {
-            node.description = description.map(|text| super::words::description(text).into());
+            node.description = description.map(|text| super::messages::description(text).into());
             // References of this node were put down while its rules were read.
-            node.rules.extend(rules);
+            node.conditions.extend(conditions);
         }
         Ok(node)
     }
@@ -116,7 +116,7 @@ impl<'v> Builder<'v> {
         if self.references.is_empty() {
             return Ok(());
         }
-        let names = Names::of(root, self.draft);
+        let names = NamedSchemas::of(root, self.draft);
         while let Some(Reference { from, base, keyword, text }) = self.references.pop() {
             let (target, base) = names.find(base, keyword, text)?;
             let to = match self.known.get(&std::ptr::from_ref(target)) {
@@ -124,28 +124,28 @@ impl<'v> Builder<'v> {
                 None => self.read(target, base, Some((0, text.trim_start_matches(['#', '/']).to_owned())), 1)?,
             };
             if let Some(node) = self.nodes.get_mut(from as usize) {
-                node.rules.insert(0, Rule::Ref(to));
+                node.conditions.insert(0, Condition::Ref(to));
             }
         }
         Ok(())
     }
 
-    pub(super) fn mistake(&self, node: Id, keyword: &str, expected: &'static str) -> SchemaError {
+    pub(super) fn mistake(&self, node: NodeId, keyword: &str, expected: &'static str) -> SchemaError {
         let slash = if keyword.is_empty() { "" } else { "/" };
         let pointer = format!("{}{slash}{keyword}", pointer(&self.nodes, node));
-        SchemaError::Keyword { pointer: super::words::shortened(&pointer), expected }
+        SchemaError::Keyword { pointer: super::messages::shortened(&pointer), expected }
     }
 
     /// A word that is no keyword asks for nothing. In a contract it may be a mistake.
-    pub(super) fn doubt(&self, here: Here<'v>, word: &str) -> Result<(), SchemaError> {
+    pub(super) fn doubt(&self, here: SchemaPosition<'v>, word: &str) -> Result<(), SchemaError> {
         let meant = if self.author == Author::Contract { super::strict::meant(word) } else { None };
         meant.map_or(Ok(()), |meant| {
             let pointer = format!("{}/{word}", pointer(&self.nodes, here.node));
-            Err(SchemaError::UnknownKeyword { pointer: super::words::shortened(&pointer), meant })
+            Err(SchemaError::UnknownKeyword { pointer: super::messages::shortened(&pointer), meant })
         })
     }
 
-    pub(super) fn refer(&mut self, here: Here<'v>, keyword: &'static str) -> Result<(), SchemaError> {
+    pub(super) fn refer(&mut self, here: SchemaPosition<'v>, keyword: &'static str) -> Result<(), SchemaError> {
         let Some(value) = here.schema.get(keyword) else { return Ok(()) };
         let text = value.as_str().ok_or_else(|| self.mistake(here.node, keyword, "a reference"))?;
         self.references.push(Reference { from: here.node, base: here.base, keyword, text });
@@ -153,16 +153,26 @@ impl<'v> Builder<'v> {
     }
 
     /// The subschema under a keyword.
-    pub(super) fn sub(&mut self, here: Here<'v>, keyword: &str, value: &'v Value) -> Result<Id, SchemaError> {
+    pub(super) fn sub(
+        &mut self,
+        here: SchemaPosition<'v>,
+        keyword: &str,
+        value: &'v Value,
+    ) -> Result<NodeId, SchemaError> {
         self.read(value, here.base, Some((here.node, keyword.to_owned())), here.depth + 1)
     }
 
-    pub(super) fn sub_of(&mut self, here: Here<'v>, keyword: &str) -> Result<Option<Id>, SchemaError> {
+    pub(super) fn sub_of(&mut self, here: SchemaPosition<'v>, keyword: &str) -> Result<Option<NodeId>, SchemaError> {
         here.schema.get(keyword).map(|value| self.sub(here, keyword, value)).transpose()
     }
 
     /// The list of subschemas under a keyword.
-    pub(super) fn list(&mut self, here: Here<'v>, keyword: &str, value: &'v Value) -> Result<Vec<Id>, SchemaError> {
+    pub(super) fn list(
+        &mut self,
+        here: SchemaPosition<'v>,
+        keyword: &str,
+        value: &'v Value,
+    ) -> Result<Vec<NodeId>, SchemaError> {
         let items = value.as_array().filter(|items| !items.is_empty());
         let items = items.ok_or_else(|| self.mistake(here.node, keyword, "a list of schemas"))?;
         let subs = items.iter().enumerate();
@@ -172,10 +182,10 @@ impl<'v> Builder<'v> {
     /// The subschemas by name under a keyword.
     pub(super) fn map(
         &mut self,
-        here: Here<'v>,
+        here: SchemaPosition<'v>,
         keyword: &str,
         value: &'v Value,
-    ) -> Result<Vec<(&'v str, Id)>, SchemaError> {
+    ) -> Result<Vec<(&'v str, NodeId)>, SchemaError> {
         let members = value.as_object().ok_or_else(|| self.mistake(here.node, keyword, "schemas by name"))?;
         let subs = members.iter();
         subs.map(|(name, member)| {

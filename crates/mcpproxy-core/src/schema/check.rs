@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::build::Graph;
+use super::condition::{Condition, CountLimit, Node, NodeId, NumberBound};
 use super::equal::{compare, equal, is_multiple};
-use super::fault::{Fault, Out, Step, What, nearest_branch};
-use super::rule::{Bound, Id, Limit, Node, Rule};
+use super::mismatch::{Mismatch, MismatchKind, Outcome, PathStep, nearest_branch};
 
 /// Steps that every check may take.
 const STEPS: usize = 100_000;
@@ -20,19 +20,19 @@ const FRAMES_MAX: usize = 400;
 
 /// The check took too many steps.
 #[derive(Debug)]
-pub(super) struct Spent;
+pub(super) struct OutOfSteps;
 
 /// Whether a mistake ends the check, or all of them are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum CheckMode {
     Verdict,
-    Faults,
+    Mismatches,
 }
 
-pub(super) struct Walk<'s, 'v> {
+pub(super) struct Walker<'s, 'v> {
     pub(super) nodes: &'s [Node],
-    pub(super) wanted: Wanted,
-    pub(super) path: Vec<Step<'v>>,
+    pub(super) mode: CheckMode,
+    pub(super) path: Vec<PathStep<'v>>,
     pub(super) has_unevaluated: bool,
     steps: usize,
     frames: usize,
@@ -42,14 +42,14 @@ pub(super) struct Walk<'s, 'v> {
 
 /// A value, and the node that last said something about it in words.
 #[derive(Clone, Copy)]
-pub(super) struct Spot<'v> {
+pub(super) struct Instance<'v> {
     pub(super) value: &'v Value,
     /// The node it is held against.
-    pub(super) node: Id,
-    pub(super) described: Option<Id>,
+    pub(super) node: NodeId,
+    pub(super) described: Option<NodeId>,
 }
 
-impl<'v> Spot<'v> {
+impl<'v> Instance<'v> {
     pub(super) fn of(value: &'v Value) -> Self {
         Self { value, node: 0, described: None }
     }
@@ -57,77 +57,81 @@ impl<'v> Spot<'v> {
 
 /// Which parts of a value some rule has looked at.
 #[derive(Default)]
-pub(super) struct Seen<'v> {
+pub(super) struct Evaluated<'v> {
     pub(super) properties: Vec<&'v str>,
     pub(super) items: Vec<usize>,
 }
 
-pub(super) fn check<'s, 'v>(graph: &'s Graph, value: &'v Value, wanted: Wanted) -> Result<Out<'s, 'v>, Spent> {
-    let is_last = |node: &Node| node.rules.last().is_some_and(Rule::is_last);
-    let mut walk = Walk {
+pub(super) fn check<'s, 'v>(
+    graph: &'s Graph,
+    value: &'v Value,
+    mode: CheckMode,
+) -> Result<Outcome<'s, 'v>, OutOfSteps> {
+    let is_last = |node: &Node| node.conditions.last().is_some_and(Condition::is_last);
+    let mut walk = Walker {
         nodes: &graph.nodes,
-        wanted,
+        mode,
         path: Vec::new(),
         has_unevaluated: graph.nodes.iter().any(is_last),
         steps: STEPS,
         frames: 0,
         whole: Some(value),
     };
-    let mut out = Out::default();
-    walk.node(0, Spot::of(value), &mut Seen::default(), &mut out)?;
-    Ok(out)
+    let mut outcome = Outcome::default();
+    walk.node(0, Instance::of(value), &mut Evaluated::default(), &mut outcome)?;
+    Ok(outcome)
 }
 
-impl<'s, 'v> Walk<'s, 'v> {
-    pub(super) fn spend(&mut self, steps: usize) -> Result<(), Spent> {
+impl<'s, 'v> Walker<'s, 'v> {
+    pub(super) fn spend(&mut self, steps: usize) -> Result<(), OutOfSteps> {
         if steps > self.steps {
-            let Some(whole) = self.whole.take() else { return Err(Spent) };
+            let Some(whole) = self.whole.take() else { return Err(OutOfSteps) };
             self.steps = self.steps.saturating_add(parts(whole).saturating_mul(STEPS_PER_PART));
         }
-        self.steps = self.steps.checked_sub(steps).ok_or(Spent)?;
+        self.steps = self.steps.checked_sub(steps).ok_or(OutOfSteps)?;
         Ok(())
     }
 
     pub(super) fn node(
         &mut self,
-        id: Id,
-        mut spot: Spot<'v>,
-        seen: &mut Seen<'v>,
-        out: &mut Out<'s, 'v>,
-    ) -> Result<(), Spent> {
+        id: NodeId,
+        mut instance: Instance<'v>,
+        evaluated: &mut Evaluated<'v>,
+        outcome: &mut Outcome<'s, 'v>,
+    ) -> Result<(), OutOfSteps> {
         self.spend(1)?;
         let nodes = self.nodes;
         let Some(node) = nodes.get(id as usize) else { return Ok(()) };
         if self.frames >= FRAMES_MAX {
-            return Err(Spent);
+            return Err(OutOfSteps);
         }
-        spot.node = id;
+        instance.node = id;
         if node.description.is_some() {
-            spot.described = Some(id);
+            instance.described = Some(id);
         }
         self.frames += 1;
-        if node.rules.last().is_some_and(Rule::is_last) {
+        if node.conditions.last().is_some_and(Condition::is_last) {
             // What others have looked at does not count here, only what this node has.
-            let mut own = Seen::default();
-            self.rules(&node.rules, spot, &mut own, out)?;
-            self.merge(seen, own)?;
+            let mut own = Evaluated::default();
+            self.conditions(&node.conditions, instance, &mut own, outcome)?;
+            self.merge(evaluated, own)?;
         } else {
-            self.rules(&node.rules, spot, seen, out)?;
+            self.conditions(&node.conditions, instance, evaluated, outcome)?;
         }
         self.frames -= 1;
         Ok(())
     }
 
-    fn rules(
+    fn conditions(
         &mut self,
-        rules: &'s [Rule],
-        spot: Spot<'v>,
-        seen: &mut Seen<'v>,
-        out: &mut Out<'s, 'v>,
-    ) -> Result<(), Spent> {
-        for rule in rules {
-            self.rule(rule, spot, seen, out)?;
-            if out.failed && self.wanted == Wanted::Verdict {
+        conditions: &'s [Condition],
+        instance: Instance<'v>,
+        evaluated: &mut Evaluated<'v>,
+        outcome: &mut Outcome<'s, 'v>,
+    ) -> Result<(), OutOfSteps> {
+        for condition in conditions {
+            self.condition(condition, instance, evaluated, outcome)?;
+            if outcome.failed && self.mode == CheckMode::Verdict {
                 break;
             }
         }
@@ -137,92 +141,99 @@ impl<'s, 'v> Walk<'s, 'v> {
     /// A part of the value, one step further down.
     pub(super) fn part(
         &mut self,
-        id: Id,
-        step: Step<'v>,
+        id: NodeId,
+        step: PathStep<'v>,
         value: &'v Value,
-        out: &mut Out<'s, 'v>,
-    ) -> Result<(), Spent> {
+        outcome: &mut Outcome<'s, 'v>,
+    ) -> Result<(), OutOfSteps> {
         self.path.push(step);
-        self.node(id, Spot::of(value), &mut Seen::default(), out)?;
+        self.node(id, Instance::of(value), &mut Evaluated::default(), outcome)?;
         self.path.pop();
         Ok(())
     }
 
     /// Whether a part fits, without saying why not.
-    pub(super) fn fits(&mut self, id: Id, spot: Spot<'v>, seen: &mut Seen<'v>) -> Result<bool, Spent> {
-        let wanted = std::mem::replace(&mut self.wanted, Wanted::Verdict);
-        let mut out = Out::default();
-        self.node(id, spot, seen, &mut out)?;
-        self.wanted = wanted;
-        Ok(!out.failed)
+    pub(super) fn fits(
+        &mut self,
+        id: NodeId,
+        instance: Instance<'v>,
+        evaluated: &mut Evaluated<'v>,
+    ) -> Result<bool, OutOfSteps> {
+        let mode = std::mem::replace(&mut self.mode, CheckMode::Verdict);
+        let mut outcome = Outcome::default();
+        self.node(id, instance, evaluated, &mut outcome)?;
+        self.mode = mode;
+        Ok(!outcome.failed)
     }
 
     /// Whether a name fits. It is no part of the value, so it is walked on its own, with the steps that are left.
-    pub(super) fn name_fits(&mut self, id: Id, name: &str) -> Result<bool, Spent> {
+    pub(super) fn name_fits(&mut self, id: NodeId, name: &str) -> Result<bool, OutOfSteps> {
         let value = Value::String(name.to_owned());
-        let mut walk = Walk {
+        let mut walk = Walker {
             nodes: self.nodes,
-            wanted: Wanted::Verdict,
+            mode: CheckMode::Verdict,
             path: Vec::new(),
             has_unevaluated: self.has_unevaluated,
             steps: self.steps,
             frames: self.frames,
             whole: None,
         };
-        let mut out = Out::default();
-        walk.node(id, Spot::of(&value), &mut Seen::default(), &mut out)?;
-        let (steps, failed) = (walk.steps, out.failed);
+        let mut outcome = Outcome::default();
+        walk.node(id, Instance::of(&value), &mut Evaluated::default(), &mut outcome)?;
+        let (steps, failed) = (walk.steps, outcome.failed);
         self.steps = steps;
         Ok(!failed)
     }
 
-    pub(super) fn fault(&self, spot: Spot<'v>, what: What<'s, 'v>, out: &mut Out<'s, 'v>) {
-        out.failed = true;
-        if self.wanted == Wanted::Faults && out.has_room() {
-            out.faults.push(Fault { path: self.path.clone(), spot, what });
+    pub(super) fn report(&self, instance: Instance<'v>, kind: MismatchKind<'s, 'v>, outcome: &mut Outcome<'s, 'v>) {
+        outcome.failed = true;
+        if self.mode == CheckMode::Mismatches && outcome.has_room() {
+            outcome.mismatches.push(Mismatch { path: self.path.clone(), instance, kind });
         }
     }
 
-    fn rule(
+    fn condition(
         &mut self,
-        rule: &'s Rule,
-        spot: Spot<'v>,
-        seen: &mut Seen<'v>,
-        out: &mut Out<'s, 'v>,
-    ) -> Result<(), Spent> {
-        match rule {
-            Rule::Ref(node) => self.node(*node, spot, seen, out)?,
-            Rule::All(branches) => {
+        condition: &'s Condition,
+        instance: Instance<'v>,
+        evaluated: &mut Evaluated<'v>,
+        outcome: &mut Outcome<'s, 'v>,
+    ) -> Result<(), OutOfSteps> {
+        match condition {
+            Condition::Ref(node) => self.node(*node, instance, evaluated, outcome)?,
+            Condition::All(branches) => {
                 for branch in branches {
-                    self.node(*branch, spot, seen, out)?;
-                    if out.failed && self.wanted == Wanted::Verdict {
+                    self.node(*branch, instance, evaluated, outcome)?;
+                    if outcome.failed && self.mode == CheckMode::Verdict {
                         break;
                     }
                 }
             }
-            Rule::Any(branches) => self.any(branches, spot, seen, out)?,
-            Rule::One(branches) => self.one(branches, spot, seen, out)?,
-            Rule::Not(node) => {
-                if self.fits(*node, spot, &mut Seen::default())? {
-                    self.fault(spot, What::Rule(rule), out);
+            Condition::Any(branches) => self.any(branches, instance, evaluated, outcome)?,
+            Condition::One(branches) => self.one(branches, instance, evaluated, outcome)?,
+            Condition::Not(node) => {
+                if self.fits(*node, instance, &mut Evaluated::default())? {
+                    self.report(instance, MismatchKind::Condition(condition), outcome);
                 }
             }
-            Rule::If { condition, then, otherwise } => {
-                let mut looked = Seen::default();
-                let next = if self.fits(*condition, spot, &mut looked)? {
-                    self.merge(seen, looked)?;
+            Condition::If { test, then, otherwise } => {
+                let mut looked = Evaluated::default();
+                let next = if self.fits(*test, instance, &mut looked)? {
+                    self.merge(evaluated, looked)?;
                     then
                 } else {
                     otherwise
                 };
                 if let Some(next) = next {
-                    self.node(*next, spot, seen, out)?;
+                    self.node(*next, instance, evaluated, outcome)?;
                 }
             }
-            _ => match spot.value {
-                Value::Object(members) => self.object(rule, spot, members, seen, out)?,
-                Value::Array(items) => self.array(rule, spot, items, seen, out)?,
-                _ if !self.plain(rule, spot.value)? => self.fault(spot, What::Rule(rule), out),
+            _ => match instance.value {
+                Value::Object(members) => self.object(condition, instance, members, evaluated, outcome)?,
+                Value::Array(items) => self.array(condition, instance, items, evaluated, outcome)?,
+                _ if !self.plain(condition, instance.value)? => {
+                    self.report(instance, MismatchKind::Condition(condition), outcome)
+                }
                 _ => {}
             },
         }
@@ -230,42 +241,42 @@ impl<'s, 'v> Walk<'s, 'v> {
     }
 
     /// Rules about a value as a whole.
-    pub(super) fn plain(&mut self, rule: &'s Rule, value: &Value) -> Result<bool, Spent> {
-        Ok(match (rule, value) {
-            (Rule::Never, _) => false,
-            (Rule::Type(types), _) => types.admit(value),
-            (Rule::Enum(options), _) => {
+    pub(super) fn plain(&mut self, condition: &'s Condition, value: &Value) -> Result<bool, OutOfSteps> {
+        Ok(match (condition, value) {
+            (Condition::Never, _) => false,
+            (Condition::Type(types), _) => types.admit(value),
+            (Condition::Enum(options), _) => {
                 self.spend_comparing(options, value)?;
                 options.iter().any(|option| equal(option, value))
             }
-            (Rule::Const(option), _) => {
+            (Condition::Const(option), _) => {
                 self.spend_comparing(std::slice::from_ref(option), value)?;
                 equal(option, value)
             }
-            (Rule::Bound(bound, limit), Value::Number(number)) => match (bound, compare(number, limit)) {
+            (Condition::Bound(bound, limit), Value::Number(number)) => match (bound, compare(number, limit)) {
                 (_, None) => false,
-                (Bound::Least, Some(order)) => order != Ordering::Less,
-                (Bound::Most, Some(order)) => order != Ordering::Greater,
-                (Bound::Above, Some(order)) => order == Ordering::Greater,
-                (Bound::Below, Some(order)) => order == Ordering::Less,
+                (NumberBound::Least, Some(order)) => order != Ordering::Less,
+                (NumberBound::Most, Some(order)) => order != Ordering::Greater,
+                (NumberBound::Above, Some(order)) => order == Ordering::Greater,
+                (NumberBound::Below, Some(order)) => order == Ordering::Less,
             },
-            (Rule::MultipleOf(divisor), Value::Number(number)) => {
+            (Condition::MultipleOf(divisor), Value::Number(number)) => {
                 self.spend(DIVISION)?;
                 is_multiple(number, divisor)
             }
-            (Rule::Length(limit, count), Value::String(text)) => {
+            (Condition::Length(limit, count), Value::String(text)) => {
                 self.spend(text.len() / 64)?;
                 within(*limit, *count, text.chars().count())
             }
-            (Rule::Pattern(leaf) | Rule::Format(leaf), Value::String(text)) => {
-                self.spend(leaf.cost(text))?;
-                leaf.admits(value)
+            (Condition::Pattern(keyword_check) | Condition::Format(keyword_check), Value::String(text)) => {
+                self.spend(keyword_check.cost(text))?;
+                keyword_check.admits(value)
             }
             _ => true,
         })
     }
 
-    fn spend_comparing(&mut self, options: &[Value], value: &Value) -> Result<(), Spent> {
+    fn spend_comparing(&mut self, options: &[Value], value: &Value) -> Result<(), OutOfSteps> {
         let is_deep = |value: &&Value| value.is_array() || value.is_object();
         let deep = if is_deep(&value) { options.iter().filter(is_deep).count() } else { 0 };
         let each = if deep > 0 { parts(value) / 4 } else { 0 };
@@ -274,79 +285,84 @@ impl<'s, 'v> Walk<'s, 'v> {
 
     fn any(
         &mut self,
-        branches: &'s [Id],
-        spot: Spot<'v>,
-        seen: &mut Seen<'v>,
-        out: &mut Out<'s, 'v>,
-    ) -> Result<(), Spent> {
+        branches: &'s [NodeId],
+        instance: Instance<'v>,
+        evaluated: &mut Evaluated<'v>,
+        outcome: &mut Outcome<'s, 'v>,
+    ) -> Result<(), OutOfSteps> {
         let mut fitted = false;
         for branch in branches {
-            let mut looked = Seen::default();
-            if self.fits(*branch, spot, &mut looked)? {
+            let mut looked = Evaluated::default();
+            if self.fits(*branch, instance, &mut looked)? {
                 fitted = true;
                 if !self.has_unevaluated {
                     return Ok(());
                 }
-                self.merge(seen, looked)?;
+                self.merge(evaluated, looked)?;
             }
         }
-        if fitted { Ok(()) } else { self.explain(branches, spot, out) }
+        if fitted { Ok(()) } else { self.explain(branches, instance, outcome) }
     }
 
     fn one(
         &mut self,
-        branches: &'s [Id],
-        spot: Spot<'v>,
-        seen: &mut Seen<'v>,
-        out: &mut Out<'s, 'v>,
-    ) -> Result<(), Spent> {
+        branches: &'s [NodeId],
+        instance: Instance<'v>,
+        evaluated: &mut Evaluated<'v>,
+        outcome: &mut Outcome<'s, 'v>,
+    ) -> Result<(), OutOfSteps> {
         let mut fitted = 0;
         for branch in branches {
-            let mut looked = Seen::default();
-            if self.fits(*branch, spot, &mut looked)? {
+            let mut looked = Evaluated::default();
+            if self.fits(*branch, instance, &mut looked)? {
                 fitted += 1;
-                self.merge(seen, looked)?;
+                self.merge(evaluated, looked)?;
             }
-            if fitted > 1 && self.wanted == Wanted::Verdict {
+            if fitted > 1 && self.mode == CheckMode::Verdict {
                 break;
             }
         }
         match fitted {
-            0 => self.explain(branches, spot, out)?,
+            0 => self.explain(branches, instance, outcome)?,
             1 => {}
-            _ => self.fault(spot, What::Several { fitted, of: branches.len() }, out),
+            _ => self.report(instance, MismatchKind::Several { fitted, of: branches.len() }, outcome),
         }
         Ok(())
     }
 
     /// No branch fits: says what is wrong with the nearest.
-    fn explain(&mut self, branches: &'s [Id], spot: Spot<'v>, out: &mut Out<'s, 'v>) -> Result<(), Spent> {
-        out.failed = true;
-        if self.wanted == Wanted::Verdict || !out.has_room() {
+    fn explain(
+        &mut self,
+        branches: &'s [NodeId],
+        instance: Instance<'v>,
+        outcome: &mut Outcome<'s, 'v>,
+    ) -> Result<(), OutOfSteps> {
+        outcome.failed = true;
+        if self.mode == CheckMode::Verdict || !outcome.has_room() {
             return Ok(());
         }
         let mut tried = Vec::new();
         for branch in branches {
-            let mut branch_out = Out::default();
-            self.node(*branch, spot, &mut Seen::default(), &mut branch_out)?;
-            tried.push(branch_out.faults);
+            let mut branch_out = Outcome::default();
+            self.node(*branch, instance, &mut Evaluated::default(), &mut branch_out)?;
+            tried.push(branch_out.mismatches);
         }
-        out.take(nearest_branch(tried, &self.path, spot));
+        outcome.take(nearest_branch(tried, &self.path, instance));
         Ok(())
     }
 
-    pub(super) fn merge(&mut self, seen: &mut Seen<'v>, mut more: Seen<'v>) -> Result<(), Spent> {
+    pub(super) fn merge(&mut self, evaluated: &mut Evaluated<'v>, mut more: Evaluated<'v>) -> Result<(), OutOfSteps> {
         self.spend((more.properties.len() + more.items.len()) / 8)?;
-        seen.properties.append(&mut more.properties);
-        seen.items.append(&mut more.items);
+        evaluated.properties.append(&mut more.properties);
+        evaluated.items.append(&mut more.items);
         Ok(())
     }
 }
 
-pub(super) fn within(limit: Limit, count: u64, found: usize) -> bool {
+pub(super) fn within(limit: CountLimit, count: u64, found: usize) -> bool {
     match limit {
-        Limit::Least => found as u64 >= count,
-        Limit::Most => found as u64 <= count,
+        CountLimit::Least => found as u64 >= count,
+        CountLimit::Most => found as u64 <= count,
     }
 }
 

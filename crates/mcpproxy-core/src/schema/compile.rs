@@ -2,9 +2,9 @@
 
 use super::SchemaError;
 use super::build::Graph;
-use super::leaf::Leaves;
-use super::rule::{Id, Node, Properties, Rule, pointer};
-use super::words::shortened;
+use super::condition::{Condition, Node, NodeId, Properties, pointer};
+use super::keyword_check::KeywordCache;
+use super::messages::shortened;
 
 /// How the pointer to a pattern for names begins.
 const NAMES: &str = "/patternProperties";
@@ -21,30 +21,30 @@ pub(super) enum Author {
 
 /// Gives back what is not checked, as JSON pointers into the schema.
 pub(super) fn compile(graph: &mut Graph, author: Author) -> Result<Vec<String>, SchemaError> {
-    let mut leaves = Leaves::default();
+    let mut cache = KeywordCache::default();
     let draft = graph.draft.in_library();
-    let mut missed: Vec<(Id, String)> = Vec::new();
+    let mut missed: Vec<(NodeId, String)> = Vec::new();
     for (place, node) in (0..).zip(&mut graph.nodes) {
-        node.rules.retain_mut(|rule| match rule {
-            Rule::Pattern(leaf) => {
-                leaves.pattern(&leaf.text).map(|ready| *leaf = ready).is_some() || {
+        node.conditions.retain_mut(|condition| match condition {
+            Condition::Pattern(keyword_check) => {
+                cache.pattern(&keyword_check.text).map(|ready| *keyword_check = ready).is_some() || {
                     missed.push((place, "/pattern".to_owned()));
                     false
                 }
             }
-            Rule::Properties(properties) => {
-                missed.extend(ready_names(properties, &mut leaves).into_iter().map(|step| (place, step)));
+            Condition::Properties(properties) => {
+                missed.extend(ready_names(properties, &mut cache).into_iter().map(|step| (place, step)));
                 true
             }
-            Rule::Format(leaf) if author == Author::Contract => {
-                *leaf = leaves.format(draft, &leaf.text);
+            Condition::Format(keyword_check) if author == Author::Contract => {
+                *keyword_check = cache.format(draft, &keyword_check.text);
                 true
             }
-            Rule::Format(_) => false,
+            Condition::Format(_) => false,
             _ => true,
         });
     }
-    let at = |(place, step): &(Id, String)| shortened(&format!("{}{step}", pointer(&graph.nodes, *place)));
+    let at = |(place, step): &(NodeId, String)| shortened(&format!("{}{step}", pointer(&graph.nodes, *place)));
     let mut left_out: Vec<String> = missed.iter().map(at).collect();
     match (author, left_out.first()) {
         (_, None) => {}
@@ -55,11 +55,11 @@ pub(super) fn compile(graph: &mut Graph, author: Author) -> Result<Vec<String>, 
 }
 
 /// Makes the patterns for names ready, and gives back those that are left out.
-fn ready_names(properties: &mut Properties, leaves: &mut Leaves) -> Vec<String> {
+fn ready_names(properties: &mut Properties, cache: &mut KeywordCache) -> Vec<String> {
     let mut missed = Vec::new();
-    properties.patterns.retain_mut(|(leaf, _)| {
-        leaves.pattern(&leaf.text).map(|ready| *leaf = ready).is_some() || {
-            missed.push(format!("{NAMES}/{}", leaf.text.replace('~', "~0").replace('/', "~1")));
+    properties.patterns.retain_mut(|(keyword_check, _)| {
+        cache.pattern(&keyword_check.text).map(|ready| *keyword_check = ready).is_some() || {
+            missed.push(format!("{NAMES}/{}", keyword_check.text.replace('~', "~0").replace('/', "~1")));
             false
         }
     });
@@ -72,22 +72,22 @@ fn ready_names(properties: &mut Properties, leaves: &mut Leaves) -> Vec<String> 
 
 /// A node that admits more makes the nodes around it admit more, but for a few rules that turn that into less. Those
 /// are weakened too: what is left out of a check must never refuse a value that the whole check admits.
-fn weaken(nodes: &mut [Node], missed: &[(Id, String)]) -> Vec<String> {
+fn weaken(nodes: &mut [Node], missed: &[(NodeId, String)]) -> Vec<String> {
     let is_name_left_out = missed.iter().any(|(_, step)| step.starts_with(NAMES));
     let is_weak = reaching(nodes, missed.iter().map(|(place, _)| *place as usize).collect());
-    let is_weak = |node: Id| is_weak.get(node as usize).copied().unwrap_or(true);
+    let is_weak = |node: NodeId| is_weak.get(node as usize).copied().unwrap_or(true);
     let mut changed = Vec::new();
     for (place, node) in (0..).zip(nodes.iter_mut()) {
-        node.rules.retain_mut(|rule| {
-            let (step, is_kept) = match rule {
-                Rule::Not(node) if is_weak(*node) => ("not", false),
-                Rule::If { condition, .. } if is_weak(*condition) => ("if", false),
-                Rule::UnevaluatedProperties(_) if is_name_left_out => ("unevaluatedProperties", false),
-                Rule::One(branches) if branches.iter().any(|node| is_weak(*node)) => {
-                    *rule = Rule::Any(std::mem::take(branches));
+        node.conditions.retain_mut(|condition| {
+            let (step, is_kept) = match condition {
+                Condition::Not(node) if is_weak(*node) => ("not", false),
+                Condition::If { test, .. } if is_weak(*test) => ("if", false),
+                Condition::UnevaluatedProperties(_) if is_name_left_out => ("unevaluatedProperties", false),
+                Condition::One(branches) if branches.iter().any(|node| is_weak(*node)) => {
+                    *condition = Condition::Any(std::mem::take(branches));
                     ("oneOf", true)
                 }
-                Rule::Contains { node, max: max @ Some(_), .. } if is_weak(*node) => {
+                Condition::Contains { node, max: max @ Some(_), .. } if is_weak(*node) => {
                     *max = None;
                     ("maxContains", true)
                 }
@@ -104,10 +104,10 @@ fn weaken(nodes: &mut [Node], missed: &[(Id, String)]) -> Vec<String> {
 fn reaching(nodes: &[Node], mut found: Vec<usize>) -> Vec<bool> {
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     for (from, node) in nodes.iter().enumerate() {
-        let mut used = |to: Id| users.get_mut(to as usize).map_or((), |users| users.push(from));
-        node.rules.iter().for_each(|rule| {
-            rule.in_place(&mut used);
-            rule.within(&mut used);
+        let mut used = |to: NodeId| users.get_mut(to as usize).map_or((), |users| users.push(from));
+        node.conditions.iter().for_each(|condition| {
+            condition.in_place(&mut used);
+            condition.within(&mut used);
         });
     }
     let mut is_reaching = vec![false; nodes.len()];

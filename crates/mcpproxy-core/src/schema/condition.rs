@@ -3,75 +3,75 @@
 use serde_json::{Number, Value};
 
 use super::equal::is_integer;
-use super::leaf::Leaf;
+use super::keyword_check::CompiledKeyword;
 
 /// The number of a node.
-pub(super) type Id = u32;
+pub(super) type NodeId = u32;
 
 /// One subschema.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     /// The node around this one, and the way from there as part of a JSON pointer.
-    pub(super) around: Option<(Id, String)>,
+    pub(super) around: Option<(NodeId, String)>,
     /// The schema's own words, shortened.
     pub(super) description: Option<Box<str>>,
-    pub(super) rules: Vec<Rule>,
+    pub(super) conditions: Vec<Condition>,
 }
 
 #[derive(Debug)]
-pub(super) enum Rule {
+pub(super) enum Condition {
     /// The schema `false`: nothing fits.
     Never,
     Type(Types),
     Enum(Vec<Value>),
     Const(Value),
-    Bound(Bound, Number),
+    Bound(NumberBound, Number),
     MultipleOf(Number),
-    Length(Limit, u64),
-    Pattern(Leaf),
-    Format(Leaf),
+    Length(CountLimit, u64),
+    Pattern(CompiledKeyword),
+    Format(CompiledKeyword),
     Items {
-        first: Vec<Id>,
-        rest: Option<Id>,
+        first: Vec<NodeId>,
+        rest: Option<NodeId>,
     },
-    ItemCount(Limit, u64),
+    ItemCount(CountLimit, u64),
     Unique,
     Contains {
-        node: Id,
+        node: NodeId,
         min: u64,
         max: Option<u64>,
     },
-    UnevaluatedItems(Id),
+    UnevaluatedItems(NodeId),
     Properties(Box<Properties>),
-    PropertyCount(Limit, u64),
-    PropertyNames(Id),
+    PropertyCount(CountLimit, u64),
+    PropertyNames(NodeId),
     Required(Vec<Box<str>>),
     DependentRequired(Vec<(Box<str>, Vec<Box<str>>)>),
-    DependentSchemas(Vec<(Box<str>, Id)>),
-    UnevaluatedProperties(Id),
-    Ref(Id),
-    All(Vec<Id>),
-    Any(Vec<Id>),
-    One(Vec<Id>),
-    Not(Id),
+    DependentSchemas(Vec<(Box<str>, NodeId)>),
+    UnevaluatedProperties(NodeId),
+    Ref(NodeId),
+    All(Vec<NodeId>),
+    Any(Vec<NodeId>),
+    One(Vec<NodeId>),
+    Not(NodeId),
     If {
-        condition: Id,
-        then: Option<Id>,
-        otherwise: Option<Id>,
+        test: NodeId,
+        then: Option<NodeId>,
+        otherwise: Option<NodeId>,
     },
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Properties {
-    pub(super) named: Vec<(Box<str>, Id)>,
+    pub(super) named: Vec<(Box<str>, NodeId)>,
     /// Positions in `named` by name, when there are many.
     pub(super) positions: Option<std::collections::HashMap<Box<str>, usize>>,
-    pub(super) patterns: Vec<(Leaf, Id)>,
-    pub(super) rest: Option<Id>,
+    pub(super) patterns: Vec<(CompiledKeyword, NodeId)>,
+    pub(super) rest: Option<NodeId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bound {
+pub(super) enum NumberBound {
     Least,
     Most,
     Above,
@@ -79,7 +79,7 @@ pub(super) enum Bound {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limit {
+pub(super) enum CountLimit {
     Least,
     Most,
 }
@@ -146,7 +146,7 @@ impl Properties {
         }
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<Id> {
+    pub(super) fn find(&self, name: &str) -> Option<NodeId> {
         match &self.positions {
             Some(positions) => positions.get(name).and_then(|position| self.named.get(*position)),
             None => self.named.iter().find(|(known, _)| **known == *name),
@@ -155,15 +155,15 @@ impl Properties {
     }
 }
 
-impl Rule {
+impl Condition {
     /// The nodes this rule holds against the same value, not against a part of it.
-    pub(super) fn in_place(&self, mut each: impl FnMut(Id)) {
+    pub(super) fn in_place(&self, mut each: impl FnMut(NodeId)) {
         match self {
             Self::Ref(node) | Self::Not(node) => each(*node),
             Self::All(nodes) | Self::Any(nodes) | Self::One(nodes) => nodes.iter().copied().for_each(each),
             Self::DependentSchemas(nodes) => nodes.iter().for_each(|(_, node)| each(*node)),
-            Self::If { condition, then, otherwise } => {
-                each(*condition);
+            Self::If { test, then, otherwise } => {
+                each(*test);
                 then.iter().chain(otherwise).copied().for_each(each);
             }
             Self::Never
@@ -190,7 +190,7 @@ impl Rule {
     }
 
     /// The nodes this rule holds against parts of the value.
-    pub(super) fn within(&self, mut each: impl FnMut(Id)) {
+    pub(super) fn within(&self, mut each: impl FnMut(NodeId)) {
         match self {
             Self::Items { first, rest } => first.iter().chain(rest).copied().for_each(each),
             Self::Contains { node, .. }
@@ -213,7 +213,7 @@ impl Rule {
 }
 
 /// Where a node stands in its schema, as a JSON pointer.
-pub(super) fn pointer(nodes: &[Node], node: Id) -> String {
+pub(super) fn pointer(nodes: &[Node], node: NodeId) -> String {
     let mut steps = Vec::new();
     let mut at = nodes.get(node as usize);
     while let Some((around, step)) = at.and_then(|node| node.around.as_ref()) {

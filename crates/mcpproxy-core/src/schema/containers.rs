@@ -4,54 +4,56 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::check::{Seen, Spent, Spot, Walk, Wanted, within};
+use super::check::{CheckMode, Evaluated, Instance, OutOfSteps, Walker, within};
+use super::condition::{Condition, Node, NodeId, Properties};
 use super::equal::key;
-use super::fault::{Out, Step, What};
-use super::rule::{Id, Node, Properties, Rule};
+use super::mismatch::{MismatchKind, Outcome, PathStep};
 
-impl<'s, 'v> Walk<'s, 'v> {
+impl<'s, 'v> Walker<'s, 'v> {
     pub(super) fn object(
         &mut self,
-        rule: &'s Rule,
-        spot: Spot<'v>,
+        condition: &'s Condition,
+        instance: Instance<'v>,
         members: &'v Map<String, Value>,
-        seen: &mut Seen<'v>,
-        out: &mut Out<'s, 'v>,
-    ) -> Result<(), Spent> {
-        match rule {
-            Rule::Properties(properties) => self.properties(properties, members, seen, out)?,
-            Rule::Required(names) => self.required(names, spot, members, out)?,
-            Rule::DependentRequired(needs) => {
+        evaluated: &mut Evaluated<'v>,
+        outcome: &mut Outcome<'s, 'v>,
+    ) -> Result<(), OutOfSteps> {
+        match condition {
+            Condition::Properties(properties) => self.properties(properties, members, evaluated, outcome)?,
+            Condition::Required(names) => self.required(names, instance, members, outcome)?,
+            Condition::DependentRequired(needs) => {
                 self.spend(needs.len())?;
                 for (_, names) in needs.iter().filter(|(name, _)| members.contains_key(&**name)) {
-                    self.required(names, spot, members, out)?;
+                    self.required(names, instance, members, outcome)?;
                 }
             }
-            Rule::DependentSchemas(needs) => {
+            Condition::DependentSchemas(needs) => {
                 self.spend(needs.len())?;
                 for (_, node) in needs.iter().filter(|(name, _)| members.contains_key(&**name)) {
-                    self.node(*node, spot, seen, out)?;
+                    self.node(*node, instance, evaluated, outcome)?;
                 }
             }
-            Rule::PropertyNames(node) => {
+            Condition::PropertyNames(node) => {
                 for name in members.keys() {
                     if !self.name_fits(*node, name)? {
-                        self.fault(spot, What::Name(name, *node), out);
+                        self.report(instance, MismatchKind::Name(name, *node), outcome);
                     }
                 }
             }
-            Rule::UnevaluatedProperties(node) => {
-                self.spend(seen.properties.len() / 4 + members.len())?;
-                let known: HashSet<&str> = seen.properties.iter().copied().collect();
+            Condition::UnevaluatedProperties(node) => {
+                self.spend(evaluated.properties.len() / 4 + members.len())?;
+                let known: HashSet<&str> = evaluated.properties.iter().copied().collect();
                 for (name, value) in members.iter().filter(|(name, _)| !known.contains(name.as_str())) {
-                    self.rest(*node, None, name, value, out)?;
-                    seen.properties.push(name);
+                    self.rest(*node, None, name, value, outcome)?;
+                    evaluated.properties.push(name);
                 }
             }
-            Rule::PropertyCount(limit, count) if !within(*limit, *count, members.len()) => {
-                self.fault(spot, What::Rule(rule), out);
+            Condition::PropertyCount(limit, count) if !within(*limit, *count, members.len()) => {
+                self.report(instance, MismatchKind::Condition(condition), outcome);
             }
-            _ if !self.plain(rule, spot.value)? => self.fault(spot, What::Rule(rule), out),
+            _ if !self.plain(condition, instance.value)? => {
+                self.report(instance, MismatchKind::Condition(condition), outcome)
+            }
             _ => {}
         }
         Ok(())
@@ -61,15 +63,15 @@ impl<'s, 'v> Walk<'s, 'v> {
         &mut self,
         properties: &'s Properties,
         members: &'v Map<String, Value>,
-        seen: &mut Seen<'v>,
-        out: &mut Out<'s, 'v>,
-    ) -> Result<(), Spent> {
+        evaluated: &mut Evaluated<'v>,
+        outcome: &mut Outcome<'s, 'v>,
+    ) -> Result<(), OutOfSteps> {
         for (name, value) in members {
             let mut is_known = false;
             self.spend(1 + if properties.positions.is_none() { properties.named.len() / 8 } else { 0 })?;
             if let Some(node) = properties.find(name) {
                 is_known = true;
-                self.part(node, Step::Key(name), value, out)?;
+                self.part(node, PathStep::Key(name), value, outcome)?;
             }
             if !properties.patterns.is_empty() {
                 let text = Value::String(name.clone());
@@ -77,18 +79,18 @@ impl<'s, 'v> Walk<'s, 'v> {
                     self.spend(pattern.cost(name))?;
                     if pattern.admits(&text) {
                         is_known = true;
-                        self.part(*node, Step::Key(name), value, out)?;
+                        self.part(*node, PathStep::Key(name), value, outcome)?;
                     }
                 }
             }
             if let Some(rest) = properties.rest.filter(|_| !is_known) {
                 is_known = true;
-                self.rest(rest, Some(properties), name, value, out)?;
+                self.rest(rest, Some(properties), name, value, outcome)?;
             }
             if is_known && self.has_unevaluated {
-                seen.properties.push(name);
+                evaluated.properties.push(name);
             }
-            if out.failed && self.wanted == Wanted::Verdict {
+            if outcome.failed && self.mode == CheckMode::Verdict {
                 return Ok(());
             }
         }
@@ -98,17 +100,17 @@ impl<'s, 'v> Walk<'s, 'v> {
     /// A property that is none of the named ones.
     fn rest(
         &mut self,
-        node: Id,
+        node: NodeId,
         known: Option<&'s Properties>,
         name: &'v str,
         value: &'v Value,
-        out: &mut Out<'s, 'v>,
-    ) -> Result<(), Spent> {
+        outcome: &mut Outcome<'s, 'v>,
+    ) -> Result<(), OutOfSteps> {
         if !is_never(self.nodes, node) {
-            return self.part(node, Step::Key(name), value, out);
+            return self.part(node, PathStep::Key(name), value, outcome);
         }
-        self.path.push(Step::Key(name));
-        self.fault(Spot::of(value), What::Unknown(known), out);
+        self.path.push(PathStep::Key(name));
+        self.report(Instance::of(value), MismatchKind::Unknown(known), outcome);
         self.path.pop();
         Ok(())
     }
@@ -116,76 +118,76 @@ impl<'s, 'v> Walk<'s, 'v> {
     fn required(
         &mut self,
         names: &'s [Box<str>],
-        spot: Spot<'v>,
+        instance: Instance<'v>,
         members: &'v Map<String, Value>,
-        out: &mut Out<'s, 'v>,
-    ) -> Result<(), Spent> {
+        outcome: &mut Outcome<'s, 'v>,
+    ) -> Result<(), OutOfSteps> {
         self.spend(names.len() / 8)?;
         for name in names.iter().filter(|name| !members.contains_key(&***name)) {
-            self.fault(spot, What::Missing(name), out);
+            self.report(instance, MismatchKind::Missing(name), outcome);
         }
         Ok(())
     }
 
     pub(super) fn array(
         &mut self,
-        rule: &'s Rule,
-        spot: Spot<'v>,
+        condition: &'s Condition,
+        instance: Instance<'v>,
         items: &'v [Value],
-        seen: &mut Seen<'v>,
-        out: &mut Out<'s, 'v>,
-    ) -> Result<(), Spent> {
-        let fits = match rule {
-            Rule::Items { first, rest } => {
+        evaluated: &mut Evaluated<'v>,
+        outcome: &mut Outcome<'s, 'v>,
+    ) -> Result<(), OutOfSteps> {
+        let fits = match condition {
+            Condition::Items { first, rest } => {
                 let nodes = first.iter().copied().map(Some).chain(std::iter::repeat(*rest));
                 for ((position, item), node) in items.iter().enumerate().zip(nodes) {
                     let Some(node) = node else { break };
-                    self.part(node, Step::Item(position), item, out)?;
+                    self.part(node, PathStep::Item(position), item, outcome)?;
                     if self.has_unevaluated {
-                        seen.items.push(position);
+                        evaluated.items.push(position);
                     }
-                    if out.failed && self.wanted == Wanted::Verdict {
+                    if outcome.failed && self.mode == CheckMode::Verdict {
                         break;
                     }
                 }
                 true
             }
-            Rule::Contains { node, min, max } => self.contains((*node, *min, *max), items, seen)?,
-            Rule::UnevaluatedItems(node) => {
-                self.spend(seen.items.len() / 4 + items.len())?;
-                let known: HashSet<usize> = seen.items.iter().copied().collect();
+            Condition::Contains { node, min, max } => self.contains((*node, *min, *max), items, evaluated)?,
+            Condition::UnevaluatedItems(node) => {
+                self.spend(evaluated.items.len() / 4 + items.len())?;
+                let known: HashSet<usize> = evaluated.items.iter().copied().collect();
                 for (position, item) in items.iter().enumerate().filter(|(position, _)| !known.contains(position)) {
-                    self.part(*node, Step::Item(position), item, out)?;
-                    seen.items.push(position);
+                    self.part(*node, PathStep::Item(position), item, outcome)?;
+                    evaluated.items.push(position);
                 }
                 true
             }
-            Rule::ItemCount(limit, count) => within(*limit, *count, items.len()),
-            Rule::Unique => {
-                self.spend(super::check::parts(spot.value).saturating_mul(2))?;
+            Condition::ItemCount(limit, count) => within(*limit, *count, items.len()),
+            Condition::Unique => {
+                self.spend(super::check::parts(instance.value).saturating_mul(2))?;
                 let mut known = HashSet::with_capacity(items.len());
                 items.iter().all(|item| known.insert(key(item)))
             }
-            _ => self.plain(rule, spot.value)?,
+            _ => self.plain(condition, instance.value)?,
         };
         if !fits {
-            self.fault(spot, What::Rule(rule), out);
+            self.report(instance, MismatchKind::Condition(condition), outcome);
         }
         Ok(())
     }
 
     fn contains(
         &mut self,
-        (node, min, max): (Id, u64, Option<u64>),
+        (node, min, max): (NodeId, u64, Option<u64>),
         items: &'v [Value],
-        seen: &mut Seen<'v>,
-    ) -> Result<bool, Spent> {
+        evaluated: &mut Evaluated<'v>,
+    ) -> Result<bool, OutOfSteps> {
         let mut found = 0u64;
         for (position, item) in items.iter().enumerate() {
-            if self.fits(node, Spot::of(item), &mut Seen::default())? {
+            if self.fits(node, Instance::of(item), &mut Evaluated::default())? {
                 found += 1;
                 if self.has_unevaluated {
-                    seen.items.push(position);
+                    evaluated.items.push(position);
                 }
             }
         }
@@ -193,6 +195,6 @@ impl<'s, 'v> Walk<'s, 'v> {
     }
 }
 
-fn is_never(nodes: &[Node], node: Id) -> bool {
-    nodes.get(node as usize).is_some_and(|node| matches!(node.rules.as_slice(), [Rule::Never]))
+fn is_never(nodes: &[Node], node: NodeId) -> bool {
+    nodes.get(node as usize).is_some_and(|node| matches!(node.conditions.as_slice(), [Condition::Never]))
 }

@@ -77,38 +77,38 @@ pub(super) fn equal(a: &Value, b: &Value) -> bool {
 
 /// A text that two values share exactly when they are equal.
 pub(super) fn key(value: &Value) -> String {
-    let mut out = String::new();
-    write_key(value, &mut out);
-    out
+    let mut outcome = String::new();
+    write_key(value, &mut outcome);
+    outcome
 }
 
-fn write_key(value: &Value, out: &mut String) {
+fn write_key(value: &Value, outcome: &mut String) {
     let _infallible = match value {
         Value::Number(number) => match whole(number) {
-            Some(int) => write!(out, "{int}"),
-            None => write!(out, "{}", number.as_f64().unwrap_or(f64::NAN)),
+            Some(int) => write!(outcome, "{int}"),
+            None => write!(outcome, "{}", number.as_f64().unwrap_or(f64::NAN)),
         },
         Value::Array(items) => {
-            out.push('[');
+            outcome.push('[');
             for item in items {
-                write_key(item, out);
-                out.push(',');
+                write_key(item, outcome);
+                outcome.push(',');
             }
-            write!(out, "]")
+            write!(outcome, "]")
         }
         Value::Object(members) => {
             let mut sorted: Vec<_> = members.iter().collect();
             sorted.sort_by_key(|(key, _)| *key);
-            out.push('{');
+            outcome.push('{');
             for (key, value) in sorted {
-                let _infallible = write!(out, "{key:?}:");
-                write_key(value, out);
-                out.push(',');
+                let _infallible = write!(outcome, "{key:?}:");
+                write_key(value, outcome);
+                outcome.push(',');
             }
-            write!(out, "}}")
+            write!(outcome, "}}")
         }
-        Value::String(text) => write!(out, "{text:?}"),
-        Value::Bool(_) | Value::Null => write!(out, "{value}"),
+        Value::String(text) => write!(outcome, "{text:?}"),
+        Value::Bool(_) | Value::Null => write!(outcome, "{value}"),
     };
 }
 
@@ -158,14 +158,14 @@ mod tests {
     }
 
     fn any_value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
+        let keyword_check = prop_oneof![
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
             (-3i64..4).prop_map(Value::from),
             (-3i64..4).prop_map(|n| Value::from(n as f64 / 2.0)),
             "[ab]{0,3}".prop_map(Value::from),
         ];
-        leaf.prop_recursive(3, 12, 3, |inner| {
+        keyword_check.prop_recursive(3, 12, 3, |inner| {
             prop_oneof![
                 proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
                 proptest::collection::btree_map("[ab]", inner, 0..3).prop_map(|map| map.into_iter().collect()),

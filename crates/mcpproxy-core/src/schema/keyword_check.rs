@@ -17,7 +17,7 @@ const ASKING: usize = 4;
 
 /// A check of one keyword. Before it is compiled it lets everything pass.
 #[derive(Clone, Default)]
-pub(super) struct Leaf {
+pub(super) struct CompiledKeyword {
     pub(super) text: Box<str>,
     run: Option<Arc<Validator>>,
     weight: usize,
@@ -25,12 +25,12 @@ pub(super) struct Leaf {
 
 /// What was compiled for a schema; many have the same pattern in a hundred places.
 #[derive(Default)]
-pub(super) struct Leaves {
-    patterns: HashMap<Box<str>, Option<Leaf>>,
-    formats: HashMap<Box<str>, Leaf>,
+pub(super) struct KeywordCache {
+    patterns: HashMap<Box<str>, Option<CompiledKeyword>>,
+    formats: HashMap<Box<str>, CompiledKeyword>,
 }
 
-impl Leaf {
+impl CompiledKeyword {
     pub(super) fn new(text: &str) -> Self {
         Self { text: text.into(), run: None, weight: 0 }
     }
@@ -45,9 +45,9 @@ impl Leaf {
     }
 }
 
-impl Leaves {
+impl KeywordCache {
     /// `None` when the linear engine cannot run the pattern, or nobody can.
-    pub(super) fn pattern(&mut self, pattern: &str) -> Option<Leaf> {
+    pub(super) fn pattern(&mut self, pattern: &str) -> Option<CompiledKeyword> {
         if let Some(known) = self.patterns.get(pattern) {
             return known.clone();
         }
@@ -55,7 +55,7 @@ impl Leaves {
             |(bytes_max, weight)| {
                 let engine = PatternOptions::regex().size_limit(bytes_max).dfa_size_limit(4 * bytes_max);
                 let built = jsonschema::options().with_pattern_options(engine).build(&json!({ "pattern": pattern }));
-                built.ok().map(|run| Leaf { text: pattern.into(), run: Some(Arc::new(run)), weight })
+                built.ok().map(|run| CompiledKeyword { text: pattern.into(), run: Some(Arc::new(run)), weight })
             },
         );
         self.patterns.insert(pattern.into(), compiled.clone());
@@ -63,20 +63,20 @@ impl Leaves {
     }
 
     /// A format that the library does not know admits everything, as the standard has it.
-    pub(super) fn format(&mut self, draft: Draft, format: &str) -> Leaf {
+    pub(super) fn format(&mut self, draft: Draft, format: &str) -> CompiledKeyword {
         let compile = || {
             let options = jsonschema::options().with_draft(draft).should_validate_formats(true);
             // Reading a regular expression has no bound that we could set.
             let is_bounded = format != "regex";
             let run = options.build(&json!({ "format": format })).ok().filter(|_| is_bounded).map(Arc::new);
-            Leaf { text: format.into(), run, weight: 0 }
+            CompiledKeyword { text: format.into(), run, weight: 0 }
         };
         self.formats.entry(format.into()).or_insert_with(compile).clone()
     }
 }
 
-impl std::fmt::Debug for Leaf {
+impl std::fmt::Debug for CompiledKeyword {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Leaf").field(&self.text).finish()
+        f.debug_tuple("CompiledKeyword").field(&self.text).finish()
     }
 }

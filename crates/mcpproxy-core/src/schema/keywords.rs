@@ -3,90 +3,95 @@
 use serde_json::{Number, Value};
 
 use super::SchemaError;
-use super::build::{Builder, Here};
+use super::build::{GraphBuilder, SchemaPosition};
+use super::condition::{Condition, CountLimit, NumberBound, Properties, Types};
 use super::draft::Draft;
-use super::leaf::Leaf;
-use super::rule::{Bound, Limit, Properties, Rule, Types};
+use super::keyword_check::CompiledKeyword;
 
 static ANYTHING: Value = Value::Bool(true);
 
-impl<'v> Builder<'v> {
-    pub(super) fn rules(&mut self, here: Here<'v>) -> Result<Vec<Rule>, SchemaError> {
+impl<'v> GraphBuilder<'v> {
+    pub(super) fn conditions(&mut self, here: SchemaPosition<'v>) -> Result<Vec<Condition>, SchemaError> {
         self.refer(here, "$ref")?;
-        let mut rules = Vec::new();
+        let mut conditions = Vec::new();
         if here.schema.contains_key("$ref") && self.draft.reference_stands_alone() {
-            return Ok(rules);
+            return Ok(conditions);
         }
         for (keyword, value) in here.schema {
-            let rule = match keyword.as_str() {
-                "type" => Some(Rule::Type(self.types(here, value)?)),
+            let condition = match keyword.as_str() {
+                "type" => Some(Condition::Type(self.types(here, value)?)),
                 "enum" => {
                     let options =
                         value.as_array().ok_or_else(|| self.mistake(here.node, keyword, "a list of values"))?;
-                    Some(Rule::Enum(options.clone()))
+                    Some(Condition::Enum(options.clone()))
                 }
-                "const" if self.draft >= Draft::Six => Some(Rule::Const(value.clone())),
+                "const" if self.draft >= Draft::Six => Some(Condition::Const(value.clone())),
                 "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
-                    self.number_rule(here, keyword, value)?
+                    self.number_condition(here, keyword, value)?
                 }
-                "minLength" => Some(Rule::Length(Limit::Least, self.count(here, keyword, value)?)),
-                "maxLength" => Some(Rule::Length(Limit::Most, self.count(here, keyword, value)?)),
-                "minItems" => Some(Rule::ItemCount(Limit::Least, self.count(here, keyword, value)?)),
-                "maxItems" => Some(Rule::ItemCount(Limit::Most, self.count(here, keyword, value)?)),
-                "minProperties" => Some(Rule::PropertyCount(Limit::Least, self.count(here, keyword, value)?)),
-                "maxProperties" => Some(Rule::PropertyCount(Limit::Most, self.count(here, keyword, value)?)),
+                "minLength" => Some(Condition::Length(CountLimit::Least, self.count(here, keyword, value)?)),
+                "maxLength" => Some(Condition::Length(CountLimit::Most, self.count(here, keyword, value)?)),
+                "minItems" => Some(Condition::ItemCount(CountLimit::Least, self.count(here, keyword, value)?)),
+                "maxItems" => Some(Condition::ItemCount(CountLimit::Most, self.count(here, keyword, value)?)),
+                "minProperties" => Some(Condition::PropertyCount(CountLimit::Least, self.count(here, keyword, value)?)),
+                "maxProperties" => Some(Condition::PropertyCount(CountLimit::Most, self.count(here, keyword, value)?)),
                 "pattern" => {
                     let text = self.text(here, keyword, value)?;
                     self.count_pattern(text)?;
-                    Some(Rule::Pattern(Leaf::new(text)))
+                    Some(Condition::Pattern(CompiledKeyword::new(text)))
                 }
                 "format" => {
                     let text = self.text(here, keyword, value)?;
                     self.count_pattern(text)?;
-                    Some(Rule::Format(Leaf::new(text)))
+                    Some(Condition::Format(CompiledKeyword::new(text)))
                 }
                 "uniqueItems" => {
                     let is_on = value.as_bool().ok_or_else(|| self.mistake(here.node, keyword, "true or false"))?;
-                    is_on.then_some(Rule::Unique)
+                    is_on.then_some(Condition::Unique)
                 }
-                "required" => Some(Rule::Required(self.names(here, keyword, value)?)),
+                "required" => Some(Condition::Required(self.names(here, keyword, value)?)),
                 _ => self.applicator(here, keyword, value)?,
             };
-            rules.extend(rule);
+            conditions.extend(condition);
         }
-        Ok(rules)
+        Ok(conditions)
     }
 
     /// Keywords with schemas in them.
-    fn applicator(&mut self, here: Here<'v>, keyword: &'v str, value: &'v Value) -> Result<Option<Rule>, SchemaError> {
+    fn applicator(
+        &mut self,
+        here: SchemaPosition<'v>,
+        keyword: &'v str,
+        value: &'v Value,
+    ) -> Result<Option<Condition>, SchemaError> {
         let (draft, has) = (self.draft, |other: &str| here.schema.contains_key(other));
         Ok(match keyword {
-            "allOf" => Some(Rule::All(self.list(here, keyword, value)?)),
-            "anyOf" => Some(Rule::Any(self.list(here, keyword, value)?)),
-            "oneOf" => Some(Rule::One(self.list(here, keyword, value)?)),
-            "not" => Some(Rule::Not(self.sub(here, keyword, value)?)),
-            "if" if draft >= Draft::Seven => Some(Rule::If {
-                condition: self.sub(here, keyword, value)?,
+            "allOf" => Some(Condition::All(self.list(here, keyword, value)?)),
+            "anyOf" => Some(Condition::Any(self.list(here, keyword, value)?)),
+            "oneOf" => Some(Condition::One(self.list(here, keyword, value)?)),
+            "not" => Some(Condition::Not(self.sub(here, keyword, value)?)),
+            "if" if draft >= Draft::Seven => Some(Condition::If {
+                test: self.sub(here, keyword, value)?,
                 then: self.sub_of(here, "then")?,
                 otherwise: self.sub_of(here, "else")?,
             }),
             "properties" => Some(self.properties(here)?),
             "patternProperties" if !has("properties") => Some(self.properties(here)?),
             "additionalProperties" if !has("properties") && !has("patternProperties") => Some(self.properties(here)?),
-            "propertyNames" if draft >= Draft::Six => Some(Rule::PropertyNames(self.sub(here, keyword, value)?)),
+            "propertyNames" if draft >= Draft::Six => Some(Condition::PropertyNames(self.sub(here, keyword, value)?)),
             "items" | "prefixItems" => self.items(here, keyword)?,
             "contains" if draft >= Draft::Six => Some(self.contains(here, value)?),
             "dependencies" => Some(self.dependencies(here, value)?),
             "dependentRequired" if draft >= Draft::Year2019 => Some(self.dependent_required(here, value)?),
             "dependentSchemas" if draft >= Draft::Year2019 => {
                 let subs = self.map(here, keyword, value)?;
-                Some(Rule::DependentSchemas(subs.into_iter().map(|(name, node)| (name.into(), node)).collect()))
+                Some(Condition::DependentSchemas(subs.into_iter().map(|(name, node)| (name.into(), node)).collect()))
             }
             "unevaluatedItems" if draft >= Draft::Year2019 => {
-                Some(Rule::UnevaluatedItems(self.sub(here, keyword, value)?))
+                Some(Condition::UnevaluatedItems(self.sub(here, keyword, value)?))
             }
             "unevaluatedProperties" if draft >= Draft::Year2019 => {
-                Some(Rule::UnevaluatedProperties(self.sub(here, keyword, value)?))
+                Some(Condition::UnevaluatedProperties(self.sub(here, keyword, value)?))
             }
             // Definitions are read although nothing may refer to them: they count, and their mistakes are mistakes.
             "$defs" | "definitions" => {
@@ -108,7 +113,7 @@ impl<'v> Builder<'v> {
         })
     }
 
-    fn properties(&mut self, here: Here<'v>) -> Result<Rule, SchemaError> {
+    fn properties(&mut self, here: SchemaPosition<'v>) -> Result<Condition, SchemaError> {
         let mut properties = Properties::default();
         if let Some(value) = here.schema.get("properties") {
             let subs = self.map(here, "properties", value)?;
@@ -117,16 +122,16 @@ impl<'v> Builder<'v> {
         if let Some(value) = here.schema.get("patternProperties") {
             for (pattern, node) in self.map(here, "patternProperties", value)? {
                 self.count_pattern(pattern)?;
-                properties.patterns.push((Leaf::new(pattern), node));
+                properties.patterns.push((CompiledKeyword::new(pattern), node));
             }
         }
         properties.rest = self.sub_of(here, "additionalProperties")?;
         properties.index();
-        Ok(Rule::Properties(Box::new(properties)))
+        Ok(Condition::Properties(Box::new(properties)))
     }
 
     /// Lists of schemas are read in every edition: before the newest one they stood under `items`.
-    fn items(&mut self, here: Here<'v>, keyword: &str) -> Result<Option<Rule>, SchemaError> {
+    fn items(&mut self, here: SchemaPosition<'v>, keyword: &str) -> Result<Option<Condition>, SchemaError> {
         let prefix = here.schema.get("prefixItems").filter(|_| self.draft >= Draft::Year2020);
         let items = here.schema.get("items");
         if keyword == "prefixItems" && (prefix.is_none() || items.is_some()) {
@@ -142,21 +147,21 @@ impl<'v> Builder<'v> {
             }
             (None, _) => (Vec::new(), self.sub_of(here, "items")?),
         };
-        Ok(Some(Rule::Items { first, rest }))
+        Ok(Some(Condition::Items { first, rest }))
     }
 
-    fn contains(&mut self, here: Here<'v>, value: &'v Value) -> Result<Rule, SchemaError> {
+    fn contains(&mut self, here: SchemaPosition<'v>, value: &'v Value) -> Result<Condition, SchemaError> {
         let node = self.sub(here, "contains", value)?;
         let limit = |keyword: &str| match here.schema.get(keyword).filter(|_| self.draft >= Draft::Year2019) {
             None => Ok(None),
             Some(value) => self.count(here, keyword, value).map(Some),
         };
         let (min, max) = (limit("minContains")?.unwrap_or(1), limit("maxContains")?);
-        Ok(Rule::Contains { node, min, max })
+        Ok(Condition::Contains { node, min, max })
     }
 
     /// Names that need other names, or a schema.
-    fn dependencies(&mut self, here: Here<'v>, value: &'v Value) -> Result<Rule, SchemaError> {
+    fn dependencies(&mut self, here: SchemaPosition<'v>, value: &'v Value) -> Result<Condition, SchemaError> {
         let members =
             value.as_object().ok_or_else(|| self.mistake(here.node, "dependencies", "names and what they need"))?;
         let mut subs = Vec::new();
@@ -166,24 +171,24 @@ impl<'v> Builder<'v> {
                 let names = self.names(here, &step, needed)?;
                 let node = self.sub(here, &step, &ANYTHING)?;
                 if let Some(node) = self.nodes.get_mut(node as usize) {
-                    node.rules.push(Rule::Required(names));
+                    node.conditions.push(Condition::Required(names));
                 }
                 subs.push((name.as_str().into(), node));
             } else {
                 subs.push((name.as_str().into(), self.sub(here, &step, needed)?));
             }
         }
-        Ok(Rule::DependentSchemas(subs))
+        Ok(Condition::DependentSchemas(subs))
     }
 
-    fn dependent_required(&mut self, here: Here<'v>, value: &'v Value) -> Result<Rule, SchemaError> {
+    fn dependent_required(&mut self, here: SchemaPosition<'v>, value: &'v Value) -> Result<Condition, SchemaError> {
         let keyword = "dependentRequired";
         let members = value.as_object().ok_or_else(|| self.mistake(here.node, keyword, "names and what they need"))?;
         let needs = members.iter().map(|(name, needed)| Ok((name.as_str().into(), self.names(here, keyword, needed)?)));
-        needs.collect::<Result<_, _>>().map(Rule::DependentRequired)
+        needs.collect::<Result<_, _>>().map(Condition::DependentRequired)
     }
 
-    fn types(&self, here: Here<'v>, value: &Value) -> Result<Types, SchemaError> {
+    fn types(&self, here: SchemaPosition<'v>, value: &Value) -> Result<Types, SchemaError> {
         let words = match value {
             Value::Array(words) => words.iter().map(Value::as_str).collect::<Option<Vec<_>>>().unwrap_or_default(),
             value => value.as_str().into_iter().collect(),
@@ -194,28 +199,33 @@ impl<'v> Builder<'v> {
     }
 
     /// Before draft 6, `exclusiveMinimum` was a switch beside `minimum`.
-    fn number_rule(&self, here: Here<'v>, keyword: &str, value: &Value) -> Result<Option<Rule>, SchemaError> {
+    fn number_condition(
+        &self,
+        here: SchemaPosition<'v>,
+        keyword: &str,
+        value: &Value,
+    ) -> Result<Option<Condition>, SchemaError> {
         if keyword.starts_with("exclusive") && value.is_boolean() {
             return Ok(None);
         }
         let Value::Number(number) = value else { return Err(self.mistake(here.node, keyword, "a number")) };
         let is_exclusive = |switch: &str| here.schema.get(switch) == Some(&Value::Bool(true));
         let bound = match keyword {
-            "minimum" if is_exclusive("exclusiveMinimum") => Bound::Above,
-            "minimum" => Bound::Least,
-            "maximum" if is_exclusive("exclusiveMaximum") => Bound::Below,
-            "maximum" => Bound::Most,
-            "exclusiveMinimum" => Bound::Above,
-            "exclusiveMaximum" => Bound::Below,
+            "minimum" if is_exclusive("exclusiveMinimum") => NumberBound::Above,
+            "minimum" => NumberBound::Least,
+            "maximum" if is_exclusive("exclusiveMaximum") => NumberBound::Below,
+            "maximum" => NumberBound::Most,
+            "exclusiveMinimum" => NumberBound::Above,
+            "exclusiveMaximum" => NumberBound::Below,
             _ if number.as_f64().is_some_and(|divisor| divisor > 0.0) => {
-                return Ok(Some(Rule::MultipleOf(number.clone())));
+                return Ok(Some(Condition::MultipleOf(number.clone())));
             }
             _ => return Err(self.mistake(here.node, keyword, "a number above 0")),
         };
-        Ok(Some(Rule::Bound(bound, number.clone())))
+        Ok(Some(Condition::Bound(bound, number.clone())))
     }
 
-    fn count(&self, here: Here<'v>, keyword: &str, value: &Value) -> Result<u64, SchemaError> {
+    fn count(&self, here: SchemaPosition<'v>, keyword: &str, value: &Value) -> Result<u64, SchemaError> {
         let count = |number: &Number| {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number from 0 on")]
             let whole = |float: f64| (float >= 0.0 && float.fract() == 0.0).then_some(float as u64);
@@ -224,11 +234,11 @@ impl<'v> Builder<'v> {
         value.as_number().and_then(count).ok_or_else(|| self.mistake(here.node, keyword, "a whole number from 0 on"))
     }
 
-    fn text(&self, here: Here<'v>, keyword: &str, value: &'v Value) -> Result<&'v str, SchemaError> {
+    fn text(&self, here: SchemaPosition<'v>, keyword: &str, value: &'v Value) -> Result<&'v str, SchemaError> {
         value.as_str().ok_or_else(|| self.mistake(here.node, keyword, "a string"))
     }
 
-    fn names(&self, here: Here<'v>, keyword: &str, value: &Value) -> Result<Vec<Box<str>>, SchemaError> {
+    fn names(&self, here: SchemaPosition<'v>, keyword: &str, value: &Value) -> Result<Vec<Box<str>>, SchemaError> {
         let names = value.as_array().map(|names| names.iter().map(|name| name.as_str().map(Box::from)));
         names.and_then(Iterator::collect).ok_or_else(|| self.mistake(here.node, keyword, "a list of names"))
     }

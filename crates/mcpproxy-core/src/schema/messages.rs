@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::fault::{Fault, Step, What};
+use super::condition::{Condition, CountLimit, Node, NodeId, NumberBound, Properties};
+use super::mismatch::{Mismatch, MismatchKind, PathStep};
 use super::problem::{ANYTHING, Problem, REQUIRED};
-use super::rule::{Bound, Id, Limit, Node, Properties, Rule};
 use crate::{Untrusted, nearest};
 
 /// Longest value that is quoted. What is longer may be a secret, and is only described.
@@ -15,28 +15,28 @@ const EXPECTED_MAX_CHARS: usize = 300;
 /// So many of a long list are named.
 const NAMED_MAX: usize = 8;
 
-pub(super) fn problem(nodes: &[Node], fault: &Fault<'_, '_>) -> Problem {
-    let mut pointer: String = fault.path.iter().map(|step| pointer_step(*step)).collect();
-    let mut found = found(fault.spot.value);
-    let mut described = fault.spot.described;
-    match &fault.what {
-        What::Missing(name) => {
-            pointer.push_str(&pointer_step(Step::Key(name)));
+pub(super) fn problem(nodes: &[Node], mismatch: &Mismatch<'_, '_>) -> Problem {
+    let mut pointer: String = mismatch.path.iter().map(|step| pointer_step(*step)).collect();
+    let mut found = found(mismatch.instance.value);
+    let mut described = mismatch.instance.described;
+    match &mismatch.kind {
+        MismatchKind::Missing(name) => {
+            pointer.push_str(&pointer_step(PathStep::Key(name)));
             Problem::MISSING.clone_into(&mut found);
-            described = property_of(nodes, fault.spot.node, name);
+            described = property_of(nodes, mismatch.instance.node, name);
         }
-        What::Name(name, _) => {
-            pointer.push_str(&pointer_step(Step::Key(name)));
+        MismatchKind::Name(name, _) => {
+            pointer.push_str(&pointer_step(PathStep::Key(name)));
             found = format!("the name {}", quoted(name));
         }
-        What::Unknown(_) => "an unknown property".clone_into(&mut found),
-        What::Several { fitted, .. } => found = format!("{found}, which fits {fitted}"),
-        What::Rule(Rule::Unique) => found = format!("{found}, of which two are equal"),
-        What::Rule(_) | What::Choice(_) => {}
+        MismatchKind::Unknown(_) => "an unknown property".clone_into(&mut found),
+        MismatchKind::Several { fitted, .. } => found = format!("{found}, which fits {fitted}"),
+        MismatchKind::Condition(Condition::Unique) => found = format!("{found}, of which two are equal"),
+        MismatchKind::Condition(_) | MismatchKind::Choice(_) => {}
     }
     Problem {
         pointer: shortened_to(&pointer, POINTER_MAX_CHARS),
-        expected: shortened_to(&expected(nodes, fault), EXPECTED_MAX_CHARS),
+        expected: shortened_to(&expected(nodes, mismatch), EXPECTED_MAX_CHARS),
         found,
         description: described
             .and_then(|node| nodes.get(node as usize)?.description.as_deref())
@@ -44,31 +44,36 @@ pub(super) fn problem(nodes: &[Node], fault: &Fault<'_, '_>) -> Problem {
     }
 }
 
-fn expected(nodes: &[Node], fault: &Fault<'_, '_>) -> String {
-    match &fault.what {
-        What::Rule(rule) => rule_words(rule),
-        What::Missing(name) => {
-            let rules = property_of(nodes, fault.spot.node, name).and_then(|node| nodes.get(node as usize));
-            let words = rules.into_iter().flat_map(|node| &node.rules).find_map(|rule| match rule {
-                Rule::Type(_) | Rule::Enum(_) | Rule::Const(_) => Some(rule_words(rule)),
-                _ => None,
-            });
+fn expected(nodes: &[Node], mismatch: &Mismatch<'_, '_>) -> String {
+    match &mismatch.kind {
+        MismatchKind::Condition(condition) => condition_text(condition),
+        MismatchKind::Missing(name) => {
+            let conditions = property_of(nodes, mismatch.instance.node, name).and_then(|node| nodes.get(node as usize));
+            let words =
+                conditions.into_iter().flat_map(|node| &node.conditions).find_map(|condition| match condition {
+                    Condition::Type(_) | Condition::Enum(_) | Condition::Const(_) => Some(condition_text(condition)),
+                    _ => None,
+                });
             words.unwrap_or_else(|| ANYTHING.to_owned()) + REQUIRED
         }
-        What::Unknown(known) => no_such_property(*known, fault.path.last()),
-        What::Name(_, node) => {
-            let rules = nodes.get(*node as usize).map(|node| node.rules.as_slice()).unwrap_or_default();
-            let is_clear =
-                |rule: &&Rule| matches!(rule, Rule::Enum(_) | Rule::Const(_) | Rule::Length(..) | Rule::Pattern(_));
-            match list(rules.iter().filter(is_clear).map(rule_words), " and ") {
+        MismatchKind::Unknown(known) => no_such_property(*known, mismatch.path.last()),
+        MismatchKind::Name(_, node) => {
+            let conditions = nodes.get(*node as usize).map(|node| node.conditions.as_slice()).unwrap_or_default();
+            let is_clear = |condition: &&Condition| {
+                matches!(
+                    condition,
+                    Condition::Enum(_) | Condition::Const(_) | Condition::Length(..) | Condition::Pattern(_)
+                )
+            };
+            match list(conditions.iter().filter(is_clear).map(condition_text), " and ") {
                 words if words.is_empty() => "another name".to_owned(),
                 words => format!("as a name {words}"),
             }
         }
-        What::Several { of, .. } => format!("exactly one of {of} forms"),
-        What::Choice(faults) => {
+        MismatchKind::Several { of, .. } => format!("exactly one of {of} forms"),
+        MismatchKind::Choice(mismatches) => {
             let mut words: Vec<String> = Vec::new();
-            for option in faults.iter().map(|fault| expected(nodes, fault)) {
+            for option in mismatches.iter().map(|mismatch| expected(nodes, mismatch)) {
                 if !words.contains(&option) {
                     words.push(option);
                 }
@@ -78,53 +83,57 @@ fn expected(nodes: &[Node], fault: &Fault<'_, '_>) -> String {
     }
 }
 
-fn rule_words(rule: &Rule) -> String {
-    match rule {
-        Rule::Never => "no value at all".to_owned(),
-        Rule::Type(types) => list(types.words().map(str::to_owned), " or "),
-        Rule::Enum(options) => match options.as_slice() {
+fn condition_text(condition: &Condition) -> String {
+    match condition {
+        Condition::Never => "no value at all".to_owned(),
+        Condition::Type(types) => list(types.words().map(str::to_owned), " or "),
+        Condition::Enum(options) => match options.as_slice() {
             [] => "no value at all".to_owned(),
             [only] => value_words(only),
             many => format!("one of {}", list(many.iter().map(value_words), ", ")),
         },
-        Rule::Const(value) => value_words(value),
-        Rule::Bound(bound, number) => match bound {
-            Bound::Least => format!("at least {number}"),
-            Bound::Most => format!("at most {number}"),
-            Bound::Above => format!("more than {number}"),
-            Bound::Below => format!("less than {number}"),
+        Condition::Const(value) => value_words(value),
+        Condition::Bound(bound, number) => match bound {
+            NumberBound::Least => format!("at least {number}"),
+            NumberBound::Most => format!("at most {number}"),
+            NumberBound::Above => format!("more than {number}"),
+            NumberBound::Below => format!("less than {number}"),
         },
-        Rule::MultipleOf(number) => format!("a multiple of {number}"),
-        Rule::Length(limit, count) => limit_words(*limit, *count, "character", "characters"),
-        Rule::Pattern(leaf) => format!("text that matches `{}`", excerpt(&leaf.text, 120)),
-        Rule::Format(leaf) => format!("text in the format `{}`", excerpt(&leaf.text, QUOTE_MAX_CHARS)),
-        Rule::ItemCount(limit, count) => limit_words(*limit, *count, "item", "items"),
-        Rule::Unique => "items that all differ".to_owned(),
-        Rule::Contains { min, max: None, .. } => format!("at least {min} of the items to be of a certain form"),
-        Rule::Contains { min, max: Some(max), .. } if min == max => {
+        Condition::MultipleOf(number) => format!("a multiple of {number}"),
+        Condition::Length(limit, count) => limit_words(*limit, *count, "character", "characters"),
+        Condition::Pattern(keyword_check) => format!("text that matches `{}`", excerpt(&keyword_check.text, 120)),
+        Condition::Format(keyword_check) => {
+            format!("text in the format `{}`", excerpt(&keyword_check.text, QUOTE_MAX_CHARS))
+        }
+        Condition::ItemCount(limit, count) => limit_words(*limit, *count, "item", "items"),
+        Condition::Unique => "items that all differ".to_owned(),
+        Condition::Contains { min, max: None, .. } => format!("at least {min} of the items to be of a certain form"),
+        Condition::Contains { min, max: Some(max), .. } if min == max => {
             format!("exactly {min} of the items to be of a certain form")
         }
-        Rule::Contains { min, max: Some(max), .. } => format!("{min} to {max} of the items to be of a certain form"),
-        Rule::PropertyCount(limit, count) => limit_words(*limit, *count, "property", "properties"),
-        Rule::Not(_) => "a value that is not of an excluded form".to_owned(),
+        Condition::Contains { min, max: Some(max), .. } => {
+            format!("{min} to {max} of the items to be of a certain form")
+        }
+        Condition::PropertyCount(limit, count) => limit_words(*limit, *count, "property", "properties"),
+        Condition::Not(_) => "a value that is not of an excluded form".to_owned(),
         // The rest have faults of their own, or those of other nodes.
         _ => "another value".to_owned(),
     }
 }
 
-fn limit_words(limit: Limit, count: u64, one: &str, many: &str) -> String {
+fn limit_words(limit: CountLimit, count: u64, one: &str, many: &str) -> String {
     let words = if count == 1 { one } else { many };
     match limit {
-        Limit::Least => format!("at least {count} {words}"),
-        Limit::Most => format!("at most {count} {words}"),
+        CountLimit::Least => format!("at least {count} {words}"),
+        CountLimit::Most => format!("at most {count} {words}"),
     }
 }
 
-fn no_such_property(known: Option<&Properties>, step: Option<&Step<'_>>) -> String {
+fn no_such_property(known: Option<&Properties>, step: Option<&PathStep<'_>>) -> String {
     let Some(known) = known else { return "no such property".to_owned() };
     let names = || known.named.iter().map(|(name, _)| &**name);
     let meant = match step {
-        Some(Step::Key(name)) => nearest(name, names()),
+        Some(PathStep::Key(name)) => nearest(name, names()),
         _ => None,
     };
     match meant {
@@ -135,9 +144,9 @@ fn no_such_property(known: Option<&Properties>, step: Option<&Step<'_>>) -> Stri
 }
 
 /// The node for a property, if the node for the object has it.
-fn property_of(nodes: &[Node], object: Id, name: &str) -> Option<Id> {
-    nodes.get(object as usize)?.rules.iter().find_map(|rule| match rule {
-        Rule::Properties(properties) => properties.find(name),
+fn property_of(nodes: &[Node], object: NodeId, name: &str) -> Option<NodeId> {
+    nodes.get(object as usize)?.conditions.iter().find_map(|condition| match condition {
+        Condition::Properties(properties) => properties.find(name),
         _ => None,
     })
 }
@@ -178,10 +187,10 @@ fn list(mut words: impl Iterator<Item = String>, between: &str) -> String {
     }
 }
 
-fn pointer_step(step: Step<'_>) -> String {
+fn pointer_step(step: PathStep<'_>) -> String {
     match step {
-        Step::Item(position) => format!("/{position}"),
-        Step::Key(key) => format!("/{}", excerpt(&key.replace('~', "~0").replace('/', "~1"), QUOTE_MAX_CHARS * 2)),
+        PathStep::Item(position) => format!("/{position}"),
+        PathStep::Key(key) => format!("/{}", excerpt(&key.replace('~', "~0").replace('/', "~1"), QUOTE_MAX_CHARS * 2)),
     }
 }
 

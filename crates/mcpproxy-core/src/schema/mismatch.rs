@@ -1,89 +1,97 @@
 //! Where a value does not fit, before it is put into words.
 
 use super::PROBLEMS_MAX;
-use super::check::Spot;
-use super::rule::{Id, Properties, Rule};
+use super::check::Instance;
+use super::condition::{Condition, NodeId, Properties};
 
 /// One step into a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step<'v> {
+pub(super) enum PathStep<'v> {
     Key(&'v str),
     Item(usize),
 }
 
-pub(super) struct Fault<'s, 'v> {
-    pub(super) path: Vec<Step<'v>>,
-    pub(super) spot: Spot<'v>,
-    pub(super) what: What<'s, 'v>,
+pub(super) struct Mismatch<'s, 'v> {
+    pub(super) path: Vec<PathStep<'v>>,
+    pub(super) instance: Instance<'v>,
+    pub(super) kind: MismatchKind<'s, 'v>,
 }
 
-pub(super) enum What<'s, 'v> {
+pub(super) enum MismatchKind<'s, 'v> {
     /// The value does not keep this rule.
-    Rule(&'s Rule),
+    Condition(&'s Condition),
     /// A property that is required.
     Missing(&'s str),
     /// A property that the schema does not have, and those it has as far as they are known.
     Unknown(Option<&'s Properties>),
     /// A property whose name does not fit.
-    Name(&'v str, Id),
+    Name(&'v str, NodeId),
     /// More branches fit than the one that should.
     Several { fitted: usize, of: usize },
     /// It is none of these.
-    Choice(Vec<Fault<'s, 'v>>),
+    Choice(Vec<Mismatch<'s, 'v>>),
 }
 
 #[derive(Default)]
-pub(super) struct Out<'s, 'v> {
+pub(super) struct Outcome<'s, 'v> {
     pub(super) failed: bool,
-    pub(super) faults: Vec<Fault<'s, 'v>>,
+    pub(super) mismatches: Vec<Mismatch<'s, 'v>>,
 }
 
-impl<'s, 'v> Out<'s, 'v> {
+impl<'s, 'v> Outcome<'s, 'v> {
     pub(super) fn has_room(&self) -> bool {
-        self.faults.len() < PROBLEMS_MAX
+        self.mismatches.len() < PROBLEMS_MAX
     }
 
-    pub(super) fn take(&mut self, faults: Vec<Fault<'s, 'v>>) {
+    pub(super) fn take(&mut self, mismatches: Vec<Mismatch<'s, 'v>>) {
         self.failed = true;
-        self.faults.extend(faults);
-        self.faults.truncate(PROBLEMS_MAX);
+        self.mismatches.extend(mismatches);
+        self.mismatches.truncate(PROBLEMS_MAX);
     }
 }
 
 /// Of several branches that all failed, what is wrong with the one that was meant.
 pub(super) fn nearest_branch<'s, 'v>(
-    mut tried: Vec<Vec<Fault<'s, 'v>>>,
-    here: &[Step<'v>],
-    spot: Spot<'v>,
-) -> Vec<Fault<'s, 'v>> {
-    let is_simple = |faults: &Vec<Fault<'_, '_>>| match faults.as_slice() {
-        [only] => only.path.len() == here.len() && is_about_kind(&only.what),
+    mut tried: Vec<Vec<Mismatch<'s, 'v>>>,
+    here: &[PathStep<'v>],
+    instance: Instance<'v>,
+) -> Vec<Mismatch<'s, 'v>> {
+    let is_simple = |mismatches: &Vec<Mismatch<'_, '_>>| match mismatches.as_slice() {
+        [only] => only.path.len() == here.len() && is_about_kind(&only.kind),
         _ => false,
     };
     if tried.len() > 1 && tried.iter().all(is_simple) {
         let choice = tried.into_iter().flatten().collect();
-        return vec![Fault { path: here.to_vec(), spot, what: What::Choice(choice) }];
+        return vec![Mismatch { path: here.to_vec(), instance, kind: MismatchKind::Choice(choice) }];
     }
-    let rank = |faults: &Vec<Fault<'_, '_>>| {
+    let rank = |mismatches: &Vec<Mismatch<'_, '_>>| {
         let at = |depth: usize| {
-            faults.iter().any(|fault| fault.path.len() == here.len() + depth && is_about_kind(&fault.what))
+            mismatches.iter().any(|mismatch| mismatch.path.len() == here.len() + depth && is_about_kind(&mismatch.kind))
         };
         // A branch for another kind of value was not meant, nor one with another tag.
-        (at(0), faults.iter().any(|fault| fault.path.len() == here.len() + 1 && is_tag(&fault.what)), faults.len())
+        (
+            at(0),
+            mismatches.iter().any(|mismatch| mismatch.path.len() == here.len() + 1 && is_tag(&mismatch.kind)),
+            mismatches.len(),
+        )
     };
     let best = (0..tried.len()).min_by_key(|position| tried.get(*position).map(rank)).unwrap_or_default();
     if best < tried.len() { tried.swap_remove(best) } else { Vec::new() }
 }
 
 /// Whether the value is of another kind altogether.
-fn is_about_kind(what: &What<'_, '_>) -> bool {
-    match what {
-        What::Rule(rule) => matches!(rule, Rule::Type(_) | Rule::Enum(_) | Rule::Const(_) | Rule::Never),
-        What::Choice(_) => true,
-        What::Missing(_) | What::Unknown(_) | What::Name(..) | What::Several { .. } => false,
+fn is_about_kind(kind: &MismatchKind<'_, '_>) -> bool {
+    match kind {
+        MismatchKind::Condition(condition) => {
+            matches!(condition, Condition::Type(_) | Condition::Enum(_) | Condition::Const(_) | Condition::Never)
+        }
+        MismatchKind::Choice(_) => true,
+        MismatchKind::Missing(_) | MismatchKind::Unknown(_) | MismatchKind::Name(..) | MismatchKind::Several { .. } => {
+            false
+        }
     }
 }
 
-fn is_tag(what: &What<'_, '_>) -> bool {
-    matches!(what, What::Rule(Rule::Const(_) | Rule::Enum(_)))
+fn is_tag(kind: &MismatchKind<'_, '_>) -> bool {
+    matches!(kind, MismatchKind::Condition(Condition::Const(_) | Condition::Enum(_)))
 }

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::SchemaError;
 use super::draft::Draft;
-use super::words::quoted;
+use super::messages::quoted;
 
 /// Where a reference leads: the subschema, and the named schema it belongs to.
 pub(super) type Target<'v> = (&'v Value, &'v Value);
 
 /// What the parts of a schema are called. `None` stands for a name that was given twice.
-pub(super) struct Names<'v> {
+pub(super) struct NamedSchemas<'v> {
     documents: HashMap<&'v str, Option<&'v Value>>,
     anchors: HashMap<(*const Value, &'v str), Option<&'v Value>>,
     /// Names that a reference looks up by the way it came, not by where it stands.
@@ -23,7 +23,7 @@ pub(super) struct Names<'v> {
 /// Data, in which nothing has a name.
 const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
 
-impl<'v> Names<'v> {
+impl<'v> NamedSchemas<'v> {
     pub(super) fn of(root: &'v Value, draft: Draft) -> Self {
         let mut names = Self { documents: HashMap::new(), anchors: HashMap::new(), dynamic: HashMap::new(), draft };
         names.visit(root, root);
@@ -111,9 +111,9 @@ fn follow<'v>(base: &'v Value, pointer: &str, draft: Draft) -> Option<Target<'v>
 
 fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
-    let mut out = Vec::with_capacity(text.len());
+    let mut outcome = Vec::with_capacity(text.len());
     while let Some(byte) = bytes.next() {
-        out.push(match byte {
+        outcome.push(match byte {
             b'%' => {
                 let digit = |byte: u8| char::from(byte).to_digit(16);
                 u8::try_from(digit(bytes.next()?)? * 16 + digit(bytes.next()?)?).ok()?
@@ -121,5 +121,5 @@ fn percent_decoded(text: &str) -> Option<String> {
             byte => byte,
         });
     }
-    String::from_utf8(out).ok()
+    String::from_utf8(outcome).ok()
 }
