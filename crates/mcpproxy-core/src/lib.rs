@@ -51,6 +51,6 @@ pub use name::{NameError, SERVER_NAME_MAX_CHARS, ServerName, TOOL_NAME_MAX_CHARS
 pub use nearest::nearest;
 pub use outcome::{Failure, Mismatch, UNDECLARED, check_result};
 pub use risk::RiskLevel;
-pub use search::{Features, Field, Found, Hit, Index, Nothing, Place, Why, WordMatch};
+pub use search::{Features, Field, FieldMatch, Index, NoMatch, ScoreExplanation, SearchHit, SearchResult, WordMatch};
 pub use untrusted::Untrusted;
 pub use variant::Variant;

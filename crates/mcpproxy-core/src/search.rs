@@ -25,30 +25,30 @@ use std::sync::Arc;
 use crate::catalog::{Catalog, Tool};
 use crate::{Scope, ServerName, Untrusted};
 
-use candidates::{Candidates, Visible};
-use merged::Merged;
+use candidates::{Candidates, VisibleTools};
+use merged::MergedIndex;
 use query::Query;
-use section::Section;
+use section::ServerSection;
 
 pub use rank::Features;
 
 /// An immutable index over one catalog.
 #[derive(Debug, Default)]
 pub struct Index {
-    merged: Merged,
+    merged: MergedIndex,
 }
 
 /// The answer to a search.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct SearchResult {
     /// Best first.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<SearchHit>,
     /// Why there are none.
-    pub nothing: Option<Nothing>,
+    pub no_match: Option<NoMatch>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Hit {
+pub struct SearchHit {
     pub tool: Arc<Tool>,
     /// 0 to 1, and the same number means as good a fit for every query. 1 if the query is its name.
     pub score: f32,
@@ -56,18 +56,18 @@ pub struct Hit {
 
 /// Why a search found nothing.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Nothing {
+pub enum NoMatch {
     /// The query has no word that could be looked for.
     NoWords,
     /// There are no tools that could be found, whatever the query.
     NoTools,
     /// The best tool is below the floor.
-    NothingFits { best: f32, floor: f32, unknown: Vec<Untrusted> },
+    BelowFloor { best: f32, floor: f32, unknown: Vec<Untrusted> },
 }
 
 /// Why a tool has its score.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Why {
+pub struct ScoreExplanation {
     /// Whether the query is the tool's name. Then that is the whole reason, and the rest would be if it were not.
     pub is_named: bool,
     /// 0 to 1: how much of the query, by the weight of its words, the tool's own words cover.
@@ -86,11 +86,11 @@ pub struct WordMatch {
     /// 0 to 1: the share of this word in the query; a rare word has more than a common one.
     pub weight: f32,
     /// Where the tool has it; nothing if it has not.
-    pub places: Vec<Place>,
+    pub places: Vec<FieldMatch>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct FieldMatch {
     pub field: Field,
     /// The tool's own word, where it is not the query's: another form, or one that means the same.
     pub instead: Option<Untrusted>,
@@ -141,21 +141,21 @@ impl Index {
     pub fn next(&self, catalog: &Catalog) -> Self {
         let parts = catalog.by_server().map(|(server, tools)| {
             let old = self.merged.section(server).filter(|section| section.is_of(tools.iter()));
-            let section = old.map_or_else(|| Arc::new(Section::of(tools.iter())), Arc::clone);
+            let section = old.map_or_else(|| Arc::new(ServerSection::of(tools.iter())), Arc::clone);
             (server.clone(), section, tools.to_vec())
         });
-        Self { merged: Merged::of(parts.collect(), &self.merged) }
+        Self { merged: MergedIndex::of(parts.collect(), &self.merged) }
     }
 
     /// The best tools for a query among those the scope may see, best first.
-    pub fn find(&self, query: &str, scope: &Scope, server: Option<&ServerName>, limit: usize) -> Found {
-        let visible = Visible::of(&self.merged, scope, server);
+    pub fn find(&self, query: &str, scope: &Scope, server: Option<&ServerName>, limit: usize) -> SearchResult {
+        let visible = VisibleTools::of(&self.merged, scope, server);
         if visible.tools == 0 {
-            return Found::nothing(Nothing::NoTools);
+            return SearchResult::empty(NoMatch::NoTools);
         }
         let named = self.named(query, &visible);
         let others = match (self.fitting(query, &visible), named) {
-            (Err(nothing), None) => return Found::nothing(nothing),
+            (Err(nothing), None) => return SearchResult::empty(nothing),
             (Err(_), Some(_)) => Vec::new(),
             (Ok(fitting), _) => fitting,
         };
@@ -163,11 +163,11 @@ impl Index {
         let first = named.map(|tool| (tool, NAMED)).into_iter();
         let chosen = diverse::choose(&self.merged, first.chain(others), limit);
         let hits = chosen.into_iter().filter_map(|(tool, score)| self.hit(tool, score)).collect();
-        Found { hits, nothing: None }
+        SearchResult { hits, no_match: None }
     }
 
     /// The tool that a query names: `server:tool`, or what its server calls it if no other tool is called so.
-    fn named(&self, query: &str, visible: &Visible) -> Option<u32> {
+    fn named(&self, query: &str, visible: &VisibleTools) -> Option<u32> {
         let query = query.trim();
         let (server, tool) = query.split_once(':').map_or((None, query), |(server, tool)| (Some(server), tool));
         let index = &self.merged;
@@ -180,11 +180,11 @@ impl Index {
     }
 
     /// The tools that fit the words and the meaning of a query, best first.
-    fn fitting(&self, query: &str, visible: &Visible) -> Result<Vec<(u32, f32)>, Nothing> {
+    fn fitting(&self, query: &str, visible: &VisibleTools) -> Result<Vec<(u32, f32)>, NoMatch> {
         let index = &self.merged;
         let query = Query::read(query, index);
         if query.words.is_empty() {
-            return Err(Nothing::NoWords);
+            return Err(NoMatch::NoWords);
         }
         let weighed = self.weighed(&query, visible);
         let has_words = weighed.iter().any(|(_, features)| features.words >= HALF_THE_WORDS);
@@ -194,7 +194,7 @@ impl Index {
             let is_known = |number: u32| visible.count(index, number) > 0;
             let unknown = query.words.iter().filter(|word| !word.number.is_some_and(is_known));
             let unknown = unknown.map(|word| Untrusted::new(word.as_written)).collect();
-            return Err(Nothing::NothingFits { best, floor: FLOOR, unknown });
+            return Err(NoMatch::BelowFloor { best, floor: FLOOR, unknown });
         }
         ranked.retain(|(_, score)| *score >= FLOOR_OF_OTHERS);
         Ok(ranked)
@@ -202,19 +202,19 @@ impl Index {
 
     /// What speaks for each tool that is looked at for a query: what the weights are learned from.
     pub fn candidates(&self, query: &str, scope: &Scope) -> Vec<(Arc<Tool>, Features)> {
-        let visible = Visible::of(&self.merged, scope, None);
+        let visible = VisibleTools::of(&self.merged, scope, None);
         let query = Query::read(query, &self.merged);
         let all = self.weighed(&query, &visible);
         all.into_iter().filter_map(|(tool, features)| Some((self.hit(tool, 0.0)?.tool, features))).collect()
     }
 
-    fn weighed(&self, query: &Query<'_>, visible: &Visible) -> Vec<(u32, Features)> {
+    fn weighed(&self, query: &Query<'_>, visible: &VisibleTools) -> Vec<(u32, Features)> {
         let candidates = Candidates::find(&self.merged, query, visible);
         rank::features(&self.merged, query, &candidates, visible)
     }
 
-    fn hit(&self, tool: u32, score: f32) -> Option<Hit> {
-        self.merged.tools.get(tool as usize).map(|tool| Hit { tool: Arc::clone(tool), score })
+    fn hit(&self, tool: u32, score: f32) -> Option<SearchHit> {
+        self.merged.tools.get(tool as usize).map(|tool| SearchHit { tool: Arc::clone(tool), score })
     }
 }
 
@@ -225,8 +225,8 @@ fn ranked(weighed: &[(u32, Features)]) -> Vec<(u32, f32)> {
     ranked
 }
 
-impl Found {
-    fn nothing(why: Nothing) -> Self {
-        Self { hits: Vec::new(), nothing: Some(why) }
+impl SearchResult {
+    fn empty(why: NoMatch) -> Self {
+        Self { hits: Vec::new(), no_match: Some(why) }
     }
 }

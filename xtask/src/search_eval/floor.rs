@@ -1,6 +1,6 @@
 //! Whether a query for other tools is told that nothing fits, and a query for these is not.
 
-use mcpproxy_core::{Found, Nothing, Scope};
+use mcpproxy_core::{NoMatch, Scope, SearchResult};
 use serde_json::{Value, json};
 
 use super::Part;
@@ -54,7 +54,7 @@ impl Answered {
     }
 
     fn share(&self) -> f64 {
-        self.nothing as f64 / self.queries.max(1) as f64
+        self.no_match as f64 / self.queries.max(1) as f64
     }
 
     fn at(&self, percent: usize) -> f32 {
@@ -70,15 +70,15 @@ impl Answered {
     fn data(&self) -> Value {
         let at = |percent: usize| rounded(self.at(percent).into());
         json!({
-            "queries": self.queries, "nothing": self.nothing, "p10": at(10), "p50": at(50), "p90": at(90),
+            "queries": self.queries, "nothing": self.no_match, "p10": at(10), "p50": at(50), "p90": at(90),
         })
     }
 }
 
-fn best(found: &Found) -> f32 {
-    match &found.nothing {
-        Some(Nothing::NothingFits { best, .. }) => *best,
-        Some(Nothing::NoWords | Nothing::NoTools) => 0.0,
+fn best(found: &SearchResult) -> f32 {
+    match &found.no_match {
+        Some(NoMatch::BelowFloor { best, .. }) => *best,
+        Some(NoMatch::NoWords | NoMatch::NoTools) => 0.0,
         None => found.hits.first().map_or(0.0, |hit| hit.score),
     }
 }

@@ -1,7 +1,7 @@
 //! One set asked all its queries.
 
 use mcpproxy_core::json::quote;
-use mcpproxy_core::{Found, Hit, Keep, Scope, ToolName, brief};
+use mcpproxy_core::{Keep, Scope, SearchHit, SearchResult, ToolName, brief};
 use serde_json::{Map, Value, json};
 
 use super::Part;
@@ -61,7 +61,7 @@ impl<'s> Measured<'s> {
         let mut row =
             vec![self.set.name.to_owned(), thousands(self.set.catalog.tools().count()), thousands(self.answers.len())];
         row.extend(numbers(&self.quality));
-        row.extend([thousands(self.bytes), thousands(self.nothing)]);
+        row.extend([thousands(self.bytes), thousands(self.no_match)]);
         row
     }
 
@@ -72,16 +72,16 @@ impl<'s> Measured<'s> {
         data.insert("queries".to_owned(), json!(self.answers.len()));
         data.extend(quality_data(&self.quality));
         data.insert("text_bytes".to_owned(), json!(self.bytes));
-        data.insert("nothing".to_owned(), json!(self.nothing));
+        data.insert("nothing".to_owned(), json!(self.no_match));
         Value::Object(data)
     }
 }
 
 /// What an agent reads of the tools it is shown: names, short descriptions and short schemas. The few words that are the
 /// same for every tool are left out.
-fn text_bytes(found: &Found) -> usize {
+fn text_bytes(found: &SearchResult) -> usize {
     let shown = found.hits.iter().take(ANSWERED);
-    let bytes = |hit: &Hit| {
+    let bytes = |hit: &SearchHit| {
         let schema = hit.tool.offered.field("inputSchema").unwrap_or("{}");
         let short = brief(hit.tool.offered.description.for_json(), schema, Keep::Meaning);
         quote(&hit.tool.name.to_string()).len() + quote(&short.description).len() + short.schema.len()
@@ -103,7 +103,7 @@ pub(super) fn part(all: &[Measured<'_>]) -> Part {
     let counted: Vec<&Measured<'_>> = all.iter().filter(|one| one.counts()).collect();
     if counted.len() > 1 {
         let bytes = counted.iter().map(|one| one.bytes).sum::<usize>() / counted.len();
-        let nothing = counted.iter().map(|one| one.nothing).sum();
+        let nothing = counted.iter().map(|one| one.no_match).sum();
         let mut row = vec!["mean".to_owned(), String::new(), String::new()];
         row.extend(numbers(&mean(all)));
         row.extend([thousands(bytes), thousands(nothing)]);

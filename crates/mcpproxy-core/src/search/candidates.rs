@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::search::merged::{Merged, Posting, SCAN_DIMENSIONS, Share, rarity};
+use crate::search::merged::{MergedIndex, Posting, SCAN_DIMENSIONS, ServerShare, rarity};
 use crate::search::query::{Query, QueryWord};
 use crate::search::synonyms::Sense;
 use crate::search::table::{Probe, Vector};
@@ -26,7 +26,7 @@ const POSTINGS_MAX: usize = 30_000;
 const STEPS_OF_A_LOOK: usize = 16;
 
 /// The tools that may be seen, and how rare words are among them.
-pub(super) struct Visible {
+pub(super) struct VisibleTools {
     /// Their servers, in order; nothing if that is all of them.
     servers: Option<Vec<u32>>,
     /// For every server whether it is one of them, if not all are.
@@ -43,8 +43,8 @@ pub(super) struct Candidates {
     pub(super) servers: Vec<f32>,
 }
 
-impl Visible {
-    pub(super) fn of(index: &Merged, scope: &Scope, server: Option<&ServerName>) -> Self {
+impl VisibleTools {
+    pub(super) fn of(index: &MergedIndex, scope: &Scope, server: Option<&ServerName>) -> Self {
         let servers = match (server, &scope.servers) {
             (None, None) => None,
             // A scope may have many servers, and the index more: none of them is compared with all the others.
@@ -73,29 +73,29 @@ impl Visible {
     }
 
     /// The numbers of the tools.
-    fn ranges(&self, index: &Merged) -> Vec<Range<u32>> {
+    fn ranges(&self, index: &MergedIndex) -> Vec<Range<u32>> {
         let whole = self.servers.is_none().then_some(0..index.tools.len() as u32);
         let range = |server: &u32| index.servers.get(*server as usize).map(|(_, range, _)| range.clone());
         self.servers.iter().flatten().filter_map(range).chain(whole).collect()
     }
 
     /// Shows those of the tools that have a word, by server: where they are in the list of its postings.
-    fn show(&self, index: &Merged, word: u32, mut see: impl FnMut(u32, Range<usize>)) {
+    fn show(&self, index: &MergedIndex, word: u32, mut see: impl FnMut(u32, Range<usize>)) {
         let shares = index.shares.list(word);
         match &self.servers {
             Some(servers) if servers.len() * STEPS_OF_A_LOOK < shares.len() => {
                 for server in servers {
-                    Share::place(shares, *server).into_iter().for_each(|place| see(*server, place));
+                    ServerShare::place(shares, *server).into_iter().for_each(|place| see(*server, place));
                 }
             }
-            Some(_) | None => Share::places(shares)
+            Some(_) | None => ServerShare::places(shares)
                 .filter(|(server, _)| self.sees(*server))
                 .for_each(|(server, place)| see(server, place)),
         }
     }
 
     /// How many tools have a word.
-    pub(super) fn count(&self, index: &Merged, word: u32) -> usize {
+    pub(super) fn count(&self, index: &MergedIndex, word: u32) -> usize {
         if self.servers.is_none() {
             return index.postings.list(word).len();
         }
@@ -105,7 +105,7 @@ impl Visible {
     }
 
     /// How rare a word is among these tools.
-    pub(super) fn rarity(&self, index: &Merged, word: Option<u32>) -> f32 {
+    pub(super) fn rarity(&self, index: &MergedIndex, word: Option<u32>) -> f32 {
         let Some(word) = word else { return rarity(0, self.tools) };
         match index.meanings.get(word as usize) {
             Some(meaning) if self.servers.is_none() => meaning.rarity,
@@ -115,9 +115,9 @@ impl Visible {
 }
 
 impl Candidates {
-    pub(super) fn find(index: &Merged, query: &Query<'_>, visible: &Visible) -> Self {
+    pub(super) fn find(index: &MergedIndex, query: &Query<'_>, visible: &VisibleTools) -> Self {
         let weights: Vec<f32> = query.words.iter().map(|word| visible.rarity(index, word.number)).collect();
-        let mut walk = Walk {
+        let mut walk = LexicalWalk {
             index,
             visible,
             scores: vec![0.0; index.tools.len()],
@@ -136,7 +136,7 @@ impl Candidates {
         for share in &mut walk.servers {
             *share /= total;
         }
-        let mut lexical = Best::of(LEXICAL_MAX);
+        let mut lexical = TopTools::of(LEXICAL_MAX);
         for tool in &walk.touched {
             lexical.offer(walk.scores.get(*tool as usize).copied().unwrap_or_default(), *tool);
         }
@@ -151,9 +151,9 @@ impl Candidates {
 }
 
 /// Adds up what words are worth for tools.
-struct Walk<'a> {
-    index: &'a Merged,
-    visible: &'a Visible,
+struct LexicalWalk<'a> {
+    index: &'a MergedIndex,
+    visible: &'a VisibleTools,
     scores: Vec<f32>,
     touched: Vec<u32>,
     servers: Vec<f32>,
@@ -161,7 +161,7 @@ struct Walk<'a> {
     left: usize,
 }
 
-impl Walk<'_> {
+impl LexicalWalk<'_> {
     fn word(&mut self, numbers: &[u32], weight: f32, server_weight: f32) {
         for number in numbers {
             // What is hidden does not count: it would be seen in what is left out.
@@ -219,10 +219,10 @@ impl Walk<'_> {
 }
 
 /// The nearest tools by the beginning of their vectors.
-fn scan(index: &Merged, meaning: &Vector, visible: &Visible) -> Vec<u32> {
+fn scan(index: &MergedIndex, meaning: &Vector, visible: &VisibleTools) -> Vec<u32> {
     let Some(values) = meaning.values.first_chunk::<SCAN_DIMENSIONS>() else { return Vec::new() };
     let probe = Probe::new(values);
-    let mut best = Best::of(SCANNED_MAX);
+    let mut best = TopTools::of(SCANNED_MAX);
     for range in visible.ranges(index) {
         let rows = index.scan.get(range.start as usize..range.end as usize).unwrap_or_default();
         for (tool, row) in range.zip(rows) {
@@ -234,14 +234,14 @@ fn scan(index: &Merged, meaning: &Vector, visible: &Visible) -> Vec<u32> {
 
 /// Keeps the tools with the highest scores, without sorting the others. Of tools with the same score the first are kept,
 /// whichever was offered first.
-struct Best {
+struct TopTools {
     kept: Vec<(f32, u32)>,
     max: usize,
     /// The last that was kept when there were enough.
     last: (f32, u32),
 }
 
-impl Best {
+impl TopTools {
     fn of(max: usize) -> Self {
         Self { kept: Vec::with_capacity(2 * max), max, last: (f32::MIN, u32::MAX) }
     }

@@ -1,6 +1,6 @@
 //! Many servers offer the same tool: a page should not be filled by one of them, many times.
 
-use crate::search::merged::Merged;
+use crate::search::merged::MergedIndex;
 use crate::search::table::Vector;
 
 /// Tools this near each other do the same.
@@ -9,7 +9,7 @@ const SAME: f32 = 0.93;
 const COPIES_MAX: usize = 2;
 
 /// The first tools up to a limit. Further copies of a tool come after all others.
-pub(super) fn choose(index: &Merged, ranked: impl Iterator<Item = (u32, f32)>, limit: usize) -> Vec<(u32, f32)> {
+pub(super) fn choose(index: &MergedIndex, ranked: impl Iterator<Item = (u32, f32)>, limit: usize) -> Vec<(u32, f32)> {
     let meaning = |tool: u32| index.entry(tool).and_then(|entry| entry.meaning.as_ref());
     let mut chosen: Vec<(u32, f32)> = Vec::new();
     let mut late: Vec<(u32, f32)> = Vec::new();

@@ -2,26 +2,32 @@
 
 use std::collections::HashSet;
 
-use crate::search::candidates::{Candidates, Visible};
-use crate::search::merged::Merged;
+use crate::search::candidates::{Candidates, VisibleTools};
+use crate::search::merged::MergedIndex;
 use crate::search::query::{Query, QueryWord};
-use crate::search::rank::{self, SAME_SENSE, Sought};
+use crate::search::rank::{self, SAME_SENSE, WordProbe};
 use crate::search::texts::Texts;
-use crate::search::words::{Word, compounds, is_stop_word, words};
-use crate::search::{Field, Index, Place, Why, WordMatch};
+use crate::search::words::{StemmedWord, compounds, is_stop_word, words};
+use crate::search::{Field, FieldMatch, Index, ScoreExplanation, WordMatch};
 use crate::{Scope, ServerName, ToolName, Untrusted};
 
 impl Index {
     /// Why a tool has its score in a search; nothing if that search cannot see it.
-    pub fn explain(&self, query: &str, scope: &Scope, server: Option<&ServerName>, name: &ToolName) -> Option<Why> {
+    pub fn explain(
+        &self,
+        query: &str,
+        scope: &Scope,
+        server: Option<&ServerName>,
+        name: &ToolName,
+    ) -> Option<ScoreExplanation> {
         let index = &self.merged;
-        let visible = Visible::of(index, scope, server);
+        let visible = VisibleTools::of(index, scope, server);
         let number = index.server(name.server()).filter(|server| visible.sees(*server))?;
         let tool = index.named(name.tool()).find(|tool| index.server_of(*tool) == number as usize)?;
         let is_named = self.named(query, &visible) == Some(tool);
         let query = Query::read(query, index);
         if query.words.is_empty() {
-            return Some(Why { is_named, ..Why::default() });
+            return Some(ScoreExplanation { is_named, ..ScoreExplanation::default() });
         }
         // Weights and servers are those of the search; of the tools only this one is asked about, found or not.
         let candidates = Candidates { tools: vec![tool], ..Candidates::find(index, &query, &visible) };
@@ -34,7 +40,7 @@ impl Index {
             weight: weight / total,
             places: own.places(word),
         });
-        Some(Why {
+        Some(ScoreExplanation {
             is_named,
             features,
             lexical: features.words,
@@ -46,7 +52,7 @@ impl Index {
 
 /// The words of one tool by field, as the index has them.
 struct OwnWords<'a> {
-    index: &'a Merged,
+    index: &'a MergedIndex,
     /// Also those that say the same twice: one of them may be written as the query writes it.
     fields: Vec<(Field, Vec<OwnWord<'a>>)>,
 }
@@ -59,7 +65,7 @@ struct OwnWord<'a> {
 }
 
 impl<'a> OwnWords<'a> {
-    fn of(index: &'a Merged, tool: u32, texts: &'a Texts) -> Self {
+    fn of(index: &'a MergedIndex, tool: u32, texts: &'a Texts) -> Self {
         let heads = index.heads_of.list(tool);
         let fields = Field::ALL.map(|field| {
             let mut found = Vec::new();
@@ -77,21 +83,21 @@ impl<'a> OwnWords<'a> {
     }
 
     /// Where the tool has a word; if it has not, where it has the likest.
-    fn places(&self, word: &QueryWord<'_>) -> Vec<Place> {
+    fn places(&self, word: &QueryWord<'_>) -> Vec<FieldMatch> {
         let is_word = |own: &&OwnWord<'_>| word.number == Some(own.number) || word.together.contains(&own.number);
         let places = self.fields.iter().filter_map(|(field, own)| {
             let first = own.iter().find(is_word)?;
             let is_same = |own: &OwnWord<'_>| own.as_written.to_lowercase() == word.as_written.to_lowercase();
             let instead = if own.iter().any(is_same) { None } else { Some(Untrusted::new(first.as_written)) };
-            Some(Place { field: *field, instead })
+            Some(FieldMatch { field: *field, instead })
         });
-        let places: Vec<Place> = places.collect();
+        let places: Vec<FieldMatch> = places.collect();
         if places.is_empty() { self.likest(word) } else { places }
     }
 
     /// The likest of the tool's words, which is what counts, and others that would have counted as much.
-    fn likest(&self, word: &QueryWord<'_>) -> Vec<Place> {
-        let sought = Sought::of(word);
+    fn likest(&self, word: &QueryWord<'_>) -> Vec<FieldMatch> {
+        let sought = WordProbe::of(word);
         let grade = |own: &OwnWord<'_>| {
             let meaning = self.index.meanings.get(own.number as usize);
             meaning.map_or(0.0, |meaning| sought.grade(own.number, meaning))
@@ -104,19 +110,19 @@ impl<'a> OwnWords<'a> {
         let graded: Vec<(f32, Field, &str)> = graded.collect();
         let enough = graded.iter().map(|(grade, ..)| *grade).fold(0.0, f32::max).min(SAME_SENSE);
         let counting = graded.into_iter().filter(|(grade, ..)| *grade >= enough);
-        counting.map(|(_, field, own)| Place { field, instead: Some(Untrusted::new(own)) }).collect()
+        counting.map(|(_, field, own)| FieldMatch { field, instead: Some(Untrusted::new(own)) }).collect()
     }
 }
 
 /// The number of a word of a field, if the index reads it there.
-fn read(index: &Merged, field: Field, word: &Word<'_>, known: &mut HashSet<u32>) -> Option<u32> {
+fn read(index: &MergedIndex, field: Field, word: &StemmedWord<'_>, known: &mut HashSet<u32>) -> Option<u32> {
     let number = index.word(&word.stem).filter(|_| !is_stop_word(&word.stem))?;
     let is_read = known.contains(&number) || known.len() < field.share().max_words;
     is_read.then(|| known.insert(number)).map(|_| number)
 }
 
 /// Whether the tool is about what stands here.
-fn is_headed(field: Field, texts: &Texts, word: &Word<'_>) -> bool {
+fn is_headed(field: Field, texts: &Texts, word: &StemmedWord<'_>) -> bool {
     match field {
         Field::Name | Field::Title | Field::Server => true,
         Field::Description => {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::ServerName;
 use crate::catalog::Tool;
-use crate::search::section::{self, Entry, Section};
+use crate::search::section::{self, Entry, ServerSection};
 use crate::search::synonyms::{self, Sense};
 use crate::search::table::{self, Vector, raised};
 use crate::search::words;
@@ -18,9 +18,9 @@ pub(super) const SCAN_DIMENSIONS: usize = 64;
 
 /// Numbers of tools and words are places in these lists.
 #[derive(Debug, Default)]
-pub(super) struct Merged {
+pub(super) struct MergedIndex {
     pub(super) tools: Vec<Arc<Tool>>,
-    pub(super) servers: Vec<(ServerName, Range<u32>, Arc<Section>)>,
+    pub(super) servers: Vec<(ServerName, Range<u32>, Arc<ServerSection>)>,
     numbers: HashMap<ServerName, u32>,
     /// For every server how many tools it has.
     pub(super) sizes: Vec<f32>,
@@ -28,15 +28,15 @@ pub(super) struct Merged {
     words: HashMap<Box<str>, u32>,
     pub(super) meanings: Vec<WordMeaning>,
     /// For every word the tools that have it, in order.
-    pub(super) postings: Lists<Posting>,
+    pub(super) postings: PackedLists<Posting>,
     /// The same by server: where in the list of postings the tools of each server end.
-    pub(super) shares: Lists<Share>,
+    pub(super) shares: PackedLists<ServerShare>,
     /// Hashes of the names of tools without their servers, in order, each with its tool.
     names: Vec<(u32, u32)>,
     /// For every tool its words, in order.
-    pub(super) words_of: Lists<u32>,
+    pub(super) words_of: PackedLists<u32>,
     /// For every tool the words it is about; see `Entry::heads`.
-    pub(super) heads_of: Lists<u32>,
+    pub(super) heads_of: PackedLists<u32>,
     pub(super) scan: Vec<ScanRow>,
     /// For every group of synonyms the words that belong to it.
     groups: Vec<Vec<u32>>,
@@ -51,7 +51,7 @@ pub(super) struct Posting {
 
 /// The tools of one server that have a word.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
+pub(super) struct ServerShare {
     pub(super) server: u32,
     /// The first posting behind them.
     end: u32,
@@ -78,18 +78,18 @@ pub(super) struct ScanRow {
 
 /// Many short lists in one allocation.
 #[derive(Debug)]
-pub(super) struct Lists<T> {
+pub(super) struct PackedLists<T> {
     ends: Vec<u32>,
     values: Vec<T>,
 }
 
-impl<T> Default for Lists<T> {
+impl<T> Default for PackedLists<T> {
     fn default() -> Self {
         Self { ends: Vec::new(), values: Vec::new() }
     }
 }
 
-impl<T> Lists<T> {
+impl<T> PackedLists<T> {
     fn push(&mut self, values: impl IntoIterator<Item = T>) {
         self.values.extend(values);
         self.ends.push(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
@@ -104,7 +104,7 @@ impl<T> Lists<T> {
     }
 }
 
-impl Share {
+impl ServerShare {
     /// Where the postings of each server are.
     pub(super) fn places(shares: &[Self]) -> impl Iterator<Item = (u32, Range<usize>)> {
         let starts = iter::once(0).chain(shares.iter().map(|share| share.end));
@@ -119,9 +119,9 @@ impl Share {
     }
 }
 
-impl Merged {
+impl MergedIndex {
     /// `before` is the index that comes before this one: what it knows of a word need not be found out again.
-    pub(super) fn of(parts: Vec<(ServerName, Arc<Section>, Vec<Arc<Tool>>)>, before: &Self) -> Self {
+    pub(super) fn of(parts: Vec<(ServerName, Arc<ServerSection>, Vec<Arc<Tool>>)>, before: &Self) -> Self {
         let mut merged = Self::default();
         let mut postings: Vec<Vec<Posting>> = Vec::new();
         for (server, section, tools) in parts {
@@ -151,7 +151,7 @@ impl Merged {
     }
 
     /// The numbers of a section's words among all words.
-    fn take_words(&mut self, section: &Section, before: &Self, postings: &mut Vec<Vec<Posting>>) -> Vec<u32> {
+    fn take_words(&mut self, section: &ServerSection, before: &Self, postings: &mut Vec<Vec<Posting>>) -> Vec<u32> {
         let mut numbers = Vec::with_capacity(section.stems.len());
         for stem in &section.stems {
             let known = self.words.get(stem.as_ref()).copied();
@@ -211,7 +211,7 @@ impl Merged {
         self.numbers.get(server).copied()
     }
 
-    pub(super) fn section(&self, server: &ServerName) -> Option<&Arc<Section>> {
+    pub(super) fn section(&self, server: &ServerName) -> Option<&Arc<ServerSection>> {
         self.servers.get(self.server(server)? as usize).map(|(_, _, section)| section)
     }
 
@@ -226,14 +226,14 @@ impl Merged {
     }
 }
 
-fn shares(postings: &[Posting], server_of: &[u32]) -> Vec<Share> {
+fn shares(postings: &[Posting], server_of: &[u32]) -> Vec<ServerShare> {
     let server = |posting: &Posting| server_of.get(posting.tool as usize).copied().unwrap_or(u32::MAX);
-    let mut shares: Vec<Share> = Vec::new();
+    let mut shares: Vec<ServerShare> = Vec::new();
     for (posting, end) in postings.iter().zip(1..) {
         let server = server(posting);
         match shares.last_mut() {
             Some(last) if last.server == server => last.end = end,
-            Some(_) | None => shares.push(Share { server, end }),
+            Some(_) | None => shares.push(ServerShare { server, end }),
         }
     }
     shares

@@ -6,7 +6,7 @@ use unicode_normalization::char::is_combining_mark;
 
 /// A piece of a text that is one word, or a run of a script that does not part its words.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Part<'a> {
+pub(super) struct WordPart<'a> {
     pub(super) as_written: &'a str,
     pub(super) script: Script,
 }
@@ -20,7 +20,7 @@ pub(super) enum Script {
 }
 
 /// The parts of a text in their order.
-pub(super) fn parts(text: &str) -> Vec<Part<'_>> {
+pub(super) fn parts(text: &str) -> Vec<WordPart<'_>> {
     let mut parts = Vec::with_capacity(text.len() / 6);
     let mut borders = Vec::new();
     let mut rest = text;
@@ -36,7 +36,7 @@ pub(super) fn parts(text: &str) -> Vec<Part<'_>> {
 pub(super) fn joined(text: &str) -> impl Iterator<Item = &str> {
     let mut borders = Vec::new();
     let mut parts = Vec::new();
-    let runs = text.split(|c| class(c) == Class::Separator);
+    let runs = text.split(|c| class(c) == CharClass::Separator);
     runs.filter(move |run| {
         let can_be = run.is_ascii() && !run.bytes().all(|byte| byte.is_ascii_lowercase());
         parts.clear();
@@ -49,7 +49,7 @@ pub(super) fn joined(text: &str) -> impl Iterator<Item = &str> {
 
 /// What a character is at the borders of words.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum CharClass {
     Upper,
     /// Also letters that have no case.
     Lower,
@@ -60,18 +60,18 @@ enum Class {
     Separator,
 }
 
-fn class(c: char) -> Class {
+fn class(c: char) -> CharClass {
     match c {
-        'a'..='z' => Class::Lower,
-        'A'..='Z' => Class::Upper,
-        '0'..='9' => Class::Digit,
-        _ if c.is_ascii() => Class::Separator,
-        _ if is_unparted(c) => Class::Unparted,
-        _ if c.is_uppercase() => Class::Upper,
-        _ if c.is_alphabetic() => Class::Lower,
-        _ if c.is_numeric() => Class::Digit,
-        _ if is_combining_mark(c) => Class::Mark,
-        _ => Class::Separator,
+        'a'..='z' => CharClass::Lower,
+        'A'..='Z' => CharClass::Upper,
+        '0'..='9' => CharClass::Digit,
+        _ if c.is_ascii() => CharClass::Separator,
+        _ if is_unparted(c) => CharClass::Unparted,
+        _ if c.is_uppercase() => CharClass::Upper,
+        _ if c.is_alphabetic() => CharClass::Lower,
+        _ if c.is_numeric() => CharClass::Digit,
+        _ if is_combining_mark(c) => CharClass::Mark,
+        _ => CharClass::Separator,
     }
 }
 
@@ -85,9 +85,9 @@ fn is_unparted(c: char) -> bool {
 
 /// The first characters without a separator among them.
 fn first_run(text: &str) -> Option<Range<usize>> {
-    let start = text.find(|c| !matches!(class(c), Class::Separator | Class::Mark))?;
+    let start = text.find(|c| !matches!(class(c), CharClass::Separator | CharClass::Mark))?;
     let run = text.get(start..)?;
-    Some(start..start + run.find(|c| class(c) == Class::Separator).unwrap_or(run.len()))
+    Some(start..start + run.find(|c| class(c) == CharClass::Separator).unwrap_or(run.len()))
 }
 
 /// Without the `'s` of `user's` and the `'t` of `don't`.
@@ -95,16 +95,16 @@ fn skip_clitic(text: &str) -> &str {
     let Some(letters) = text.strip_prefix(['\'', '\u{2019}']) else { return text };
     let clitic = ["s", "t", "re", "ve", "ll", "d", "m"].into_iter().find_map(|clitic| letters.strip_prefix(clitic));
     match clitic {
-        Some(rest) if !rest.starts_with(|c| class(c) != Class::Separator) => rest,
+        Some(rest) if !rest.starts_with(|c| class(c) != CharClass::Separator) => rest,
         _ => letters,
     }
 }
 
 /// Splits a run into words, except where it is a name that is written together.
-fn split<'a>(run: &'a str, borders: &mut Vec<usize>, parts: &mut Vec<Part<'a>>) {
+fn split<'a>(run: &'a str, borders: &mut Vec<usize>, parts: &mut Vec<WordPart<'a>>) {
     // Most are: the rest would find the same.
     if run.bytes().all(|byte| byte.is_ascii_lowercase()) {
-        parts.push(Part { as_written: run, script: Script::Ascii });
+        parts.push(WordPart { as_written: run, script: Script::Ascii });
         return;
     }
     borders.clear();
@@ -121,7 +121,7 @@ fn split<'a>(run: &'a str, borders: &mut Vec<usize>, parts: &mut Vec<Part<'a>>) 
         });
         let (used, end) = joined.unwrap_or((1, *next));
         let as_written = run.get(*start..end).unwrap_or_default();
-        parts.push(Part { as_written, script: script(as_written) });
+        parts.push(WordPart { as_written, script: script(as_written) });
         borders = borders.get(used..).unwrap_or_default();
     }
 }
@@ -138,16 +138,16 @@ fn script(part: &str) -> Script {
 const LETTERS_OF_A_WORD: usize = 3;
 
 fn find_borders(run: &str, borders: &mut Vec<usize>) {
-    let mut before = Seen::default();
+    let mut before = SeenChars::default();
     for (at, c) in run.char_indices() {
         let class = class(c);
-        if class == Class::Mark {
+        if class == CharClass::Mark {
             continue;
         }
         let after = run.get(at + c.len_utf8()..).unwrap_or_default();
         if before.ends_at(class, after) {
             borders.push(at);
-            before = Seen::default();
+            before = SeenChars::default();
         }
         before.add(class);
     }
@@ -155,41 +155,41 @@ fn find_borders(run: &str, borders: &mut Vec<usize>) {
 
 /// What the part so far consists of.
 #[derive(Default)]
-struct Seen {
-    last: Option<Class>,
+struct SeenChars {
+    last: Option<CharClass>,
     has_letters: bool,
     letters_at_end: usize,
 }
 
-impl Seen {
-    fn add(&mut self, class: Class) {
-        let is_letter = matches!(class, Class::Upper | Class::Lower);
+impl SeenChars {
+    fn add(&mut self, class: CharClass) {
+        let is_letter = matches!(class, CharClass::Upper | CharClass::Lower);
         self.letters_at_end = if is_letter { self.letters_at_end + 1 } else { 0 };
         self.has_letters |= is_letter;
         self.last = Some(class);
     }
 
     /// Whether the part ends before a character.
-    fn ends_at(&self, class: Class, after: &str) -> bool {
+    fn ends_at(&self, class: CharClass, after: &str) -> bool {
         let Some(last) = self.last else { return false };
         match (last, class) {
-            (Class::Unparted, Class::Unparted) => false,
-            (Class::Unparted, _) | (_, Class::Unparted) | (Class::Lower, Class::Upper) => true,
+            (CharClass::Unparted, CharClass::Unparted) => false,
+            (CharClass::Unparted, _) | (_, CharClass::Unparted) | (CharClass::Lower, CharClass::Upper) => true,
             // The last of several capitals begins the next word, unless all that follows is the `s` of `URLs`.
-            (Class::Upper, Class::Upper) => is_lower(after) && !is_plural_s(after),
-            (Class::Upper | Class::Lower, Class::Digit) => self.letters_at_end >= LETTERS_OF_A_WORD,
-            (Class::Digit, Class::Upper) => self.has_letters || is_word(after),
-            (Class::Digit, Class::Lower) => is_word(after),
-            (_, Class::Mark | Class::Separator)
-            | (Class::Mark | Class::Separator, _)
-            | (Class::Upper | Class::Lower, Class::Lower)
-            | (Class::Digit, Class::Digit) => false,
+            (CharClass::Upper, CharClass::Upper) => is_lower(after) && !is_plural_s(after),
+            (CharClass::Upper | CharClass::Lower, CharClass::Digit) => self.letters_at_end >= LETTERS_OF_A_WORD,
+            (CharClass::Digit, CharClass::Upper) => self.has_letters || is_word(after),
+            (CharClass::Digit, CharClass::Lower) => is_word(after),
+            (_, CharClass::Mark | CharClass::Separator)
+            | (CharClass::Mark | CharClass::Separator, _)
+            | (CharClass::Upper | CharClass::Lower, CharClass::Lower)
+            | (CharClass::Digit, CharClass::Digit) => false,
         }
     }
 }
 
 fn is_lower(text: &str) -> bool {
-    text.chars().next().is_some_and(|c| class(c) == Class::Lower)
+    text.chars().next().is_some_and(|c| class(c) == CharClass::Lower)
 }
 
 fn is_plural_s(text: &str) -> bool {
@@ -198,7 +198,7 @@ fn is_plural_s(text: &str) -> bool {
 
 /// Whether enough letters follow for one letter and these to be a word.
 fn is_word(after: &str) -> bool {
-    let letters = after.chars().take(LETTERS_OF_A_WORD - 1).take_while(|c| class(*c) == Class::Lower);
+    let letters = after.chars().take(LETTERS_OF_A_WORD - 1).take_while(|c| class(*c) == CharClass::Lower);
     letters.count() == LETTERS_OF_A_WORD - 1
 }
 

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::iter;
 use std::ops::{Range, RangeInclusive};
 
-use crate::search::merged::{Merged, WordMeaning};
+use crate::search::merged::{MergedIndex, WordMeaning};
 use crate::search::table::{self, Vector};
-use crate::search::words::{Word, is_stop_word, words};
+use crate::search::words::{StemmedWord, is_stop_word, words};
 
 /// What is longer is read up to here: no request needs more, and a search costs as much as it reads.
 const QUERY_MAX_BYTES: usize = 4_096;
@@ -36,7 +36,7 @@ pub(super) struct QueryWord<'a> {
 }
 
 impl<'a> Query<'a> {
-    pub(super) fn read(text: &'a str, index: &Merged) -> Self {
+    pub(super) fn read(text: &'a str, index: &MergedIndex) -> Self {
         let text = text.get(..text.floor_char_boundary(QUERY_MAX_BYTES)).unwrap_or_default();
         let meaning = meaning(text);
         let parts = |parts: &[&str]| match parts {
@@ -71,7 +71,7 @@ fn meaning(text: &str) -> Option<Vector> {
 }
 
 /// Each word once. Stop words only if there is nothing else.
-fn query_words<'a>(all: &[Word<'a>], index: &Merged) -> Vec<QueryWord<'a>> {
+fn query_words<'a>(all: &[StemmedWord<'a>], index: &MergedIndex) -> Vec<QueryWord<'a>> {
     let has_others = all.iter().any(|word| !is_stop_word(&word.stem));
     let compounds = compounds(all, index);
     let mut seen = HashSet::new();
@@ -95,7 +95,7 @@ fn query_words<'a>(all: &[Word<'a>], index: &Merged) -> Vec<QueryWord<'a>> {
 const COMPOUND_BYTES: RangeInclusive<usize> = 6..=24;
 
 /// What two or three neighbours are as one word, where a tool has that.
-fn compounds(all: &[Word<'_>], index: &Merged) -> Vec<(Range<usize>, u32)> {
+fn compounds(all: &[StemmedWord<'_>], index: &MergedIndex) -> Vec<(Range<usize>, u32)> {
     let mut found = Vec::new();
     let mut joined = String::new();
     for start in 0..all.len() {
@@ -116,7 +116,7 @@ fn compounds(all: &[Word<'_>], index: &Merged) -> Vec<(Range<usize>, u32)> {
 }
 
 /// Where the words begin that say something.
-fn telling(text: &str, words: &[Word<'_>]) -> Vec<usize> {
+fn telling(text: &str, words: &[StemmedWord<'_>]) -> Vec<usize> {
     words.iter().filter(|word| !is_stop_word(&word.stem)).map(|word| start(text, word.as_written)).collect()
 }
 

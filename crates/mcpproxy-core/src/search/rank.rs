@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use crate::search::candidates::{Candidates, Visible};
-use crate::search::merged::{Merged, SCAN_DIMENSIONS, WordMeaning};
+use crate::search::candidates::{Candidates, VisibleTools};
+use crate::search::merged::{MergedIndex, SCAN_DIMENSIONS, WordMeaning};
 use crate::search::query::{Query, QueryWord};
 use crate::search::table::{Fnv, Probe, Vector};
 
@@ -63,10 +63,10 @@ pub(super) const SAME_SENSE: f32 = 0.85;
 const SAID_ASIDE: f32 = 0.85;
 
 pub(super) fn features(
-    index: &Merged,
+    index: &MergedIndex,
     query: &Query<'_>,
     candidates: &Candidates,
-    visible: &Visible,
+    visible: &VisibleTools,
 ) -> Vec<(u32, Features)> {
     let likeness = Likeness::of(index, query, &candidates.tools, visible);
     let total = candidates.weights.iter().sum::<f32>().max(f32::MIN_POSITIVE);
@@ -105,7 +105,7 @@ fn cosine(one: &Vector, other: &Vector) -> f32 {
 }
 
 /// Whether a tool has a word of the query anywhere.
-fn has(index: &Merged, tool: u32, word: &QueryWord<'_>) -> bool {
+fn has(index: &MergedIndex, tool: u32, word: &QueryWord<'_>) -> bool {
     let words = index.words_of.list(tool);
     word.number.iter().chain(&word.together).any(|number| words.binary_search(number).is_ok())
 }
@@ -122,14 +122,14 @@ struct Likeness {
 }
 
 impl Likeness {
-    fn of(index: &Merged, query: &Query<'_>, tools: &[u32], visible: &Visible) -> Self {
+    fn of(index: &MergedIndex, query: &Query<'_>, tools: &[u32], visible: &VisibleTools) -> Self {
         let (rows, heads) = rows(index, tools);
         let mut likeness =
             Self { rows, words: query.words.len(), grades: Vec::new(), rarities: vec![0.0; heads.len()] };
         // Words lie far apart in memory. Fetched all at once they come side by side, and grading them waits for nothing.
         let known = heads.iter().filter_map(|head| Some((*head, *index.meanings.get(*head as usize)?)));
         let known: Vec<(u32, WordMeaning)> = known.collect();
-        let sought: Vec<Sought<'_, '_>> = query.words.iter().map(Sought::of).collect();
+        let sought: Vec<WordProbe<'_, '_>> = query.words.iter().map(WordProbe::of).collect();
         likeness.grades.reserve_exact(known.len() * sought.len());
         for (head, meaning) in &known {
             likeness.grades.extend(sought.iter().map(|sought| sought.grade(*head, meaning)));
@@ -138,7 +138,7 @@ impl Likeness {
         likeness
     }
 
-    fn find_rarities(&mut self, index: &Merged, tools: &[u32], visible: &Visible) {
+    fn find_rarities(&mut self, index: &MergedIndex, tools: &[u32], visible: &VisibleTools) {
         let mut rows = self.rows.as_slice();
         for tool in tools {
             let heads = index.heads_of.list(*tool);
@@ -182,7 +182,7 @@ impl Likeness {
 }
 
 /// For every word that a tool is about its row, one tool after the other; and the words of the rows.
-fn rows(index: &Merged, tools: &[u32]) -> (Vec<u32>, Vec<u32>) {
+fn rows(index: &MergedIndex, tools: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let all: usize = tools.iter().map(|tool| index.heads_of.list(*tool).len()).sum();
     let (mut rows, mut heads) = (Vec::with_capacity(all), Vec::with_capacity(all));
     let mut row_of: HashMap<u32, u32, BuildHasherDefault<Fnv>> =
@@ -197,12 +197,12 @@ fn rows(index: &Merged, tools: &[u32]) -> (Vec<u32>, Vec<u32>) {
 }
 
 /// A word of the query, ready to be compared with many.
-pub(super) struct Sought<'q, 'a> {
+pub(super) struct WordProbe<'q, 'a> {
     word: &'q QueryWord<'a>,
     probe: Probe<SCAN_DIMENSIONS>,
 }
 
-impl<'q, 'a> Sought<'q, 'a> {
+impl<'q, 'a> WordProbe<'q, 'a> {
     pub(super) fn of(word: &'q QueryWord<'a>) -> Self {
         let values = word.meaning.row.map(|value| (value ^ 0x80).cast_signed());
         Self { word, probe: Probe::new(&values) }

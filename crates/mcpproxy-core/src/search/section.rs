@@ -9,10 +9,10 @@ use crate::contract::Effective;
 use crate::search::Field;
 use crate::search::table::{self, DIMENSIONS, Vector};
 use crate::search::texts::{REPEATS_MAX, Texts};
-use crate::search::words::{Word, compounds, is_stop_word, spaced, words};
+use crate::search::words::{StemmedWord, compounds, is_stop_word, spaced, words};
 
 #[derive(Debug)]
-pub(super) struct Section {
+pub(super) struct ServerSection {
     /// What it was made from.
     sources: Vec<(Arc<Offered>, Arc<Effective>)>,
     /// The words of this server, each once.
@@ -34,7 +34,7 @@ pub(super) struct Entry {
     pub(super) parameters: Option<Vector>,
 }
 
-impl Section {
+impl ServerSection {
     pub(super) fn of<'a>(tools: impl Iterator<Item = &'a Arc<Tool>>) -> Self {
         let mut vocabulary = Vocabulary::default();
         let (mut sources, mut entries) = (Vec::new(), Vec::new());
@@ -69,11 +69,11 @@ struct Vocabulary {
 }
 
 impl Vocabulary {
-    fn known(&self, word: &Word<'_>) -> Option<u32> {
+    fn known(&self, word: &StemmedWord<'_>) -> Option<u32> {
         self.numbers.get(word.stem.as_ref()).copied()
     }
 
-    fn number(&mut self, word: &Word<'_>) -> u32 {
+    fn number(&mut self, word: &StemmedWord<'_>) -> u32 {
         if let Some(number) = self.known(word) {
             return number;
         }

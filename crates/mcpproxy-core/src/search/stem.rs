@@ -47,44 +47,44 @@ fn exception(word: &[u8]) -> Option<&'static str> {
 const PREFIXES: &[&str] = &["arsen", "commun", "emerg", "gener", "inter", "later", "organ", "past", "univers"];
 
 /// Replaced within the first region. The longest that fits decides, so longer ones come first.
-const DOUBLE_SUFFIXES: &[(&str, Change)] = &[
-    ("ational", Change::Into("ate")),
-    ("ization", Change::Into("ize")),
-    ("iveness", Change::Into("ive")),
-    ("fulness", Change::Into("ful")),
-    ("ousness", Change::Into("ous")),
-    ("lessli", Change::Into("less")),
-    ("biliti", Change::Into("ble")),
-    ("tional", Change::Into("tion")),
-    ("fulli", Change::Into("ful")),
-    ("ousli", Change::Into("ous")),
-    ("entli", Change::Into("ent")),
-    ("aliti", Change::Into("al")),
-    ("iviti", Change::Into("ive")),
-    ("alism", Change::Into("al")),
-    ("ation", Change::Into("ate")),
-    ("ogist", Change::Into("og")),
-    ("anci", Change::Into("ance")),
-    ("enci", Change::Into("ence")),
-    ("abli", Change::Into("able")),
-    ("alli", Change::Into("al")),
-    ("izer", Change::Into("ize")),
-    ("ator", Change::Into("ate")),
-    ("ogi", Change::After(b"l", "og")),
-    ("bli", Change::Into("ble")),
-    ("li", Change::After(b"cdeghkmnrt", "")),
+const DOUBLE_SUFFIXES: &[(&str, SuffixChange)] = &[
+    ("ational", SuffixChange::Into("ate")),
+    ("ization", SuffixChange::Into("ize")),
+    ("iveness", SuffixChange::Into("ive")),
+    ("fulness", SuffixChange::Into("ful")),
+    ("ousness", SuffixChange::Into("ous")),
+    ("lessli", SuffixChange::Into("less")),
+    ("biliti", SuffixChange::Into("ble")),
+    ("tional", SuffixChange::Into("tion")),
+    ("fulli", SuffixChange::Into("ful")),
+    ("ousli", SuffixChange::Into("ous")),
+    ("entli", SuffixChange::Into("ent")),
+    ("aliti", SuffixChange::Into("al")),
+    ("iviti", SuffixChange::Into("ive")),
+    ("alism", SuffixChange::Into("al")),
+    ("ation", SuffixChange::Into("ate")),
+    ("ogist", SuffixChange::Into("og")),
+    ("anci", SuffixChange::Into("ance")),
+    ("enci", SuffixChange::Into("ence")),
+    ("abli", SuffixChange::Into("able")),
+    ("alli", SuffixChange::Into("al")),
+    ("izer", SuffixChange::Into("ize")),
+    ("ator", SuffixChange::Into("ate")),
+    ("ogi", SuffixChange::After(b"l", "og")),
+    ("bli", SuffixChange::Into("ble")),
+    ("li", SuffixChange::After(b"cdeghkmnrt", "")),
 ];
 
-const SUFFIXES: &[(&str, Change)] = &[
-    ("ational", Change::Into("ate")),
-    ("tional", Change::Into("tion")),
-    ("icate", Change::Into("ic")),
-    ("ative", Change::InSecond),
-    ("alize", Change::Into("al")),
-    ("iciti", Change::Into("ic")),
-    ("ical", Change::Into("ic")),
-    ("ness", Change::Into("")),
-    ("ful", Change::Into("")),
+const SUFFIXES: &[(&str, SuffixChange)] = &[
+    ("ational", SuffixChange::Into("ate")),
+    ("tional", SuffixChange::Into("tion")),
+    ("icate", SuffixChange::Into("ic")),
+    ("ative", SuffixChange::InSecond),
+    ("alize", SuffixChange::Into("al")),
+    ("iciti", SuffixChange::Into("ic")),
+    ("ical", SuffixChange::Into("ic")),
+    ("ness", SuffixChange::Into("")),
+    ("ful", SuffixChange::Into("")),
 ];
 
 /// Removed within the second region.
@@ -94,7 +94,7 @@ const REMOVED: &[&str] = &[
 ];
 
 #[derive(Clone, Copy)]
-enum Change {
+enum SuffixChange {
     Into(&'static str),
     /// Only after one of these letters.
     After(&'static [u8], &'static str),
@@ -176,13 +176,15 @@ impl Stemmer<'_> {
         }
     }
 
-    fn replace(&mut self, table: &[(&str, Change)]) {
+    fn replace(&mut self, table: &[(&str, SuffixChange)]) {
         let Some((suffix, change)) = table.iter().find(|(suffix, _)| self.ends(suffix)) else { return };
         let base = self.before(suffix.len());
         let into = match change {
-            Change::Into(into) => Some(*into),
-            Change::After(letters, into) => base.last().is_some_and(|last| letters.contains(last)).then_some(*into),
-            Change::InSecond => (base.len() >= self.second).then_some(""),
+            SuffixChange::Into(into) => Some(*into),
+            SuffixChange::After(letters, into) => {
+                base.last().is_some_and(|last| letters.contains(last)).then_some(*into)
+            }
+            SuffixChange::InSecond => (base.len() >= self.second).then_some(""),
         };
         if let Some(into) = into
             && base.len() >= self.first

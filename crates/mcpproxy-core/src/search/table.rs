@@ -159,7 +159,7 @@ impl<const N: usize> Probe<N> {
 }
 
 /// The numbers of the tokens.
-pub(crate) struct Table {
+pub(crate) struct TokenTable {
     starts: Tokens,
     /// Without their `##`.
     continuations: Tokens,
@@ -169,9 +169,9 @@ pub(crate) struct Table {
 
 type Tokens = HashMap<&'static str, u32, BuildHasherDefault<Fnv>>;
 
-pub(super) static TABLE: LazyLock<Table> = LazyLock::new(Table::read);
+pub(super) static TABLE: LazyLock<TokenTable> = LazyLock::new(TokenTable::read);
 
-impl Table {
+impl TokenTable {
     fn read() -> Self {
         let mut starts = Tokens::with_capacity_and_hasher(TOKENS, BuildHasherDefault::default());
         let mut continuations = Tokens::with_capacity_and_hasher(TOKENS / 4, BuildHasherDefault::default());

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Found, Index};
+use super::{Index, SearchResult};
 use crate::catalog::{Catalog, Offer, Offered};
 use crate::contract::Contracts;
 use crate::{Scope, ServerName};
@@ -51,15 +51,15 @@ fn only(servers: &[&str]) -> Scope {
     Scope { servers: Some(servers.iter().map(|name| server(name)).collect()), ..Scope::everything() }
 }
 
-fn find(index: &Index, query: &str, limit: usize) -> Found {
+fn find(index: &Index, query: &str, limit: usize) -> SearchResult {
     index.find(query, &Scope::everything(), None, limit)
 }
 
 /// Names and scores, to the last bit.
-fn exact(found: &Found) -> Vec<(String, u32)> {
+fn exact(found: &SearchResult) -> Vec<(String, u32)> {
     found.hits.iter().map(|hit| (hit.tool.name.to_string(), hit.score.to_bits())).collect()
 }
 
-fn names(found: &Found) -> Vec<String> {
+fn names(found: &SearchResult) -> Vec<String> {
     found.hits.iter().map(|hit| hit.tool.name.to_string()).collect()
 }

@@ -17,7 +17,7 @@ pub(super) struct Texts {
 }
 
 /// How much a field counts, and how much of it is read.
-pub(super) struct Share {
+pub(super) struct FieldShare {
     /// What a word is worth here beside one in the description.
     pub(super) weight: f32,
     /// A field of so many words is neither short nor long. A fixed number: what other servers write must not change
@@ -43,7 +43,7 @@ impl Field {
         Self::Contract,
     ];
 
-    pub(super) const fn share(self) -> Share {
+    pub(super) const fn share(self) -> FieldShare {
         let (weight, usual_words, length_matters, max_words) = match self {
             Self::Name => (2.2, 3.0, 0.5, 16),
             Self::Title => (1.5, 3.0, 0.5, 16),
@@ -53,7 +53,7 @@ impl Field {
             Self::ParameterDescription => (0.45, 40.0, 0.6, 150),
             Self::Contract => (0.7, 12.0, 0.7, 60),
         };
-        Share { weight, usual_words, length_matters, max_words }
+        FieldShare { weight, usual_words, length_matters, max_words }
     }
 }
 

@@ -5,13 +5,13 @@ use std::iter;
 use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization;
 
-use super::table::Table;
+use super::table::TokenTable;
 
 /// A longer word is no word.
 const WORD_MAX_CHARS: usize = 100;
 
 /// The tokens of a text in its order. Words that are not made of known tokens are left out.
-pub(crate) fn tokens(table: &Table, text: &str) -> impl Iterator<Item = u32> {
+pub(crate) fn tokens(table: &TokenTable, text: &str) -> impl Iterator<Item = u32> {
     let text = clean(text);
     let mut tokens = Vec::with_capacity(text.len() / 4);
     for word in text.split(' ') {
@@ -25,7 +25,7 @@ pub(crate) fn tokens(table: &Table, text: &str) -> impl Iterator<Item = u32> {
 }
 
 /// Greedy: the longest known start of what is left. A word with an unknown rest has no tokens at all.
-fn push(table: &Table, word: &str, tokens: &mut Vec<u32>) {
+fn push(table: &TokenTable, word: &str, tokens: &mut Vec<u32>) {
     if word.len() > WORD_MAX_CHARS && word.chars().nth(WORD_MAX_CHARS).is_some() {
         return;
     }

@@ -6,21 +6,21 @@ use std::sync::LazyLock;
 
 use unicode_normalization::UnicodeNormalization;
 
-use super::parts::{Part, Script, joined, parts};
+use super::parts::{Script, WordPart, joined, parts};
 use super::stem::stem;
 
 /// Longer words are known by their beginning only.
 const WORD_MAX_CHARS: usize = 64;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Word<'a> {
+pub(crate) struct StemmedWord<'a> {
     /// Lower case, without accents and English endings: what is compared.
     pub(crate) stem: Cow<'a, str>,
     pub(crate) as_written: &'a str,
 }
 
 /// The words in their order, stop words among them. Scripts that do not part words give every two neighbours as one.
-pub(crate) fn words(text: &str) -> Vec<Word<'_>> {
+pub(crate) fn words(text: &str) -> Vec<StemmedWord<'_>> {
     let mut words = Vec::with_capacity(text.len() / 6);
     let mut letters = Vec::new();
     for part in parts(text) {
@@ -38,14 +38,14 @@ pub(crate) fn words(text: &str) -> Vec<Word<'_>> {
 /// What is written together and yet is several words, as one: `CoinGecko` is `coingecko`, as its server may be called.
 ///
 /// Only two or three words: more are a sentence, and nobody writes that in lower case without a space.
-pub(crate) fn compounds(text: &str) -> Vec<Word<'_>> {
+pub(crate) fn compounds(text: &str) -> Vec<StemmedWord<'_>> {
     let mut letters = Vec::new();
-    joined(text).map(|as_written| word(&Part { as_written, script: Script::Ascii }, &mut letters)).collect()
+    joined(text).map(|as_written| word(&WordPart { as_written, script: Script::Ascii }, &mut letters)).collect()
 }
 
 /// The stem of one word of ASCII letters and digits in lower case.
 pub(crate) fn stemmed(word: &str) -> Cow<'_, str> {
-    self::word(&Part { as_written: word, script: Script::Ascii }, &mut Vec::with_capacity(word.len())).stem
+    self::word(&WordPart { as_written: word, script: Script::Ascii }, &mut Vec::with_capacity(word.len())).stem
 }
 
 /// An identifier as a text: `getUserByID` is `get user by id`.
@@ -78,7 +78,7 @@ const STOP_WORDS: &str = "a about also am an and any are aren as at be because b
 static STOP_STEMS: LazyLock<HashSet<String>> =
     LazyLock::new(|| words(STOP_WORDS).into_iter().map(|word| word.stem.into_owned()).collect());
 
-fn word<'a>(part: &Part<'a>, letters: &mut Vec<u8>) -> Word<'a> {
+fn word<'a>(part: &WordPart<'a>, letters: &mut Vec<u8>) -> StemmedWord<'a> {
     let as_written = shortened(part.as_written);
     letters.clear();
     match part.script {
@@ -93,15 +93,15 @@ fn word<'a>(part: &Part<'a>, letters: &mut Vec<u8>) -> Word<'a> {
         Some(start) if start.as_bytes() == letters.as_slice() => Cow::Borrowed(start),
         _ => Cow::Owned(String::from_utf8_lossy(letters).into_owned()),
     };
-    Word { stem, as_written }
+    StemmedWord { stem, as_written }
 }
 
-fn push_pairs<'a>(text: &'a str, words: &mut Vec<Word<'a>>) {
+fn push_pairs<'a>(text: &'a str, words: &mut Vec<StemmedWord<'a>>) {
     let mut starts = text.char_indices().map(|(start, _)| start).chain([text.len()]);
     let (mut first, mut second) = (starts.next().unwrap_or_default(), starts.next().unwrap_or_default());
     let mut push = |start, end| {
         let as_written = text.get(start..end).unwrap_or_default();
-        words.push(Word { stem: Cow::Borrowed(as_written), as_written });
+        words.push(StemmedWord { stem: Cow::Borrowed(as_written), as_written });
     };
     if second == text.len() {
         return push(first, second);
@@ -230,7 +230,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_has_words_that_stand_in_it(text in "\\PC*") {
-            let start = |word: &Word<'_>| word.as_written.as_ptr().addr() - text.as_ptr().addr();
+            let start = |word: &StemmedWord<'_>| word.as_written.as_ptr().addr() - text.as_ptr().addr();
             let words = words(&text);
             for word in &words {
                 prop_assert!(!word.stem.is_empty() && !word.as_written.is_empty());

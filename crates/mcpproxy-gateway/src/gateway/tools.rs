@@ -2,7 +2,7 @@
 
 use mcpproxy_core::decision::{Explanation, PriorState, explain};
 use mcpproxy_core::json;
-use mcpproxy_core::{Agent, Moment, Scope, ServerName, ToolName, Untrusted, Variant, Why};
+use mcpproxy_core::{Agent, Moment, Scope, ScoreExplanation, ServerName, ToolName, Untrusted, Variant};
 use mcpproxy_store::StoreError;
 use serde_json::Value;
 
@@ -104,7 +104,7 @@ pub enum Reasons {
 #[derive(Clone, Debug, Default)]
 pub struct SearchResults {
     /// Best first, each with the reason for its score if it was asked for.
-    pub tools: Vec<(Value, Option<Why>)>,
+    pub tools: Vec<(Value, Option<ScoreExplanation>)>,
     /// Why there are none, and what to do.
     pub note: Option<String>,
 }

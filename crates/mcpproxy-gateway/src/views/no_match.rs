@@ -1,6 +1,6 @@
 //! Why a search found nothing, and what can be done about it.
 
-use mcpproxy_core::{Nothing, Untrusted};
+use mcpproxy_core::{NoMatch, Untrusted};
 
 /// So many unknown words are named.
 const WORDS_MAX: usize = 5;
@@ -13,20 +13,20 @@ pub(super) enum Reader {
     Operator,
 }
 
-pub(super) fn note(nothing: &Nothing, reader: Reader) -> String {
+pub(super) fn note(nothing: &NoMatch, reader: Reader) -> String {
     match nothing {
-        Nothing::NoWords => {
+        NoMatch::NoWords => {
             "The query has no word to search by. Say in a few words what the tool should do, such as \"create an issue\"."
                 .to_owned()
         }
-        Nothing::NoTools => {
+        NoMatch::NoTools => {
             let next = match reader {
                 Reader::Agent => "Other words will not help; tell the user.",
                 Reader::Operator => "Look at the servers first.",
             };
             format!("There are no tools to search: no connected server offers any here. {next}")
         }
-        Nothing::NothingFits { best, floor, unknown } => format!(
+        NoMatch::BelowFloor { best, floor, unknown } => format!(
             "No tool fits: the best match scores {best:.2}, below {floor:.2}.{} Try other words for what should be done, \
              without names or values.",
             unknown_words(unknown)
@@ -53,10 +53,10 @@ mod tests {
 
     #[test]
     fn the_reason_comes_with_the_next_step() {
-        let check = |nothing: Nothing, expected: &str| {
+        let check = |nothing: NoMatch, expected: &str| {
             assert_eq!(note(&nothing, Reader::Agent), expected);
         };
-        let fits = |unknown: &[&str]| Nothing::NothingFits {
+        let fits = |unknown: &[&str]| NoMatch::BelowFloor {
             best: 0.123,
             floor: 0.25,
             unknown: unknown.iter().map(|word| Untrusted::new(*word)).collect(),
@@ -77,15 +77,15 @@ mod tests {
              \"e\". Try other words for what should be done, without names or values.",
         );
         check(
-            Nothing::NoWords,
+            NoMatch::NoWords,
             "The query has no word to search by. Say in a few words what the tool should do, such as \"create an issue\".",
         );
         check(
-            Nothing::NoTools,
+            NoMatch::NoTools,
             "There are no tools to search: no connected server offers any here. Other words will not help; tell the user.",
         );
         assert_eq!(
-            note(&Nothing::NoTools, Reader::Operator),
+            note(&NoMatch::NoTools, Reader::Operator),
             "There are no tools to search: no connected server offers any here. Look at the servers first."
         );
     }

@@ -4,7 +4,7 @@
 mod tests;
 
 use mcpproxy_core::json::{members, quote};
-use mcpproxy_core::{Found, Hit, Keep, Tool, brief};
+use mcpproxy_core::{Keep, SearchHit, SearchResult, Tool, brief};
 
 use super::contract::{annotations, tool_contract};
 use super::no_match::{self, Reader};
@@ -55,8 +55,8 @@ impl Detail {
 }
 
 /// The answer as raw JSON. The agent asked for so many tools; fewer are in it if they do not fit.
-pub(crate) fn answer(found: &Found, detail: Detail, limit: usize) -> String {
-    if let Some(nothing) = &found.nothing {
+pub(crate) fn answer(found: &SearchResult, detail: Detail, limit: usize) -> String {
+    if let Some(nothing) = &found.no_match {
         return frame("", Some(&no_match::note(nothing, Reader::Agent)), USAGE_OF_NOTHING);
     }
     if let (Detail::Full, 1, [hit]) = (detail, limit, found.hits.as_slice()) {
@@ -96,7 +96,7 @@ fn frame(tools: &str, note: Option<&str>, usage: &str) -> String {
 }
 
 /// One tool, as raw JSON.
-pub(super) fn entry(hit: &Hit, form: Form, detail: Detail) -> String {
+pub(super) fn entry(hit: &SearchHit, form: Form, detail: Detail) -> String {
     let tool = &hit.tool;
     let words = tool.offered.description.for_json();
     let schema = tool.offered.field("inputSchema").unwrap_or("{}");

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{catalog_with, only, server, tool};
-use crate::search::{Index, Why};
+use crate::search::{Index, ScoreExplanation};
 use crate::{Scope, ToolName};
 
 fn index() -> Index {
@@ -26,12 +26,12 @@ fn index() -> Index {
     ))
 }
 
-fn why(index: &Index, query: &str, name: &str) -> Why {
+fn why(index: &Index, query: &str, name: &str) -> ScoreExplanation {
     index.explain(query, &Scope::everything(), None, &ToolName::parse(name).unwrap()).unwrap()
 }
 
 /// `word: field, field=its own word; …`
-fn told(why: &Why) -> String {
+fn told(why: &ScoreExplanation) -> String {
     let words = why.words.iter().map(|word| {
         let places = word.places.iter().map(|place| match &place.instead {
             None => place.field.as_str().to_owned(),

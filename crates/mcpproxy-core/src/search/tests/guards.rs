@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{catalog, catalog_with, exact, find, names, offer, only, server, tool};
 use crate::catalog::{Catalog, Offer};
-use crate::search::{Index, Nothing};
+use crate::search::{Index, NoMatch};
 use crate::{Scope, ServerName};
 
 /// What offices use, each on its own server.
@@ -58,7 +58,7 @@ fn forbidden_tools_leave_no_trace() {
     let permitted = Index::build(&catalog(&tools));
     for query in QUERIES {
         assert_eq!(exact(&find(&with, query, 50)), exact(&find(&without, query, 50)), "{query}");
-        assert_eq!(find(&with, query, 50).nothing, find(&without, query, 50).nothing, "{query}");
+        assert_eq!(find(&with, query, 50).no_match, find(&without, query, 50).no_match, "{query}");
     }
     assert_ne!(exact(&find(&permitted, QUERIES[0], 50)), exact(&find(&without, QUERIES[0], 50)));
 }
@@ -79,7 +79,7 @@ fn servers_out_of_scope_leave_no_trace() {
     for query in QUERIES {
         let (seen, whole) = (with.find(query, &only(&seen), None, 50), find(&without, query, 50));
         assert_eq!(exact(&seen), exact(&whole), "{query}");
-        assert_eq!(seen.nothing, whole.nothing, "{query}");
+        assert_eq!(seen.no_match, whole.no_match, "{query}");
     }
 }
 
@@ -102,15 +102,15 @@ fn copies_do_not_fill_a_page() {
 #[test]
 fn nothing_is_told_apart() {
     let index = Index::build(&catalog(&office()));
-    let why = |index: &Index, query: &str, scope: &Scope| index.find(query, scope, None, 5).nothing;
+    let why = |index: &Index, query: &str, scope: &Scope| index.find(query, scope, None, 5).no_match;
     let everything = Scope::everything();
     for query in ["", "   ", "…!?", "🎉🎉", "\u{0}\u{7}", &"-".repeat(100_000)] {
-        assert_eq!(why(&index, query, &everything), Some(Nothing::NoWords), "{query:?}");
+        assert_eq!(why(&index, query, &everything), Some(NoMatch::NoWords), "{query:?}");
     }
-    assert_eq!(why(&index, "send email", &only(&[])), Some(Nothing::NoTools));
-    assert_eq!(why(&index, "send email", &only(&["unknown"])), Some(Nothing::NoTools));
-    assert_eq!(why(&Index::default(), "send email", &everything), Some(Nothing::NoTools));
-    assert_eq!(why(&Index::default(), "", &everything), Some(Nothing::NoTools));
+    assert_eq!(why(&index, "send email", &only(&[])), Some(NoMatch::NoTools));
+    assert_eq!(why(&index, "send email", &only(&["unknown"])), Some(NoMatch::NoTools));
+    assert_eq!(why(&Index::default(), "send email", &everything), Some(NoMatch::NoTools));
+    assert_eq!(why(&Index::default(), "", &everything), Some(NoMatch::NoTools));
     assert_eq!(why(&index, "send email", &everything), None);
     assert!(find(&index, "send email", 0).hits.is_empty());
 }
@@ -120,7 +120,7 @@ fn check_answer(index: &Index, query: &str, limit: usize) {
     let found = find(index, query, limit);
     assert!(found.hits.len() <= limit);
     assert!(found.hits.iter().all(|hit| hit.score.is_finite() && (0.0..=1.0).contains(&hit.score)), "{query:?}");
-    assert!(found.nothing.is_none() || found.hits.is_empty());
+    assert!(found.no_match.is_none() || found.hits.is_empty());
     // No tool here has copies, which would come late.
     assert!(found.hits.is_sorted_by(|one, other| one.score >= other.score), "{query:?}");
     let mut all = names(&found);

@@ -29,7 +29,7 @@ fn a_crowd_out_of_scope_leaves_no_trace() {
     ] {
         let (seen, whole) = (with.find(query, &scope, None, 50), find(&without, query, 50));
         assert_eq!(exact(&seen), exact(&whole), "{query}");
-        assert_eq!(seen.nothing, whole.nothing, "{query}");
+        assert_eq!(seen.no_match, whole.no_match, "{query}");
         let names = |index: &Index, scope| {
             let all = index.candidates(query, scope);
             all.iter().map(|(tool, features)| (tool.name.to_string(), *features)).collect::<Vec<_>>()

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::guards::office;
 use super::{catalog, catalog_with, exact, find, names, only, server, tool};
-use crate::search::candidates::Visible;
-use crate::search::{Index, Nothing};
+use crate::search::candidates::VisibleTools;
+use crate::search::{Index, NoMatch};
 use crate::{Scope, ToolName};
 
 /// The tools of some ninety real servers.
@@ -30,7 +30,7 @@ fn every_tool_is_found_first_by_its_name() {
     let tools: Vec<(&str, Value)> = tools.iter().map(|(server, tool)| (server.as_str(), tool.clone())).collect();
     let catalog = catalog(&tools);
     let index = Index::build(&catalog);
-    let everything = Visible::of(&index.merged, &Scope::everything(), None);
+    let everything = VisibleTools::of(&index.merged, &Scope::everything(), None);
     for (number, tool) in (0..).zip(catalog.tools()) {
         assert_eq!(index.named(&tool.name.to_string(), &everything), Some(number), "{}", tool.name);
     }
@@ -101,7 +101,7 @@ fn the_name_of_a_hidden_tool_leaves_no_trace() {
     for query in ["mail:secret_sending", "secret_sending", "aaa:read_file", "read_file", "aaa:zqx", "zqx"] {
         let (scoped, whole) = (with.find(query, &only(&seen), None, 50), find(&without, query, 50));
         assert_eq!(exact(&scoped), exact(&whole), "{query}");
-        assert_eq!(scoped.nothing, whole.nothing, "{query}");
+        assert_eq!(scoped.no_match, whole.no_match, "{query}");
     }
-    assert!(matches!(find(&without, "zqx", 5).nothing, Some(Nothing::NothingFits { .. })));
+    assert!(matches!(find(&without, "zqx", 5).no_match, Some(NoMatch::BelowFloor { .. })));
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use mcpproxy_core::schema::Schema;
-use mcpproxy_core::{Catalog, Nothing, Offer, Offered, ServerName};
+use mcpproxy_core::{Catalog, NoMatch, Offer, Offered, ServerName};
 use serde_json::{Value, json};
 
 use super::*;
@@ -22,7 +22,7 @@ fn catalog(lists: Vec<(String, Vec<String>)>) -> Catalog {
 }
 
 /// The tools of some ninety servers.
-static REAL: LazyLock<Vec<Hit>> = LazyLock::new(|| {
+static REAL: LazyLock<Vec<SearchHit>> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcpproxy-core/tests/data/tools");
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
     let lists = files.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl")).map(|path| {
@@ -34,13 +34,13 @@ static REAL: LazyLock<Vec<Hit>> = LazyLock::new(|| {
     hits(&catalog(lists))
 });
 
-fn hits(catalog: &Catalog) -> Vec<Hit> {
-    catalog.tools().map(|tool| Hit { tool: Arc::clone(tool), score: 0.5 }).collect()
+fn hits(catalog: &Catalog) -> Vec<SearchHit> {
+    catalog.tools().map(|tool| SearchHit { tool: Arc::clone(tool), score: 0.5 }).collect()
 }
 
 /// Asks for as many as there are, checks what must be so of every answer, and gives back what was shown.
-fn check(hits: &[Hit], detail: Detail) -> (usize, Value) {
-    let found = Found { hits: hits.to_vec(), nothing: None };
+fn check(hits: &[SearchHit], detail: Detail) -> (usize, Value) {
+    let found = SearchResult { hits: hits.to_vec(), no_match: None };
     let text = answer(&found, detail, hits.len());
     let answer: Value = serde_json::from_str(&text).unwrap();
     let tools = answer["tools"].as_array().unwrap();
@@ -91,8 +91,9 @@ fn schemas_stay_schemas() {
 /// What an agent pays for a search: the mean bytes of an answer with five tools.
 #[test]
 fn brief_answers_are_small() {
-    let pages: Vec<&[Hit]> = REAL.chunks_exact(5).step_by(2).collect();
-    let mean = |bytes: &dyn Fn(&[Hit]) -> usize| pages.iter().map(|page| bytes(page)).sum::<usize>() / pages.len();
+    let pages: Vec<&[SearchHit]> = REAL.chunks_exact(5).step_by(2).collect();
+    let mean =
+        |bytes: &dyn Fn(&[SearchHit]) -> usize| pages.iter().map(|page| bytes(page)).sum::<usize>() / pages.len();
     let brief = mean(&|page| check(page, Detail::Brief).0);
     let full = mean(&|page| check(page, Detail::Full).0);
     let unbounded = mean(&|page| page.iter().map(|hit| entry(hit, Form::Whole, Detail::Full).len() + 1).sum());
@@ -156,7 +157,7 @@ fn a_tool_that_does_not_fit_hides_no_other() {
 
 #[test]
 fn nothing_says_why() {
-    let found = Found { hits: vec![], nothing: Some(Nothing::NoWords) };
+    let found = SearchResult { hits: vec![], no_match: Some(NoMatch::NoWords) };
     for detail in [Detail::Brief, Detail::Full] {
         assert_eq!(
             answer(&found, detail, 5),
