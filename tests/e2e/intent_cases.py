@@ -202,7 +202,7 @@ def shapes() -> Iterator[Case]:
     yield args("an array", "arguments must be a JSON object", args_json="[1,2]")
     yield args("a string in args_json", "arguments must be a JSON object", args_json='"{}"')
     yield args("null in args_json", "arguments must be a JSON object", args_json="null")
-    yield args("an empty args_json", "args_json: empty body at 1:1", args_json="")
+    yield args("an empty args_json", "args_json: the text is empty at 1:1", args_json="")
     yield args("a lone surrogate", "args_json: lone surrogate at 1:13", args_json=SURROGATE)
     yield args("a lone surrogate in a key", "args_json: lone surrogate at 1:9", args_json='{"\\ud800":1}')
     yield args("no number", "args_json: number out of range at 1:6", args_json='{"a":1e400}')

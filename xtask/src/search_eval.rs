@@ -1,4 +1,4 @@
-//! How good the search is, measured on sets of tools and queries that others made.
+//! Measures the quality of the search, on public sets of tools and queries.
 
 mod baseline;
 mod fit;
@@ -25,7 +25,7 @@ use measure::Measured;
 use options::Options;
 use sets::{BESIDE, MEASURED, Set};
 
-/// What a part of the evaluation found: a text for people, and a key and data for programs.
+/// A part of the report: a text, and a key and data for the JSON output.
 struct Part {
     text: String,
     key: &'static str,
@@ -54,7 +54,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode>
     say(&text, if is_worse { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What was asked for, and whether the search became worse.
+/// Runs the requested parts. Also returns `true` if the search became worse.
 fn parts(root: &Path, options: &Options) -> anyhow::Result<(Vec<Part>, bool)> {
     let is_wanted = |name: &&str| options.set.is_none_or(|set| set == *name);
     let wanted: Vec<&'static str> =
@@ -72,11 +72,11 @@ fn parts(root: &Path, options: &Options) -> anyhow::Result<(Vec<Part>, bool)> {
         parts.push(misses::part(&measured));
     }
     if options.has_floor {
-        progress("asking every set the queries of the others")?;
+        progress("running the queries of every set against the tools of the others")?;
         parts.push(floor::part(&sets, is_wanted)?);
     }
     if options.is_fit {
-        progress("learning weights, with each set left out once")?;
+        progress("learning weights, leaving out each set once")?;
         let counted: Vec<&Set> = sets.iter().filter(|set| set.name != BESIDE && is_wanted(&set.name)).collect();
         parts.push(fit::part(&counted)?);
     }

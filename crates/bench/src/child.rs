@@ -1,4 +1,4 @@
-//! A process that is started for the bench and certainly ended with it.
+//! A child process that ends with the benchmark.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -18,7 +18,7 @@ pub(crate) struct Child {
     log: File,
 }
 
-/// Where a process's standard output goes: a pipe only if somebody reads it, for a full one stops the process.
+/// The destination of a process's standard output. Use a pipe only if it is read, because a full pipe blocks the process.
 #[derive(Clone, Copy)]
 pub(crate) enum Stdout {
     Log,
@@ -26,7 +26,7 @@ pub(crate) enum Stdout {
 }
 
 impl Child {
-    /// What it says goes to an unnamed file, to be shown if it fails.
+    /// Starts a process. Its output goes to an unnamed file, which is shown if the process fails.
     pub(crate) fn start(name: &'static str, mut command: Command, stdout: Stdout) -> Result<Self> {
         let log = tempfile::tempfile().context("could not make a log file")?;
         let program = command.get_program().to_string_lossy().into_owned();
@@ -48,12 +48,12 @@ impl Child {
             BufReader::new(stdout).read_line(&mut line)?;
         }
         if line.is_empty() {
-            bail!("{} said nothing\n{}", self.name, self.log_tail())
+            bail!("{} printed nothing\n{}", self.name, self.log_tail())
         }
         Ok(line)
     }
 
-    /// Fails, with what the process said last, when it has ended by itself.
+    /// Fails with the last output of the process if it has ended.
     pub(crate) fn check_alive(&mut self) -> Result<()> {
         match self.process.try_wait()? {
             None => Ok(()),
@@ -64,12 +64,12 @@ impl Child {
     pub(crate) fn log_tail(&self) -> String {
         let length = self.log.metadata().map_or(0, |metadata| metadata.len());
         let mut tail = [0; LOG_TAIL_BYTES];
-        // The log only explains an error that is already being reported: failing to read it is no second error.
+        // The log only explains an error that is reported already, so an error while reading it is ignored.
         let read = self.log.read_at(&mut tail, length.saturating_sub(LOG_TAIL_BYTES as u64)).unwrap_or_default();
         String::from_utf8_lossy(tail.get(..read).unwrap_or_default()).into_owned()
     }
 
-    /// User and system time so far of the process and of its children (nginx works in its children).
+    /// Returns the CPU time of the process and its children. nginx does its work in child processes.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let pid = self.process.id();
         let mut ticks = Stat::read(pid)?.cpu_ticks;
@@ -89,7 +89,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // A polite signal first: nginx's master ends its workers on it, and would leave them behind if it were killed.
+        // SIGTERM first, so that the nginx master stops its workers. SIGKILL would leave them running.
         let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
         let deadline = Instant::now() + GRACE;
         while Instant::now() < deadline {
@@ -118,12 +118,12 @@ impl Stat {
     fn read(pid: u32) -> Result<Self> {
         let path = format!("/proc/{pid}/stat");
         let text = std::fs::read_to_string(&path).with_context(|| format!("could not read `{path}`"))?;
-        Self::parse(&text).with_context(|| format!("could not make sense of `{path}`"))
+        Self::parse(&text).with_context(|| format!("could not parse `{path}`"))
     }
 
     fn parse(text: &str) -> Option<Self> {
         let (pid, _) = text.split_once(' ')?;
-        // The program's name stands in parentheses and may contain anything, parentheses and blanks included.
+        // The program name is in parentheses, and may itself contain parentheses and spaces.
         let (_, rest) = text.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
@@ -140,7 +140,7 @@ fn children(parent: u32) -> Result<Vec<Stat>> {
     for process in std::fs::read_dir("/proc").context("could not read `/proc`")? {
         let name = process?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // Processes of others come and go while we look.
+        // Other processes can end during the loop.
         let Ok(stat) = Stat::read(pid) else { continue };
         if u32::try_from(stat.parent) == Ok(parent) {
             found.push(stat);

@@ -1,4 +1,4 @@
-//! A minimal MCP server with one tool, `echo`: the fastest thing a gateway can stand in front of.
+//! A minimal and fast MCP server with one tool, `echo`.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
 const PARSE_ERROR: i32 = -32700;
 
-/// Serves until the process is ended; the URL is the first line on standard output.
+/// Serves until the process ends. Prints its URL as the first line on standard output.
 pub(crate) async fn serve(listen: SocketAddr, extra_tools: usize) -> Result<()> {
     let listener = TcpListener::bind(listen).await.with_context(|| format!("could not listen on `{listen}`"))?;
     let mut stdout = std::io::stdout();
@@ -43,19 +43,19 @@ pub(crate) async fn serve(listen: SocketAddr, extra_tools: usize) -> Result<()> 
                 let server = Arc::clone(&server);
                 async move { Ok::<_, Infallible>(server.answer(request).await) }
             });
-            // A client that hangs up in the middle is its own affair.
+            // A client may close the connection at any time.
             let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
         });
     }
 }
 
 struct Server {
-    /// The JSON array of `tools/list`, made once.
+    /// The JSON array for `tools/list`, built once.
     tools: String,
     sessions: AtomicU64,
 }
 
-/// What is read of a JSON-RPC message; everything else is skipped without being stored.
+/// The parts of a JSON-RPC message that are read. Everything else is skipped.
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow)]

@@ -1,4 +1,4 @@
-//! mcpproxy as it is installed: its own process, its own data folder, one server in its settings.
+//! Runs mcpproxy as a process of its own, with a new data folder and one server in its settings.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Starts it in front of the echo server and waits until all its tools are known.
+    /// Starts mcpproxy in front of the echo server, and waits until it knows all tools.
     pub(crate) async fn start(program: &Path, echo: SocketAddr, tools: usize) -> Result<Self> {
         let home = tempfile::tempdir().context("could not make a data folder for mcpproxy")?;
         let settings = json!({ "mcpServers": { "echo": { "url": format!("http://{echo}/mcp") } } });
@@ -50,13 +50,13 @@ impl Gateway {
         };
         let known = tool_count(home.path(), address).await?;
         if known != tools {
-            bail!("mcpproxy knows {known} tools of the echo server's {tools}\n{}", child.log_tail());
+            bail!("mcpproxy found {known} of the {tools} tools of the echo server\n{}", child.log_tail());
         }
         let token = create_token(program, home.path())?;
         Ok(Gateway { address, token, child, _home: home })
     }
 
-    /// Resident memory once it no longer changes, or after some seconds if it never rests.
+    /// Returns the resident memory when it no longer changes, or after some seconds.
     pub(crate) async fn idle_rss_kib(&self) -> Result<u64> {
         let mut last = self.child.rss_kib()?;
         for _ in 0..SETTLE_STEPS {
@@ -71,16 +71,16 @@ impl Gateway {
     }
 }
 
-/// `cargo build --release` puts both programs in one folder.
+/// Returns the `mcpproxy` next to this program, where `cargo build --release` puts it.
 pub(crate) fn beside_this_program() -> Result<PathBuf> {
     let program = std::env::current_exe().context("could not find this program")?.with_file_name("mcpproxy");
     if !program.is_file() {
-        bail!("`{}` does not exist: run `cargo build --release` first, or name it with --mcpproxy", program.display());
+        bail!("`{}` does not exist. Run `cargo build --release` first, or pass --mcpproxy", program.display());
     }
     Ok(program)
 }
 
-/// The content of `gateway.lock`, as far as it matters here.
+/// The fields of `gateway.lock` that are needed here.
 #[derive(Deserialize)]
 struct Lock {
     address: SocketAddr,
@@ -101,11 +101,14 @@ async fn ready_address(home: &Path) -> Option<SocketAddr> {
 async fn tool_count(home: &Path, address: SocketAddr) -> Result<usize> {
     let key = std::fs::read_to_string(home.join("admin.key")).context("could not read mcpproxy's admin key")?;
     let mut headers = HeaderMap::new();
-    headers.insert(ADMIN_KEY_HEADER, HeaderValue::from_str(key.trim()).context("the admin key is no header value")?);
+    headers.insert(
+        ADMIN_KEY_HEADER,
+        HeaderValue::from_str(key.trim()).context("the admin key is not a valid header value")?,
+    );
     let (status, body) = load::fetch(address, "/api/v1/status", headers).await?;
     let text = String::from_utf8_lossy(&body);
     if status != StatusCode::OK {
-        bail!("mcpproxy's status was refused: HTTP {status}\n{text}");
+        bail!("mcpproxy refused to report its status: HTTP {status}\n{text}");
     }
     let Status { tools } = serde_json::from_slice(&body).with_context(|| format!("no tool count in `{text}`"))?;
     Ok(tools)

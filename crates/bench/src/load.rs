@@ -1,4 +1,4 @@
-//! The load: a closed loop on each connection, the next call only when the last was answered.
+//! Generates the load: a closed loop on each connection, which sends the next call after the last answer.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -24,13 +24,13 @@ pub(crate) struct Load {
     pub(crate) length: Duration,
 }
 
-/// What one round of one leg came to.
+/// The measurements of one leg in one round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) calls_per_s: f64,
-    /// Of the process in the middle; none when there is none.
+    /// CPU time of the proxy. `None` for direct calls.
     pub(crate) cpu_us_per_call: Option<f64>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) async fn measure(load: &Load, call: &Call, middle: Option<&Child>) ->
     })
 }
 
-/// A plain GET on a connection of its own, as readiness checks need it.
+/// Sends a GET on a new connection, for readiness checks.
 pub(crate) async fn fetch(address: SocketAddr, path: &str, headers: HeaderMap) -> Result<(StatusCode, Bytes)> {
     let mut request = Request::builder().uri(path).header(HOST, address.to_string()).body(Full::default())?;
     request.headers_mut().extend(headers);
@@ -69,7 +69,7 @@ pub(crate) async fn fetch(address: SocketAddr, path: &str, headers: HeaderMap) -
     Ok((status, body))
 }
 
-/// The nearest-rank percentile of sorted nanoseconds, in microseconds.
+/// Returns the nearest-rank percentile of sorted nanoseconds, in microseconds.
 pub(crate) fn percentile_us(sorted_ns: &[u64], percent: usize) -> f64 {
     let rank = (sorted_ns.len() * percent).div_ceil(100).max(1);
     let ns = sorted_ns.get(rank - 1).copied().unwrap_or_default();
@@ -136,7 +136,7 @@ async fn run_all(agents: Vec<Agent>, length: Duration, check: Check) -> Result<(
     let mut tasks = JoinSet::new();
     for mut agent in agents {
         tasks.spawn(async move {
-            // One timer for the whole run instead of one per call: a call that hangs must not hang the bench.
+            // A hanging call must not hang the benchmark. One timer for the run is cheaper than one per call.
             let latencies = tokio::time::timeout(length + CALL_TIMEOUT, agent.run(length, check)).await;
             (agent, latencies)
         });
@@ -154,7 +154,7 @@ async fn connect(address: SocketAddr) -> Result<SendRequest<Full<Bytes>>> {
     let stream = TcpStream::connect(address).await.with_context(|| format!("could not connect to `{address}`"))?;
     stream.set_nodelay(true)?;
     let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-    // Its errors come back to whoever waits for an answer.
+    // Errors of this task are reported to the request that waits for an answer.
     tokio::spawn(connection);
     Ok(sender)
 }
@@ -166,7 +166,7 @@ async fn send(
     sender.ready().await.context("the connection was closed")?;
     let response = sender.send_request(request).await.context("a call was not answered")?;
     let (head, body) = response.into_parts();
-    let body = body.collect().await.context("an answer broke off")?.to_bytes();
+    let body = body.collect().await.context("an answer was incomplete")?.to_bytes();
     Ok((head.status, head.headers, body))
 }
 

@@ -1,4 +1,4 @@
-//! Measures a read call directly, through nginx and through the gateway, side by side in one run.
+//! Measures a read call to an echo server directly, through nginx and through mcpproxy, side by side in one run.
 
 mod child;
 mod echo;
@@ -28,7 +28,7 @@ use crate::request::{Call, Revision};
 
 const MANY_TOOLS: usize = 1000;
 
-/// Measure what stands between an agent and an MCP server: nothing, nginx, mcpproxy.
+/// Measure the latency of an MCP call: direct, through nginx, and through mcpproxy.
 #[derive(Parser)]
 #[command(name = "bench", args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -40,11 +40,11 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run only the echo MCP server; prints its URL on standard output
+    /// Run the echo MCP server only, and print its URL on standard output
     Echo {
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: SocketAddr,
-        /// How many further tools to list beside `echo`
+        /// Number of tools to list in addition to `echo`
         #[arg(long, default_value_t = 0)]
         tools: usize,
     },
@@ -52,32 +52,32 @@ enum Command {
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How long each leg is measured in each round
+    /// Seconds to measure each leg in each round
     #[arg(long, default_value_t = 3.0, value_parser = parse_seconds)]
     pub(crate) seconds: f64,
-    /// How many agents call at the same time, one series each
+    /// Numbers of concurrent agents; each number is one series
     #[arg(long, value_delimiter = ',', default_value = "1,8,32", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub(crate) connections: Vec<u16>,
-    /// How often each series is measured; the table shows medians
+    /// Number of rounds; the table shows medians
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) rounds: u16,
-    /// How many bytes of text each call carries there and back
+    /// Bytes of text in each call and its answer
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) payload: u32,
-    /// Speak 2025-11-25 (`initialize` and sessions) instead of 2026-07-28
+    /// Use MCP 2025-11-25 (with sessions) instead of 2026-07-28 (stateless)
     #[arg(long)]
     pub(crate) legacy: bool,
-    /// Which ways to measure
+    /// Legs to measure
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = [Leg::Direct, Leg::Nginx, Leg::Read, Leg::Server])]
     pub(crate) legs: Vec<Leg>,
-    /// The gateway to measure; without it the `mcpproxy` beside this program
+    /// Path of the `mcpproxy` to measure [default: next to this program]
     #[arg(long)]
     mcpproxy: Option<PathBuf>,
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
 
-/// One way from the load to the echo server.
+/// One path from the load generator to the echo server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Leg {
     /// Straight to the echo server
@@ -119,13 +119,13 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<()> {
-    // One thread for the load and one for the echo server leave the machine's other cores to what is measured.
+    // One thread for the load and one for the echo server leave the other cores to the process under test.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match cli.command {
         Some(Command::Echo { listen, tools }) => runtime.block_on(echo::serve(listen, tools)),
         None => runtime.block_on(async {
             let mut terminated = signal(SignalKind::terminate())?;
-            // Leaving `measure` drops the children, which ends them: also when somebody has lost patience.
+            // Leaving `measure` drops the child processes, which stops them, also after Ctrl-C.
             tokio::select! {
                 result = measure(&cli.options) => result,
                 _ = tokio::signal::ctrl_c() => bail!("interrupted"),
@@ -137,7 +137,7 @@ fn run(cli: Cli) -> Result<()> {
 
 async fn measure(options: &Options) -> Result<()> {
     if cfg!(debug_assertions) {
-        say("this is a debug build: its figures say little; use `cargo run --release -p bench`");
+        say("warning: this is a debug build, so its figures mean little. Use `cargo run --release -p bench`.");
     }
     let mut field = Field::start(options).await?;
     let revision = if options.legacy { Revision::Legacy } else { Revision::Modern };
@@ -161,13 +161,13 @@ async fn measure(options: &Options) -> Result<()> {
         Output::Json => report.json()?,
     };
     match std::io::stdout().write_all(text.as_bytes()) {
-        // Somebody who read only the head of the table has what they wanted.
+        // A closed pipe is fine: the reader has what it wanted, as in `bench | head`.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }
 }
 
-/// Everything that runs while the load does; dropping it ends all of it, the middle before the echo server.
+/// The processes under test. Dropping it stops them, the proxies before the echo server.
 struct Field {
     gateway: Option<Gateway>,
     nginx: Option<Nginx>,
@@ -238,7 +238,7 @@ impl Field {
     }
 }
 
-/// The echo server as a process of its own, so that its work is not on the load's thread.
+/// The echo server in a process of its own, so that it does not share a thread with the load.
 struct Echo {
     address: SocketAddr,
     _child: Child,
@@ -258,12 +258,12 @@ impl Echo {
 fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(seconds),
-        Ok(_) | Err(_) => Err("a number of seconds from 0.05 to 3600 is needed".to_owned()),
+        Ok(_) | Err(_) => Err("expected a number of seconds from 0.05 to 3600".to_owned()),
     }
 }
 
-/// Progress goes to standard error: standard output carries the table alone.
+/// Prints progress to standard error, because standard output has the table.
 fn say(line: &str) {
-    // Nothing better can be done when even standard error is gone.
+    // If standard error is closed, there is no place to report it.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

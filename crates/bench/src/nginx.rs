@@ -1,4 +1,4 @@
-//! nginx as the yardstick: a plain reverse proxy with kept-alive connections on both sides.
+//! Runs nginx for comparison: a plain reverse proxy with keep-alive connections on both sides.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ impl Nginx {
     pub(crate) async fn start(upstream: SocketAddr) -> Result<Self> {
         let program = find_program()?;
         let mut last_error = None;
-        // nginx cannot be told to take any free port, and the one found for it may be gone when it binds.
+        // nginx cannot choose a free port itself, and the port found here may be taken before nginx binds it.
         for _ in 0..START_ATTEMPTS {
             let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
             match Self::start_at(&program, address, upstream).await {
@@ -58,18 +58,18 @@ impl Nginx {
 
 fn find_program() -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Debian installs it where only root's PATH leads.
+    // Debian installs nginx in a folder that is only in root's PATH.
     std::env::split_paths(&path)
         .chain([PathBuf::from("/usr/sbin")])
         .map(|folder| folder.join("nginx"))
         .find(|program| program.is_file())
-        .context("nginx is not installed; it comes with the package: apt-get install nginx-light")
+        .context("nginx is not installed. Install it with `apt-get install nginx-light`, or leave it out with --legs")
 }
 
 fn settings_text(address: SocketAddr, upstream: SocketAddr) -> String {
-    // As root, nginx would give its workers to a user who may not enter our folder.
+    // As root, nginx would run its workers as a user who cannot read our folder.
     let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
-    // Buffers hold the largest payload: a detour over a file costs nginx 40 ms of waiting for acknowledgements.
+    // Buffers hold the largest payload. With a temporary file, nginx waits 40 ms for delayed acknowledgements.
     format!(
         "{user}\
 daemon off;

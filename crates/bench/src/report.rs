@@ -1,4 +1,4 @@
-//! The figures: medians over the rounds, as a table for people or JSON for programs.
+//! Reports medians over the rounds, as a table or as JSON.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::load::Sample;
 use crate::request::Revision;
 use crate::{Leg, MANY_TOOLS, Options};
 
-/// What one leg came to in one round.
+/// The result of one leg in one round.
 pub(crate) struct Round {
     pub(crate) connections: u16,
     pub(crate) leg: Leg,
@@ -78,7 +78,7 @@ impl<'a> Report<'a> {
         if let Some(memory) = self.memory {
             let _ = writeln!(
                 text,
-                "\nmcpproxy resident memory, MiB: {} idle with the echo tool, {} idle with {MANY_TOOLS} more tools, {} after the load",
+                "\nmcpproxy resident memory in MiB: {} idle with one tool, {} idle with {MANY_TOOLS} more tools, {} after the load",
                 mib(memory.one_tool_kib),
                 mib(memory.many_tools_kib),
                 mib(memory.after_load_kib),

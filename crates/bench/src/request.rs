@@ -1,4 +1,4 @@
-//! The requests of the load, made once, and what a good answer to them looks like.
+//! Builds the requests of the load once, and checks the answers.
 
 use std::net::SocketAddr;
 
@@ -16,9 +16,9 @@ const VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version
 const METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method");
 const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
 
-/// Ids of one length keep every request of a series the same size.
+/// Start of the request IDs. All have the same length, so that all requests have the same size.
 const FIRST_ID: u64 = 1_000_000_000;
-/// Strings up to this length are searched for with vector instructions.
+/// Maximum length of a needle that is searched with vector instructions.
 const QUICK_CHECK_BYTES: usize = 32;
 const ID_PLACE: &str = "@ID@";
 
@@ -39,7 +39,7 @@ impl Revision {
     }
 }
 
-/// One `tools/call`, ready to be sent any number of times.
+/// A `tools/call` request that can be sent many times.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) address: SocketAddr,
@@ -106,7 +106,7 @@ impl Call {
         self.with_body(body)
     }
 
-    /// The first request of a session.
+    /// Returns the first request of a session.
     pub(crate) fn initialize(&self) -> Request<Full<Bytes>> {
         let body = json!({
             "jsonrpc": "2.0", "id": 1, "method": "initialize",
@@ -120,7 +120,7 @@ impl Call {
         self.with_body(body.to_string().into_bytes())
     }
 
-    /// Every request after this one belongs to the session; without one only the version is named.
+    /// Adds the session to all following requests. Without a session, adds the protocol version only.
     pub(crate) fn join(&mut self, session: Option<HeaderValue>) {
         let headers = self.head.headers_mut();
         headers.insert(VERSION_HEADER, HeaderValue::from_static(LEGACY_VERSION));
@@ -129,7 +129,7 @@ impl Call {
         }
     }
 
-    /// The last request of a session, if there is one.
+    /// Returns the request that ends the session, if there is one.
     pub(crate) fn leave(&self) -> Option<Request<Full<Bytes>>> {
         self.head.headers().contains_key(SESSION_HEADER).then(|| {
             let mut request = self.with_body(Vec::new());
@@ -138,7 +138,7 @@ impl Call {
         })
     }
 
-    /// The whole check, for the warm-up: the answer is a success and carries our text back.
+    /// Checks an answer completely, during warm-up: it must be a success and contain our text.
     pub(crate) fn check(&self, status: StatusCode, body: &[u8]) -> Result<()> {
         self.check_quickly(status, body)?;
         let answer = parse_answer(body).with_context(|| refused(status, body))?;
@@ -151,7 +151,7 @@ impl Call {
         Ok(())
     }
 
-    /// The check of every measured call: no parsing and only short needles, so that the load is not the bottleneck.
+    /// Checks a measured answer quickly, without parsing, so that the load generator is not the bottleneck.
     pub(crate) fn check_quickly(&self, status: StatusCode, body: &[u8]) -> Result<()> {
         let begin = self.text.get(..QUICK_CHECK_BYTES).unwrap_or(&self.text);
         let good = body.len() > self.text.len()
@@ -167,7 +167,7 @@ impl Call {
     }
 }
 
-/// Ordinary words, so that nobody gains from a text of one letter.
+/// Builds a text of ordinary words, because a repeated letter would favour some implementations.
 pub(crate) fn payload(bytes: u32) -> String {
     "the quick brown fox jumps over the lazy dog and runs on ".chars().cycle().take(bytes as usize).collect()
 }
@@ -181,7 +181,7 @@ pub(crate) fn read_arguments(text: &str) -> Value {
 }
 
 pub(crate) fn refused(status: StatusCode, body: &[u8]) -> String {
-    format!("a call was not answered with success: HTTP {status}\n{}", String::from_utf8_lossy(body))
+    format!("a call failed: HTTP {status}\n{}", String::from_utf8_lossy(body))
 }
 
 fn modern_meta() -> Value {
@@ -196,7 +196,7 @@ fn client_info() -> Value {
     json!({ "name": "bench", "version": env!("CARGO_PKG_VERSION") })
 }
 
-/// The answer is the body, or the last event of it when the other side prefers an event stream.
+/// Returns the answer: the body, or the last event if the body is an event stream.
 fn parse_answer(body: &[u8]) -> Option<Value> {
     serde_json::from_slice(body).ok().or_else(|| {
         let lines = std::str::from_utf8(body).ok()?.lines();

@@ -1,4 +1,4 @@
-//! The tools the echo server lists: `echo`, and any number of made-up ones the size of real ones.
+//! The tools that the echo server lists: `echo`, and any number of generated tools of realistic size.
 
 use serde_json::{Map, Value, json};
 
@@ -38,7 +38,7 @@ const PARAMETERS: [(&str, &str, &str); 9] = [
     ("body", "string", "The text itself; Markdown is understood, attachments are referred to by their links."),
 ];
 
-/// The value of `tools` in the answer to `tools/list`.
+/// Returns the value of `tools` in the answer to `tools/list`.
 pub(crate) fn list(extra: usize) -> Value {
     std::iter::once(echo()).chain((0..extra).map(made_up)).collect()
 }

@@ -1,17 +1,17 @@
-//! What a tool promises: the contract each demo tool carries in its `_meta`, and the hints that follow from it.
+//! The contract that each demo tool publishes in its `_meta`, and the tool annotations that follow from it.
 
 use rmcp::model::{MetaObject, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Code;
 
-/// Where a tool's listing carries its contract.
+/// The `_meta` key of a contract.
 const META_KEY: &str = "mcp-first/contract";
 
-/// The parameter by which a tool is asked for a dry run.
+/// The parameter that requests a dry run.
 pub(crate) const DRY_RUN_PARAMETER: &str = "dryRun";
 
-/// One contract. Name and schemas are missing here because they stand on the tool itself.
+/// A contract. The tool itself has the name and the schemas.
 #[derive(Clone, Copy)]
 pub(crate) struct Contract {
     pub(crate) description: &'static str,
@@ -23,12 +23,12 @@ pub(crate) struct Contract {
     pub(crate) permissions: &'static [&'static str],
     pub(crate) side_effects: &'static [&'static str],
     pub(crate) audit_event: &'static str,
-    /// What the tool itself can answer; see [`Contract::failure_modes`] for all.
+    /// Error codes of the tool itself. [`Contract::failure_modes`] returns all codes.
     pub(crate) failures: &'static [Code],
     pub(crate) idempotency: Idempotency,
     pub(crate) dry_run: DryRun,
     pub(crate) rate_limit: Option<RateLimit>,
-    /// JSON pointers to arguments that must not be shown.
+    /// JSON pointers to arguments that are masked.
     pub(crate) sensitive: &'static [&'static str],
 }
 
@@ -48,30 +48,30 @@ pub(crate) enum Operation {
     Destructive,
 }
 
-/// Whether a tool reaches beyond this server.
+/// The reach of a tool: this server only, or the outside world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum World {
     Closed,
     Open,
 }
 
-/// When a fresh factor is asked for.
+/// The condition under which an approval needs a second factor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum StepUp {
     Never,
     Always,
-    /// When the arguments match this JSON Schema.
+    /// If the arguments match this JSON Schema.
     When(fn() -> Value),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Idempotency {
     None,
-    /// Repeating the call changes nothing more, but its answer belongs to its moment and must not be replayed.
+    /// Repeating the call changes nothing more, but the answer may differ and must not be replayed.
     Settles,
-    /// These arguments name the result.
+    /// These arguments identify the result.
     Natural(&'static [&'static str]),
-    /// The caller names the call, and the name is kept this long.
+    /// The agent sends an idempotency key, which is kept this long.
     Key(&'static str),
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct RateLimit {
 }
 
 impl Contract {
-    /// A read that costs nothing; rows say what is different about theirs.
+    /// A harmless read. The contracts override what differs.
     pub(crate) const PLAIN: Self = Self {
         description: "",
         category: "",
@@ -107,7 +107,7 @@ impl Contract {
         sensitive: &[],
     };
 
-    /// Every code a caller can meet: those that follow from the contract itself, then the tool's own.
+    /// Returns all error codes: those that follow from the contract, then the tool's own.
     pub(crate) fn failure_modes(&self) -> Vec<Code> {
         let implied = [
             (!self.permissions.is_empty(), Code::PermissionDenied),
@@ -120,7 +120,7 @@ impl Contract {
         implied.chain(self.failures.iter().copied()).collect()
     }
 
-    /// The hints of the protocol. They follow from the contract, so the two cannot disagree.
+    /// Returns the tool annotations of MCP. They follow from the contract, so that both always agree.
     pub(crate) fn hints(&self) -> ToolAnnotations {
         let (read_only, destructive) = match self.operation {
             Operation::Read => (true, false),
@@ -135,7 +135,7 @@ impl Contract {
         }
     }
 
-    /// The contract as the `_meta` of its tool.
+    /// Returns the contract as the `_meta` of its tool.
     pub(crate) fn meta(&self) -> MetaObject {
         MetaObject(Map::from_iter([(META_KEY.to_owned(), self.to_json())]))
     }
@@ -199,7 +199,7 @@ impl Operation {
 }
 
 impl StepUp {
-    /// A JSON Schema; `true` and `false` are the schemas that always and never match.
+    /// A JSON Schema. `true` always matches, `false` never does.
     fn condition(self) -> Value {
         match self {
             Self::Never => Value::Bool(false),

@@ -1,4 +1,4 @@
-//! The in-memory workspace behind the demo tools; each server process has its own.
+//! The in-memory workspace behind the demo tools. Each server process has its own.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::tools::{
     TaskStatus, User,
 };
 
-/// Who is signed in: every call comes from Anna.
+/// The signed-in user. Every call comes from Anna.
 pub(crate) const CURRENT_USER: &str = "u_anna";
 
-/// Addresses at this domain belong to colleagues; all others are outside.
+/// Domain of the company. All other addresses are external.
 pub(crate) const OWN_DOMAIN: &str = "acme.example";
 
 const PERMISSIONS: [&str; 21] = [
@@ -40,7 +40,7 @@ const PERMISSIONS: [&str; 21] = [
     "users:delete",
 ];
 
-/// Everything the demo server knows.
+/// The data of the demo server.
 #[derive(Debug)]
 pub(crate) struct Data {
     pub(crate) users: Vec<User>,
@@ -51,7 +51,7 @@ pub(crate) struct Data {
     pub(crate) articles: Vec<Article>,
     pub(crate) drafts: Vec<Draft>,
     pub(crate) sent: Vec<Email>,
-    /// When the last mails were sent, for the limit on mails in a minute.
+    /// Times of the last mails, for the rate limit per minute.
     pub(crate) sent_at: Vec<Timestamp>,
     pub(crate) campaigns: Vec<Campaign>,
     pub(crate) files: Vec<File>,
@@ -59,9 +59,9 @@ pub(crate) struct Data {
     pub(crate) links: Vec<Link>,
     pub(crate) accounts: Vec<Account>,
     pub(crate) payees: Vec<Payee>,
-    /// What the signed-in user may do.
+    /// Permissions of the signed-in user.
     pub(crate) permissions: Vec<String>,
-    /// How many events of each kind there were.
+    /// Number of audit events of each kind.
     pub(crate) events: BTreeMap<&'static str, usize>,
     last_id: u64,
 }
@@ -119,7 +119,7 @@ impl Data {
         self.files.iter().find(|file| file.id == id).ok_or_else(|| Failure::not_found("file", id))
     }
 
-    /// Those of `needed` that the signed-in user does not have.
+    /// Returns the permissions of `needed` that the signed-in user lacks.
     pub(crate) fn missing_permissions(&self, needed: &[&str]) -> Vec<String> {
         let is_missing = |needed: &&&str| !self.permissions.iter().any(|has| has == **needed);
         needed.iter().filter(is_missing).map(|&needed| needed.to_owned()).collect()
@@ -168,7 +168,7 @@ pub(crate) fn is_address(text: &str) -> bool {
         && domain.split('.').all(|label| !label.is_empty())
 }
 
-/// Whether an address ends in `domain`.
+/// Returns `true` if an address is in `domain`.
 pub(crate) fn is_at(address: &str, domain: &str) -> bool {
     address.split_once('@').is_some_and(|(_local, found)| found.eq_ignore_ascii_case(domain))
 }

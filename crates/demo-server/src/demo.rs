@@ -21,7 +21,7 @@ const OVERVIEW_URI: &str = "demo://workspace/overview";
 const SENT_URI: &str = "demo://mail/sent";
 const REPORT_PROMPT: &str = "weekly_report";
 
-/// A handler over one data set; clones share it.
+/// An MCP handler over one data set, which clones share.
 #[derive(Clone)]
 pub struct Demo {
     data: Arc<Mutex<Data>>,
@@ -30,17 +30,17 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// A server with the sample data.
+    /// Creates a server with the sample data.
     pub fn new() -> Self {
         Self::with_clock(Timestamp::now)
     }
 
-    /// A server with the sample data that asks `clock` for the time.
+    /// Creates a server with the sample data and a clock.
     pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self { data: Arc::new(Mutex::new(Data::sample())), tools: Arc::new(tools::all()), clock: Arc::new(clock) }
     }
 
-    /// The same server without its contracts, as most servers are.
+    /// Removes the contracts, as most servers have none.
     #[must_use]
     pub fn without_contracts(mut self) -> Self {
         let mut tools = tools::all();
@@ -52,7 +52,7 @@ impl Demo {
     }
 
     fn data(&self) -> MutexGuard<'_, Data> {
-        // Every change is complete before a tool can fail, so data behind a poisoned lock is still whole.
+        // A tool completes every change before it can panic, so the data is consistent behind a poisoned lock.
         self.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,7 +120,7 @@ impl ServerHandler for Demo {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let project = PromptArgument::new("projectId").with_description("The project to report on").with_required(true);
-        let prompt = Prompt::new(REPORT_PROMPT, Some("Asks for a weekly report on one project."), Some(vec![project]));
+        let prompt = Prompt::new(REPORT_PROMPT, Some("Writes a weekly report on one project."), Some(vec![project]));
         Ok(ListPromptsResult::with_all_items(vec![prompt]))
     }
 
@@ -152,7 +152,7 @@ impl ServerHandler for Demo {
     ) -> Result<ListResourcesResult, ErrorData> {
         Ok(ListResourcesResult::with_all_items(vec![
             Resource::new(OVERVIEW_URI, "Workspace overview")
-                .with_description("How much of everything there is, and how often what happened.")
+                .with_description("Number of records and events of each kind.")
                 .with_mime_type("text/plain"),
             Resource::new(SENT_URI, "Sent mail")
                 .with_description("Every email that was sent, oldest first.")

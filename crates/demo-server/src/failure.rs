@@ -1,6 +1,6 @@
-//! How a demo tool refuses: one code an agent can act on, and one sentence.
+//! Errors of the demo tools: a code that an agent can act on, and a sentence.
 
-/// A tool's refusal.
+/// An error of a tool.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
@@ -17,7 +17,7 @@ impl Failure {
     }
 }
 
-/// Every code there is, so that a contract cannot declare one that does not exist.
+/// All error codes. Contracts use this type, so they cannot declare an unknown code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Code {
     AlreadySent,
@@ -31,7 +31,7 @@ pub(crate) enum Code {
     /// Answered by a gateway, never by this server.
     IdempotencyConflict,
     InsufficientFunds,
-    /// A mistake in this server; no contract declares it.
+    /// A bug in this server. No contract declares it.
     InternalError,
     InvalidAmount,
     InvalidArguments,
@@ -49,7 +49,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    /// The code as it travels.
+    /// Returns the code as it is sent.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::AlreadySent => "already_sent",

@@ -1,4 +1,4 @@
-//! A small MCP server over an in-memory workspace: something to play with, and something to test against.
+//! A small MCP server over an in-memory workspace, to try mcpproxy with and to test it against.
 
 mod contract;
 mod data;
@@ -22,12 +22,12 @@ where
     running.waiting().await.map(|_reason| ()).map_err(DemoError::Task)
 }
 
-/// Why serving ended early.
+/// An error that ends the server.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     #[error("the client did not complete the MCP handshake")]
     Handshake(#[source] Box<rmcp::service::ServerInitializeError>),
-    #[error("the connection's task failed")]
+    #[error("the task of the connection failed")]
     Task(#[source] tokio::task::JoinError),
     #[error("could not listen on `{address}`")]
     Listen { address: String, source: std::io::Error },

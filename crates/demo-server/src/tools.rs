@@ -1,4 +1,4 @@
-//! The demo tools, by what they are about: each file has the arguments, the rules and the contracts of its tools.
+//! The demo tools. Each file has the arguments, the code and the contracts of the tools for one subject.
 
 mod export;
 mod files;
@@ -43,7 +43,7 @@ pub(crate) struct DemoTool {
     pub(crate) run: Run,
 }
 
-/// All tools, in the order they are listed: the harmless first.
+/// Returns all tools, sorted by risk.
 pub(crate) fn all() -> Vec<DemoTool> {
     let mut tools = workspace::tools();
     tools.extend(people::tools());
@@ -78,7 +78,7 @@ where
         let is_preview = is_preview(&contract, &arguments);
         let arguments = serde_json::from_value(Value::Object(arguments))
             .map_err(|error| Failure::new(Code::InvalidArguments, error.to_string()))?;
-        // A dry run names what is missing in its answer instead of failing on it.
+        // A dry run reports missing permissions in its answer instead of failing.
         if !is_preview {
             data.check_permissions(contract.permissions)?;
         }
@@ -101,10 +101,10 @@ fn is_preview(contract: &Contract, arguments: &JsonObject) -> bool {
 fn schema<T: JsonSchema>() -> Arc<JsonObject> {
     let mut schema = match schemars::schema_for!(T).to_value() {
         Value::Object(schema) => schema,
-        // A schema that allows anything is the boolean `true`; as an object it is empty.
+        // The schema `true` admits everything. As an object, it is empty.
         _ => JsonObject::new(),
     };
-    // The protocol wants the word at the root, also where the schema is a choice between objects.
+    // MCP requires `type` at the root, even if the schema is a choice between objects.
     schema.entry("type").or_insert_with(|| Value::from("object"));
     Arc::new(schema)
 }

@@ -1,4 +1,7 @@
-//! JSON as it came: one strict reader for bytes from outside, and a way to look into them without changing them.
+//! Reads JSON from outside strictly, and looks into it without changing a byte.
+//!
+//! `reader` accepts or refuses bytes, `members` cuts accepted text into slices, and `canonical` writes equal values the
+//! same way so that they can be hashed.
 
 mod canonical;
 mod error;

@@ -1,8 +1,29 @@
-//! Secrets are taken out of texts before anything remembers them.
+//! Masks secrets in arguments and results before the activity log or an approval page sees them.
 //!
-//! One search goes over the text once and stops at words that may be near a secret. What stands around such a word
-//! then decides, and how far the secret reaches. All of that is looked at in the text as it is: in JSON, in JSON that
-//! is embedded in strings of JSON, in JSON that was cut off, and in prose.
+//! ```text
+//! {"user":"kim","password":"hunter2"}        {"user":"kim","password":"***"}
+//! curl -H "Authorization: Bearer abc.def.x"  curl -H "Authorization: Bearer ***"
+//! postgres://app:s3cret@db/prod              postgres://app:***@db/prod
+//! ghp_0123456789abcdefghijABCDEFGHIJ012345   ghp_***
+//! ```
+//!
+//! Three kinds of secrets are masked:
+//! 1. values at the JSON pointers of a contract's `sensitive` list (`pointer`),
+//! 2. values that follow a name such as `password` or `api_key` (`names`, `value`),
+//! 3. well-known token formats, whatever they are called (`formats`).
+//!
+//! The first is exact. The other two are heuristics, and run as one pass: `search` stops at every trigger word, such as
+//! `token` or `ghp_`. The text around the word then decides whether a secret is there and where it ends.
+//!
+//! Everything works on the text itself, not on parsed JSON. Secrets also occur in JSON inside a string of JSON, in text
+//! that was cut off in the middle, in log lines and in shell commands, and a parser would see none of these. The price
+//! is `text::Quote`, which knows how quotes look at every level of escaping.
+//!
+//! Invariants:
+//! - [`Masked`] can be made by this module only. The log accepts nothing else, so unmasked text cannot reach it.
+//! - JSON stays JSON: a masked number becomes the string `"***"`, and quotes keep their escapes.
+//! - Masking a masked text changes nothing.
+//! - The work grows linearly with the text, also if an attacker wrote it. The test below counts steps.
 
 mod formats;
 mod names;
@@ -24,33 +45,33 @@ use text::{Quote, Text};
 
 pub use pointer::{Pointer, PointerError};
 
-/// What stands in place of a secret.
+/// Replaces every secret, whatever its length.
 const STARS: &str = "***";
 
-/// Text in which no known secret is left. Only this module makes one.
+/// Text without known secrets. Only this module can make one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Masked<'t> {
     text: Cow<'t, str>,
 }
 
 impl Masked<'_> {
-    /// The text.
+    /// Returns the masked text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The text, as one's own.
+    /// Returns the masked text as an owned string.
     pub fn into_owned(self) -> String {
         self.text.into_owned()
     }
 
-    /// Whether anything was masked.
+    /// Returns `true` if anything was masked.
     pub fn is_changed(&self) -> bool {
         matches!(self.text, Cow::Owned(_))
     }
 }
 
-/// Masks JSON pointers, values under secret-sounding names, and well-known forms of secrets, in one pass.
+/// Masks the values at the `sensitive` pointers, values under secret-sounding names, and well-known token formats.
 pub fn mask<'t>(text: &'t str, sensitive: &[Pointer]) -> Masked<'t> {
     let mut text = Cow::Borrowed(text);
     if !sensitive.is_empty()
@@ -64,12 +85,12 @@ pub fn mask<'t>(text: &'t str, sensitive: &[Pointer]) -> Masked<'t> {
     Masked { text }
 }
 
-/// Masks what needs no contract; `None` if there is nothing.
+/// Masks secrets that need no contract to be known. Returns `None` if there are none.
 fn known(text: &str) -> Option<String> {
     let mut out = MaskedOutput::new(text);
     let has_odd_escapes = SecretScan::new(text, &mut out).run();
     if has_odd_escapes && json::read_server(text.as_bytes()).is_ok() {
-        // No usual writer of JSON puts `\u0061` for `a`. Read as it is meant, the text may show more.
+        // No common JSON writer escapes `a` as `\u0061`. Somebody may be hiding a name, so look at the plain text.
         let plain = without_odd_escapes(text);
         let mut out = MaskedOutput::new(&plain);
         SecretScan::new(&plain, &mut out).run();
@@ -78,7 +99,7 @@ fn known(text: &str) -> Option<String> {
     out.finish()
 }
 
-/// What a word stands for.
+/// The kind of secret that a trigger word announces.
 #[derive(Clone, Copy)]
 enum Trigger {
     Name(usize),
@@ -113,12 +134,12 @@ static SEARCH: LazyLock<TriggerSearch<Trigger>> = LazyLock::new(|| {
     TriggerSearch::new(names.chain(formats).chain(OTHERS))
 });
 
-/// One text that is looked through.
+/// One pass over a text, or over a part of it.
 struct SecretScan<'t, 'o> {
     text: Text<'t>,
     whole: &'t str,
     out: &'o mut MaskedOutput<'t>,
-    /// Whether the text is JSON, once somebody asked.
+    /// `true` if the whole text is JSON. Computed at first use, because few texts need to know.
     is_json: OnceCell<bool>,
 }
 
@@ -127,27 +148,27 @@ impl<'t, 'o> SecretScan<'t, 'o> {
         Self { text: Text::new(text), whole: text, out, is_json: OnceCell::new() }
     }
 
-    /// Goes over the text, and says whether it has escapes that hide letters.
+    /// Masks the text. Returns `true` if it has escapes that hide letters or digits.
     fn run(&mut self) -> bool {
         let mut done = 0;
         let mut has_odd_escapes = false;
-        SEARCH.each(self.whole, |hit| {
-            if hit.start < done {
+        SEARCH.each(self.whole, |found| {
+            if found.start < done {
                 return;
             }
-            if let Trigger::OddEscape = hit.kind {
-                has_odd_escapes |= self.text.coded(hit.start + 1).is_some_and(|byte| byte.is_ascii_alphanumeric());
-            } else if let Some(behind) = self.look(hit.kind, hit.start, hit.end) {
+            if let Trigger::OddEscape = found.kind {
+                has_odd_escapes |= self.text.coded(found.start + 1).is_some_and(|byte| byte.is_ascii_alphanumeric());
+            } else if let Some(behind) = self.look(found.kind, found.start, found.end) {
                 done = behind;
             }
         });
         has_odd_escapes
     }
 
-    /// Masks the secret that a word belongs to, if there is one.
-    fn look(&mut self, kind: Trigger, start: usize, end: usize) -> Option<usize> {
+    /// Masks the secret that a trigger word announces, if there is one. Returns where the search may continue.
+    fn look(&mut self, trigger: Trigger, start: usize, end: usize) -> Option<usize> {
         let text = self.text;
-        let found = match kind {
+        let found = match trigger {
             Trigger::Name(at) => {
                 let (_, kind) = WORDS.get(at)?;
                 let end = names::name_end(text, *kind, start, end)?;
@@ -171,7 +192,7 @@ impl<'t, 'o> SecretScan<'t, 'o> {
         Some(behind)
     }
 
-    /// Goes over a part of the text by itself.
+    /// Masks a part of the text as if it stood alone.
     fn within(&mut self, range: Range<usize>) {
         let part = self.text.slice(range.clone());
         let before = self.out.base;
@@ -185,13 +206,13 @@ impl<'t, 'o> SecretScan<'t, 'o> {
     }
 }
 
-/// The masked text as far as it is written. Nothing is copied before the first secret.
+/// The masked text so far. Nothing is copied before the first secret.
 struct MaskedOutput<'t> {
     text: &'t str,
     written: String,
-    /// Up to where the text is written.
+    /// End of the input that was written already.
     done: usize,
-    /// Where the part begins that is being looked at.
+    /// Start of the part that is being scanned.
     base: usize,
 }
 
@@ -200,7 +221,7 @@ impl<'t> MaskedOutput<'t> {
         Self { text, written: String::new(), done: 0, base: 0 }
     }
 
-    /// Puts something in the place of a part, unless nothing stands there, or stars already.
+    /// Replaces a range, unless it is empty or masked already.
     fn replace(&mut self, range: Range<usize>, with: &str) {
         let (start, end) = (self.base + range.start, self.base + range.end);
         let part = self.text.get(start..end).unwrap_or_default();
@@ -213,7 +234,7 @@ impl<'t> MaskedOutput<'t> {
         self.done = end;
     }
 
-    /// Puts a string in the place of a number.
+    /// Replaces a number by a string, so that JSON stays JSON.
     fn replace_quoted(&mut self, range: Range<usize>, quote: Quote) {
         let mut with = "\\".repeat(quote.backslashes);
         match (quote.coded, quote.mark) {
@@ -233,7 +254,7 @@ impl<'t> MaskedOutput<'t> {
     }
 }
 
-/// The same JSON with letters and digits in place of their escapes.
+/// Returns the same JSON with letters and digits instead of their `\u` escapes.
 fn without_odd_escapes(text: &str) -> String {
     let seen = Text::new(text);
     let mut plain = String::with_capacity(text.len());
@@ -260,7 +281,7 @@ mod tests {
     use super::*;
     use crate::json::quote;
 
-    /// Were anything looked at again and again, the steps per byte would grow with the text.
+    /// A quadratic scan would show here: its steps per byte grow with the text.
     #[test]
     fn hostile_texts_take_a_bounded_number_of_steps() {
         const STEPS_PER_BYTE: usize = 24;

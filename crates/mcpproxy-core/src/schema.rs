@@ -1,7 +1,29 @@
-//! JSON Schemas of strangers: bounded before they are compiled, and compiled only when they are used.
+//! Checks values against JSON Schemas that somebody else wrote, in bounded time.
 //!
-//! Schemas are walked here and not by the library, because a walk can be stopped: however a schema and a value were
-//! made for each other, a check ends after a bounded number of steps, and what was not checked to the end is refused.
+//! A server sends a schema for the arguments of each tool, and a contract can add its own. Both are untrusted. A schema
+//! of 1 KB can take hours to check: branches that refer to each other double the work at every level, a pattern can
+//! backtrack exponentially, and a reference can fetch a URL. So the life of a schema has three stages:
+//!
+//! 1. `build` parses it into a graph of nodes and refuses what is too long, too deep or too large. `bounds` refuses
+//!    cycles that never descend into the value, and nodes that apply too many others to one value. References are
+//!    resolved inside the document only (`refs`).
+//! 2. `compile` prepares its patterns, with a regex engine that never backtracks.
+//! 3. `check` walks graph and value together, and counts steps. If it runs out of steps, the value is refused.
+//!
+//! ```text
+//! schema  {"properties":{"limit":{"type":"integer"}}}
+//! value   {"limit":"ten"}
+//! problem /limit: expected an integer, found the string "ten"
+//! ```
+//!
+//! Why not the `jsonschema` crate for all of it? Its validators cannot be stopped. It still does what is hard and cheap:
+//! patterns and formats (`keyword_check`), and the meta-schemas for contracts (`strict`). A test compares our results
+//! with those of the crate for every draft.
+//!
+//! Who wrote the schema matters. A server checks arguments itself, so a pattern that we cannot run is skipped and the
+//! rest is weakened accordingly: what we skip must never refuse a value that the full schema admits. Nobody else checks a
+//! contract, so every mistake in it is an error. Schemas in contracts from a server are compiled at first use, because a
+//! server can send thousands.
 
 mod bounds;
 mod build;
@@ -29,10 +51,10 @@ use build::Graph;
 use check::CheckMode;
 use compile::{Author, compile};
 
-/// A schema that was found small and harmless enough to use.
+/// A schema that is small and harmless enough to use.
 pub struct Schema {
     text: Box<str>,
-    /// What the text was compiled to, once it is there; or why it cannot be.
+    /// The compiled schema, or the error. Set at first use.
     ready: OnceLock<Result<Compiled, SchemaError>>,
 }
 
@@ -41,57 +63,57 @@ struct Compiled {
     unchecked: Vec<String>,
 }
 
-/// Why a schema is not used.
+/// An error in a schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    #[error("not a JSON object or boolean")]
+    #[error("a schema must be a JSON object, true or false")]
     NotASchema,
-    #[error("the schema is too long: {0} bytes, at most {max} are allowed", max = build::TEXT_MAX_BYTES)]
+    #[error("the schema has {0} bytes, the maximum is {max}", max = build::TEXT_MAX_BYTES)]
     TooLong(usize),
-    #[error("schemas are nested deeper than {}", build::DEPTH_MAX)]
+    #[error("the schema is nested deeper than {} levels", build::DEPTH_MAX)]
     TooDeep,
-    #[error("the schema has more than {} parts", build::NODES_MAX)]
+    #[error("the schema has more than {} subschemas", build::NODES_MAX)]
     TooManyParts,
     #[error("the schema has more than {} different patterns and formats", build::PATTERNS_MAX)]
     TooManyPatterns,
-    #[error("the schema looks at one value more than {} times", bounds::PATHS_MAX)]
+    #[error("the schema applies more than {} subschemas to one value", bounds::PATHS_MAX)]
     TooManyPaths,
-    #[error("the schema refers to itself without end at `{0}`")]
+    #[error("the schema at `{0}` refers to itself in an endless loop")]
     Endless(String),
-    #[error("reference {0} leads out of the schema, and nothing is fetched")]
+    #[error("reference {0} points outside the schema, and external schemas are never fetched")]
     ExternalReference(String),
-    #[error("reference {0} leads nowhere")]
+    #[error("reference {0} points to nothing in the schema")]
     DanglingReference(String),
     #[error("`{pointer}` must be {expected}")]
     Keyword { pointer: String, expected: &'static str },
     #[error(
-        "the pattern at `{0}` is not valid, too large, or needs look-around or back-references, which are not supported"
+        "the pattern at `{0}` is invalid, too large, or uses look-around or back-references, which are not supported"
     )]
     Pattern(String),
-    #[error("`{pointer}` is not a keyword of JSON Schema; did you mean `{meant}`?")]
+    #[error("`{pointer}` is not a JSON Schema keyword; did you mean `{meant}`?")]
     UnknownKeyword { pointer: String, meant: &'static str },
-    #[error("the schema is not valid: {0}")]
+    #[error("the schema is invalid: {0}")]
     Invalid(String),
 }
 
 impl Schema {
-    /// Whether a server's schema may be used at all. This is what a long list of tools costs, so nothing is compiled.
+    /// Checks the limits of a server's schema. Compiles nothing, because this runs for every tool of every server.
     pub fn inspect(text: &str) -> Result<(), SchemaError> {
         Graph::build(text, Author::Server).map(|_| ())
     }
 
-    /// A server's schema that passed `inspect`: patterns that only a backtracking engine can run are left out.
+    /// Compiles a server's schema. Patterns that need a backtracking engine are skipped.
     pub fn of_server(text: &str) -> Result<Self, SchemaError> {
         Compiled::of(text, Author::Server).map(|ready| Self::ready(text, ready))
     }
 
-    /// A contract's schema, compiled at once: every mistake is an error.
+    /// Compiles a contract's schema. Every mistake is an error.
     pub fn parse(text: &str) -> Result<Self, SchemaError> {
         Compiled::of(text, Author::Contract).map(|ready| Self::ready(text, ready))
     }
 
-    /// A contract's schema that is compiled when it is first used, because a server can send thousands of them. A
-    /// mistake that only shows then refuses every value, since nothing may pass for lack of a check.
+    /// Checks the limits of a contract's schema, and compiles it at first use. If compiling fails then, every value is
+    /// refused, because no value may pass unchecked.
     pub fn deferred(text: &str) -> Result<Self, SchemaError> {
         Graph::build(text, Author::Contract)?;
         Ok(Self { text: text.into(), ready: OnceLock::new() })
@@ -101,7 +123,7 @@ impl Schema {
         Self { text: text.into(), ready: OnceLock::from(Ok(ready)) }
     }
 
-    /// Only schemas of contracts wait to be compiled.
+    /// Compiles a deferred schema. Only schemas of contracts are deferred.
     fn compiled(&self) -> Result<&Compiled, &SchemaError> {
         self.ready.get_or_init(|| Compiled::of(&self.text, Author::Contract)).as_ref()
     }
@@ -115,12 +137,12 @@ impl Schema {
         &self.text
     }
 
-    /// What of a server's schema is left to the server to check, as JSON pointers into the schema.
+    /// Returns JSON pointers to the keywords of a server's schema that only the server can check.
     pub fn unchecked(&self) -> &[String] {
         self.compiled().map(|ready| ready.unchecked.as_slice()).unwrap_or_default()
     }
 
-    /// At most `PROBLEMS_MAX` problems, in the order of the schema.
+    /// Checks a value. Returns at most [`PROBLEMS_MAX`] problems, in the order of the schema.
     pub fn check(&self, value: &Value) -> Result<(), Vec<Problem>> {
         let graph = match self.compiled() {
             Ok(ready) => &ready.graph,
@@ -139,17 +161,17 @@ impl Schema {
             .unwrap_or_else(|| vec![Problem::too_costly()]))
     }
 
-    /// Whether a value surely fits.
+    /// Returns `true` if a value certainly fits. Running out of steps counts as no.
     pub fn admits(&self, value: &Value) -> bool {
         self.fits(value).unwrap_or(false)
     }
 
-    /// Whether a value fits, or may fit: what cannot be told, or takes too many steps to tell, is not taken for a no.
+    /// Returns `true` if a value may fit. Running out of steps counts as yes.
     pub fn may_admit(&self, value: &Value) -> bool {
         self.fits(value).unwrap_or(true)
     }
 
-    /// `None` when it cannot be told.
+    /// Returns `None` if the schema cannot be compiled or the check runs out of steps.
     fn fits(&self, value: &Value) -> Option<bool> {
         let graph = &self.compiled().ok()?.graph;
         check::check(graph, value, CheckMode::Verdict).ok().map(|outcome| !outcome.failed)

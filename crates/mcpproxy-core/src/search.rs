@@ -1,7 +1,29 @@
-//! Finding a tool: by the words it shares with a query, and by what both mean.
+//! Finds the tools that fit an agent's query, by shared words and by meaning.
 //!
-//! A search takes four steps, which `Index::find` shows: read the query, find candidates by words and by meaning, weigh
-//! what speaks for each, and leave out what does not fit or is there already.
+//! An agent behind the gateway may have thousands of tools. It sees four, and searches for the rest. The search must be
+//! right with one query, fast, and hard to game: the authors of tool descriptions compete for the top place.
+//!
+//! `Index::find` has five steps:
+//! 1. If the query is the name of a tool, that tool comes first (`Index::named`).
+//! 2. `query` splits the query into stemmed words, sentences and requests, and computes their vectors.
+//! 3. `candidates` picks up to 40 tools by words (an inverted index) and 20 per request by meaning (a vector scan).
+//! 4. `rank` computes seven features of each candidate, and one score from them.
+//! 5. `diverse` moves copies of one tool on several servers to the end. Tools below the floor are left out: no result is
+//!    better than a wrong one, because an agent calls what it gets.
+//!
+//! ```text
+//! "open a bug report"    github:create_issue, jira:new_ticket, …
+//! "asdfgh"               no hits: every tool is below the floor, and `asdfgh` is unknown
+//! ```
+//!
+//! Vectors come from a table of word meanings that is compiled in (`table`). There is no model to load and no network:
+//! a text is the mean of the vectors of its tokens. See docs/search.md for how good that is, and at which cost.
+//!
+//! What must stay true:
+//! - An agent's results depend only on tools that it may see. Even the rarity of a word is counted among those.
+//! - A server cannot change the score of another server's tool, except through the rarity of words.
+//! - Repeating words does not help: every field has a fixed length and a limit on repeats (`texts`).
+//! - The same catalog and query give the same results, in the same order.
 
 mod candidates;
 mod diverse;
@@ -32,71 +54,74 @@ use section::ServerSection;
 
 pub use rank::Features;
 
-/// An immutable index over one catalog.
+/// An immutable search index over one catalog.
 #[derive(Debug, Default)]
 pub struct Index {
     merged: MergedIndex,
 }
 
-/// The answer to a search.
+/// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct SearchResult {
     /// Best first.
     pub hits: Vec<SearchHit>,
-    /// Why there are none.
+    /// The reason why there are no hits.
     pub no_match: Option<NoMatch>,
 }
 
+/// A tool that fits a query.
 #[derive(Clone, Debug)]
 pub struct SearchHit {
     pub tool: Arc<Tool>,
-    /// 0 to 1, and the same number means as good a fit for every query. 1 if the query is its name.
+    /// 0 to 1, comparable between queries. 1 if the query is the name of the tool.
     pub score: f32,
 }
 
-/// Why a search found nothing.
+/// The reason why a search has no hits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NoMatch {
-    /// The query has no word that could be looked for.
+    /// The query has no words.
     NoWords,
-    /// There are no tools that could be found, whatever the query.
+    /// The agent can see no tools.
     NoTools,
-    /// The best tool is below the floor.
+    /// The score of the best tool is below the floor.
     BelowFloor { best: f32, floor: f32, unknown: Vec<Untrusted> },
 }
 
-/// Why a tool has its score.
+/// The explanation of a tool's score.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScoreExplanation {
-    /// Whether the query is the tool's name. Then that is the whole reason, and the rest would be if it were not.
+    /// Set if the query is the name of the tool. Then the score is 1, and the other fields show the score without that.
     pub is_named: bool,
-    /// 0 to 1: how much of the query, by the weight of its words, the tool's own words cover.
+    /// 0 to 1: the weighted share of the query's words that the tool has.
     pub lexical: f32,
-    /// 0 to 1: how near the meaning of the tool is to that of the query.
+    /// 0 to 1: the similarity of meaning between tool and query.
     pub semantic: f32,
-    /// All that speaks for the tool.
+    /// The features from which the score is computed.
     pub features: Features,
-    /// The words of the query, in their order, and where the tool has them.
+    /// The words of the query, in their order, and the fields of the tool that have them.
     pub words: Vec<WordMatch>,
 }
 
+/// A word of the query, and where a tool has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WordMatch {
     pub word: Untrusted,
-    /// 0 to 1: the share of this word in the query; a rare word has more than a common one.
+    /// 0 to 1: the weight of this word in the query. A rare word weighs more than a common one.
     pub weight: f32,
-    /// Where the tool has it; nothing if it has not.
+    /// The fields that have the word. Empty if the tool does not have it.
     pub places: Vec<FieldMatch>,
 }
 
+/// A field of a tool that has a word of the query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldMatch {
     pub field: Field,
-    /// The tool's own word, where it is not the query's: another form, or one that means the same.
+    /// The tool's word, if it differs from the query's: another form of it, or a synonym.
     pub instead: Option<Untrusted>,
 }
 
-/// Where a word of a tool stands.
+/// A field of a tool that the search reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
     Name,
@@ -123,13 +148,13 @@ impl Field {
     }
 }
 
-/// The score of a tool that the query names: nothing could fit better.
+/// The score of a tool that the query names.
 const NAMED: f32 = 1.0;
-/// If the best tool has less, it would be a guess, and nothing is given.
+/// Minimum score of the best tool. A lower one would be a guess, so the search returns no hits.
 const FLOOR: f32 = 0.13;
-/// Unless a tool has so much of what was asked for: who asks for a word and has a tool with it should see that.
+/// A tool with this share of the query's words is returned even below the floor.
 const HALF_THE_WORDS: f32 = 0.5;
-/// What comes after the best may have less: a query may ask for several things, and one of them is said better.
+/// Minimum score of the other tools. A query can contain several requests, and its best tool answers one of them.
 const FLOOR_OF_OTHERS: f32 = 0.05;
 
 impl Index {
@@ -137,7 +162,7 @@ impl Index {
         Self::default().next(catalog)
     }
 
-    /// The index that comes after this one. Servers that did not change are not read again.
+    /// Builds the index of the next catalog. Servers that did not change are not read again.
     pub fn next(&self, catalog: &Catalog) -> Self {
         let parts = catalog.by_server().map(|(server, tools)| {
             let old = self.merged.section(server).filter(|section| section.is_of(tools.iter()));
@@ -147,7 +172,7 @@ impl Index {
         Self { merged: MergedIndex::of(parts.collect(), &self.merged) }
     }
 
-    /// The best tools for a query among those the scope may see, best first.
+    /// Returns the best tools for a query among those that the scope may see, best first.
     pub fn find(&self, query: &str, scope: &Scope, server: Option<&ServerName>, limit: usize) -> SearchResult {
         let visible = VisibleTools::of(&self.merged, scope, server);
         if visible.tools == 0 {
@@ -166,7 +191,7 @@ impl Index {
         SearchResult { hits, no_match: None }
     }
 
-    /// The tool that a query names: `server:tool`, or what its server calls it if no other tool is called so.
+    /// Returns the tool that a query names, as `server:tool` or as `tool` if only one server has it.
     fn named(&self, query: &str, visible: &VisibleTools) -> Option<u32> {
         let query = query.trim();
         let (server, tool) = query.split_once(':').map_or((None, query), |(server, tool)| (Some(server), tool));
@@ -179,7 +204,7 @@ impl Index {
         named.next().filter(|_| named.next().is_none())
     }
 
-    /// The tools that fit the words and the meaning of a query, best first.
+    /// Returns the tools that fit a query by words and meaning, best first.
     fn fitting(&self, query: &str, visible: &VisibleTools) -> Result<Vec<(u32, f32)>, NoMatch> {
         let index = &self.merged;
         let query = Query::read(query, index);
@@ -200,7 +225,7 @@ impl Index {
         Ok(ranked)
     }
 
-    /// What speaks for each tool that is looked at for a query: what the weights are learned from.
+    /// Returns the candidates for a query with their features. The weights are learned from these.
     pub fn candidates(&self, query: &str, scope: &Scope) -> Vec<(Arc<Tool>, Features)> {
         let visible = VisibleTools::of(&self.merged, scope, None);
         let query = Query::read(query, &self.merged);
@@ -218,7 +243,7 @@ impl Index {
     }
 }
 
-/// By score, best first.
+/// Sorts tools by score, best first.
 fn ranked(weighed: &[(u32, Features)]) -> Vec<(u32, f32)> {
     let mut ranked: Vec<(u32, f32)> = weighed.iter().map(|(tool, features)| (*tool, features.score())).collect();
     ranked.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));

@@ -68,30 +68,33 @@ fn contracts_are_read_strictly() {
     };
     check(r#"{"type":"object","properties":{"to":{"minItems":11}},"x-note":1,"example":1}"#, "ok");
     check(r#"{"pattern":"^[a-z]+$","format":"email"}"#, "ok");
-    check("[]", "not a JSON object or boolean");
-    check("{", "not a JSON object or boolean");
-    check(r#"{"type":"strng"}"#, "`/type` must be the name of a JSON type");
-    check(r#"{"properties":{"a/b":{"required":true}}}"#, "`/properties/a~1b/required` must be a list of names");
+    check("[]", "a schema must be a JSON object, true or false");
+    check("{", "a schema must be a JSON object, true or false");
+    check(r#"{"type":"strng"}"#, "`/type` must be a JSON type or an array of them");
+    check(
+        r#"{"properties":{"a/b":{"required":true}}}"#,
+        "`/properties/a~1b/required` must be an array of property names",
+    );
     check(r#"{"properties":{"a":1}}"#, "`/properties/a` must be an object, true or false");
-    check(r#"{"minLength":-1}"#, "`/minLength` must be a whole number from 0 on");
-    check(r#"{"anyOf":[]}"#, "`/anyOf` must be a list of schemas");
-    check(r#"{"multipleOf":0}"#, "`/multipleOf` must be a number above 0");
-    check(r#"{"requird":["a"]}"#, "`/requird` is not a keyword of JSON Schema; did you mean `required`?");
+    check(r#"{"minLength":-1}"#, "`/minLength` must be a non-negative integer");
+    check(r#"{"anyOf":[]}"#, "`/anyOf` must be a non-empty array of schemas");
+    check(r#"{"multipleOf":0}"#, "`/multipleOf` must be a number greater than 0");
+    check(r#"{"requird":["a"]}"#, "`/requird` is not a JSON Schema keyword; did you mean `required`?");
     check(
         r#"{"properties":{"requird":{"pattern":"(?=a)"}}}"#,
-        "the pattern at `/properties/requird/pattern` is not valid, too large, or needs look-around or back-references, which are not supported",
+        "the pattern at `/properties/requird/pattern` is invalid, too large, or uses look-around or back-references, which are not supported",
     );
     check(
         r#"{"patternProperties":{"[":{}}}"#,
-        "the pattern at `/patternProperties/[` is not valid, too large, or needs look-around or back-references, which are not supported",
+        "the pattern at `/patternProperties/[` is invalid, too large, or uses look-around or back-references, which are not supported",
     );
     check(
         r#"{"$ref":"https://example.com/a"}"#,
-        r#"reference "https://example.com/a" leads out of the schema, and nothing is fetched"#,
+        r#"reference "https://example.com/a" points outside the schema, and external schemas are never fetched"#,
     );
-    check(r#"{"title":7}"#, r#"the schema is not valid: value is not of type "string" at `/title`"#);
-    check(r#"{"required":["a","a"]}"#, "the schema is not valid: value has non-unique elements at `/required`");
-    check(r#"{"items":[{}]}"#, r#"the schema is not valid: value is not of types "boolean", "object" at `/items`"#);
+    check(r#"{"title":7}"#, r#"the schema is invalid: value is not of type "string" at `/title`"#);
+    check(r#"{"required":["a","a"]}"#, "the schema is invalid: value has non-unique elements at `/required`");
+    check(r#"{"items":[{}]}"#, r#"the schema is invalid: value is not of types "boolean", "object" at `/items`"#);
 }
 
 /// References that stay inside, by whatever name.

@@ -1,4 +1,4 @@
-//! The guard: what was measured last is kept, and the mean may not fall below it.
+//! Compares the results with a saved baseline, below which the mean must not fall.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,18 +12,18 @@ use super::measure::{self, Measured, rounded};
 use super::metrics::{Measure, Quality};
 use super::sets::FOLDER;
 
-/// What chance may do to a mean, such as two tools of the same score in another order.
+/// Allowed loss. Small differences are chance, such as the order of tools with equal scores.
 const FALL_MAX: f64 = 0.005;
 
 const BLESS: &str = "cargo run --release -p xtask -- search-eval --bless";
 
-/// What is guarded.
+/// The measure that is compared.
 const GUARDED: [Measure; 2] = [("recall@5", |quality| quality.recall_5), ("nDCG@10", |quality| quality.ndcg_10)];
 
-/// Whether the search is as good as it was, and whether it is worse.
+/// Compares the results with the baseline. Also returns `true` if the search is worse.
 pub(super) fn part(root: &Path, all: &[Measured<'_>]) -> anyhow::Result<(Part, bool)> {
     let path = root.join(FOLDER).join("baseline.json");
-    let text = fs::read_to_string(&path).with_context(|| format!("there is no baseline; `{BLESS}` writes one"))?;
+    let text = fs::read_to_string(&path).with_context(|| format!("there is no baseline; create one with `{BLESS}`"))?;
     let baseline = serde_json::from_str(&text).with_context(|| format!("could not read `{}`", path.display()))?;
     let verdict = compare(&baseline, &figures(all))?;
     let data = json!({ "is_worse": verdict.is_worse, "text": verdict.text });
@@ -37,7 +37,7 @@ pub(super) fn write(root: &Path, all: &[Measured<'_>]) -> anyhow::Result<Part> {
     Ok(Part { text: format!("wrote {name}\n"), key: "bless", data: json!(name) })
 }
 
-/// What the baseline consists of.
+/// Returns the figures of the baseline.
 fn figures(all: &[Measured<'_>]) -> Value {
     let of = |quality: &Quality| -> Map<String, Value> {
         GUARDED.iter().map(|(name, read)| ((*name).to_owned(), json!(rounded(read(quality))))).collect()
@@ -58,13 +58,13 @@ fn compare(baseline: &Value, now: &Value) -> anyhow::Result<Verdict> {
     let mut is_better = false;
     for (measure, _) in GUARDED {
         let read = |figures: &Value, path: &str| figures.pointer(&format!("{path}/{measure}")).and_then(Value::as_f64);
-        let before =
-            read(baseline, "/mean").with_context(|| format!("the baseline has no mean; `{BLESS}` writes it"))?;
+        let before = read(baseline, "/mean")
+            .with_context(|| format!("the baseline has no mean; write a new one with `{BLESS}`"))?;
         let mean = read(now, "/mean").context("nothing was measured")?;
-        // Figures have four digits, and so does their difference.
+        // Round to four digits, as the figures are.
         let change = rounded(mean - before);
         let fell = change < -FALL_MAX;
-        let verdict = if fell { format!("worse: {FALL_MAX} is allowed") } else { "ok".to_owned() };
+        let verdict = if fell { format!("worse by more than {FALL_MAX}") } else { "ok".to_owned() };
         let _infallible = writeln!(text, "mean {measure}: {before:.4} before, {mean:.4} now, {change:+.4}: {verdict}");
         is_worse |= fell;
         is_better |= change > FALL_MAX;
@@ -77,9 +77,10 @@ fn compare(baseline: &Value, now: &Value) -> anyhow::Result<Verdict> {
         }
     }
     if is_worse {
-        let _infallible = writeln!(text, "`search-eval --misses` lists what is missed; if it was meant: `{BLESS}`");
+        let _infallible =
+            writeln!(text, "List the misses with `search-eval --misses`. To accept the loss, run `{BLESS}`.");
     } else if is_better {
-        let _infallible = writeln!(text, "better than the baseline; `{BLESS}` keeps it so");
+        let _infallible = writeln!(text, "Better than the baseline. To save it as the new baseline, run `{BLESS}`.");
     }
     Ok(Verdict { text, is_worse })
 }

@@ -1,7 +1,7 @@
-//! Learns how much each feature of a tool weighs, and how far the weights can be trusted for tools nobody has seen.
+//! Learns the weights of the features, and tests them on tools they were not learned from.
 //!
-//! Softmax over the candidates of a query: the right ones should have the largest share. Every set weighs the same, and
-//! every set is also ranked with weights that were learned without it.
+//! The model is a softmax over the candidates of a query, in which the right tools should have the largest share. Every
+//! set counts the same. Every set is also ranked with weights that were learned without it (leave-one-out).
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ type Weights = [f64; FEATURES];
 
 const STEPS: usize = 400;
 const STEP: f64 = 0.1;
-/// Keeps a weight that hardly matters near nothing.
+/// Regularization, which keeps unimportant weights near 0.
 const SHRINK: f64 = 1e-3;
-/// Right and wrong are told apart among so many of each query's best.
+/// Number of candidates per query, the best ones, that the calibration uses.
 const CALIBRATED: usize = 3;
 
 struct Example {
     tools: Vec<Arc<Tool>>,
     features: Vec<[f64; FEATURES]>,
-    /// For every group the candidates that meet it.
+    /// The candidates that meet each group.
     groups: Vec<Vec<usize>>,
     all_groups: Vec<Vec<ToolName>>,
 }
@@ -89,14 +89,14 @@ impl Example {
         self.features.iter().map(|features| features.iter().zip(weights).map(|(a, b)| a * b).sum()).collect()
     }
 
-    /// The candidates, best first.
+    /// Returns the candidates, best first.
     fn ranked(&self, weights: &Weights) -> Vec<(usize, f64)> {
         let mut ranked: Vec<(usize, f64)> = self.sums(weights).into_iter().enumerate().collect();
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
         ranked
     }
 
-    /// Adds what would make the right candidates' share larger.
+    /// Adds the gradient of the right candidates' share.
     fn add_gradient(&self, weights: &Weights, rate: f64, gradient: &mut Weights) {
         let sums = self.sums(weights);
         let largest = sums.iter().copied().fold(f64::MIN, f64::max);
@@ -117,7 +117,7 @@ impl Example {
     }
 }
 
-/// Adam, with weights that cannot fall below nothing: no feature speaks against a tool.
+/// Runs Adam with non-negative weights, because no feature counts against a tool.
 fn learn(sets: &[&[Example]]) -> Weights {
     let mut weights = [1.0; FEATURES];
     let (mut mean, mut square) = ([0.0; FEATURES], [0.0_f64; FEATURES]);
@@ -140,7 +140,7 @@ fn learn(sets: &[&[Example]]) -> Weights {
     weights
 }
 
-/// The line that makes a sum of features the chance that the tool is right.
+/// Fits the logistic function that turns a sum of features into the probability that a tool is right.
 fn calibrate(sets: &[&[Example]], weights: &Weights) -> (f64, f64) {
     let mut points = Vec::new();
     for set in sets {
@@ -152,7 +152,7 @@ fn calibrate(sets: &[&[Example]], weights: &Weights) -> (f64, f64) {
         }
     }
     let (mut slope, mut offset) = (0.0, 0.0);
-    // Newton's method, from where every chance is a half: the function has one hill.
+    // Newton's method, starting where every probability is one half. The function is concave.
     for _ in 0..50 {
         let (mut g, mut h) = ([0.0; 2], [0.0; 3]);
         for (sum, is_right, weight) in &points {

@@ -1,4 +1,4 @@
-//! Whether a query for other tools is told that nothing fits, and a query for these is not.
+//! Checks the floor: queries for tools of other sets should match nothing, queries for the set's own tools something.
 
 use mcpproxy_core::{NoMatch, Scope, SearchResult};
 use serde_json::{Value, json};
@@ -9,11 +9,11 @@ use super::sets::{BESIDE, Query, Set};
 use super::spread::spread;
 use super::table::{table, thousands};
 
-/// How queries were answered.
+/// The answers to a set of queries.
 struct Answered {
     queries: usize,
     nothing: usize,
-    /// The best score of each, those below the floor as well; in their order.
+    /// The best score of each query, sorted, including those below the floor.
     best: Vec<f32>,
 }
 
@@ -54,7 +54,7 @@ impl Answered {
     }
 
     fn share(&self) -> f64 {
-        self.no_match as f64 / self.queries.max(1) as f64
+        self.nothing as f64 / self.queries.max(1) as f64
     }
 
     fn at(&self, percent: usize) -> f32 {
@@ -70,7 +70,7 @@ impl Answered {
     fn data(&self) -> Value {
         let at = |percent: usize| rounded(self.at(percent).into());
         json!({
-            "queries": self.queries, "nothing": self.no_match, "p10": at(10), "p50": at(50), "p90": at(90),
+            "queries": self.queries, "nothing": self.nothing, "p10": at(10), "p50": at(50), "p90": at(90),
         })
     }
 }

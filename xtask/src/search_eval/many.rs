@@ -1,4 +1,4 @@
-//! Servers with as many tools as one likes: the real ones first, then new ones made of their words.
+//! Generates servers with any number of tools: real ones first, then new ones made of their words.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -9,15 +9,15 @@ use serde_json::{Map, Value, json};
 use super::names;
 use super::sets::{BESIDE, MEASURED, Tools};
 
-/// Sets without servers count as one with thousands of tools, which is nothing like the real ones.
+/// Sets with real servers. The others have one server with thousands of tools, which is unrealistic.
 const TOOLS_OF_A_SERVER_MAX: usize = 60;
 
-/// Made up servers are built from two real ones; so far apart in the list they are.
+/// Distance in the list between the two real servers that a generated one is built from.
 const STRIDE: usize = 37;
 
 pub(super) type Listed = (ServerName, Vec<Map<String, Value>>);
 
-/// Servers with so many tools in all: the same ones every time.
+/// Returns servers with this many tools in total. The result is always the same.
 pub(super) fn servers(root: &Path, tools: usize) -> anyhow::Result<Vec<Listed>> {
     let mut taken = HashSet::new();
     let mut real = Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn servers(root: &Path, tools: usize) -> anyhow::Result<Vec<Listed>> 
             }
         }
     }
-    // Small catalogs, too, have something of every set.
+    // Small catalogs contain tools of every set, too.
     real.sort_by_cached_key(|(server, _)| hash(server.as_str()));
     let mut all = Vec::new();
     let mut left = tools;
@@ -47,7 +47,7 @@ pub(super) fn servers(root: &Path, tools: usize) -> anyhow::Result<Vec<Listed>> 
     Ok(all)
 }
 
-/// A server that has something of two: of the first more of the words, of the second the parameters.
+/// Mixes two servers: most words come from the first, the parameters from the second.
 fn mixed(taken: &mut HashSet<ServerName>, own: &Listed, other: &Listed, round: usize) -> anyhow::Result<Listed> {
     let server = free(taken, &format!("{}-{}", half(own.0.as_str(), Half::First), half(other.0.as_str(), Half::Last)))?;
     let mut given = names::Given::default();
@@ -70,7 +70,7 @@ fn mixed(taken: &mut HashSet<ServerName>, own: &Listed, other: &Listed, round: u
     Ok((server, tools))
 }
 
-/// Every third word is the other text's, another third each round.
+/// Replaces every third word by one of the other text, starting elsewhere each round.
 fn turned(own: &str, other: &str, round: usize) -> String {
     let mut others = other.split_whitespace().skip(round % 7);
     let words = own.split_whitespace().enumerate().map(|(at, word)| match others.next() {
@@ -86,7 +86,7 @@ enum Half {
     Last,
 }
 
-/// Half of a name's words; a single word is its own half.
+/// Returns half of the words of a name. A single word is returned whole.
 fn half(name: &str, which: Half) -> String {
     let words: Vec<&str> = name.split(['_', '-', '.']).filter(|word| !word.is_empty()).collect();
     let middle = words.len().div_ceil(2);
@@ -97,7 +97,7 @@ fn half(name: &str, which: Half) -> String {
     kept.unwrap_or_default().join("_")
 }
 
-/// The name, or with a number behind it if it is taken.
+/// Returns the name, with a number appended if it is taken.
 fn free(taken: &mut HashSet<ServerName>, name: &str) -> anyhow::Result<ServerName> {
     // Room for the number.
     let name: String = name.chars().take(54).collect();
@@ -110,7 +110,7 @@ fn free(taken: &mut HashSet<ServerName>, name: &str) -> anyhow::Result<ServerNam
     anyhow::bail!("no name is left for another `{name}`")
 }
 
-/// FNV-1a: any fixed order will do.
+/// Computes FNV-1a, for an arbitrary but fixed order.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(all.iter().map(|(_, tools)| tools.len()).sum::<usize>(), 14_000);
         assert!(all.iter().all(|(_, tools)| (1..=TOOLS_OF_A_SERVER_MAX).contains(&tools.len())));
         assert_eq!(all.iter().map(|(server, _)| server).collect::<HashSet<_>>().len(), all.len());
-        // Those that were made up are as good as the real ones.
+        // Generated servers must be accepted like real ones.
         for (server, tools) in all.iter().rev().take(20) {
             crate::search_eval::sets::offer(server, tools).unwrap();
         }

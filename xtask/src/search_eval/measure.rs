@@ -1,4 +1,4 @@
-//! One set asked all its queries.
+//! Runs all queries of a set.
 
 use mcpproxy_core::json::quote;
 use mcpproxy_core::{Keep, Scope, SearchHit, SearchResult, ToolName, brief};
@@ -10,22 +10,22 @@ use super::sets::{BESIDE, Query, Set};
 use super::spread::spread;
 use super::table::{table, thousands};
 
-/// So many tools an answer has if an agent does not say.
+/// Default number of tools in an answer.
 pub(super) const ANSWERED: usize = 5;
 
 pub(super) struct Measured<'s> {
     pub(super) set: &'s Set,
     pub(super) answers: Vec<Answer<'s>>,
     pub(super) quality: Quality,
-    /// See `text_bytes`, the mean.
+    /// Mean of `text_bytes`.
     bytes: usize,
-    /// Queries that were told that nothing fits.
+    /// Number of queries without hits.
     nothing: usize,
 }
 
 pub(super) struct Answer<'s> {
     pub(super) query: &'s Query,
-    /// At most `DEPTH`, with their scores.
+    /// At most `DEPTH` tools, with their scores.
     pub(super) found: Vec<(ToolName, f32)>,
     quality: Quality,
     bytes: usize,
@@ -52,7 +52,7 @@ impl<'s> Measured<'s> {
         })
     }
 
-    /// Whether it is part of the mean.
+    /// Returns `true` if the set counts towards the mean.
     pub(super) fn counts(&self) -> bool {
         self.set.name != BESIDE
     }
@@ -61,7 +61,7 @@ impl<'s> Measured<'s> {
         let mut row =
             vec![self.set.name.to_owned(), thousands(self.set.catalog.tools().count()), thousands(self.answers.len())];
         row.extend(numbers(&self.quality));
-        row.extend([thousands(self.bytes), thousands(self.no_match)]);
+        row.extend([thousands(self.bytes), thousands(self.nothing)]);
         row
     }
 
@@ -72,13 +72,12 @@ impl<'s> Measured<'s> {
         data.insert("queries".to_owned(), json!(self.answers.len()));
         data.extend(quality_data(&self.quality));
         data.insert("text_bytes".to_owned(), json!(self.bytes));
-        data.insert("nothing".to_owned(), json!(self.no_match));
+        data.insert("nothing".to_owned(), json!(self.nothing));
         Value::Object(data)
     }
 }
 
-/// What an agent reads of the tools it is shown: names, short descriptions and short schemas. The few words that are the
-/// same for every tool are left out.
+/// Counts the bytes of text that an agent reads: names, short descriptions and short schemas.
 fn text_bytes(found: &SearchResult) -> usize {
     let shown = found.hits.iter().take(ANSWERED);
     let bytes = |hit: &SearchHit| {
@@ -89,7 +88,7 @@ fn text_bytes(found: &SearchResult) -> usize {
     shown.map(bytes).sum()
 }
 
-/// The mean over the sets that count, each weighing the same.
+/// Computes the mean over the sets. Each set counts the same.
 pub(super) fn mean(all: &[Measured<'_>]) -> Quality {
     let qualities: Vec<Quality> = all.iter().filter(|one| one.counts()).map(|one| one.quality).collect();
     Quality::mean(&qualities)
@@ -103,7 +102,7 @@ pub(super) fn part(all: &[Measured<'_>]) -> Part {
     let counted: Vec<&Measured<'_>> = all.iter().filter(|one| one.counts()).collect();
     if counted.len() > 1 {
         let bytes = counted.iter().map(|one| one.bytes).sum::<usize>() / counted.len();
-        let nothing = counted.iter().map(|one| one.no_match).sum();
+        let nothing = counted.iter().map(|one| one.nothing).sum();
         let mut row = vec!["mean".to_owned(), String::new(), String::new()];
         row.extend(numbers(&mean(all)));
         row.extend([thousands(bytes), thousands(nothing)]);
@@ -130,7 +129,7 @@ fn quality_data(quality: &Quality) -> impl Iterator<Item = (String, Value)> {
     MEASURES.map(|(name, read)| (name.to_owned(), json!(rounded(read(quality))))).into_iter()
 }
 
-/// Four digits are more than any difference that matters.
+/// Rounds to four digits, which is finer than any difference that matters.
 pub(super) fn rounded(number: f64) -> f64 {
     (number * 1e4).round() / 1e4
 }

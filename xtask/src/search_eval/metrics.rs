@@ -1,11 +1,11 @@
-//! How good one answer is, and many.
+//! Quality metrics of answers: recall, MRR and nDCG.
 
 use mcpproxy_core::ToolName;
 
-/// The places of an answer that count.
+/// Number of tools of an answer that count.
 pub(super) const DEPTH: usize = 10;
 
-/// A name for programs and people, and how to read it.
+/// The name of a metric, and the function that reads it.
 pub(super) type Measure = (&'static str, fn(&Quality) -> f64);
 
 pub(super) const MEASURES: [Measure; 5] = [
@@ -16,7 +16,7 @@ pub(super) const MEASURES: [Measure; 5] = [
     ("nDCG@10", |quality| quality.ndcg_10),
 ];
 
-/// What came where it should, 0 to 1.
+/// The metrics of an answer, each 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Quality {
     pub(super) recall_1: f64,
@@ -27,13 +27,13 @@ pub(super) struct Quality {
 }
 
 impl Quality {
-    /// Of a group any one tool will do, and all groups must be found. What comes after the tenth place does not count.
+    /// Computes the metrics. One tool of each group is enough, and all groups must be found within the first ten.
     pub(super) fn of(found: &[&ToolName], groups: &[Vec<ToolName>]) -> Self {
         let places = places(found, groups);
         let all = groups.len().max(1) as f64;
         let recall = |depth: usize| places.iter().filter(|place| **place < depth).count() as f64 / all;
         let first = found.iter().take(DEPTH).position(|tool| groups.iter().any(|group| group.contains(tool)));
-        // A tool that meets two groups at once stands in one place, and is one gain.
+        // A tool that meets two groups counts once.
         let mut gains = places.clone();
         gains.dedup();
         let ideal: f64 = (0..groups.len().min(DEPTH)).map(gain).sum();
@@ -58,7 +58,7 @@ impl Quality {
     }
 }
 
-/// The place, from 0, at which each group that was found was first met; in their order.
+/// Returns the ranks (from 0) at which the groups are first met, sorted.
 fn places(found: &[&ToolName], groups: &[Vec<ToolName>]) -> Vec<usize> {
     let place = |group: &Vec<ToolName>| found.iter().take(DEPTH).position(|tool| group.contains(tool));
     let mut places: Vec<usize> = groups.iter().filter_map(place).collect();

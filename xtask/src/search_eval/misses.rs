@@ -1,4 +1,4 @@
-//! The queries whose tools were not among the first five, for people who work on the search.
+//! Lists the queries whose tools are not among the first five.
 
 use std::fmt::Write as _;
 
@@ -22,11 +22,11 @@ pub(super) fn part(all: &[Measured<'_>]) -> Part {
             }
         }
     }
-    let _infallible = writeln!(text, "{} queries with a group that was not among the first {ANSWERED}", data.len());
+    let _infallible = writeln!(text, "{} queries miss a tool among the first {ANSWERED}", data.len());
     Part { text, key: "misses", data: Value::Array(data) }
 }
 
-/// The groups without a tool in the first places, and at which place, from 1, one of theirs came after those.
+/// Returns the groups without a tool among the first ones, and the rank (from 1) of their first tool after those.
 fn missed<'a>(groups: &'a [Vec<ToolName>], found: &[(ToolName, f32)]) -> Vec<(&'a [ToolName], Option<usize>)> {
     let place = |group: &[ToolName]| found.iter().position(|(tool, _)| group.contains(tool)).map(|place| place + 1);
     let groups = groups.iter().map(|group| (group.as_slice(), place(group)));

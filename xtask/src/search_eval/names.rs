@@ -1,16 +1,16 @@
-//! Names of other people's sets as names of ours, with the same words.
+//! Turns the names of evaluation sets into valid tool and server names with the same words.
 
 use std::collections::HashSet;
 
 use mcpproxy_core::{SERVER_NAME_MAX_CHARS, ServerName, TOOL_NAME_MAX_CHARS, ToolName};
 
-/// Names that were given, so that none is given twice.
+/// The names in use, so that each is unique.
 #[derive(Debug, Default)]
 pub(super) struct Given(HashSet<ToolName>);
 
 impl Given {
-    /// The tool's name, and whether words of it were lost. The second tool of a name gets an underscore more, which is
-    /// no word to any search.
+    /// Returns a unique tool name, and `true` if words were lost. A duplicate gets an underscore, which the search
+    /// ignores.
     pub(super) fn tool(&mut self, server: &ServerName, name: &str) -> anyhow::Result<(ToolName, bool)> {
         let mut valid = joined(name, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'), '_');
         if valid.is_empty() {
@@ -28,7 +28,7 @@ impl Given {
     }
 }
 
-/// The server's name: in lower case, and words apart by one mark.
+/// Returns the server name in lower case, with one mark between words.
 pub(super) fn server(name: &str) -> anyhow::Result<ServerName> {
     let mut valid = joined(&name.to_lowercase(), |c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_', '-');
     while valid.contains("__") {
@@ -40,7 +40,7 @@ pub(super) fn server(name: &str) -> anyhow::Result<ServerName> {
     Ok(ServerName::parse(if valid.is_empty() { "server" } else { valid })?)
 }
 
-/// Every run of characters that are not kept becomes one mark, and none at either end.
+/// Replaces every run of other characters by one mark, and removes them at both ends.
 fn joined(name: &str, is_kept: impl Fn(char) -> bool, mark: char) -> String {
     let mut out = String::new();
     let mut is_apart = false;

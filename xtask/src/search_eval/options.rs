@@ -1,20 +1,20 @@
-//! What the evaluation is asked to do.
+//! Parses the options of `search-eval`.
 
 use super::sets::{BESIDE, MEASURED};
 
 pub(super) const USAGE: &str = "\
 Usage: cargo run --release -p xtask -- search-eval [OPTIONS]
 
-Asks the queries of xtask/data/search and counts what comes first.
+Runs the queries in xtask/data/search, and reports how high the right tools rank.
 
-      --set SET    Only this set
-      --misses     List the queries whose tools were not among the first five
-      --floor      Ask every set the queries of the others, too: nothing should fit
-      --fit        Learn the weights of the features again, and print them
-      --speed      Measure time and memory with 100 to 100,000 tools, too
+      --set SET    Run this set only
+      --misses     List the queries whose tools are not among the first five
+      --floor      Also run the queries of the other sets, which should match nothing
+      --fit        Learn the weights of the features, and print them
+      --speed      Also measure time and memory with 100 to 100,000 tools
       --check      Fail if the mean is more than 0.005 below the baseline
-      --bless      Make what was measured the baseline
-  -o json, --json  For programs
+      --bless      Save the results as the new baseline
+  -o json, --json  Print JSON
 ";
 
 #[derive(Debug, Default, PartialEq)]
@@ -28,7 +28,7 @@ pub(super) struct Options {
     pub(super) is_bless: bool,
     pub(super) is_json: bool,
     pub(super) is_help: bool,
-    /// One size alone: each is measured in a process of its own, which is started with this.
+    /// Measures one size in this process. `--speed` starts a process with this option for each size.
     pub(super) is_speed_of_input: bool,
 }
 
@@ -49,16 +49,16 @@ impl Options {
                 "-o" if words.next() == Some("json") => options.is_json = true,
                 "--speed-of-input" => options.is_speed_of_input = true,
                 "--help" | "-h" => options.is_help = true,
-                unknown => return Err(format!("`{}` is not understood", unknown.escape_debug())),
+                unknown => return Err(format!("unknown option `{}`", unknown.escape_debug())),
             }
         }
         if options.set.is_some() && (options.is_check || options.is_bless) {
-            return Err("the baseline is one of all sets; leave out --set".to_owned());
+            return Err("the baseline covers all sets; leave out --set".to_owned());
         }
         if cfg!(debug_assertions) && (options.has_speed || options.is_speed_of_input) {
-            return Err("without optimisation, speed says nothing; run `cargo run --release -p xtask -- search-eval \
-                --speed`"
-                .to_owned());
+            return Err(
+                "--speed needs a release build; run `cargo run --release -p xtask -- search-eval --speed`".to_owned()
+            );
         }
         Ok(options)
     }
@@ -90,9 +90,9 @@ mod tests {
         check("--check --json", Ok(Options { is_check: true, is_json: true, ..Options::default() }));
         check("--floor --bless", Ok(Options { has_floor: true, is_bless: true, ..Options::default() }));
         check("-h", Ok(Options { is_help: true, ..Options::default() }));
-        check("-o yaml", Err("`-o` is not understood"));
-        check("--fast", Err("`--fast` is not understood"));
-        check("--set bfcl --check", Err("the baseline is one of all sets; leave out --set"));
+        check("-o yaml", Err("unknown option `-o`"));
+        check("--fast", Err("unknown option `--fast`"));
+        check("--set bfcl --check", Err("the baseline covers all sets; leave out --set"));
         check(
             "--set x",
             Err("--set takes one of toucan-mcp, livemcpbench, bfcl, metatool, sealtools, stabletoolbench, \
@@ -104,9 +104,6 @@ mod tests {
     #[cfg(debug_assertions)]
     fn speed_is_not_measured_in_a_slow_build() {
         let mistake = Options::parse(&["--speed".to_owned()]).unwrap_err();
-        assert_eq!(
-            mistake,
-            "without optimisation, speed says nothing; run `cargo run --release -p xtask -- search-eval --speed`"
-        );
+        assert_eq!(mistake, "--speed needs a release build; run `cargo run --release -p xtask -- search-eval --speed`");
     }
 }

@@ -1,9 +1,9 @@
-//! Schemas of other people's sets that are not JSON Schema, made into what a server could send.
+//! Repairs the schemas of evaluation sets that are not valid JSON Schema.
 
 use mcpproxy_core::schema::Schema;
 use serde_json::{Map, Value, json};
 
-/// The schema as it is if it can be used, else with the types put right, else only the parameters' own words.
+/// Returns the schema if it is valid, else with repaired types, else with the descriptions of its parameters only.
 pub(super) fn mended(schema: &Value) -> Value {
     if is_usable(schema) {
         return schema.clone();
@@ -17,7 +17,7 @@ fn is_usable(schema: &Value) -> bool {
     schema.is_object() && Schema::inspect(&schema.to_string()).is_ok()
 }
 
-/// `float` and the like are types of languages, and `date (yyyy-mm-dd)` is a description.
+/// Repairs a type: `float` is a type of programming languages, and `date (yyyy-mm-dd)` is a description.
 fn put_types_right(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {

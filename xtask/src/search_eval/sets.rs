@@ -1,4 +1,4 @@
-//! The sets: tools as a catalog, and queries with the tools that answer them.
+//! Reads the evaluation sets: tools as a catalog, and queries with the tools that answer them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -13,11 +13,11 @@ use super::{names, schemas};
 
 pub(super) const FOLDER: &str = "xtask/data/search";
 
-/// Those the mean is made of.
+/// The sets that count towards the mean.
 pub(super) const MEASURED: [&str; 6] =
     ["toucan-mcp", "livemcpbench", "bfcl", "metatool", "sealtools", "stabletoolbench"];
 
-/// Too small and too well known to count.
+/// A set that does not count towards the mean, because it is small and was used during development.
 pub(super) const BESIDE: &str = "mcpproxy-golden";
 
 pub(super) struct Set {
@@ -52,15 +52,15 @@ impl Query {
         let group = |group: &Value| group.as_array()?.iter().map(tool).collect::<Option<Vec<_>>>();
         let groups: Option<Vec<_>> = groups.iter().map(group).collect();
         let groups = groups.filter(|groups| !groups.is_empty() && groups.iter().all(|group| !group.is_empty()));
-        let groups = groups.with_context(|| format!("`{id}` names a tool that is not there, or none"))?;
+        let groups = groups.with_context(|| format!("query `{id}` names no tool, or an unknown one"))?;
         Ok(Self { text: text(line, "query")?, id, groups })
     }
 }
 
-/// The tools of a set as their servers would list them.
+/// The tools of a set, as their servers would list them.
 pub(super) struct Tools {
     pub(super) listed: BTreeMap<ServerName, Vec<Map<String, Value>>>,
-    /// By the ids that the set itself uses.
+    /// Tool names by the IDs of the set.
     names: HashMap<String, ToolName>,
 }
 
@@ -76,7 +76,7 @@ impl Tools {
             let schema = schemas::mended(line.get("input_schema").unwrap_or(&Value::Null));
             let mut tool = Map::new();
             tool.insert("name".to_owned(), json!(name.tool()));
-            // Words that a name of ours cannot have are not lost to a search.
+            // Words that our tool names cannot contain are added to the title, so that the search still sees them.
             if has_lost {
                 tool.insert("title".to_owned(), json!(own_name));
             }
@@ -98,7 +98,7 @@ impl Tools {
     }
 }
 
-/// What a server with these tools offers: all of them, or it is an error.
+/// Builds the offer of a server with these tools. Fails if a tool is not accepted.
 pub(super) fn offer(server: &ServerName, tools: &[Map<String, Value>]) -> anyhow::Result<Arc<Offer>> {
     let json = |tool: &Map<String, Value>| serde_json::to_string(tool).unwrap_or_default();
     let (offer, refused) = Offer::new(tools.iter().map(|tool| Offered::parse(server, &json(tool))));

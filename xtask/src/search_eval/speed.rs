@@ -1,4 +1,4 @@
-//! Time and memory by the number of tools, each number in a process of its own.
+//! Measures time and memory with different numbers of tools, each in a process of its own.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,13 +23,13 @@ use super::{Part, many, progress};
 
 const SIZES: [usize; 4] = [100, 1_000, 10_000, 100_000];
 
-/// Queries asked before the clock counts.
+/// Number of warm-up queries.
 const WARM_UP: usize = 200;
 
-/// How often a server changes, for the middle of the times.
+/// Number of changes of a server, of which the median time is reported.
 const CHANGES: usize = 11;
 
-/// All sizes, one after the other.
+/// Measures all sizes, one after the other.
 pub(super) fn part(root: &Path) -> anyhow::Result<Part> {
     let mut data = Vec::new();
     for size in SIZES {
@@ -49,7 +49,7 @@ pub(super) fn part(root: &Path) -> anyhow::Result<Part> {
     Ok(Part { text, key: "speed", data: Value::Array(data) })
 }
 
-/// The same for an agent that does not see everything.
+/// Reports the times for an agent that sees half of the servers.
 fn scoped_row(data: &Value) -> Vec<String> {
     let times = ["half_p50_ms", "half_p99_ms", "half_max_ms"].map(|key| float(data, key, 3));
     ["half".to_owned(), String::new()].into_iter().chain(times).collect()
@@ -75,7 +75,7 @@ fn row(data: &Value) -> Vec<String> {
     ]
 }
 
-/// In a process that has nothing else in its memory, not even what it took to make so many tools.
+/// Measures in a new process, so that the memory for generating the tools does not count.
 fn measure_apart(input: &str) -> anyhow::Result<Value> {
     let program = std::env::current_exe().context("could not find this program")?;
     let mut command = Command::new(program);
@@ -88,7 +88,7 @@ fn measure_apart(input: &str) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// The tools as `server JSON` in lines, an empty line, and the queries as JSON in lines.
+/// Builds the input of the process: lines with a server and a tool, an empty line, and lines with queries.
 fn input(root: &Path, tools: usize) -> anyhow::Result<String> {
     let mut text = String::new();
     for (server, tools) in many::servers(root, tools)? {
@@ -103,7 +103,7 @@ fn input(root: &Path, tools: usize) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// One size, in this process.
+/// Measures one size in this process.
 pub(super) fn measure(input: impl BufRead) -> anyhow::Result<Value> {
     let mut lines = input.lines();
     let mut tools: BTreeMap<ServerName, Vec<_>> = BTreeMap::new();
@@ -126,7 +126,7 @@ pub(super) fn measure(input: impl BufRead) -> anyhow::Result<Value> {
     let index = Index::build(&catalog);
     let build = began.elapsed();
     let first = resident_bytes()?;
-    // The first takes what was free, and leaves free what it needed for a while: the ones after it show the truth.
+    // The first index uses memory that was free already, and frees temporary memory. Later ones show the real size.
     let tools = catalog.tools().count();
     let copies = (100_000 / tools.max(1)).clamp(2, 50);
     let kept: Vec<Index> = (0..copies).map(|_| Index::build(&catalog)).collect();
@@ -158,7 +158,7 @@ pub(super) fn measure(input: impl BufRead) -> anyhow::Result<Value> {
     }))
 }
 
-/// Shortest first.
+/// Sorts times, the shortest first.
 fn times(index: &Index, queries: &[String], scope: &Scope) -> Vec<Duration> {
     let ask = |query: &String| {
         let began = Instant::now();
@@ -171,12 +171,12 @@ fn times(index: &Index, queries: &[String], scope: &Scope) -> Vec<Duration> {
     times
 }
 
-/// Every second server.
+/// Returns a scope with every second server.
 fn half<'a>(servers: impl Iterator<Item = &'a ServerName>) -> Scope {
     Scope { servers: Some(servers.step_by(2).cloned().collect()), ..Scope::everything() }
 }
 
-/// How long the next index takes when one server, of the size in the middle, lists one tool less.
+/// Measures the next index after a server of median size drops one tool.
 fn change(
     index: &Index,
     catalog: &Catalog,
@@ -203,7 +203,7 @@ fn change(
     times.get(CHANGES / 2).copied().context("nothing was measured")
 }
 
-/// The queries of all sets, in turn.
+/// Returns the queries of all sets, alternating between sets.
 fn queries(root: &Path) -> anyhow::Result<Vec<String>> {
     let mut sets = Vec::new();
     for set in MEASURED.into_iter().chain([BESIDE]) {
@@ -213,7 +213,7 @@ fn queries(root: &Path) -> anyhow::Result<Vec<String>> {
     Ok((0..most).flat_map(|at| sets.iter().filter_map(move |set| set.get(at).cloned())).collect())
 }
 
-/// Memory of this process that no file lies behind. The allocator is not asked, which would take unsafe code.
+/// Returns the anonymous memory of this process. Asking the allocator would need unsafe code.
 fn resident_bytes() -> anyhow::Result<usize> {
     let status = fs::read_to_string("/proc/self/status").context("memory can be measured on Linux only")?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
@@ -237,7 +237,7 @@ mod tests {
         assert!(number("p99_ms") <= number("max_ms"), "{data}");
         assert!(number("half_p50_ms") > 0.0 && number("half_p99_ms") <= number("half_max_ms"), "{data}");
         assert!(number("build_ms") > 0.0 && number("change_ms") > 0.0, "{data}");
-        // What other tests left free in this process may be all it took.
+        // Memory that other tests freed may be enough, so the difference can be 0.
         assert!(number("index_mb") >= 0.0 && number("first_mb") >= 0.0, "{data}");
         assert!(row(&data).iter().all(|cell| !cell.is_empty()));
         assert_eq!(scoped_row(&data).first().map(String::as_str), Some("half"));

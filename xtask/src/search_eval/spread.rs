@@ -1,10 +1,10 @@
-//! Work for as many cores as there are, with the results in the order of the work.
+//! Spreads work over threads, and returns the results in order.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// No more threads than a small machine has cores: this runs beside other checks.
+/// Maximum number of threads, because other checks run at the same time.
 const THREADS_MAX: usize = 4;
 
 pub(super) fn spread<'a, T: Sync, R: Send>(all: &'a [T], work: impl Fn(&'a T) -> R + Sync) -> anyhow::Result<Vec<R>> {

@@ -1,6 +1,6 @@
-//! Columns for people: the first to the left, numbers to the right.
+//! Formats tables: the first column is left-aligned, numbers are right-aligned.
 
-/// The first row is the head.
+/// Formats a table. The first row is the header.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
@@ -19,7 +19,7 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
     out
 }
 
-/// 12345 as `12,345`.
+/// Formats 12345 as `12,345`.
 pub(super) fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();

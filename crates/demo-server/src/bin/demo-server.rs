@@ -1,11 +1,17 @@
-//! The demo server as a command: over stdio, or with `--http ADDRESS` over Streamable HTTP.
+//! Runs the demo server over stdio, or over Streamable HTTP with `--http ADDRESS`.
 
 use std::io::Write;
 
 use demo_server::http::{Endpoint, router};
 use demo_server::{Demo, DemoError, serve_io};
 
-const USAGE: &str = "usage: demo-server [--http ADDRESS | --without-contracts]";
+const USAGE: &str = "usage: demo-server [--http ADDRESS | --without-contracts]
+
+Serves a small in-memory workspace over MCP. Nothing in it is real.
+
+  (no option)          serve one client over standard input and output
+  --http ADDRESS       serve Streamable HTTP at ADDRESS, for example 127.0.0.1:8000
+  --without-contracts  leave out the contracts, as most servers do";
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
@@ -33,7 +39,7 @@ async fn main() -> std::process::ExitCode {
 
 async fn serve_http(address: &str) -> Result<(), DemoError> {
     let endpoint = Endpoint::bind(address).await?;
-    // Whoever started us may have closed our output; we serve all the same.
+    // The parent process may have closed our standard output. Serve anyway.
     let _ = writeln!(std::io::stdout(), "listening {}", endpoint.url());
     let demo = Demo::new();
     endpoint.serve(router(move || demo.clone())).await

@@ -1,4 +1,4 @@
-//! Taking data out in bulk: one kind of record with a dry run, or everything at once.
+//! Tools for bulk export: one kind of record with a dry run, or the whole database.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,13 +45,13 @@ const BULK_EXPORT: Contract = Contract {
 };
 
 const EXPORT_ALL: Contract = Contract {
-    description: "Exports the whole database to a file, and asks nobody.",
+    description: "Exports the whole database to a file without a dry run.",
     category: "data",
     risk: Risk::Forbidden,
     operation: Operation::Write,
     step_up: StepUp::Always,
     permissions: &["database:export"],
-    side_effects: &["A file with every record there is is created."],
+    side_effects: &["A file with every record is created."],
     audit_event: "database.exported",
     ..Contract::PLAIN
 };
@@ -83,7 +83,7 @@ struct BulkExport {
     /// One JSON array, or one JSON object on each line.
     #[serde(default)]
     format: Format,
-    /// True: only say what would happen.
+    /// Set to true to preview the call without running it.
     #[serde(default)]
     dry_run: bool,
 }
@@ -93,16 +93,16 @@ struct BulkExport {
 struct Exported {
     /// The file that was made.
     file_id: String,
-    /// How many records it has.
+    /// Number of records in the file.
     row_count: usize,
-    /// How large it is.
+    /// Size of the file in bytes.
     bytes: u64,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Rows {
-    /// How many records would be exported.
+    /// Number of records to be exported.
     row_count: usize,
     /// The first few of them.
     sample_rows: Vec<serde_json::Map<String, Value>>,
@@ -113,22 +113,22 @@ struct Rows {
 struct ExportedAll {
     /// The file that was made.
     file_id: String,
-    /// How many records of each kind it has.
+    /// Number of records of each kind in the file.
     tables: Vec<Table>,
-    /// How large it is.
+    /// Size of the file in bytes.
     bytes: u64,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Table {
-    /// Which kind of record.
+    /// Kind of record.
     dataset: Dataset,
-    /// How many there are.
+    /// Number of records.
     row_count: usize,
 }
 
-/// The records, and the file they would become.
+/// The records to export, and the file they become.
 struct Plan {
     rows: Vec<Value>,
     personal: usize,

@@ -1,4 +1,4 @@
-//! Files: sharing one with somebody, and links by which anybody can fetch one for a while.
+//! Tools for files: sharing with one person, and download links that expire.
 
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use crate::contract::{Contract, Idempotency, Operation, Risk, World};
 use crate::data::{Data, OWN_DOMAIN, is_at, parse_time};
 use crate::failure::{Code, Failure};
 
-/// How long the successor of an expired link is valid.
+/// Validity of the link that replaces an expired one.
 const RENEWED_FOR: SignedDuration = SignedDuration::from_hours(1);
 
 pub(super) fn tools() -> Vec<DemoTool> {
@@ -78,19 +78,19 @@ impl File {
         Self { secrecy: Secrecy::Confidential, ..self }
     }
 
-    /// Refuses if the file must stay in the company.
+    /// Refuses to share a confidential file outside of the company.
     pub(super) fn check_may_leave(&self) -> Result<(), Failure> {
         match self.secrecy {
             Secrecy::Shareable => Ok(()),
             Secrecy::Confidential => {
-                let message = format!("`{}` is confidential and stays in the company", self.id);
+                let message = format!("`{}` is confidential and must stay in the company", self.id);
                 Err(Failure::new(Code::PolicyViolation, message))
             }
         }
     }
 }
 
-/// A download link, and the question it is the answer to.
+/// A download link, and the request that created it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Link {
     id: String,
@@ -106,7 +106,7 @@ pub(crate) struct Share {
     share_id: String,
     /// The file that is shared.
     file_id: String,
-    /// Who can open it.
+    /// The address of the person who can open it.
     shared_with: String,
     /// What they can do with it.
     access: Access,
@@ -127,7 +127,7 @@ enum Access {
 struct NewLink {
     /// The file, such as `f_abc123`.
     file_id: String,
-    /// Until when the link is valid, such as `2026-12-31T23:59:00Z`.
+    /// Time at which the link expires, such as `2026-12-31T23:59:00Z`.
     #[schemars(extend("format" = "date-time"))]
     expires_at: String,
 }
@@ -135,11 +135,11 @@ struct NewLink {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct DownloadLink {
-    /// The link's id; the same for the same question while the link is valid.
+    /// The link's id. The same request returns the same id until the link expires.
     link_id: String,
     /// Where to download the file.
     url: String,
-    /// Until when the link is valid.
+    /// Time at which the link expires.
     #[schemars(extend("format" = "date-time"))]
     expires_at: String,
 }

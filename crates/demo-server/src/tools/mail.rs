@@ -1,4 +1,4 @@
-//! Mail to single people: drafts, and messages that leave the company.
+//! Tools for mail: drafts, and messages to external recipients.
 
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
@@ -12,15 +12,15 @@ use crate::failure::{Code, Failure};
 
 const ATTACHMENT_MAX_BYTES: u64 = 10_000_000;
 
-/// More recipients than this are served one after the other, so the message is scheduled and not sent at once.
+/// A message to more recipients than this is scheduled instead of sent at once.
 const SENT_AT_ONCE_MAX: usize = 10;
 
 const MAILS_PER_MINUTE_MAX: usize = 30;
 
-/// People at this domain have asked for no mail.
+/// Domain whose recipients have unsubscribed.
 const UNSUBSCRIBED_DOMAIN: &str = "unsubscribed.example";
 
-/// Mail to this domain comes back.
+/// Domain whose mail bounces.
 const UNDELIVERABLE_DOMAIN: &str = "bounced.example";
 
 pub(super) fn tools() -> Vec<DemoTool> {
@@ -31,12 +31,12 @@ pub(super) fn tools() -> Vec<DemoTool> {
 }
 
 const CREATE_DRAFT: Contract = Contract {
-    description: "Creates a draft of an email, which a human can read and send.",
+    description: "Creates a draft of an email, which a user can review and send.",
     category: "communication",
     risk: Risk::Medium,
     operation: Operation::Write,
     permissions: &["drafts:write"],
-    side_effects: &["A draft is stored; nothing is sent.", "Repeating the call stores a second draft."],
+    side_effects: &["A draft is stored. Nothing is sent.", "Repeating the call stores a second draft."],
     audit_event: "email.draft.created",
     failures: &[Code::InvalidRecipient],
     sensitive: &["/body", "/to"],
@@ -80,7 +80,7 @@ fn many_recipients_or_attachments() -> Value {
 pub(crate) struct Draft {
     /// The draft's id.
     pub(crate) draft_id: String,
-    /// To whom it would go; may still be empty.
+    /// Recipients. May be empty.
     pub(crate) to: Vec<String>,
     /// The draft's subject.
     pub(crate) subject: String,
@@ -112,7 +112,7 @@ pub(crate) enum EmailStatus {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct NewDraft {
-    /// E-mail addresses; may be filled in later.
+    /// E-mail addresses. May be empty.
     #[serde(default)]
     to: Vec<String>,
     /// The draft's subject.
@@ -201,7 +201,7 @@ impl Data {
         Ok(())
     }
 
-    /// Counts one more mail, unless the last minute had too many.
+    /// Counts one more mail, or refuses it because of the rate limit.
     fn count_mail(&mut self, now: Timestamp) -> Result<(), Failure> {
         self.sent_at.retain(|sent| now.duration_since(*sent) < SignedDuration::from_secs(60));
         if self.sent_at.len() >= MAILS_PER_MINUTE_MAX {

@@ -1,4 +1,4 @@
-//! Mail to thousands at once, with the dry run that shows who would get what.
+//! The tool for newsletters, with a dry run that shows the recipients.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use crate::failure::{Code, Failure};
 
 const SAMPLES: usize = 2;
 
-/// One audit event for each mail, of the kind that a single mail makes.
+/// Type of the audit event of each mail, the same as for a single mail.
 const MAIL_EVENT: &str = "email.external.sent";
 
 pub(super) fn tools() -> Vec<DemoTool> {
@@ -38,7 +38,7 @@ const BULK_SEND: Contract = Contract {
         "External communication is sent to every deliverable address of the segment.",
         "One audit event of type email.external.sent is created for each email.",
         "Campaign status is set to 'sent'.",
-        "Repeating the call answers already_sent; no one gets the same campaign twice.",
+        "Repeating the call answers already_sent. Nobody gets the same campaign twice.",
     ],
     audit_event: "email.campaign.sent",
     failures: &[Code::NotFound, Code::AlreadySent],
@@ -50,7 +50,7 @@ const BULK_SEND: Contract = Contract {
 struct Template {
     id: &'static str,
     subject: &'static str,
-    /// How the text goes on after the greeting.
+    /// The text after the greeting.
     opening: &'static str,
 }
 
@@ -70,11 +70,11 @@ pub(crate) struct Campaign {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct BulkSend {
-    /// What to send, such as `tmpl_newsletter_q3`.
+    /// The template to send, such as `tmpl_newsletter_q3`.
     template_id: String,
-    /// To whom, such as `seg_active_customers`.
+    /// The segment to send to, such as `seg_active_customers`.
     segment_id: String,
-    /// True: only say what would happen.
+    /// Set to true to preview the call without running it.
     #[serde(default)]
     dry_run: bool,
 }
@@ -82,7 +82,7 @@ struct BulkSend {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Recipients {
-    /// How many emails would be sent.
+    /// Number of emails to be sent.
     recipient_count: usize,
     /// The first few of them.
     sample_messages: Vec<Message>,
@@ -104,11 +104,11 @@ struct Message {
 struct SentCampaign {
     /// The campaign's id.
     campaign_id: String,
-    /// Always `sent`: a campaign goes out as a whole.
+    /// Always `sent`, because a campaign is sent as a whole.
     status: CampaignStatus,
-    /// How many emails were sent.
+    /// Number of emails sent.
     sent_count: usize,
-    /// How many addresses were left out as undeliverable.
+    /// Number of undeliverable addresses that were skipped.
     skipped_count: usize,
 }
 
@@ -118,7 +118,7 @@ enum CampaignStatus {
     Sent,
 }
 
-/// What would be sent to whom.
+/// The messages of a campaign.
 struct Plan {
     template: &'static Template,
     recipients: Vec<Recipient>,

@@ -23,8 +23,8 @@ const PAY: Contract = Contract {
     step_up: StepUp::Always,
     permissions: &["accounts:pay", "payees:read"],
     side_effects: &[
-        "Money leaves the account and cannot be called back.",
-        "Repeating the call pays again, unless it carries the same idempotency key within 24 hours.",
+        "Money leaves the account and cannot be returned.",
+        "Repeating the call pays again, unless it has the same idempotency key within 24 hours.",
     ],
     audit_event: "payment.executed",
     failures: &[
@@ -69,9 +69,9 @@ impl Payee {
 struct NewPayment {
     /// The account to pay from, such as `acc_main`.
     account_id: String,
-    /// Whom to pay, such as `pay_hosting`.
+    /// The payee, such as `pay_hosting`.
     payee_id: String,
-    /// How much, in cents; at most 1000000 in one payment.
+    /// Amount in cents, at most 1000000.
     #[schemars(range(min = 1))]
     amount_cents: u64,
     /// The account's currency, such as `EUR`.
@@ -86,13 +86,13 @@ struct NewPayment {
 struct Payment {
     /// The payment's id.
     payment_id: String,
-    /// Always `executed`: what cannot be paid is refused.
+    /// Always `executed`. A payment that cannot be made is refused.
     status: PaymentStatus,
-    /// Who was paid.
+    /// The payee.
     payee: String,
     /// What the payee reads on their statement.
     reference: String,
-    /// What the account has left, in cents.
+    /// Balance of the account after the payment, in cents.
     balance_cents: u64,
 }
 
@@ -108,7 +108,8 @@ impl Data {
             return Err(Failure::new(Code::InvalidAmount, "`amountCents` must be at least 1"));
         }
         if new.amount_cents > PAYMENT_MAX_CENTS {
-            let message = format!("{} cents is more than one payment may have: {PAYMENT_MAX_CENTS}", new.amount_cents);
+            let message =
+                format!("{} cents exceeds the maximum of {PAYMENT_MAX_CENTS} cents per payment", new.amount_cents);
             return Err(Failure::new(Code::LimitExceeded, message));
         }
         let payee = self.payees.iter().find(|payee| payee.id == new.payee_id);

@@ -1,4 +1,4 @@
-//! Colleagues and customers: who is signed in, who can be found, changed and deleted.
+//! Tools for users and customers: the signed-in user, search, change and deletion.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ const UPDATE: Contract = Contract {
     operation: Operation::Write,
     permissions: &["contacts:read", "customers:write"],
     side_effects: &[
-        "The customer's data changes for everybody.",
+        "The customer's data changes for all users.",
         "The previous values stay in the customer's history.",
         "Repeating the call changes nothing more.",
     ],
@@ -73,7 +73,7 @@ const DELETE: Contract = Contract {
     permissions: &["users:delete"],
     side_effects: &[
         "The user is deleted and cannot be restored.",
-        "Tasks of the user have no assignee any more.",
+        "The user's tasks no longer have an assignee.",
         "Repeating the call answers not_found.",
     ],
     audit_event: "user.deleted",
@@ -96,17 +96,17 @@ pub(crate) struct User {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Contact {
-    /// Such as `c_1`; it is the customer's id too.
+    /// The contact's id, such as `c_1`. It is also the customer's id.
     pub(crate) id: String,
     /// First and last name.
     pub(crate) name: String,
-    /// Where to write to.
+    /// E-mail address.
     pub(crate) email: String,
-    /// Whom they work for.
+    /// Company.
     pub(crate) company: String,
 }
 
-/// A customer as they were before a change.
+/// A customer before a change.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Revision {
     pub(crate) before: Contact,
@@ -114,7 +114,7 @@ pub(crate) struct Revision {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct CurrentUser {
-    /// Who is signed in.
+    /// The signed-in user.
     user: User,
     /// Their reminders, oldest first.
     reminders: Vec<Reminder>,
@@ -123,9 +123,9 @@ struct CurrentUser {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SearchContacts {
-    /// Part of a name, an e-mail address or a company; case does not matter.
+    /// Part of a name, an e-mail address or a company. Case is ignored.
     query: String,
-    /// How many contacts to return at most.
+    /// Maximum number of contacts to return.
     #[serde(default)]
     #[schemars(range(min = 1, max = 50))]
     limit: Option<usize>,
@@ -133,9 +133,9 @@ struct SearchContacts {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct Contacts {
-    /// Those that match, up to the limit.
+    /// The contacts that match, up to the limit.
     contacts: Vec<Contact>,
-    /// How many there are, returned or not.
+    /// Number of contacts that match, including those beyond the limit.
     total: usize,
 }
 
@@ -144,7 +144,7 @@ struct Contacts {
 struct ChangeCustomer {
     /// The customer to change, such as `c_1`.
     customer_id: String,
-    /// What to change; what is left out stays.
+    /// Fields to change. Omitted fields keep their value.
     changes: Changes,
 }
 
@@ -166,7 +166,7 @@ struct Changes {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ChangedCustomer {
-    /// The customer as they are now.
+    /// The customer after the change.
     customer: Contact,
     /// Names of the fields that have a new value.
     changed: Vec<&'static str>,
@@ -177,7 +177,7 @@ struct ChangedCustomer {
 struct DeleteUser {
     /// The user to delete, such as `u_max`.
     user_id: String,
-    /// True: only say what would happen.
+    /// Set to true to preview the call without running it.
     #[serde(default)]
     dry_run: bool,
 }
@@ -185,24 +185,24 @@ struct DeleteUser {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct DeletedUser {
-    /// Who is gone.
+    /// The deleted user.
     deleted_user_id: String,
-    /// Tasks that nobody works on now.
+    /// Tasks that have no assignee now.
     unassigned_task_ids: Vec<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Deletion {
-    /// Who would be deleted.
+    /// The user to be deleted.
     user: User,
-    /// Tasks that nobody would work on.
+    /// Tasks that would have no assignee.
     unassigned_task_ids: Vec<String>,
 }
 
 impl Data {
     fn current_user(&self) -> Result<CurrentUser, Failure> {
-        // Nobody can delete themselves, so a missing user is a mistake in this server.
+        // Users cannot delete themselves, so a missing user is a bug in this server.
         let gone = || Failure::new(Code::InternalError, "the signed-in user is gone");
         let user = self.users.iter().find(|user| user.id == CURRENT_USER).cloned().ok_or_else(gone)?;
         Ok(CurrentUser { user, reminders: self.reminders.clone() })
@@ -230,7 +230,7 @@ impl Data {
             return Err(Failure::new(Code::InvalidEmail, format!("`{wrong}` is not an e-mail address")));
         }
         if name.is_none() && email.is_none() && company.is_none() {
-            return Err(Failure::new(Code::NothingToChange, "`changes` names no field"));
+            return Err(Failure::new(Code::NothingToChange, "`changes` must name at least one field"));
         }
         let customer = self.contacts.iter_mut().find(|contact| contact.id == change.customer_id);
         let customer = customer.ok_or_else(|| Failure::not_found("customer", &change.customer_id))?;
@@ -290,7 +290,7 @@ impl Data {
 
     fn find_deletable(&self, id: &str) -> Result<&User, Failure> {
         if id == CURRENT_USER {
-            return Err(Failure::new(Code::PolicyViolation, "nobody can delete themselves"));
+            return Err(Failure::new(Code::PolicyViolation, "you cannot delete yourself"));
         }
         self.users.iter().find(|user| user.id == id).ok_or_else(|| Failure::not_found("user", id))
     }

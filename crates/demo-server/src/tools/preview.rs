@@ -1,19 +1,19 @@
-//! The answer of a dry run: what would happen, without anything happening.
+//! The answer of a dry run: a preview of what the call would do.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a tool with a dry run answers.
+/// The answer of a tool that supports dry runs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Outcome<D, S> {
     /// The call was carried out.
     Done(D),
-    /// Only a dry run was asked for.
+    /// The result of a dry run.
     Preview(Preview<S>),
 }
 
-/// What would happen.
+/// The preview of a call.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Preview<S> {
@@ -22,7 +22,7 @@ pub(super) struct Preview<S> {
     dry_run: bool,
     #[serde(flatten)]
     subject: S,
-    /// What somebody should know before saying yes.
+    /// Warnings to consider before you approve the call.
     warnings: Vec<String>,
     /// Permissions the real call would lack.
     missing_permissions: Vec<String>,
@@ -65,7 +65,7 @@ impl<S> Preview<S> {
     }
 }
 
-/// A sentence about `count` things; none for no thing.
+/// Formats a sentence about `count` things. Returns nothing for 0.
 pub(super) fn about(count: usize, one: &str, many: &str) -> Option<String> {
     match count {
         0 => None,

@@ -1,4 +1,4 @@
-//! The people a newsletter goes to: made by a rule, always the same, and too many to write down.
+//! The recipients of newsletters. They are generated, and always the same.
 
 /// A named group of recipients.
 pub(super) struct Segment {
@@ -6,7 +6,7 @@ pub(super) struct Segment {
     size: usize,
 }
 
-/// One recipient as the address book has them.
+/// A recipient as in the address book.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Recipient {
     pub(super) first_name: Option<&'static str>,
@@ -26,7 +26,7 @@ pub(super) fn find(id: &str) -> Option<&'static Segment> {
 }
 
 impl Segment {
-    /// Everybody in it. Every 112th gave no first name, and mail to every 401st came back.
+    /// Returns all recipients. Every 112th has no first name, and mail to every 401st bounces.
     pub(super) fn recipients(&self) -> impl Iterator<Item = Recipient> {
         let people = FIRST_NAMES.iter().cycle().zip(DOMAINS.iter().cycle());
         people.zip(1..=self.size).map(|((name, domain), number)| Recipient {

@@ -1,4 +1,4 @@
-//! Keys that no agent may read: the tool is here so that a gateway can be seen to hide it.
+//! A forbidden tool that returns a private key. It shows that the gateway hides forbidden tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use super::{DemoTool, tool};
 use crate::contract::{Contract, Risk, StepUp};
 use crate::failure::{Code, Failure};
 
-/// The only key. It opens nothing.
+/// The only key. It is not used anywhere.
 const KEY_ID: &str = "k_signing";
 const KEY: &str = "demo-key-that-opens-nothing";
 
@@ -26,7 +26,7 @@ const READ_KEY: Contract = Contract {
     risk: Risk::Forbidden,
     step_up: StepUp::Always,
     permissions: &["keys:read"],
-    side_effects: &["The key is known to whoever reads the answer."],
+    side_effects: &["Everyone who reads the answer knows the key."],
     audit_event: "key.read",
     failures: &[Code::NotFound],
     ..Contract::PLAIN

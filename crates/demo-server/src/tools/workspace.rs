@@ -1,4 +1,4 @@
-//! Projects, tasks, notes, reminders and help: what a workspace is made of.
+//! Tools for projects, tasks, notes, reminders and help articles.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ const CREATE_REMINDER: Contract = Contract {
     operation: Operation::Write,
     permissions: &["reminders:write"],
     side_effects: &[
-        "A reminder is added for the signed-in user; nobody else sees it.",
+        "A reminder is added that only the signed-in user sees.",
         "Repeating the call adds a second reminder.",
     ],
     audit_event: "reminder.created",
@@ -71,7 +71,7 @@ const UPDATE_TASK_STATUS: Contract = Contract {
     risk: Risk::Medium,
     operation: Operation::Write,
     permissions: &["tasks:write"],
-    side_effects: &["The task shows the new status to everybody.", "Repeating the call changes nothing more."],
+    side_effects: &["The task has the new status for all users.", "Repeating the call changes nothing more."],
     audit_event: "task.status.updated",
     failures: &[Code::NotFound],
     idempotency: Idempotency::Settles,
@@ -83,11 +83,11 @@ const UPDATE_TASK_STATUS: Contract = Contract {
 pub(crate) struct Project {
     /// Such as `p_website`.
     pub(crate) id: String,
-    /// What people call it.
+    /// The project's name.
     pub(crate) name: String,
-    /// What is to be done.
+    /// The project's tasks.
     pub(crate) tasks: Vec<Task>,
-    /// What was written down, oldest first.
+    /// The project's notes, oldest first.
     pub(crate) notes: Vec<Note>,
 }
 
@@ -96,11 +96,11 @@ pub(crate) struct Project {
 pub(crate) struct Task {
     /// Such as `t_1`.
     pub(crate) id: String,
-    /// What is to be done, in one line.
+    /// The task in one line.
     pub(crate) title: String,
-    /// How far it is.
+    /// The task's status.
     pub(crate) status: TaskStatus,
-    /// The user who works on it; absent when nobody does.
+    /// The user who works on it. Absent if there is no assignee.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) assignee_id: Option<String>,
 }
@@ -189,7 +189,7 @@ struct NewNote {
 struct NewTaskStatus {
     /// The task to change, such as `t_1`.
     task_id: String,
-    /// How far it is now.
+    /// The new status.
     status: TaskStatus,
 }
 

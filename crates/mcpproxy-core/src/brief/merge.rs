@@ -1,10 +1,10 @@
-//! Alternatives that differ by type alone, put as one list of types.
+//! Merges alternatives that differ in their type only.
 
 use serde_json::{Map, Value};
 
 use super::prune::ANNOTATIONS;
 
-/// `{"anyOf":[{"type":"string"},{"type":"null"}]}` is `{"type":["string","null"]}`: the same values fit.
+/// Rewrites `{"anyOf":[{"type":"string"},{"type":"null"}]}` as `{"type":["string","null"]}`. The same values fit.
 pub(super) fn merged(schema: Map<String, Value>) -> Map<String, Value> {
     let is_alone = schema.keys().all(|key| key == "anyOf" || ANNOTATIONS.contains(&key.as_str()));
     let branches = schema.get("anyOf").and_then(Value::as_array).filter(|_| is_alone);
@@ -15,7 +15,7 @@ pub(super) fn merged(schema: Map<String, Value>) -> Map<String, Value> {
 
 type Conditions = Vec<(String, Value)>;
 
-/// The types of the branches, and their rules, if each rule can only mean values of its own branch.
+/// Returns the types and conditions of the branches, if each condition concerns values of its own branch only.
 fn alternatives(branches: &[Value]) -> Option<(Vec<Value>, Conditions)> {
     let (mut types, mut kinds, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
     for branch in branches {
@@ -34,7 +34,7 @@ fn alternatives(branches: &[Value]) -> Option<(Vec<Value>, Conditions)> {
     (types.len() > 1).then_some((types, conditions))
 }
 
-/// What kind of value a type is, and the keywords that ask something of such values and of no others.
+/// Returns the kind of value that a type stands for, and the keywords that concern only such values.
 fn kind(name: &str) -> Option<(&'static str, &'static [&'static str])> {
     Some(match name {
         "null" => ("null", &[]),

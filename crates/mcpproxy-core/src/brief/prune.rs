@@ -9,9 +9,9 @@ use super::merge::merged;
 use super::prose::sentences;
 use crate::schema::draft::Draft;
 
-/// Subschemas by name.
+/// Keywords with an object of subschemas.
 const MAPS: [&str; 6] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
-/// One subschema.
+/// Keywords with one subschema.
 const SINGLE: [&str; 12] = [
     "items",
     "additionalProperties",
@@ -26,14 +26,14 @@ const SINGLE: [&str; 12] = [
     "unevaluatedProperties",
     "contentSchema",
 ];
-/// A list of subschemas; `items` was one once.
+/// Keywords with an array of subschemas. `items` had one before draft 2020-12.
 const LISTS: [&str; 5] = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
-/// Says something to people and asks for nothing.
+/// Keywords that describe a value and set no condition.
 pub(super) const ANNOTATIONS: [&str; 9] =
     ["title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment"];
-/// Keywords that not all editions read alike, from draft 7 on.
+/// Keywords whose meaning changed between the drafts from draft 7 on.
 const OF_AN_EDITION: [&str; 13] = [
     "prefixItems",
     "additionalItems",
@@ -49,10 +49,10 @@ const OF_AN_EDITION: [&str; 13] = [
     "$id",
     "$anchor",
 ];
-/// A default that is longer is not worth its place.
+/// Longer defaults are removed.
 const DEFAULT_MAX_BYTES: usize = 120;
 
-/// The schema of a tool, whose description is `about`. Exactly the same values fit it.
+/// Shortens the schema of a tool with the description `about`. Exactly the same values fit the result.
 pub(super) fn pruned(whole: &Value, about: &str, keep: Keep) -> Value {
     let about = sentences(about, usize::MAX);
     for care in [PruneMode::Usual, PruneMode::Great] {
@@ -62,7 +62,7 @@ pub(super) fn pruned(whole: &Value, about: &str, keep: Keep) -> Value {
             care,
             reached: reached(whole).filter(|_| care == PruneMode::Usual),
             keeps_edition: care == PruneMode::Great || needs_edition(whole),
-            // What was looked at already is left alone by these, so nothing may look at less.
+            // `unevaluated…` depends on which conditions evaluated a property, so none of them may be removed.
             is_open: care == PruneMode::Usual && !mentions(whole, &["unevaluatedProperties", "unevaluatedItems"]),
         };
         let pruned = pruner.schema(whole, SubschemaPosition { name: None, depth: 0 });
@@ -73,11 +73,11 @@ pub(super) fn pruned(whole: &Value, about: &str, keep: Keep) -> Value {
     whole.clone()
 }
 
-/// How much is left alone, because something may refer to it.
+/// How much may be removed. References can point anywhere, so the second attempt removes less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PruneMode {
     Usual,
-    /// Only prose is shortened.
+    /// Shortens prose only.
     Great,
 }
 
@@ -85,13 +85,13 @@ struct Pruner<'v> {
     about: &'v str,
     keep: Keep,
     care: PruneMode,
-    /// The definitions that something refers to; all, if it cannot be told.
+    /// The definitions that are in use, or `None` to keep all.
     reached: Option<HashSet<(String, String)>>,
     keeps_edition: bool,
     is_open: bool,
 }
 
-/// Where a subschema stands: 0 is the root, 1 an argument.
+/// The position of a subschema. Depth 0 is the root, 1 an argument.
 #[derive(Clone, Copy)]
 struct SubschemaPosition<'v> {
     name: Option<&'v str>,
@@ -106,7 +106,7 @@ impl Pruner<'_> {
         Value::Object(if self.is_open { merged(kept) } else { kept })
     }
 
-    /// What is left of a keyword.
+    /// Shortens the value of a keyword. Returns `None` to remove the keyword.
     fn member(&self, key: &str, value: &Value, place: SubschemaPosition<'_>) -> Option<Value> {
         let inner = |name: Option<&str>| self.schema(value, SubschemaPosition { name, depth: place.depth.max(1) + 1 });
         match (key, value) {
@@ -163,14 +163,14 @@ impl Pruner<'_> {
     }
 }
 
-/// `Repo Name` is `repo_name`.
+/// Returns `true` if a title only repeats a name, as `Repo Name` does for `repo_name`.
 fn is_same(name: &str, text: &str) -> bool {
     let letters =
         |text: &str| text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>();
     letters(name) == letters(text)
 }
 
-/// Whether the schema would mean something else without the edition it names.
+/// Returns `true` if the schema would change its meaning without its `$schema`.
 fn needs_edition(root: &Value) -> bool {
     match Draft::of(root) {
         Draft::Year2020 => false,
@@ -191,7 +191,7 @@ fn mentions(value: &Value, keywords: &[&str]) -> bool {
     any(value, &|members| keywords.iter().any(|keyword| members.contains_key(*keyword)))
 }
 
-/// Whether something is so for an object anywhere in a value.
+/// Returns `true` if a test holds for an object anywhere in a value.
 fn any(value: &Value, is_so: &impl Fn(&Map<String, Value>) -> bool) -> bool {
     match value {
         Value::Object(members) => is_so(members) || members.values().any(|member| any(member, is_so)),
@@ -200,7 +200,7 @@ fn any(value: &Value, is_so: &impl Fn(&Map<String, Value>) -> bool) -> bool {
     }
 }
 
-/// The definitions that are in use, by keyword and name. `None` when a reference is of a kind that cannot be followed.
+/// Returns the definitions in use, by keyword and name, or `None` if a reference cannot be followed.
 fn reached(root: &Value) -> Option<HashSet<(String, String)>> {
     let mut reached = HashSet::new();
     let members = root.as_object()?.iter().filter(|(key, _)| !DEFINITIONS.contains(&key.as_str()));
@@ -240,7 +240,7 @@ fn references<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
     }
 }
 
-/// Whether every reference leads to something in the schema itself.
+/// Returns `true` if every reference points to something in the schema itself.
 fn references_hold(root: &Value) -> bool {
     let mut found = Vec::new();
     references(root, &mut found);

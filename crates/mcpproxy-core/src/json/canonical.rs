@@ -1,4 +1,4 @@
-//! One spelling for JSON that means the same, so that it can be compared by a digest.
+//! Writes equal JSON values the same way, so that a digest can compare them.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,10 +6,10 @@ use std::ops::Range;
 use super::members::{Cursor, quote, string_value};
 use super::reader::SERVER_DEPTH_MAX;
 
-/// Keys in the order of their bytes, strings in one spelling, no space; numbers stay as they are written, because to a
-/// server `1` and `1.0` may be two things. Nothing is lost.
+/// Sorts keys by their bytes, writes strings with one set of escapes, and removes white space. Numbers stay as written,
+/// because a server may treat `1` and `1.0` differently. No information is lost.
 ///
-/// The text must have passed the strict reader. Text that has not comes back as it is, or at worst as odd as it was.
+/// The text must have passed the strict reader. Other text is returned unchanged, or malformed in the same way.
 pub fn canonical(json: &str) -> String {
     let mut writer = CanonicalWriter { text: json, cursor: Cursor::new(json), out: String::with_capacity(json.len()) };
     writer.cursor.space();
@@ -27,7 +27,7 @@ struct CanonicalWriter<'a> {
 impl<'a> CanonicalWriter<'a> {
     fn value(&mut self, depth: usize) -> Option<()> {
         match self.cursor.peek()? {
-            // Deeper than any reader lets through: taken as it is, so that no text can exhaust the stack.
+            // Deeper than the strict reader allows. Copying the text unchanged keeps recursion bounded.
             b'{' | b'[' if depth > SERVER_DEPTH_MAX => self.as_written(),
             b'{' => self.object(depth + 1),
             b'[' => self.array(depth + 1),
@@ -46,7 +46,7 @@ impl<'a> CanonicalWriter<'a> {
         (!text.is_empty()).then_some(())
     }
 
-    /// Steps over one value and gives back its text.
+    /// Steps over one value and returns its text.
     fn next(&mut self) -> Option<&'a str> {
         let place = self.cursor.skip_value()?;
         self.text.get(place)
@@ -93,7 +93,7 @@ impl<'a> CanonicalWriter<'a> {
         Some(())
     }
 
-    /// Whether another part follows before the end of the container, which is stepped over.
+    /// Returns `true` if another element follows, and steps over the closing bracket otherwise.
     fn follows(&mut self, end: u8) -> Option<bool> {
         self.cursor.space();
         if self.cursor.peek()? == b',' {

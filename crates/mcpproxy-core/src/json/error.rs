@@ -1,5 +1,6 @@
-//! What can be wrong with JSON from outside, and where.
+//! Errors of the strict reader, with line and column.
 
+/// An error in JSON text from outside. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (line {line}, column {column})")]
 pub struct ReadError {
@@ -8,15 +9,16 @@ pub struct ReadError {
     pub column: usize,
 }
 
+/// The reason why the strict reader refuses a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadErrorKind {
-    #[error("empty body")]
+    #[error("the text is empty")]
     Empty,
     #[error("invalid UTF-8")]
     Utf8,
     #[error("byte order mark before the JSON text")]
     ByteOrderMark,
-    #[error("unexpected end")]
+    #[error("unexpected end of text")]
     End,
     #[error("expected {0}")]
     Expected(&'static str),
@@ -35,7 +37,7 @@ pub enum ReadErrorKind {
 }
 
 impl ReadError {
-    /// Counts lines and columns from 1, columns in characters.
+    /// Converts a byte offset into a line and a column.
     pub(super) fn at(bytes: &[u8], at: usize, kind: ReadErrorKind) -> Self {
         let before = bytes.get(..at).unwrap_or(bytes);
         let line_start = before.iter().rposition(|b| *b == b'\n').map_or(0, |newline| newline + 1);
@@ -46,8 +48,18 @@ impl ReadError {
 }
 
 impl ReadErrorKind {
-    /// Whether the text is JSON at all; the other faults are JSON that we refuse.
+    /// Returns `true` if the text is not JSON, `false` if it is JSON that the reader refuses.
     pub fn is_syntax(&self) -> bool {
-        !matches!(self, Self::Duplicate { .. } | Self::Depth(_) | Self::Reserved(_))
+        match self {
+            Self::Duplicate { .. } | Self::Depth(_) | Self::Reserved(_) => false,
+            Self::Empty
+            | Self::Utf8
+            | Self::ByteOrderMark
+            | Self::End
+            | Self::Expected(_)
+            | Self::Trailing
+            | Self::LoneSurrogate
+            | Self::NumberRange => true,
+        }
     }
 }

@@ -1,14 +1,25 @@
-//! Looking into JSON text that the strict reader has read, without parsing it into anything.
+//! Cuts JSON text into slices of itself, without parsing it into values.
+//!
+//! A gateway that parses a message into types and writes it again loses what the types do not know, and changes what
+//! they know too well: `1.0` becomes `1`, keys change their order, a field of the next protocol revision disappears. So
+//! messages are taken apart and put together from slices of the text that arrived:
+//!
+//! ```text
+//! members(r#"{"name":"t", "arguments":{"x":1.0}}"#)
+//!     == [("name", "\"t\""), ("arguments", "{\"x\":1.0}")]
+//! ```
+//!
+//! Each call looks at one level only. It steps over nested values by counting brackets outside of strings, which is
+//! enough because the strict reader has already checked the syntax. Call [`members`] on a slice to go one level down.
+//!
+//! Text that did not pass the reader gives `None` or odd slices, never a panic and never a slice outside of the text.
 
 use std::borrow::Cow;
 
-/// The members of an object in their order: key, and the exact text of the value.
+/// The members of an object, in their order: the unescaped key and the exact text of the value.
 pub type Members<'a> = Vec<(Cow<'a, str>, &'a str)>;
 
-/// Splits the text of an object into its members. `None` when the text is not an object.
-///
-/// The text must have passed the strict reader; text that has not is never misread into a panic, only into `None` or
-/// odd pieces.
+/// Splits the text of an object into its members. Returns `None` if the text is not an object.
 pub fn members(object: &str) -> Option<Members<'_>> {
     let mut cursor = Cursor::new(object);
     cursor.space();
@@ -36,7 +47,7 @@ pub fn members(object: &str) -> Option<Members<'_>> {
     }
 }
 
-/// The content of a JSON string, given its text with the quotes. `None` when the text is not a string.
+/// Returns the content of a JSON string, given its text with the quotes. Returns `None` for other text.
 pub fn string_value(text: &str) -> Option<Cow<'_, str>> {
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
     Some(if inner.contains('\\') { Cow::Owned(unescape(inner)) } else { Cow::Borrowed(inner) })
@@ -47,13 +58,13 @@ pub fn quote(text: &str) -> String {
     serde_json::Value::String(text.to_owned()).to_string()
 }
 
-/// Undoes the escapes of a string's inner text. Escapes were checked before.
+/// Unescapes the text between the quotes of a string. The strict reader has checked the escapes.
 pub(super) fn unescape(inner: &str) -> String {
-    // serde_json knows the escapes; the quotes were cut off by our caller.
+    // `serde_json` wants the quotes that were cut off.
     serde_json::from_str(&format!("\"{inner}\"")).unwrap_or_else(|_| inner.to_owned())
 }
 
-/// A place in JSON text that the strict reader has read.
+/// A position in JSON text that the strict reader has accepted.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -74,12 +85,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Steps over one byte that must be there.
+    /// Steps over one byte. Returns `None` if another byte is there.
     pub(super) fn step(&mut self, byte: u8) -> Option<()> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    /// Steps over one value and gives back where it stood.
+    /// Steps over one value and returns its range.
     pub(super) fn skip_value(&mut self) -> Option<std::ops::Range<usize>> {
         let start = self.at;
         match self.peek()? {

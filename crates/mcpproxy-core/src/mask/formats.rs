@@ -1,13 +1,13 @@
-//! Secrets that are known by their looks, whatever they are called.
+//! Recognizes secrets by their format, whatever they are called: GitHub tokens, JWTs, private keys, URL passwords.
 
 use std::ops::Range;
 
 use super::text::{Quote, Text};
 
-/// A secret that begins with a word of its own.
+/// A token format with a fixed prefix, such as `ghp_`.
 pub(super) struct SecretFormat {
     pub(super) prefix: &'static str,
-    /// The least number of characters after the prefix.
+    /// Minimum number of characters after the prefix.
     least: usize,
     alphabet: Alphabet,
 }
@@ -22,7 +22,7 @@ enum Alphabet {
     Url,
     /// Also `.`, `/`, `+` and `=`.
     Base64,
-    /// As `Url`, and not the kebab case that other things have, too.
+    /// As `Url`, but the token must look random: short prefixes such as `sk-` also begin names in kebab case.
     Random,
 }
 
@@ -44,7 +44,7 @@ const fn form(prefix: &'static str, least: usize, alphabet: Alphabet) -> SecretF
     SecretFormat { prefix, least, alphabet }
 }
 
-/// The well-known ones. The prefix stays, so that an operator sees what was there.
+/// Well-known token formats. The prefix is not masked, so that an operator sees which token it was.
 pub(super) const FORMATS: [SecretFormat; 60] = [
     form("AKIA", 16, Alphabet::Alphanumeric),
     form("ASIA", 16, Alphabet::Alphanumeric),
@@ -109,12 +109,12 @@ pub(super) const FORMATS: [SecretFormat; 60] = [
 ];
 
 impl SecretFormat {
-    /// The secret behind the prefix at `start..end`.
+    /// Returns the range of the secret after the prefix at `start..end`.
     pub(super) fn secret(&self, text: Text<'_>, start: usize, end: usize) -> Option<Range<usize>> {
         if text.slice(start..end) != self.prefix || !begins_secret(text, start) {
             return None;
         }
-        // The one with the longer prefix tells more.
+        // A format with a longer prefix is more precise, and has its own match.
         let is_longer =
             |other: &SecretFormat| other.prefix.len() > self.prefix.len() && other.prefix.starts_with(self.prefix);
         if FORMATS.iter().any(|other| is_longer(other) && text.slice(start..start + other.prefix.len()) == other.prefix)
@@ -131,7 +131,7 @@ impl SecretFormat {
         let stop = text.skip(end, |b| self.alphabet.has(b) || b.is_ascii_alphanumeric());
         let is_secret = match self.alphabet {
             Alphabet::Random => is_random(text.slice(end..stop)),
-            // An access key id has one length; the same letters within a long text in base64 are chance.
+            // An AWS access key ID has exactly 16 characters. In longer base64, `AKIA` occurs by chance.
             Alphabet::Alphanumeric if self.least == 16 => stop - end == 16,
             _ => true,
         };
@@ -139,24 +139,24 @@ impl SecretFormat {
     }
 }
 
-/// No letter or digit stands before a secret, unless it belongs to an escape.
+/// Returns `true` if no letter or digit is before `start`, except as part of an escape.
 fn begins_secret(text: Text<'_>, start: usize) -> bool {
     let before = start.checked_sub(1).map_or(0, |last| text.at(last));
     !before.is_ascii_alphanumeric() || text.ends_escape(start)
 }
 
-/// Kebab case has short words and hardly a digit.
+/// Tells random text from kebab case, which has short words and few digits.
 fn is_random(text: &str) -> bool {
     let longest = text.split(['-', '_']).map(str::len).max().unwrap_or(0);
     text.bytes().any(|b| b.is_ascii_digit()) && (longest >= 16 || text.len() >= 40)
 }
 
-/// Google's refresh tokens, SendGrid's keys, and web tokens: parts with dots or slashes between them.
+/// A JSON Web Token: `eyJ…`, a dot, and a second part. The signature may be missing.
 pub(super) fn jwt(text: Text<'_>, start: usize, end: usize) -> Option<Range<usize>> {
     if text.slice(start..end) != "eyJ" || !begins_secret(text, start) {
         return None;
     }
-    // A run of these letters is looked through once, because a secret begins with it.
+    // Only the start of a run counts. Otherwise `-eyJ-eyJ-eyJ` would be scanned once for each `eyJ`.
     if start.checked_sub(1).is_some_and(|last| matches!(text.at(last), b'-' | b'_')) {
         return None;
     }
@@ -168,7 +168,7 @@ pub(super) fn jwt(text: Text<'_>, start: usize, end: usize) -> Option<Range<usiz
     is_token.then(|| end..text.skip(second, |b| in_part(b) || b == b'.'))
 }
 
-/// SendGrid: `SG.`, 22 characters, a dot, 43 characters.
+/// A SendGrid key: `SG.`, 22 characters, a dot, 43 characters.
 pub(super) fn sendgrid(text: Text<'_>, start: usize, end: usize) -> Option<Range<usize>> {
     let fits = |from: usize, count: usize| (from..from + count).all(|at| Alphabet::Url.has(text.at(at)));
     let is_key = text.slice(start..end) == "SG."
@@ -179,7 +179,7 @@ pub(super) fn sendgrid(text: Text<'_>, start: usize, end: usize) -> Option<Range
     is_key.then(|| end..text.skip(end + 23, |b| Alphabet::Url.has(b)))
 }
 
-/// Telegram: the number of a bot, `:AA`, and 33 characters.
+/// A Telegram bot token: the ID of the bot, `:AA`, and at least 32 characters.
 pub(super) fn telegram(text: Text<'_>, start: usize, end: usize) -> Option<Range<usize>> {
     let digits = (1..=11).take_while(|back| start.checked_sub(*back).is_some_and(|at| text.at(at).is_ascii_digit()));
     let is_token = text.slice(start..end) == ":AA"
@@ -188,7 +188,7 @@ pub(super) fn telegram(text: Text<'_>, start: usize, end: usize) -> Option<Range
     is_token.then(|| start + 1..text.skip(end, |b| Alphabet::Url.has(b)))
 }
 
-/// What follows `Bearer `, unless it is a word of a sentence.
+/// The token after `Bearer `, unless it looks like a word of a sentence.
 pub(super) fn bearer(text: Text<'_>, start: usize, end: usize) -> Option<Range<usize>> {
     let from = text.skip(end, |b| b == b' ').min(end + 4);
     let stop = opaque_end(text, from);
@@ -197,7 +197,7 @@ pub(super) fn bearer(text: Text<'_>, start: usize, end: usize) -> Option<Range<u
     (is_token && text.begins_word(start)).then_some(from..stop)
 }
 
-/// What follows `Basic `, if it is a name and a password in base64.
+/// The credentials after `Basic `, if they are `user:password` in base64.
 pub(super) fn basic(text: Text<'_>, start: usize, end: usize) -> Option<Range<usize>> {
     let from = text.skip(end, |b| b == b' ').min(end + 4);
     let stop = opaque_end(text, from);
@@ -205,7 +205,7 @@ pub(super) fn basic(text: Text<'_>, start: usize, end: usize) -> Option<Range<us
     (stop - from >= 4 && text.begins_word(start) && holds_colon(&plain)).then_some(from..stop)
 }
 
-/// The end of a run of base64, with `\/` and `\u002B` for two of its characters.
+/// Returns the end of a run of base64. JSON may escape its `/` as `\/` and its `+` as `\u002B`.
 pub(super) fn opaque_end(text: Text<'_>, from: usize) -> usize {
     let mut at = from;
     loop {
@@ -222,7 +222,7 @@ pub(super) fn opaque_end(text: Text<'_>, from: usize) -> usize {
     }
 }
 
-/// Whether base64 stands for printable text with a colon in it.
+/// Returns `true` if base64 decodes to printable text with a colon.
 fn holds_colon(text: &str) -> bool {
     let mut has_colon = false;
     let (mut bits, mut count) = (0u32, 0u32);
@@ -248,7 +248,7 @@ fn holds_colon(text: &str) -> bool {
     has_colon
 }
 
-/// The body of a private key, found by the end of its first line, `PRIVATE KEY`.
+/// The body of a private key in PEM format, found by the `PRIVATE KEY` of its first line.
 pub(super) fn private_key(text: Text<'_>, start: usize, end: usize) -> Option<Range<usize>> {
     let end = if text.has(end, " BLOCK") { end + 6 } else { end };
     let kind = (1..=24).take_while(|back| {
@@ -284,7 +284,7 @@ pub(super) fn private_key(text: Text<'_>, start: usize, end: usize) -> Option<Ra
     Some(from..last)
 }
 
-/// The password in `scheme://name:password@host`, or the token in `scheme://token@host`.
+/// The password in `scheme://user:password@host`, or the token in `scheme://token@host`.
 pub(super) fn address(text: Text<'_>, end: usize) -> Option<Range<usize>> {
     let in_name = |b: u8| b > b' ' && !matches!(b, b'"' | b'\'' | b'`' | b'\\' | b'<' | b'>' | b'|');
     let in_host = |b: u8| in_name(b) && !matches!(b, b'/' | b'?' | b'#');
@@ -299,7 +299,7 @@ pub(super) fn address(text: Text<'_>, end: usize) -> Option<Range<usize>> {
         if port.bytes().all(|b| b.is_ascii_digit()) {
             return None;
         }
-        // A password with a slash in it, which does not belong there but occurs. The next address is not looked into.
+        // An unescaped slash in a password is invalid but common. Stop before the next URL.
         let stop = text.skip(host, |b| in_name(b) && !matches!(b, b'@' | b':' | b'=' | b'&'));
         let rest = text.slice(stop..text.skip(stop, in_host));
         rest.starts_with('@').then(|| stop + rest.rfind('@').unwrap_or(0))

@@ -1,31 +1,34 @@
-//! Which names say that a secret follows.
+//! Recognizes names after which a secret follows, such as `DB_PASSWORD` or `apiKey`.
+//!
+//! The last word of a name decides. Some last words are enough (`password`), some need a word before them (`key` in
+//! `api_key`, but not in `primary_key`), and some are innocent after certain words (`token` in `next_page_token`).
 
 use super::text::Text;
 
-/// What a name must be to say so, apart from its last word.
+/// The condition under which a name with a certain last word announces a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameKind {
-    /// The last word is enough, also when it is glued to the one before.
+    /// The last word is enough, even without a separator before it: `dbpassword`.
     Any,
-    /// The last word must stand apart.
+    /// The last word must be a word of its own.
     Apart,
-    /// The last word must stand apart, and only a string is a secret: `"pass": 12` is a count.
+    /// As `Apart`, and only strings are secrets: `"pass": 12` is a count.
     Text,
-    /// Stands apart, and only what looks like a key is a secret: `"auth": "none"` is not.
+    /// As `Apart`, and only values that look like a key are secrets: `"auth": "none"` is not.
     Opaque,
-    /// All but the tokens that are no secrets.
+    /// Every token is a secret, except those after `OPEN_TOKENS`.
     Token,
-    /// Only with a word before it that says so.
+    /// Only after one of `KEYS`.
     Key,
-    /// Keeps the name of the scheme.
+    /// The value begins with the name of a scheme, which stays: `Bearer ***`.
     Authorization,
-    /// A header whose value goes on to the end of the line.
+    /// A header whose value extends to the end of the line.
     Cookie,
-    /// Only as a parameter of an address.
+    /// Only as a URL parameter: `?sig=`.
     Parameter,
 }
 
-/// The last words of names.
+/// Last words of names, and the kind of each.
 pub(super) const WORDS: [(&str, NameKind); 18] = [
     ("password", NameKind::Any),
     ("passwd", NameKind::Any),
@@ -47,7 +50,7 @@ pub(super) const WORDS: [(&str, NameKind); 18] = [
     ("sig", NameKind::Parameter),
 ];
 
-/// Keys that are secrets. Others are names: `primary_key`, `sort_key`, `issue_key`, `public_key`.
+/// Words that make a `key` a secret. Other keys are identifiers: `primary_key`, `sort_key`, `public_key`.
 const KEYS: [&str; 24] = [
     "api",
     "access",
@@ -75,7 +78,7 @@ const KEYS: [&str; 24] = [
     "webhook",
 ];
 
-/// Tokens that are places in a list, counts, or parts of a text.
+/// Words that make a `token` a page cursor, a count, or a unit of text.
 const OPEN_TOKENS: [&str; 36] = [
     "page",
     "next",
@@ -115,13 +118,13 @@ const OPEN_TOKENS: [&str; 36] = [
     "design",
 ];
 
-/// Tokens that are secrets also when there are several: `tokens` alone is a count or a list of words.
+/// Words that make `tokens` secrets. `tokens` alone is a count or a list of words.
 const CLOSED_TOKENS: [&str; 7] = ["access", "refresh", "auth", "api", "bearer", "secret", "session"];
 
-/// What may follow the last word: the name is still that of the secret itself.
+/// Suffixes after which the name still denotes the secret itself: `password_hash`.
 const TAILS: [&str; 6] = ["hash", "value", "string", "binary", "base64", "plaintext"];
 
-/// Where the name ends whose last word stands at `start..end`, if it is a name of a secret.
+/// Returns the end of the name whose last word is at `start..end`, if it announces a secret.
 pub(super) fn name_end(text: Text<'_>, kind: NameKind, start: usize, end: usize) -> Option<usize> {
     let (is_plural, after) = behind_word(text, end)?;
     if !may_have_value(text, start, after) {
@@ -139,7 +142,7 @@ pub(super) fn name_end(text: Text<'_>, kind: NameKind, start: usize, end: usize)
     is_secret.then_some(after)
 }
 
-/// Steps over a plural, a number and a tail; `None` if the word goes on into another one.
+/// Steps over a plural `s`, up to two digits and a suffix. Returns `None` if the name continues with another word.
 fn behind_word(text: Text<'_>, end: usize) -> Option<(bool, usize)> {
     let mut at = end;
     let is_plural = matches!(text.at(at), b's' | b'S') && !text.at(at + 1).is_ascii_lowercase();
@@ -159,14 +162,14 @@ fn behind_word(text: Text<'_>, end: usize) -> Option<(bool, usize)> {
     (!goes_on).then_some((is_plural, at))
 }
 
-/// A quick look at what follows a name: most are words of a sentence.
+/// Checks quickly whether a value can follow. Most names occur in sentences.
 fn may_have_value(text: Text<'_>, start: usize, end: usize) -> bool {
     let next = text.at(text.skip(end, |b| b == b' ').min(end + 2));
     let is_sign = matches!(next, b':' | b'=' | b'"' | b'\'' | b'`' | b'\\' | b'%' | b'>' | b'*' | b')' | b']');
     is_sign || (text.at(end) == b' ' && is_option(text, start))
 }
 
-/// Whether the name that ends in the word at `start` is an option of a command.
+/// Returns `true` if the name that ends in the word at `start` is a command-line option such as `--api-token`.
 pub(super) fn is_option(text: Text<'_>, start: usize) -> bool {
     const NAME_MAX: usize = 32;
     let letters = (1..=NAME_MAX).take_while(|back| {
@@ -179,13 +182,13 @@ pub(super) fn is_option(text: Text<'_>, start: usize) -> bool {
     is_first && text.slice(first..first + 2) == "--"
 }
 
-/// Whether the whole word before the one at `start` is this one.
+/// Returns `true` if `word` is the whole word before the one at `start`.
 fn follows(text: Text<'_>, start: usize, word: &str) -> bool {
     let end = separator(text, start);
     text.has_before(end, word) && text.begins_word(end - word.len())
 }
 
-/// The end of the word before the one at `start`.
+/// Returns the end of the word before the one at `start`.
 fn separator(text: Text<'_>, start: usize) -> usize {
     match start.checked_sub(1) {
         Some(before) if matches!(text.at(before), b'_' | b'-' | b' ' | b'.') => before,

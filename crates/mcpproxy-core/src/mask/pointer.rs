@@ -1,4 +1,4 @@
-//! The places in arguments and results that a contract calls sensitive.
+//! Masks the values that a contract's `sensitive` list names by JSON pointer.
 
 use std::borrow::Cow;
 
@@ -10,35 +10,34 @@ use super::value::{MaskDepth, container};
 use super::{MaskedOutput, STARS, SecretScan};
 use crate::json::string_value;
 
-/// A JSON pointer of a contract's `sensitive` list (RFC 6901), parsed once; `*` as a whole segment stands for any
-/// member or element.
+/// A JSON pointer (RFC 6901) of a contract's `sensitive` list. The segment `*` stands for any member or element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointer {
     segments: Vec<Segment>,
 }
 
-/// One step of a pointer.
+/// One segment of a pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Segment {
     /// Any member or element.
     Any,
-    /// The member of this name, or the element of this number.
+    /// The member with this name, or the element with this index.
     Named(String),
 }
 
-/// Why a text is no JSON pointer.
+/// An error in the text of a JSON pointer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PointerError {
     /// A pointer that is not empty begins with a slash.
-    #[error("the pointer does not begin with `/`")]
+    #[error("a JSON pointer must begin with `/`")]
     NoSlash,
-    /// A tilde stands only in `~0` and `~1`.
-    #[error("in a pointer `~` is written `~0` and `/` within a name `~1`")]
+    /// A tilde occurs only in `~0` and `~1`.
+    #[error("a JSON pointer writes `~` as `~0`, and `/` within a name as `~1`")]
     Tilde,
 }
 
 impl Pointer {
-    /// Reads a pointer. The empty one stands for the whole text.
+    /// Parses a pointer. The empty pointer denotes the whole text.
     pub fn parse(text: &str) -> Result<Self, PointerError> {
         if text.is_empty() {
             return Ok(Self { segments: Vec::new() });
@@ -48,18 +47,18 @@ impl Pointer {
         Ok(Self { segments })
     }
 
-    /// The same place in a text that has this one under a member.
+    /// Prefixes the pointer with a member name.
     pub fn under(&self, member: &str) -> Self {
         let outer = Segment::Named(member.to_owned());
         Self { segments: std::iter::once(outer).chain(self.segments.iter().cloned()).collect() }
     }
 
-    /// The same place in a text that has this one under members or elements of any name.
+    /// Prefixes the pointer with `*`.
     pub fn under_any(&self) -> Self {
         Self { segments: std::iter::once(Segment::Any).chain(self.segments.iter().cloned()).collect() }
     }
 
-    /// Whether a plain JSON pointer leads to this place, into it, or to something that contains it.
+    /// Returns `true` if a plain JSON pointer leads to this value, into it, or to something that contains it.
     pub fn touches(&self, place: &str) -> bool {
         let Ok(place) = Self::parse(place) else { return true };
         self.segments.iter().zip(&place.segments).all(|(own, other)| match other {
@@ -68,7 +67,7 @@ impl Pointer {
         })
     }
 
-    /// Every string at this place of a value or below it.
+    /// Returns every string at this pointer or below it.
     pub fn strings<'v>(&self, value: &'v Value) -> Vec<&'v str> {
         let mut places = vec![value];
         for segment in &self.segments {
@@ -111,7 +110,7 @@ impl Segment {
         Ok(Self::Named(name))
     }
 
-    /// Where this step leads to.
+    /// Returns the values to which this segment leads.
     fn steps<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
         match value {
             Value::Object(members) => {
@@ -133,9 +132,9 @@ impl Segment {
     }
 }
 
-/// Masks what the pointers lead to; `None` if they lead nowhere in this text.
+/// Masks the values at the pointers. Returns `None` if they lead nowhere in this text.
 ///
-/// Text that stops being JSON is followed as far as it is: a value that was cut off is masked, too.
+/// Works on text that was cut off, too: everything up to the cut is masked, the last value included.
 pub(super) fn mask(text: &str, pointers: &[Pointer]) -> Option<String> {
     let mut out = MaskedOutput::new(text);
     let alive: Vec<&[Segment]> = pointers.iter().map(Pointer::segments).collect();
@@ -147,7 +146,7 @@ pub(super) fn mask(text: &str, pointers: &[Pointer]) -> Option<String> {
 
 const QUOTE: Quote = Quote { backslashes: 0, mark: b'"', coded: false };
 
-/// Follows the pointers into the value at `at`, and gives back where it ends. It goes no deeper than they do.
+/// Follows the pointers into the value at `at` and returns its end. Recursion is as deep as the longest pointer.
 fn descend(scan: &mut SecretScan<'_, '_>, at: usize, alive: &[&[Segment]]) -> usize {
     let text = scan.text;
     if alive.iter().any(|rest| rest.is_empty()) {
@@ -185,7 +184,7 @@ fn descend(scan: &mut SecretScan<'_, '_>, at: usize, alive: &[&[Segment]]) -> us
         match text.at(at) {
             b',' => at = text.space(at + 1),
             b'}' | b']' => break,
-            // No JSON from here on.
+            // Not JSON from here on.
             _ => return text.len(),
         }
     }
@@ -212,7 +211,7 @@ fn mask_value(scan: &mut SecretScan<'_, '_>, at: usize) -> usize {
     }
 }
 
-/// Behind the value at `at`.
+/// Returns the end of the value at `at`.
 fn value_end(text: Text<'_>, at: usize) -> usize {
     let (mut at, mut open) = (at, 0usize);
     loop {

@@ -1,37 +1,42 @@
-//! Finds any of many words in one pass over a text, in any case.
+//! Finds about 90 trigger words in one pass over a text, ignoring case.
 //!
-//! Each word is known by three of its bytes, the rarest in a row. Three tables say for every byte in which of these it
-//! can stand, so that three lookups and two `and` pass over nearly every place in a text. Places do not depend on each
-//! other, as the states of an automaton do, and that makes it faster than one.
+//! Each word is represented by an anchor, its rarest three bytes in a row. Three tables hold, for every byte value, the
+//! set of anchors that have it as their first, second or third byte. Three lookups and two `and` rule out nearly every
+//! position. Only the rest is compared in full.
+//!
+//! Why not an Aho-Corasick automaton? In an automaton each step waits for the state before it. Here positions do not
+//! depend on each other, so a processor works on several at once. Measured with `aho-corasick` 1.1 (DFA, overlapping
+//! matches, same results): arguments of 200 bytes take 4,149 instead of 2,117 instructions, prose of 64 KiB 1.25 million
+//! instead of 0.43 million, and both take twice the time. The automaton wins only where every second word is a trigger.
 
-/// Words, and where they are.
+/// Trigger words, sorted into sets by their anchors.
 pub(super) struct TriggerSearch<K> {
-    /// For each of the three bytes, the sets of words it can belong to, as bits.
+    /// For each of the three anchor bytes and each byte value: the sets that it can belong to, as bits.
     tables: [[u64; 256]; 3],
     sets: Vec<Vec<TriggerWord<K>>>,
 }
 
 struct TriggerWord<K> {
     word: &'static str,
-    /// Where in the word its three bytes begin.
+    /// Offset of the anchor in the word.
     anchor: usize,
     kind: K,
 }
 
-/// A word that was found.
+/// An occurrence of a trigger word.
 pub(super) struct TriggerMatch<K> {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) kind: K,
 }
 
-/// Letters and the blank, from the most common to the rarest. All others are taken for rarer still.
+/// The space and the letters, from the most common to the rarest. All other bytes count as rare.
 const COMMON: &[u8] = b" etaoinsrhldcumfpgwybvkxjqz";
 
 const SETS_MAX: usize = 64;
 
 impl<K: Copy> TriggerSearch<K> {
-    /// Words have three bytes or more.
+    /// Builds the tables. Every word must have at least three bytes.
     pub(super) fn new(words: impl IntoIterator<Item = (&'static str, K)>) -> Self {
         let mut tables = [[0; 256]; 3];
         let mut anchors: Vec<String> = Vec::new();
@@ -60,11 +65,11 @@ impl<K: Copy> TriggerSearch<K> {
         Self { tables, sets }
     }
 
-    /// Hands on every word in the text, in the order of their rarest bytes.
+    /// Calls `found` for every occurrence, in the order of the anchors.
     pub(super) fn each(&self, text: &str, mut found: impl FnMut(TriggerMatch<K>)) {
         let bytes = text.as_bytes();
         let mut at = 0;
-        // Eight places at a time, with one branch for all of them.
+        // Eight positions at a time, with one branch for all of them.
         while let Some([a, b, c, d, e, f, g, h, i, j]) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
             let places = [
                 self.sets_at(*a, *b, *c),
@@ -90,14 +95,14 @@ impl<K: Copy> TriggerSearch<K> {
         }
     }
 
-    /// The sets of words that may have these three bytes.
+    /// Returns the sets whose words may have these three bytes as their anchor.
     fn sets_at(&self, a: u8, b: u8, c: u8) -> u64 {
         let [first, second, third] = &self.tables;
         let sets = |table: &[u64; 256], byte: u8| table.get(usize::from(byte)).copied().unwrap_or(0);
         sets(first, a) & sets(second, b) & sets(third, c)
     }
 
-    /// Hands on the words of some sets whose three bytes stand at `at`.
+    /// Compares the words of some sets with the text around `at`.
     fn compare(&self, bytes: &[u8], at: usize, mut sets: u64, found: &mut impl FnMut(TriggerMatch<K>)) {
         while sets != 0 {
             let set = self.sets.get(sets.trailing_zeros() as usize);
@@ -114,11 +119,11 @@ impl<K: Copy> TriggerSearch<K> {
     }
 }
 
-/// The three bytes in a row of a word that are rarest in texts, in lower case, and where they begin.
+/// Returns the anchor of a word, in lower case, and its offset.
 fn rarest(word: &str) -> (usize, String) {
     let word = word.to_ascii_lowercase();
     let weight = |byte: &u8| match COMMON.iter().position(|common| common == byte) {
-        // Letters differ by much: the first makes up a fifth of a text, the last a thousandth.
+        // Roughly Zipf's law: the space makes up a fifth of a text, `z` a thousandth.
         Some(rank) => 200 / (rank + 3),
         None => 6,
     };

@@ -1,14 +1,17 @@
-//! Text seen as bytes, and the quotes and escapes of JSON at any depth of embedding in it.
+//! Reads text byte by byte, and recognizes the quotes and escapes of JSON at any level of embedding.
+//!
+//! JSON inside a string of JSON escapes its quotes as `\"`, and one level deeper as `\\\"`. The number of backslashes
+//! tells the level, and a string ends only at a quote of its own level.
 
 use std::ops::Range;
 
 #[cfg(test)]
 thread_local! {
-    /// How many bytes were stepped over, so that a test can tell work that grows with the square of a text.
+    /// Bytes stepped over so far, so that a test can find quadratic work.
     pub(super) static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// A text and its bytes; what lies behind its end reads as zero.
+/// A text and its bytes. Bytes beyond the end read as zero.
 #[derive(Clone, Copy)]
 pub(super) struct Text<'t> {
     text: &'t str,
@@ -32,17 +35,17 @@ impl<'t> Text<'t> {
         self.text.get(range).unwrap_or_default()
     }
 
-    /// Whether the bytes from `at` on are `word`, in any case.
+    /// Returns `true` if `word` is at `at`, ignoring case.
     pub(super) fn has(self, at: usize, word: &str) -> bool {
         self.bytes.get(at..at + word.len()).is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
     }
 
-    /// Whether the bytes up to `end` are `word`, in any case.
+    /// Returns `true` if `word` ends at `end`, ignoring case.
     pub(super) fn has_before(self, end: usize, word: &str) -> bool {
         end.checked_sub(word.len()).is_some_and(|start| self.has(start, word))
     }
 
-    /// The first place from `at` on whose byte is not one of those.
+    /// Returns the first position from `at` on whose byte is not one of `those`.
     pub(super) fn skip(self, at: usize, those: impl Fn(u8) -> bool) -> usize {
         let rest = self.bytes.get(at..).unwrap_or_default();
         let count = rest.iter().position(|b| !those(*b)).unwrap_or(rest.len());
@@ -51,12 +54,12 @@ impl<'t> Text<'t> {
         at + count
     }
 
-    /// Behind the backslashes that begin at `at`.
+    /// Returns the position after the backslashes at `at`.
     pub(super) fn backslashes(self, at: usize) -> usize {
         self.skip(at, |b| b == b'\\')
     }
 
-    /// The character that `uXXXX` at `at` stands for, if it is an ASCII one.
+    /// Decodes the `uXXXX` at `at`, if it is an ASCII character.
     pub(super) fn coded(self, at: usize) -> Option<u8> {
         if self.at(at) != b'u' || self.at(at + 1) != b'0' || self.at(at + 2) != b'0' {
             return None;
@@ -65,7 +68,7 @@ impl<'t> Text<'t> {
         Some(digit(at + 3)? << 4 | digit(at + 4)?)
     }
 
-    /// Whether a word can begin at `at`: after no letter or digit, or where camel case begins one, or after an escape.
+    /// Returns `true` if a word can begin at `at`: not after a letter or digit, except in camel case or after an escape.
     pub(super) fn begins_word(self, at: usize) -> bool {
         let Some(last) = at.checked_sub(1) else { return true };
         let before = self.at(last);
@@ -74,7 +77,7 @@ impl<'t> Text<'t> {
             || self.ends_escape(at)
     }
 
-    /// Whether what stands before `at` is the end of `\n`, `\u0022` or `%20`.
+    /// Returns `true` if an escape such as `\n`, `\u0022` or `%20` ends at `at`.
     pub(super) fn ends_escape(self, at: usize) -> bool {
         let back = |count: usize| at.checked_sub(count).map_or(0, |before| self.at(before));
         (back(2) == b'\\' && matches!(back(1), b'n' | b'r' | b't' | b'b' | b'f'))
@@ -82,7 +85,7 @@ impl<'t> Text<'t> {
             || (back(6) == b'\\' && at.checked_sub(5).is_some_and(|start| self.coded(start).is_some()))
     }
 
-    /// Behind blanks and line breaks, written plainly or as escapes.
+    /// Returns the position after white space, written plainly or as escapes.
     pub(super) fn space(self, mut at: usize) -> usize {
         loop {
             at = self.skip(at, |b| matches!(b, b' ' | b'\t' | b'\n' | b'\r'));
@@ -95,8 +98,7 @@ impl<'t> Text<'t> {
     }
 }
 
-/// What stands around a string: JSON embedded in a JSON string has a backslash before each quote, and one level
-/// deeper three. Some writers put `\u0022` in place of `\"`.
+/// The quote around a string, with the backslashes of its level of embedding. Some writers use `\u0022` for `\"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Quote {
     pub(super) backslashes: usize,
@@ -122,37 +124,37 @@ impl Quote {
         self.backslashes + if self.coded { 5 } else { 1 }
     }
 
-    /// Whether a string of JSON that is embedded nowhere begins or ends with this.
+    /// Returns `true` for the quote of a JSON string that is not embedded in another one.
     pub(super) fn is_outermost(self) -> bool {
         self.mark == b'"' && !self.coded && self.backslashes.is_multiple_of(2)
     }
 
-    /// Whether strings with either quote can stand side by side in one value, as in Python's way to print.
+    /// Returns `true` if one value can mix both quotes, as Python's `repr` does.
     pub(super) fn goes_with(self, other: Self) -> bool {
         self == other || (!self.coded && !other.coded && self.backslashes == other.backslashes && other.mark != b'`')
     }
 }
 
-/// Where a string ends.
+/// The end of a string.
 pub(super) struct StringEnd {
-    /// The end of what is inside.
+    /// End of the content.
     pub(super) content: usize,
-    /// Behind the closing quote; the same as `content` if there is none.
+    /// Position after the closing quote, or `content` if there is none.
     pub(super) after: usize,
     pub(super) is_closed: bool,
 }
 
-/// Which places end a string that its own quote does not end.
+/// The boundary of a string without a closing quote.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum StringBoundary {
-    /// The text, and the string it may be embedded in.
+    /// The end of the text, or of the surrounding string.
     Text,
-    /// Also the line: quotes in prose are not always closed.
+    /// Also the end of the line, because quotes in prose are not always closed.
     Line,
 }
 
-/// Finds the end of the string whose content begins at `from`. `is_json` says whether the whole text is JSON, in
-/// which a plain quote always ends something.
+/// Finds the end of the string whose content begins at `from`. Pass `is_json` if the whole text is JSON, where a plain
+/// quote always ends a string.
 pub(super) fn string_end(
     text: Text<'_>,
     from: usize,
@@ -192,7 +194,7 @@ pub(super) fn string_end(
         if within == StringBoundary::Line && is_line_end {
             return open(at);
         }
-        // A byte of a longer character is not stepped into.
+        // Never stop inside a multi-byte character.
         at = if text.at(behind).is_ascii() { behind + 1 } else { behind };
     }
     open(text.len())

@@ -1,11 +1,14 @@
-//! How far the value reaches that follows a secret's name, and what is masked of it.
+//! Finds the end of the value that follows a secret's name, and masks it.
+//!
+//! A value can be a JSON member, a query parameter, a header, an XML element, an option of a command, or prose. Each
+//! form has its own function below. When in doubt, prose is left alone: `password: required` is a sentence.
 
 use super::formats::opaque_end;
 use super::names::{NameKind, is_option};
 use super::text::{Quote, StringBoundary, Text, string_end};
 use super::{STARS, SecretScan};
 
-/// Members of a value under a secret's name that tell about it and are no part of it, as in a schema.
+/// Members that describe a secret and are not part of it, as in `"token": {"type": "string"}`.
 const TELLING: [&str; 17] = [
     "type",
     "description",
@@ -26,7 +29,7 @@ const TELLING: [&str; 17] = [
     "in",
 ];
 
-/// Words that follow a name and a colon in sentences about secrets.
+/// Words that follow a name and a colon in documentation: `token: the access token`.
 const SENTENCE: [&str; 41] = [
     "the",
     "a",
@@ -71,20 +74,20 @@ const SENTENCE: [&str; 41] = [
     "number",
 ];
 
-/// Schemes of authorization, which stay.
+/// Authorization schemes, which are not masked.
 const SCHEMES: [&str; 8] =
     ["bearer", "basic", "digest", "token", "apikey", "negotiate", "sharedkey", "aws4-hmac-sha256"];
 
-/// How much of a container is masked.
+/// How much of an object or array is masked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MaskDepth {
-    /// What a secret consists of.
+    /// The secret, but not `true`, `false`, or members that describe it.
     Secret,
-    /// Everything but `null`: a contract says so.
+    /// Everything except `null`, because a contract says so.
     Everything,
 }
 
-/// Masks what follows the name that ends at `end`, and gives back how far it looked for good.
+/// Masks the value after the name that ends at `end`. Returns where the search may continue.
 pub(super) fn mask_after(scan: &mut SecretScan<'_, '_>, kind: NameKind, start: usize, end: usize) -> Option<usize> {
     let text = scan.text;
     if kind == NameKind::Parameter {
@@ -114,7 +117,7 @@ pub(super) fn mask_after(scan: &mut SecretScan<'_, '_>, kind: NameKind, start: u
         }
         b':' if matches!(text.at(at + 1), b':' | b'/') => None,
         b':' => {
-            // `**Name:** value`, but not the stars of a secret that is masked already.
+            // Markdown: `**Name:** value`. More stars are a secret that is masked already.
             let marks = text.skip(at + 1, |b| b == b'*');
             let from = if marks > at + 3 { at + 1 } else { marks };
             let from = text.skip(from, |b| b == b' ').min(from + 4);
@@ -127,7 +130,7 @@ pub(super) fn mask_after(scan: &mut SecretScan<'_, '_>, kind: NameKind, start: u
     }
 }
 
-/// What stands between a name and a value in prose.
+/// The separator between a name and a value in prose.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Separator {
     Equals,
@@ -135,7 +138,7 @@ enum Separator {
     Blank,
 }
 
-/// `"name": value` in JSON, embedded or not, and in what looks like it.
+/// Masks `"name": value` in JSON at any level of embedding, and in Python or JavaScript that looks like it.
 fn member(scan: &mut SecretScan<'_, '_>, kind: NameKind, quote: Quote, at: usize) -> Option<usize> {
     let text = scan.text;
     if let Some(open) = Quote::at(text, at).filter(|open| quote.goes_with(*open)) {
@@ -181,7 +184,7 @@ fn member(scan: &mut SecretScan<'_, '_>, kind: NameKind, quote: Quote, at: usize
     }
 }
 
-/// A name that is itself a string in a list: an option of a command, or `"name": "PASSWORD", "value": "…"`.
+/// Masks the string after a name that is a string itself: `["--token", "…"]`, `"name": "PASSWORD", "value": "…"`.
 fn next_string(scan: &mut SecretScan<'_, '_>, kind: NameKind, quote: Quote, start: usize, at: usize) -> Option<usize> {
     let text = scan.text;
     let open = Quote::at(text, at).filter(|open| *open == quote)?;
@@ -194,7 +197,7 @@ fn next_string(scan: &mut SecretScan<'_, '_>, kind: NameKind, quote: Quote, star
         return None;
     }
     let end = string_end(text, from, open, StringBoundary::Text, false);
-    // A string that is a key again was no value of an option.
+    // A string before a colon is the next key, not the value of an option.
     if text.at(text.space(end.after)) == b':' {
         return None;
     }
@@ -202,12 +205,12 @@ fn next_string(scan: &mut SecretScan<'_, '_>, kind: NameKind, quote: Quote, star
     Some(end.after)
 }
 
-/// `name=value`, `name: value`, `--name value`.
+/// Masks `name=value`, `name: value` and `--name value`.
 fn prose(scan: &mut SecretScan<'_, '_>, kind: NameKind, before: Separator, at: usize) -> Option<usize> {
     let text = scan.text;
     if let Some(open) = Quote::at(text, at) {
         let from = at + open.len();
-        // In JSON such a quote ends the string we are in; and what looks like the end of a value is one.
+        // In JSON, such a quote ends the surrounding string.
         let is_end = matches!(text.at(from), b',' | b'}' | b']' | b':' | b')' | b';') || text.space(from) > from;
         if is_end || from >= text.len() || (open.is_outermost() && scan.is_json()) {
             return None;
@@ -226,7 +229,7 @@ fn prose(scan: &mut SecretScan<'_, '_>, kind: NameKind, before: Separator, at: u
     if matches!(kind, NameKind::Text | NameKind::Opaque) && before != Separator::Equals {
         return None;
     }
-    // `PWD` in an environment is the current folder.
+    // `PWD=/home` in an environment is the current folder.
     let is_folder = text.at(at) == b'/' && text.has_before(at, "PWD=");
     if is_folder || (kind == NameKind::Opaque && !is_opaque(text, at)) {
         return None;
@@ -243,13 +246,13 @@ fn prose(scan: &mut SecretScan<'_, '_>, kind: NameKind, before: Separator, at: u
     Some(end)
 }
 
-/// Whether a value without quotes looks like a key: long, and nothing but base64.
+/// Returns `true` if a value without quotes looks like a key: at least 16 characters of base64.
 fn is_opaque(text: Text<'_>, at: usize) -> bool {
     let end = opaque_end(text, at);
     end - at >= 16 && (text.at(end) <= b' ' || matches!(text.at(end), b'"' | b'\'' | b'`' | b'\\' | b'&' | b';' | b','))
 }
 
-/// `?sig=…` and `&X-Amz-Signature=…`.
+/// Masks `?sig=…` and `&X-Amz-Signature=…`.
 fn parameter(scan: &mut SecretScan<'_, '_>, start: usize, end: usize) -> Option<usize> {
     let text = scan.text;
     let is_parameter = start.checked_sub(1).is_some_and(|last| matches!(text.at(last), b'?' | b'&' | b'-' | b';'))
@@ -262,7 +265,7 @@ fn parameter(scan: &mut SecretScan<'_, '_>, start: usize, end: usize) -> Option<
     Some(stop)
 }
 
-/// `<name>value</name>`.
+/// Masks `<name>value</name>`.
 fn element(scan: &mut SecretScan<'_, '_>, start: usize, from: usize) -> Option<usize> {
     let text = scan.text;
     let is_open = (0..=24).any(|back| {
@@ -278,12 +281,12 @@ fn element(scan: &mut SecretScan<'_, '_>, start: usize, from: usize) -> Option<u
     Some(end)
 }
 
-/// Masks what stands in an object or array, and gives back where it ends.
+/// Masks the values in an object or array. Returns its end.
 pub(super) fn container(scan: &mut SecretScan<'_, '_>, start: usize, quote: Quote, depth: MaskDepth) -> usize {
     let text = scan.text;
     let is_json = quote.mark != b'"' && scan.is_json();
     let (mut at, mut open) = (start, 0usize);
-    // Whether the next value only tells about the secret, or up to which nesting the values of a list do.
+    // Set while values describe the secret: the next value, or those of the list at this nesting level.
     let (mut is_telling, mut telling_list) = (false, None);
     loop {
         at = text.space(at);
@@ -349,7 +352,7 @@ pub(super) fn container(scan: &mut SecretScan<'_, '_>, start: usize, quote: Quot
     }
 }
 
-/// Whether a quote ends the string of JSON in which a value with other quotes stands.
+/// Returns `true` if a quote ends the JSON string that surrounds a value with other quotes.
 fn ends_outer(found: Quote, quote: Quote, is_json: bool) -> bool {
     is_json && found != quote && found.is_outermost()
 }
@@ -358,7 +361,7 @@ fn next_char(text: Text<'_>, at: usize) -> usize {
     text.skip(at + 1, |b| !b.is_ascii() && b & 0xc0 == 0x80)
 }
 
-/// The end of a number or a word in JSON.
+/// Returns the end of a number or literal in JSON.
 fn scalar_end(text: Text<'_>, at: usize) -> usize {
     text.skip(at, |b| b > b' ' && !matches!(b, b',' | b':' | b'{' | b'}' | b'[' | b']' | b'"' | b'\'' | b'`' | b'\\'))
 }
@@ -367,7 +370,7 @@ fn is_number(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'))
 }
 
-/// The end of a value without quotes: a blank, a quote, or what parts one value from the next.
+/// Returns the end of a value without quotes: a space, a quote, or a separator such as `&`.
 fn bare_end(text: Text<'_>, from: usize) -> usize {
     let mut at = from;
     loop {
@@ -387,7 +390,7 @@ fn bare_end(text: Text<'_>, from: usize) -> usize {
     }
 }
 
-/// The end of the line, or of the string it is in.
+/// Returns the end of the line, or of the surrounding string.
 fn line_end(text: Text<'_>, from: usize) -> usize {
     let mut at = from;
     loop {
@@ -403,14 +406,14 @@ fn line_end(text: Text<'_>, from: usize) -> usize {
     }
 }
 
-/// What backslashes and the character behind them are, at whatever depth of embedding.
+/// The meaning of backslashes and the character after them, at any level of embedding.
 enum Escape {
     Quote,
-    /// A blank or a line break.
+    /// A space, tab or line break.
     Space,
     /// One of `&`, `<` and `>`.
     Markup,
-    /// Part of a value; it goes on here.
+    /// Part of the value, which continues at this offset.
     Char(usize),
 }
 
@@ -425,7 +428,7 @@ fn escape(text: Text<'_>, at: usize) -> Escape {
     }
 }
 
-/// How much of a value is the name of its scheme.
+/// Returns the length of the authorization scheme at the start of a value, with its space.
 fn scheme(text: Text<'_>, kind: NameKind, at: usize) -> usize {
     if kind != NameKind::Authorization {
         return 0;

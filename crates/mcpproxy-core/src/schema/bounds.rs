@@ -1,14 +1,15 @@
-//! How often a schema looks at one value, which must end and must not be often.
+//! Bounds how many nodes a schema applies to one value, and refuses endless loops.
 
 use super::SchemaError;
 use super::condition::{Node, NodeId, pointer};
 
-/// So many subschemas may be held against one and the same value; 32 in the real tools.
+/// Maximum number of nodes that are applied to one value. Real tools need at most 32.
 pub(super) const PATHS_MAX: usize = 10_000;
 
-/// Walks the rules that stay at a value, each node after all that lead to it.
+/// Sorts the nodes topologically by the conditions that stay at one value, and sums up the paths.
 ///
-/// Rules that go into a value may come back to themselves: they end with the value. Those that stay may not.
+/// Conditions that descend into the value may form a cycle, because they end with the value. Conditions that stay at the
+/// value may not.
 pub(super) fn check(nodes: &[Node]) -> Result<(), SchemaError> {
     let mut waiting = vec![0usize; nodes.len()];
     each_edge(nodes, |_, to| {

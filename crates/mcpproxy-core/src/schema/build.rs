@@ -1,4 +1,4 @@
-//! Takes a schema apart into nodes and rules, and refuses what is too large or makes no sense.
+//! Parses a schema into nodes and conditions, and refuses what is too large or malformed.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,13 @@ use super::condition::{Condition, Node, NodeId, pointer};
 use super::draft::Draft;
 use super::refs::{NamedSchemas, base_of};
 
-/// Longest schema. The longest of the real tools has 84 KB.
+/// Maximum length of a schema. The longest schema of a real tool has 84 KB.
 pub(super) const TEXT_MAX_BYTES: usize = 128 << 10;
-/// Deepest nesting of subschemas; 12 in the real tools.
+/// Maximum nesting of subschemas. Real tools reach 12.
 pub(super) const DEPTH_MAX: usize = 32;
-/// Most subschemas; 1,030 in the real tools.
+/// Maximum number of subschemas. Real tools reach 1,030.
 pub(super) const NODES_MAX: usize = 4_096;
-/// Most patterns and formats that differ from each other; 6 in the real tools.
+/// Maximum number of different patterns and formats. Real tools reach 6.
 pub(super) const PATTERNS_MAX: usize = 32;
 
 /// The nodes of a schema. The first is the root.
@@ -105,13 +105,13 @@ impl<'v> GraphBuilder<'v> {
         };
         if let Some(node) = self.nodes.get_mut(node as usize) {
             node.description = description.map(|text| super::messages::description(text).into());
-            // References of this node were put down while its rules were read.
+            // References of this node were recorded while its conditions were read.
             node.conditions.extend(conditions);
         }
         Ok(node)
     }
 
-    /// Finds what the references mean. What they lead to may be a part that nothing else has reached.
+    /// Resolves the references. A target may be a part of the document that was not read yet.
     fn link(&mut self, root: &'v Value) -> Result<(), SchemaError> {
         if self.references.is_empty() {
             return Ok(());
@@ -136,7 +136,7 @@ impl<'v> GraphBuilder<'v> {
         SchemaError::Keyword { pointer: super::messages::shortened(&pointer), expected }
     }
 
-    /// A word that is no keyword asks for nothing. In a contract it may be a mistake.
+    /// Refuses a misspelled keyword in a contract. JSON Schema ignores unknown keywords, so the mistake would be silent.
     pub(super) fn doubt(&self, here: SchemaPosition<'v>, word: &str) -> Result<(), SchemaError> {
         let meant = if self.author == Author::Contract { super::strict::meant(word) } else { None };
         meant.map_or(Ok(()), |meant| {
@@ -147,12 +147,12 @@ impl<'v> GraphBuilder<'v> {
 
     pub(super) fn refer(&mut self, here: SchemaPosition<'v>, keyword: &'static str) -> Result<(), SchemaError> {
         let Some(value) = here.schema.get(keyword) else { return Ok(()) };
-        let text = value.as_str().ok_or_else(|| self.mistake(here.node, keyword, "a reference"))?;
+        let text = value.as_str().ok_or_else(|| self.mistake(here.node, keyword, "a string"))?;
         self.references.push(Reference { from: here.node, base: here.base, keyword, text });
         Ok(())
     }
 
-    /// The subschema under a keyword.
+    /// Reads the subschema under a keyword.
     pub(super) fn sub(
         &mut self,
         here: SchemaPosition<'v>,
@@ -166,7 +166,7 @@ impl<'v> GraphBuilder<'v> {
         here.schema.get(keyword).map(|value| self.sub(here, keyword, value)).transpose()
     }
 
-    /// The list of subschemas under a keyword.
+    /// Reads the array of subschemas under a keyword.
     pub(super) fn list(
         &mut self,
         here: SchemaPosition<'v>,
@@ -174,19 +174,19 @@ impl<'v> GraphBuilder<'v> {
         value: &'v Value,
     ) -> Result<Vec<NodeId>, SchemaError> {
         let items = value.as_array().filter(|items| !items.is_empty());
-        let items = items.ok_or_else(|| self.mistake(here.node, keyword, "a list of schemas"))?;
+        let items = items.ok_or_else(|| self.mistake(here.node, keyword, "a non-empty array of schemas"))?;
         let subs = items.iter().enumerate();
         subs.map(|(position, item)| self.sub(here, &format!("{keyword}/{position}"), item)).collect()
     }
 
-    /// The subschemas by name under a keyword.
+    /// Reads the object of subschemas under a keyword.
     pub(super) fn map(
         &mut self,
         here: SchemaPosition<'v>,
         keyword: &str,
         value: &'v Value,
     ) -> Result<Vec<(&'v str, NodeId)>, SchemaError> {
-        let members = value.as_object().ok_or_else(|| self.mistake(here.node, keyword, "schemas by name"))?;
+        let members = value.as_object().ok_or_else(|| self.mistake(here.node, keyword, "an object of schemas"))?;
         let subs = members.iter();
         subs.map(|(name, member)| {
             let step = format!("{keyword}/{}", name.replace('~', "~0").replace('/', "~1"));

@@ -1,4 +1,28 @@
-//! Holds a value against a schema, in a bounded number of steps.
+//! Walks a schema and a value together, in a bounded number of steps.
+//!
+//! A schema is a graph of nodes, and each node has conditions. The walker starts at the root node with the whole value.
+//! Some conditions apply another node to the same value (`$ref`, `anyOf`, `if`), others descend into it (`properties`,
+//! `items`), and the rest look at the value alone (`type`, `minimum`).
+//!
+//! Why count steps? Limits on the size of schema and value are not enough, because branching recursion costs 2^depth:
+//!
+//! ```text
+//! {"$defs":{"a":{"anyOf":[{"items":{"$ref":"#/$defs/a"}}, {"items":{"$ref":"#/$defs/a"}, "minItems":2}]}}, …}
+//! [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]
+//! ```
+//!
+//! Each of the 30 levels is checked twice for each time the level above is checked: a billion checks for 60 bytes. A
+//! time limit would not do either, since the same call must not pass on one machine and fail on another. So every node
+//! costs a step, and so does every comparison that grows with the value. A check has 100,000 steps, and 8 more for each
+//! part of a long value. A value that needs more is refused.
+//!
+//! What must stay true:
+//! - Every loop whose length the schema or the value decides spends steps.
+//! - `frames` bounds the recursion, so that no schema overflows the stack.
+//! - A value is accepted only if it was checked completely: [`OutOfSteps`] ends the whole check.
+//!
+//! A check runs in one of two modes. `Verdict` stops at the first mismatch and allocates nothing. Only if it fails does
+//! `Mismatches` walk again to collect what is wrong. Most values fit, so the common case stays cheap.
 
 use std::cmp::Ordering;
 
@@ -9,20 +33,20 @@ use super::condition::{Condition, CountLimit, Node, NodeId, NumberBound};
 use super::equal::{compare, equal, is_multiple};
 use super::mismatch::{Mismatch, MismatchKind, Outcome, PathStep, nearest_branch};
 
-/// Steps that every check may take.
+/// Steps that every check has.
 const STEPS: usize = 100_000;
-/// Steps that it may take for each part of a long value.
+/// Additional steps for each part of a long value.
 const STEPS_PER_PART: usize = 8;
-/// What it costs to divide numbers by their digits.
+/// Steps that a division of decimal numbers costs.
 const DIVISION: usize = 8;
-/// How deep rules may lead into each other: each takes its part of the stack.
+/// Maximum recursion depth. Each level takes a part of the stack.
 const FRAMES_MAX: usize = 400;
 
-/// The check took too many steps.
+/// The error that ends a check which takes too many steps.
 #[derive(Debug)]
 pub(super) struct OutOfSteps;
 
-/// Whether a mistake ends the check, or all of them are wanted.
+/// The purpose of a walk: to know whether the value fits, or to collect all mismatches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CheckMode {
     Verdict,
@@ -36,16 +60,17 @@ pub(super) struct Walker<'s, 'v> {
     pub(super) has_unevaluated: bool,
     steps: usize,
     frames: usize,
-    /// The whole value, until the steps for its length were granted.
+    /// The whole value, until the additional steps for its length were added.
     whole: Option<&'v Value>,
 }
 
-/// A value, and the node that last said something about it in words.
+/// A value that is being checked, in JSON Schema terms an instance.
 #[derive(Clone, Copy)]
 pub(super) struct Instance<'v> {
     pub(super) value: &'v Value,
-    /// The node it is held against.
+    /// The node that is applied to it.
     pub(super) node: NodeId,
+    /// The last node that describes the value, for messages.
     pub(super) described: Option<NodeId>,
 }
 
@@ -55,7 +80,8 @@ impl<'v> Instance<'v> {
     }
 }
 
-/// Which parts of a value some rule has looked at.
+/// The properties and items that some condition has evaluated. `unevaluatedProperties` and `unevaluatedItems` apply to
+/// the others.
 #[derive(Default)]
 pub(super) struct Evaluated<'v> {
     pub(super) properties: Vec<&'v str>,
@@ -111,7 +137,7 @@ impl<'s, 'v> Walker<'s, 'v> {
         }
         self.frames += 1;
         if node.conditions.last().is_some_and(Condition::is_last) {
-            // What others have looked at does not count here, only what this node has.
+            // Here only the properties that this node itself has evaluated count.
             let mut own = Evaluated::default();
             self.conditions(&node.conditions, instance, &mut own, outcome)?;
             self.merge(evaluated, own)?;
@@ -138,7 +164,7 @@ impl<'s, 'v> Walker<'s, 'v> {
         Ok(())
     }
 
-    /// A part of the value, one step further down.
+    /// Checks a part of the value, one level down.
     pub(super) fn part(
         &mut self,
         id: NodeId,
@@ -152,7 +178,7 @@ impl<'s, 'v> Walker<'s, 'v> {
         Ok(())
     }
 
-    /// Whether a part fits, without saying why not.
+    /// Returns `true` if the instance fits a node, without collecting mismatches.
     pub(super) fn fits(
         &mut self,
         id: NodeId,
@@ -166,7 +192,8 @@ impl<'s, 'v> Walker<'s, 'v> {
         Ok(!outcome.failed)
     }
 
-    /// Whether a name fits. It is no part of the value, so it is walked on its own, with the steps that are left.
+    /// Returns `true` if a property name fits a node. The name is not a part of the value, so it has a walker of its own,
+    /// with the remaining steps.
     pub(super) fn name_fits(&mut self, id: NodeId, name: &str) -> Result<bool, OutOfSteps> {
         let value = Value::String(name.to_owned());
         let mut walk = Walker {
@@ -240,7 +267,7 @@ impl<'s, 'v> Walker<'s, 'v> {
         Ok(())
     }
 
-    /// Rules about a value as a whole.
+    /// Checks conditions that need no other node. Conditions for other types of values hold.
     pub(super) fn plain(&mut self, condition: &'s Condition, value: &Value) -> Result<bool, OutOfSteps> {
         Ok(match (condition, value) {
             (Condition::Never, _) => false,
@@ -330,7 +357,7 @@ impl<'s, 'v> Walker<'s, 'v> {
         Ok(())
     }
 
-    /// No branch fits: says what is wrong with the nearest.
+    /// Reports why the nearest branch does not fit, after none did.
     fn explain(
         &mut self,
         branches: &'s [NodeId],
@@ -366,7 +393,7 @@ pub(super) fn within(limit: CountLimit, count: u64, found: usize) -> bool {
     }
 }
 
-/// How many values there are in a value. Long strings count as several.
+/// Counts the values in a value. Long strings count as several.
 pub(super) fn parts(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(parts).sum::<usize>(),

@@ -1,4 +1,4 @@
-//! Makes the patterns of a schema ready, and leaves out of a server's schema what the linear engine cannot run.
+//! Compiles the patterns of a schema, and weakens a server's schema where the linear-time regex engine cannot run them.
 
 use super::SchemaError;
 use super::build::Graph;
@@ -6,20 +6,20 @@ use super::condition::{Condition, Node, NodeId, Properties, pointer};
 use super::keyword_check::KeywordCache;
 use super::messages::shortened;
 
-/// How the pointer to a pattern for names begins.
+/// Prefix of the pointers to patterns for property names.
 const NAMES: &str = "/patternProperties";
 
-/// Who wrote the schema.
+/// The author of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Author {
-    /// The server still checks for itself, so what we cannot check is left to it. Formats are remarks, as the newest
-    /// edition has it: servers are more generous than their schemas.
+    /// The server checks arguments itself, so it can check what we skip. `format` is an annotation, as in draft 2020-12,
+    /// because servers often accept more than their formats say.
     Server,
-    /// Nobody else checks, so everything must work.
+    /// Nobody else checks a contract's schema, so every keyword must work.
     Contract,
 }
 
-/// Gives back what is not checked, as JSON pointers into the schema.
+/// Compiles patterns and formats. Returns JSON pointers to the keywords that are not checked.
 pub(super) fn compile(graph: &mut Graph, author: Author) -> Result<Vec<String>, SchemaError> {
     let mut cache = KeywordCache::default();
     let draft = graph.draft.in_library();
@@ -54,7 +54,7 @@ pub(super) fn compile(graph: &mut Graph, author: Author) -> Result<Vec<String>, 
     Ok(left_out)
 }
 
-/// Makes the patterns for names ready, and gives back those that are left out.
+/// Compiles the patterns for property names, and returns those that are skipped.
 fn ready_names(properties: &mut Properties, cache: &mut KeywordCache) -> Vec<String> {
     let mut missed = Vec::new();
     properties.patterns.retain_mut(|(keyword_check, _)| {
@@ -64,14 +64,16 @@ fn ready_names(properties: &mut Properties, cache: &mut KeywordCache) -> Vec<Str
         }
     });
     if !missed.is_empty() {
-        // Without the pattern, nobody knows which properties are the rest.
+        // Without the pattern, it is unknown to which properties `additionalProperties` applies.
         properties.rest = None;
     }
     missed
 }
 
-/// A node that admits more makes the nodes around it admit more, but for a few rules that turn that into less. Those
-/// are weakened too: what is left out of a check must never refuse a value that the whole check admits.
+/// Weakens conditions that depend on a skipped pattern the wrong way round, and returns pointers to them.
+///
+/// A node without its pattern admits more values. Around it, most conditions then admit more as well. But `not`, `if`,
+/// `oneOf` and `maxContains` turn more into less, and a weakened check must never refuse what the full check admits.
 fn weaken(nodes: &mut [Node], missed: &[(NodeId, String)]) -> Vec<String> {
     let is_name_left_out = missed.iter().any(|(_, step)| step.starts_with(NAMES));
     let is_weak = reaching(nodes, missed.iter().map(|(place, _)| *place as usize).collect());
@@ -100,7 +102,7 @@ fn weaken(nodes: &mut [Node], missed: &[(NodeId, String)]) -> Vec<String> {
     changed.into_iter().map(|(place, step)| shortened(&format!("{}/{step}", pointer(nodes, place)))).collect()
 }
 
-/// Which nodes lead to one of `found`, by any way.
+/// Marks the nodes from which one of `found` can be reached.
 fn reaching(nodes: &[Node], mut found: Vec<usize>) -> Vec<bool> {
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     for (from, node) in nodes.iter().enumerate() {

@@ -1,26 +1,26 @@
-//! A schema taken apart: subschemas as numbered nodes, and what each asks for as rules.
+//! The parsed form of a schema: a numbered node for each subschema, with its conditions.
 
 use serde_json::{Number, Value};
 
 use super::equal::is_integer;
 use super::keyword_check::CompiledKeyword;
 
-/// The number of a node.
+/// The index of a node in its graph.
 pub(super) type NodeId = u32;
 
 /// One subschema.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// The node around this one, and the way from there as part of a JSON pointer.
+    /// The parent node, and the steps from there as part of a JSON pointer.
     pub(super) around: Option<(NodeId, String)>,
-    /// The schema's own words, shortened.
+    /// The `description` keyword, shortened.
     pub(super) description: Option<Box<str>>,
     pub(super) conditions: Vec<Condition>,
 }
 
 #[derive(Debug)]
 pub(super) enum Condition {
-    /// The schema `false`: nothing fits.
+    /// The schema `false`, which no value fits.
     Never,
     Type(Types),
     Enum(Vec<Value>),
@@ -88,7 +88,7 @@ pub(super) enum CountLimit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Types(u8);
 
-/// The word in a schema, and the words for people.
+/// The type names of JSON Schema, and their names in messages.
 pub(super) const TYPES: [(&str, &str); 7] = [
     ("string", "a string"),
     ("integer", "an integer"),
@@ -99,10 +99,10 @@ pub(super) const TYPES: [(&str, &str); 7] = [
     ("null", "null"),
 ];
 
-/// The place of the switch behind the types.
+/// The bit after those of the types: integers must be written without a decimal point.
 const LITERAL: u8 = 7;
 
-/// From here on a list of names is looked up, not searched.
+/// Objects with at least this many properties look names up in a hash map.
 const MANY_NAMES: usize = 16;
 
 impl Types {
@@ -111,7 +111,7 @@ impl Types {
         Some(Self(self.0 | 1 << position))
     }
 
-    /// Integers are those that are written without a point, as in draft 4.
+    /// Accepts integers without a decimal point only, as draft 4 does.
     pub(super) fn literal(self) -> Self {
         Self(self.0 | 1 << LITERAL)
     }
@@ -156,7 +156,7 @@ impl Properties {
 }
 
 impl Condition {
-    /// The nodes this rule holds against the same value, not against a part of it.
+    /// Visits the nodes that this condition applies to the same value.
     pub(super) fn in_place(&self, mut each: impl FnMut(NodeId)) {
         match self {
             Self::Ref(node) | Self::Not(node) => each(*node),
@@ -189,7 +189,7 @@ impl Condition {
         }
     }
 
-    /// The nodes this rule holds against parts of the value.
+    /// Visits the nodes that this condition applies to parts of the value.
     pub(super) fn within(&self, mut each: impl FnMut(NodeId)) {
         match self {
             Self::Items { first, rest } => first.iter().chain(rest).copied().for_each(each),
@@ -206,13 +206,13 @@ impl Condition {
         }
     }
 
-    /// Rules about what no other rule has looked at come last.
+    /// Returns `true` for conditions on unevaluated parts, which must run after all others.
     pub(super) fn is_last(&self) -> bool {
         matches!(self, Self::UnevaluatedItems(_) | Self::UnevaluatedProperties(_))
     }
 }
 
-/// Where a node stands in its schema, as a JSON pointer.
+/// Returns the JSON pointer of a node in its schema.
 pub(super) fn pointer(nodes: &[Node], node: NodeId) -> String {
     let mut steps = Vec::new();
     let mut at = nodes.get(node as usize);

@@ -1,4 +1,4 @@
-//! Rules about objects and arrays.
+//! Checks the conditions on objects and arrays.
 
 use std::collections::HashSet;
 
@@ -97,7 +97,7 @@ impl<'s, 'v> Walker<'s, 'v> {
         Ok(())
     }
 
-    /// A property that is none of the named ones.
+    /// Checks a property that has no condition of its own.
     fn rest(
         &mut self,
         node: NodeId,

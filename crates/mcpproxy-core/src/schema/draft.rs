@@ -1,4 +1,4 @@
-//! Which edition of JSON Schema a schema is written in.
+//! The drafts of JSON Schema.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ pub(crate) enum Draft {
 }
 
 impl Draft {
-    /// The newest, unless the schema names another that we know.
+    /// Returns the draft that `$schema` names, or the newest.
     pub(crate) fn of(schema: &Value) -> Self {
         let named = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
         let named = named.trim_end_matches('#');
@@ -36,12 +36,12 @@ impl Draft {
         }
     }
 
-    /// The keyword that names a schema.
+    /// Returns the keyword that holds the identifier of a schema.
     pub(super) fn id_keyword(self) -> &'static str {
         if self == Self::Four { "id" } else { "$id" }
     }
 
-    /// Up to here, what stands beside a reference does not count.
+    /// Returns `true` if keywords next to `$ref` are ignored, as up to draft 7.
     pub(super) fn reference_stands_alone(self) -> bool {
         self <= Self::Seven
     }

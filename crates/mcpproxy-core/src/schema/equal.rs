@@ -1,4 +1,4 @@
-//! JSON values as JSON Schema compares them: numbers by what they are worth, objects without order.
+//! Compares JSON values as JSON Schema does: numbers by value, objects regardless of order.
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ pub(super) fn is_integer(number: &Number) -> bool {
     whole(number).is_some() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
 }
 
-/// The number as an integer, when it is one that is written exactly.
+/// Returns the number as an integer, if it is exactly one.
 fn whole(number: &Number) -> Option<i128> {
     if let Some(int) = number.as_i64() {
         return Some(int.into());
@@ -29,7 +29,7 @@ pub(super) fn compare(a: &Number, b: &Number) -> Option<Ordering> {
     }
 }
 
-/// Whether a number is a multiple of another, by the digits they are written with: 4.02 is 402 times 0.01.
+/// Returns `true` if a number is a multiple of another in decimal: 4.02 is 402 times 0.01.
 pub(super) fn is_multiple(number: &Number, divisor: &Number) -> bool {
     let (Some((digits, power)), Some((by, by_power))) = (decimal(number), decimal(divisor)) else { return false };
     let Some(by) = Some(by).filter(|by| *by > 0) else { return false };
@@ -53,7 +53,7 @@ pub(super) fn is_multiple(number: &Number, divisor: &Number) -> bool {
     }
 }
 
-/// The digits of a number without its sign, and the power of ten they are multiplied with.
+/// Returns the decimal digits of a number without its sign, and its exponent.
 fn decimal(number: &Number) -> Option<(u128, i32)> {
     let text = number.to_string();
     let (digits, power) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));
@@ -75,7 +75,7 @@ pub(super) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A text that two values share exactly when they are equal.
+/// Returns a text that is the same for two values exactly if they are equal.
 pub(super) fn key(value: &Value) -> String {
     let mut outcome = String::new();
     write_key(value, &mut outcome);

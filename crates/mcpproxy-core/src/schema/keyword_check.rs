@@ -1,4 +1,4 @@
-//! What is left to the library: patterns and formats, each as a tiny schema of its own.
+//! Runs patterns and formats through the `jsonschema` crate, each as a tiny schema of its own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::{Value, json};
 
-/// A compiled pattern of this size is matched against a long text at any time.
+/// Size limit of a cheap pattern, which may be matched against long texts.
 const PATTERN_SMALL_BYTES: usize = 16 << 10;
-/// No larger pattern is compiled. Every pattern of the real tools is smaller by far.
+/// Size limit of any compiled pattern. The patterns of real tools are much smaller.
 const PATTERN_MAX_BYTES: usize = 64 << 10;
-/// What a byte of text costs with a large pattern: the engine may have to follow that many states at once.
+/// Steps per byte of text with a large pattern: the engine may follow this many states at once.
 const LARGE_WEIGHT: usize = 64;
-/// What it costs to ask the library at all.
+/// Steps that a call into the library costs.
 const ASKING: usize = 4;
 
-/// A check of one keyword. Before it is compiled it lets everything pass.
+/// A pattern or format. It accepts every value until it is compiled.
 #[derive(Clone, Default)]
 pub(super) struct CompiledKeyword {
     pub(super) text: Box<str>,
@@ -23,7 +23,7 @@ pub(super) struct CompiledKeyword {
     weight: usize,
 }
 
-/// What was compiled for a schema; many have the same pattern in a hundred places.
+/// The compiled patterns and formats of a schema. Many schemas repeat one pattern a hundred times.
 #[derive(Default)]
 pub(super) struct KeywordCache {
     patterns: HashMap<Box<str>, Option<CompiledKeyword>>,
@@ -39,14 +39,14 @@ impl CompiledKeyword {
         self.run.as_ref().is_none_or(|run| run.is_valid(value))
     }
 
-    /// How many steps a check of this text takes.
+    /// Returns the steps that a check of this text costs.
     pub(super) fn cost(&self, text: &str) -> usize {
         ASKING + (text.len() / 16).saturating_mul(self.weight.max(1))
     }
 }
 
 impl KeywordCache {
-    /// `None` when the linear engine cannot run the pattern, or nobody can.
+    /// Compiles a pattern. Returns `None` if it is invalid or the linear-time engine cannot run it.
     pub(super) fn pattern(&mut self, pattern: &str) -> Option<CompiledKeyword> {
         if let Some(known) = self.patterns.get(pattern) {
             return known.clone();
@@ -62,11 +62,11 @@ impl KeywordCache {
         compiled
     }
 
-    /// A format that the library does not know admits everything, as the standard has it.
+    /// Compiles a format. An unknown format admits every value, as the standard says.
     pub(super) fn format(&mut self, draft: Draft, format: &str) -> CompiledKeyword {
         let compile = || {
             let options = jsonschema::options().with_draft(draft).should_validate_formats(true);
-            // Reading a regular expression has no bound that we could set.
+            // The size of a regular expression in a value cannot be limited.
             let is_bounded = format != "regex";
             let run = options.build(&json!({ "format": format })).ok().filter(|_| is_bounded).map(Arc::new);
             CompiledKeyword { text: format.into(), run, weight: 0 }

@@ -1,4 +1,4 @@
-//! What each keyword asks for, in each edition of JSON Schema.
+//! Turns each keyword into a condition, as its draft of JSON Schema defines it.
 
 use serde_json::{Number, Value};
 
@@ -22,7 +22,7 @@ impl<'v> GraphBuilder<'v> {
                 "type" => Some(Condition::Type(self.types(here, value)?)),
                 "enum" => {
                     let options =
-                        value.as_array().ok_or_else(|| self.mistake(here.node, keyword, "a list of values"))?;
+                        value.as_array().ok_or_else(|| self.mistake(here.node, keyword, "an array of values"))?;
                     Some(Condition::Enum(options.clone()))
                 }
                 "const" if self.draft >= Draft::Six => Some(Condition::Const(value.clone())),
@@ -57,7 +57,7 @@ impl<'v> GraphBuilder<'v> {
         Ok(conditions)
     }
 
-    /// Keywords with schemas in them.
+    /// Reads keywords that contain schemas.
     fn applicator(
         &mut self,
         here: SchemaPosition<'v>,
@@ -93,7 +93,7 @@ impl<'v> GraphBuilder<'v> {
             "unevaluatedProperties" if draft >= Draft::Year2019 => {
                 Some(Condition::UnevaluatedProperties(self.sub(here, keyword, value)?))
             }
-            // Definitions are read although nothing may refer to them: they count, and their mistakes are mistakes.
+            // Unused definitions are read, too: they count towards the limits, and their mistakes are errors.
             "$defs" | "definitions" => {
                 self.map(here, keyword, value)?;
                 None
@@ -130,7 +130,7 @@ impl<'v> GraphBuilder<'v> {
         Ok(Condition::Properties(Box::new(properties)))
     }
 
-    /// Lists of schemas are read in every edition: before the newest one they stood under `items`.
+    /// Reads `prefixItems` and `items`. Before draft 2020-12, `items` could be an array, which is accepted in every draft.
     fn items(&mut self, here: SchemaPosition<'v>, keyword: &str) -> Result<Option<Condition>, SchemaError> {
         let prefix = here.schema.get("prefixItems").filter(|_| self.draft >= Draft::Year2020);
         let items = here.schema.get("items");
@@ -160,10 +160,10 @@ impl<'v> GraphBuilder<'v> {
         Ok(Condition::Contains { node, min, max })
     }
 
-    /// Names that need other names, or a schema.
+    /// Reads `dependencies`, which contains property names and schemas.
     fn dependencies(&mut self, here: SchemaPosition<'v>, value: &'v Value) -> Result<Condition, SchemaError> {
         let members =
-            value.as_object().ok_or_else(|| self.mistake(here.node, "dependencies", "names and what they need"))?;
+            value.as_object().ok_or_else(|| self.mistake(here.node, "dependencies", "an object of dependencies"))?;
         let mut subs = Vec::new();
         for (name, needed) in members {
             let step = format!("dependencies/{}", name.replace('~', "~0").replace('/', "~1"));
@@ -183,7 +183,7 @@ impl<'v> GraphBuilder<'v> {
 
     fn dependent_required(&mut self, here: SchemaPosition<'v>, value: &'v Value) -> Result<Condition, SchemaError> {
         let keyword = "dependentRequired";
-        let members = value.as_object().ok_or_else(|| self.mistake(here.node, keyword, "names and what they need"))?;
+        let members = value.as_object().ok_or_else(|| self.mistake(here.node, keyword, "an object of dependencies"))?;
         let needs = members.iter().map(|(name, needed)| Ok((name.as_str().into(), self.names(here, keyword, needed)?)));
         needs.collect::<Result<_, _>>().map(Condition::DependentRequired)
     }
@@ -195,10 +195,12 @@ impl<'v> GraphBuilder<'v> {
         };
         let types = words.iter().try_fold(Types::default(), |types, word| types.with(word));
         let types = types.map(|types| if self.draft == Draft::Four { types.literal() } else { types });
-        types.filter(|_| !words.is_empty()).ok_or_else(|| self.mistake(here.node, "type", "the name of a JSON type"))
+        types
+            .filter(|_| !words.is_empty())
+            .ok_or_else(|| self.mistake(here.node, "type", "a JSON type or an array of them"))
     }
 
-    /// Before draft 6, `exclusiveMinimum` was a switch beside `minimum`.
+    /// Reads a bound on numbers. Before draft 6, `exclusiveMinimum` was a boolean next to `minimum`.
     fn number_condition(
         &self,
         here: SchemaPosition<'v>,
@@ -220,18 +222,18 @@ impl<'v> GraphBuilder<'v> {
             _ if number.as_f64().is_some_and(|divisor| divisor > 0.0) => {
                 return Ok(Some(Condition::MultipleOf(number.clone())));
             }
-            _ => return Err(self.mistake(here.node, keyword, "a number above 0")),
+            _ => return Err(self.mistake(here.node, keyword, "a number greater than 0")),
         };
         Ok(Some(Condition::Bound(bound, number.clone())))
     }
 
     fn count(&self, here: SchemaPosition<'v>, keyword: &str, value: &Value) -> Result<u64, SchemaError> {
         let count = |number: &Number| {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number from 0 on")]
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a non-negative integer")]
             let whole = |float: f64| (float >= 0.0 && float.fract() == 0.0).then_some(float as u64);
             number.as_u64().or_else(|| number.as_f64().and_then(whole))
         };
-        value.as_number().and_then(count).ok_or_else(|| self.mistake(here.node, keyword, "a whole number from 0 on"))
+        value.as_number().and_then(count).ok_or_else(|| self.mistake(here.node, keyword, "a non-negative integer"))
     }
 
     fn text(&self, here: SchemaPosition<'v>, keyword: &str, value: &'v Value) -> Result<&'v str, SchemaError> {
@@ -240,6 +242,6 @@ impl<'v> GraphBuilder<'v> {
 
     fn names(&self, here: SchemaPosition<'v>, keyword: &str, value: &Value) -> Result<Vec<Box<str>>, SchemaError> {
         let names = value.as_array().map(|names| names.iter().map(|name| name.as_str().map(Box::from)));
-        names.and_then(Iterator::collect).ok_or_else(|| self.mistake(here.node, keyword, "a list of names"))
+        names.and_then(Iterator::collect).ok_or_else(|| self.mistake(here.node, keyword, "an array of property names"))
     }
 }

@@ -1,4 +1,4 @@
-//! Puts faults into words for an agent and its user.
+//! Puts mismatches into words for an agent.
 
 use serde_json::Value;
 
@@ -7,12 +7,12 @@ use super::mismatch::{Mismatch, MismatchKind, PathStep};
 use super::problem::{ANYTHING, Problem, REQUIRED};
 use crate::{Untrusted, nearest};
 
-/// Longest value that is quoted. What is longer may be a secret, and is only described.
+/// Maximum length of a value that is quoted. A longer value may be a secret, so only its length is given.
 const QUOTE_MAX_CHARS: usize = 40;
 const DESCRIPTION_MAX_CHARS: usize = 200;
 const POINTER_MAX_CHARS: usize = 200;
 const EXPECTED_MAX_CHARS: usize = 300;
-/// So many of a long list are named.
+/// Number of alternatives that a message lists.
 const NAMED_MAX: usize = 8;
 
 pub(super) fn problem(nodes: &[Node], mismatch: &Mismatch<'_, '_>) -> Problem {
@@ -27,11 +27,11 @@ pub(super) fn problem(nodes: &[Node], mismatch: &Mismatch<'_, '_>) -> Problem {
         }
         MismatchKind::Name(name, _) => {
             pointer.push_str(&pointer_step(PathStep::Key(name)));
-            found = format!("the name {}", quoted(name));
+            found = format!("the property name {}", quoted(name));
         }
         MismatchKind::Unknown(_) => "an unknown property".clone_into(&mut found),
-        MismatchKind::Several { fitted, .. } => found = format!("{found}, which fits {fitted}"),
-        MismatchKind::Condition(Condition::Unique) => found = format!("{found}, of which two are equal"),
+        MismatchKind::Several { fitted, .. } => found = format!("{found}, which matches {fitted}"),
+        MismatchKind::Condition(Condition::Unique) => found = format!("{found}, two of which are equal"),
         MismatchKind::Condition(_) | MismatchKind::Choice(_) => {}
     }
     Problem {
@@ -66,11 +66,11 @@ fn expected(nodes: &[Node], mismatch: &Mismatch<'_, '_>) -> String {
                 )
             };
             match list(conditions.iter().filter(is_clear).map(condition_text), " and ") {
-                words if words.is_empty() => "another name".to_owned(),
-                words => format!("as a name {words}"),
+                words if words.is_empty() => "a different property name".to_owned(),
+                words => format!("a property name ({words})"),
             }
         }
-        MismatchKind::Several { of, .. } => format!("exactly one of {of} forms"),
+        MismatchKind::Several { of, .. } => format!("a value that matches exactly one of {of} alternatives"),
         MismatchKind::Choice(mismatches) => {
             let mut words: Vec<String> = Vec::new();
             for option in mismatches.iter().map(|mismatch| expected(nodes, mismatch)) {
@@ -85,10 +85,10 @@ fn expected(nodes: &[Node], mismatch: &Mismatch<'_, '_>) -> String {
 
 fn condition_text(condition: &Condition) -> String {
     match condition {
-        Condition::Never => "no value at all".to_owned(),
+        Condition::Never => "no value".to_owned(),
         Condition::Type(types) => list(types.words().map(str::to_owned), " or "),
         Condition::Enum(options) => match options.as_slice() {
-            [] => "no value at all".to_owned(),
+            [] => "no value".to_owned(),
             [only] => value_words(only),
             many => format!("one of {}", list(many.iter().map(value_words), ", ")),
         },
@@ -101,24 +101,40 @@ fn condition_text(condition: &Condition) -> String {
         },
         Condition::MultipleOf(number) => format!("a multiple of {number}"),
         Condition::Length(limit, count) => limit_words(*limit, *count, "character", "characters"),
-        Condition::Pattern(keyword_check) => format!("text that matches `{}`", excerpt(&keyword_check.text, 120)),
+        Condition::Pattern(keyword_check) => format!("a string that matches `{}`", excerpt(&keyword_check.text, 120)),
         Condition::Format(keyword_check) => {
-            format!("text in the format `{}`", excerpt(&keyword_check.text, QUOTE_MAX_CHARS))
+            format!("a string in the format `{}`", excerpt(&keyword_check.text, QUOTE_MAX_CHARS))
         }
         Condition::ItemCount(limit, count) => limit_words(*limit, *count, "item", "items"),
-        Condition::Unique => "items that all differ".to_owned(),
-        Condition::Contains { min, max: None, .. } => format!("at least {min} of the items to be of a certain form"),
+        Condition::Unique => "unique items".to_owned(),
+        Condition::Contains { min, max: None, .. } => format!("at least {min} {} matching `contains`", items(*min)),
         Condition::Contains { min, max: Some(max), .. } if min == max => {
-            format!("exactly {min} of the items to be of a certain form")
+            format!("exactly {min} {} matching `contains`", items(*min))
         }
         Condition::Contains { min, max: Some(max), .. } => {
-            format!("{min} to {max} of the items to be of a certain form")
+            format!("{min} to {max} items matching `contains`")
         }
         Condition::PropertyCount(limit, count) => limit_words(*limit, *count, "property", "properties"),
-        Condition::Not(_) => "a value that is not of an excluded form".to_owned(),
-        // The rest have faults of their own, or those of other nodes.
-        _ => "another value".to_owned(),
+        Condition::Not(_) => "a value that does not match the schema in `not`".to_owned(),
+        // These report mismatches of their own, or those of other nodes.
+        Condition::Items { .. }
+        | Condition::UnevaluatedItems(_)
+        | Condition::Properties(_)
+        | Condition::PropertyNames(_)
+        | Condition::Required(_)
+        | Condition::DependentRequired(_)
+        | Condition::DependentSchemas(_)
+        | Condition::UnevaluatedProperties(_)
+        | Condition::Ref(_)
+        | Condition::All(_)
+        | Condition::Any(_)
+        | Condition::One(_)
+        | Condition::If { .. } => "a different value".to_owned(),
     }
+}
+
+fn items(count: u64) -> &'static str {
+    if count == 1 { "item" } else { "items" }
 }
 
 fn limit_words(limit: CountLimit, count: u64, one: &str, many: &str) -> String {
@@ -130,20 +146,20 @@ fn limit_words(limit: CountLimit, count: u64, one: &str, many: &str) -> String {
 }
 
 fn no_such_property(known: Option<&Properties>, step: Option<&PathStep<'_>>) -> String {
-    let Some(known) = known else { return "no such property".to_owned() };
+    let Some(known) = known else { return "no additional property".to_owned() };
     let names = || known.named.iter().map(|(name, _)| &**name);
     let meant = match step {
         Some(PathStep::Key(name)) => nearest(name, names()),
         _ => None,
     };
     match meant {
-        Some(meant) => format!("no such property (did you mean {}?)", quoted(meant)),
+        Some(meant) => format!("a known property (did you mean {}?)", quoted(meant)),
         None if known.named.is_empty() => "no property".to_owned(),
-        None => format!("no property besides {}", list(names().map(quoted), ", ")),
+        None => format!("one of the properties {}", list(names().map(quoted), ", ")),
     }
 }
 
-/// The node for a property, if the node for the object has it.
+/// Returns the node of a property, if the node of the object has one.
 fn property_of(nodes: &[Node], object: NodeId, name: &str) -> Option<NodeId> {
     nodes.get(object as usize)?.conditions.iter().find_map(|condition| match condition {
         Condition::Properties(properties) => properties.find(name),
@@ -170,7 +186,7 @@ fn found(value: &Value) -> String {
     }
 }
 
-/// A value that the schema itself names.
+/// Formats a value from the schema.
 fn value_words(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
@@ -194,7 +210,7 @@ fn pointer_step(step: PathStep<'_>) -> String {
     }
 }
 
-/// Somebody's word in quotes.
+/// Quotes and escapes a text from outside.
 pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", excerpt(text, QUOTE_MAX_CHARS * 2).replace('"', "\\\""))
 }
@@ -203,7 +219,7 @@ fn excerpt(text: &str, max_chars: usize) -> String {
     Untrusted::shortened(text, max_chars).for_terminal().into_owned()
 }
 
-/// A pointer into a schema, made safe to print.
+/// Shortens and escapes a pointer into a schema.
 pub(super) fn shortened(pointer: &str) -> String {
     shortened_to(&excerpt(pointer, POINTER_MAX_CHARS), POINTER_MAX_CHARS)
 }
@@ -212,7 +228,7 @@ fn shortened_to(text: &str, max_chars: usize) -> String {
     Untrusted::shortened(text, max_chars).for_json().to_owned()
 }
 
-/// As much of a description as will be shown.
+/// Shortens a description to what messages show.
 pub(super) fn description(text: &str) -> String {
     Untrusted::shortened(text, DESCRIPTION_MAX_CHARS).for_json().to_owned()
 }

@@ -1,10 +1,10 @@
-//! Where a value does not fit, before it is put into words.
+//! Mismatches between a value and a schema, before `messages` puts them into words.
 
 use super::PROBLEMS_MAX;
 use super::check::Instance;
 use super::condition::{Condition, NodeId, Properties};
 
-/// One step into a value.
+/// One step of the path into a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathStep<'v> {
     Key(&'v str),
@@ -18,17 +18,17 @@ pub(super) struct Mismatch<'s, 'v> {
 }
 
 pub(super) enum MismatchKind<'s, 'v> {
-    /// The value does not keep this rule.
+    /// The value fails this condition.
     Condition(&'s Condition),
-    /// A property that is required.
+    /// A required property is missing.
     Missing(&'s str),
-    /// A property that the schema does not have, and those it has as far as they are known.
+    /// The schema does not have this property. Carries the properties that it has, if known.
     Unknown(Option<&'s Properties>),
-    /// A property whose name does not fit.
+    /// The name of a property does not fit.
     Name(&'v str, NodeId),
-    /// More branches fit than the one that should.
+    /// More than one branch of `oneOf` fits.
     Several { fitted: usize, of: usize },
-    /// It is none of these.
+    /// No branch fits, and each expects a different kind of value.
     Choice(Vec<Mismatch<'s, 'v>>),
 }
 
@@ -50,7 +50,7 @@ impl<'s, 'v> Outcome<'s, 'v> {
     }
 }
 
-/// Of several branches that all failed, what is wrong with the one that was meant.
+/// Picks the branch that the sender most likely meant, after all failed, and returns its mismatches.
 pub(super) fn nearest_branch<'s, 'v>(
     mut tried: Vec<Vec<Mismatch<'s, 'v>>>,
     here: &[PathStep<'v>],
@@ -68,7 +68,7 @@ pub(super) fn nearest_branch<'s, 'v>(
         let at = |depth: usize| {
             mismatches.iter().any(|mismatch| mismatch.path.len() == here.len() + depth && is_about_kind(&mismatch.kind))
         };
-        // A branch for another kind of value was not meant, nor one with another tag.
+        // A branch for another type of value was not meant, nor one with another tag.
         (
             at(0),
             mismatches.iter().any(|mismatch| mismatch.path.len() == here.len() + 1 && is_tag(&mismatch.kind)),
@@ -79,7 +79,7 @@ pub(super) fn nearest_branch<'s, 'v>(
     if best < tried.len() { tried.swap_remove(best) } else { Vec::new() }
 }
 
-/// Whether the value is of another kind altogether.
+/// Returns `true` if the value has another type, or another fixed value, than expected.
 fn is_about_kind(kind: &MismatchKind<'_, '_>) -> bool {
     match kind {
         MismatchKind::Condition(condition) => {

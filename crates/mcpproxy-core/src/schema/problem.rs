@@ -1,46 +1,47 @@
-//! What is wrong with a value, for an agent to read.
+//! Problems of a value, as an agent reads them.
 
 use std::fmt;
 
 use super::SchemaError;
 
-/// More problems than these are not told at once.
+/// Maximum number of problems in one answer.
 pub const PROBLEMS_MAX: usize = 8;
 
-/// A message about problems is never longer.
+/// Maximum length of a message about problems.
 const MESSAGE_MAX_BYTES: usize = 2_048;
 
-/// What is expected where something is missing: the words for it, and that it must be there.
+/// Suffix of `expected` for a missing property.
 pub(super) const REQUIRED: &str = " (required)";
+/// The expectation for a missing property without a type.
 pub(super) const ANYTHING: &str = "a value";
-/// What is expected where no value can be checked at all.
+/// The expectation if the schema itself has an error.
 const USABLE: &str = "a contract whose schema can be used";
 
-/// One place where a value is not what a schema asks for.
+/// One mismatch between a value and a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// A JSON pointer into the value.
     pub pointer: String,
     pub expected: String,
     pub found: String,
-    /// The schema's own words for that place.
+    /// The `description` of the schema for this value.
     pub description: Option<String>,
 }
 
 impl Problem {
-    /// What is found where something is missing.
+    /// The value of `found` for a missing property.
     pub(crate) const MISSING: &str = "nothing";
 
     pub(super) fn too_costly() -> Self {
         Self {
             pointer: String::new(),
             expected: "a smaller value".to_owned(),
-            found: "one that takes too many steps to check against the schema".to_owned(),
+            found: "a value that takes too many steps to check".to_owned(),
             description: None,
         }
     }
 
-    /// Whatever the value is, it is not to blame.
+    /// The contract's schema has an error, so no value can be checked.
     pub(super) fn unusable(error: &SchemaError) -> Self {
         Self {
             pointer: String::new(),
@@ -50,7 +51,7 @@ impl Problem {
         }
     }
 
-    /// All problems in one text, a line for each.
+    /// Joins problems into one text, one line each.
     pub fn message(problems: &[Self]) -> String {
         let mut message = String::new();
         for (position, problem) in problems.iter().enumerate() {
@@ -68,7 +69,7 @@ impl Problem {
     }
 }
 
-/// One line: `/limit: expected an integer, found the string "ten" (How many to give back)`.
+/// Formats one line: `/limit: expected an integer, found the string "ten" (Maximum number of results)`.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let (USABLE, Some(why)) = (self.expected.as_str(), &self.description) {

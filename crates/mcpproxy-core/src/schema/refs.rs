@@ -1,4 +1,4 @@
-//! References inside a schema. None leaves the document: what is not found in it is refused, never fetched.
+//! Resolves references inside a schema document. A reference to anything else is refused, never fetched.
 
 use std::collections::HashMap;
 
@@ -8,19 +8,19 @@ use super::SchemaError;
 use super::draft::Draft;
 use super::messages::quoted;
 
-/// Where a reference leads: the subschema, and the named schema it belongs to.
+/// The target of a reference: the subschema, and the schema with an `$id` that contains it.
 pub(super) type Target<'v> = (&'v Value, &'v Value);
 
-/// What the parts of a schema are called. `None` stands for a name that was given twice.
+/// The identifiers and anchors of a schema document. `None` marks a name that occurs twice.
 pub(super) struct NamedSchemas<'v> {
     documents: HashMap<&'v str, Option<&'v Value>>,
     anchors: HashMap<(*const Value, &'v str), Option<&'v Value>>,
-    /// Names that a reference looks up by the way it came, not by where it stands.
+    /// Number of `$dynamicAnchor`s with each name.
     dynamic: HashMap<&'v str, usize>,
     draft: Draft,
 }
 
-/// Data, in which nothing has a name.
+/// Keywords whose values are data and contain no schemas.
 const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
 
 impl<'v> NamedSchemas<'v> {
@@ -58,7 +58,7 @@ impl<'v> NamedSchemas<'v> {
         }
     }
 
-    /// Finds what a reference in the schema `base` means.
+    /// Resolves a reference in the schema `base`.
     pub(super) fn find(&self, base: &'v Value, keyword: &str, text: &str) -> Result<Target<'v>, SchemaError> {
         let (document, fragment) = text.split_once('#').unwrap_or((text, ""));
         let base = match document {
@@ -68,7 +68,7 @@ impl<'v> NamedSchemas<'v> {
                 None => return Err(SchemaError::ExternalReference(quoted(text))),
             },
         };
-        // With several named schemas, such a reference depends on the way a value was reached.
+        // With several candidates, a dynamic reference depends on the path by which it was reached.
         let is_ambiguous = match keyword {
             "$recursiveRef" => self.documents.len() > 1,
             "$dynamicRef" => self.dynamic.get(fragment).is_some_and(|count| *count > 1),
@@ -84,13 +84,13 @@ impl<'v> NamedSchemas<'v> {
     }
 }
 
-/// The name that a subschema gives itself as a document of its own.
+/// Returns the identifier of a subschema that is a document of its own.
 fn document(schema: &Value, draft: Draft) -> Option<&str> {
     let id = schema.get(draft.id_keyword())?.as_str()?;
     (!id.starts_with('#') && !id.is_empty()).then(|| id.trim_end_matches('#'))
 }
 
-/// The named schema that a subschema belongs to, given the one around it.
+/// Returns the schema against which references of a subschema are resolved.
 pub(super) fn base_of<'v>(schema: &'v Value, around: &'v Value, draft: Draft) -> &'v Value {
     if document(schema, draft).is_some() { schema } else { around }
 }

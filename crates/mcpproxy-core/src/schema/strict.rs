@@ -1,4 +1,4 @@
-//! Mistakes in a contract's schema that a walk would pass over.
+//! Finds mistakes in a contract's schema that the walker would ignore.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ const KEYWORDS: &str = "$anchor $comment $defs $dynamicAnchor $dynamicRef $id $r
     patternProperties prefixItems properties propertyNames readOnly required then title type unevaluatedItems \
     unevaluatedProperties uniqueItems writeOnly";
 
-/// The keyword that a word was meant to be. Misspelled, it would silently ask for nothing.
+/// Returns the keyword that a misspelled word was meant to be. JSON Schema would ignore it silently.
 pub(super) fn meant(word: &str) -> Option<&'static str> {
     let mut known = KEYWORDS.split_ascii_whitespace();
     if word.starts_with("x-") || known.clone().any(|known| known == word) {
@@ -23,7 +23,7 @@ pub(super) fn meant(word: &str) -> Option<&'static str> {
     nearest(word, known.by_ref())
 }
 
-/// Whether the schema keeps the rules of its edition, to the letter.
+/// Checks a schema against the meta-schema of its draft.
 pub(super) fn check(text: &str) -> Result<(), SchemaError> {
     let schema: Value = serde_json::from_str(text).map_err(|_| SchemaError::NotASchema)?;
     let kept = match Draft::of(&schema) {

@@ -1,4 +1,4 @@
-//! Which tools are worth a closer look: those that share words with the query, and those that mean about the same.
+//! Selects the tools that are worth ranking: those that share words with the query, and those with a similar meaning.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -9,37 +9,37 @@ use crate::search::synonyms::Sense;
 use crate::search::table::{Probe, Vector};
 use crate::{Scope, ServerName};
 
-/// By words.
+/// Maximum number of candidates by words.
 const LEXICAL_MAX: usize = 40;
-/// By meaning, for each request of the query.
+/// Maximum number of candidates by meaning, for each request in the query.
 const SCANNED_MAX: usize = 20;
-/// Requests of the query that are looked for among all tools.
+/// Maximum number of requests for which all tools are scanned.
 const SCANS_MAX: usize = 3;
-/// A word that means the same finds a tool, but less surely.
+/// Weight of a synonym, compared with the word itself.
 const SYNONYM_WORTH: f32 = 0.5;
-/// A word that more tools have does not stand in for another.
+/// Synonyms that more tools have are ignored.
 const SYNONYM_MAX_TOOLS: usize = 400;
-/// So many places of words are looked at. Rare words come first, so what is left out says least, and among a hundred
-/// thousand tools a search takes no longer than it must.
+/// Maximum number of postings per search, so that time stays bounded with 100,000 tools. Rare words come first, so only
+/// the least telling postings are skipped.
 const POSTINGS_MAX: usize = 30_000;
-/// Looking for one server among those that have a word takes about as long as walking past so many.
+/// Cost of a binary search for one server, in steps of a linear walk.
 const STEPS_OF_A_LOOK: usize = 16;
 
-/// The tools that may be seen, and how rare words are among them.
+/// The tools that the agent may see.
 pub(super) struct VisibleTools {
-    /// Their servers, in order; nothing if that is all of them.
+    /// Their servers, sorted. `None` means all servers.
     servers: Option<Vec<u32>>,
-    /// For every server whether it is one of them, if not all are.
+    /// `true` for each visible server. Empty if all are visible.
     is_seen: Vec<bool>,
     pub(super) tools: usize,
 }
 
 pub(super) struct Candidates {
-    /// Numbers of tools, each once, in order.
+    /// Numbers of tools, sorted and without duplicates.
     pub(super) tools: Vec<u32>,
-    /// For every word of the query how much it tells apart.
+    /// The rarity of each word of the query.
     pub(super) weights: Vec<f32>,
-    /// For every server how much of the query its tools are about, together.
+    /// For each server, the share of the query's words that its tools have.
     pub(super) servers: Vec<f32>,
 }
 
@@ -47,7 +47,7 @@ impl VisibleTools {
     pub(super) fn of(index: &MergedIndex, scope: &Scope, server: Option<&ServerName>) -> Self {
         let servers = match (server, &scope.servers) {
             (None, None) => None,
-            // A scope may have many servers, and the index more: none of them is compared with all the others.
+            // Look each name up: comparing every server of the scope with every server of the index would be quadratic.
             (Some(server), _) => Some(index.server(server).filter(|_| scope.sees(server)).into_iter().collect()),
             (None, Some(names)) => {
                 let mut servers: Vec<u32> = names.iter().filter_map(|name| index.server(name)).collect();
@@ -72,14 +72,14 @@ impl VisibleTools {
         self.servers.is_none() || self.is_seen.get(server as usize).copied().unwrap_or_default()
     }
 
-    /// The numbers of the tools.
+    /// Returns the numbers of the visible tools.
     fn ranges(&self, index: &MergedIndex) -> Vec<Range<u32>> {
         let whole = self.servers.is_none().then_some(0..index.tools.len() as u32);
         let range = |server: &u32| index.servers.get(*server as usize).map(|(_, range, _)| range.clone());
         self.servers.iter().flatten().filter_map(range).chain(whole).collect()
     }
 
-    /// Shows those of the tools that have a word, by server: where they are in the list of its postings.
+    /// Visits the postings of a word by visible server.
     fn show(&self, index: &MergedIndex, word: u32, mut see: impl FnMut(u32, Range<usize>)) {
         let shares = index.shares.list(word);
         match &self.servers {
@@ -94,7 +94,7 @@ impl VisibleTools {
         }
     }
 
-    /// How many tools have a word.
+    /// Counts the visible tools that have a word.
     pub(super) fn count(&self, index: &MergedIndex, word: u32) -> usize {
         if self.servers.is_none() {
             return index.postings.list(word).len();
@@ -104,7 +104,7 @@ impl VisibleTools {
         count
     }
 
-    /// How rare a word is among these tools.
+    /// Returns the rarity of a word among the visible tools.
     pub(super) fn rarity(&self, index: &MergedIndex, word: Option<u32>) -> f32 {
         let Some(word) = word else { return rarity(0, self.tools) };
         match index.meanings.get(word as usize) {
@@ -150,21 +150,21 @@ impl Candidates {
     }
 }
 
-/// Adds up what words are worth for tools.
+/// Adds up the weights of words for each tool.
 struct LexicalWalk<'a> {
     index: &'a MergedIndex,
     visible: &'a VisibleTools,
     scores: Vec<f32>,
     touched: Vec<u32>,
     servers: Vec<f32>,
-    /// Postings that may still be looked at.
+    /// Remaining number of postings.
     left: usize,
 }
 
 impl LexicalWalk<'_> {
     fn word(&mut self, numbers: &[u32], weight: f32, server_weight: f32) {
         for number in numbers {
-            // What is hidden does not count: it would be seen in what is left out.
+            // Count visible tools only. Otherwise hidden tools could change which words are skipped.
             let (index, visible) = (self.index, self.visible);
             let count = visible.count(index, *number);
             if count > self.left && !self.touched.is_empty() {
@@ -198,11 +198,11 @@ impl LexicalWalk<'_> {
         }
     }
 
-    /// Adds a word to what a server's tools are about: the share of them that have it.
+    /// Adds the share of a server's tools that have a word.
     fn add_to_server(&mut self, server: u32, tools: usize, weight: f32) {
         let server = server as usize;
         if let (Some(share), Some(of_server)) = (self.servers.get_mut(server), self.index.sizes.get(server)) {
-            // One more than there are: a server with a single tool is not about all that this tool says.
+            // Add one to the size, so that a server with a single tool does not score for every word of it.
             *share += weight * tools as f32 / (of_server + 1.0);
         }
     }
@@ -218,7 +218,7 @@ impl LexicalWalk<'_> {
     }
 }
 
-/// The nearest tools by the beginning of their vectors.
+/// Returns the nearest tools by the first dimensions of their vectors.
 fn scan(index: &MergedIndex, meaning: &Vector, visible: &VisibleTools) -> Vec<u32> {
     let Some(values) = meaning.values.first_chunk::<SCAN_DIMENSIONS>() else { return Vec::new() };
     let probe = Probe::new(values);
@@ -232,12 +232,12 @@ fn scan(index: &MergedIndex, meaning: &Vector, visible: &VisibleTools) -> Vec<u3
     best.tools()
 }
 
-/// Keeps the tools with the highest scores, without sorting the others. Of tools with the same score the first are kept,
-/// whichever was offered first.
+/// Keeps the tools with the highest scores, without sorting the others. Equal scores are ordered by tool number, so that
+/// results do not depend on the order of the offers.
 struct TopTools {
     kept: Vec<(f32, u32)>,
     max: usize,
-    /// The last that was kept when there were enough.
+    /// The worst tool that was kept when the list was last cut.
     last: (f32, u32),
 }
 

@@ -1,14 +1,14 @@
-//! Many servers offer the same tool: a page should not be filled by one of them, many times.
+//! Moves copies of a tool to the end, so that one tool on many servers does not fill the result.
 
 use crate::search::merged::MergedIndex;
 use crate::search::table::Vector;
 
-/// Tools this near each other do the same.
+/// Tools with at least this similarity count as copies.
 const SAME: f32 = 0.93;
-/// So many of the same are a choice; more are a nuisance.
+/// Number of copies that keep their place, so that the agent has a choice.
 const COPIES_MAX: usize = 2;
 
-/// The first tools up to a limit. Further copies of a tool come after all others.
+/// Returns the first tools up to a limit. Further copies of a tool come after all others.
 pub(super) fn choose(index: &MergedIndex, ranked: impl Iterator<Item = (u32, f32)>, limit: usize) -> Vec<(u32, f32)> {
     let meaning = |tool: u32| index.entry(tool).and_then(|entry| entry.meaning.as_ref());
     let mut chosen: Vec<(u32, f32)> = Vec::new();

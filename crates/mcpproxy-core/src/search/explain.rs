@@ -1,4 +1,4 @@
-//! Why a tool has its score, for people.
+//! Explains the score of a tool, for `mcpproxy tools search --explain`.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::search::{Field, FieldMatch, Index, ScoreExplanation, WordMatch};
 use crate::{Scope, ServerName, ToolName, Untrusted};
 
 impl Index {
-    /// Why a tool has its score in a search; nothing if that search cannot see it.
+    /// Explains the score of a tool in a search. Returns `None` if the search cannot see the tool.
     pub fn explain(
         &self,
         query: &str,
@@ -29,7 +29,7 @@ impl Index {
         if query.words.is_empty() {
             return Some(ScoreExplanation { is_named, ..ScoreExplanation::default() });
         }
-        // Weights and servers are those of the search; of the tools only this one is asked about, found or not.
+        // Keep the weights and servers of the search, but rank only this tool, whether it was a candidate or not.
         let candidates = Candidates { tools: vec![tool], ..Candidates::find(index, &query, &visible) };
         let (_, features) = rank::features(index, &query, &candidates, &visible).into_iter().next()?;
         let total = candidates.weights.iter().sum::<f32>().max(f32::MIN_POSITIVE);
@@ -53,14 +53,14 @@ impl Index {
 /// The words of one tool by field, as the index has them.
 struct OwnWords<'a> {
     index: &'a MergedIndex,
-    /// Also those that say the same twice: one of them may be written as the query writes it.
+    /// With repetitions, because one of them may be spelled as in the query.
     fields: Vec<(Field, Vec<OwnWord<'a>>)>,
 }
 
 struct OwnWord<'a> {
     number: u32,
     as_written: &'a str,
-    /// Only what a tool is about may stand for another word.
+    /// Only head words can match a different word.
     is_head: bool,
 }
 
@@ -82,7 +82,7 @@ impl<'a> OwnWords<'a> {
         Self { index, fields: fields.into() }
     }
 
-    /// Where the tool has a word; if it has not, where it has the likest.
+    /// Returns the fields that have a word or, if none does, the most similar word.
     fn places(&self, word: &QueryWord<'_>) -> Vec<FieldMatch> {
         let is_word = |own: &&OwnWord<'_>| word.number == Some(own.number) || word.together.contains(&own.number);
         let places = self.fields.iter().filter_map(|(field, own)| {
@@ -95,7 +95,7 @@ impl<'a> OwnWords<'a> {
         if places.is_empty() { self.likest(word) } else { places }
     }
 
-    /// The likest of the tool's words, which is what counts, and others that would have counted as much.
+    /// Returns the fields with the most similar word, and those that count as much.
     fn likest(&self, word: &QueryWord<'_>) -> Vec<FieldMatch> {
         let sought = WordProbe::of(word);
         let grade = |own: &OwnWord<'_>| {
@@ -114,14 +114,14 @@ impl<'a> OwnWords<'a> {
     }
 }
 
-/// The number of a word of a field, if the index reads it there.
+/// Returns the number of a word, if the index reads it in this field.
 fn read(index: &MergedIndex, field: Field, word: &StemmedWord<'_>, known: &mut HashSet<u32>) -> Option<u32> {
     let number = index.word(&word.stem).filter(|_| !is_stop_word(&word.stem))?;
     let is_read = known.contains(&number) || known.len() < field.share().max_words;
     is_read.then(|| known.insert(number)).map(|_| number)
 }
 
-/// Whether the tool is about what stands here.
+/// Returns `true` if a word at this position is a head word.
 fn is_headed(field: Field, texts: &Texts, word: &StemmedWord<'_>) -> bool {
     match field {
         Field::Name | Field::Title | Field::Server => true,

@@ -1,4 +1,8 @@
-//! The sections of all servers side by side, so that a query goes through them once.
+//! Merges the sections of all servers into one inverted index, which a query walks once.
+//!
+//! Tools, servers and words are numbered in the order of the sections, and the numbers index the lists below. The tools
+//! of a server have consecutive numbers, so a list of postings splits by server without a lookup per tool. That makes it
+//! cheap to count only what an agent may see.
 
 use std::collections::HashMap;
 use std::iter;
@@ -12,40 +16,40 @@ use crate::search::synonyms::{self, Sense};
 use crate::search::table::{self, Vector, raised};
 use crate::search::words;
 
-/// The first so many numbers of a tool's vector decide whether it is looked at more closely, and words are compared by
-/// as many: the table was made so that its first numbers say most.
+/// Dimensions for the scan of all tools and for comparing words. The table has its most telling dimensions first.
 pub(super) const SCAN_DIMENSIONS: usize = 64;
 
-/// Numbers of tools and words are places in these lists.
+/// The inverted index. The numbers of tools, servers and words are indices into its lists.
 #[derive(Debug, Default)]
 pub(super) struct MergedIndex {
     pub(super) tools: Vec<Arc<Tool>>,
     pub(super) servers: Vec<(ServerName, Range<u32>, Arc<ServerSection>)>,
     numbers: HashMap<ServerName, u32>,
-    /// For every server how many tools it has.
+    /// Number of tools of each server.
     pub(super) sizes: Vec<f32>,
     server_of: Vec<u32>,
     words: HashMap<Box<str>, u32>,
     pub(super) meanings: Vec<WordMeaning>,
-    /// For every word the tools that have it, in order.
+    /// The tools that have each word, sorted.
     pub(super) postings: PackedLists<Posting>,
-    /// The same by server: where in the list of postings the tools of each server end.
+    /// The end of each server's tools in the postings of each word.
     pub(super) shares: PackedLists<ServerShare>,
-    /// Hashes of the names of tools without their servers, in order, each with its tool.
+    /// Hashes of tool names without their servers, sorted, each with its tool.
     names: Vec<(u32, u32)>,
-    /// For every tool its words, in order.
+    /// The words of each tool, sorted.
     pub(super) words_of: PackedLists<u32>,
-    /// For every tool the words it is about; see `Entry::heads`.
+    /// The head words of each tool; see `Entry::heads`.
     pub(super) heads_of: PackedLists<u32>,
     pub(super) scan: Vec<ScanRow>,
-    /// For every group of synonyms the words that belong to it.
+    /// The words of each group of synonyms.
     groups: Vec<Vec<u32>>,
 }
 
+/// An occurrence of a word in a tool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Posting {
     pub(super) tool: u32,
-    /// What the word adds for this tool, 0 to 1.
+    /// The weight of the word for this tool, 0 to 1.
     pub(super) worth: f32,
 }
 
@@ -53,20 +57,20 @@ pub(super) struct Posting {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServerShare {
     pub(super) server: u32,
-    /// The first posting behind them.
+    /// The index after their last posting.
     end: u32,
 }
 
-/// How fast the same word again stops adding.
+/// Saturation of word weights: the higher, the more repetitions add.
 const SATURATION: f32 = 1.0;
 
-/// What is known of a word beside its letters.
+/// The vector, synonyms and rarity of a word.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WordMeaning {
     pub(super) row: [u8; SCAN_DIMENSIONS],
     pub(super) scale: f32,
     pub(super) sense: Option<Sense>,
-    /// How rare it is among all tools.
+    /// Rarity among all tools.
     pub(super) rarity: f32,
 }
 
@@ -105,13 +109,13 @@ impl<T> PackedLists<T> {
 }
 
 impl ServerShare {
-    /// Where the postings of each server are.
+    /// Returns the range of postings of each server.
     pub(super) fn places(shares: &[Self]) -> impl Iterator<Item = (u32, Range<usize>)> {
         let starts = iter::once(0).chain(shares.iter().map(|share| share.end));
         shares.iter().zip(starts).map(|(share, start)| (share.server, start as usize..share.end as usize))
     }
 
-    /// Where the postings of one server are.
+    /// Returns the range of postings of one server.
     pub(super) fn place(shares: &[Self], server: u32) -> Option<Range<usize>> {
         let at = shares.binary_search_by_key(&server, |share| share.server).ok()?;
         let start = at.checked_sub(1).and_then(|before| shares.get(before)).map_or(0, |share| share.end);
@@ -120,7 +124,7 @@ impl ServerShare {
 }
 
 impl MergedIndex {
-    /// `before` is the index that comes before this one: what it knows of a word need not be found out again.
+    /// Merges sections. Word vectors are copied from `before`, the previous index, where it has them.
     pub(super) fn of(parts: Vec<(ServerName, Arc<ServerSection>, Vec<Arc<Tool>>)>, before: &Self) -> Self {
         let mut merged = Self::default();
         let mut postings: Vec<Vec<Posting>> = Vec::new();
@@ -150,7 +154,7 @@ impl MergedIndex {
         merged
     }
 
-    /// The numbers of a section's words among all words.
+    /// Numbers the words of a section in this index.
     fn take_words(&mut self, section: &ServerSection, before: &Self, postings: &mut Vec<Vec<Posting>>) -> Vec<u32> {
         let mut numbers = Vec::with_capacity(section.stems.len());
         for stem in &section.stems {
@@ -184,7 +188,7 @@ impl MergedIndex {
         self.names.push((entry.name_hash, tool));
     }
 
-    /// The tools of this name, without that of a server.
+    /// Returns the tools with this name, on any server.
     pub(super) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = u32> + 'a {
         let hash = section::name_hash(name);
         let first = self.names.partition_point(|(other, _)| *other < hash);
@@ -193,7 +197,7 @@ impl MergedIndex {
         same.map(|(_, tool)| *tool).filter(is_named)
     }
 
-    /// The number of several words in one, in lower case.
+    /// Returns the number of a compound such as `coingecko`.
     pub(super) fn compound(&self, joined: &str) -> Option<u32> {
         self.word(&words::stemmed(joined))
     }
@@ -202,7 +206,7 @@ impl MergedIndex {
         self.words.get(stem).copied()
     }
 
-    /// The words that belong to a group of synonyms.
+    /// Returns the words of a group of synonyms.
     pub(super) fn group(&self, group: usize) -> &[u32] {
         self.groups.get(group).map(Vec::as_slice).unwrap_or_default()
     }
@@ -239,7 +243,7 @@ fn shares(postings: &[Posting], server_of: &[u32]) -> Vec<ServerShare> {
     shares
 }
 
-/// The fewer tools have a word, the more it tells. One that no tool has tells no more than one that a single tool has.
+/// Computes the inverse document frequency of a word. A word that no tool has counts as if one tool had it.
 pub(super) fn rarity(found_in: usize, tools: usize) -> f32 {
     let found_in = found_in.max(1);
     (1.0 + (tools.saturating_sub(found_in) as f32 + 0.5) / (found_in as f32 + 0.5)).ln()

@@ -1,10 +1,10 @@
-//! Where words begin and end in texts and identifiers.
+//! Finds the boundaries of words in texts and identifiers.
 
 use std::ops::Range;
 
 use unicode_normalization::char::is_combining_mark;
 
-/// A piece of a text that is one word, or a run of a script that does not part its words.
+/// One word, or a run of a script that has no spaces between words.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct WordPart<'a> {
     pub(super) as_written: &'a str,
@@ -15,11 +15,11 @@ pub(super) struct WordPart<'a> {
 pub(super) enum Script {
     Ascii,
     Other,
-    /// Han, kana, Hangul, Thai and their like: without spaces, or with spaces between more than words.
+    /// Han, kana, Hangul, Thai and similar scripts, which do not separate words by spaces.
     Unparted,
 }
 
-/// The parts of a text in their order.
+/// Returns the parts of a text in their order.
 pub(super) fn parts(text: &str) -> Vec<WordPart<'_>> {
     let mut parts = Vec::with_capacity(text.len() / 6);
     let mut borders = Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn parts(text: &str) -> Vec<WordPart<'_>> {
     parts
 }
 
-/// Runs of ASCII that have two or three parts.
+/// Returns ASCII identifiers that consist of two or three parts.
 pub(super) fn joined(text: &str) -> impl Iterator<Item = &str> {
     let mut borders = Vec::new();
     let mut parts = Vec::new();
@@ -47,11 +47,11 @@ pub(super) fn joined(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What a character is at the borders of words.
+/// The class of a character at word boundaries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CharClass {
     Upper,
-    /// Also letters that have no case.
+    /// Also letters without case.
     Lower,
     Digit,
     Unparted,
@@ -83,14 +83,14 @@ fn is_unparted(c: char) -> bool {
     is_in_range && (c.is_alphanumeric() || is_combining_mark(c))
 }
 
-/// The first characters without a separator among them.
+/// Returns the first run of characters without a separator.
 fn first_run(text: &str) -> Option<Range<usize>> {
     let start = text.find(|c| !matches!(class(c), CharClass::Separator | CharClass::Mark))?;
     let run = text.get(start..)?;
     Some(start..start + run.find(|c| class(c) == CharClass::Separator).unwrap_or(run.len()))
 }
 
-/// Without the `'s` of `user's` and the `'t` of `don't`.
+/// Skips the `'s` of `user's` and the `'t` of `don't`.
 fn skip_clitic(text: &str) -> &str {
     let Some(letters) = text.strip_prefix(['\'', '\u{2019}']) else { return text };
     let clitic = ["s", "t", "re", "ve", "ll", "d", "m"].into_iter().find_map(|clitic| letters.strip_prefix(clitic));
@@ -100,9 +100,9 @@ fn skip_clitic(text: &str) -> &str {
     }
 }
 
-/// Splits a run into words, except where it is a name that is written together.
+/// Splits a run into words, except for names such as `GitHub`.
 fn split<'a>(run: &'a str, borders: &mut Vec<usize>, parts: &mut Vec<WordPart<'a>>) {
-    // Most are: the rest would find the same.
+    // Fast path: most runs are a single word in lower case.
     if run.bytes().all(|byte| byte.is_ascii_lowercase()) {
         parts.push(WordPart { as_written: run, script: Script::Ascii });
         return;
@@ -133,8 +133,8 @@ fn script(part: &str) -> Script {
     if part.chars().next().is_some_and(is_unparted) { Script::Unparted } else { Script::Other }
 }
 
-/// So many letters beside digits are a word of their own: `oauth2` and `sha256` are `oauth 2` and `sha 256`, as others
-/// write them. Fewer are not: `s3`, `ec2`, `k8s`, `mp3`, `v2` and `2fa` stay whole, since their letters alone mean nothing.
+/// Minimum number of letters for a word next to digits. `oauth2` and `sha256` split into `oauth 2` and `sha 256`. Fewer
+/// letters mean nothing on their own, so `s3`, `ec2`, `k8s`, `mp3`, `v2` and `2fa` stay whole.
 const LETTERS_OF_A_WORD: usize = 3;
 
 fn find_borders(run: &str, borders: &mut Vec<usize>) {
@@ -153,7 +153,7 @@ fn find_borders(run: &str, borders: &mut Vec<usize>) {
     }
 }
 
-/// What the part so far consists of.
+/// The characters of the current part.
 #[derive(Default)]
 struct SeenChars {
     last: Option<CharClass>,
@@ -169,13 +169,13 @@ impl SeenChars {
         self.last = Some(class);
     }
 
-    /// Whether the part ends before a character.
+    /// Returns `true` if the part ends before a character.
     fn ends_at(&self, class: CharClass, after: &str) -> bool {
         let Some(last) = self.last else { return false };
         match (last, class) {
             (CharClass::Unparted, CharClass::Unparted) => false,
             (CharClass::Unparted, _) | (_, CharClass::Unparted) | (CharClass::Lower, CharClass::Upper) => true,
-            // The last of several capitals begins the next word, unless all that follows is the `s` of `URLs`.
+            // The last of several capitals begins the next word, as in `HTTPServer`, except before the `s` of `URLs`.
             (CharClass::Upper, CharClass::Upper) => is_lower(after) && !is_plural_s(after),
             (CharClass::Upper | CharClass::Lower, CharClass::Digit) => self.letters_at_end >= LETTERS_OF_A_WORD,
             (CharClass::Digit, CharClass::Upper) => self.has_letters || is_word(after),
@@ -196,13 +196,13 @@ fn is_plural_s(text: &str) -> bool {
     text.strip_prefix('s').is_some_and(|rest| !is_lower(rest))
 }
 
-/// Whether enough letters follow for one letter and these to be a word.
+/// Returns `true` if enough letters follow to form a word with the one before.
 fn is_word(after: &str) -> bool {
     let letters = after.chars().take(LETTERS_OF_A_WORD - 1).take_while(|c| class(*c) == CharClass::Lower);
     letters.count() == LETTERS_OF_A_WORD - 1
 }
 
-/// Whether it is a name whose capitals and digits do not part words: others write `github`.
+/// Returns `true` for names such as `GitHub`, whose capitals and digits do not separate words.
 fn is_name(text: &str) -> bool {
     let mut letters = [0; 16];
     let Some(letters) = letters.get_mut(..text.len()) else { return false };
@@ -211,7 +211,7 @@ fn is_name(text: &str) -> bool {
     NAMES.binary_search_by(|name| name.as_bytes().cmp(letters)).is_ok()
 }
 
-/// Sorted. Names and words that some write with a capital or digit within and others without.
+/// Names that some write with a capital or digit inside and others without. Sorted.
 #[rustfmt::skip]
 const NAMES: &[&str] = &[
     "accuweather", "activecampaign", "airbnb", "airtable", "aliexpress", "arcgis", "arxiv", "auth0", "autocad",

@@ -1,4 +1,4 @@
-//! A query as the search reads it: its words, its meaning, and the requests it is made of.
+//! Reads a query: its words, its meaning, and the requests in it.
 
 use std::collections::HashSet;
 use std::iter;
@@ -8,29 +8,29 @@ use crate::search::merged::{MergedIndex, WordMeaning};
 use crate::search::table::{self, Vector};
 use crate::search::words::{StemmedWord, is_stop_word, words};
 
-/// What is longer is read up to here: no request needs more, and a search costs as much as it reads.
+/// Maximum length of a query. The rest is ignored, because the cost of a search grows with it.
 const QUERY_MAX_BYTES: usize = 4_096;
-/// Different words beyond these are not looked for.
+/// Maximum number of different words.
 const WORDS_MAX: usize = 48;
-/// Requests in one query beyond these are not looked at one by one.
+/// Maximum number of requests.
 const REQUESTS_MAX: usize = 8;
-/// Pieces of a query beyond these are not looked at: most of them say nothing.
+/// Maximum number of pieces that are examined for requests.
 const PIECES_MAX: usize = 64;
 
 pub(super) struct Query<'a> {
     pub(super) words: Vec<QueryWord<'a>>,
     pub(super) meaning: Option<Vector>,
-    /// The meanings of its sentences, if it has several.
+    /// The vectors of its sentences, if it has several.
     pub(super) sentences: Vec<Vector>,
-    /// The same, split also where one request follows another in a sentence, if that makes a difference.
+    /// The vectors of its clauses, split at words such as `and`, if they differ from the sentences.
     pub(super) clauses: Vec<Vector>,
 }
 
 pub(super) struct QueryWord<'a> {
     pub(super) as_written: &'a str,
-    /// Its number, if any tool has it.
+    /// Its number in the index, if any tool has it.
     pub(super) number: Option<u32>,
-    /// Numbers of what it and its neighbours are together: `tus clases` is `tusclases` to a server of that name.
+    /// Numbers of the compounds with its neighbours: `tus clases` matches a server named `tusclases`.
     pub(super) together: Vec<u32>,
     pub(super) meaning: WordMeaning,
 }
@@ -56,7 +56,7 @@ impl<'a> Query<'a> {
 }
 
 impl Query<'_> {
-    /// The meanings of what is asked for, one by one.
+    /// Returns the vectors of the requests.
     pub(super) fn requests(&self) -> &[Vector] {
         match (self.clauses.as_slice(), self.sentences.as_slice()) {
             ([], []) => self.meaning.as_slice(),
@@ -70,7 +70,7 @@ fn meaning(text: &str) -> Option<Vector> {
     table::embed(text).map(|vector| table::quantise(&vector))
 }
 
-/// Each word once. Stop words only if there is nothing else.
+/// Returns each word once. Stop words are kept only if there are no others.
 fn query_words<'a>(all: &[StemmedWord<'a>], index: &MergedIndex) -> Vec<QueryWord<'a>> {
     let has_others = all.iter().any(|word| !is_stop_word(&word.stem));
     let compounds = compounds(all, index);
@@ -91,10 +91,10 @@ fn query_words<'a>(all: &[StemmedWord<'a>], index: &MergedIndex) -> Vec<QueryWor
     found
 }
 
-/// Shorter words are too often part of others by accident, and longer ones nobody writes.
+/// Lengths of compounds. Shorter ones match by accident, longer ones do not occur.
 const COMPOUND_BYTES: RangeInclusive<usize> = 6..=24;
 
-/// What two or three neighbours are as one word, where a tool has that.
+/// Finds two or three neighbouring words that a tool writes as one.
 fn compounds(all: &[StemmedWord<'_>], index: &MergedIndex) -> Vec<(Range<usize>, u32)> {
     let mut found = Vec::new();
     let mut joined = String::new();
@@ -144,12 +144,12 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
     pieces(text, sentence_end)
 }
 
-/// Sentences, split also where another request begins.
+/// Splits a text into sentences, and each sentence at words such as `and`.
 fn clauses(text: &str) -> impl Iterator<Item = &str> {
     sentences(text).flat_map(|sentence| pieces(sentence, connector))
 }
 
-/// What is between ends.
+/// Splits a text at the ends that a function finds.
 fn pieces(text: &str, end: fn(&str) -> Option<(usize, usize)>) -> impl Iterator<Item = &str> {
     let mut rest = text;
     iter::from_fn(move || {
@@ -160,7 +160,7 @@ fn pieces(text: &str, end: fn(&str) -> Option<(usize, usize)>) -> impl Iterator<
     })
 }
 
-/// Where the first sentence stops, and where the next begins.
+/// Returns the end of the first sentence and the start of the next.
 fn sentence_end(text: &str) -> Option<(usize, usize)> {
     let mut before = ' ';
     for (at, c) in text.char_indices() {
@@ -178,7 +178,7 @@ fn sentence_end(text: &str) -> Option<(usize, usize)> {
 /// Words that begin another request.
 const CONNECTORS: [&str; 7] = ["and", "then", "also", "additionally", "finally", "furthermore", "moreover"];
 
-/// Where the first request of a sentence stops, and where the next begins.
+/// Returns the end of the first request in a sentence and the start of the next.
 fn connector(text: &str) -> Option<(usize, usize)> {
     let mut at = 0;
     for word in text.split_inclusive(char::is_whitespace) {
@@ -215,7 +215,7 @@ mod tests {
         check(". . . ! ?", &[], &[]);
     }
 
-    /// Of a query that is nothing but `and`, which has a thousand pieces, only the first are looked at.
+    /// A query of a thousand `and`s has a thousand pieces. Only the first are examined.
     #[test]
     fn pieces_without_end_are_left() {
         assert_eq!(requests("and and", &[], iter::repeat("and")), Vec::<&str>::new());

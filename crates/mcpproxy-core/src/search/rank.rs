@@ -1,4 +1,32 @@
-//! How well a tool fits a query: what speaks for it, weighed, as one number from 0 to 1.
+//! Ranks candidates: computes seven features for each, and one score from 0 to 1.
+//!
+//! The score is a logistic regression, `1 / (1 + exp(OFFSET - sum(weight * feature)))`. It approximates the probability
+//! that a tool with these features is the right one. So scores of different queries can be compared, and one floor works
+//! for all of them.
+//!
+//! The features:
+//!
+//! | feature | similarity between |
+//! |---|---|
+//! | `meaning` | the whole query and the tool |
+//! | `sentence`, `request` | its nearest sentence or request and the tool |
+//! | `parameters` | the query and the names of the tool's parameters |
+//! | `words` | the words of the query and those of the tool, weighted by rarity |
+//! | `name` | the words of the tool's name and those of the query |
+//! | `server` | the words of the query and all tools of the server |
+//!
+//! Why both words and meaning? Words are precise but literal: "open a bug report" shares none with `create_issue`.
+//! Vectors know that these are close, but confuse `list_issues` with `create_issue`, which differ in one small word. Each
+//! corrects the other. The weights say how much, and are learned from six sets of queries with known answers.
+//!
+//! A word matches with a grade, not just yes or no: 1 for the same stem, 0.85 for a synonym or for a word that a tool has
+//! outside of its name and first sentence, and otherwise the similarity of the two words. For example, with the query
+//! "delete a repo", the name `remove_repository` has grades of 0.85 for both words.
+//!
+//! What must stay true: every feature is 0 for no similarity and 1 for the best possible one, whatever the length of the
+//! query and the size of the catalog. Otherwise scores of different queries could not be compared.
+//!
+//! This is the hot loop of a search. Candidates share many words, so [`Likeness`] compares each pair of words once.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -8,22 +36,22 @@ use crate::search::merged::{MergedIndex, SCAN_DIMENSIONS, WordMeaning};
 use crate::search::query::{Query, QueryWord};
 use crate::search::table::{Fnv, Probe, Vector};
 
-/// What speaks for a tool. Each is about 0 for nothing and 1 for all there can be, whatever the query and the catalog.
+/// The features of a tool for a query. Each is about 0 for no similarity and 1 for the best possible one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Features {
-    /// How near its meaning is to that of the query.
+    /// Similarity of meaning to the whole query.
     pub meaning: f32,
-    /// To that of the nearest sentence of the query.
+    /// Similarity of meaning to the nearest sentence of the query.
     pub sentence: f32,
-    /// To that of the nearest request of the query.
+    /// Similarity of meaning to the nearest request in the query.
     pub request: f32,
-    /// How near its parameters are to the query.
+    /// Similarity of its parameter names to the query.
     pub parameters: f32,
-    /// How much of the query it has words for, the rare ones counting most.
+    /// Share of the query's words that the tool has, weighted by rarity.
     pub words: f32,
-    /// How much of its name the query has words for.
+    /// Share of the words of its name that the query has, weighted by rarity.
     pub name: f32,
-    /// How much of the query its server is about.
+    /// Share of the query's words that the tools of its server have.
     pub server: f32,
 }
 
@@ -35,12 +63,12 @@ impl Features {
         [meaning, sentence, request, parameters, words, name, server]
     }
 
-    /// 0 to 1: about the share of tools with such features that are the right ones.
+    /// Returns the score, 0 to 1: about the probability that a tool with these features is the right one.
     pub fn score(&self) -> f32 {
         1.0 / (1.0 + (OFFSET - self.adds().iter().sum::<f32>()).exp())
     }
 
-    /// What each adds to the sum that becomes the score.
+    /// Returns the weighted features, whose sum determines the score.
     pub fn adds(&self) -> [f32; 7] {
         let mut adds = self.values();
         for (value, weight) in adds.iter_mut().zip(WEIGHTS) {
@@ -50,16 +78,16 @@ impl Features {
     }
 }
 
-/// Learned; see docs/search.md for how, and `cargo run --release -p xtask -- search-eval --fit` to do it again.
+/// Learned weights. `cargo run --release -p xtask -- search-eval --fit` learns them again; see docs/search.md.
 const WEIGHTS: [f32; 7] = [0.63, 1.02, 1.13, 0.32, 1.92, 0.59, 1.04];
 const OFFSET: f32 = 3.31;
 
-/// Two words that are no nearer than this have nothing to do with each other.
+/// Two words with at most this similarity are unrelated.
 const UNRELATED: f32 = 0.25;
-/// A word of the trade that means the same counts nearly as much as the word itself.
+/// Grade of a synonym.
 pub(super) const SAME_SENSE: f32 = 0.85;
 
-/// A word that a tool has, but not among those it is about.
+/// Grade of a word that a tool has outside of its name, title, server and first sentence.
 const SAID_ASIDE: f32 = 0.85;
 
 pub(super) fn features(
@@ -104,20 +132,20 @@ fn cosine(one: &Vector, other: &Vector) -> f32 {
     one.cosine(other).max(0.0)
 }
 
-/// Whether a tool has a word of the query anywhere.
+/// Returns `true` if a tool has a word of the query in any field.
 fn has(index: &MergedIndex, tool: u32, word: &QueryWord<'_>) -> bool {
     let words = index.words_of.list(tool);
     word.number.iter().chain(&word.together).any(|number| words.binary_search(number).is_ok())
 }
 
-/// How like each other the words of the query and those of the candidates are. Candidates share words, so each pair is
+/// The similarity of each word of the query to each word of the candidates. Candidates share words, so each pair is
 /// compared once.
 struct Likeness {
-    /// For every word that a candidate is about its row in `grades`, one candidate after the other.
+    /// The row in `grades` of each head word, candidate after candidate.
     rows: Vec<u32>,
     words: usize,
     grades: Vec<f32>,
-    /// For every row how rare its word is, where it stands in a name.
+    /// The rarity of the word of each row, if it occurs in a name.
     rarities: Vec<f32>,
 }
 
@@ -126,7 +154,7 @@ impl Likeness {
         let (rows, heads) = rows(index, tools);
         let mut likeness =
             Self { rows, words: query.words.len(), grades: Vec::new(), rarities: vec![0.0; heads.len()] };
-        // Words lie far apart in memory. Fetched all at once they come side by side, and grading them waits for nothing.
+        // Words are far apart in memory. Collecting them first lets the processor fetch several at once.
         let known = heads.iter().filter_map(|head| Some((*head, *index.meanings.get(*head as usize)?)));
         let known: Vec<(u32, WordMeaning)> = known.collect();
         let sought: Vec<WordProbe<'_, '_>> = query.words.iter().map(WordProbe::of).collect();
@@ -159,7 +187,7 @@ impl Likeness {
         self.grades.get(row * self.words..(row + 1) * self.words).unwrap_or_default()
     }
 
-    /// For each word of the query how like it the likest of a tool's words is.
+    /// Finds the best grade among a tool's words for each word of the query.
     fn best(&self, heads: &[u32], best: &mut [f32]) {
         best.fill(0.0);
         for row in heads {
@@ -169,7 +197,7 @@ impl Likeness {
         }
     }
 
-    /// How much of a name the query has words for.
+    /// Returns the share of a name that the query has words for.
     fn name(&self, words: &[u32]) -> f32 {
         let (mut met, mut all) = (0.0, f32::MIN_POSITIVE);
         for row in words {
@@ -181,7 +209,7 @@ impl Likeness {
     }
 }
 
-/// For every word that a tool is about its row, one tool after the other; and the words of the rows.
+/// Returns the row of each head word, tool after tool, and the word of each row.
 fn rows(index: &MergedIndex, tools: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let all: usize = tools.iter().map(|tool| index.heads_of.list(*tool).len()).sum();
     let (mut rows, mut heads) = (Vec::with_capacity(all), Vec::with_capacity(all));
@@ -196,7 +224,7 @@ fn rows(index: &MergedIndex, tools: &[u32]) -> (Vec<u32>, Vec<u32>) {
     (rows, heads)
 }
 
-/// A word of the query, ready to be compared with many.
+/// A word of the query, prepared for many comparisons.
 pub(super) struct WordProbe<'q, 'a> {
     word: &'q QueryWord<'a>,
     probe: Probe<SCAN_DIMENSIONS>,

@@ -1,4 +1,7 @@
-//! One server's tools, read for the search. It is made once, and shared by every index until the server changes.
+//! Reads the tools of one server for the search: words, weights and vectors.
+//!
+//! Reading is the expensive part of an index. A section depends on its own server alone, so every later index reuses it
+//! until the server changes. That is also why words have numbers per section: the numbers of the whole index change.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,21 +16,21 @@ use crate::search::words::{StemmedWord, compounds, is_stop_word, spaced, words};
 
 #[derive(Debug)]
 pub(super) struct ServerSection {
-    /// What it was made from.
+    /// The tools and contracts it was made from.
     sources: Vec<(Arc<Offered>, Arc<Effective>)>,
-    /// The words of this server, each once.
+    /// The different words of this server.
     pub(super) stems: Vec<Box<str>>,
     pub(super) entries: Vec<Entry>,
 }
 
-/// What the search knows of one tool. Words are numbers within `Section::stems`.
+/// One tool as the search sees it. Words are indices into `ServerSection::stems`.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    /// Of the name without its server.
+    /// Hash of the name without its server.
     pub(super) name_hash: u32,
-    /// Every word once, in order of its number, with what it is worth.
+    /// The different words, sorted by number, with their weights.
     pub(super) words: Vec<(u32, f32)>,
-    /// The words of the name, then those of server and first sentence: what the tool is about.
+    /// The head words: those of the name, then those of title, server and first sentence.
     pub(super) heads: Vec<u32>,
     pub(super) name_words: usize,
     pub(super) meaning: Option<Vector>,
@@ -45,7 +48,7 @@ impl ServerSection {
         Self { sources, stems: vocabulary.stems, entries }
     }
 
-    /// Whether these tools would give the same section.
+    /// Returns `true` if these tools would give the same section.
     pub(super) fn is_of<'a>(&self, mut tools: impl ExactSizeIterator<Item = &'a Arc<Tool>>) -> bool {
         self.sources.len() == tools.len()
             && self.sources.iter().all(|(offered, contract)| {
@@ -57,7 +60,7 @@ impl ServerSection {
     }
 }
 
-/// Whether what the search reads of two contracts is the same.
+/// Returns `true` if two contracts have the same texts for the search.
 fn reads_alike(one: &Effective, other: &Effective) -> bool {
     one.category == other.category && one.side_effects == other.side_effects && one.description == other.description
 }
@@ -102,20 +105,20 @@ fn entry(texts: &Texts, vocabulary: &mut Vocabulary) -> Entry {
     Entry { name_hash, words, heads, name_words, meaning: meaning(texts), parameters: parameters(texts) }
 }
 
-/// Names with the same hash may be different ones, but not the other way round.
+/// Hashes a name. Different names may share a hash, so compare the names, too.
 pub(super) fn name_hash(name: &str) -> u32 {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
     hasher.finish() as u32
 }
 
-/// Adds what the words of a field are worth.
+/// Adds the weights of the words of a field.
 fn add(field: Field, texts: &[&str], vocabulary: &mut Vocabulary, weights: &mut HashMap<u32, f32>) {
     let share = field.share();
     let mut counts: HashMap<u32, u32> = HashMap::new();
     let mut length = 0_u32;
     for text in texts {
-        // What is written together counts as one word, too: others write it so.
+        // `CoinGecko` counts as `coin`, `gecko` and `coingecko`, because queries write it either way.
         for word in words(text).iter().chain(&compounds(text)) {
             if is_stop_word(&word.stem) {
                 continue;
@@ -124,7 +127,7 @@ fn add(field: Field, texts: &[&str], vocabulary: &mut Vocabulary, weights: &mut 
             if counts.len() < share.max_words {
                 *counts.entry(vocabulary.number(word)).or_default() += 1;
             } else if let Some(count) = vocabulary.known(word).and_then(|number| counts.get_mut(&number)) {
-                // What is not read gets no number either: each one costs every index memory.
+                // Words beyond the limit get no number, because each number costs memory in every index.
                 *count += 1;
             }
         }
@@ -136,7 +139,7 @@ fn add(field: Field, texts: &[&str], vocabulary: &mut Vocabulary, weights: &mut 
     }
 }
 
-/// More words than this say nothing about what a tool is for.
+/// Maximum number of head words of a tool.
 const HEADS_MAX: usize = 24;
 
 fn push_heads(text: &str, vocabulary: &mut Vocabulary, heads: &mut Vec<u32>) {
@@ -151,8 +154,8 @@ fn push_heads(text: &str, vocabulary: &mut Vocabulary, heads: &mut Vec<u32>) {
     }
 }
 
-/// The middle between what the tool is called and what it says first. One vector of the whole text would be less: long
-/// descriptions drown the verb.
+/// Computes the mean of two vectors, one of the names and one of the first sentence. One vector of the whole text is
+/// worse, because a long description drowns the verb.
 fn meaning(texts: &Texts) -> Option<Vector> {
     let called = [&texts.server, &texts.name, &texts.title].map(|text| spaced(text)).join(" ");
     let parts = [table::embed(&called), table::embed(texts.first_sentence())];

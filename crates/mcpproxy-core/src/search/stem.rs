@@ -1,4 +1,4 @@
-//! English words without their endings, so that `creating`, `creates` and `created` are one.
+//! Stems English words, so that `creating`, `creates` and `created` are the same.
 
 /// The English stemmer of Snowball 3 ("Porter 2"). Words must be ASCII letters in lower case.
 pub(super) fn stem(word: &mut Vec<u8>) {
@@ -43,10 +43,10 @@ fn exception(word: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// The first region of words that begin so starts after that, lest `universe` and `university` be one.
+/// Prefixes after which the first region starts, so that `universe` and `university` keep different stems.
 const PREFIXES: &[&str] = &["arsen", "commun", "emerg", "gener", "inter", "later", "organ", "past", "univers"];
 
-/// Replaced within the first region. The longest that fits decides, so longer ones come first.
+/// Suffixes that are replaced within the first region. Longer ones come first, because the longest match decides.
 const DOUBLE_SUFFIXES: &[(&str, SuffixChange)] = &[
     ("ational", SuffixChange::Into("ate")),
     ("ization", SuffixChange::Into("ize")),
@@ -87,7 +87,7 @@ const SUFFIXES: &[(&str, SuffixChange)] = &[
     ("ful", SuffixChange::Into("")),
 ];
 
-/// Removed within the second region.
+/// Suffixes that are removed within the second region.
 const REMOVED: &[&str] = &[
     "ement", "ance", "ence", "able", "ible", "ment", "ate", "ive", "ize", "iti", "ism", "ion", "ous", "ant", "ent",
     "ic", "al", "er",
@@ -102,10 +102,10 @@ enum SuffixChange {
     InSecond,
 }
 
-/// A word in work. Its consonant `y` are upper case until the end.
+/// A word that is being stemmed. A `y` that is a consonant is upper case until the end.
 struct Stemmer<'a> {
     word: &'a mut Vec<u8>,
-    /// Where the first region starts: after the first consonant that follows a vowel.
+    /// Start of the first region: after the first consonant that follows a vowel.
     first: usize,
     /// The same within the first region.
     second: usize,

@@ -1,4 +1,4 @@
-//! Words of the trade that mean the same, also across languages: some servers describe their tools in Chinese.
+//! Synonyms in the language of tools, such as `delete` and `remove`, also across languages.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
@@ -23,7 +23,7 @@ pub(super) fn sense(stem: &str) -> Option<Sense> {
     SENSES.get(stem).copied()
 }
 
-/// For every group its words as stems, each once, in an order that is the same for every catalog.
+/// Returns the stems of each group, sorted.
 pub(super) fn stems() -> &'static [Vec<String>] {
     &STEMS
 }
@@ -48,8 +48,7 @@ static SENSES: LazyLock<HashMap<String, Sense>> = LazyLock::new(|| {
 
 const _: () = assert!(GROUPS.len() <= u128::BITS as usize, "a bit for every group");
 
-/// What tools do, then what they do it with. Words of scripts that do not part words have two characters, as the search
-/// reads them.
+/// Groups of synonyms: first actions, then objects. Chinese words have two characters, because the search reads pairs.
 const GROUPS: &[&str] = &[
     "delete remove destroy drop erase purge trash wipe discard 删除 移除 清除 削除 삭제",
     "get list show fetch retrieve read view display obtain 获取 读取 查看 显示 列出 取得 表示 一覧 조회 목록",
@@ -168,7 +167,7 @@ mod tests {
         }
     }
 
-    /// What is not read as one word would never be met.
+    /// An entry that is read as several words would never match.
     #[test]
     fn every_word_is_one_word() {
         for group in GROUPS {

@@ -1,4 +1,4 @@
-//! The table of word meanings: a vector for every token, and the vector of a text.
+//! Word meanings: a table with a vector for every token, and the vector of a text as their mean.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::wordpiece;
 use super::words::stemmed;
 
-/// The meaning of a text has this many numbers. The first 128 or 64 work alone, too.
+/// Dimensions of a vector. The first 128 or 64 can be used alone.
 pub(crate) const DIMENSIONS: usize = 256;
 
 static VOCABULARY: &str = include_str!("../../data/search/vocab.txt");
@@ -18,9 +18,9 @@ const TOKENS: usize = SCALES.len() / size_of::<f32>();
 const _: () = assert!(VECTORS.len() == TOKENS * DIMENSIONS, "a row for every scale");
 const _: () = assert!(SCALES.len().is_multiple_of(size_of::<f32>()), "whole numbers only");
 
-/// The vector of a text, of length 1; nothing if no token of it is known.
+/// Computes the vector of a text, with length 1. Returns `None` if no token is known.
 ///
-/// Identifiers must be split before: see `words::spaced`.
+/// Split identifiers first, with `words::spaced`.
 pub(crate) fn embed(text: &str) -> Option<[f32; DIMENSIONS]> {
     let mut sum = [0.0; DIMENSIONS];
     for token in wordpiece::tokens(&TABLE, text) {
@@ -32,7 +32,8 @@ pub(crate) fn embed(text: &str) -> Option<[f32; DIMENSIONS]> {
     unit(&sum)
 }
 
-/// The first numbers of the vector of a word, and the scale that gives them length 1; nothing if it is not known.
+/// Computes the first dimensions of a word's vector, and the scale that gives them length 1. Returns `None` for an
+/// unknown word.
 pub(crate) fn word_row<const N: usize>(word: &str) -> Option<([i8; N], f32)> {
     let mut sum = [0.0_f32; N];
     for token in wordpiece::tokens(&TABLE, word) {
@@ -49,8 +50,8 @@ pub(crate) fn word_row<const N: usize>(word: &str) -> Option<([i8; N], f32)> {
     Some((values, scale_to_one(&values)))
 }
 
-/// How a stem is written, by a list that is the same for every catalog: what a server calls things must not change the
-/// meaning of another's words. The shortest word of the table with that stem; the stem itself if there is none.
+/// Returns the shortest word of the table with a stem, or the stem itself. The catalog is not used for this, so that one
+/// server's words cannot change the meaning of another's.
 pub(crate) fn form(stem: &str) -> &str {
     FORMS.get(stem).copied().unwrap_or(stem)
 }
@@ -67,22 +68,22 @@ static FORMS: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
     forms
 });
 
-/// The same direction with length 1; nothing for a vector that has none.
+/// Scales a vector to length 1. Returns `None` for a zero vector.
 pub(crate) fn unit(vector: &[f32; DIMENSIONS]) -> Option<[f32; DIMENSIONS]> {
     let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
     (length.is_normal()).then(|| vector.map(|value| value / length))
 }
 
-/// A vector of length 1 in a quarter of the space.
+/// A vector of length 1, quantised to bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Vector {
     pub(crate) values: [i8; DIMENSIONS],
-    /// What one step of a value is worth.
+    /// Factor from byte values to numbers.
     pub(crate) scale: f32,
 }
 
-/// Each vector has a scale of its own: with one scale for all, either the few with one large value are cut, or the
-/// many with none are coarse, and cosines are off by 0.01 and more.
+/// Quantises a vector with a scale of its own. One scale for all vectors would clip large values or round small ones,
+/// and cosines would be off by 0.01 and more.
 pub(crate) fn quantise(vector: &[f32; DIMENSIONS]) -> Vector {
     let largest = vector.iter().fold(0.0, |largest: f32, value| largest.max(value.abs()));
     if !largest.is_normal() {
@@ -92,7 +93,7 @@ pub(crate) fn quantise(vector: &[f32; DIMENSIONS]) -> Vector {
     Vector { values: vector.map(|value| nearest(value / scale)), scale }
 }
 
-/// `round` would be a call for each number.
+/// Rounds to the nearest integer. `f32::round` would be a function call for each number.
 fn nearest(value: f32) -> i8 {
     (value + 0.5_f32.copysign(value)) as i8
 }
@@ -103,15 +104,15 @@ impl Vector {
     }
 }
 
-/// The scale that gives values length 1; 0 if there is nothing to scale.
+/// Returns the scale that gives values length 1, or 0 for zeros.
 pub(crate) fn scale_to_one(values: &[i8]) -> f32 {
     let squares: i32 = values.iter().map(|value| i32::from(*value) * i32::from(*value)).sum();
     if squares == 0 { 0.0 } else { 1.0 / (squares as f32).sqrt() }
 }
 
-/// Times the scales of both it is their cosine. What exceeds a multiple of 32 is left out.
+/// Computes the dot product. Multiplied by both scales, it is the cosine. Values after the last block of 32 are ignored.
 ///
-/// Blocks of 32 are what the compiler turns into the fewest vector instructions, on x86-64 and on aarch64.
+/// The compiler turns blocks of 32 into the fewest vector instructions, on x86-64 and on aarch64.
 #[inline]
 pub(crate) fn dot(a: &[i8], b: &[i8]) -> i32 {
     let (a, _) = a.as_chunks::<32>();
@@ -121,15 +122,15 @@ pub(crate) fn dot(a: &[i8], b: &[i8]) -> i32 {
     a.iter().zip(b).map(block).sum()
 }
 
-/// A vector to compare with many rows: faster than `dot` by half, since rows of unsigned bytes widen in one step.
+/// A vector that is compared with many rows. Half again as fast as `dot`, since unsigned bytes widen in one step.
 #[derive(Clone, Debug)]
 pub(crate) struct Probe<const N: usize> {
     values: [i16; N],
-    /// What the rows' values are too large by, in sum.
+    /// The sum by which raised rows make the product too large.
     surplus: i32,
 }
 
-/// A value as `Probe::dot` wants it in a row.
+/// Raises a value by 128, for the rows of `Probe::dot`.
 pub(crate) fn raised(value: i8) -> u8 {
     value.cast_unsigned() ^ 0x80
 }
@@ -141,9 +142,8 @@ impl<const N: usize> Probe<N> {
         Self { values: values.map(i16::from), surplus: sum * 0x80 }
     }
 
-    /// The same as `dot`, for a row of raised values. Eight sums side by side are what the compiler makes the fewest
-    /// instructions of, as long as it does not see the loop around it: then it may try to do many rows at once, which is
-    /// up to ten times as slow.
+    /// Computes `dot` for a row of raised values. Eight sums in parallel compile to the fewest instructions. Inlining is
+    /// off, because the compiler would otherwise vectorise the loop around it, which is up to ten times slower.
     #[inline(never)]
     pub(crate) fn dot(&self, row: &[u8; N]) -> i32 {
         let mut sums = [0_i32; 8];
@@ -158,12 +158,12 @@ impl<const N: usize> Probe<N> {
     }
 }
 
-/// The numbers of the tokens.
+/// The vocabulary: the number of each token.
 pub(crate) struct TokenTable {
     starts: Tokens,
     /// Without their `##`.
     continuations: Tokens,
-    /// No token has more characters, so nothing longer need be looked up.
+    /// Length of the longest token in bytes.
     pub(crate) longest: usize,
 }
 
@@ -202,8 +202,7 @@ fn row(token: u32) -> Option<(&'static [u8; DIMENSIONS], f32)> {
     Some((rows.get(token)?, f32::from_le_bytes(*scales.get(token)?)))
 }
 
-/// Fast for short keys. That somebody could find keys that collide does not matter: only our own tokens and numbers are
-/// put in.
+/// The FNV-1a hash, which is fast for short keys. Collisions are no risk, because all keys are our own.
 pub(crate) struct Fnv(u64);
 
 impl Default for Fnv {

@@ -1,4 +1,4 @@
-//! What a tool says of itself, by field, as the search reads it.
+//! Collects the texts of a tool by field, and limits how much each field counts.
 
 use crate::catalog::Tool;
 use crate::json::{Members, members, string_value};
@@ -16,20 +16,19 @@ pub(super) struct Texts {
     pub(super) contract: Vec<String>,
 }
 
-/// How much a field counts, and how much of it is read.
+/// The weight of a field, and how much of it is read.
 pub(super) struct FieldShare {
-    /// What a word is worth here beside one in the description.
+    /// Weight of a word, compared with one in the description.
     pub(super) weight: f32,
-    /// A field of so many words is neither short nor long. A fixed number: what other servers write must not change
-    /// a tool's score.
+    /// Typical number of words. This is a constant and not an average, so that other servers cannot change a score.
     pub(super) usual_words: f32,
-    /// How much a longer field makes each of its words count less, 0 to 1.
+    /// How strongly a longer field reduces the weight of its words, 0 to 1.
     pub(super) length_matters: f32,
-    /// Different words beyond these are not read, so that nobody is found for everything by writing everything.
+    /// Maximum number of different words, so that a long description does not match every query.
     pub(super) max_words: usize,
 }
 
-/// The same word again adds ever less, and after this often nothing.
+/// Repetitions of a word beyond this number add nothing.
 pub(super) const REPEATS_MAX: u32 = 3;
 
 impl Field {
@@ -92,13 +91,13 @@ impl Texts {
         }
     }
 
-    /// What the description says first: mostly what the tool does, while the rest says how.
+    /// Returns the first sentence of the description. It usually says what the tool does, and the rest says how.
     pub(super) fn first_sentence(&self) -> &str {
         first_sentence(&self.description)
     }
 }
 
-/// Longer sentences are mostly lists, and lists drown what comes first.
+/// Maximum length of a first sentence. Longer ones are usually lists.
 const SENTENCE_MAX_BYTES: usize = 600;
 
 fn first_sentence(text: &str) -> &str {

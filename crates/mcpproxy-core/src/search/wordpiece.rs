@@ -1,4 +1,4 @@
-//! A text as tokens of the table: WordPiece as BERT has it, lower case and without accents.
+//! Splits a text into the tokens of the table: BERT's WordPiece, in lower case and without accents.
 
 use std::iter;
 
@@ -7,10 +7,10 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::table::TokenTable;
 
-/// A longer word is no word.
+/// Longer words have no tokens, as in BERT.
 const WORD_MAX_CHARS: usize = 100;
 
-/// The tokens of a text in its order. Words that are not made of known tokens are left out.
+/// Returns the tokens of a text in their order. Words with an unknown part are left out.
 pub(crate) fn tokens(table: &TokenTable, text: &str) -> impl Iterator<Item = u32> {
     let text = clean(text);
     let mut tokens = Vec::with_capacity(text.len() / 4);
@@ -24,7 +24,7 @@ pub(crate) fn tokens(table: &TokenTable, text: &str) -> impl Iterator<Item = u32
     tokens.into_iter()
 }
 
-/// Greedy: the longest known start of what is left. A word with an unknown rest has no tokens at all.
+/// Splits a word greedily: the longest known prefix of the rest comes next. A word with an unknown rest has no tokens.
 fn push(table: &TokenTable, word: &str, tokens: &mut Vec<u32>) {
     if word.len() > WORD_MAX_CHARS && word.chars().nth(WORD_MAX_CHARS).is_some() {
         return;
@@ -48,12 +48,12 @@ fn push(table: &TokenTable, word: &str, tokens: &mut Vec<u32>) {
     }
 }
 
-/// Where a piece of at most so many bytes may end, the longest first.
+/// Returns the possible lengths of a prefix, the longest first.
 fn lengths(text: &str, longest: usize) -> impl Iterator<Item = usize> {
     (1..=text.len().min(longest)).rev().filter(|length| text.is_char_boundary(*length))
 }
 
-/// Up to the next punctuation, or that alone.
+/// Returns the text up to the next punctuation character, or that character.
 fn first_piece(text: &str) -> Option<&str> {
     let end = match text.char_indices().find(|(_, c)| is_punctuation(*c)) {
         Some((0, c)) => c.len_utf8(),
@@ -63,7 +63,7 @@ fn first_piece(text: &str) -> Option<&str> {
     text.get(..end).filter(|piece| !piece.is_empty())
 }
 
-/// Lower case, without accents and control characters; white space is one character, and ideographs stand apart.
+/// Converts to lower case, removes accents and control characters, and puts spaces around ideographs.
 fn clean(text: &str) -> String {
     if text.is_ascii() {
         return text
@@ -84,12 +84,12 @@ fn clean(text: &str) -> String {
         .collect()
 }
 
-/// Of the control characters, only these three count as white space; the others are dropped.
+/// Returns `true` for white space. Of the control characters, only tab, line feed and carriage return count.
 fn is_white(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r') || (c.is_whitespace() && !c.is_control())
 }
 
-/// What BERT calls a Chinese character. Kana and Hangul are not among them.
+/// Returns `true` for Chinese characters as BERT defines them. Kana and Hangul are not among them.
 fn is_ideograph(c: char) -> bool {
     matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
         | '\u{20000}'..='\u{2a6df}' | '\u{2a700}'..='\u{2ceaf}' | '\u{2f800}'..='\u{2fa1f}')

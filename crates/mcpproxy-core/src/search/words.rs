@@ -1,4 +1,4 @@
-//! Texts and identifiers as words: `createPullRequest`, `create_pull_request` and `Creating pull requests` are the same.
+//! Splits texts and identifiers into stemmed words. `createPullRequest` and `Creating pull requests` give the same words.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,24 +9,26 @@ use unicode_normalization::UnicodeNormalization;
 use super::parts::{Script, WordPart, joined, parts};
 use super::stem::stem;
 
-/// Longer words are known by their beginning only.
+/// Maximum length of a word. The rest is ignored.
 const WORD_MAX_CHARS: usize = 64;
 
+/// A word of a text and its stem.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StemmedWord<'a> {
-    /// Lower case, without accents and English endings: what is compared.
+    /// Lower case, without accents and English endings. Words are compared by their stems.
     pub(crate) stem: Cow<'a, str>,
     pub(crate) as_written: &'a str,
 }
 
-/// The words in their order, stop words among them. Scripts that do not part words give every two neighbours as one.
+/// Returns the words in their order, including stop words. Scripts without spaces give every pair of neighbouring
+/// characters as a word.
 pub(crate) fn words(text: &str) -> Vec<StemmedWord<'_>> {
     let mut words = Vec::with_capacity(text.len() / 6);
     let mut letters = Vec::new();
     for part in parts(text) {
         match part.script {
             Script::Unparted => push_pairs(part.as_written, &mut words),
-            // A mark that stands alone is no word.
+            // A lone combining mark has no stem and is not a word.
             Script::Ascii | Script::Other => {
                 words.extend(Some(word(&part, &mut letters)).filter(|word| !word.stem.is_empty()));
             }
@@ -35,20 +37,20 @@ pub(crate) fn words(text: &str) -> Vec<StemmedWord<'_>> {
     words
 }
 
-/// What is written together and yet is several words, as one: `CoinGecko` is `coingecko`, as its server may be called.
+/// Returns compounds as one word: `CoinGecko` gives `coingecko`, which may be the name of its server.
 ///
-/// Only two or three words: more are a sentence, and nobody writes that in lower case without a space.
+/// Only two or three words are joined. Longer identifiers are sentences, which nobody writes as one word.
 pub(crate) fn compounds(text: &str) -> Vec<StemmedWord<'_>> {
     let mut letters = Vec::new();
     joined(text).map(|as_written| word(&WordPart { as_written, script: Script::Ascii }, &mut letters)).collect()
 }
 
-/// The stem of one word of ASCII letters and digits in lower case.
+/// Returns the stem of one word of lower-case ASCII letters and digits.
 pub(crate) fn stemmed(word: &str) -> Cow<'_, str> {
     self::word(&WordPart { as_written: word, script: Script::Ascii }, &mut Vec::with_capacity(word.len())).stem
 }
 
-/// An identifier as a text: `getUserByID` is `get user by id`.
+/// Turns an identifier into text: `getUserByID` gives `get user by id`.
 pub(crate) fn spaced(identifier: &str) -> String {
     let mut text = String::with_capacity(identifier.len() + 8);
     for part in parts(identifier) {
@@ -60,13 +62,13 @@ pub(crate) fn spaced(identifier: &str) -> String {
     text
 }
 
-/// Whether a word says nothing about the tool that is looked for.
+/// Returns `true` for stop words, which say nothing about a tool.
 pub(crate) fn is_stop_word(stem: &str) -> bool {
     STOP_STEMS.contains(stem)
 }
 
-/// What English sentences and requests are held together by. Never what a tool may do (`get`, `list`, `find`, `show`,
-/// `make`, `like`), where it may do it (`up`, `off`) or whom it is about (`US`).
+/// English stop words. Verbs of tools (`get`, `list`, `find`, `show`, `make`, `like`), particles (`up`, `off`) and names
+/// (`US`) are not among them.
 const STOP_WORDS: &str = "a about also am an and any are aren as at be because been being but by can cannot could \
     couldn did didn do does doesn doing don done for from had has have having he hello help her here hers hey hi him \
     his how i if in into is isn it its itself just kindly let may me might mine must my myself need needed needing \
@@ -88,7 +90,7 @@ fn word<'a>(part: &WordPart<'a>, letters: &mut Vec<u8>) -> StemmedWord<'a> {
     if letters.iter().all(u8::is_ascii_lowercase) {
         stem(letters);
     }
-    // Most words of a text are in lower case, and most stems are their beginning: these cost nothing.
+    // Most words are in lower case, and most stems are a prefix of the word. These need no allocation.
     let stem = match as_written.get(..letters.len()) {
         Some(start) if start.as_bytes() == letters.as_slice() => Cow::Borrowed(start),
         _ => Cow::Owned(String::from_utf8_lossy(letters).into_owned()),
@@ -112,12 +114,12 @@ fn push_pairs<'a>(text: &'a str, words: &mut Vec<StemmedWord<'a>>) {
     }
 }
 
-/// Lower case, without accents; wide and other forms of letters as the letters they are.
+/// Removes case, accents, and compatibility forms such as full-width letters.
 fn folded(text: &str) -> String {
     text.nfkd().filter(|c| !is_accent(*c)).flat_map(char::to_lowercase).collect()
 }
 
-/// Latin, Greek and Cyrillic accents and Arabic vowel marks. Those of other scripts make another word.
+/// Returns `true` for Latin, Greek and Cyrillic accents and Arabic vowel marks. Marks of other scripts change the word.
 fn is_accent(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{64b}'..='\u{65f}')
 }

@@ -75,8 +75,8 @@ impl From<SearchResults> for FoundTools {
     }
 }
 
-impl From<core::Why> for Why {
-    fn from(why: core::Why) -> Self {
+impl From<core::ScoreExplanation> for Why {
+    fn from(why: core::ScoreExplanation) -> Self {
         let numbers = why.features.values().into_iter().zip(why.features.adds());
         let features = core::Features::NAMES.into_iter().zip(numbers);
         let feature = |(name, (value, adds))| Feature { name, value: rounded(value), adds: rounded(adds) };
@@ -124,8 +124,9 @@ mod tests {
 
     #[test]
     fn reasons_stand_beside_the_tool() {
-        let place = |field: Field, instead: Option<&str>| core::Place { field, instead: instead.map(Untrusted::new) };
-        let why = core::Why {
+        let place =
+            |field: Field, instead: Option<&str>| core::FieldMatch { field, instead: instead.map(Untrusted::new) };
+        let why = core::ScoreExplanation {
             is_named: true,
             lexical: 0.123_456,
             semantic: 0.5,

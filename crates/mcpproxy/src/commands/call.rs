@@ -278,6 +278,6 @@ mod tests {
         check("{} x", Err("--args: invalid JSON at column 4: trailing characters"));
         check("{\n\"a\": }", Err("--args: invalid JSON at line 2, column 6: expected a value"));
         check("[1]", Err("--args: expected a JSON object such as '{\"key\": \"value\"}'"));
-        check("", Err("--args: invalid JSON at column 1: empty body"));
+        check("", Err("--args: invalid JSON at column 1: the text is empty"));
     }
 }

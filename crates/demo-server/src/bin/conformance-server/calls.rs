@@ -1,4 +1,4 @@
-//! Runs the fixture tools that answer in one round, some of them with messages on the way.
+//! Runs the fixture tools that answer in one round, some of them with notifications before the answer.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::rounds;
 /// Long enough for a client to see that messages arrive one by one.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Ends the event stream of the HTTP request it came with; the session and its answer live on.
+/// Closes the event stream of an HTTP request. The session continues, and the client can fetch the answer later.
 #[derive(Clone, Default)]
 pub(crate) struct StreamCloser(CancellationToken);
 
@@ -108,11 +108,11 @@ async fn progress(context: &RequestContext<RoleServer>) -> Result<Vec<ContentBlo
 }
 
 async fn reconnection(context: &RequestContext<RoleServer>) -> Vec<ContentBlock> {
-    // A modern client could never come back for the answer: there is no session to resume.
+    // Without sessions, a client could not resume the stream to get the answer.
     if !is_modern(context) {
         let parts = context.extensions.get::<http::request::Parts>();
         if let Some(closer) = parts.and_then(|parts| parts.extensions.get::<StreamCloser>()) {
-            // The client must see the stream's first event, which names the place to resume from.
+            // The client must receive the first event, which has the ID to resume from.
             tokio::time::sleep(STEP).await;
             closer.0.cancel();
             tokio::time::sleep(STEP).await;

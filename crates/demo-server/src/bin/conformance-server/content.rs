@@ -20,7 +20,7 @@ const TEXT_URI: &str = "test://static-text";
 const BINARY_URI: &str = "test://static-binary";
 const WATCHED_URI: &str = "test://watched-resource";
 
-/// All prompts; `extra` adds the one that comes and goes.
+/// Returns all prompts. `extra` adds the prompt that appears and disappears.
 pub(crate) fn prompts(extra: bool) -> Vec<Prompt> {
     let argument =
         |name: &str, description: &str| PromptArgument::new(name).with_description(description).with_required(true);
@@ -45,7 +45,7 @@ pub(crate) fn prompts(extra: bool) -> Vec<Prompt> {
     prompts
 }
 
-/// One prompt, filled in, or the question it needs answered first.
+/// Returns a prompt with its arguments filled in, or a request for the missing input.
 pub(crate) fn prompt(request: &GetPromptRequestParams) -> Result<GetPromptResponse, ErrorData> {
     let argument = |name: &str| {
         let value = request.arguments.as_ref().and_then(|arguments| arguments.get(name)).and_then(Value::as_str);

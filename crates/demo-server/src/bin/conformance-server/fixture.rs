@@ -27,7 +27,7 @@ pub(crate) enum Change {
     Prompts,
 }
 
-/// What all sessions and requests have in common.
+/// State that all sessions and requests share.
 pub(crate) struct Shared {
     pub(crate) state: RequestStateCodec,
     changes: broadcast::Sender<Change>,
@@ -45,19 +45,19 @@ impl Shared {
         }))
     }
 
-    /// Really changes the list, then says so to whoever listens.
+    /// Changes the list, then notifies all listeners.
     pub(crate) fn change(&self, change: Change) {
         let flag = match change {
             Change::Tools => &self.extra_tool,
             Change::Prompts => &self.extra_prompt,
         };
         flag.fetch_xor(true, Ordering::SeqCst);
-        // Nobody listening is no failure.
+        // Sending fails if there are no listeners, which is fine.
         let _ = self.changes.send(change);
     }
 }
 
-/// One legacy session, or one modern request.
+/// One session, or one request of a protocol without sessions.
 #[derive(Clone)]
 pub(crate) struct Fixture {
     pub(crate) shared: Arc<Shared>,
@@ -70,7 +70,7 @@ impl Fixture {
         Self { shared: shared.clone(), log_level: Arc::new(Mutex::new(LoggingLevel::Info)), subscribed: Arc::default() }
     }
 
-    /// The least level the client wants to hear of: the session's, or what a modern request names itself.
+    /// Returns the minimum log level for the client, from the session or from the request itself.
     pub(crate) fn log_level(&self, context: &RequestContext<RoleServer>) -> Option<LoggingLevel> {
         if is_modern(context) {
             return context.meta.log_level();
@@ -201,7 +201,7 @@ impl ServerHandler for Fixture {
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let mut changes = self.shared.changes.subscribe();
         tokio::spawn(async move {
-            // A session that fell behind has missed changes, not lost its right to hear of later ones.
+            // A session that fell behind has missed changes, but still receives later ones.
             loop {
                 let sent = match changes.recv().await {
                     Ok(Change::Tools) => context.peer.notify_tool_list_changed().await,
@@ -245,7 +245,7 @@ impl ServerHandler for Fixture {
     }
 }
 
-/// Whether the request speaks 2026-07-28, which has neither sessions nor requests from the server.
+/// Returns `true` for protocol revision 2026-07-28, which has neither sessions nor requests from the server.
 pub(crate) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     // Revisions are dates, so they compare as text.
     context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())

@@ -1,4 +1,4 @@
-//! An MCP server with the fixtures that the official conformance suite asks for, in both protocol eras on one endpoint.
+//! An MCP server with the fixtures of the official conformance suite, with and without sessions on one endpoint.
 
 #![expect(deprecated, reason = "the scenarios of 2025-11-25 still test logging and sampling")]
 
@@ -48,14 +48,14 @@ async fn main() -> ExitCode {
 
 async fn serve(address: &str) -> Result<(), Box<dyn Error>> {
     let endpoint = Endpoint::bind(address).await?;
-    // Whoever started us may have closed our output; we serve all the same.
+    // The parent process may have closed our standard output. Serve anyway.
     let _ = writeln!(std::io::stdout(), "listening {}", endpoint.url());
     let shared = Shared::new()?;
     let router = router(move || Fixture::new(&shared)).layer(from_fn(closable));
     Ok(endpoint.serve(router).await?)
 }
 
-/// Hands every call the means to end its own event stream, as a server does that asks its client to poll.
+/// Gives every call a handle to close its own event stream, as a server does that makes its client poll.
 async fn closable(mut request: Request, next: Next) -> Response {
     let closer = StreamCloser::default();
     request.extensions_mut().insert(closer.clone());

@@ -1,4 +1,4 @@
-//! Runs the fixture tools that need more than one round: they ask, and the client calls again with the answers.
+//! Runs the fixture tools that need several rounds: they request input, and the client calls again with it.
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputRequest, InputRequiredResult,
@@ -12,7 +12,7 @@ use crate::fixture::is_modern;
 
 type Response = Result<CallToolResponse, ErrorData>;
 
-/// Runs the tool if it is one of these; anything else is somebody else's.
+/// Runs a tool of this module. Returns `None` for other tools.
 pub(crate) fn call(
     state: &RequestStateCodec,
     call: &CallToolRequestParams,
@@ -21,7 +21,7 @@ pub(crate) fn call(
     let answers = Answers(call.input_responses.as_ref());
     Some(match &*call.name {
         "test_input_required_result_elicitation" => elicitation(&answers),
-        // The legacy form of this tool is a request of the server's own.
+        // With sessions, the server sends this as a request of its own.
         "test_streaming_elicitation" if is_modern(context) => elicitation(&answers),
         "test_input_required_result_sampling" => sampling(&answers),
         "test_input_required_result_list_roots" => list_roots(&answers),
@@ -35,7 +35,7 @@ pub(crate) fn call(
     })
 }
 
-/// A question for the user with one text field.
+/// Builds an input request with one text field for the user.
 pub(crate) fn text_question(message: &str, field: &str) -> Value {
     json!({
         "method": "elicitation/create",
@@ -51,7 +51,7 @@ pub(crate) fn text_question(message: &str, field: &str) -> Value {
     })
 }
 
-/// The result that sends the client off to find answers.
+/// Builds the result that requests input from the client.
 pub(crate) fn ask<const N: usize>(
     questions: [(&str, Value); N],
     state: Option<String>,
@@ -64,7 +64,7 @@ pub(crate) fn ask<const N: usize>(
     Ok(InputRequiredResult::new(Some(questions.collect::<Result<_, ErrorData>>()?), state))
 }
 
-/// What the client brought back. Keys nobody asked for are ignored, malformed answers count as missing.
+/// The input that the client sent. Unknown keys are ignored, and malformed values count as missing.
 pub(crate) struct Answers<'a>(pub(crate) Option<&'a InputResponses>);
 
 impl Answers<'_> {
@@ -72,7 +72,7 @@ impl Answers<'_> {
         self.0?.get(key)?.pointer(pointer)
     }
 
-    /// One field of a form that the user accepted.
+    /// Returns one field of a form that the user accepted.
     pub(crate) fn accepted(&self, key: &str, field: &str) -> Option<&Value> {
         let action = self.find(key, "/action").and_then(Value::as_str);
         self.find(key, "/content")?.get(field).filter(|_field| action == Some("accept"))
@@ -199,7 +199,7 @@ fn complete(text: String) -> Response {
     Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
 }
 
-/// State is bound to its tool: one tool's state is worth nothing to another.
+/// Binds state to its tool, so that other tools reject it.
 fn seal(state: &RequestStateCodec, call: &CallToolRequestParams, text: &str) -> String {
     state.seal_with(text.as_bytes(), &SealOptions::new().associated_data(call.name.as_bytes()))
 }

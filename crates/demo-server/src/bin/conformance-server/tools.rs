@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-/// All tools, in an order that never changes; `extra` adds the one that comes and goes.
+/// Returns all tools in a fixed order. `extra` adds the tool that appears and disappears.
 pub(crate) fn all(extra: bool) -> Vec<Tool> {
     let mut tools: Vec<Tool> = WITHOUT_ARGUMENTS
         .iter()
@@ -26,7 +26,7 @@ pub(crate) fn all(extra: bool) -> Vec<Tool> {
     tools
 }
 
-/// The first tool must succeed without arguments: header checks of the suite call whatever is listed first.
+/// The first tool. It must succeed without arguments, because the header checks of the suite call the first tool.
 const WITHOUT_ARGUMENTS: &[(&str, &str)] = &[
     ("test_simple_text", "Returns a text."),
     ("test_image_content", "Returns an image."),

@@ -1,4 +1,4 @@
-//! A stdio MCP server with bad manners to order, for tests of whoever has to live with such servers.
+//! A stdio MCP server that misbehaves as its options say, to test gateways and clients against.
 
 mod options;
 mod output;
@@ -47,7 +47,7 @@ fn run(options: Options) -> io::Result<ExitCode> {
         ignore_term()?;
     }
     if options.grandchild {
-        // Never waited for: whoever ends this process has to end the whole group.
+        // Never waited for. A gateway must stop the whole process group.
         let sleep = Command::new("sleep").arg(GRANDCHILD_LIFE_S).stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
         writeln!(io::stderr(), "grandchild {}", sleep.id())?;
     }
@@ -77,7 +77,7 @@ fn run(options: Options) -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keeps SIGTERM from ending this process: the runtime's handler stays in place after the runtime is gone.
+/// Ignores SIGTERM. The handler of the runtime stays installed after the runtime has ended.
 fn ignore_term() -> io::Result<()> {
     #[cfg(unix)]
     {
@@ -92,11 +92,11 @@ struct Server {
     options: Options,
     output: Output,
     calls: u64,
-    /// How often the list of tools has changed.
+    /// Number of changes of the tool list.
     ticks: Arc<AtomicU64>,
 }
 
-/// The parts of a message this server looks at; raw where the sender's own spelling matters.
+/// The parts of a message that this server reads. Raw JSON is kept where the exact text matters.
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow)]
@@ -114,7 +114,7 @@ struct Call<'a> {
 }
 
 impl Server {
-    /// Answers one line; an exit code means that the process has to end now.
+    /// Answers one line. Returns an exit code if the process must end now.
     fn answer(&mut self, line: &[u8]) -> io::Result<Option<ExitCode>> {
         let Ok(message) = serde_json::from_slice::<Message<'_>>(line) else {
             let error = json!({ "code": -32700, "message": "not a JSON-RPC message" });
@@ -205,7 +205,7 @@ fn greeting() -> Value {
     })
 }
 
-/// Leaves a durable line for every call that got this far, before anything else happens with it.
+/// Appends a line to the call log, durably and before anything else happens.
 fn note(tool: &str, arguments: &str) -> io::Result<()> {
     let Some(path) = std::env::var_os(LEDGER) else { return Ok(()) };
     let mut ledger = OpenOptions::new().create(true).append(true).open(path)?;

@@ -1,33 +1,33 @@
-//! The switches: which bad manners to show.
+//! Command-line options that select the misbehaviour.
 
 use std::time::Duration;
 
-/// What was asked for on the command line.
+/// The parsed command line.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Options {
-    /// Other things between the messages on stdout, and a flood on stderr.
+    /// Writes noise between the messages on stdout, and floods stderr.
     pub(crate) noise: bool,
-    /// Messages in small pieces, and an unfinished one at the end.
+    /// Writes messages in small pieces, and an incomplete one at the end.
     pub(crate) half_lines: bool,
-    /// How much text the tool `huge` returns.
+    /// Size of the text that the tool `huge` returns.
     pub(crate) huge_bytes: usize,
-    /// There is always another page of tools.
+    /// Always announces another page of tools.
     pub(crate) endless_list: bool,
     pub(crate) exit_at_start: bool,
-    /// Leave after this many calls.
+    /// Exits after this many calls.
     pub(crate) exit_after: Option<u64>,
     /// The tool `hang` never answers.
     pub(crate) hang: bool,
-    /// Nothing is ever answered.
+    /// Never answers anything.
     pub(crate) mute: bool,
     pub(crate) slow_start: Duration,
-    /// A list of tools that breaks the rules in several ways.
+    /// Returns a tool list that violates the protocol in several ways.
     pub(crate) bad_tools: bool,
-    /// A process of our own that outlives us.
+    /// Starts a child process that outlives this one.
     pub(crate) grandchild: bool,
-    /// Neither SIGTERM nor the end of stdin ends the process.
+    /// Ignores SIGTERM and the end of stdin.
     pub(crate) ignore_term: bool,
-    /// Every answer comes twice.
+    /// Sends every answer twice.
     pub(crate) duplicate_ids: bool,
     pub(crate) list_changed_every_ms: Option<u64>,
 }

@@ -1,16 +1,16 @@
-//! Writes messages to stdout, as badly as asked.
+//! Writes messages to stdout, broken as the options say.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::options::Options;
 
-/// Small enough to cut every message, and characters of more than one byte, in the middle.
+/// Size of a piece. It cuts every message, and multi-byte characters, in the middle.
 const PIECE_BYTES: usize = 7;
 const FLOOD_LINES: usize = 64;
 const FLOOD_LINE_BYTES: usize = 1024;
 
-/// Stdout, shared by all who write messages.
+/// The shared standard output.
 #[derive(Clone)]
 pub(crate) struct Output {
     noise: bool,
@@ -47,7 +47,7 @@ impl Output {
         stdout.flush()
     }
 
-    /// Says goodbye in the middle of a word.
+    /// Writes an incomplete message before the process ends.
     pub(crate) fn leave(&self) -> io::Result<()> {
         if !self.half_lines {
             return Ok(());

@@ -1,10 +1,10 @@
-//! The lists of tools, good and bad.
+//! Valid and invalid tool lists.
 
 use serde_json::{Value, json};
 
 use crate::options::Options;
 
-/// The result of `tools/list`; every second change of the list adds a tool, the others remove it.
+/// Returns the result of `tools/list`. Every other change of the list adds a tool, the next removes it.
 pub(crate) fn list(options: &Options, cursor: Option<&str>, changes: u64) -> Value {
     if options.bad_tools {
         return json!({ "tools": bad() });

@@ -156,8 +156,8 @@ fn texts_and_lists() {
     check_fields(
         "sensitive: [body, /a~2b, /ok, /ok]",
         &[
-            "line 2, column 13: the pointer does not begin with `/`; expected a JSON pointer such as `/body`",
-            "line 2, column 19: in a pointer `~` is written `~0` and `/` within a name `~1`; expected a JSON pointer such as `/body`",
+            "line 2, column 13: a JSON pointer must begin with `/`; expected a JSON pointer such as `/body`",
+            "line 2, column 19: a JSON pointer writes `~` as `~0`, and `/` within a name as `~1`; expected a JSON pointer such as `/body`",
             "line 2, column 31: written twice; remove one of them",
         ],
     );

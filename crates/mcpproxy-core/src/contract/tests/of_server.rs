@@ -44,7 +44,7 @@ const SEND_EXTERNAL: &str = r#"{
 const READ_PRIVATE_KEY: &str = r#"{
     "description": "Returns a private key.", "category": "security", "riskLevel": "forbidden", "operation": "read",
     "autonomousExecution": false, "confirmation": "required", "stepUpAuth": { "when": true },
-    "permissions": ["keys:read"], "sideEffects": ["The key is known to whoever reads the answer."],
+    "permissions": ["keys:read"], "sideEffects": ["Everyone who reads the answer knows the key."],
     "auditEvent": "key.read",
     "failureModes": ["permission_denied", "confirmation_required", "invalid_arguments", "not_found"],
     "idempotency": { "mode": "none" }, "dryRun": { "mode": "none" }
@@ -119,7 +119,7 @@ fn what_is_refused() {
     );
     check(
         r#"{"sensitive": ["a"]}"#,
-        "/sensitive/0: the pointer does not begin with `/`; expected a JSON pointer such as `/body`",
+        "/sensitive/0: a JSON pointer must begin with `/`; expected a JSON pointer such as `/body`",
     );
     check(
         r#"{"inputSchema": {"a/b\u001b~": [0, 1e999]}}"#,
@@ -175,7 +175,7 @@ fn a_schema_that_turns_out_to_be_broken() {
             }
         }
     };
-    let pattern = "is not valid, too large, or needs look-around or back-references, which are not supported";
+    let pattern = "is invalid, too large, or uses look-around or back-references, which are not supported";
     check(json!({"pattern": "(?=a)"}), &format!("the pattern at `/pattern` {pattern}"));
     check(json!({"pattern": "(["}), &format!("the pattern at `/pattern` {pattern}"));
     check(json!({"not": {"pattern": "(a{1000}){1000}"}}), &format!("the pattern at `/not/pattern` {pattern}"));
@@ -183,12 +183,12 @@ fn a_schema_that_turns_out_to_be_broken() {
         json!({"patternProperties": {"\u{1b}[": {}}}),
         &format!("the pattern at `/patternProperties/\\u{{1b}}[` {pattern}"),
     );
-    check(json!({"title": 7}), "the schema is not valid: value is not of type \"string\" at `/title`");
+    check(json!({"title": 7}), "the schema is invalid: value is not of type \"string\" at `/title`");
     // What can be seen without compiling is a mistake from the start.
     let text = r#"{"inputSchema": {"properties": {"a": {"requird": ["b"]}}}}"#;
     assert_eq!(
         Contract::of_server(text),
-        Err("/inputSchema: unusable schema: `/properties/a/requird` is not a keyword of JSON Schema; did you mean \
+        Err("/inputSchema: unusable schema: `/properties/a/requird` is not a JSON Schema keyword; did you mean \
              `required`?"
             .to_owned())
     );
