@@ -1,4 +1,4 @@
-//! Random texts against the reader of the operator's rules.
+//! Random texts against the reader of the operator's policies.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What must be true of any file of rules.
+//! Invariants of reading any policy file.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-/// Whatever was read can be held against a call, and both ways to ask say the same.
+/// Checks that policies can be evaluated for a call, and that both ways to evaluate them agree.
 fn decides(rules: &Policies, text: &str) {
     assert!(rules.iter().all(|rule| text.contains(&rule.text) && rule.line >= 1), "{text}");
     let catalog = catalog();
@@ -38,7 +38,7 @@ fn is_in(mistake: &Mistake, text: &str) {
     let line = text.split('\n').nth(mistake.line.wrapping_sub(1));
     let line = line.unwrap_or_else(|| panic!("{mistake} is not in: {text}"));
     assert!((1..=line.chars().count() + 1).contains(&mistake.column), "{mistake} is not in: {text}");
-    // What Cedar has read as a rule, we can take apart.
+    // Every policy that Cedar parses can be split.
     assert!(!mistake.message.contains("cannot be read") && !mistake.message.contains("about nothing"), "{text}");
     assert!(!mistake.message.is_empty() && !mistake.message.chars().any(char::is_control), "{mistake:?}");
 }
