@@ -18,7 +18,7 @@ pub(crate) struct Child {
     log: File,
 }
 
-/// The destination of a process's standard output. Use a pipe only if it is read, because a full pipe blocks the process.
+/// The destination of standard output. Use a pipe only if it is read, because a full pipe blocks the process.
 #[derive(Clone, Copy)]
 pub(crate) enum Stdout {
     Log,

@@ -1,4 +1,4 @@
-//! How fast texts are masked: small arguments, results of some length, and texts made to be slow.
+//! Measures masking of small arguments, long results and hostile texts.
 
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]
 

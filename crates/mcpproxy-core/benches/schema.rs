@@ -1,4 +1,4 @@
-//! What schemas cost: looking at a long list of tools, the first use of one, and the check of a call.
+//! Measures schemas: inspecting a long list of tools, the first use of one, and the check of a call.
 
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]
 
@@ -75,7 +75,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// Every schema of every real tool.
+/// Returns every schema of every real tool.
 fn schemas() -> Vec<String> {
     let tools = tools::lists().into_iter().flat_map(|list| list.tools);
     let schemas = tools.flat_map(|json| {

@@ -1,4 +1,4 @@
-//! Real tools in few words: the same arguments fit them, and they are much smaller.
+//! Shortens real tools: the same arguments fit, and the text is much smaller.
 
 #[path = "data/tools.rs"]
 mod tools;
@@ -10,13 +10,13 @@ use mcpproxy_core::{Keep, brief};
 use serde_json::{Value, json};
 use values::{mistaken, sample};
 
-/// Places of a value that are made wrong, one at a time.
+/// Maximum number of mistakes that are tried per value, one at a time.
 const PLACES_MAX: usize = 12;
 
 #[test]
 fn the_same_arguments_fit() {
     let (mut fitting, mut not_fitting) = (0, 0);
-    // All tools in the form agents see, and each in one of the others.
+    // Test every tool in the form that agents see, and in one of the other forms.
     let mut others = Keep::ALL.into_iter().skip(1).cycle();
     for_each_tool(|name, description, schema| {
         let text = schema.to_string();
@@ -27,7 +27,7 @@ fn the_same_arguments_fit() {
             let kept = Schema::of_server(&short.schema).unwrap_or_else(|error| panic!("{name} {keep:?}: {error}"));
             for value in &values {
                 let (before, after) = (whole.admits(value), kept.admits(value));
-                // Arguments are an object, so that is all the shortest forms need to be right about.
+                // Arguments are always an object, so the shortest forms only need to be right about objects.
                 let is_right = if keep.is_exact() { before == after } else { !before || after || !value.is_object() };
                 assert!(is_right, "{name} {keep:?} {before} {after} {value}\n{text}\n{}", short.schema);
                 *(if before { &mut fitting } else { &mut not_fitting }) += 1;
@@ -55,7 +55,7 @@ fn every_step_is_smaller() {
     assert_eq!(share, SHARES, "{bytes:?}");
 }
 
-/// In hundredths: whole, and then each step of `Keep`.
+/// Sizes in percent: the whole tool, then each level of `Keep`.
 const SHARES: [usize; 5] = [100, 71, 55, 45, 19];
 
 fn for_each_tool(mut look: impl FnMut(&str, &str, &Value)) {
@@ -66,7 +66,7 @@ fn for_each_tool(mut look: impl FnMut(&str, &str, &Value)) {
     }
 }
 
-/// A value that may fit, the same with a mistake at its top, and the same with a mistake anywhere in it.
+/// Returns a value that may fit, and copies with a mistake at the top level or anywhere.
 fn values_of(schema: &Value) -> Vec<Value> {
     let fitting = sample(schema, schema, 0);
     let mut values = mistaken(&fitting);

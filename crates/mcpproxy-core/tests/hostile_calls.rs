@@ -1,4 +1,4 @@
-//! Calls and servers that try to get around a contract.
+//! Checks calls and servers that try to bypass a contract.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -12,7 +12,7 @@ use mcpproxy_core::{
     Variant, check_result, decide, declare,
 };
 
-/// One tool `fx:t`, with the operator's contract if there is one.
+/// Builds a catalog with one tool, `fx:t`, and the operator's contract if there is one.
 fn catalog(tool: &str, contract: &str) -> Catalog {
     let server = ServerName::parse("fx").unwrap();
     let (offer, hidden) = Offer::new([Offered::parse(&server, tool)]);

@@ -1,4 +1,4 @@
-//! What is masked, what stays, and what must hold for any text.
+//! Checks which values are masked under secret-sounding names and pointers, and which are not.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Random texts are masked: no planted secret gets through, and what must hold for any text holds.
+//! Property tests of masking: no planted secret survives, and the invariants hold for any text.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 
-/// Pieces of texts that a mistake is likely to hide in.
+/// Pieces of text that are likely to reveal mistakes.
 const PIECES: [&str; 70] = [
     "password",
     "token",
@@ -84,7 +84,7 @@ const PIECES: [&str; 70] = [
     "identified by ",
 ];
 
-/// Secrets with looks of their own, as patterns; the group in brackets is what must not be seen again.
+/// Patterns of known token formats. The group in brackets must be masked.
 const LOOKS: [(&str, &str); 24] = [
     ("AKIA", "[A-Z0-9]{16}"),
     ("ASIA", "[A-Z0-9]{16}"),
@@ -145,7 +145,7 @@ const NAMES: [&str; 30] = [
     "user password",
 ];
 
-/// Puts JSON as a string into JSON, several times.
+/// Embeds JSON as a string in JSON, several times.
 fn embedded(value: Value, depth: usize) -> Value {
     (0..depth).fold(value, |inner, level| json!({"n": level, "text": inner.to_string(), "z": [true]}))
 }

@@ -1,4 +1,4 @@
-//! Schemas made to be slow: each is refused when it is loaded, or it is shortened and checked soon whatever the value.
+//! Hostile schemas that are made to be slow. Each is refused when it is loaded, or checked quickly for every value.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use mcpproxy_core::schema::Schema;
 use mcpproxy_core::{Keep, brief};
 use serde_json::{Value, json};
 
-/// A build without optimisation takes several times as long, on a machine with other work to do.
+/// Time limit. A debug build on a busy machine takes several times as long.
 const SOON: Duration = Duration::from_millis(if cfg!(debug_assertions) { 3_000 } else { 100 });
 
-/// What becomes of a schema: the error, or what is said of the value.
+/// Returns the error of a schema, or the first problem of the value.
 fn outcome(text: &str, value: &Value) -> String {
     if let Err(error) = Schema::inspect(text) {
         return format!("refused: {error}");
@@ -32,7 +32,7 @@ fn outcome(text: &str, value: &Value) -> String {
     }
 }
 
-/// `levels` definitions, each made by `level` from a reference to the next.
+/// Builds `levels` definitions, each by calling `level` with a reference to the next.
 fn ladder(levels: usize, level: impl Fn(Value) -> Value) -> String {
     let mut definitions: serde_json::Map<String, Value> =
         (0..levels).map(|n| (format!("l{n}"), level(json!({"$ref": format!("#/$defs/l{}", n + 1)})))).collect();
@@ -60,7 +60,7 @@ fn bombs() -> Vec<(&'static str, String, Value)> {
     all
 }
 
-/// Those that are not even loaded.
+/// Schemas that are refused when they are loaded.
 fn refused() -> Vec<(&'static str, String, Value)> {
     let deep = |depth: usize| format!("{}{{}}{}", r#"{"not":"#.repeat(depth), "}".repeat(depth));
     let two = |keyword: &'static str| ladder(26, move |next| json!({ keyword: [next.clone(), next] }));
@@ -97,7 +97,7 @@ fn refused() -> Vec<(&'static str, String, Value)> {
     ]
 }
 
-/// Those that follow a value down.
+/// Recursive schemas that descend into the value.
 fn recursive() -> Vec<(&'static str, String, Value)> {
     let down = json!({"properties": {"a": {"$ref": "#"}}});
     let into = json!({"items": {"$ref": "#"}});
@@ -144,7 +144,7 @@ fn recursive() -> Vec<(&'static str, String, Value)> {
     ]
 }
 
-/// Those that look at every part of a long value, often.
+/// Schemas that visit every part of a long value many times.
 fn wide() -> Vec<(&'static str, String, Value)> {
     let numbers = json!(many(30_000, |n| json!(n % 10)));
     let keys = object(5_000, |n| json!(n));
@@ -217,7 +217,7 @@ fn every_bomb_is_harmless() {
     let all = bombs();
     assert!(all.len() >= 60, "{}", all.len());
     for (name, text, value) in &all {
-        // The machine may be busy: the best of a few tries counts.
+        // The machine may be busy, so the best of a few tries counts.
         let tries = (0..3).map(|_| {
             let began = Instant::now();
             let outcome = outcome(text, value);

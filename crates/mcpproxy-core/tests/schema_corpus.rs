@@ -1,4 +1,4 @@
-//! The schemas of real tools: all of them are usable, and what of them is not checked is known.
+//! Checks the schemas of real tools: all are usable, and the skipped keywords are known.
 
 #[path = "data/tools.rs"]
 mod tools;
@@ -12,7 +12,7 @@ use mcpproxy_core::{Offered, ServerName};
 use serde_json::Value;
 use values::{mistaken, sample};
 
-/// Look-ahead, which only a backtracking engine runs.
+/// Patterns with look-ahead, which need a backtracking engine.
 const UNCHECKED: [&str; 3] = [
     "dynatrace-oss-dynatrace-mcp-server:send_email /properties/toRecipients/items/pattern",
     "dynatrace-oss-dynatrace-mcp-server:send_email /properties/ccRecipients/items/pattern",
@@ -41,7 +41,7 @@ fn every_real_schema_is_used() {
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
-/// Our walk and the library agree on values made for each real schema, and on those values with one mistake in them.
+/// Our walker and the `jsonschema` crate agree on generated values for each real schema, valid and with one mistake.
 #[test]
 fn the_library_agrees_on_real_schemas() {
     let (mut fitting, mut not_fitting) = (0, 0);

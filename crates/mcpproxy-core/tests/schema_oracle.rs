@@ -1,4 +1,4 @@
-//! Our walk and the library agree on which values fit a schema; and no text makes us panic.
+//! Compares our walker with the `jsonschema` crate on random schemas and values. No text makes it panic.
 
 use jsonschema::PatternOptions;
 use mcpproxy_core::schema::Schema;
@@ -115,7 +115,7 @@ proptest! {
     ) {
         let text = schema.to_string();
         let Ok(ours) = Schema::of_server(&text) else { return Ok(()) };
-        // No edition of JSON Schema has both, so none says what they mean together.
+        // No draft of JSON Schema has both, so their combination is undefined.
         if text.contains("\"dependencies") && text.contains("\"unevaluated") {
             return Ok(());
         }
@@ -127,7 +127,7 @@ proptest! {
         }
     }
 
-    /// What is shown of a schema admits what the schema admits, and as long as there is room for its rules nothing else.
+    /// A shortened schema admits every value that the schema admits, and nothing else unless it is too short for that.
     #[test]
     fn a_shortened_schema_means_the_same(
         (schema, _) in whole_schema(),
@@ -147,7 +147,7 @@ proptest! {
         }
     }
 
-    /// Few keywords and many values, so that every limit is met from both sides.
+    /// Few keywords and many values, so that every limit is tested from both sides.
     #[test]
     fn the_library_agrees_on_small_schemas(
         (outer, inner) in (plain_keyword(), plain_keyword()),

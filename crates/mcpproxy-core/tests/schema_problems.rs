@@ -1,4 +1,4 @@
-//! What an agent is told about arguments that do not fit: `data/schema_problems.txt` is the table.
+//! Checks the messages for arguments that do not fit their schema, against the table `data/schema_problems.txt`.
 
 use mcpproxy_core::schema::{Problem, Schema};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ fn a_long_message_says_how_much_is_left_out() {
     assert!(message.len() <= 2_048 && message.ends_with(" more"), "{} {message}", message.len());
 }
 
-/// Whether a contract's schema is taken, and why not.
+/// Contract schemas are accepted, or refused with a reason.
 #[test]
 fn contracts_are_read_strictly() {
     let check = |text: &str, expected: &str| {
@@ -97,7 +97,7 @@ fn contracts_are_read_strictly() {
     check(r#"{"items":[{}]}"#, r#"the schema is invalid: value is not of types "boolean", "object" at `/items`"#);
 }
 
-/// References that stay inside, by whatever name.
+/// References inside the document are resolved in all their forms.
 #[test]
 fn references_are_found_inside() {
     let check = |text: &str, fits: Value, fits_not: Value| {
@@ -134,7 +134,7 @@ fn references_are_found_inside() {
     );
 }
 
-/// What cannot be checked never refuses a value.
+/// Keywords that cannot be checked never refuse a value.
 #[test]
 fn what_is_left_out_only_admits_more() {
     let check = |text: &str, value: Value, unchecked: &[&str]| {
@@ -172,7 +172,7 @@ fn what_is_left_out_only_admits_more() {
     );
 }
 
-/// The bound on steps is for hostile schemas, not for long results.
+/// The step limit stops hostile schemas, but not long results.
 #[test]
 fn long_values_are_checked_to_the_end() {
     fn is_shared<T: Send + Sync>(_: &T) {}

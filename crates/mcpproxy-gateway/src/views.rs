@@ -5,7 +5,7 @@ mod no_match;
 mod search;
 
 use mcpproxy_core::json::quote;
-use mcpproxy_core::{Found, Hit, Keep, Tool};
+use mcpproxy_core::{Keep, SearchHit, SearchResult, Tool};
 
 use crate::message::object;
 use contract::{annotations, needs};
@@ -21,13 +21,13 @@ pub(crate) fn described(tool: &Tool) -> String {
 }
 
 /// Describes a search hit in brief, as raw JSON.
-pub(crate) fn brief_hit(hit: &Hit) -> String {
+pub(crate) fn brief_hit(hit: &SearchHit) -> String {
     search::entry(hit, search::Form::Brief(Keep::Meaning), Detail::Brief)
 }
 
 /// Explains to an operator why a search found nothing.
-pub(crate) fn note_for_operator(found: &Found) -> Option<String> {
-    found.nothing.as_ref().map(|nothing| no_match::note(nothing, Reader::Operator))
+pub(crate) fn note_for_operator(found: &SearchResult) -> Option<String> {
+    found.no_match.as_ref().map(|nothing| no_match::note(nothing, Reader::Operator))
 }
 
 /// The members that every description of a tool has, as raw JSON.

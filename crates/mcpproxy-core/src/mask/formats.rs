@@ -133,7 +133,7 @@ impl SecretFormat {
             Alphabet::Random => is_random(text.slice(end..stop)),
             // An AWS access key ID has exactly 16 characters. In longer base64, `AKIA` occurs by chance.
             Alphabet::Alphanumeric if self.least == 16 => stop - end == 16,
-            _ => true,
+            Alphabet::Hex | Alphabet::Alphanumeric | Alphabet::Word | Alphabet::Url | Alphabet::Base64 => true,
         };
         is_secret.then_some(end..stop)
     }

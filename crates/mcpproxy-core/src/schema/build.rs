@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::SchemaError;
 use super::compile::Author;
-use super::condition::{Condition, Node, NodeId, pointer};
+use super::condition::{BranchCondition, Condition, Node, NodeId, ValueCondition, pointer};
 use super::draft::Draft;
 use super::refs::{NamedSchemas, base_of};
 
@@ -93,11 +93,12 @@ impl<'v> GraphBuilder<'v> {
         self.known.insert(std::ptr::from_ref(schema), node);
         let (conditions, description) = match schema {
             Value::Bool(true) => (Vec::new(), None),
-            Value::Bool(false) => (vec![Condition::Never], None),
+            Value::Bool(false) => (vec![ValueCondition::Never.into()], None),
             Value::Object(members) => {
                 let base = base_of(schema, base, self.draft);
                 let mut conditions = self.conditions(SchemaPosition { node, schema: members, base, depth })?;
-                conditions.sort_by_key(|condition| (condition.is_last(), !matches!(condition, Condition::Type(_))));
+                let is_type = |one: &Condition| matches!(one, Condition::Value(ValueCondition::Type(_)));
+                conditions.sort_by_key(|one| (one.is_last(), !is_type(one)));
                 (conditions, members.get("description").and_then(Value::as_str).filter(|text| !text.is_empty()))
             }
             _ if node == 0 => return Err(SchemaError::NotASchema),
@@ -124,7 +125,7 @@ impl<'v> GraphBuilder<'v> {
                 None => self.read(target, base, Some((0, text.trim_start_matches(['#', '/']).to_owned())), 1)?,
             };
             if let Some(node) = self.nodes.get_mut(from as usize) {
-                node.conditions.insert(0, Condition::Ref(to));
+                node.conditions.insert(0, BranchCondition::Ref(to).into());
             }
         }
         Ok(())

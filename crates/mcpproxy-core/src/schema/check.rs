@@ -29,7 +29,7 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::build::Graph;
-use super::condition::{Condition, CountLimit, Node, NodeId, NumberBound};
+use super::condition::{BranchCondition, Condition, CountLimit, Node, NodeId, NumberBound, ValueCondition};
 use super::equal::{compare, equal, is_multiple};
 use super::mismatch::{Mismatch, MismatchKind, Outcome, PathStep, nearest_branch};
 
@@ -226,9 +226,34 @@ impl<'s, 'v> Walker<'s, 'v> {
         evaluated: &mut Evaluated<'v>,
         outcome: &mut Outcome<'s, 'v>,
     ) -> Result<(), OutOfSteps> {
+        match (condition, instance.value) {
+            (Condition::Branch(branch), _) => self.branch(branch, instance, evaluated, outcome)?,
+            (Condition::Value(on_value), value) => {
+                if !self.value(on_value, value)? {
+                    self.report(instance, MismatchKind::Value(on_value), outcome);
+                }
+            }
+            (Condition::Object(on_object), Value::Object(members)) => {
+                self.object(on_object, instance, members, evaluated, outcome)?;
+            }
+            (Condition::Array(on_array), Value::Array(items)) => {
+                self.array(on_array, instance, items, evaluated, outcome)?;
+            }
+            (Condition::Object(_) | Condition::Array(_), _) => {}
+        }
+        Ok(())
+    }
+
+    fn branch(
+        &mut self,
+        condition: &'s BranchCondition,
+        instance: Instance<'v>,
+        evaluated: &mut Evaluated<'v>,
+        outcome: &mut Outcome<'s, 'v>,
+    ) -> Result<(), OutOfSteps> {
         match condition {
-            Condition::Ref(node) => self.node(*node, instance, evaluated, outcome)?,
-            Condition::All(branches) => {
+            BranchCondition::Ref(node) => self.node(*node, instance, evaluated, outcome)?,
+            BranchCondition::All(branches) => {
                 for branch in branches {
                     self.node(*branch, instance, evaluated, outcome)?;
                     if outcome.failed && self.mode == CheckMode::Verdict {
@@ -236,14 +261,14 @@ impl<'s, 'v> Walker<'s, 'v> {
                     }
                 }
             }
-            Condition::Any(branches) => self.any(branches, instance, evaluated, outcome)?,
-            Condition::One(branches) => self.one(branches, instance, evaluated, outcome)?,
-            Condition::Not(node) => {
+            BranchCondition::Any(branches) => self.any(branches, instance, evaluated, outcome)?,
+            BranchCondition::One(branches) => self.one(branches, instance, evaluated, outcome)?,
+            BranchCondition::Not(node) => {
                 if self.fits(*node, instance, &mut Evaluated::default())? {
-                    self.report(instance, MismatchKind::Condition(condition), outcome);
+                    self.report(instance, MismatchKind::Not, outcome);
                 }
             }
-            Condition::If { test, then, otherwise } => {
+            BranchCondition::If { test, then, otherwise } => {
                 let mut looked = Evaluated::default();
                 let next = if self.fits(*test, instance, &mut looked)? {
                     self.merge(evaluated, looked)?;
@@ -255,51 +280,50 @@ impl<'s, 'v> Walker<'s, 'v> {
                     self.node(*next, instance, evaluated, outcome)?;
                 }
             }
-            _ => match instance.value {
-                Value::Object(members) => self.object(condition, instance, members, evaluated, outcome)?,
-                Value::Array(items) => self.array(condition, instance, items, evaluated, outcome)?,
-                _ if !self.plain(condition, instance.value)? => {
-                    self.report(instance, MismatchKind::Condition(condition), outcome)
-                }
-                _ => {}
-            },
         }
         Ok(())
     }
 
-    /// Checks conditions that need no other node. Conditions for other types of values hold.
-    pub(super) fn plain(&mut self, condition: &'s Condition, value: &Value) -> Result<bool, OutOfSteps> {
+    /// Returns `true` if a value meets a condition. Conditions on numbers or strings hold for other types.
+    fn value(&mut self, condition: &'s ValueCondition, value: &Value) -> Result<bool, OutOfSteps> {
         Ok(match (condition, value) {
-            (Condition::Never, _) => false,
-            (Condition::Type(types), _) => types.admit(value),
-            (Condition::Enum(options), _) => {
+            (ValueCondition::Never, _) => false,
+            (ValueCondition::Type(types), _) => types.admit(value),
+            (ValueCondition::Enum(options), _) => {
                 self.spend_comparing(options, value)?;
                 options.iter().any(|option| equal(option, value))
             }
-            (Condition::Const(option), _) => {
+            (ValueCondition::Const(option), _) => {
                 self.spend_comparing(std::slice::from_ref(option), value)?;
                 equal(option, value)
             }
-            (Condition::Bound(bound, limit), Value::Number(number)) => match (bound, compare(number, limit)) {
+            (ValueCondition::Bound(bound, limit), Value::Number(number)) => match (bound, compare(number, limit)) {
                 (_, None) => false,
                 (NumberBound::Least, Some(order)) => order != Ordering::Less,
                 (NumberBound::Most, Some(order)) => order != Ordering::Greater,
                 (NumberBound::Above, Some(order)) => order == Ordering::Greater,
                 (NumberBound::Below, Some(order)) => order == Ordering::Less,
             },
-            (Condition::MultipleOf(divisor), Value::Number(number)) => {
+            (ValueCondition::MultipleOf(divisor), Value::Number(number)) => {
                 self.spend(DIVISION)?;
                 is_multiple(number, divisor)
             }
-            (Condition::Length(limit, count), Value::String(text)) => {
+            (ValueCondition::Length(limit, count), Value::String(text)) => {
                 self.spend(text.len() / 64)?;
                 within(*limit, *count, text.chars().count())
             }
-            (Condition::Pattern(keyword_check) | Condition::Format(keyword_check), Value::String(text)) => {
-                self.spend(keyword_check.cost(text))?;
-                keyword_check.admits(value)
+            (ValueCondition::Pattern(compiled) | ValueCondition::Format(compiled), Value::String(text)) => {
+                self.spend(compiled.cost(text))?;
+                compiled.admits(value)
             }
-            _ => true,
+            (
+                ValueCondition::Bound(..)
+                | ValueCondition::MultipleOf(_)
+                | ValueCondition::Length(..)
+                | ValueCondition::Pattern(_)
+                | ValueCondition::Format(_),
+                _,
+            ) => true,
         })
     }
 

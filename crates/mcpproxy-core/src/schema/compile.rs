@@ -2,7 +2,9 @@
 
 use super::SchemaError;
 use super::build::Graph;
-use super::condition::{Condition, Node, NodeId, Properties, pointer};
+use super::condition::{
+    ArrayCondition, BranchCondition, Condition, Node, NodeId, ObjectCondition, Properties, ValueCondition, pointer,
+};
 use super::keyword_check::KeywordCache;
 use super::messages::shortened;
 
@@ -26,22 +28,22 @@ pub(super) fn compile(graph: &mut Graph, author: Author) -> Result<Vec<String>, 
     let mut missed: Vec<(NodeId, String)> = Vec::new();
     for (place, node) in (0..).zip(&mut graph.nodes) {
         node.conditions.retain_mut(|condition| match condition {
-            Condition::Pattern(keyword_check) => {
+            Condition::Value(ValueCondition::Pattern(keyword_check)) => {
                 cache.pattern(&keyword_check.text).map(|ready| *keyword_check = ready).is_some() || {
                     missed.push((place, "/pattern".to_owned()));
                     false
                 }
             }
-            Condition::Properties(properties) => {
+            Condition::Object(ObjectCondition::Properties(properties)) => {
                 missed.extend(ready_names(properties, &mut cache).into_iter().map(|step| (place, step)));
                 true
             }
-            Condition::Format(keyword_check) if author == Author::Contract => {
+            Condition::Value(ValueCondition::Format(keyword_check)) if author == Author::Contract => {
                 *keyword_check = cache.format(draft, &keyword_check.text);
                 true
             }
-            Condition::Format(_) => false,
-            _ => true,
+            Condition::Value(ValueCondition::Format(_)) => false,
+            Condition::Value(_) | Condition::Object(_) | Condition::Array(_) | Condition::Branch(_) => true,
         });
     }
     let at = |(place, step): &(NodeId, String)| shortened(&format!("{}{step}", pointer(&graph.nodes, *place)));
@@ -82,18 +84,20 @@ fn weaken(nodes: &mut [Node], missed: &[(NodeId, String)]) -> Vec<String> {
     for (place, node) in (0..).zip(nodes.iter_mut()) {
         node.conditions.retain_mut(|condition| {
             let (step, is_kept) = match condition {
-                Condition::Not(node) if is_weak(*node) => ("not", false),
-                Condition::If { test, .. } if is_weak(*test) => ("if", false),
-                Condition::UnevaluatedProperties(_) if is_name_left_out => ("unevaluatedProperties", false),
-                Condition::One(branches) if branches.iter().any(|node| is_weak(*node)) => {
-                    *condition = Condition::Any(std::mem::take(branches));
+                Condition::Branch(BranchCondition::Not(node)) if is_weak(*node) => ("not", false),
+                Condition::Branch(BranchCondition::If { test, .. }) if is_weak(*test) => ("if", false),
+                Condition::Object(ObjectCondition::Unevaluated(_)) if is_name_left_out => {
+                    ("unevaluatedProperties", false)
+                }
+                Condition::Branch(BranchCondition::One(branches)) if branches.iter().any(|node| is_weak(*node)) => {
+                    *condition = BranchCondition::Any(std::mem::take(branches)).into();
                     ("oneOf", true)
                 }
-                Condition::Contains { node, max: max @ Some(_), .. } if is_weak(*node) => {
+                Condition::Array(ArrayCondition::Contains { node, max: max @ Some(_), .. }) if is_weak(*node) => {
                     *max = None;
                     ("maxContains", true)
                 }
-                _ => return true,
+                Condition::Value(_) | Condition::Object(_) | Condition::Array(_) | Condition::Branch(_) => return true,
             };
             changed.push((place, step));
             is_kept

@@ -18,8 +18,18 @@ pub(super) struct Node {
     pub(super) conditions: Vec<Condition>,
 }
 
+/// One condition of a node, grouped by the values that it concerns. Values of other types meet it.
 #[derive(Debug)]
 pub(super) enum Condition {
+    Value(ValueCondition),
+    Object(ObjectCondition),
+    Array(ArrayCondition),
+    Branch(BranchCondition),
+}
+
+/// A condition on the value alone. It needs no other node.
+#[derive(Debug)]
+pub(super) enum ValueCondition {
     /// The schema `false`, which no value fits.
     Never,
     Type(Types),
@@ -30,35 +40,39 @@ pub(super) enum Condition {
     Length(CountLimit, u64),
     Pattern(CompiledKeyword),
     Format(CompiledKeyword),
-    Items {
-        first: Vec<NodeId>,
-        rest: Option<NodeId>,
-    },
-    ItemCount(CountLimit, u64),
-    Unique,
-    Contains {
-        node: NodeId,
-        min: u64,
-        max: Option<u64>,
-    },
-    UnevaluatedItems(NodeId),
+}
+
+/// A condition on the properties of an object.
+#[derive(Debug)]
+pub(super) enum ObjectCondition {
     Properties(Box<Properties>),
-    PropertyCount(CountLimit, u64),
-    PropertyNames(NodeId),
+    Count(CountLimit, u64),
+    Names(NodeId),
     Required(Vec<Box<str>>),
     DependentRequired(Vec<(Box<str>, Vec<Box<str>>)>),
     DependentSchemas(Vec<(Box<str>, NodeId)>),
-    UnevaluatedProperties(NodeId),
+    Unevaluated(NodeId),
+}
+
+/// A condition on the items of an array.
+#[derive(Debug)]
+pub(super) enum ArrayCondition {
+    Items { first: Vec<NodeId>, rest: Option<NodeId> },
+    Count(CountLimit, u64),
+    Unique,
+    Contains { node: NodeId, min: u64, max: Option<u64> },
+    Unevaluated(NodeId),
+}
+
+/// A condition that applies other nodes to the same value.
+#[derive(Debug)]
+pub(super) enum BranchCondition {
     Ref(NodeId),
     All(Vec<NodeId>),
     Any(Vec<NodeId>),
     One(Vec<NodeId>),
     Not(NodeId),
-    If {
-        test: NodeId,
-        then: Option<NodeId>,
-        otherwise: Option<NodeId>,
-    },
+    If { test: NodeId, then: Option<NodeId>, otherwise: Option<NodeId> },
 }
 
 #[derive(Debug, Default)]
@@ -155,60 +169,89 @@ impl Properties {
     }
 }
 
+impl From<ValueCondition> for Condition {
+    fn from(condition: ValueCondition) -> Self {
+        Self::Value(condition)
+    }
+}
+
+impl From<ObjectCondition> for Condition {
+    fn from(condition: ObjectCondition) -> Self {
+        Self::Object(condition)
+    }
+}
+
+impl From<ArrayCondition> for Condition {
+    fn from(condition: ArrayCondition) -> Self {
+        Self::Array(condition)
+    }
+}
+
+impl From<BranchCondition> for Condition {
+    fn from(condition: BranchCondition) -> Self {
+        Self::Branch(condition)
+    }
+}
+
 impl Condition {
     /// Visits the nodes that this condition applies to the same value.
     pub(super) fn in_place(&self, mut each: impl FnMut(NodeId)) {
         match self {
-            Self::Ref(node) | Self::Not(node) => each(*node),
-            Self::All(nodes) | Self::Any(nodes) | Self::One(nodes) => nodes.iter().copied().for_each(each),
-            Self::DependentSchemas(nodes) => nodes.iter().for_each(|(_, node)| each(*node)),
-            Self::If { test, then, otherwise } => {
-                each(*test);
-                then.iter().chain(otherwise).copied().for_each(each);
-            }
-            Self::Never
-            | Self::Type(_)
-            | Self::Enum(_)
-            | Self::Const(_)
-            | Self::Bound(..)
-            | Self::MultipleOf(_)
-            | Self::Length(..)
-            | Self::Pattern(_)
-            | Self::Format(_)
-            | Self::Items { .. }
-            | Self::ItemCount(..)
-            | Self::Unique
-            | Self::Contains { .. }
-            | Self::UnevaluatedItems(_)
-            | Self::Properties(_)
-            | Self::PropertyCount(..)
-            | Self::PropertyNames(_)
-            | Self::Required(_)
-            | Self::DependentRequired(_)
-            | Self::UnevaluatedProperties(_) => {}
+            Self::Branch(branch) => branch.nodes(each),
+            Self::Object(ObjectCondition::DependentSchemas(nodes)) => nodes.iter().for_each(|(_, node)| each(*node)),
+            Self::Value(_) | Self::Object(_) | Self::Array(_) => {}
         }
     }
 
     /// Visits the nodes that this condition applies to parts of the value.
-    pub(super) fn within(&self, mut each: impl FnMut(NodeId)) {
+    pub(super) fn within(&self, each: impl FnMut(NodeId)) {
         match self {
-            Self::Items { first, rest } => first.iter().chain(rest).copied().for_each(each),
-            Self::Contains { node, .. }
-            | Self::UnevaluatedItems(node)
-            | Self::UnevaluatedProperties(node)
-            | Self::PropertyNames(node) => each(*node),
-            Self::Properties(properties) => {
-                properties.named.iter().for_each(|(_, node)| each(*node));
-                properties.patterns.iter().for_each(|(_, node)| each(*node));
-                properties.rest.iter().copied().for_each(each);
-            }
-            _ => {}
+            Self::Object(object) => object.within(each),
+            Self::Array(array) => array.within(each),
+            Self::Value(_) | Self::Branch(_) => {}
         }
     }
 
     /// Returns `true` for conditions on unevaluated parts, which must run after all others.
     pub(super) fn is_last(&self) -> bool {
-        matches!(self, Self::UnevaluatedItems(_) | Self::UnevaluatedProperties(_))
+        matches!(self, Self::Object(ObjectCondition::Unevaluated(_)) | Self::Array(ArrayCondition::Unevaluated(_)))
+    }
+}
+
+impl BranchCondition {
+    fn nodes(&self, mut each: impl FnMut(NodeId)) {
+        match self {
+            Self::Ref(node) | Self::Not(node) => each(*node),
+            Self::All(nodes) | Self::Any(nodes) | Self::One(nodes) => nodes.iter().copied().for_each(each),
+            Self::If { test, then, otherwise } => {
+                each(*test);
+                then.iter().chain(otherwise).copied().for_each(each);
+            }
+        }
+    }
+}
+
+impl ObjectCondition {
+    fn within(&self, mut each: impl FnMut(NodeId)) {
+        match self {
+            Self::Names(node) | Self::Unevaluated(node) => each(*node),
+            Self::Properties(properties) => {
+                properties.named.iter().for_each(|(_, node)| each(*node));
+                properties.patterns.iter().for_each(|(_, node)| each(*node));
+                properties.rest.iter().copied().for_each(each);
+            }
+            Self::Count(..) | Self::Required(_) | Self::DependentRequired(_) | Self::DependentSchemas(_) => {}
+        }
+    }
+}
+
+impl ArrayCondition {
+    fn within(&self, mut each: impl FnMut(NodeId)) {
+        match self {
+            Self::Items { first, rest } => first.iter().chain(rest).copied().for_each(each),
+            Self::Contains { node, .. } | Self::Unevaluated(node) => each(*node),
+            Self::Count(..) | Self::Unique => {}
+        }
     }
 }
 

@@ -5,42 +5,42 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::check::{CheckMode, Evaluated, Instance, OutOfSteps, Walker, within};
-use super::condition::{Condition, Node, NodeId, Properties};
+use super::condition::{ArrayCondition, Condition, Node, NodeId, ObjectCondition, Properties, ValueCondition};
 use super::equal::key;
 use super::mismatch::{MismatchKind, Outcome, PathStep};
 
 impl<'s, 'v> Walker<'s, 'v> {
     pub(super) fn object(
         &mut self,
-        condition: &'s Condition,
+        condition: &'s ObjectCondition,
         instance: Instance<'v>,
         members: &'v Map<String, Value>,
         evaluated: &mut Evaluated<'v>,
         outcome: &mut Outcome<'s, 'v>,
     ) -> Result<(), OutOfSteps> {
         match condition {
-            Condition::Properties(properties) => self.properties(properties, members, evaluated, outcome)?,
-            Condition::Required(names) => self.required(names, instance, members, outcome)?,
-            Condition::DependentRequired(needs) => {
+            ObjectCondition::Properties(properties) => self.properties(properties, members, evaluated, outcome)?,
+            ObjectCondition::Required(names) => self.required(names, instance, members, outcome)?,
+            ObjectCondition::DependentRequired(needs) => {
                 self.spend(needs.len())?;
                 for (_, names) in needs.iter().filter(|(name, _)| members.contains_key(&**name)) {
                     self.required(names, instance, members, outcome)?;
                 }
             }
-            Condition::DependentSchemas(needs) => {
+            ObjectCondition::DependentSchemas(needs) => {
                 self.spend(needs.len())?;
                 for (_, node) in needs.iter().filter(|(name, _)| members.contains_key(&**name)) {
                     self.node(*node, instance, evaluated, outcome)?;
                 }
             }
-            Condition::PropertyNames(node) => {
+            ObjectCondition::Names(node) => {
                 for name in members.keys() {
                     if !self.name_fits(*node, name)? {
                         self.report(instance, MismatchKind::Name(name, *node), outcome);
                     }
                 }
             }
-            Condition::UnevaluatedProperties(node) => {
+            ObjectCondition::Unevaluated(node) => {
                 self.spend(evaluated.properties.len() / 4 + members.len())?;
                 let known: HashSet<&str> = evaluated.properties.iter().copied().collect();
                 for (name, value) in members.iter().filter(|(name, _)| !known.contains(name.as_str())) {
@@ -48,13 +48,11 @@ impl<'s, 'v> Walker<'s, 'v> {
                     evaluated.properties.push(name);
                 }
             }
-            Condition::PropertyCount(limit, count) if !within(*limit, *count, members.len()) => {
-                self.report(instance, MismatchKind::Condition(condition), outcome);
+            ObjectCondition::Count(limit, count) => {
+                if !within(*limit, *count, members.len()) {
+                    self.report(instance, MismatchKind::PropertyCount(*limit, *count), outcome);
+                }
             }
-            _ if !self.plain(condition, instance.value)? => {
-                self.report(instance, MismatchKind::Condition(condition), outcome)
-            }
-            _ => {}
         }
         Ok(())
     }
@@ -131,14 +129,14 @@ impl<'s, 'v> Walker<'s, 'v> {
 
     pub(super) fn array(
         &mut self,
-        condition: &'s Condition,
+        condition: &'s ArrayCondition,
         instance: Instance<'v>,
         items: &'v [Value],
         evaluated: &mut Evaluated<'v>,
         outcome: &mut Outcome<'s, 'v>,
     ) -> Result<(), OutOfSteps> {
-        let fits = match condition {
-            Condition::Items { first, rest } => {
+        match condition {
+            ArrayCondition::Items { first, rest } => {
                 let nodes = first.iter().copied().map(Some).chain(std::iter::repeat(*rest));
                 for ((position, item), node) in items.iter().enumerate().zip(nodes) {
                     let Some(node) = node else { break };
@@ -150,28 +148,32 @@ impl<'s, 'v> Walker<'s, 'v> {
                         break;
                     }
                 }
-                true
             }
-            Condition::Contains { node, min, max } => self.contains((*node, *min, *max), items, evaluated)?,
-            Condition::UnevaluatedItems(node) => {
+            ArrayCondition::Contains { node, min, max } => {
+                if !self.contains((*node, *min, *max), items, evaluated)? {
+                    self.report(instance, MismatchKind::Contains { min: *min, max: *max }, outcome);
+                }
+            }
+            ArrayCondition::Unevaluated(node) => {
                 self.spend(evaluated.items.len() / 4 + items.len())?;
                 let known: HashSet<usize> = evaluated.items.iter().copied().collect();
                 for (position, item) in items.iter().enumerate().filter(|(position, _)| !known.contains(position)) {
                     self.part(*node, PathStep::Item(position), item, outcome)?;
                     evaluated.items.push(position);
                 }
-                true
             }
-            Condition::ItemCount(limit, count) => within(*limit, *count, items.len()),
-            Condition::Unique => {
+            ArrayCondition::Count(limit, count) => {
+                if !within(*limit, *count, items.len()) {
+                    self.report(instance, MismatchKind::ItemCount(*limit, *count), outcome);
+                }
+            }
+            ArrayCondition::Unique => {
                 self.spend(super::check::parts(instance.value).saturating_mul(2))?;
                 let mut known = HashSet::with_capacity(items.len());
-                items.iter().all(|item| known.insert(key(item)))
+                if !items.iter().all(|item| known.insert(key(item))) {
+                    self.report(instance, MismatchKind::NotUnique, outcome);
+                }
             }
-            _ => self.plain(condition, instance.value)?,
-        };
-        if !fits {
-            self.report(instance, MismatchKind::Condition(condition), outcome);
         }
         Ok(())
     }
@@ -196,5 +198,7 @@ impl<'s, 'v> Walker<'s, 'v> {
 }
 
 fn is_never(nodes: &[Node], node: NodeId) -> bool {
-    nodes.get(node as usize).is_some_and(|node| matches!(node.conditions.as_slice(), [Condition::Never]))
+    nodes
+        .get(node as usize)
+        .is_some_and(|node| matches!(node.conditions.as_slice(), [Condition::Value(ValueCondition::Never)]))
 }

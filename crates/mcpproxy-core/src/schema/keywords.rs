@@ -4,7 +4,10 @@ use serde_json::{Number, Value};
 
 use super::SchemaError;
 use super::build::{GraphBuilder, SchemaPosition};
-use super::condition::{Condition, CountLimit, NumberBound, Properties, Types};
+use super::condition::{
+    ArrayCondition, BranchCondition, Condition, CountLimit, NumberBound, ObjectCondition, Properties, Types,
+    ValueCondition,
+};
 use super::draft::Draft;
 use super::keyword_check::CompiledKeyword;
 
@@ -19,37 +22,43 @@ impl<'v> GraphBuilder<'v> {
         }
         for (keyword, value) in here.schema {
             let condition = match keyword.as_str() {
-                "type" => Some(Condition::Type(self.types(here, value)?)),
+                "type" => Some(ValueCondition::Type(self.types(here, value)?).into()),
                 "enum" => {
                     let options =
                         value.as_array().ok_or_else(|| self.mistake(here.node, keyword, "an array of values"))?;
-                    Some(Condition::Enum(options.clone()))
+                    Some(ValueCondition::Enum(options.clone()).into())
                 }
-                "const" if self.draft >= Draft::Six => Some(Condition::Const(value.clone())),
+                "const" if self.draft >= Draft::Six => Some(ValueCondition::Const(value.clone()).into()),
                 "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
                     self.number_condition(here, keyword, value)?
                 }
-                "minLength" => Some(Condition::Length(CountLimit::Least, self.count(here, keyword, value)?)),
-                "maxLength" => Some(Condition::Length(CountLimit::Most, self.count(here, keyword, value)?)),
-                "minItems" => Some(Condition::ItemCount(CountLimit::Least, self.count(here, keyword, value)?)),
-                "maxItems" => Some(Condition::ItemCount(CountLimit::Most, self.count(here, keyword, value)?)),
-                "minProperties" => Some(Condition::PropertyCount(CountLimit::Least, self.count(here, keyword, value)?)),
-                "maxProperties" => Some(Condition::PropertyCount(CountLimit::Most, self.count(here, keyword, value)?)),
+                "minLength" => {
+                    Some(ValueCondition::Length(CountLimit::Least, self.count(here, keyword, value)?).into())
+                }
+                "maxLength" => Some(ValueCondition::Length(CountLimit::Most, self.count(here, keyword, value)?).into()),
+                "minItems" => Some(ArrayCondition::Count(CountLimit::Least, self.count(here, keyword, value)?).into()),
+                "maxItems" => Some(ArrayCondition::Count(CountLimit::Most, self.count(here, keyword, value)?).into()),
+                "minProperties" => {
+                    Some(ObjectCondition::Count(CountLimit::Least, self.count(here, keyword, value)?).into())
+                }
+                "maxProperties" => {
+                    Some(ObjectCondition::Count(CountLimit::Most, self.count(here, keyword, value)?).into())
+                }
                 "pattern" => {
                     let text = self.text(here, keyword, value)?;
                     self.count_pattern(text)?;
-                    Some(Condition::Pattern(CompiledKeyword::new(text)))
+                    Some(ValueCondition::Pattern(CompiledKeyword::new(text)).into())
                 }
                 "format" => {
                     let text = self.text(here, keyword, value)?;
                     self.count_pattern(text)?;
-                    Some(Condition::Format(CompiledKeyword::new(text)))
+                    Some(ValueCondition::Format(CompiledKeyword::new(text)).into())
                 }
                 "uniqueItems" => {
                     let is_on = value.as_bool().ok_or_else(|| self.mistake(here.node, keyword, "true or false"))?;
-                    is_on.then_some(Condition::Unique)
+                    is_on.then_some(ArrayCondition::Unique.into())
                 }
-                "required" => Some(Condition::Required(self.names(here, keyword, value)?)),
+                "required" => Some(ObjectCondition::Required(self.names(here, keyword, value)?).into()),
                 _ => self.applicator(here, keyword, value)?,
             };
             conditions.extend(condition);
@@ -66,32 +75,42 @@ impl<'v> GraphBuilder<'v> {
     ) -> Result<Option<Condition>, SchemaError> {
         let (draft, has) = (self.draft, |other: &str| here.schema.contains_key(other));
         Ok(match keyword {
-            "allOf" => Some(Condition::All(self.list(here, keyword, value)?)),
-            "anyOf" => Some(Condition::Any(self.list(here, keyword, value)?)),
-            "oneOf" => Some(Condition::One(self.list(here, keyword, value)?)),
-            "not" => Some(Condition::Not(self.sub(here, keyword, value)?)),
-            "if" if draft >= Draft::Seven => Some(Condition::If {
-                test: self.sub(here, keyword, value)?,
-                then: self.sub_of(here, "then")?,
-                otherwise: self.sub_of(here, "else")?,
-            }),
+            "allOf" => Some(BranchCondition::All(self.list(here, keyword, value)?).into()),
+            "anyOf" => Some(BranchCondition::Any(self.list(here, keyword, value)?).into()),
+            "oneOf" => Some(BranchCondition::One(self.list(here, keyword, value)?).into()),
+            "not" => Some(BranchCondition::Not(self.sub(here, keyword, value)?).into()),
+            "if" if draft >= Draft::Seven => Some(
+                BranchCondition::If {
+                    test: self.sub(here, keyword, value)?,
+                    then: self.sub_of(here, "then")?,
+                    otherwise: self.sub_of(here, "else")?,
+                }
+                .into(),
+            ),
             "properties" => Some(self.properties(here)?),
             "patternProperties" if !has("properties") => Some(self.properties(here)?),
             "additionalProperties" if !has("properties") && !has("patternProperties") => Some(self.properties(here)?),
-            "propertyNames" if draft >= Draft::Six => Some(Condition::PropertyNames(self.sub(here, keyword, value)?)),
+            "propertyNames" if draft >= Draft::Six => {
+                Some(ObjectCondition::Names(self.sub(here, keyword, value)?).into())
+            }
             "items" | "prefixItems" => self.items(here, keyword)?,
             "contains" if draft >= Draft::Six => Some(self.contains(here, value)?),
             "dependencies" => Some(self.dependencies(here, value)?),
             "dependentRequired" if draft >= Draft::Year2019 => Some(self.dependent_required(here, value)?),
             "dependentSchemas" if draft >= Draft::Year2019 => {
                 let subs = self.map(here, keyword, value)?;
-                Some(Condition::DependentSchemas(subs.into_iter().map(|(name, node)| (name.into(), node)).collect()))
+                Some(
+                    ObjectCondition::DependentSchemas(
+                        subs.into_iter().map(|(name, node)| (name.into(), node)).collect(),
+                    )
+                    .into(),
+                )
             }
             "unevaluatedItems" if draft >= Draft::Year2019 => {
-                Some(Condition::UnevaluatedItems(self.sub(here, keyword, value)?))
+                Some(ArrayCondition::Unevaluated(self.sub(here, keyword, value)?).into())
             }
             "unevaluatedProperties" if draft >= Draft::Year2019 => {
-                Some(Condition::UnevaluatedProperties(self.sub(here, keyword, value)?))
+                Some(ObjectCondition::Unevaluated(self.sub(here, keyword, value)?).into())
             }
             // Unused definitions are read, too: they count towards the limits, and their mistakes are errors.
             "$defs" | "definitions" => {
@@ -127,7 +146,7 @@ impl<'v> GraphBuilder<'v> {
         }
         properties.rest = self.sub_of(here, "additionalProperties")?;
         properties.index();
-        Ok(Condition::Properties(Box::new(properties)))
+        Ok(ObjectCondition::Properties(Box::new(properties)).into())
     }
 
     /// Reads `prefixItems` and `items`. Before draft 2020-12, `items` could be an array, which is accepted in every draft.
@@ -147,7 +166,7 @@ impl<'v> GraphBuilder<'v> {
             }
             (None, _) => (Vec::new(), self.sub_of(here, "items")?),
         };
-        Ok(Some(Condition::Items { first, rest }))
+        Ok(Some(ArrayCondition::Items { first, rest }.into()))
     }
 
     fn contains(&mut self, here: SchemaPosition<'v>, value: &'v Value) -> Result<Condition, SchemaError> {
@@ -157,7 +176,7 @@ impl<'v> GraphBuilder<'v> {
             Some(value) => self.count(here, keyword, value).map(Some),
         };
         let (min, max) = (limit("minContains")?.unwrap_or(1), limit("maxContains")?);
-        Ok(Condition::Contains { node, min, max })
+        Ok(ArrayCondition::Contains { node, min, max }.into())
     }
 
     /// Reads `dependencies`, which contains property names and schemas.
@@ -171,21 +190,21 @@ impl<'v> GraphBuilder<'v> {
                 let names = self.names(here, &step, needed)?;
                 let node = self.sub(here, &step, &ANYTHING)?;
                 if let Some(node) = self.nodes.get_mut(node as usize) {
-                    node.conditions.push(Condition::Required(names));
+                    node.conditions.push(ObjectCondition::Required(names).into());
                 }
                 subs.push((name.as_str().into(), node));
             } else {
                 subs.push((name.as_str().into(), self.sub(here, &step, needed)?));
             }
         }
-        Ok(Condition::DependentSchemas(subs))
+        Ok(ObjectCondition::DependentSchemas(subs).into())
     }
 
     fn dependent_required(&mut self, here: SchemaPosition<'v>, value: &'v Value) -> Result<Condition, SchemaError> {
         let keyword = "dependentRequired";
         let members = value.as_object().ok_or_else(|| self.mistake(here.node, keyword, "an object of dependencies"))?;
         let needs = members.iter().map(|(name, needed)| Ok((name.as_str().into(), self.names(here, keyword, needed)?)));
-        needs.collect::<Result<_, _>>().map(Condition::DependentRequired)
+        needs.collect::<Result<_, _>>().map(|needs| ObjectCondition::DependentRequired(needs).into())
     }
 
     fn types(&self, here: SchemaPosition<'v>, value: &Value) -> Result<Types, SchemaError> {
@@ -220,11 +239,11 @@ impl<'v> GraphBuilder<'v> {
             "exclusiveMinimum" => NumberBound::Above,
             "exclusiveMaximum" => NumberBound::Below,
             _ if number.as_f64().is_some_and(|divisor| divisor > 0.0) => {
-                return Ok(Some(Condition::MultipleOf(number.clone())));
+                return Ok(Some(ValueCondition::MultipleOf(number.clone()).into()));
             }
             _ => return Err(self.mistake(here.node, keyword, "a number greater than 0")),
         };
-        Ok(Some(Condition::Bound(bound, number.clone())))
+        Ok(Some(ValueCondition::Bound(bound, number.clone()).into()))
     }
 
     fn count(&self, here: SchemaPosition<'v>, keyword: &str, value: &Value) -> Result<u64, SchemaError> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::condition::{Condition, CountLimit, Node, NodeId, NumberBound, Properties};
+use super::condition::{Condition, CountLimit, Node, NodeId, NumberBound, ObjectCondition, Properties, ValueCondition};
 use super::mismatch::{Mismatch, MismatchKind, PathStep};
 use super::problem::{ANYTHING, Problem, REQUIRED};
 use crate::{Untrusted, nearest};
@@ -31,8 +31,13 @@ pub(super) fn problem(nodes: &[Node], mismatch: &Mismatch<'_, '_>) -> Problem {
         }
         MismatchKind::Unknown(_) => "an unknown property".clone_into(&mut found),
         MismatchKind::Several { fitted, .. } => found = format!("{found}, which matches {fitted}"),
-        MismatchKind::Condition(Condition::Unique) => found = format!("{found}, two of which are equal"),
-        MismatchKind::Condition(_) | MismatchKind::Choice(_) => {}
+        MismatchKind::NotUnique => found = format!("{found}, two of which are equal"),
+        MismatchKind::Value(_)
+        | MismatchKind::ItemCount(..)
+        | MismatchKind::Contains { .. }
+        | MismatchKind::PropertyCount(..)
+        | MismatchKind::Not
+        | MismatchKind::Choice(_) => {}
     }
     Problem {
         pointer: shortened_to(&pointer, POINTER_MAX_CHARS),
@@ -46,26 +51,24 @@ pub(super) fn problem(nodes: &[Node], mismatch: &Mismatch<'_, '_>) -> Problem {
 
 fn expected(nodes: &[Node], mismatch: &Mismatch<'_, '_>) -> String {
     match &mismatch.kind {
-        MismatchKind::Condition(condition) => condition_text(condition),
+        MismatchKind::Value(condition) => condition_text(condition),
+        MismatchKind::ItemCount(limit, count) => limit_words(*limit, *count, "item", "items"),
+        MismatchKind::NotUnique => "unique items".to_owned(),
+        MismatchKind::Contains { min, max: None } => format!("at least {min} {} matching `contains`", items(*min)),
+        MismatchKind::Contains { min, max: Some(max) } if min == max => {
+            format!("exactly {min} {} matching `contains`", items(*min))
+        }
+        MismatchKind::Contains { min, max: Some(max) } => format!("{min} to {max} items matching `contains`"),
+        MismatchKind::PropertyCount(limit, count) => limit_words(*limit, *count, "property", "properties"),
+        MismatchKind::Not => "a value that does not match the schema in `not`".to_owned(),
         MismatchKind::Missing(name) => {
-            let conditions = property_of(nodes, mismatch.instance.node, name).and_then(|node| nodes.get(node as usize));
-            let words =
-                conditions.into_iter().flat_map(|node| &node.conditions).find_map(|condition| match condition {
-                    Condition::Type(_) | Condition::Enum(_) | Condition::Const(_) => Some(condition_text(condition)),
-                    _ => None,
-                });
-            words.unwrap_or_else(|| ANYTHING.to_owned()) + REQUIRED
+            let property = property_of(nodes, mismatch.instance.node, name);
+            let kind = property.and_then(|node| value_conditions(nodes, node).find(|condition| is_kind(condition)));
+            kind.map_or_else(|| ANYTHING.to_owned(), condition_text) + REQUIRED
         }
         MismatchKind::Unknown(known) => no_such_property(*known, mismatch.path.last()),
         MismatchKind::Name(_, node) => {
-            let conditions = nodes.get(*node as usize).map(|node| node.conditions.as_slice()).unwrap_or_default();
-            let is_clear = |condition: &&Condition| {
-                matches!(
-                    condition,
-                    Condition::Enum(_) | Condition::Const(_) | Condition::Length(..) | Condition::Pattern(_)
-                )
-            };
-            match list(conditions.iter().filter(is_clear).map(condition_text), " and ") {
+            match list(value_conditions(nodes, *node).filter(|one| is_about_name(one)).map(condition_text), " and ") {
                 words if words.is_empty() => "a different property name".to_owned(),
                 words => format!("a property name ({words})"),
             }
@@ -83,53 +86,49 @@ fn expected(nodes: &[Node], mismatch: &Mismatch<'_, '_>) -> String {
     }
 }
 
-fn condition_text(condition: &Condition) -> String {
+fn value_conditions(nodes: &[Node], node: NodeId) -> impl Iterator<Item = &ValueCondition> {
+    let conditions = nodes.get(node as usize).map(|node| node.conditions.as_slice()).unwrap_or_default();
+    conditions.iter().filter_map(|condition| match condition {
+        Condition::Value(on_value) => Some(on_value),
+        Condition::Object(_) | Condition::Array(_) | Condition::Branch(_) => None,
+    })
+}
+
+/// Returns `true` for conditions that say best what a missing property should be.
+fn is_kind(condition: &ValueCondition) -> bool {
+    matches!(condition, ValueCondition::Type(_) | ValueCondition::Enum(_) | ValueCondition::Const(_))
+}
+
+/// Returns `true` for conditions that make sense for a property name.
+fn is_about_name(condition: &ValueCondition) -> bool {
+    matches!(
+        condition,
+        ValueCondition::Enum(_) | ValueCondition::Const(_) | ValueCondition::Length(..) | ValueCondition::Pattern(_)
+    )
+}
+
+fn condition_text(condition: &ValueCondition) -> String {
     match condition {
-        Condition::Never => "no value".to_owned(),
-        Condition::Type(types) => list(types.words().map(str::to_owned), " or "),
-        Condition::Enum(options) => match options.as_slice() {
+        ValueCondition::Never => "no value".to_owned(),
+        ValueCondition::Type(types) => list(types.words().map(str::to_owned), " or "),
+        ValueCondition::Enum(options) => match options.as_slice() {
             [] => "no value".to_owned(),
             [only] => value_words(only),
             many => format!("one of {}", list(many.iter().map(value_words), ", ")),
         },
-        Condition::Const(value) => value_words(value),
-        Condition::Bound(bound, number) => match bound {
+        ValueCondition::Const(value) => value_words(value),
+        ValueCondition::Bound(bound, number) => match bound {
             NumberBound::Least => format!("at least {number}"),
             NumberBound::Most => format!("at most {number}"),
             NumberBound::Above => format!("more than {number}"),
             NumberBound::Below => format!("less than {number}"),
         },
-        Condition::MultipleOf(number) => format!("a multiple of {number}"),
-        Condition::Length(limit, count) => limit_words(*limit, *count, "character", "characters"),
-        Condition::Pattern(keyword_check) => format!("a string that matches `{}`", excerpt(&keyword_check.text, 120)),
-        Condition::Format(keyword_check) => {
-            format!("a string in the format `{}`", excerpt(&keyword_check.text, QUOTE_MAX_CHARS))
+        ValueCondition::MultipleOf(number) => format!("a multiple of {number}"),
+        ValueCondition::Length(limit, count) => limit_words(*limit, *count, "character", "characters"),
+        ValueCondition::Pattern(compiled) => format!("a string that matches `{}`", excerpt(&compiled.text, 120)),
+        ValueCondition::Format(compiled) => {
+            format!("a string in the format `{}`", excerpt(&compiled.text, QUOTE_MAX_CHARS))
         }
-        Condition::ItemCount(limit, count) => limit_words(*limit, *count, "item", "items"),
-        Condition::Unique => "unique items".to_owned(),
-        Condition::Contains { min, max: None, .. } => format!("at least {min} {} matching `contains`", items(*min)),
-        Condition::Contains { min, max: Some(max), .. } if min == max => {
-            format!("exactly {min} {} matching `contains`", items(*min))
-        }
-        Condition::Contains { min, max: Some(max), .. } => {
-            format!("{min} to {max} items matching `contains`")
-        }
-        Condition::PropertyCount(limit, count) => limit_words(*limit, *count, "property", "properties"),
-        Condition::Not(_) => "a value that does not match the schema in `not`".to_owned(),
-        // These report mismatches of their own, or those of other nodes.
-        Condition::Items { .. }
-        | Condition::UnevaluatedItems(_)
-        | Condition::Properties(_)
-        | Condition::PropertyNames(_)
-        | Condition::Required(_)
-        | Condition::DependentRequired(_)
-        | Condition::DependentSchemas(_)
-        | Condition::UnevaluatedProperties(_)
-        | Condition::Ref(_)
-        | Condition::All(_)
-        | Condition::Any(_)
-        | Condition::One(_)
-        | Condition::If { .. } => "a different value".to_owned(),
     }
 }
 
@@ -150,7 +149,7 @@ fn no_such_property(known: Option<&Properties>, step: Option<&PathStep<'_>>) -> 
     let names = || known.named.iter().map(|(name, _)| &**name);
     let meant = match step {
         Some(PathStep::Key(name)) => nearest(name, names()),
-        _ => None,
+        Some(PathStep::Item(_)) | None => None,
     };
     match meant {
         Some(meant) => format!("a known property (did you mean {}?)", quoted(meant)),
@@ -162,8 +161,8 @@ fn no_such_property(known: Option<&Properties>, step: Option<&PathStep<'_>>) -> 
 /// Returns the node of a property, if the node of the object has one.
 fn property_of(nodes: &[Node], object: NodeId, name: &str) -> Option<NodeId> {
     nodes.get(object as usize)?.conditions.iter().find_map(|condition| match condition {
-        Condition::Properties(properties) => properties.find(name),
-        _ => None,
+        Condition::Object(ObjectCondition::Properties(properties)) => properties.find(name),
+        Condition::Object(_) | Condition::Value(_) | Condition::Array(_) | Condition::Branch(_) => None,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::PROBLEMS_MAX;
 use super::check::Instance;
-use super::condition::{Condition, NodeId, Properties};
+use super::condition::{CountLimit, NodeId, Properties, ValueCondition};
 
 /// One step of the path into a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,17 @@ pub(super) struct Mismatch<'s, 'v> {
 
 pub(super) enum MismatchKind<'s, 'v> {
     /// The value fails this condition.
-    Condition(&'s Condition),
+    Value(&'s ValueCondition),
+    /// An array has too few or too many items.
+    ItemCount(CountLimit, u64),
+    /// Two items of an array are equal.
+    NotUnique,
+    /// Too few or too many items of an array match `contains`.
+    Contains { min: u64, max: Option<u64> },
+    /// An object has too few or too many properties.
+    PropertyCount(CountLimit, u64),
+    /// The value matches the schema in `not`.
+    Not,
     /// A required property is missing.
     Missing(&'s str),
     /// The schema does not have this property. Carries the properties that it has, if known.
@@ -82,16 +92,29 @@ pub(super) fn nearest_branch<'s, 'v>(
 /// Returns `true` if the value has another type, or another fixed value, than expected.
 fn is_about_kind(kind: &MismatchKind<'_, '_>) -> bool {
     match kind {
-        MismatchKind::Condition(condition) => {
-            matches!(condition, Condition::Type(_) | Condition::Enum(_) | Condition::Const(_) | Condition::Never)
-        }
+        MismatchKind::Value(condition) => match condition {
+            ValueCondition::Never | ValueCondition::Type(_) | ValueCondition::Enum(_) | ValueCondition::Const(_) => {
+                true
+            }
+            ValueCondition::Bound(..)
+            | ValueCondition::MultipleOf(_)
+            | ValueCondition::Length(..)
+            | ValueCondition::Pattern(_)
+            | ValueCondition::Format(_) => false,
+        },
         MismatchKind::Choice(_) => true,
-        MismatchKind::Missing(_) | MismatchKind::Unknown(_) | MismatchKind::Name(..) | MismatchKind::Several { .. } => {
-            false
-        }
+        MismatchKind::ItemCount(..)
+        | MismatchKind::NotUnique
+        | MismatchKind::Contains { .. }
+        | MismatchKind::PropertyCount(..)
+        | MismatchKind::Not
+        | MismatchKind::Missing(_)
+        | MismatchKind::Unknown(_)
+        | MismatchKind::Name(..)
+        | MismatchKind::Several { .. } => false,
     }
 }
 
 fn is_tag(kind: &MismatchKind<'_, '_>) -> bool {
-    matches!(kind, MismatchKind::Condition(Condition::Const(_) | Condition::Enum(_)))
+    matches!(kind, MismatchKind::Value(ValueCondition::Const(_) | ValueCondition::Enum(_)))
 }

@@ -4,13 +4,13 @@
 
 use std::path::Path;
 
-/// One server's tools: the server's name, and each tool's JSON as the server wrote it, without white space.
+/// One server's tools: the name of the server, and the JSON of each tool without white space.
 pub(crate) struct List {
     pub(crate) server: String,
     pub(crate) tools: Vec<String>,
 }
 
-/// All lists, by server name.
+/// Returns all lists, by server name.
 pub(crate) fn lists() -> Vec<List> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tools");
     let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());

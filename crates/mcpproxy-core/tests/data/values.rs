@@ -1,8 +1,8 @@
-//! Values for real schemas, right and wrong ones: `#[path = "data/values.rs"] mod values;`.
+//! Generates valid and invalid values for real schemas: `#[path = "data/values.rs"] mod values;`.
 
 use serde_json::{Map, Value, json};
 
-/// A value that a schema may well admit.
+/// Returns a value that a schema probably admits.
 pub(crate) fn sample(schema: &Value, root: &Value, depth: usize) -> Value {
     let first = |keyword: &str| schema.get(keyword).and_then(|list| list.get(0));
     if depth > 5 {
@@ -32,7 +32,7 @@ pub(crate) fn sample(schema: &Value, root: &Value, depth: usize) -> Value {
     }
 }
 
-/// The value, and the value with each property of its top gone, of another type, or unknown.
+/// Returns the value, and copies in which a top-level property is missing, of another type, or unknown.
 pub(crate) fn mistaken(value: &Value) -> Vec<Value> {
     let mut all = vec![value.clone(), json!({}), json!([value.clone()])];
     for name in value.as_object().map(|members| members.keys().take(4)).into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! What must be true of any text that is read as a contract.
+//! Invariants of reading any text as a contract.
 
 use mcpproxy_core::contract::{Contract, Contracts};
 use mcpproxy_core::{Mistake, json};
@@ -7,7 +7,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let as_yaml = read("c.yaml", text);
     let as_json = read("c.json", text);
-    // JSON is YAML; a text that can be read as both means the same.
+    // JSON is YAML, so a text that is both must mean the same.
     if let (Some(yaml), Some(json), true) = (as_yaml, as_json, json::read_server(bytes).is_ok()) {
         assert_eq!(bare(&yaml), bare(&json), "{text}");
     }
@@ -38,7 +38,7 @@ fn check_mistake(text: &str, mistake: &Mistake) {
     assert!(is_harmless(&mistake.message), "{mistake:?}: {text}");
 }
 
-/// The contracts without the names of their files.
+/// Returns the contracts without the names of their files.
 fn bare(contracts: &Contracts) -> Vec<(String, Contract)> {
     let bare = |contract: &Contract| Contract { file: None, ..contract.clone() };
     contracts.iter().map(|(pattern, contract)| (pattern.to_string(), bare(contract))).collect()

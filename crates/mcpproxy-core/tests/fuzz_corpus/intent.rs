@@ -1,6 +1,6 @@
-//! What must hold of any parameters of a call: the rules of the intent parser, put a second time.
+//! Invariants of the intent parser, written a second time in another way.
 //!
-//! They are conditions on a value that another parser has read; the parser itself looks for the first fault in the text.
+//! The parser looks for the first error in the text. Here, conditions are checked on a value that another parser has read.
 
 use std::borrow::Cow;
 
@@ -25,11 +25,11 @@ const CODES: [&str; 11] = [
     "INTENT_MISMATCH",
 ];
 
-/// The parser takes exactly the calls that are sound by the second formulation, and hands on what the agent wrote.
+/// Checks that the parser accepts exactly the calls that `sound` accepts, and passes on what the agent wrote.
 pub(crate) fn check(bytes: &[u8]) {
     let Ok(text) = json::read(bytes) else { return };
     parameters(text);
-    // A whole message holds its parameters further in; kept inputs are whole messages.
+    // The kept inputs are whole messages, which contain the parameters.
     let inner = |text: &str, wanted: &str| -> Option<String> {
         members(text)?.into_iter().find(|(key, _)| key == wanted).map(|(_, value)| value.to_owned())
     };
@@ -55,7 +55,7 @@ fn parameters(text: &str) {
     }
 }
 
-/// Whether a call has the right shape, put as a list of conditions instead of a search for the first fault.
+/// Returns `true` if a call is well-formed, as a list of conditions.
 fn sound(fields: &Map<String, Value>, variant: Variant, two_key: TwoKey) -> bool {
     let known = |name: &String| {
         ["name", "args", "args_json", "intent"].contains(&name.as_str())
@@ -96,7 +96,7 @@ fn sound(fields: &Map<String, Value>, variant: Variant, two_key: TwoKey) -> bool
         && reason_fits
 }
 
-/// A word of the intent: flat, nested, or both and the same. An error if it is no string or two different ones.
+/// Returns a field of the intent: flat, nested, or both with the same value. Fails if it is not a string or differs.
 fn spoken<'a>(
     fields: &'a Map<String, Value>,
     nested: &'a Map<String, Value>,
@@ -110,7 +110,7 @@ fn spoken<'a>(
     if words.len() > 1 { Err(()) } else { Ok(words.first().map(|word| Cow::Borrowed(*word))) }
 }
 
-/// `[a-z0-9][a-z0-9_-]{0,62}` without `__` and without `_` at the end, a colon, and the server's own name for the tool.
+/// Returns `true` for `server:tool`, with the server `[a-z0-9][a-z0-9_-]{0,62}` without `__` and without a final `_`.
 fn qualified(name: &str) -> bool {
     let parts: Vec<&str> = name.split(':').collect();
     let [server, tool] = parts.as_slice() else { return false };
@@ -123,7 +123,7 @@ fn qualified(name: &str) -> bool {
         && (1..=128).contains(&tool.len())
 }
 
-/// What was declared is what stands in the text.
+/// Checks that the declared intent is the one in the text.
 fn handed_on(text: &str, value: &Value, variant: Variant, declared: &Declared) {
     let arguments = declared.arguments.as_str();
     assert_eq!(Some(declared.name.to_string().as_str()), value.get("name").and_then(Value::as_str));

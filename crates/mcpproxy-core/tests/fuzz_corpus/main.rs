@@ -1,4 +1,4 @@
-//! The inputs that fuzzing starts from, held against what must be true of any input.
+//! Checks the invariants of every fuzz target on its seed corpus.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -37,7 +37,7 @@ fn kept_inputs_of_the_policies() {
     run("policies", policies::check);
 }
 
-/// Every input goes through whole, and cut off at every byte: most faults are found at the end of something.
+/// Runs every input whole, and cut off at every byte, because most mistakes occur at an unexpected end.
 fn run(name: &str, check: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus-seed").join(name);
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! What must be true of any text that was masked.
+//! Invariants of masking any text.
 
 use mcpproxy_core::{Pointer, json, mask};
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn check_with(text: &str, pointers: &[Pointer]) {
     let once = mask(text, pointers);
     let twice = mask(once.as_str(), pointers);
     let is_json = json::read_server(text.as_bytes()).is_ok();
-    // Of a text that is no JSON, what follows stars may read differently than what followed the secret.
+    // In text that is not JSON, the part after `***` may read differently from the part after the secret.
     if is_json {
         assert_eq!(twice.as_str(), once.as_str(), "masked twice: {text}");
         assert!(!twice.is_changed(), "{text}");
@@ -25,7 +25,7 @@ fn check_with(text: &str, pointers: &[Pointer]) {
     }
 }
 
-/// Whether two values differ only in scalars, where the other has stars. Keys can have stars, too, if they held a secret.
+/// Returns `true` if two values differ only where the second has `***`. Keys can be masked, too.
 fn is_alike(before: &Value, after: &Value) -> bool {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {

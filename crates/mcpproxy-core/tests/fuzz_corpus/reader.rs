@@ -1,13 +1,13 @@
-//! What must hold of any bytes that come to the strict reader.
+//! Invariants of the strict reader for any bytes.
 //!
-//! Another parser reads the same bytes step by step, so that a mistake would have to be made twice.
+//! Another parser reads the same bytes step by step, so a mistake would have to be in both.
 
 use mcpproxy_core::json::{self, DEPTH_MAX, ReadError, ReadErrorKind, members, string_value};
 use serde_json::Value;
 
 use crate::walk::{Walked, walk};
 
-/// The reader accepts what another parser accepts and reads in one way only, and refuses for the reason it names.
+/// Checks that the reader accepts exactly the unambiguous texts, and refuses others for the reason that it names.
 pub(crate) fn check(bytes: &[u8]) {
     match json::read(bytes) {
         Ok(text) => {
@@ -27,7 +27,7 @@ fn accepted(text: &str) {
     takes_apart(text.trim(), &value);
 }
 
-/// The pieces of a value are the value, at every depth.
+/// Checks that the members of a value add up to the value, at every depth.
 fn takes_apart(text: &str, value: &Value) {
     assert_eq!(string_value(text).as_deref(), value.as_str());
     let Value::Object(object) = value else {
@@ -68,7 +68,7 @@ fn refused(bytes: &[u8], error: &ReadError) {
     assert!(is_right, "{error}: {text:?}");
 }
 
-/// The number that an error points at, as a third parser reads it.
+/// Reads the number at the position of an error with a third parser.
 fn number_at(text: &str, error: &ReadError) -> f64 {
     let line = text.split('\n').nth(error.line - 1).unwrap_or_default();
     let number = line.chars().skip(error.column - 1).take_while(|c| c.is_ascii_digit() || "+-.eE".contains(*c));

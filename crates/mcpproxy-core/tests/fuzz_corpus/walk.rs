@@ -1,4 +1,4 @@
-//! JSON read by another parser, step by step, so that nothing the parser would smooth over is lost.
+//! Reads JSON with `serde`, event by event, so that duplicate keys and depth are seen.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -6,11 +6,11 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// What a walk through a text saw, up to its end or to the first error.
+/// The events of a text, up to its end or the first error.
 pub(crate) struct Walked {
     pub(crate) value: Result<Value, serde_json::Error>,
     pub(crate) deepest: usize,
-    /// Keys that came again in the same object.
+    /// Keys that occur twice in the same object.
     pub(crate) duplicates: Vec<String>,
 }
 
