@@ -396,7 +396,7 @@ def test_a_new_agent_of_the_same_name_is_another(house: House, ada: Ada) -> None
 
 
 def test_permissions_are_taken_away_while_waiting(house: House, ada: Ada) -> None:
-    """The operator's rules are asked again before a call that waited goes."""
+    """The operator's policies are asked again before a call that waited goes."""
     agent, args = house.agent(), house.fresh()
     held = agent.later("update_customer", args)
     approval = house.question(agent)["id"]
@@ -406,7 +406,7 @@ def test_permissions_are_taken_away_while_waiting(house: House, ada: Ada) -> Non
     )
     try:
         explain = ["policy", "explain", "fx:update_customer", "--variant", "write", "--agent", agent.name]
-        until(lambda: "not-any-more" in gateway.run(*explain).stdout, SECONDS, "the rule is taken over")
+        until(lambda: "not-any-more" in gateway.run(*explain).stdout, SECONDS, "the policy is taken over")
         ada.approve(approval)
         assert code(held.result(40)) in ("policy_violation", "approval_stale")
         assert args not in house.executed("update_customer")

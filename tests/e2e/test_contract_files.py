@@ -1,4 +1,4 @@
-"""Contracts and rules change under a running gateway: good files count, broken and hostile ones change nothing."""
+"""Contracts and policies change under a running gateway: good files count, broken and hostile ones change nothing."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_contract_comes_changes_breaks_and_goes(tmp_path: Path, era: str) -> N
 
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
-def test_a_rule_comes_breaks_and_goes(tmp_path: Path, era: str) -> None:
+def test_a_policy_comes_breaks_and_goes(tmp_path: Path, era: str) -> None:
     forbid = '@id("closed")\nforbid (principal, action, resource in Server::"time");\n'
     with Gateway(tmp_path, {"mcpServers": {"time": peers.time()}}) as gateway:
         wire = Wire(gateway.mcp, gateway.token, era)
@@ -81,7 +81,7 @@ def test_a_rule_comes_breaks_and_goes(tmp_path: Path, era: str) -> None:
         until(gateway.settings_error, SECONDS, "the status shows the mistake")
         assert f"{gateway.home}/policies/time.cedar:2:" in gateway.settings_error()
         assert gateway.run("policy", "check").returncode == 6
-        assert code(now(wire)) == "policy_violation", "the rule before stays in force"
+        assert code(now(wire)) == "policy_violation", "the policy before stays in force"
         (gateway.home / "policies" / "time.cedar").unlink()
         becomes(wire, "ok")
         assert gateway.settings_error() == ""
@@ -183,7 +183,7 @@ CONTRACT_BOMBS: dict[str, tuple[str, str]] = {
     "outside address": ("bomb.json", schema('{"$ref": "http://127.0.0.1:1/schema.json"}')),
     "large pattern": ("bomb.json", schema('{"properties": {"a": {"pattern": "((a{1,1000}){1,1000}){1,1000}"}}}')),
 }
-RULE_BOMBS: dict[str, str] = {
+POLICY_BOMBS: dict[str, str] = {
     "deep": f"forbid (principal, action, resource) when {{ {'(' * 20_000}true{')' * 20_000} }};",
     "nots": f"forbid (principal, action, resource) when {{ {'!' * 50_000}true }};",
     "many": "forbid (principal, action, resource);\n" * 20_000,
@@ -235,10 +235,10 @@ def test_a_contract_bomb_is_refused(target: Gateway, name: str) -> None:
     survives(target, lambda: target.write(f"contracts/{file}", text), path.unlink)
 
 
-@pytest.mark.parametrize("name", RULE_BOMBS)
-def test_a_rule_bomb_is_refused(target: Gateway, name: str) -> None:
+@pytest.mark.parametrize("name", POLICY_BOMBS)
+def test_a_policy_bomb_is_refused(target: Gateway, name: str) -> None:
     path = target.home / "policies" / "bomb.cedar"
-    survives(target, lambda: target.write("policies/bomb.cedar", RULE_BOMBS[name]), path.unlink)
+    survives(target, lambda: target.write("policies/bomb.cedar", POLICY_BOMBS[name]), path.unlink)
 
 
 # -- hostile servers --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Contracts and rules of an operator on published servers, as every client meets them."""
+"""Contracts and policies of an operator on published servers, as every client meets them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ auditEvent: code.checked.out
   failureModes: [not_found]
 """,
 }
-RULES = """
+POLICIES = """
 @id("clock-is-not-yours")
 @message("Look at the wall.")
 forbid (principal == Agent::"clockless", action in Action::"call", resource in Server::"time");
@@ -130,7 +130,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     gateway = Gateway(scratch / "home", {"mcpServers": servers, "approvals": {"wait": "0s"}})
     for name, text in CONTRACTS.items():
         gateway.write(f"contracts/{name}", text)
-    gateway.write("policies/house.cedar", RULES)
+    gateway.write("policies/house.cedar", POLICIES)
     with gateway:
         yield House(gateway, repository, files, sent)
 
@@ -384,7 +384,7 @@ def test_a_result_that_was_not_promised_is_withheld(house: House, kind: Kind) ->
     assert "the call was made, so do not repeat it" in withheld["content"][0]["text"]
 
 
-# -- permissions, rules and limits ------------------------------------------------------------------------------
+# -- permissions, policies and limits ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -402,7 +402,7 @@ def test_grants_decide_what_a_token_may_do(house: House, era: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
-def test_a_rule_refuses_in_its_own_words(house: House, kind: Kind) -> None:
+def test_a_policy_refuses_in_its_own_words(house: House, kind: Kind) -> None:
     echo = {"message": "hi"}
     private, public = house.play(
         kind,
@@ -415,14 +415,14 @@ def test_a_rule_refuses_in_its_own_words(house: House, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_rule_about_one_agent(house: House, era: str) -> None:
+def test_a_policy_about_one_agent(house: House, era: str) -> None:
     now = {"timezone": "UTC"}
     name = "clockless"
     house.gateway.run("token", "revoke", name)
     wire = house.wire(era, create(house.gateway, name))
     refused = ask(wire, "read", "time:get_current_time", now)
     assert refused["content"][0]["text"] == (
-        "Tool 'time:get_current_time' is refused by rule 'clock-is-not-yours': Look at the wall."
+        "Tool 'time:get_current_time' is refused by policy 'clock-is-not-yours': Look at the wall."
     )
     assert code(ask(house.wire(era), "read", "time:get_current_time", now)) == "ok"
     explained = house.gateway.run(

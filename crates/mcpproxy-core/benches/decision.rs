@@ -16,7 +16,7 @@ use mcpproxy_core::{
 
 const SIZES: [usize; 4] = [10, 100, 1_000, 10_000];
 const SERVERS_MAX: usize = 20;
-const RULES: IntentSettings =
+const SETTINGS: IntentSettings =
     IntentSettings { strict_server_validation: true, two_key: TwoKey::Optional, unannotated: Unannotated::Warn };
 
 const CONTRACTS: ContractSettings = ContractSettings { unclassified: Unclassified::Allow };
@@ -82,10 +82,10 @@ fn decision(bytes: &[u8], agent: &Agent, catalog: &Catalog) -> Decision {
     let text = json::read(bytes).unwrap();
     let params = member(text, "params");
     let variant = Variant::from_tool(&string_value(member(params, "name")).unwrap()).unwrap();
-    match declare(variant, member(params, "arguments"), RULES.two_key) {
+    match declare(variant, member(params, "arguments"), SETTINGS.two_key) {
         Ok(declared) => {
             let tool = catalog.resolve(&declared.name);
-            let ground = DecisionInputs { intent: &RULES, contracts: &CONTRACTS, catalog };
+            let ground = DecisionInputs { intent: &SETTINGS, contracts: &CONTRACTS, catalog };
             decide(
                 ground,
                 agent,

@@ -22,7 +22,7 @@ use parameters::Parameters;
 pub struct Catalog {
     shelves: BTreeMap<ServerName, Arc<Shelf>>,
     contracts: Arc<Contracts>,
-    rules: Arc<Policies>,
+    policies: Arc<Policies>,
 }
 
 /// The tools of one server.
@@ -42,14 +42,14 @@ pub struct Tool {
     pub hints: Hints,
     pub offered: Arc<Offered>,
     pub contract: Arc<Effective>,
-    rules: Option<ToolPolicies>,
+    policies: Option<ToolPolicies>,
     /// Compiled on first use: most tools are listed and never called.
     input: OnceLock<Option<Schema>>,
     output: OnceLock<Option<Schema>>,
 }
 
 impl Catalog {
-    /// A catalog without contracts and rules.
+    /// A catalog without contracts and policies.
     pub fn new(offers: impl IntoIterator<Item = (ServerName, Arc<Offer>)>) -> Self {
         Self::default().next(offers, &Arc::default(), &Arc::default())
     }
@@ -59,15 +59,15 @@ impl Catalog {
         &self,
         offers: impl IntoIterator<Item = (ServerName, Arc<Offer>)>,
         contracts: &Arc<Contracts>,
-        rules: &Arc<Policies>,
+        policies: &Arc<Policies>,
     ) -> Self {
-        let is_same = Arc::ptr_eq(contracts, &self.contracts) && Arc::ptr_eq(rules, &self.rules);
+        let is_same = Arc::ptr_eq(contracts, &self.contracts) && Arc::ptr_eq(policies, &self.policies);
         let shelf = |server: &ServerName, offer: Arc<Offer>| {
             let old = self.shelves.get(server).filter(|shelf| is_same && Arc::ptr_eq(&shelf.offer, &offer));
-            old.map_or_else(|| Arc::new(Shelf::new(offer, contracts, rules)), Arc::clone)
+            old.map_or_else(|| Arc::new(Shelf::new(offer, contracts, policies)), Arc::clone)
         };
         let shelves = offers.into_iter().map(|(server, offer)| (server.clone(), shelf(&server, offer))).collect();
-        Self { shelves, contracts: Arc::clone(contracts), rules: Arc::clone(rules) }
+        Self { shelves, contracts: Arc::clone(contracts), policies: Arc::clone(policies) }
     }
 
     pub fn resolve(&self, name: &ToolName) -> Option<&Arc<Tool>> {
@@ -136,7 +136,7 @@ impl Shelf {
         self.tools.iter().filter(|tool| tool.contract.is_written).map(|tool| (&tool.name, tool.contract.to_json()))
     }
 
-    fn new(offer: Arc<Offer>, contracts: &Contracts, rules: &Policies) -> Self {
+    fn new(offer: Arc<Offer>, contracts: &Contracts, policies: &Policies) -> Self {
         let mut shelf = Self::default();
         // Most tools have no contract, and then only the hints differ.
         let mut plain: HashMap<Hints, Arc<Effective>> = HashMap::new();
@@ -149,7 +149,7 @@ impl Shelf {
                 }
                 (written, own) => Arc::new(Effective::of(written, own.as_ref(), offered.hints)),
             };
-            shelf.put(Tool::new(Arc::clone(offered), contract, rules));
+            shelf.put(Tool::new(Arc::clone(offered), contract, policies));
         }
         shelf.offer = offer;
         shelf
@@ -168,11 +168,11 @@ impl Shelf {
 }
 
 impl Tool {
-    fn new(offered: Arc<Offered>, contract: Arc<Effective>, rules: &Policies) -> Self {
+    fn new(offered: Arc<Offered>, contract: Arc<Effective>, policies: &Policies) -> Self {
         let (name, hints) = (offered.name.clone(), offered.hints);
         let (input, output) = (OnceLock::new(), OnceLock::new());
-        let mut tool = Self { name, hints, offered, contract, rules: None, input, output };
-        tool.rules = rules.for_tool(tool.subject());
+        let mut tool = Self { name, hints, offered, contract, policies: None, input, output };
+        tool.policies = policies.for_tool(tool.subject());
         tool
     }
 
@@ -187,8 +187,8 @@ impl Tool {
     }
 
     /// The policies that can apply to this tool.
-    pub fn rules(&self) -> Option<&ToolPolicies> {
-        self.rules.as_ref()
+    pub fn policies(&self) -> Option<&ToolPolicies> {
+        self.policies.as_ref()
     }
 
     /// The server's own schema for arguments; what cannot be used was refused when the server told of the tool.

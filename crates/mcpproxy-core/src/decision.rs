@@ -206,7 +206,7 @@ fn check_all(
     match declared.mode_of(tool) {
         Mode::Real if !missing.is_empty() => Err(checks::lacks(agent, tool, missing)),
         Mode::Real => {
-            checks::within_rules(agent, tool, &declared.intent, moment.clock)?;
+            checks::within_policies(agent, tool, &declared.intent, moment.clock)?;
             let arguments = checks::arguments_fit(tool, &declared.arguments)?;
             let claim = declared.claim(tool)?;
             // What was answered once is answered again: nobody is asked twice, and nothing is sent that could be limited.
@@ -220,7 +220,7 @@ fn check_all(
             Ok(passed(claim, asked.map_or(Course::Go, Course::Ask)))
         }
         Mode::DryRun => {
-            checks::within_rules(agent, tool, &declared.intent, moment.clock)?;
+            checks::within_policies(agent, tool, &declared.intent, moment.clock)?;
             let sent = dry_run::sent(ground.contracts, declared, tool).filter(|_| missing.is_empty());
             let arguments = checks::arguments_fit(tool, sent.as_ref().unwrap_or(&declared.arguments))?;
             checks::within_rate(tool, moment)?;

@@ -77,7 +77,7 @@ pub enum Denial {
         tool: ToolName,
         missing: Vec<String>,
     },
-    /// The operator's rules forbid it; the first one speaks.
+    /// The operator's policies forbid it; the first one speaks.
     PolicyViolation {
         tool: ToolName,
         violations: Vec<Violation>,
@@ -190,7 +190,7 @@ impl Check {
             Self::Exists => "the tool exists",
             Self::Annotations => "server annotations",
             Self::Contract => "the contract's operation",
-            Self::Permissions => "permissions and rules",
+            Self::Permissions => "permissions and policies",
             Self::Arguments => "arguments",
             Self::RateLimit => "rate limit",
             Self::DryRun => "dry run",
@@ -304,7 +304,7 @@ impl Denial {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The policy's `@id`, or its file and line.
-    pub rule: String,
+    pub policy: String,
     pub file: Arc<str>,
     pub line: usize,
     /// Its `@message`.

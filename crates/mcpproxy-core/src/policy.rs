@@ -1,4 +1,4 @@
-//! The operator's own rules, in Cedar: what passes the other checks is allowed unless a rule forbids it.
+//! The operator's own policies, in Cedar: what passes the other checks is allowed unless a policy forbids it.
 
 pub mod cases;
 mod facts;
@@ -30,29 +30,29 @@ pub use scope::About;
 pub use tool::{Outcome, ToolPolicies};
 pub use vocabulary::SCHEMA;
 
-pub const RULES_MAX: usize = 1_000;
+pub const POLICIES_MAX: usize = 1_000;
 const ALL_MAX_BYTES: usize = 1024 * 1024;
 /// Nobody reads more at once, and each costs a look at the file.
 const MISTAKES_MAX: usize = 20;
 
-/// All rules of all files, checked against the schema of what they may speak about.
+/// All policies of all files, checked against the schema of what they may speak about.
 #[derive(Clone, Debug, Default)]
 pub struct Policies {
-    all: Vec<Arc<Rule>>,
-    by_resource: HashMap<Resource, Arc<[Arc<Rule>]>>,
+    all: Vec<Arc<Policy>>,
+    by_resource: HashMap<Resource, Arc<[Arc<Policy>]>>,
 }
 
 /// Policies are what was written, where it was written.
 impl PartialEq for Policies {
     fn eq(&self, other: &Self) -> bool {
-        let place = |rule: &Arc<Rule>| (Arc::clone(&rule.file), rule.line, rule.text.clone());
+        let place = |policy: &Arc<Policy>| (Arc::clone(&policy.file), policy.line, policy.text.clone());
         self.all.iter().map(place).eq(other.all.iter().map(place))
     }
 }
 
 /// One `forbid`.
 #[derive(Debug)]
-pub struct Rule {
+pub struct Policy {
     /// Its `@id`, or its file and line.
     pub id: String,
     pub file: Arc<str>,
@@ -76,8 +76,8 @@ pub struct Subject<'t> {
     pub contract: &'t Effective,
 }
 
-impl Rule {
-    /// What its first line names: a rule about a server that is not there forbids nothing.
+impl Policy {
+    /// What its first line names: a policy about a server that is not there forbids nothing.
     pub fn about(&self) -> About<'_> {
         self.scope.about()
     }
@@ -89,24 +89,24 @@ impl Policies {
         let mut reader = Reader::default();
         if files.iter().map(|(_, text)| text.len()).sum::<usize>() > ALL_MAX_BYTES {
             let name = files.first().map(|(name, _)| name.clone()).unwrap_or_default();
-            let message = format!("the files of rules are larger than {} KiB together", ALL_MAX_BYTES / 1024);
+            let message = format!("the files of policies are larger than {} KiB together", ALL_MAX_BYTES / 1024);
             return Err(vec![(name, Mistake { line: 1, column: 1, message })]);
         }
         for (name, text) in files {
             reader.file(name, text);
         }
-        if reader.mistakes.is_empty() { Ok(Self::index(reader.rules)) } else { Err(reader.mistakes) }
+        if reader.mistakes.is_empty() { Ok(Self::index(reader.policies)) } else { Err(reader.mistakes) }
     }
 
-    fn index(rules: Vec<Rule>) -> Self {
-        let mut by_resource: HashMap<Resource, Vec<Arc<Rule>>> = HashMap::new();
-        let mut all = Vec::with_capacity(rules.len());
-        for (order, rule) in rules.into_iter().enumerate() {
-            let rule = Arc::new(Rule { order, ..rule });
-            by_resource.entry(rule.scope.resource.clone()).or_default().push(Arc::clone(&rule));
-            all.push(rule);
+    fn index(policies: Vec<Policy>) -> Self {
+        let mut by_resource: HashMap<Resource, Vec<Arc<Policy>>> = HashMap::new();
+        let mut all = Vec::with_capacity(policies.len());
+        for (order, policy) in policies.into_iter().enumerate() {
+            let policy = Arc::new(Policy { order, ..policy });
+            by_resource.entry(policy.scope.resource.clone()).or_default().push(Arc::clone(&policy));
+            all.push(policy);
         }
-        let by_resource = by_resource.into_iter().map(|(resource, rules)| (resource, rules.into())).collect();
+        let by_resource = by_resource.into_iter().map(|(resource, policies)| (resource, policies.into())).collect();
         Self { all, by_resource }
     }
 
@@ -115,11 +115,11 @@ impl Policies {
     }
 
     /// In the order of files and lines.
-    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+    pub fn iter(&self) -> impl Iterator<Item = &Policy> {
         self.all.iter().map(AsRef::as_ref)
     }
 
-    /// `None` when no rule can ever concern this tool.
+    /// `None` when no policy can ever concern this tool.
     pub fn for_tool(&self, tool: Subject<'_>) -> Option<ToolPolicies> {
         if self.is_empty() {
             return None;
@@ -137,7 +137,7 @@ impl Policies {
 /// Reads files one after the other.
 #[derive(Default)]
 struct Reader {
-    rules: Vec<Rule>,
+    policies: Vec<Policy>,
     /// Who has an id already: file and line.
     ids: HashMap<String, (Arc<str>, usize)>,
     count: usize,
@@ -156,19 +156,19 @@ impl Reader {
                 return self.mistakes.push((name.to_owned(), fault.in_text(text)));
             }
         };
-        let left = RULES_MAX.saturating_sub(self.count);
+        let left = POLICIES_MAX.saturating_sub(self.count);
         self.count += scan.statements.len();
         let mut statements = scan.statements.as_slice();
         if let Some(beyond) = statements.get(left) {
-            faults.push(Fault { at: beyond.at, message: format!("there are more than {RULES_MAX} rules") });
+            faults.push(Fault { at: beyond.at, message: format!("there are more than {POLICIES_MAX} policies") });
             statements = &[];
         }
         for statement in statements {
             if faults.len() >= MISTAKES_MAX {
                 break;
             }
-            match read::rule(&file, statement, vocabulary) {
-                Ok((rule, id_at)) => faults.extend(self.keep(rule, id_at, statement.at)),
+            match read::policy(&file, statement, vocabulary) {
+                Ok((policy, id_at)) => faults.extend(self.keep(policy, id_at, statement.at)),
                 Err(found) => faults.extend(found),
             }
         }
@@ -177,16 +177,18 @@ impl Reader {
         self.mistakes.extend(faults.into_iter().map(|fault| (name.to_owned(), fault.in_text(text))));
     }
 
-    fn keep(&mut self, rule: Rule, id_at: Option<usize>, start: usize) -> Option<Fault> {
-        if let Some((file, line)) = self.ids.get(&rule.id) {
+    fn keep(&mut self, policy: Policy, id_at: Option<usize>, start: usize) -> Option<Fault> {
+        if let Some((file, line)) = self.ids.get(&policy.id) {
             let message = match id_at {
-                Some(_) => format!("the rule in {file}, line {line} is called {} too: give each its own @id", rule.id),
-                None => format!("another rule is called {} already: give this one an @id", rule.id),
+                Some(_) => {
+                    format!("the policy in {file}, line {line} is called {} too: give each its own @id", policy.id)
+                }
+                None => format!("another policy is called {} already: give this one an @id", policy.id),
             };
             return Some(Fault { at: id_at.unwrap_or(start), message });
         }
-        self.ids.insert(rule.id.clone(), (Arc::clone(&rule.file), rule.line));
-        self.rules.push(rule);
+        self.ids.insert(policy.id.clone(), (Arc::clone(&policy.file), policy.line));
+        self.policies.push(policy);
         None
     }
 }

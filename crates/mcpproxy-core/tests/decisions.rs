@@ -80,18 +80,18 @@ fn find(
     variant: Variant,
     declared: Option<&str>,
     hints: (Option<bool>, Option<bool>),
-    rules: &IntentSettings,
+    settings: &IntentSettings,
 ) -> &'static Row {
     let is_wanted = |row: &Row| {
         row.variant == variant
             && row.declared == declared
             && (row.read_only, row.destructive) == hints
-            && row.rules == *rules
+            && row.settings == *settings
     };
     ROWS.iter().find(|row| is_wanted(row)).unwrap()
 }
 
-/// The rules once more, as a ladder: each variant stands on a rung, each annotation names the rung a tool needs.
+/// The decision once more, as a ladder: each variant stands on a rung, each annotation names the rung a tool needs.
 fn second_reading(row: &Row) -> String {
     let names = ["read", "write", "destructive"];
     let stands = Variant::ALL.iter().position(|variant| *variant == row.variant).unwrap();
@@ -101,7 +101,7 @@ fn second_reading(row: &Row) -> String {
             Some(said) if said != stands => return "deny INTENT_MISMATCH".to_owned(),
             Some(_) => {}
         }
-    } else if row.rules.two_key == TwoKey::Required {
+    } else if row.settings.two_key == TwoKey::Required {
         return "deny MISSING_INTENT".to_owned();
     }
     // Nothing is above the top rung, so whoever stands there may use every tool.
@@ -113,7 +113,7 @@ fn second_reading(row: &Row) -> String {
         Some(false) | None => row.read_only.map(|only_reads| usize::from(!only_reads)),
     };
     match needs {
-        Some(needed) if stands < needed && row.rules.strict_server_validation => {
+        Some(needed) if stands < needed && row.settings.strict_server_validation => {
             format!("deny SERVER_MISMATCH, use call_tool_{}", names[needed])
         }
         Some(needed) if stands < needed => "allow warn SERVER_MISMATCH unverified".to_owned(),
@@ -122,7 +122,7 @@ fn second_reading(row: &Row) -> String {
         // Nobody named a rung: writing is the safe guess, and for reading the settings decide.
         None if stands == 1 && row.destructive == Some(false) => "allow".to_owned(),
         None if stands == 1 => "allow unverified".to_owned(),
-        None => match row.rules.unannotated {
+        None => match row.settings.unannotated {
             Unannotated::Trust => "allow unverified".to_owned(),
             Unannotated::Warn => "allow warn unannotated unverified".to_owned(),
             Unannotated::RequireWrite => "deny SERVER_MISMATCH, use call_tool_write".to_owned(),
@@ -146,7 +146,7 @@ proptest! {
     fn more_careful_is_never_refused(index in 0usize..1620) {
         let row = &ROWS[index];
         if row.declared.is_none() && row.outcome.starts_with("allow") {
-            let careful = find(Variant::Destructive, None, (row.read_only, row.destructive), &row.rules);
+            let careful = find(Variant::Destructive, None, (row.read_only, row.destructive), &row.settings);
             prop_assert!(careful.outcome.starts_with("allow"), "{:?}", careful);
         }
     }
@@ -156,7 +156,7 @@ proptest! {
     fn stricter_settings_never_allow_more(index in 0usize..1620) {
         let row = &ROWS[index];
         if row.outcome.starts_with("deny") {
-            let stricter = IntentSettings { strict_server_validation: true, two_key: TwoKey::Required, ..row.rules.clone() };
+            let stricter = IntentSettings { strict_server_validation: true, two_key: TwoKey::Required, ..row.settings.clone() };
             let outcome = &find(row.variant, row.declared, (row.read_only, row.destructive), &stricter).outcome;
             prop_assert!(outcome.starts_with("deny"), "{}", outcome);
         }

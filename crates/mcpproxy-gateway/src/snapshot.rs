@@ -42,7 +42,7 @@ use crate::upstream::{Offers, Server};
 pub struct Files {
     pub settings: Arc<Settings>,
     pub contracts: Arc<Contracts>,
-    pub rules: Arc<Policies>,
+    pub policies: Arc<Policies>,
 }
 
 /// Settings without contracts and policies.
@@ -55,7 +55,7 @@ impl From<Settings> for Files {
 pub(crate) struct Snapshot {
     pub(crate) settings: Arc<Settings>,
     pub(crate) contracts: Arc<Contracts>,
-    pub(crate) rules: Arc<Policies>,
+    pub(crate) policies: Arc<Policies>,
     pub(crate) servers: BTreeMap<ServerName, Arc<Server>>,
     pub(crate) offers: BTreeMap<ServerName, Arc<Offers>>,
     pub(crate) catalog: Catalog,
@@ -65,7 +65,7 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     /// Builds a snapshot from what the enabled servers offer now. Reuses the unchanged parts of the previous one.
     pub(crate) fn build(files: Files, servers: BTreeMap<ServerName, Arc<Server>>, before: Option<&Self>) -> Self {
-        let Files { settings, contracts, rules } = files;
+        let Files { settings, contracts, policies } = files;
         let offers: BTreeMap<ServerName, Arc<Offers>> = servers
             .iter()
             .filter(|(_, server)| server.settings.enabled)
@@ -73,14 +73,14 @@ impl Snapshot {
             .collect();
         let tools = offers.iter().map(|(name, offers)| (name.clone(), Arc::clone(&offers.tools)));
         let catalog = match before {
-            Some(before) => before.catalog.next(tools, &contracts, &rules),
-            None => Catalog::default().next(tools, &contracts, &rules),
+            Some(before) => before.catalog.next(tools, &contracts, &policies),
+            None => Catalog::default().next(tools, &contracts, &policies),
         };
         let index = match before {
             Some(before) => before.index.next(&catalog),
             None => Index::build(&catalog),
         };
-        Self { settings, contracts, rules, servers, offers, catalog, index }
+        Self { settings, contracts, policies, servers, offers, catalog, index }
     }
 
     pub(crate) fn decision_inputs(&self) -> DecisionInputs<'_> {
@@ -92,7 +92,7 @@ impl Snapshot {
         static TIME_ZONE: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
         let now = Timestamp::now();
         let now_ms = now.as_millisecond();
-        let utc_offset_s = if self.rules.is_empty() { 0 } else { TIME_ZONE.to_offset(now).seconds() };
+        let utc_offset_s = if self.policies.is_empty() { 0 } else { TIME_ZONE.to_offset(now).seconds() };
         Clock { now_ms, utc_offset_s }
     }
 

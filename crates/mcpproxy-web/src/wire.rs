@@ -104,7 +104,7 @@ pub(crate) struct ServerCounts {
 pub(crate) struct SettingsState {
     /// Where it is, or would be.
     pub(crate) path: String,
-    /// Why the newest settings, contracts or rules were not taken; those before are still in force.
+    /// Why the newest settings, contracts or policies were not taken; those before are still in force.
     pub(crate) error: Option<String>,
 }
 

@@ -35,8 +35,8 @@ pub(crate) struct Read {
     pub(crate) has_settings: bool,
     /// Names of the files of contracts; `None` when there is no folder.
     contracts: Option<BTreeSet<String>>,
-    /// The same for rules.
-    rules: Option<BTreeSet<String>>,
+    /// The same for policies.
+    policies: Option<BTreeSet<String>>,
 }
 
 /// Reads all of it. Without a settings file `settings` counts, or the demo when there are none either.
@@ -49,10 +49,10 @@ pub(crate) fn read(path: &Path, settings: Option<&Arc<Settings>>) -> Result<Read
     let contracts = Arc::new(parse_contracts(path, texts.as_deref().unwrap_or_default())?);
     let contract_files = texts.as_ref().map(names);
     let texts = POLICIES.read_if_there(path)?;
-    let rules = Arc::new(parse_rules(path, texts.as_deref().unwrap_or_default())?);
-    let rule_files = texts.as_ref().map(names);
-    let files = Files { settings, contracts, rules };
-    Ok(Read { files, has_settings, contracts: contract_files, rules: rule_files })
+    let policies = Arc::new(parse_policies(path, texts.as_deref().unwrap_or_default())?);
+    let policy_files = texts.as_ref().map(names);
+    let files = Files { settings, contracts, policies };
+    Ok(Read { files, has_settings, contracts: contract_files, policies: policy_files })
 }
 
 impl Read {
@@ -62,9 +62,9 @@ impl Read {
         let contract_files = |files: &Files| -> BTreeSet<String> {
             files.contracts.iter().filter_map(|(_, contract)| contract.file.as_deref().map(str::to_owned)).collect()
         };
-        let rule_files = |files: &Files| files.rules.iter().map(|rule| rule.file.to_string()).collect();
+        let policy_files = |files: &Files| files.policies.iter().map(|policy| policy.file.to_string()).collect();
         kept(&CONTRACTS, self.contracts.as_ref(), &contract_files(in_force), &contract_files(&self.files))?;
-        kept(&POLICIES, self.rules.as_ref(), &rule_files(in_force), &rule_files(&self.files))
+        kept(&POLICIES, self.policies.as_ref(), &policy_files(in_force), &policy_files(&self.files))
     }
 }
 
@@ -112,15 +112,15 @@ pub(crate) fn read_contracts(settings_path: &Path) -> Result<Contracts, Failure>
     parse_contracts(settings_path, &CONTRACTS.read(settings_path)?)
 }
 
-pub(crate) fn read_rules(settings_path: &Path) -> Result<Policies, Failure> {
-    parse_rules(settings_path, &POLICIES.read(settings_path)?)
+pub(crate) fn read_policies(settings_path: &Path) -> Result<Policies, Failure> {
+    parse_policies(settings_path, &POLICIES.read(settings_path)?)
 }
 
 fn parse_contracts(settings_path: &Path, texts: &[(String, String)]) -> Result<Contracts, Failure> {
     Contracts::parse(texts).map_err(|mistakes| bad(&CONTRACTS.beside(settings_path), &mistakes))
 }
 
-fn parse_rules(settings_path: &Path, texts: &[(String, String)]) -> Result<Policies, Failure> {
+fn parse_policies(settings_path: &Path, texts: &[(String, String)]) -> Result<Policies, Failure> {
     Policies::parse(texts).map_err(|mistakes| bad(&POLICIES.beside(settings_path), &mistakes))
 }
 

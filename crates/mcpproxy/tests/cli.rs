@@ -145,7 +145,7 @@ fn config_check() {
     assert_snapshot!("config_not_utf8", folder.run(&["config", "check"]));
 }
 
-/// A contract that says all there is to say, and rules with their cases.
+/// A contract that says all there is to say, and policies with their cases.
 const CONTRACT: &str = "\
 tool: mail:send
 riskLevel: high
@@ -155,7 +155,7 @@ sideEffects: [An e-mail is sent.]
 auditEvent: email.sent
 failureModes: [permission_denied, confirmation_required, invalid_recipient]
 ";
-const RULES: &str = "\
+const POLICIES: &str = "\
 @id(\"no-night-mail\")
 @message(\"No mail at night\")
 forbid (principal, action, resource in Server::\"mail\")
@@ -166,14 +166,14 @@ when { resource.riskRank >= 4 };
 ";
 
 #[test]
-fn contracts_and_rules_are_checked_with_the_settings() {
+fn contracts_and_policies_are_checked_with_the_settings() {
     let folder = Folder::new();
     folder.write("mcp_config.json", "{}");
     folder.make("contracts");
     folder.make("policies");
     folder.write("contracts/mail.yaml", CONTRACT);
     folder.write("contracts/.hidden.yaml", "nonsense: [");
-    folder.write("policies/night.cedar", RULES);
+    folder.write("policies/night.cedar", POLICIES);
     assert_snapshot!("config_with_contracts", folder.run(&["config", "check"]));
     assert_snapshot!("config_with_contracts_json", folder.run(&["config", "check", "-o", "json"]));
     folder.write("mcp_config.json", "{\"listn\": 1}");
@@ -206,17 +206,17 @@ fn contract_lint_of_files() {
 }
 
 #[test]
-fn rules_are_checked_and_tested() {
+fn policies_are_checked_and_tested() {
     let folder = Folder::new();
-    assert_snapshot!("rules_none", folder.run(&["policy", "check"]));
+    assert_snapshot!("policies_none", folder.run(&["policy", "check"]));
     folder.make("policies");
-    folder.write("policies/night.cedar", RULES);
-    assert_snapshot!("rules_good", folder.run(&["policy", "check"]));
-    assert_snapshot!("rules_good_json", folder.run(&["policy", "check", "-o", "json"]));
+    folder.write("policies/night.cedar", POLICIES);
+    assert_snapshot!("policies_good", folder.run(&["policy", "check"]));
+    assert_snapshot!("policies_good_json", folder.run(&["policy", "check", "-o", "json"]));
     folder.write("wrong.cedar", "permit (principal, action, resource);\nforbid (principal, action) when { x };\n");
     let wrong = folder.file("wrong.cedar").display().to_string();
-    assert_snapshot!("rules_wrong", folder.run(&["policy", "check", &wrong]));
-    assert_snapshot!("rules_missing", folder.run(&["policy", "check", &format!("{wrong}.gone")]));
+    assert_snapshot!("policies_wrong", folder.run(&["policy", "check", &wrong]));
+    assert_snapshot!("policies_missing", folder.run(&["policy", "check", &format!("{wrong}.gone")]));
 
     let cases = "\
 - name: no mail at night
@@ -244,12 +244,12 @@ fn rules_are_checked_and_tested() {
     assert_snapshot!("cases_unreadable", folder.run(&["policy", "test", &file]));
     folder.write("cases.json", "{\"cases\": [{\"tool\": \"mail:send\", \"expect\": \"allow\"}]}");
     let json = folder.file("cases.json").display().to_string();
-    let rules = folder.file("policies/night.cedar").display().to_string();
-    assert_snapshot!("cases_json", folder.run(&["policy", "test", &json, "--rules", &rules]));
+    let policies = folder.file("policies/night.cedar").display().to_string();
+    assert_snapshot!("cases_json", folder.run(&["policy", "test", &json, "--rules", &policies]));
 }
 
 #[test]
-fn schemas_of_contracts_and_rules() {
+fn schemas_of_contracts_and_policies() {
     let folder = Folder::new();
     let schema = folder.json(&["contract", "schema"]);
     assert!(schema.get("$schema").is_some(), "{schema}");

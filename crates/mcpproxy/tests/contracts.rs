@@ -1,4 +1,4 @@
-//! Contracts and rules with a running gateway: what the commands show, and what files change while it runs.
+//! Contracts and policies with a running gateway: what the commands show, and what files change while it runs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -81,8 +81,8 @@ riskLevel: low
     assert_snapshot!("call_contract_schema", folder.run(&["call", "tool-write", "demo:create_note", "--args", long]));
     let link = "{\"fileId\": \"f_1\"}";
     let explained = ["policy", "explain", "demo:create_download_link", "--variant", "write", "--args", link];
-    assert_snapshot!("explain_rules", folder.run(&explained));
-    assert_snapshot!("call_rule", folder.run(&["call", "tool-write", "demo:create_download_link", "--args", link]));
+    assert_snapshot!("explain_policies", folder.run(&explained));
+    assert_snapshot!("call_policy", folder.run(&["call", "tool-write", "demo:create_download_link", "--args", link]));
     assert_snapshot!(
         "call_confirmation",
         steady(&folder.run(&["call", "tool-destructive", "demo:delete_user", "--args", "{\"userId\": \"u_max\"}"]))
@@ -147,8 +147,8 @@ fn files_are_taken_over_while_the_gateway_runs() {
     folder.remove("contracts/mine.yaml");
     becomes("ok");
 
-    let rule = "@id(\"none\")\nforbid (principal, action, resource in Server::\"demo\");\n";
-    folder.write("policies/mine.cedar", rule);
+    let policy = "@id(\"none\")\nforbid (principal, action, resource in Server::\"demo\");\n";
+    folder.write("policies/mine.cedar", policy);
     becomes("3 policy_violation");
     folder.write("policies/mine.cedar", "forbid (principal, action, resource in Server::\"demo\"");
     wait("the error", || error().is_string());
@@ -191,7 +191,7 @@ fn what_forbids_does_not_vanish() {
         is_good();
     }
     folder.write("policies/mine.cedar", "// nothing any more\n");
-    fails("policies/mine.cedar has no rules now");
+    fails("policies/mine.cedar has no policies now");
     folder.remove("policies/mine.cedar");
     is_good();
     folder.pipe("contracts/pipe.yaml");

@@ -118,8 +118,8 @@ pub(super) fn measure(input: impl BufRead) -> anyhow::Result<Value> {
         tools.into_iter().map(|(server, tools)| (server, Arc::new(Offer::new(tools).0))).collect();
     let queries: anyhow::Result<Vec<String>> = lines.map(|line| Ok(serde_json::from_str(&line?)?)).collect();
     let queries = queries?;
-    let (contracts, rules) = (Arc::<Contracts>::default(), Arc::<Policies>::default());
-    let catalog = Catalog::default().next(offers.clone(), &contracts, &rules);
+    let (contracts, policies) = (Arc::<Contracts>::default(), Arc::<Policies>::default());
+    let catalog = Catalog::default().next(offers.clone(), &contracts, &policies);
 
     let before = resident_bytes()?;
     let began = Instant::now();
@@ -152,7 +152,7 @@ pub(super) fn measure(input: impl BufRead) -> anyhow::Result<Value> {
         "half_p99_ms": half_p99,
         "half_max_ms": half_max,
         "build_ms": ms(build),
-        "change_ms": ms(change(&index, &catalog, &offers, (&contracts, &rules))?),
+        "change_ms": ms(change(&index, &catalog, &offers, (&contracts, &policies))?),
         "index_mb": rounded(more as f64 / 1e6),
         "first_mb": rounded(first.saturating_sub(before) as f64 / 1e6),
     }))
@@ -181,7 +181,7 @@ fn change(
     index: &Index,
     catalog: &Catalog,
     offers: &BTreeMap<ServerName, Arc<Offer>>,
-    (contracts, rules): (&Arc<Contracts>, &Arc<Policies>),
+    (contracts, policies): (&Arc<Contracts>, &Arc<Policies>),
 ) -> anyhow::Result<Duration> {
     let mut by_size: Vec<(&ServerName, &Arc<Offer>)> = offers.iter().collect();
     by_size.sort_by_key(|(_, offer)| offer.len());
@@ -189,7 +189,7 @@ fn change(
     let parsed = offer.tools().skip(1).map(|tool| Offered::parse(server, &tool.json));
     let mut changed = offers.clone();
     changed.insert((*server).clone(), Arc::new(Offer::new(parsed).0));
-    let changed = catalog.next(changed, contracts, rules);
+    let changed = catalog.next(changed, contracts, policies);
     let mut times: Vec<Duration> = (0..CHANGES)
         .map(|_| {
             let began = Instant::now();

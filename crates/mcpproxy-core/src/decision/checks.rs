@@ -19,7 +19,7 @@ use crate::{Agent, ToolName, Variant};
 const SUGGESTIONS_MAX: usize = 3;
 
 /// Server annotations against the variant. An error is a contradiction; in lenient mode it is a warning.
-pub(super) fn against_hints(rules: &IntentSettings, tool: &Tool, variant: Variant) -> Result<Vec<Warning>, Denial> {
+pub(super) fn against_hints(settings: &IntentSettings, tool: &Tool, variant: Variant) -> Result<Vec<Warning>, Denial> {
     if tool.contract.is_operators_operation() {
         // The operator has said what the tool does, and the next check holds the call against that.
         return Ok(Vec::new());
@@ -33,7 +33,7 @@ pub(super) fn against_hints(rules: &IntentSettings, tool: &Tool, variant: Varian
         (Variant::Read, _, Some(true)) => None,
         // The server has said it in its contract instead.
         (Variant::Read, _, None) if tool.contract.written_operation.is_some() => None,
-        (Variant::Read, _, None) => return unannotated(rules, tool, &mismatch(Mark::Unannotated, Variant::Write)),
+        (Variant::Read, _, None) => return unannotated(settings, tool, &mismatch(Mark::Unannotated, Variant::Write)),
         (Variant::Write, _, Some(true)) => {
             let message = format!("Tool '{}' is marked read-only by server, call_tool_read would do", tool.name);
             return Ok(vec![Warning { code: "overly_cautious", message }]);
@@ -42,14 +42,14 @@ pub(super) fn against_hints(rules: &IntentSettings, tool: &Tool, variant: Varian
     };
     match contradiction {
         None => Ok(Vec::new()),
-        Some(denial) if rules.strict_server_validation => Err(denial),
+        Some(denial) if settings.strict_server_validation => Err(denial),
         Some(denial) => Ok(vec![Warning { code: denial.code(), message: denial.message() }]),
     }
 }
 
 /// A read call on a tool of which the server does not say that it only reads.
-fn unannotated(rules: &IntentSettings, tool: &Tool, denial: &Denial) -> Result<Vec<Warning>, Denial> {
-    match rules.unannotated {
+fn unannotated(settings: &IntentSettings, tool: &Tool, denial: &Denial) -> Result<Vec<Warning>, Denial> {
+    match settings.unannotated {
         Unannotated::Trust => Ok(Vec::new()),
         Unannotated::Warn => {
             let message = format!("Tool '{}' is not marked read-only by server, the agent's word was taken", tool.name);
@@ -107,8 +107,8 @@ pub(super) fn lacks(agent: &Agent, tool: &Tool, missing: Vec<String>) -> Denial 
     Denial::MissingPermissions { agent: agent.name.clone(), tool: tool.name.clone(), missing }
 }
 
-pub(super) fn within_rules(agent: &Agent, tool: &Tool, intent: &Intent, clock: Clock) -> Result<(), Denial> {
-    let violations = tool.rules().map_or_else(Vec::new, |rules| rules.violations(agent, tool.subject(), intent, clock));
+pub(super) fn within_policies(agent: &Agent, tool: &Tool, intent: &Intent, clock: Clock) -> Result<(), Denial> {
+    let violations = tool.policies().map_or_else(Vec::new, |policies| policies.violations(agent, tool.subject(), intent, clock));
     if violations.is_empty() {
         return Ok(());
     }

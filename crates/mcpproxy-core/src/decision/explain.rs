@@ -141,12 +141,12 @@ fn permission_words(agent: &Agent, tool: &Tool, variant: Variant) -> String {
         [] => String::new(),
         some => format!(", and {}", some.join(", ")),
     };
-    let rules = match tool.rules().map_or(0, |rules| rules.considered().len()) {
+    let policies = match tool.policies().map_or(0, |policies| policies.considered().len()) {
         0 => String::new(),
-        1 => "; the one rule about it does not forbid it".to_owned(),
-        count => format!("; none of the {count} rules about it forbids it"),
+        1 => "; the one policy about it does not forbid it".to_owned(),
+        count => format!("; none of the {count} policies about it forbids it"),
     };
-    format!("the token covers {variant} operations on this tool{permissions}{rules}")
+    format!("the token covers {variant} operations on this tool{permissions}{policies}")
 }
 
 fn contract_words(tool: &Tool) -> String {
@@ -204,14 +204,14 @@ mod tests {
             {"riskLevel":"high","dryRun":"required","permissions":["a:b"]}}}"#;
         let narrow = || Scope { grants: Vec::new(), ..Scope::everything() };
         let told = |scope, parameters: &str, seen| lines(tool, scope, parameters, Variant::Write, seen).split_off(5);
-        let covers = "permissions and rules: passed, the token covers write operations on this tool, and a:b";
+        let covers = "permissions and policies: passed, the token covers write operations on this tool, and a:b";
         let rest = ["arguments: passed, as the schema asks", "rate limit: passed, none"];
         let dry_run = ["dry run: passed, this is one", "confirmation: passed, not asked for a dry run"];
         let call = r#"{"name":"fx:drop"}"#;
         let trial = r#"{"name":"fx:drop","dry_run":true}"#;
         let none = PriorState::default();
         assert_eq!(told(Scope::everything(), trial, none), [&[covers], &rest[..], &dry_run].concat());
-        let lacks = "permissions and rules: passed, the token lacks a:b, which refuses a real call";
+        let lacks = "permissions and policies: passed, the token lacks a:b, which refuses a real call";
         assert_eq!(told(narrow(), trial, none), [&[lacks], &rest[..], &dry_run].concat());
         let first = ["dry run: failed, dry_run_required", "confirmation: not reached"];
         assert_eq!(told(Scope::everything(), call, none), [&[covers], &rest[..], &first].concat());
@@ -234,7 +234,7 @@ mod tests {
                 "the tool exists: passed, fx:drop asks for call_tool_destructive",
                 "server annotations: failed, SERVER_MISMATCH",
                 "the contract's operation: not reached",
-                "permissions and rules: not reached",
+                "permissions and policies: not reached",
                 "arguments: not reached",
                 "rate limit: not reached",
                 "dry run: not reached",
@@ -250,7 +250,7 @@ mod tests {
                 "the tool exists: passed, fx:drop asks for call_tool_destructive",
                 "server annotations: passed, readOnlyHint not given, destructiveHint true",
                 "the contract's operation: passed, nobody wrote a contract",
-                "permissions and rules: passed, the token covers destructive operations on this tool",
+                "permissions and policies: passed, the token covers destructive operations on this tool",
                 "arguments: passed, as the schema asks",
                 "rate limit: passed, none",
                 "dry run: passed, not required",
@@ -266,7 +266,7 @@ mod tests {
                 "the tool exists: not reached",
                 "server annotations: not reached",
                 "the contract's operation: not reached",
-                "permissions and rules: not reached",
+                "permissions and policies: not reached",
                 "arguments: not reached",
                 "rate limit: not reached",
                 "dry run: not reached",

@@ -68,7 +68,7 @@ pub struct Row {
     pub declared: Option<&'static str>,
     pub read_only: Option<bool>,
     pub destructive: Option<bool>,
-    pub rules: IntentSettings,
+    pub settings: IntentSettings,
     /// `allow`, `allow with a warning` or `deny`, with what an agent is told.
     pub outcome: String,
 }
@@ -85,9 +85,9 @@ pub fn rows() -> Vec<Row> {
         for declared in DECLARED {
             for read_only in HINT {
                 for destructive in HINT {
-                    for rules in all_rules() {
-                        let outcome = outcome(variant, declared, (read_only, destructive), &rules);
-                        rows.push(Row { variant, declared, read_only, destructive, rules, outcome });
+                    for settings in all_settings() {
+                        let outcome = outcome(variant, declared, (read_only, destructive), &settings);
+                        rows.push(Row { variant, declared, read_only, destructive, settings, outcome });
                     }
                 }
             }
@@ -104,9 +104,9 @@ fn intent_section() -> Section {
             row.declared.unwrap_or("-").to_owned(),
             hint_word(row.read_only).to_owned(),
             hint_word(row.destructive).to_owned(),
-            row.rules.strict_server_validation.to_string(),
-            row.rules.two_key.as_str().to_owned(),
-            row.rules.unannotated.as_str().to_owned(),
+            row.settings.strict_server_validation.to_string(),
+            row.settings.two_key.as_str().to_owned(),
+            row.settings.unannotated.as_str().to_owned(),
             row.outcome,
         ]
     };
@@ -123,7 +123,7 @@ fn hint_word(hint: Option<bool>) -> &'static str {
     }
 }
 
-fn all_rules() -> Vec<IntentSettings> {
+fn all_settings() -> Vec<IntentSettings> {
     let mut all = Vec::new();
     for strict_server_validation in [true, false] {
         for two_key in [TwoKey::Optional, TwoKey::Required] {
@@ -139,9 +139,9 @@ fn outcome(
     variant: Variant,
     declared: Option<&str>,
     (read_only, destructive): (Option<bool>, Option<bool>),
-    rules: &IntentSettings,
+    settings: &IntentSettings,
 ) -> String {
     let parameters = declared.map_or(String::new(), |word| format!(",\"intent\":{{\"operation_type\":\"{word}\"}}"));
     let hints = Hints { read_only, destructive };
-    Stage { variant, parameters, hints, intent: rules.clone(), ..Stage::default() }.outcome()
+    Stage { variant, parameters, hints, intent: settings.clone(), ..Stage::default() }.outcome()
 }

@@ -15,7 +15,7 @@ fn hints_json(read_only: Option<bool>, destructive: Option<bool>) -> String {
 }
 
 fn outcome(
-    rules: &IntentSettings,
+    settings: &IntentSettings,
     scope: Scope,
     hints: (Option<bool>, Option<bool>),
     variant: Variant,
@@ -28,7 +28,7 @@ fn outcome(
     let declared = intent::declare(variant, &format!(r#"{{"name":"{name}"}}"#), TwoKey::Optional).unwrap();
     let tool = catalog.resolve(&declared.name).cloned();
     let agent = Agent { name: "a1".to_owned(), scope };
-    let ground = DecisionInputs { intent: rules, contracts: &ContractSettings::default(), catalog: &catalog };
+    let ground = DecisionInputs { intent: settings, contracts: &ContractSettings::default(), catalog: &catalog };
     let moment = Moment { clock: Clock::default(), limits: &Limits::default(), seen: PriorState::default() };
     match decide(ground, &agent, declared, tool.as_ref(), moment) {
         Decision::Ask(_) => "ask".to_owned(),
@@ -48,8 +48,8 @@ fn annotations_against_variants() {
     use Variant::{Destructive, Read, Write};
     let strict = IntentSettings::default();
     let lenient = IntentSettings { strict_server_validation: false, ..IntentSettings::default() };
-    let check = |rules: &IntentSettings, hints, variant, expected: &str| {
-        assert_eq!(outcome(rules, Scope::everything(), hints, variant, "fx:tool"), expected, "{hints:?} {variant}");
+    let check = |settings: &IntentSettings, hints, variant, expected: &str| {
+        assert_eq!(outcome(settings, Scope::everything(), hints, variant, "fx:tool"), expected, "{hints:?} {variant}");
     };
     let marked = |used: &str| {
         format!(
@@ -88,9 +88,9 @@ fn annotations_against_variants() {
 
 #[test]
 fn scope_narrows() {
-    let rules = IntentSettings::default();
+    let settings = IntentSettings::default();
     let check = |scope: Scope, hints, variant, name: &str, expected: &str| {
-        assert_eq!(outcome(&rules, scope, hints, variant, name), expected);
+        assert_eq!(outcome(&settings, scope, hints, variant, name), expected);
     };
     let read_only = Scope::read_only;
     check(read_only(), (Some(true), None), Variant::Read, "fx:tool", "allow verified");
@@ -116,13 +116,13 @@ fn scope_narrows() {
 
 #[test]
 fn an_unknown_tool_comes_with_suggestions() {
-    let rules = IntentSettings::default();
-    let elsewhere = outcome(&rules, Scope::everything(), (None, None), Variant::Read, "nope:tool");
+    let settings = IntentSettings::default();
+    let elsewhere = outcome(&settings, Scope::everything(), (None, None), Variant::Read, "nope:tool");
     assert_eq!(
         elsewhere,
         "deny tool_not_found: Tool 'nope:tool' not found: unknown server 'nope'; did you mean 'fx:tool'?"
     );
-    let found = outcome(&rules, Scope::everything(), (None, None), Variant::Read, "fx:toll");
+    let found = outcome(&settings, Scope::everything(), (None, None), Variant::Read, "fx:toll");
     assert_eq!(
         found,
         "deny tool_not_found: Tool 'fx:toll' not found: server 'fx' has no tool 'toll'; did you mean 'fx:tool'?"

@@ -41,9 +41,9 @@ impl Denial {
                 json!({"tool": tool.to_string(), "missing_permissions": missing})
             }
             Self::PolicyViolation { tool, violations } => {
-                let rules: Vec<Value> =
-                    violations.iter().map(|one| json!({"rule": one.rule, "message": one.message})).collect();
-                json!({"tool": tool.to_string(), "rule": violations.first().map(|one| &one.rule), "rules": rules})
+                let policies: Vec<Value> =
+                    violations.iter().map(|one| json!({"rule": one.policy, "message": one.message})).collect();
+                json!({"tool": tool.to_string(), "rule": violations.first().map(|one| &one.policy), "rules": policies})
             }
             Self::InvalidArguments { tool, problems } => {
                 let problems: Vec<Value> = problems

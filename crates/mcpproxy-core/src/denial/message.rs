@@ -126,11 +126,11 @@ fn named(word: &str, names: &[String]) -> String {
 
 fn policy_violation(tool: &ToolName, violations: &[Violation]) -> String {
     match violations.first() {
-        Some(Violation { rule, message: Some(message), .. }) => {
-            format!("Tool '{tool}' is refused by rule '{rule}': {message}")
+        Some(Violation { policy, message: Some(message), .. }) => {
+            format!("Tool '{tool}' is refused by policy '{policy}': {message}")
         }
-        Some(Violation { rule, message: None, .. }) => format!("Tool '{tool}' is refused by rule '{rule}'"),
-        None => format!("Tool '{tool}' is refused by a rule of the operator"),
+        Some(Violation { policy, message: None, .. }) => format!("Tool '{tool}' is refused by policy '{policy}'"),
+        None => format!("Tool '{tool}' is refused by a policy of the operator"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests that operators write for their rules: a call, and whether it is to be refused.
+//! Tests that operators write for their policies: a call, and whether it is to be refused.
 
 use serde_json::{Map, Value};
 
@@ -19,8 +19,8 @@ pub struct Case {
     pub name: String,
     pub line: usize,
     pub expect: Expect,
-    /// The rule that is to refuse the call, perhaps with others.
-    pub rule: Option<String>,
+    /// The policy that is to refuse the call, perhaps with others.
+    pub policy: Option<String>,
     agent: Agent,
     tool: Facts,
     intent: Intent,
@@ -38,29 +38,32 @@ pub enum Expect {
 pub struct Verdict {
     /// `None` when all is as expected.
     pub failure: Option<String>,
-    /// The rules that refuse the call.
+    /// The policies that refuse the call.
     pub deciding: Vec<Violation>,
 }
 
-pub fn run(rules: &Policies, case: &Case) -> Verdict {
+pub fn run(policies: &Policies, case: &Case) -> Verdict {
     let call = Call { agent: &case.agent, tool: &case.tool.name, intent: &case.intent, clock: case.clock };
-    let tool_rules = rules.for_facts(&case.tool);
-    let deciding = tool_rules.map_or_else(Vec::new, |rules| violations(rules.outcomes(call, || case.tool.clone())));
-    let names = || deciding.iter().map(|one| format!("`{}`", one.rule)).collect::<Vec<_>>().join(", ");
-    let failure = match (case.expect, &case.rule, deciding.as_slice()) {
+    let tool_policies = policies.for_facts(&case.tool);
+    let deciding =
+        tool_policies.map_or_else(Vec::new, |policies| violations(policies.outcomes(call, || case.tool.clone())));
+    let names = || deciding.iter().map(|one| format!("`{}`", one.policy)).collect::<Vec<_>>().join(", ");
+    let failure = match (case.expect, &case.policy, deciding.as_slice()) {
         (Expect::Allow, _, []) | (Expect::Deny, None, [_, ..]) => None,
         (Expect::Allow, _, [_, ..]) => Some(format!("expected allow, but the call is refused by {}", names())),
-        (Expect::Deny, Some(rule), deciding) if deciding.iter().any(|one| one.rule == *rule) => None,
-        (Expect::Deny, Some(rule), _) if !rules.iter().any(|one| one.id == *rule) => {
-            let near = nearest(rule, rules.iter().map(|one| one.id.as_str()));
+        (Expect::Deny, Some(policy), deciding) if deciding.iter().any(|one| one.policy == *policy) => None,
+        (Expect::Deny, Some(policy), _) if !policies.iter().any(|one| one.id == *policy) => {
+            let near = nearest(policy, policies.iter().map(|one| one.id.as_str()));
             let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            Some(format!("there is no rule `{}`{hint}", Untrusted::shortened(rule, 64).for_terminal()))
+            Some(format!("there is no policy `{}`{hint}", Untrusted::shortened(policy, 64).for_terminal()))
         }
-        (Expect::Deny, Some(rule), [_, ..]) => {
-            Some(format!("expected a refusal by `{rule}`, but the call is refused by {}", names()))
+        (Expect::Deny, Some(policy), [_, ..]) => {
+            Some(format!("expected a refusal by `{policy}`, but the call is refused by {}", names()))
         }
-        (Expect::Deny, Some(rule), []) => Some(format!("expected a refusal by `{rule}`, but no rule refuses the call")),
-        (Expect::Deny, None, []) => Some("expected a refusal, but no rule refuses the call".to_owned()),
+        (Expect::Deny, Some(policy), []) => {
+            Some(format!("expected a refusal by `{policy}`, but no policy refuses the call"))
+        }
+        (Expect::Deny, None, []) => Some("expected a refusal, but no policy refuses the call".to_owned()),
     };
     Verdict { failure, deciding }
 }
@@ -132,8 +135,8 @@ impl Reader<'_> {
         if !fields.contains_key("expect") {
             self.note(at, "a case needs `expect`: allow or deny".to_owned());
         }
-        let rule = self.string(fields, at, "rule");
-        if expect == Some(Expect::Allow) && rule.is_some() {
+        let policy = self.string(fields, at, "rule");
+        if expect == Some(Expect::Allow) && policy.is_some() {
             self.note(&format!("{at}/rule"), "`rule` goes with expect: deny".to_owned());
         }
         let (tool, expect) = (tool?, expect?);
@@ -143,7 +146,7 @@ impl Reader<'_> {
             name: named.unwrap_or_else(|| format!("case {}", at.rsplit('/').next().unwrap_or_default())),
             line: (self.position)(at).0,
             expect,
-            rule,
+            policy,
             agent,
             tool,
             intent: Intent { variant: variant.unwrap_or(usual), sensitivity, reason },

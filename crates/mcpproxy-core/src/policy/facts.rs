@@ -1,4 +1,4 @@
-//! What rules can know of a tool, an agent and a call, as Cedar's values.
+//! What policies can know of a tool, an agent and a call, as Cedar's values.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use super::{Resource, Subject};
 use crate::time::Local;
 use crate::{Agent, Hints, RiskLevel, Sensitivity, ToolName};
 
-/// A tool as rules see it.
+/// A tool as policies see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) name: ToolName,
@@ -43,7 +43,7 @@ impl Facts {
         }
     }
 
-    /// What a rule that concerns the tool can be about.
+    /// What a policy that concerns the tool can be about.
     pub(super) fn groups(&self) -> Vec<Resource> {
         let category = Some(&self.category).filter(|category| !category.is_empty());
         let named = [Resource::Server(self.name.server().to_string()), Resource::Tool(self.name.to_string())];
@@ -131,7 +131,7 @@ fn risk(level: Option<RiskLevel>) -> (&'static str, i64) {
         Some(RiskLevel::Medium) => 2,
         Some(RiskLevel::High) => 3,
         Some(RiskLevel::Critical) => 4,
-        // No agent can call one, but an operator can ask what rules would say.
+        // No agent can call one, but an operator can ask what policies would say.
         Some(RiskLevel::Forbidden) => 5,
     };
     (level.map_or("unclassified", RiskLevel::as_str), rank)

@@ -1,18 +1,17 @@
-//! What is wrong with a file of rules and where, in words for its author.
+//! What is wrong with a file of policies and where, in words for its author.
 
 use cedar_policy::{ParseErrors, ValidationError, ValidationResult, ValidationWarning};
 use miette::Diagnostic;
 
 use crate::{Mistake, Untrusted};
 
-/// Cedar can quote a whole rule in a sentence.
+/// Cedar can quote a whole policy in a sentence.
 const MESSAGE_MAX_CHARS: usize = 400;
 
 /// Cedar's words and ours.
-const WORDS: [(&str, &str); 5] = [
-    ("for policy `rule`, ", ""),
-    ("this policy", "this rule"),
-    ("policy scopes must contain a", "a rule has a"),
+const WORDS: [(&str, &str); 4] = [
+    ("for policy `policy`, ", ""),
+    ("policy scopes must contain a", "a policy has a"),
     ("policy condition", "condition"),
     (
         "expected single entity uid or template slot, found set of entity uids",
@@ -37,7 +36,7 @@ impl Fault {
     }
 }
 
-/// The faults of one rule whose text begins at `start`.
+/// The faults of one policy whose text begins at `start`.
 pub(super) fn of_syntax(errors: &ParseErrors, start: usize) -> Vec<Fault> {
     let mut faults: Vec<Fault> = errors.iter().map(|error| fault(error, start)).collect();
     tidy(&mut faults);
@@ -70,13 +69,13 @@ pub(super) fn of_validation(result: &ValidationResult, start: usize) -> Vec<Faul
     let mut faults: Vec<Fault> = errors.chain(warnings).collect();
     tidy(&mut faults);
     if faults.is_empty() && !result.validation_passed_without_warnings() {
-        let message = "this rule can never forbid anything: its conditions contradict each other or the schema";
+        let message = "this policy can never forbid anything: its conditions contradict each other or the schema";
         faults.push(Fault { at: start, message: message.to_owned() });
     }
     faults
 }
 
-/// Cedar checks a rule once for each action, and every time says the same with another action's name.
+/// Cedar checks a policy once for each action, and every time says the same with another action's name.
 fn attribute(mut fault: Fault) -> Fault {
     for action in ["read", "write", "destructive"] {
         fault.message = fault.message.replace(&format!(" in context for Action::\"{action}\""), " in context");
@@ -99,7 +98,7 @@ fn fault(diagnostic: &dyn Diagnostic, start: usize) -> Fault {
         message.push_str("; ");
         message.push_str(&more);
     }
-    // `for policy `rule`, …`: file and line say that better, and here a policy is a rule.
+    // Cedar names the policy by the id it was parsed under. The file and line are more useful.
     for (word, ours) in WORDS {
         message = message.replace(word, ours);
     }

@@ -1,11 +1,11 @@
-//! From the text of one statement to a rule that can be held against a call.
+//! From the text of one statement to a policy that can be held against a call.
 
 use std::str::FromStr;
 use std::sync::Arc;
 
-use cedar_policy::{Expression, Policy, PolicyId, PolicySet, ValidationMode};
+use cedar_policy::{Expression, PolicyId, PolicySet, ValidationMode};
 
-use super::Rule;
+use super::Policy;
 use super::mistake::{Fault, of_syntax, of_validation};
 use super::scan::{Kind, Statement, Token};
 use super::scope::Scope;
@@ -16,7 +16,7 @@ use crate::{Untrusted, nearest};
 const ID_MAX_CHARS: usize = 64;
 const MESSAGE_MAX_CHARS: usize = 300;
 const ANNOTATIONS: [&str; 2] = ["id", "message"];
-/// How far a rule may look: at attributes of the four variables, never at those of another entity.
+/// How far a policy may look: at attributes of the four variables, never at those of another entity.
 const LEVEL: u32 = 1;
 
 /// What a condition speaks of, so that nothing else is made for a call.
@@ -41,19 +41,19 @@ struct Head<'s, 't> {
     body: &'s [Token<'t>],
 }
 
-/// One rule, and where its `@id` stands, if it has one.
-pub(super) fn rule(
+/// One policy, and where its `@id` stands, if it has one.
+pub(super) fn policy(
     file: &Arc<str>,
     statement: &Statement<'_>,
     vocabulary: &Vocabulary,
-) -> Result<(Rule, Option<usize>), Vec<Fault>> {
+) -> Result<(Policy, Option<usize>), Vec<Fault>> {
     let head = head(statement).map_err(|fault| vec![fault])?;
     let faults = words::check(statement);
     if !faults.is_empty() {
         // Some of that is costly, so Cedar does not get to see it.
         return Err(faults);
     }
-    let policy = Policy::parse(Some(PolicyId::new("rule")), statement.text);
+    let policy = cedar_policy::Policy::parse(Some(PolicyId::new("policy")), statement.text);
     let policy = policy.map_err(|errors| of_syntax(&errors, statement.at))?;
     let id = policy.annotation("id").map_or_else(|| place(file, statement.line), str::to_owned);
     let message = policy.annotation("message").map(|text| Untrusted::new(text).for_terminal().into_owned());
@@ -64,15 +64,15 @@ pub(super) fn rule(
     }
     let broken = |message: &str| vec![Fault { at: statement.at, message: message.to_owned() }];
     let scope =
-        Scope::of(&policy, vocabulary).ok_or_else(|| broken("this rule is about nothing that can be called"))?;
+        Scope::of(&policy, vocabulary).ok_or_else(|| broken("this policy is about nothing that can be called"))?;
     let condition = conditions(&head, statement).as_deref().map(Expression::from_str).transpose();
-    let condition = condition.map_err(|_| broken("the conditions of this rule cannot be read"))?;
+    let condition = condition.map_err(|_| broken("the conditions of this policy cannot be read"))?;
     let mentions = mentions(head.body);
     let (file, line, text) = (Arc::clone(file), statement.line, statement.text.to_owned());
-    Ok((Rule { id, file, line, message, text, order: 0, scope, condition, mentions }, head.id_at))
+    Ok((Policy { id, file, line, message, text, order: 0, scope, condition, mentions }, head.id_at))
 }
 
-/// The name of a rule that has no other. Agents get to read it.
+/// The name of a policy that has no other. Agents get to read it.
 fn place(file: &str, line: usize) -> String {
     format!("{}:{line}", Untrusted::shortened(file, ID_MAX_CHARS).for_terminal())
 }
@@ -92,7 +92,7 @@ fn annotation_faults(head: &Head<'_, '_>, id: &str, message: Option<&str>) -> Ve
     faults
 }
 
-fn validation_faults(policy: &Policy, start: usize, vocabulary: &Vocabulary) -> Vec<Fault> {
+fn validation_faults(policy: &cedar_policy::Policy, start: usize, vocabulary: &Vocabulary) -> Vec<Fault> {
     match PolicySet::from_policies([policy.clone()]) {
         Ok(alone) => {
             let result = vocabulary.validator.validate_with_level(&alone, ValidationMode::Strict, LEVEL);
@@ -134,7 +134,7 @@ fn head<'s, 't>(statement: &'s Statement<'t>) -> Result<Head<'s, 't>, Fault> {
         return Err(Fault { at: statement.at, message: "expected forbid (principal, action, resource)".to_owned() });
     };
     if effect.is_word("permit") {
-        let message = "a permit has no effect here: what no rule forbids is allowed; write forbid (…) unless { … }";
+        let message = "a permit has no effect here: what no policy forbids is allowed; write forbid (…) unless { … }";
         return Err(Fault { at: effect.at, message: message.to_owned() });
     }
     if !effect.is_word("forbid") {
@@ -151,7 +151,7 @@ fn body_is_sound(body: &[Token<'_>]) -> Result<(), Fault> {
         token.depth == 0 && (token.is_sign("@") || token.is_word("forbid") || token.is_word("permit"))
     };
     if let Some(next) = body.iter().find(starts_again) {
-        let message = "a new rule begins here, but the one before does not end: a `;` is missing";
+        let message = "a new policy begins here, but the one before does not end: a `;` is missing";
         return Err(Fault { at: next.at, message: message.to_owned() });
     }
     if let Some(slot) = body.iter().find(|token| token.is_sign("?")) {

@@ -1,16 +1,16 @@
-//! Takes a file of rules apart into statements and their tokens, and stops what is too large before Cedar sees it.
+//! Takes a file of policies apart into statements and their tokens, and stops what is too large before Cedar sees it.
 
 use super::mistake::Fault;
 use crate::Untrusted;
 
 pub(super) const FILE_MAX_BYTES: usize = 256 * 1024;
-pub(super) const RULE_MAX_BYTES: usize = 32 * 1024;
+pub(super) const POLICY_MAX_BYTES: usize = 32 * 1024;
 /// Cedar's parser takes up to 60 KB of stack for each bracket in a build without optimizations.
 pub(super) const NESTING_MAX: usize = 12;
 /// Cedar's parser recovers from every token it did not expect, at a price.
 pub(super) const TOKENS_MAX: usize = 2_000;
 /// Far more than a file of this size can mean.
-pub(super) const STATEMENTS_MAX: usize = super::RULES_MAX + 1;
+pub(super) const STATEMENTS_MAX: usize = super::POLICIES_MAX + 1;
 /// Cedar's tree is as deep as a chain of operators, calls and indexes is long, and it is walked by recursion.
 pub(super) const OPERATORS_MAX: usize = 100;
 /// Elements of sets and records are made anew for every call.
@@ -55,7 +55,7 @@ impl<'t> Token<'t> {
     }
 }
 
-/// One rule, from its first token to its `;`.
+/// One policy, from its first token to its `;`.
 #[derive(Debug)]
 pub(super) struct Statement<'t> {
     pub(super) text: &'t str,
@@ -86,7 +86,7 @@ pub(super) fn scan(text: &str) -> Scan<'_> {
     Scanner { text, at: 0, line: 1, scan: Scan::default() }.run()
 }
 
-/// Control characters and those that change the order in which text is shown: a rule must be what it looks like.
+/// Control characters and those that change the order in which text is shown: a policy must be what it looks like.
 fn is_hidden(letter: char) -> bool {
     let is_ordinary = letter.is_ascii_graphic() || matches!(letter, ' ' | '\n' | '\r' | '\t');
     !is_ordinary && letter != '\u{FEFF}' && {
@@ -113,7 +113,7 @@ impl<'t> Scanner<'t> {
                 return self.scan;
             }
             if let Err(fault) = self.statement() {
-                // Where the rule ends is anybody's guess, so what follows is not read either.
+                // Where the policy ends is anybody's guess, so what follows is not read either.
                 self.scan.fault = Some(fault);
                 return self.scan;
             }
@@ -144,7 +144,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Up to and with the next `;`, which Cedar has nowhere but at the end of a rule.
+    /// Up to and with the next `;`, which Cedar has nowhere but at the end of a policy.
     fn statement(&mut self) -> Result<(), Fault> {
         let (at, line) = (self.at, self.line);
         let mut tokens = Vec::new();
@@ -159,7 +159,7 @@ impl<'t> Scanner<'t> {
         }
         let end = tokens.last().map_or(at, Token::end);
         if !is_ended {
-            return Err(Fault { at: end, message: "this rule does not end: a `;` is missing".to_owned() });
+            return Err(Fault { at: end, message: "this policy does not end: a `;` is missing".to_owned() });
         }
         let text = self.text.get(at..end).unwrap_or_default();
         self.scan.statements.push(Statement { text, at, line, tokens });
@@ -207,7 +207,7 @@ fn string_length(text: &str) -> Option<usize> {
     None
 }
 
-/// What one rule has used up so far.
+/// What one policy has used up so far.
 #[derive(Default)]
 struct Size {
     depth: usize,
@@ -232,19 +232,19 @@ impl Size {
             (Kind::Word, _) => {}
         }
         self.tokens += 1;
-        let broken = if token.end() - start > RULE_MAX_BYTES {
-            format!("this rule is longer than {} KiB", RULE_MAX_BYTES / 1024)
+        let broken = if token.end() - start > POLICY_MAX_BYTES {
+            format!("this policy is longer than {} KiB", POLICY_MAX_BYTES / 1024)
         } else if self.depth > NESTING_MAX {
             format!("more than {NESTING_MAX} brackets inside one another")
         } else if self.operators > OPERATORS_MAX {
-            format!("this rule has more than {OPERATORS_MAX} operators")
+            format!("this policy has more than {OPERATORS_MAX} operators")
         } else if self.elements > ELEMENTS_MAX {
-            format!("this rule lists more than {ELEMENTS_MAX} elements")
+            format!("this policy lists more than {ELEMENTS_MAX} elements")
         } else if self.tokens > TOKENS_MAX {
-            format!("this rule has more than {TOKENS_MAX} words and signs")
+            format!("this policy has more than {TOKENS_MAX} words and signs")
         } else {
             return Ok(());
         };
-        Err(Fault { at: token.at, message: format!("{broken}: split it into several rules") })
+        Err(Fault { at: token.at, message: format!("{broken}: split it into several policies") })
     }
 }

@@ -1,4 +1,4 @@
-//! Whom, what and which actions a rule is about, as its first line says: enough to set most rules aside unevaluated.
+//! Whom, what and which actions a policy is about, as its first line says: enough to set most policies aside unevaluated.
 
 use cedar_policy::{ActionConstraint, EntityUid, Policy, PrincipalConstraint, ResourceConstraint};
 
@@ -13,7 +13,7 @@ pub(super) struct Scope {
     pub(super) resource: Resource,
 }
 
-/// Which tools a rule is about.
+/// Which tools a policy is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Resource {
     Any,
@@ -22,7 +22,7 @@ pub(super) enum Resource {
     Tool(String),
 }
 
-/// What a rule names, for those who want to know whether it exists.
+/// What a policy names, for those who want to know whether it exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct About<'r> {
     pub agent: Option<&'r str>,

@@ -1,4 +1,4 @@
-//! What rules do to calls, and what is said about rules that cannot be read.
+//! What policies do to calls, and what is said about policies that cannot be read.
 
 mod bombs;
 mod cases;
@@ -11,7 +11,7 @@ use crate::contract::Effective;
 use crate::{Agent, Hints, Intent, Scope, ToolName, Untrusted, Variant};
 
 /// Policies of one file.
-fn rules(text: &str) -> Policies {
+fn policies(text: &str) -> Policies {
     Policies::parse(&[("a.cedar".to_owned(), text.to_owned())])
         .unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}"))
 }
@@ -38,8 +38,8 @@ fn intent(variant: Variant) -> Intent {
 }
 
 /// Who refuses the call, by id.
-fn refusals(rules: &Policies, agent: &Agent, tool: &Facts, intent: &Intent, clock: Clock) -> Vec<String> {
-    let Some(tool_rules) = rules.for_facts(tool) else { return Vec::new() };
-    let outcomes = tool_rules.outcomes(tool::Call { agent, tool: &tool.name, intent, clock }, || tool.clone());
-    tool::violations(outcomes).into_iter().map(|violation| violation.rule).collect()
+fn refusals(policies: &Policies, agent: &Agent, tool: &Facts, intent: &Intent, clock: Clock) -> Vec<String> {
+    let Some(tool_policies) = policies.for_facts(tool) else { return Vec::new() };
+    let outcomes = tool_policies.outcomes(tool::Call { agent, tool: &tool.name, intent, clock }, || tool.clone());
+    tool::violations(outcomes).into_iter().map(|violation| violation.policy).collect()
 }

@@ -1,4 +1,4 @@
-//! The rules that can concern one tool, held against its calls.
+//! The policies that can concern one tool, held against its calls.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,19 +7,19 @@ use cedar_policy::{Entities, EvalResult, Request, eval_expression};
 use super::facts::{self, Facts};
 use super::read::Mentions;
 use super::vocabulary::{Vocabulary, vocabulary};
-use super::{Clock, Rule, Subject, Violation};
+use super::{Clock, Policy, Subject, Violation};
 use crate::{Agent, Intent, ToolName};
 
-/// The rules that can concern one tool, made ready when the catalog is built.
+/// The policies that can concern one tool, made ready when the catalog is built.
 #[derive(Debug)]
 pub struct ToolPolicies {
     /// All that name no tool, the server, the category or the tool; each list is shared with other tools.
-    groups: Vec<Arc<[Arc<Rule>]>>,
+    groups: Vec<Arc<[Arc<Policy>]>>,
     /// Made at the first call that needs it: most tools are listed and never called.
     entities: OnceLock<Result<Entities, String>>,
 }
 
-/// What came of a rule that was looked at for a call.
+/// What came of a policy that was looked at for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     OtherAgent,
@@ -40,7 +40,7 @@ impl Outcome {
     }
 }
 
-/// One call, as far as rules can see it.
+/// One call, as far as policies can see it.
 #[derive(Clone, Copy)]
 pub(super) struct Call<'c> {
     pub(super) agent: &'c Agent,
@@ -50,50 +50,50 @@ pub(super) struct Call<'c> {
 }
 
 impl ToolPolicies {
-    pub(super) fn new(groups: Vec<Arc<[Arc<Rule>]>>) -> Self {
+    pub(super) fn new(groups: Vec<Arc<[Arc<Policy>]>>) -> Self {
         Self { groups, entities: OnceLock::new() }
     }
 
-    /// Every rule that forbids the call, in the order of files and lines; none means go on.
+    /// Every policy that forbids the call, in the order of files and lines; none means go on.
     pub fn violations(&self, agent: &Agent, tool: Subject<'_>, intent: &Intent, clock: Clock) -> Vec<Violation> {
         violations(self.outcomes(Call { agent, tool: tool.name, intent, clock }, || Facts::of(tool)))
     }
 
-    /// Every rule that was looked at, in the order of files and lines, and what came of it.
-    pub fn explain(&self, agent: &Agent, tool: Subject<'_>, intent: &Intent, clock: Clock) -> Vec<(&Rule, Outcome)> {
+    /// Every policy that was looked at, in the order of files and lines, and what came of it.
+    pub fn explain(&self, agent: &Agent, tool: Subject<'_>, intent: &Intent, clock: Clock) -> Vec<(&Policy, Outcome)> {
         self.outcomes(Call { agent, tool: tool.name, intent, clock }, || Facts::of(tool))
     }
 
-    /// The rules that are looked at when the tool is called, in the order of files and lines.
-    pub fn considered(&self) -> Vec<&Rule> {
-        let mut rules: Vec<&Rule> = self.rules().collect();
-        rules.sort_by_key(|rule| rule.order);
-        rules
+    /// The policies that are looked at when the tool is called, in the order of files and lines.
+    pub fn considered(&self) -> Vec<&Policy> {
+        let mut policies: Vec<&Policy> = self.policies().collect();
+        policies.sort_by_key(|policy| policy.order);
+        policies
     }
 
-    fn rules(&self) -> impl Iterator<Item = &Rule> {
+    fn policies(&self) -> impl Iterator<Item = &Policy> {
         self.groups.iter().flat_map(|group| group.iter().map(AsRef::as_ref))
     }
 
-    pub(super) fn outcomes(&self, call: Call<'_>, facts: impl Fn() -> Facts) -> Vec<(&Rule, Outcome)> {
+    pub(super) fn outcomes(&self, call: Call<'_>, facts: impl Fn() -> Facts) -> Vec<(&Policy, Outcome)> {
         let mut found = Vec::new();
         let mut open = Vec::new();
         let mut mentions = Mentions::default();
-        for rule in self.rules() {
-            if !rule.scope.is_about_agent(&call.agent.name) {
-                found.push((rule, Outcome::OtherAgent));
-            } else if !rule.scope.is_about(call.intent.variant) {
-                found.push((rule, Outcome::OtherVariant));
-            } else if let Some(condition) = &rule.condition {
-                mentions = mentions.and(rule.mentions);
-                open.push((rule, condition));
+        for policy in self.policies() {
+            if !policy.scope.is_about_agent(&call.agent.name) {
+                found.push((policy, Outcome::OtherAgent));
+            } else if !policy.scope.is_about(call.intent.variant) {
+                found.push((policy, Outcome::OtherVariant));
+            } else if let Some(condition) = &policy.condition {
+                mentions = mentions.and(policy.mentions);
+                open.push((policy, condition));
             } else {
-                found.push((rule, Outcome::Forbids));
+                found.push((policy, Outcome::Forbids));
             }
         }
         if !open.is_empty() {
             let world = self.world(call, facts, mentions);
-            found.extend(open.into_iter().map(|(rule, condition)| {
+            found.extend(open.into_iter().map(|(policy, condition)| {
                 let outcome = world.as_ref().map_or_else(
                     |error| Outcome::Failed(error.clone()),
                     |world| match eval_expression(&world.request, world.entities.as_ref(), condition) {
@@ -103,10 +103,10 @@ impl ToolPolicies {
                         Err(error) => Outcome::Failed(error.to_string()),
                     },
                 );
-                (rule, outcome)
+                (policy, outcome)
             }));
         }
-        found.sort_by_key(|(rule, _)| rule.order);
+        found.sort_by_key(|(policy, _)| policy.order);
         found
     }
 
@@ -154,17 +154,17 @@ fn with_agent<'w>(
     tool.clone().add_entities([agent], None).map(Known::Both).map_err(|error| error.to_string())
 }
 
-pub(super) fn violations(outcomes: Vec<(&Rule, Outcome)>) -> Vec<Violation> {
+pub(super) fn violations(outcomes: Vec<(&Policy, Outcome)>) -> Vec<Violation> {
     let refusals = outcomes.into_iter().filter(|(_, outcome)| outcome.is_refusal());
-    let violation = |(rule, outcome): (&Rule, Outcome)| {
+    let violation = |(policy, outcome): (&Policy, Outcome)| {
         let message = match outcome {
             // The agent can do nothing about it, and why is not for its eyes.
             Outcome::Failed(_) => {
-                Some("the rule could not be evaluated, so the answer is no; tell the operator".into())
+                Some("the policy could not be evaluated, so the answer is no; tell the operator".into())
             }
-            Outcome::Forbids | Outcome::NotMet | Outcome::OtherAgent | Outcome::OtherVariant => rule.message.clone(),
+            Outcome::Forbids | Outcome::NotMet | Outcome::OtherAgent | Outcome::OtherVariant => policy.message.clone(),
         };
-        Violation { rule: rule.id.clone(), file: Arc::clone(&rule.file), line: rule.line, message }
+        Violation { policy: policy.id.clone(), file: Arc::clone(&policy.file), line: policy.line, message }
     };
     refusals.map(violation).collect()
 }

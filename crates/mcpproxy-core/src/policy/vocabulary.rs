@@ -1,4 +1,4 @@
-//! The schema of what rules may speak about, and the names of its parts, made once.
+//! The schema of what policies may speak about, and the names of its parts, made once.
 
 use std::str::FromStr;
 use std::sync::LazyLock;

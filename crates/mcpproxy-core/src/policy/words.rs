@@ -117,8 +117,8 @@ fn patterns(tokens: &[Token<'_>]) -> Option<Fault> {
         }
         if all > PATTERNS_MAX_CHARS {
             let message = format!(
-                "the patterns of this rule are longer than {PATTERNS_MAX_CHARS} characters together: split it into \
-                 several rules"
+                "the patterns of this policy are longer than {PATTERNS_MAX_CHARS} characters together: split it into \
+                 several policies"
             );
             return Some(Fault { at: pattern.at, message });
         }

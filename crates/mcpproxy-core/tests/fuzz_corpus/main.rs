@@ -5,8 +5,8 @@
 mod contract;
 mod intent;
 mod mask;
+mod policies;
 mod reader;
-mod rules;
 mod walk;
 
 use std::fs;
@@ -33,8 +33,8 @@ fn kept_inputs_of_the_contract_reader() {
 }
 
 #[test]
-fn kept_inputs_of_the_rules() {
-    run("rules", rules::check);
+fn kept_inputs_of_the_policies() {
+    run("policies", policies::check);
 }
 
 /// Every input goes through whole, and cut off at every byte: most faults are found at the end of something.

@@ -44,7 +44,7 @@ impl Gateway {
     }
 }
 
-/// The operator's rules that are looked at for a call, and what comes of each, in the order of files and lines.
+/// The operator's policies that are looked at for a call, and what comes of each, in the order of files and lines.
 pub(crate) fn policy_results(
     snapshot: &Snapshot,
     agent: &Agent,
@@ -53,22 +53,22 @@ pub(crate) fn policy_results(
 ) -> Vec<PolicyResult> {
     let Ok(declared) = declare(variant, parameters, snapshot.settings.intent.two_key) else { return Vec::new() };
     let tool = snapshot.catalog.resolve(&declared.name);
-    let Some((tool, rules)) = tool.and_then(|tool| Some((tool, tool.rules()?))) else { return Vec::new() };
-    let outcomes = rules.explain(agent, tool.subject(), &declared.intent, snapshot.clock());
-    let policy_results = outcomes.into_iter().map(|(rule, outcome)| PolicyResult {
-        rule: rule.id.clone(),
-        file: Arc::clone(&rule.file),
-        line: rule.line,
-        message: rule.message.clone(),
+    let Some((tool, policies)) = tool.and_then(|tool| Some((tool, tool.policies()?))) else { return Vec::new() };
+    let outcomes = policies.explain(agent, tool.subject(), &declared.intent, snapshot.clock());
+    let policy_results = outcomes.into_iter().map(|(policy, outcome)| PolicyResult {
+        policy: policy.id.clone(),
+        file: Arc::clone(&policy.file),
+        line: policy.line,
+        message: policy.message.clone(),
         outcome,
     });
     policy_results.collect()
 }
 
-/// A rule of the operator's, and what comes of it for a call.
+/// A policy of the operator's, and what comes of it for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyResult {
-    pub rule: String,
+    pub policy: String,
     pub file: Arc<str>,
     pub line: usize,
     pub message: Option<String>,

@@ -35,7 +35,7 @@ impl Gateway {
         SearchResults { tools: tools.collect(), note: note_for_operator(&found) }
     }
 
-    /// What would happen to a call, check by check, and the rules that were looked at. Nothing is sent and nothing is recorded. `parameters` are those of a
+    /// What would happen to a call, check by check, and the policies that were looked at. Nothing is sent and nothing is recorded. `parameters` are those of a
     /// `call_tool_*`; without an agent, one whose token covers everything is taken.
     pub async fn explain(
         &self,

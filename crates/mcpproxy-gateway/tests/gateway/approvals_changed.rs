@@ -6,7 +6,7 @@ use mcpproxy_gateway::Files;
 
 use crate::agent::{Agent, Way};
 use crate::asked::{ARGS, Got, HIGH, SEND, Stage, files, held, never_held, send, with_approval};
-use crate::contracts::rules;
+use crate::contracts::policies;
 use crate::rig::within;
 
 const PERMISSIONS: &str = "riskLevel: high\npermissions: [mail:send]";
@@ -23,7 +23,7 @@ enum Change {
     Forbidden,
     /// The contract says something else, and asks for no more than before.
     Words,
-    Rule,
+    Policy,
     Revoked,
     Permission,
 }
@@ -35,7 +35,7 @@ const CHANGES: [Change; 9] = [
     Change::StepUp,
     Change::Forbidden,
     Change::Words,
-    Change::Rule,
+    Change::Policy,
     Change::Revoked,
     Change::Permission,
 ];
@@ -47,7 +47,7 @@ impl Change {
             Self::StepUp => Some("riskLevel: high\npermissions: [mail:send]\nstepUpAuth: true"),
             Self::Forbidden => Some("riskLevel: forbidden"),
             Self::Words => Some("riskLevel: high\npermissions: [mail:send]\nsideEffects: [Two mails leave.]"),
-            Self::Tool | Self::NoTool | Self::Rule | Self::Revoked | Self::Permission => None,
+            Self::Tool | Self::NoTool | Self::Policy | Self::Revoked | Self::Permission => None,
         }
     }
 
@@ -57,9 +57,9 @@ impl Change {
             return stage.rig.gateway.reload(files(peer, contract, approvals));
         }
         match self {
-            Self::Rule => {
-                let rules = rules(r#"@id("no-mail") forbid(principal, action, resource == Tool::"fx:send");"#);
-                stage.rig.gateway.reload(Files { rules, ..files(peer, PERMISSIONS, approvals) });
+            Self::Policy => {
+                let policies = policies(r#"@id("no-mail") forbid(principal, action, resource == Tool::"fx:send");"#);
+                stage.rig.gateway.reload(Files { policies, ..files(peer, PERMISSIONS, approvals) });
             }
             Self::Revoked => stage.rig.revoke("a").await,
             Self::Permission => {
@@ -86,7 +86,7 @@ impl Change {
     fn for_held(self) -> &'static str {
         match self {
             Self::NoTool | Self::Forbidden => "tool_not_found",
-            Self::Rule => "policy_violation",
+            Self::Policy => "policy_violation",
             Self::Permission => "permission_denied",
             Self::Tool | Self::Critical | Self::StepUp | Self::Words | Self::Revoked => "approval_stale",
         }
@@ -142,7 +142,7 @@ async fn a_repeated_call_finds_the_new_state_of_things() {
             let named = Got::of(&mut agent, &stage.rig, &send(ARGS, &with_approval(&id))).await.code();
             let expected = match change {
                 Change::NoTool | Change::Forbidden => ["tool_not_found"; 2],
-                Change::Rule => ["policy_violation"; 2],
+                Change::Policy => ["policy_violation"; 2],
                 _ => ["confirmation_required", "approval_stale"],
             };
             assert_eq!([plain.as_str(), &named], expected, "{change:?} {approved_first}");

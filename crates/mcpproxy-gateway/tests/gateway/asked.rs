@@ -136,7 +136,7 @@ pub(crate) fn files(peer: &Peer, contract: &str, approvals: ApprovalSettings) ->
         "" => Arc::default(),
         lines => contracts(&format!("tool: fx:send\n{lines}\n")),
     };
-    Files { settings: Arc::new(settings), contracts, rules: Arc::default() }
+    Files { settings: Arc::new(settings), contracts, policies: Arc::default() }
 }
 
 pub(crate) fn now_ms() -> i64 {

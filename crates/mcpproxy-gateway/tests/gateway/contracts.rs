@@ -42,13 +42,13 @@ pub(crate) fn contracts(text: &str) -> Arc<Contracts> {
     Arc::new(parsed.unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}")))
 }
 
-pub(crate) fn rules(text: &str) -> Arc<Policies> {
+pub(crate) fn policies(text: &str) -> Arc<Policies> {
     let parsed = Policies::parse(&[("policies/test.cedar".to_owned(), text.to_owned())]);
     Arc::new(parsed.unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}")))
 }
 
 fn files(settings: Settings, contracts: Arc<Contracts>) -> Files {
-    Files { settings: Arc::new(settings), contracts, rules: Arc::default() }
+    Files { settings: Arc::new(settings), contracts, policies: Arc::default() }
 }
 
 /// A contract for `fx:work` with these further lines.
@@ -348,14 +348,14 @@ async fn a_reload_under_load_never_mixes_two_generations() {
 }
 
 #[tokio::test]
-async fn a_rule_of_the_operator_is_named_in_the_refusal() {
+async fn a_policy_of_the_operator_is_named_in_the_refusal() {
     let peer = peer(&format!("[{PLAIN}]")).await;
     let forbid = r#"@id("no-work") @message("Work is over.") forbid (principal, action == Action::"write", resource in Server::"fx");"#;
-    let files = Files { rules: rules(forbid), ..files(settings([peer.settings("fx")]), Arc::default()) };
+    let files = Files { policies: policies(forbid), ..files(settings([peer.settings("fx")]), Arc::default()) };
     let rig = Rig::start(files).await;
     let mut agent = Agent::new(&rig, Way::Session, "agent").await;
     let refused = agent.call(&rig, "call_tool_write", WRITE).await;
-    assert_eq!(refused.brief(), "policy_violation Tool 'fx:work' is refused by rule 'no-work': Work is over.");
+    assert_eq!(refused.brief(), "policy_violation Tool 'fx:work' is refused by policy 'no-work': Work is over.");
     let other = agent.call(&rig, "call_tool_destructive", WRITE).await;
     assert_eq!(other.brief(), r#"{"id":1,"body":"echo"}"#);
 }

@@ -139,8 +139,8 @@ pub(crate) async fn explain_call(
     let variant = Variant::from_operation(&asked.variant)
         .ok_or_else(|| Problem::BadBody("`variant` must be read, write or destructive".to_owned()))?;
     let (agent, parameters) = (asked.agent.as_deref(), asked.parameters.get());
-    let (explanation, rules) = web.gateway.explain(agent, variant, parameters).await.map_err(unexplained)?;
-    Ok(Json((variant, explanation, rules).into()))
+    let (explanation, policies) = web.gateway.explain(agent, variant, parameters).await.map_err(unexplained)?;
+    Ok(Json((variant, explanation, policies).into()))
 }
 
 fn unexplained(error: ExplainError) -> Problem {

@@ -33,14 +33,16 @@ pub(crate) struct Explanation {
     intent_verified: Option<bool>,
     error: Option<ExplainedError>,
     checks: Vec<ExplainedCheck>,
-    /// The operator's rules that are looked at for such a call, in the order of files and lines.
-    rules: Vec<ExplainedRule>,
+    /// The operator's policies that are looked at for such a call, in the order of files and lines.
+    #[serde(rename = "rules")]
+    policies: Vec<ExplainedPolicy>,
 }
 
 #[derive(Serialize, ToSchema)]
-struct ExplainedRule {
+struct ExplainedPolicy {
     /// Its `@id`, or its file and line.
-    rule: String,
+    #[serde(rename = "rule")]
+    policy: String,
     file: String,
     line: usize,
     /// Its `@message`.
@@ -67,7 +69,7 @@ struct ExplainedCheck {
 }
 
 impl From<(Variant, decision::Explanation, Vec<PolicyResult>)> for Explanation {
-    fn from((variant, explanation, rules): (Variant, decision::Explanation, Vec<PolicyResult>)) -> Self {
+    fn from((variant, explanation, policies): (Variant, decision::Explanation, Vec<PolicyResult>)) -> Self {
         let denial = explanation.denial();
         let error = denial.map(|denial| ExplainedError {
             code: denial.code(),
@@ -81,14 +83,14 @@ impl From<(Variant, decision::Explanation, Vec<PolicyResult>)> for Explanation {
             intent_verified: explanation.is_verified,
             error,
             checks: explanation.findings.into_iter().map(Into::into).collect(),
-            rules: rules.into_iter().map(Into::into).collect(),
+            policies: policies.into_iter().map(Into::into).collect(),
         }
     }
 }
 
-impl From<PolicyResult> for ExplainedRule {
+impl From<PolicyResult> for ExplainedPolicy {
     fn from(looked_at: PolicyResult) -> Self {
-        let PolicyResult { rule, file, line, message, outcome } = looked_at;
+        let PolicyResult { policy, file, line, message, outcome } = looked_at;
         let (outcome, reason) = match outcome {
             Outcome::Forbids => (FORBIDS, None),
             Outcome::Failed(reason) => (FAILED, Some(reason)),
@@ -96,7 +98,7 @@ impl From<PolicyResult> for ExplainedRule {
             Outcome::OtherAgent => (OTHER_AGENT, None),
             Outcome::OtherVariant => (OTHER_VARIANT, None),
         };
-        Self { rule, file: file.to_string(), line, message, outcome, reason }
+        Self { policy, file: file.to_string(), line, message, outcome, reason }
     }
 }
 
@@ -108,7 +110,7 @@ const OTHER_VARIANT: &str = "other_variant";
 
 fn outcomes() -> Object {
     let all = [FORBIDS, FAILED, NOT_MET, OTHER_AGENT, OTHER_VARIANT];
-    super::words("What comes of it. A rule that could not be evaluated forbids the call too.", all)
+    super::words("What comes of it. A policy that could not be evaluated forbids the call too.", all)
 }
 
 impl From<decision::Finding> for ExplainedCheck {

@@ -12,14 +12,14 @@ use crate::operator_files::settings_file;
 use crate::operator_files::{self, CONTRACTS, POLICIES};
 use crate::terminal::output::{Format, counted, print};
 
-/// Check the settings, contracts and rules, or print the settings' JSON Schema
+/// Check the settings, contracts and policies, or print the settings' JSON Schema
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
   mcpproxy config check
   mcpproxy config schema > mcp_config.schema.json")]
 pub(crate) enum ConfigCommand {
-    /// Read a settings file and the contracts and rules beside it, and tell everything that is wrong
+    /// Read a settings file and the contracts and policies beside it, and tell everything that is wrong
     #[command(after_help = "\
 Examples:
   mcpproxy config check                     Check the settings of the data folder
@@ -55,7 +55,8 @@ struct Checked {
     servers: usize,
     enabled: usize,
     contracts: usize,
-    rules: usize,
+    #[serde(rename = "rules")]
+    policies: usize,
 }
 
 fn check(format: Format, path: &Path) -> anyhow::Result<()> {
@@ -67,12 +68,12 @@ fn check(format: Format, path: &Path) -> anyhow::Result<()> {
     });
     operator_files::tell_left_out(path, &[CONTRACTS, POLICIES]);
     let contracts = operator_files::read_contracts(path);
-    let rules = operator_files::read_rules(path);
-    let (settings, contracts, rules) = match (settings, contracts, rules) {
-        (Ok(settings), Ok(contracts), Ok(rules)) => (settings, contracts, rules),
+    let policies = operator_files::read_policies(path);
+    let (settings, contracts, policies) = match (settings, contracts, policies) {
+        (Ok(settings), Ok(contracts), Ok(policies)) => (settings, contracts, policies),
         // Everything that is wrong at once: whoever mends one wants to know of the others.
-        (settings, contracts, rules) => {
-            let failures = [settings.err(), contracts.err(), rules.err()].into_iter().flatten();
+        (settings, contracts, policies) => {
+            let failures = [settings.err(), contracts.err(), policies.err()].into_iter().flatten();
             return Err(Failure::all(failures).into());
         }
     };
@@ -82,11 +83,11 @@ fn check(format: Format, path: &Path) -> anyhow::Result<()> {
         servers: servers.len(),
         enabled: servers.iter().filter(|server| server.enabled).count(),
         contracts: contracts.iter().count(),
-        rules: rules.iter().count(),
+        policies: policies.iter().count(),
     };
     format.print(&checked, || {
-        let Checked { file, servers, enabled, contracts, rules } = &checked;
-        let (contracts, rules) = (counted(*contracts, "contract"), counted(*rules, "rule"));
-        format!("{file}: good, {enabled} of {servers} servers enabled, {contracts}, {rules}")
+        let Checked { file, servers, enabled, contracts, policies } = &checked;
+        let (contracts, policies) = (counted(*contracts, "contract"), counted(*policies, "policy"));
+        format!("{file}: good, {enabled} of {servers} servers enabled, {contracts}, {policies}")
     })
 }

@@ -1,4 +1,4 @@
-//! `policy`: the operator's rules, what would become of a call and why, and the table of all decisions.
+//! `policy`: the operator's policies, what would become of a call and why, and the table of all decisions.
 
 mod check;
 mod explain;
@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::home::Home;
 use crate::terminal::output::{Format, print};
 
-/// Check and test rules, and see what would become of a call
+/// Check and test policies, and see what would become of a call
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -23,14 +23,14 @@ Examples:
   mcpproxy policy test cases.yaml
   mcpproxy policy table")]
 pub(crate) enum PolicyCommand {
-    /// Read rules as the gateway would, and tell everything that is wrong with them
+    /// Read policies as the gateway would, and tell everything that is wrong with them
     #[command(after_help = "\
 Examples:
   mcpproxy policy check                     Check policies/ in the data folder
   mcpproxy policy check night.cedar         Check a file, for example before a commit
 
-A rule forbids calls that everything else allows. The gateway takes new files over while it runs;
-if one is wrong, none counts and the rules before stay in force. Ends with 6 if something is wrong.
+A policy forbids calls that everything else allows. The gateway takes new files over while it runs;
+if one is wrong, none counts and the policies before stay in force. Ends with 6 if something is wrong.
 
   @id(\"no-night-mail\")
   @message(\"No mail at night\")
@@ -41,7 +41,7 @@ if one is wrong, none counts and the rules before stay in force. Ends with 6 if 
         #[arg(value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Say what would happen to a call, check by check and rule by rule; nothing is sent
+    /// Say what would happen to a call, check by check and policy by policy; nothing is sent
     #[command(after_help = "\
 Examples:
   mcpproxy policy explain github:delete_repo --variant read
@@ -50,7 +50,7 @@ Examples:
 
 Ends with 0 if the call would be allowed and with 3 if it would be refused.")]
     Explain(explain::Explain),
-    /// Run cases against the rules: calls, and whether they are to be refused
+    /// Run cases against the policies: calls, and whether they are to be refused
     #[command(after_help = "\
 Examples:
   mcpproxy policy test cases.yaml
@@ -70,7 +70,7 @@ A file of cases is YAML or JSON:
 
 Ends with 0 if all is as expected, with 1 if not, and with 6 if a file cannot be read.")]
     Test(test::Test),
-    /// Print the Cedar schema: everything a rule may speak about
+    /// Print the Cedar schema: everything a policy may speak about
     #[command(after_help = "\
 Examples:
   mcpproxy policy schema
@@ -113,9 +113,9 @@ fn table_json() -> Value {
             "declared": row.declared,
             "readOnlyHint": row.read_only,
             "destructiveHint": row.destructive,
-            "strict_server_validation": row.rules.strict_server_validation,
-            "two_key": row.rules.two_key.as_str(),
-            "unannotated": row.rules.unannotated.as_str(),
+            "strict_server_validation": row.settings.strict_server_validation,
+            "two_key": row.settings.two_key.as_str(),
+            "unannotated": row.settings.unannotated.as_str(),
             "outcome": row.outcome,
         })
     });

@@ -13,7 +13,7 @@ use crate::terminal::output::line;
 pub(crate) const CONTRACTS: Folder =
     Folder { name: "contracts", word: "contracts", endings: &["yaml", "yml", "json"], all_max_bytes: 8 * MIB };
 pub(crate) const POLICIES: Folder =
-    Folder { name: "policies", word: "rules", endings: &["cedar"], all_max_bytes: 8 * MIB };
+    Folder { name: "policies", word: "policies", endings: &["cedar"], all_max_bytes: 8 * MIB };
 const MIB: usize = 1024 * 1024;
 /// More files than this are a mistake, such as a folder of something else.
 const FILES_MAX: usize = 500;
@@ -64,7 +64,9 @@ impl Folder {
         let count = listed.counting.len();
         if count > FILES_MAX {
             let message = format!("{}: {count} files, more than the {FILES_MAX} there may be", folder.display());
-            return Err(Failure::new(Exit::BadSettings, message).hint("put several contracts or rules into one file"));
+            return Err(
+                Failure::new(Exit::BadSettings, message).hint("put several contracts or policies into one file")
+            );
         }
         let mut texts = Texts::new();
         let mut bytes = 0;
@@ -162,7 +164,7 @@ impl Folder {
     }
 }
 
-/// Nobody takes these for contracts or rules.
+/// Nobody takes these for contracts or policies.
 fn is_known_to_be_other(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.starts_with('.')

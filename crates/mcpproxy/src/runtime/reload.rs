@@ -74,7 +74,7 @@ impl Reload {
                 for key in &changes.restart_needed {
                     tracing::warn!("the new value of `{key}` counts from the next start");
                 }
-                tracing::info!(path = %self.path.display(), "settings, contracts and rules taken over");
+                tracing::info!(path = %self.path.display(), "settings, contracts and policies taken over");
                 self.guard.allow(&new.settings.allowed_hosts, &new.settings.allowed_origins);
                 self.current = new.clone();
                 self.gateway.reload(new);
@@ -92,12 +92,12 @@ impl Reload {
 
     /// What did not change stays the very same, so that nothing is made again because of it.
     fn with_old(&self, new: Files) -> Files {
-        let Files { settings, contracts, rules } = new;
+        let Files { settings, contracts, policies } = new;
         let old = &self.current;
         Files {
             settings: if settings == old.settings { Arc::clone(&old.settings) } else { settings },
             contracts: if contracts == old.contracts { Arc::clone(&old.contracts) } else { contracts },
-            rules: if rules == old.rules { Arc::clone(&old.rules) } else { rules },
+            policies: if policies == old.policies { Arc::clone(&old.policies) } else { policies },
         }
     }
 }
@@ -109,7 +109,7 @@ async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
         return done;
     }
     tracing::warn!(
-        "reading settings, contracts and rules takes longer than {PATIENCE:?}; until it is done, no change is taken over"
+        "reading settings, contracts and policies takes longer than {PATIENCE:?}; until it is done, no change is taken over"
     );
     work.await
 }

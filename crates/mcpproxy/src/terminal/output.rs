@@ -89,9 +89,13 @@ pub(crate) fn member(value: &Value, name: &str) -> String {
     }
 }
 
-/// `1 rule`, `2 rules`.
-pub(crate) fn counted(count: usize, word: &str) -> String {
-    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+/// A count with its noun: `1 file`, `2 files`, `2 policies`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    match (count, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (count, Some(stem)) => format!("{count} {stem}ies"),
+        (count, None) => format!("{count} {noun}s"),
+    }
 }
 
 /// At most so many characters, with an ellipsis in place of the rest.
@@ -118,6 +122,7 @@ mod tests {
         assert_eq!(member(&serde_json::json!({"a": null}), "a"), "-");
         assert_eq!(shorten("abcdef", 4), "abc…");
         assert_eq!(shorten("abcd", 4), "abcd");
-        assert_eq!((counted(0, "rule"), counted(1, "rule")), ("0 rules".to_owned(), "1 rule".to_owned()));
+        assert_eq!((counted(0, "file"), counted(1, "file")), ("0 files".to_owned(), "1 file".to_owned()));
+        assert_eq!((counted(1, "policy"), counted(2, "policy")), ("1 policy".to_owned(), "2 policies".to_owned()));
     }
 }

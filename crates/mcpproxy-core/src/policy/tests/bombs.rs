@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use super::*;
 
 const LOAD_MAX: Duration = Duration::from_millis(100);
-const DEEP: &str = "more than 12 brackets inside one another: split it into several rules";
-const LONG: &str = "this rule has more than 100 operators: split it into several rules";
-const MANY: &str = "this rule lists more than 500 elements: split it into several rules";
-const LARGE: &str = "this rule is longer than 32 KiB: split it into several rules";
-const WORDS: &str = "this rule has more than 2000 words and signs: split it into several rules";
+const DEEP: &str = "more than 12 brackets inside one another: split it into several policies";
+const LONG: &str = "this policy has more than 100 operators: split it into several policies";
+const MANY: &str = "this policy lists more than 500 elements: split it into several policies";
+const LARGE: &str = "this policy is longer than 32 KiB: split it into several policies";
+const WORDS: &str = "this policy has more than 2000 words and signs: split it into several policies";
 const B: &str = "context.hasReason";
 
 fn when(condition: &str) -> String {
@@ -89,7 +89,7 @@ fn bombs() -> Vec<(&'static str, String, &'static str)> {
         (
             "patterns",
             when(&chain(12, &pattern, " || ")),
-            "the patterns of this rule are longer than 2000 characters together: split it into several rules",
+            "the patterns of this policy are longer than 2000 characters together: split it into several policies",
         ),
         ("words", when(&"true ".repeat(6_000)), WORDS),
         ("colons", when(&": ".repeat(12_000)), MANY),
@@ -111,8 +111,8 @@ fn bombs() -> Vec<(&'static str, String, &'static str)> {
         ),
         ("an open text", when(&format!("\"{}", "\\\"".repeat(120_000))), "this string does not end: a `\"` is missing"),
         ("a file", "// nothing\n".repeat(30_000), "the file is larger than 256 KiB: split it"),
-        ("rules", "forbid(principal,action,resource);\n".repeat(1_001), "there are more than 1000 rules"),
-        ("ends", ";".repeat(250_000), "there are more than 1000 rules"),
+        ("policies", "forbid(principal,action,resource);\n".repeat(1_001), "there are more than 1000 policies"),
+        ("ends", ";".repeat(250_000), "there are more than 1000 policies"),
     ]
 }
 
@@ -130,16 +130,16 @@ fn bombs_are_refused_at_once() {
 fn files_are_limited_together() {
     let file = |number| (format!("{number}.cedar"), "// nothing\n".repeat(20_000));
     let files: Vec<(String, String)> = (0..5).map(file).collect();
-    let message = "the files of rules are larger than 1024 KiB together".to_owned();
+    let message = "the files of policies are larger than 1024 KiB together".to_owned();
     let expected = vec![("0.cedar".to_owned(), Mistake { line: 1, column: 1, message })];
     assert_eq!(Policies::parse(&files).err(), Some(expected));
-    let rule = |number| format!("@id(\"r{number}\") forbid(principal,action,resource);");
-    let some = |range: std::ops::Range<usize>| range.map(rule).collect::<String>();
+    let policy = |number| format!("@id(\"r{number}\") forbid(principal,action,resource);");
+    let some = |range: std::ops::Range<usize>| range.map(policy).collect::<String>();
     let files = [("a".to_owned(), some(0..600)), ("b".to_owned(), some(600..1_001))];
     let mistakes = Policies::parse(&files).unwrap_err();
     assert_eq!(
         mistakes.iter().map(|(file, it)| (file.as_str(), it.message.as_str())).collect::<Vec<_>>(),
-        [("b", "there are more than 1000 rules")]
+        [("b", "there are more than 1000 policies")]
     );
 }
 
@@ -175,10 +175,10 @@ fn what_is_just_allowed_loads_and_runs_on_a_small_stack() {
         let text = when(&condition);
         let run = || {
             let (result, took) = load(&text);
-            let rules = result.unwrap_or_else(|mistakes| panic!("{name}: {mistakes:?}"));
+            let policies = result.unwrap_or_else(|mistakes| panic!("{name}: {mistakes:?}"));
             assert!(took < 10 * LOAD_MAX, "{name}: {took:?}");
             let tool = facts(&format!("s:{}", "a".repeat(128)));
-            refusals(&rules, &agent("x"), &tool, &intent(Variant::Read), Clock::default())
+            refusals(&policies, &agent("x"), &tool, &intent(Variant::Read), Clock::default())
         };
         thread::scope(|scope| {
             // Half of what threads have by default.

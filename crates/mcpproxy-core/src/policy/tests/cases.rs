@@ -1,11 +1,11 @@
-//! Tests of rules, tested.
+//! Tests of policies, tested.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::policy::cases::{parse, run};
 
-const RULES: &str = "@id(\"no-night-mail\") @message(\"No mail at night\")\n\
+const POLICIES: &str = "@id(\"no-night-mail\") @message(\"No mail at night\")\n\
     forbid (principal, action, resource in Server::\"mail\") when { context.time.hour < 7 };\n\
     @id(\"no-bills\") forbid (principal, action == Action::\"destructive\", resource in Category::\"billing\")\n\
     unless { principal.grants.contains(\"billing:*\") };\n\
@@ -20,8 +20,8 @@ fn position(pointer: &str) -> (usize, usize) {
 
 fn check(case: &Value, expected: Option<&str>, deciding: &[&str]) {
     let cases = parse(&json!([case]), &position).unwrap_or_else(|mistakes| panic!("{case}: {mistakes:?}"));
-    let verdict = run(&rules(RULES), &cases[0]);
-    let found: Vec<&str> = verdict.deciding.iter().map(|one| one.rule.as_str()).collect();
+    let verdict = run(&policies(POLICIES), &cases[0]);
+    let found: Vec<&str> = verdict.deciding.iter().map(|one| one.policy.as_str()).collect();
     assert_eq!((verdict.failure.as_deref(), found.as_slice()), (expected, deciding), "{case}");
 }
 
@@ -42,12 +42,12 @@ fn cases_pass_and_fail() {
     );
     check(
         &json!({"tool": "mail:send", "expect": "deny"}),
-        Some("expected a refusal, but no rule refuses the call"),
+        Some("expected a refusal, but no policy refuses the call"),
         &[],
     );
     check(
         &json!({"tool": "mail:send", "expect": "deny", "rule": "no-bills"}),
-        Some("expected a refusal by `no-bills`, but no rule refuses the call"),
+        Some("expected a refusal by `no-bills`, but no policy refuses the call"),
         &[],
     );
     check(
@@ -57,7 +57,7 @@ fn cases_pass_and_fail() {
     );
     check(
         &json!({"tool": "mail:send", "expect": "deny", "rule": "no-night-mial"}),
-        Some("there is no rule `no-night-mial`; did you mean `no-night-mail`?"),
+        Some("there is no policy `no-night-mial`; did you mean `no-night-mail`?"),
         &[],
     );
     let pay = json!({"name": "bank:pay", "category": "billing", "operation": "destructive"});
@@ -78,7 +78,7 @@ fn every_field_of_a_case_matters() {
         "expect": "deny", "rule": "all",
     });
     check(&whole, None, &["all"]);
-    let lost = Some("expected a refusal by `all`, but no rule refuses the call");
+    let lost = Some("expected a refusal by `all`, but no policy refuses the call");
     for (pointer, value) in [
         ("/sensitivity", json!("public")),
         ("/reason", json!(" ")),

@@ -1,4 +1,4 @@
-//! What is true of all rules: the index changes nothing, and one more rule never allows more.
+//! What is true of all policies: the index changes nothing, and one more policy never allows more.
 
 use std::collections::BTreeSet;
 
@@ -51,15 +51,16 @@ const CONDITIONS: [&str; 14] = [
     "when { \"}\" != resource.tool && { a: \"{\" }.a == \"{\" } // }\n unless { principal.name == \"phone\" }",
 ];
 
-fn a_rule() -> impl Strategy<Value = String> {
+fn a_policy() -> impl Strategy<Value = String> {
     let part = |words: &'static [&'static str]| select(words);
     (part(&AGENTS), part(&ACTIONS), part(&RESOURCES), part(&CONDITIONS))
         .prop_map(|(agent, action, resource, condition)| format!("forbid ({agent}, {action}, {resource}) {condition};"))
 }
 
-fn file(rules: &[String]) -> Policies {
-    let text: Vec<String> = rules.iter().enumerate().map(|(n, rule)| format!("@id(\"r{n}\") {rule}\n")).collect();
-    super::rules(&text.concat())
+fn file(policies: &[String]) -> Policies {
+    let text: Vec<String> =
+        policies.iter().enumerate().map(|(n, policy)| format!("@id(\"r{n}\") {policy}\n")).collect();
+    super::policies(&text.concat())
 }
 
 fn a_tool() -> impl Strategy<Value = Facts> {
@@ -85,11 +86,11 @@ fn a_call() -> impl Strategy<Value = (Agent, Intent, Clock)> {
     (agent, intent, clock.prop_map(|(now_ms, utc_offset_s)| Clock { now_ms, utc_offset_s }))
 }
 
-/// Cedar's own answer, with all rules and everything they could ask for.
-fn by_cedar(rules: &Policies, agent: &Agent, tool: &Facts, intent: &Intent, clock: Clock) -> BTreeSet<String> {
-    let policy = |id: &str, text: &str| Policy::parse(Some(PolicyId::new(id)), text).unwrap();
-    let all = rules.iter().map(|rule| policy(&rule.id, &rule.text));
-    let all = all.chain([policy("implied", "permit (principal, action, resource);")]);
+/// Cedar's own answer, with all policies and everything they could ask for.
+fn by_cedar(policies: &Policies, agent: &Agent, tool: &Facts, intent: &Intent, clock: Clock) -> BTreeSet<String> {
+    let parse = |id: &str, text: &str| Policy::parse(Some(PolicyId::new(id)), text).unwrap();
+    let all = policies.iter().map(|policy| parse(&policy.id, &policy.text));
+    let all = all.chain([parse("implied", "permit (principal, action, resource);")]);
     let vocabulary = vocabulary::vocabulary().unwrap();
     let call = tool::Call { agent, tool: &tool.name, intent, clock };
     let everything = Mentions { principal: true, now: true, time: true };
@@ -109,30 +110,30 @@ proptest! {
 
     #[test]
     fn the_index_says_what_cedar_says(
-        texts in proptest::collection::vec(a_rule(), 0..8),
+        texts in proptest::collection::vec(a_policy(), 0..8),
         tool in a_tool(),
         calls in proptest::collection::vec(a_call(), 1..6),
     ) {
-        let rules = file(&texts);
+        let policies = file(&texts);
         for (agent, intent, clock) in calls {
-            let found = refusals(&rules, &agent, &tool, &intent, clock);
-            let expected = by_cedar(&rules, &agent, &tool, &intent, clock);
+            let found = refusals(&policies, &agent, &tool, &intent, clock);
+            let expected = by_cedar(&policies, &agent, &tool, &intent, clock);
             prop_assert!(found.is_sorted(), "{:?}", found);
             prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected, "{:?}", &texts);
         }
     }
 
     #[test]
-    fn one_more_rule_never_allows_more(
-        mut texts in proptest::collection::vec(a_rule(), 1..6),
-        more in a_rule(),
+    fn one_more_policy_never_allows_more(
+        mut texts in proptest::collection::vec(a_policy(), 1..6),
+        more in a_policy(),
         tool in a_tool(),
         (agent, intent, clock) in a_call(),
     ) {
         let before = refusals(&file(&texts), &agent, &tool, &intent, clock);
         texts.push(more);
         let after = refusals(&file(&texts), &agent, &tool, &intent, clock);
-        prop_assert!(before.iter().all(|rule| after.contains(rule)), "{:?} then {:?}", before, after);
+        prop_assert!(before.iter().all(|policy| after.contains(policy)), "{:?} then {:?}", before, after);
     }
 
     #[test]
@@ -147,8 +148,8 @@ proptest! {
         ),
         junk in "\\PC{0,40}",
     ) {
-        let rule = "forbid (principal, action, resource) when {";
-        for text in [words.join(" "), words.concat(), junk, format!("{rule} {} }};", words.join(" "))] {
+        let policy = "forbid (principal, action, resource) when {";
+        for text in [words.join(" "), words.concat(), junk, format!("{policy} {} }};", words.join(" "))] {
             for mistake in mistakes(&[("a", &text)]) {
                 prop_assert!(!mistake.contains(['\u{202e}', '\n']), "{:?}", mistake);
             }

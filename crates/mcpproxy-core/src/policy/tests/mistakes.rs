@@ -21,15 +21,15 @@ fn files_without_mistakes() {
 
 #[test]
 fn shapes() {
-    check("forbid (principal, action, resource)", &["a.cedar:1:37 this rule does not end: a `;` is missing"]);
-    check("forbid (principal, action, resource", &["a.cedar:1:36 this rule does not end: a `;` is missing"]);
+    check("forbid (principal, action, resource)", &["a.cedar:1:37 this policy does not end: a `;` is missing"]);
+    check("forbid (principal, action, resource", &["a.cedar:1:36 this policy does not end: a `;` is missing"]);
     check(
         "forbid (principal, action, resource)\nwhen { context.hasReason }\nforbid (principal, action, resource);",
-        &["a.cedar:3:1 a new rule begins here, but the one before does not end: a `;` is missing"],
+        &["a.cedar:3:1 a new policy begins here, but the one before does not end: a `;` is missing"],
     );
     check(
         "// All may read.\npermit (principal, action == Action::\"read\", resource);",
-        &["a.cedar:2:1 a permit has no effect here: what no rule forbids is allowed; write forbid (…) unless { … }"],
+        &["a.cedar:2:1 a permit has no effect here: what no policy forbids is allowed; write forbid (…) unless { … }"],
     );
     check(
         "deny (principal, action, resource);",
@@ -39,7 +39,7 @@ fn shapes() {
     check(
         "forbid (principal, action);",
         &[
-            "a.cedar:1:26 this rule is missing the `resource` variable in the scope; a rule has a `principal`, `action`, \
+            "a.cedar:1:26 this policy is missing the `resource` variable in the scope; a policy has a `principal`, `action`, \
            and `resource` element in that order",
         ],
     );
@@ -91,13 +91,16 @@ fn annotations() {
 
 #[test]
 fn names_are_given_once() {
-    let rule = "forbid (principal, action, resource);";
-    let twice = format!("@id(\"x\") {rule}");
+    let policy = "forbid (principal, action, resource);";
+    let twice = format!("@id(\"x\") {policy}");
     assert_eq!(
-        mistakes(&[("a.cedar", &twice), ("b.cedar", &format!("{rule}\n{twice}"))]),
-        ["b.cedar:2:5 the rule in a.cedar, line 1 is called x too: give each its own @id",]
+        mistakes(&[("a.cedar", &twice), ("b.cedar", &format!("{policy}\n{twice}"))]),
+        ["b.cedar:2:5 the policy in a.cedar, line 1 is called x too: give each its own @id",]
     );
-    check(&format!("{rule} {rule}"), &["a.cedar:1:39 another rule is called a.cedar:1 already: give this one an @id"]);
+    check(
+        &format!("{policy} {policy}"),
+        &["a.cedar:1:39 another policy is called a.cedar:1 already: give this one an @id"],
+    );
 }
 
 #[test]
@@ -147,8 +150,8 @@ fn attributes_and_types() {
 }
 
 #[test]
-fn rules_that_forbid_nothing() {
-    let never = "a.cedar:1:1 this rule can never forbid anything: its conditions contradict each other or the schema";
+fn policies_that_forbid_nothing() {
+    let never = "a.cedar:1:1 this policy can never forbid anything: its conditions contradict each other or the schema";
     check("forbid (principal, action, resource) when { false };", &[never]);
     check("forbid (principal, action, resource) when { resource has categry };", &[never]);
     check("forbid (principal, action, resource) when { principal is Tool };", &[never]);
@@ -219,8 +222,8 @@ fn many_mistakes_come_together_and_in_order() {
         &[
             "a.cedar:1:45 attribute `tme` in context not found; did you mean `time`?",
             "a.cedar:1:69 attribute `risky` on entity type `Tool` not found; did you mean `risk`?",
-            "a.cedar:2:1 a permit has no effect here: what no rule forbids is allowed; write forbid (…) unless { … }",
-            "a.cedar:3:36 this rule does not end: a `;` is missing",
+            "a.cedar:2:1 a permit has no effect here: what no policy forbids is allowed; write forbid (…) unless { … }",
+            "a.cedar:3:36 this policy does not end: a `;` is missing",
         ],
     );
     assert_eq!(mistakes(&[("a.cedar", &"permit (principal, action, resource);".repeat(500))]).len(), 20);

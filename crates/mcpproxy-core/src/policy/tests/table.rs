@@ -1,4 +1,4 @@
-//! Calls and the rules that refuse them: every word of the schema, shown to matter.
+//! Calls and the policies that refuse them: every word of the schema, shown to matter.
 
 use super::*;
 use crate::contract::{Confirmation, Source, Sourced};
@@ -9,7 +9,7 @@ fn sourced<T>(value: T) -> Sourced<T> {
     Sourced { value, source: Source::Server }
 }
 
-/// A tool whose contract says something in every field that rules can see.
+/// A tool whose contract says something in every field that policies can see.
 fn full() -> Facts {
     let hints = Hints { read_only: Some(true), destructive: Some(true) };
     let contract = Effective {
@@ -47,9 +47,9 @@ fn plain() -> (Agent, Facts, Intent, Clock) {
 fn every_word_of_the_schema_matters() {
     let matters = |scope: &str, condition: &str| {
         let clause = if condition.is_empty() { String::new() } else { format!("when {{ {condition} }}") };
-        let rules = rules(&format!("@id(\"r\") forbid ({scope}) {clause};"));
+        let policies = policies(&format!("@id(\"r\") forbid ({scope}) {clause};"));
         let refused = |(agent, tool, intent, clock): (Agent, Facts, Intent, Clock)| {
-            refusals(&rules, &agent, &tool, &intent, clock) == ["r"]
+            refusals(&policies, &agent, &tool, &intent, clock) == ["r"]
         };
         assert!(refused(special()), "{scope} {condition}: the special call passes");
         assert!(!refused(plain()), "{scope} {condition}: the plain call is refused");
@@ -120,8 +120,8 @@ fn what_nobody_said_has_a_word() {
         "context.sensitivity == \"unknown\" && !context.hasReason",
         "principal.grants.isEmpty()",
     ] {
-        let rules = rules(&format!("@id(\"r\") forbid (principal, action, resource) when {{ {condition} }};"));
-        assert_eq!(refusals(&rules, &agent, &tool, &intent, clock), ["r"], "{condition}");
+        let policies = policies(&format!("@id(\"r\") forbid (principal, action, resource) when {{ {condition} }};"));
+        assert_eq!(refusals(&policies, &agent, &tool, &intent, clock), ["r"], "{condition}");
     }
 }
 
@@ -135,13 +135,13 @@ fn all_that_forbid_are_named_in_their_order() {
         unless { context.hasReason && context.sensitivity == \"public\" } when { true };\n\
         @id(\"broken\") forbid (principal, action, resource in Server::\"bank\") when { \
         9223372036854775807 + context.time.hour > 0 };";
-    let rules = rules(text);
+    let policies = policies(text);
     let (agent, tool, intent, clock) = special();
-    let tool_rules = rules.for_facts(&tool).unwrap();
+    let tool_policies = policies.for_facts(&tool).unwrap();
     let call = tool::Call { agent: &agent, tool: &tool.name, intent: &intent, clock };
-    let outcomes = tool_rules.outcomes(call, || tool.clone());
+    let outcomes = tool_policies.outcomes(call, || tool.clone());
     let shown: Vec<String> =
-        outcomes.iter().map(|(rule, it)| format!("{} (line {}): {it:?}", rule.id, rule.line)).collect();
+        outcomes.iter().map(|(policy, it)| format!("{} (line {}): {it:?}", policy.id, policy.line)).collect();
     assert_eq!(
         shown,
         [
@@ -152,10 +152,10 @@ fn all_that_forbid_are_named_in_their_order() {
             "broken (line 9): Failed(\"integer overflow while attempting to add the values `9223372036854775807` and `3`\")",
         ]
     );
-    let considered: Vec<&str> = tool_rules.considered().iter().map(|rule| rule.id.as_str()).collect();
+    let considered: Vec<&str> = tool_policies.considered().iter().map(|policy| policy.id.as_str()).collect();
     assert_eq!(considered, ["tool", "a.cedar:4", "read", "any", "broken"]);
-    let violation = |rule: &str, line, message: Option<&str>| Violation {
-        rule: rule.to_owned(),
+    let violation = |policy: &str, line, message: Option<&str>| Violation {
+        policy: policy.to_owned(),
         file: "a.cedar".into(),
         line,
         message: message.map(str::to_owned),
@@ -165,41 +165,41 @@ fn all_that_forbid_are_named_in_their_order() {
         [
             violation("tool", 2, Some("Ask \\u{1b}[2J Anna")),
             violation("any", 6, None),
-            violation("broken", 9, Some("the rule could not be evaluated, so the answer is no; tell the operator")),
+            violation("broken", 9, Some("the policy could not be evaluated, so the answer is no; tell the operator")),
         ]
     );
-    let texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();
+    let texts: Vec<&str> = policies.iter().map(|policy| policy.text.as_str()).collect();
     assert_eq!(texts.get(1), Some(&"forbid (principal == Agent::\"phone\", action, resource);"));
 }
 
 #[test]
 fn a_time_cedar_cannot_say_refuses() {
-    let rules =
-        rules("@id(\"r\") forbid (principal, action, resource) when { context.now < datetime(\"1970-01-01\") };");
+    let policies =
+        policies("@id(\"r\") forbid (principal, action, resource) when { context.now < datetime(\"1970-01-01\") };");
     let (agent, tool, intent, _) = plain();
     let far = Clock { now_ms: i64::MAX, utc_offset_s: 0 };
-    assert_eq!(refusals(&rules, &agent, &tool, &intent, far), ["r"]);
-    assert_eq!(refusals(&rules, &agent, &tool, &intent, Clock::default()), Vec::<String>::new());
+    assert_eq!(refusals(&policies, &agent, &tool, &intent, far), ["r"]);
+    assert_eq!(refusals(&policies, &agent, &tool, &intent, Clock::default()), Vec::<String>::new());
 }
 
 #[test]
-fn a_tool_that_no_rule_is_about_has_none() {
-    let rules = rules("forbid (principal, action, resource in Server::\"bank\") when { context.hasReason };");
-    assert!(rules.for_facts(&facts("bank:pay")).is_some());
-    assert!(rules.for_facts(&facts("banks:pay")).is_none());
-    assert!(rules.for_facts(&facts("x:bank")).is_none());
-    assert!(Policies::default().is_empty() && !rules.is_empty());
+fn a_tool_that_no_policy_is_about_has_none() {
+    let policies = policies("forbid (principal, action, resource in Server::\"bank\") when { context.hasReason };");
+    assert!(policies.for_facts(&facts("bank:pay")).is_some());
+    assert!(policies.for_facts(&facts("banks:pay")).is_none());
+    assert!(policies.for_facts(&facts("x:bank")).is_none());
+    assert!(Policies::default().is_empty() && !policies.is_empty());
     // No category is not the category "".
-    let nameless = self::rules("forbid (principal, action, resource in Category::\"\");");
+    let nameless = self::policies("forbid (principal, action, resource in Category::\"\");");
     assert!(nameless.for_facts(&facts("bank:pay")).is_none());
 }
 
 #[test]
-fn rules_tell_what_they_name() {
+fn policies_tell_what_they_name() {
     let about = |scope: &str| {
-        let rules = rules(&format!("forbid ({scope});"));
-        let rule = rules.iter().next().unwrap();
-        let About { agent, server, category, tool, variants } = rule.about();
+        let policies = policies(&format!("forbid ({scope});"));
+        let policy = policies.iter().next().unwrap();
+        let About { agent, server, category, tool, variants } = policy.about();
         format!("{agent:?} {server:?} {category:?} {tool:?} {variants:?}")
     };
     assert_eq!(about("principal, action, resource"), "None None None None [Read, Write, Destructive]");
@@ -221,8 +221,8 @@ fn rules_tell_what_they_name() {
 fn the_schema_of_the_documentation_is_the_one_in_use() {
     vocabulary::vocabulary().unwrap();
     assert!(SCHEMA.contains("entity Tool in [Server, Category]"));
-    // Its examples are rules.
+    // Its examples are policies.
     let example: Vec<&str> = SCHEMA.lines().filter_map(|line| line.strip_prefix("//   ")).collect();
     let example = example.join("\n");
-    assert_eq!(rules(&example).iter().count(), 3);
+    assert_eq!(policies(&example).iter().count(), 3);
 }

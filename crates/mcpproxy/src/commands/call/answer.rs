@@ -114,7 +114,7 @@ fn servers_error(result: &Value, asked: &Asked<'_>) -> String {
 /// The gateway's words, with a line for each thing that is wrong where there are several.
 fn refusal(code: &str, message: &str, result: &Value, asked: &Asked<'_>) -> String {
     let list = |name: &str| detail(result, name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let (problems, rules) = (list("problems"), list("rules"));
+    let (problems, policies) = (list("problems"), list("rules"));
     let headline = match code {
         // What the message goes on to say is for a model; people get a command.
         "confirmation_required" if approval(result).is_some() => waiting(result, asked),
@@ -137,9 +137,9 @@ fn refusal(code: &str, message: &str, result: &Value, asked: &Asked<'_>) -> Stri
         let (expected, found) = (member(problem, "expected"), member(problem, "found"));
         text.push_str(&format!("\n  {place}: expected {expected}, found {found}{}", words.unwrap_or_default()));
     }
-    for rule in rules.iter().skip(1) {
-        let words = rule.get("message").and_then(Value::as_str).map(|words| format!(": {}", line(words)));
-        text.push_str(&format!("\n  also refused by rule '{}'{}", member(rule, "rule"), words.unwrap_or_default()));
+    for policy in policies.iter().skip(1) {
+        let words = policy.get("message").and_then(Value::as_str).map(|words| format!(": {}", line(words)));
+        text.push_str(&format!("\n  also refused by policy '{}'{}", member(policy, "rule"), words.unwrap_or_default()));
     }
     text
 }
@@ -165,7 +165,7 @@ fn next_step(code: &str, result: &Value, asked: &Asked<'_>) -> Option<String> {
             format!("a token that has them: mcpproxy token create NAME{grants}")
         }
         "policy_violation" => {
-            format!("the rules that were looked at: mcpproxy policy explain {tool} --variant {}", asked.variant)
+            format!("the policies that were looked at: mcpproxy policy explain {tool} --variant {}", asked.variant)
         }
         "contract_required" => format!("`mcpproxy contract draft {}` makes a first contract", tool.server()),
         "invalid_arguments" => {

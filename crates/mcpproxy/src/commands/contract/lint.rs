@@ -101,7 +101,7 @@ async fn of_gateway(rest: &Rest, contracts: &Contracts) -> anyhow::Result<(Vec<F
             if !is_same {
                 tell(
                     "warning: the gateway does not use these files, so this is about the contracts before; the settings \
-                     or the rules may be wrong: mcpproxy config check",
+                     or the policies may be wrong: mcpproxy config check",
                 );
             }
             return Ok((answer.findings, is_same));

@@ -1,4 +1,4 @@
-//! `policy explain`: what would become of a call, check by check and rule by rule.
+//! `policy explain`: what would become of a call, check by check and policy by policy.
 
 use clap::Args;
 use http::Method;
@@ -28,10 +28,10 @@ pub(crate) struct Explain {
     /// What the agent would declare as `intent.operation_type`
     #[arg(long, value_enum, value_name = "OPERATION")]
     declared: Option<VariantArg>,
-    /// How sensitive the agent would call the data, for rules that ask
+    /// How sensitive the agent would call the data, for policies that ask
     #[arg(long, value_enum, value_name = "LEVEL")]
     sensitivity: Option<Sensitivity>,
-    /// Why, for rules that ask whether there is a reason
+    /// Why, for policies that ask whether there is a reason
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Whose token would be used [default: one that covers everything]
@@ -108,7 +108,7 @@ fn told(answer: &Value, name: &ToolName, variant: Variant) -> String {
         text.push_str(format!("{sign} {:<25} {word:<12} {}", member(check, "check"), line(why)).trim_end());
         text.push('\n');
     }
-    text.push_str(&rules(list(answer, "rules")));
+    text.push_str(&policies(list(answer, "rules")));
     if is_allowed && answer.get("intent_verified").and_then(Value::as_bool) == Some(false) {
         text.push_str("\nThe server's annotations do not bear the variant out; the record will say so.\n");
     }
@@ -120,25 +120,25 @@ fn told(answer: &Value, name: &ToolName, variant: Variant) -> String {
 }
 
 /// Those that decide first: among many that have nothing to say they would be overlooked.
-fn rules(rules: &[Value]) -> String {
-    if rules.is_empty() {
+fn policies(policies: &[Value]) -> String {
+    if policies.is_empty() {
         return String::new();
     }
     let (deciding, others): (Vec<&Value>, Vec<&Value>) =
-        rules.iter().partition(|rule| matches!(member(rule, "outcome").as_str(), "forbids" | "failed"));
-    let width = rules.iter().map(|rule| member(rule, "rule").chars().count()).max().unwrap_or_default();
+        policies.iter().partition(|policy| matches!(member(policy, "outcome").as_str(), "forbids" | "failed"));
+    let width = policies.iter().map(|policy| member(policy, "rule").chars().count()).max().unwrap_or_default();
     let mut text = "\nRules that were looked at:\n".to_owned();
-    for rule in deciding.into_iter().chain(others) {
-        let (sign, words) = match member(rule, "outcome").as_str() {
+    for policy in deciding.into_iter().chain(others) {
+        let (sign, words) = match member(policy, "outcome").as_str() {
             "forbids" => ("✗", "forbids it".to_owned()),
-            "failed" => ("✗", format!("could not be evaluated, which forbids it: {}", member(rule, "reason"))),
+            "failed" => ("✗", format!("could not be evaluated, which forbids it: {}", member(policy, "reason"))),
             "not_met" => ("·", "its conditions are not met".to_owned()),
             "other_agent" => ("·", "is about another agent".to_owned()),
             "other_variant" => ("·", "is about another variant".to_owned()),
             other => ("·", other.to_owned()),
         };
-        let place = format!("{}:{}", member(rule, "file"), member(rule, "line"));
-        let name = member(rule, "rule");
+        let place = format!("{}:{}", member(policy, "file"), member(policy, "line"));
+        let name = member(policy, "rule");
         text.push_str(&format!("{sign} {name:<width$}  {words}"));
         if place != name {
             text.push_str(&format!(" ({place})"));
@@ -157,17 +157,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rules_that_decide_come_first() {
-        let rule = |name: &str, outcome: &str, line: u32| {
+    fn the_policies_that_decide_come_first() {
+        let policy = |name: &str, outcome: &str, line: u32| {
             json!({"rule": name, "file": "policies/a.cedar", "line": line, "message": null, "outcome": outcome,
                    "reason": "overflow\u{1b}"})
         };
-        let told = rules(&[
-            rule("night", "not_met", 1),
-            rule("policies/a.cedar:5", "other_agent", 5),
-            rule("weekend", "forbids", 9),
-            rule("sums", "failed", 12),
-            rule("writes", "other_variant", 15),
+        let told = policies(&[
+            policy("night", "not_met", 1),
+            policy("policies/a.cedar:5", "other_agent", 5),
+            policy("weekend", "forbids", 9),
+            policy("sums", "failed", 12),
+            policy("writes", "other_variant", 15),
         ]);
         assert_eq!(
             told,
@@ -178,6 +178,6 @@ mod tests {
              · policies/a.cedar:5  is about another agent\n\
              · writes              is about another variant (policies/a.cedar:15)\n"
         );
-        assert_eq!(rules(&[]), "");
+        assert_eq!(policies(&[]), "");
     }
 }

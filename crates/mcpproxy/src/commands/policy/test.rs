@@ -1,4 +1,4 @@
-//! `policy test`: runs the operator's cases against the rules.
+//! `policy test`: runs the operator's cases against the policies.
 
 use std::path::PathBuf;
 
@@ -17,13 +17,13 @@ use crate::terminal::output::{Format, counted, line};
 pub(crate) struct Test {
     /// The cases, in YAML or JSON
     file: PathBuf,
-    /// The rules to test; may be given more than once [default: policies/ in the data folder]
-    #[arg(long, value_name = "FILE")]
-    rules: Vec<PathBuf>,
+    /// The policies to test; may be given more than once [default: policies/ in the data folder]
+    #[arg(long = "rules", value_name = "FILE")]
+    policies: Vec<PathBuf>,
 }
 
 pub(super) fn run(home: &Home, format: Format, test: &Test) -> anyhow::Result<Exit> {
-    let rules = check::read(home, &test.rules)?.rules;
+    let policies = check::read(home, &test.policies)?.policies;
     let mut cases = Vec::new();
     for (name, text) in operator_files::read_given(std::slice::from_ref(&test.file))? {
         let document = Document::parse(&text).map_err(|mistake| vec![mistake]);
@@ -34,7 +34,7 @@ pub(super) fn run(home: &Home, format: Format, test: &Test) -> anyhow::Result<Ex
         })?);
     }
     let file = test.file.display().to_string();
-    let results: Vec<Ran> = cases.iter().map(|case| Ran::new(case, cases::run(&rules, case))).collect();
+    let results: Vec<Ran> = cases.iter().map(|case| Ran::new(case, cases::run(&policies, case))).collect();
     let failed = results.iter().filter(|ran| !ran.ok).count();
     let all = All { passed: results.len() - failed, failed, cases: results };
     format.print(&all, || told(&all, &file))?;
@@ -56,13 +56,14 @@ struct Ran {
     ok: bool,
     /// What was not as expected.
     failure: Option<String>,
-    /// The rules that refuse the call.
+    /// The policies that refuse the call.
     deciding: Vec<Deciding>,
 }
 
 #[derive(Serialize)]
 struct Deciding {
-    rule: String,
+    #[serde(rename = "rule")]
+    policy: String,
     file: String,
     line: usize,
     message: Option<String>,
@@ -71,7 +72,7 @@ struct Deciding {
 impl Ran {
     fn new(case: &Case, verdict: Verdict) -> Self {
         let deciding = verdict.deciding.into_iter().map(|violation| Deciding {
-            rule: violation.rule,
+            policy: violation.policy,
             file: violation.file.to_string(),
             line: violation.line,
             message: violation.message,
@@ -92,10 +93,10 @@ fn told(all: &All, file: &str) -> String {
     }
     let mut text = String::new();
     for ran in &all.cases {
-        let rules: Vec<String> = ran.deciding.iter().map(|one| line(&one.rule)).collect();
-        let decided = match rules.as_slice() {
-            [] => "no rule refuses it".to_owned(),
-            rules => format!("refused by {}", rules.join(", ")),
+        let policies: Vec<String> = ran.deciding.iter().map(|one| line(&one.policy)).collect();
+        let decided = match policies.as_slice() {
+            [] => "no policy refuses it".to_owned(),
+            policies => format!("refused by {}", policies.join(", ")),
         };
         match &ran.failure {
             None => text.push_str(&format!("ok      {} ({decided})\n", line(&ran.name))),

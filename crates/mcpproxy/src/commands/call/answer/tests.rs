@@ -97,14 +97,14 @@ fn refusals_say_what_to_do() {
     check(
         &refused(
             "policy_violation",
-            "Tool 'fx:delete_thing' is refused by rule 'a': not now",
+            "Tool 'fx:delete_thing' is refused by policy 'a': not now",
             json!({"rule": "a", "rules": [{"rule": "a", "message": "not now"}, {"rule": "b", "message": null}]}),
         ),
         Some((
             Exit::Refused,
-            "Tool 'fx:delete_thing' is refused by rule 'a': not now (policy_violation)\n  \
-             also refused by rule 'b'\n\
-             hint: the rules that were looked at: mcpproxy policy explain fx:delete_thing --variant write",
+            "Tool 'fx:delete_thing' is refused by policy 'a': not now (policy_violation)\n  \
+             also refused by policy 'b'\n\
+             hint: the policies that were looked at: mcpproxy policy explain fx:delete_thing --variant write",
         )),
     );
     check(

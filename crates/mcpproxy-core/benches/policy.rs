@@ -1,4 +1,4 @@
-//! What the operator's rules cost: to load, for each tool, and for each call.
+//! What the operator's policies cost: to load, for each tool, and for each call.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on has failed")]
 
@@ -34,25 +34,25 @@ fn calls(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("call");
     for (name, condition) in CONDITIONS {
         for count in COUNTS {
-            let rules = rules(count, |_| format!("(principal, action, resource) when {{ {condition} }}"));
+            let policies = policies(count, |_| format!("(principal, action, resource) when {{ {condition} }}"));
             bench_call(
                 &mut group,
-                BenchmarkId::new(format!("matching rules, about the {name}"), count),
-                &rules,
+                BenchmarkId::new(format!("matching policies, about the {name}"), count),
+                &policies,
                 &tools,
             );
         }
     }
     for count in COUNTS {
-        let rules = rules(count, |number| {
+        let policies = policies(count, |number| {
             let (server, condition) = (number % SERVERS, CONDITIONS.get(number % 4).unwrap().1);
             format!("(principal, action, resource in Server::\"srv{server}\") when {{ {condition} }}")
         });
-        bench_call(&mut group, BenchmarkId::new("rules over a hundred servers", count), &rules, &tools);
-        let rules = self::rules(count, |number| {
+        bench_call(&mut group, BenchmarkId::new("policies over a hundred servers", count), &policies, &tools);
+        let policies = self::policies(count, |number| {
             format!("(principal == Agent::\"agent{number}\", action, resource) when {{ context.time.hour < 7 }}")
         });
-        bench_call(&mut group, BenchmarkId::new("rules for other agents", count), &rules, &tools);
+        bench_call(&mut group, BenchmarkId::new("policies for other agents", count), &policies, &tools);
     }
     group.finish();
 }
@@ -60,19 +60,19 @@ fn calls(criterion: &mut Criterion) {
 fn bench_call(
     group: &mut criterion::BenchmarkGroup<'_, criterion::measurement::WallTime>,
     id: BenchmarkId,
-    rules: &Policies,
+    policies: &Policies,
     catalog: &Catalog,
 ) {
     let tool = catalog.tools().next().unwrap();
-    let tool_rules = rules.for_tool(tool.subject()).unwrap();
+    let tool_policies = policies.for_tool(tool.subject()).unwrap();
     let (agent, intent, clock) = call();
-    assert_eq!(tool_rules.violations(&agent, tool.subject(), &intent, clock), []);
+    assert_eq!(tool_policies.violations(&agent, tool.subject(), &intent, clock), []);
     group.bench_function(id, |bencher| {
-        bencher.iter(|| tool_rules.violations(black_box(&agent), tool.subject(), &intent, clock));
+        bencher.iter(|| tool_policies.violations(black_box(&agent), tool.subject(), &intent, clock));
     });
 }
 
-/// What a catalog of ten thousand tools costs, and a file of rules.
+/// What a catalog of ten thousand tools costs, and a file of policies.
 fn selection(criterion: &mut Criterion) {
     let tools = catalog(10_000);
     let mut group = criterion.benchmark_group("load");
@@ -84,19 +84,19 @@ fn selection(criterion: &mut Criterion) {
                 if number.is_multiple_of(2) { String::new() } else { format!(" in Server::\"srv{server}\"") };
             format!("(principal, action, resource{resource}) when {{ {condition} }}")
         };
-        let rules = rules(count, text);
-        group.bench_function(BenchmarkId::new("for 10,000 tools, rules", count), |bencher| {
-            bencher.iter(|| tools.tools().filter_map(|tool| rules.for_tool(tool.subject())).count());
+        let policies = policies(count, text);
+        group.bench_function(BenchmarkId::new("for 10,000 tools, policies", count), |bencher| {
+            bencher.iter(|| tools.tools().filter_map(|tool| policies.for_tool(tool.subject())).count());
         });
         let files = file(count, text);
-        group.bench_function(BenchmarkId::new("read rules", count), |bencher| {
+        group.bench_function(BenchmarkId::new("read policies", count), |bencher| {
             bencher.iter(|| Policies::parse(black_box(&files)).is_ok());
         });
     }
     group.finish();
 }
 
-/// The costliest rules that are allowed: the longest time of one call, which must stay below a millisecond.
+/// The costliest policies that are allowed: the longest time of one call, which must stay below a millisecond.
 fn heavy() {
     let many = |count: usize, one: &dyn Fn(usize) -> String| (0..count).map(one).collect::<Vec<_>>().join(", ");
     let pattern = format!("resource.name like \"*{}b\"", "a".repeat(64));
@@ -127,13 +127,13 @@ fn heavy() {
     for (name, condition) in conditions {
         let files = [("a".to_owned(), format!("forbid (principal, action, resource) when {{ {condition} }};"))];
         let began = Instant::now();
-        let rules = Policies::parse(&files).unwrap();
+        let policies = Policies::parse(&files).unwrap();
         let read = began.elapsed();
-        let tool_rules = rules.for_tool(tool.subject()).unwrap();
+        let tool_policies = policies.for_tool(tool.subject()).unwrap();
         let (agent, intent, clock) = call();
         let one = |_| {
             let began = Instant::now();
-            let outcome = tool_rules.explain(&agent, tool.subject(), &intent, clock);
+            let outcome = tool_policies.explain(&agent, tool.subject(), &intent, clock);
             (began.elapsed(), format!("{:?}", outcome.first().unwrap().1))
         };
         let mut times: Vec<_> = (0..101).map(one).collect();
@@ -144,11 +144,11 @@ fn heavy() {
 }
 
 fn file(count: usize, text: impl Fn(usize) -> String) -> [(String, String); 1] {
-    let rule = |number| format!("@id(\"r{number}\") @message(\"No\") forbid {};\n", text(number));
-    [("a.cedar".to_owned(), (0..count).map(rule).collect())]
+    let policy = |number| format!("@id(\"r{number}\") @message(\"No\") forbid {};\n", text(number));
+    [("a.cedar".to_owned(), (0..count).map(policy).collect())]
 }
 
-fn rules(count: usize, text: impl Fn(usize) -> String) -> Policies {
+fn policies(count: usize, text: impl Fn(usize) -> String) -> Policies {
     Policies::parse(&file(count, text)).unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! What must be true of any file of rules.
+//! What must be true of any file of policies.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use mcpproxy_core::{Agent, Catalog, Intent, Mistake, Offer, Offered, Scope, Serv
 pub(crate) fn check(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     match Policies::parse(&[("a.cedar".to_owned(), text.to_owned())]) {
-        Ok(rules) => decides(&rules, text),
+        Ok(policies) => decides(&policies, text),
         Err(mistakes) => {
             assert!(!mistakes.is_empty(), "refused without a reason: {text}");
             mistakes.iter().for_each(|(_, mistake)| is_in(mistake, text));
@@ -17,19 +17,19 @@ pub(crate) fn check(bytes: &[u8]) {
 }
 
 /// Whatever was read can be held against a call, and both ways to ask say the same.
-fn decides(rules: &Policies, text: &str) {
-    assert!(rules.iter().all(|rule| text.contains(&rule.text) && rule.line >= 1), "{text}");
+fn decides(policies: &Policies, text: &str) {
+    assert!(policies.iter().all(|policy| text.contains(&policy.text) && policy.line >= 1), "{text}");
     let catalog = catalog();
     let agent = Agent { name: "laptop".to_owned(), scope: Scope::everything() };
     for tool in catalog.tools() {
-        let Some(tool_rules) = rules.for_tool(tool.subject()) else { continue };
+        let Some(tool_policies) = policies.for_tool(tool.subject()) else { continue };
         for variant in Variant::ALL {
             let intent = Intent { variant, sensitivity: None, reason: None };
             let clock = Clock { now_ms: 1_704_067_200_000, utc_offset_s: 3600 };
-            let violations = tool_rules.violations(&agent, tool.subject(), &intent, clock);
-            let explained = tool_rules.explain(&agent, tool.subject(), &intent, clock);
-            let refusals = explained.iter().filter(|(_, outcome)| outcome.is_refusal()).map(|(rule, _)| &rule.id);
-            assert!(violations.iter().map(|violation| &violation.rule).eq(refusals), "{text}");
+            let violations = tool_policies.violations(&agent, tool.subject(), &intent, clock);
+            let explained = tool_policies.explain(&agent, tool.subject(), &intent, clock);
+            let refusals = explained.iter().filter(|(_, outcome)| outcome.is_refusal()).map(|(policy, _)| &policy.id);
+            assert!(violations.iter().map(|violation| &violation.policy).eq(refusals), "{text}");
         }
     }
 }
@@ -38,7 +38,7 @@ fn is_in(mistake: &Mistake, text: &str) {
     let line = text.split('\n').nth(mistake.line.wrapping_sub(1));
     let line = line.unwrap_or_else(|| panic!("{mistake} is not in: {text}"));
     assert!((1..=line.chars().count() + 1).contains(&mistake.column), "{mistake} is not in: {text}");
-    // What Cedar has read as a rule, we can take apart.
+    // What Cedar has read as a policy, we can take apart.
     assert!(!mistake.message.contains("cannot be read") && !mistake.message.contains("about nothing"), "{text}");
     assert!(!mistake.message.is_empty() && !mistake.message.chars().any(char::is_control), "{mistake:?}");
 }

@@ -1,8 +1,0 @@
-//! Random texts against the reader of the operator's rules.
-
-#![no_main]
-
-#[path = "../../crates/mcpproxy-core/tests/fuzz_corpus/rules.rs"]
-mod rules;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| rules::check(bytes));
