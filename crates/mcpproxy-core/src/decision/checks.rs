@@ -108,7 +108,8 @@ pub(super) fn lacks(agent: &Agent, tool: &Tool, missing: Vec<String>) -> Denial 
 }
 
 pub(super) fn within_policies(agent: &Agent, tool: &Tool, intent: &Intent, clock: Clock) -> Result<(), Denial> {
-    let violations = tool.policies().map_or_else(Vec::new, |policies| policies.violations(agent, tool.subject(), intent, clock));
+    let violations =
+        tool.policies().map_or_else(Vec::new, |policies| policies.violations(agent, tool.subject(), intent, clock));
     if violations.is_empty() {
         return Ok(());
     }
