@@ -92,7 +92,7 @@ impl Snapshot {
         static TIME_ZONE: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
         let now = Timestamp::now();
         let now_ms = now.as_millisecond();
-        let utc_offset_s = if self.rules.is_empty() { 0 } else { TIME_ZONE.to_offset(now).seconds() };
+        let utc_offset_s = if self.policies.is_empty() { 0 } else { TIME_ZONE.to_offset(now).seconds() };
         Clock { now_ms, utc_offset_s }
     }
 

@@ -1,4 +1,4 @@
-//! Contracts as operators see them: the effective contract, lint, drafts, coverage.
+//! Contracts as operators see them: every tool with who said what, what is doubtful, and first drafts.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use super::Gateway;
 use crate::snapshot::Snapshot;
 
 impl Gateway {
-    /// Finds a tool with its effective contract. Includes forbidden tools, because this is for operators.
+    /// A tool with the contract that counts; forbidden ones too, because this is for operators.
     pub fn contract(&self, name: &ToolName) -> Option<Arc<Tool>> {
         let snapshot = self.state.snapshot.load();
         let withheld = || snapshot.catalog.withheld().find(|tool| tool.name == *name);
         snapshot.catalog.resolve(name).or_else(withheld).map(Arc::clone)
     }
 
-    /// Lints the active contracts.
+    /// What is doubtful about the contracts in force.
     pub fn contract_lint(&self) -> Lint {
         let snapshot = self.state.snapshot.load_full();
         Lint { findings: lint(&snapshot.contracts, &snapshot.catalog), version: version(&snapshot.contracts) }
     }
 
-    /// Drafts a contract file for a server's tools.
+    /// A first contract file for a server's tools.
     pub fn contract_draft(&self, server: &ServerName) -> Result<String, DraftError> {
         let snapshot = self.state.snapshot.load_full();
         let offers = snapshot.offers.get(server).ok_or(DraftError::NoServer)?;
@@ -38,13 +38,13 @@ impl Gateway {
         }
     }
 
-    /// Reports which tools have a risk level.
+    /// Which tools somebody has classified.
     pub fn contract_coverage(&self) -> Coverage {
         coverage(&self.state.snapshot.load().catalog)
     }
 }
 
-/// Evaluates the policies that apply to a call, in the order of files and lines.
+/// The operator's policies that are looked at for a call, and what comes of each, in the order of files and lines.
 pub(crate) fn policy_results(
     snapshot: &Snapshot,
     agent: &Agent,
@@ -65,7 +65,7 @@ pub(crate) fn policy_results(
     policy_results.collect()
 }
 
-/// The result of a policy for a call.
+/// A policy of the operator's, and what comes of it for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyResult {
     pub policy: String,
@@ -75,7 +75,7 @@ pub struct PolicyResult {
     pub outcome: Outcome,
 }
 
-/// Findings, and the contracts they are about.
+/// What was found, and in which contracts.
 #[derive(Clone, Debug)]
 pub struct Lint {
     pub findings: Vec<Finding>,
@@ -83,7 +83,7 @@ pub struct Lint {
     pub version: String,
 }
 
-/// A draft that cannot be made.
+/// Why there is no draft.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DraftError {
     #[error("there is no such server")]
@@ -92,7 +92,7 @@ pub enum DraftError {
     NotConnected(String),
 }
 
-/// Hashes the contracts, to tell whether changed files are active.
+/// A word that is the same for the same contracts, to tell whether files that were changed are in force.
 pub fn version(contracts: &Contracts) -> String {
     let mut hasher = DefaultHasher::new();
     for (pattern, contract) in contracts.iter() {
