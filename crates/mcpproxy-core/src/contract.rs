@@ -2,62 +2,35 @@
 
 mod all;
 mod contradictions;
-mod digest;
 mod effective;
 mod fields;
 mod files;
 mod format;
-mod json;
-pub(crate) mod keys;
-mod node;
 mod of_server;
 mod pattern;
-mod plain;
-mod read;
-pub(crate) mod show;
+mod rows;
+mod show;
 #[cfg(test)]
 mod tests;
-mod yaml;
-mod yaml_error;
+mod values;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::file::SourcePosition;
 use crate::schema::Schema;
-use crate::{Pointer, RiskLevel, ServerName, ToolName, Untrusted, Variant};
+use crate::{Pointer, ServerName, ToolName};
 
 pub use all::Contracts;
 pub(crate) use effective::asks;
-pub use effective::{Effective, Need, Source, Sourced};
+pub use effective::{Need, Source, Sourced};
+pub(crate) use fields::FIELDS;
+pub use fields::{Contract, Effective};
 pub use files::{CONTRACTS_MAX, FILE_MAX_BYTES};
 pub use format::schema;
 
 /// Where a server's own listing carries a contract.
 pub const META_KEY: &str = "mcp-first/contract";
-
-/// What one contract says. What it leaves out is decided elsewhere, see [`Effective`].
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Contract {
-    /// The file, for an operator's; `None` for a server's.
-    pub file: Option<Arc<str>>,
-    pub description: Option<Written<Untrusted>>,
-    pub category: Option<Written<String>>,
-    pub risk: Option<Written<RiskLevel>>,
-    pub operation: Option<Written<Variant>>,
-    pub autonomous: Option<Written<bool>>,
-    pub confirmation: Option<Written<Confirmation>>,
-    pub step_up: Option<Written<StepUp>>,
-    pub input_schema: Option<Written<Arc<Schema>>>,
-    pub output_schema: Option<Written<OutputSchema>>,
-    pub permissions: Option<Written<Vec<String>>>,
-    pub side_effects: Option<Written<Vec<Untrusted>>>,
-    pub audit_event: Option<Written<String>>,
-    pub failure_modes: Option<Written<Vec<String>>>,
-    pub idempotency: Option<Written<Idempotency>>,
-    pub dry_run: Option<Written<DryRun>>,
-    pub rate_limit: Option<Written<RateLimit>>,
-    pub sensitive: Option<Written<Vec<Sensitive>>>,
-}
 
 impl Contract {
     /// The contract a server carries for a tool, as JSON that has passed the strict reader. Keys that we do not know
@@ -76,10 +49,28 @@ pub struct Written<T> {
     pub column: usize,
 }
 
+impl<T> Written<T> {
+    fn position(&self) -> SourcePosition {
+        SourcePosition { line: self.line, column: self.column }
+    }
+}
+
+/// `confirmation`, from the weaker to the stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confirmation {
     None,
     Required,
+}
+
+impl Confirmation {
+    pub(crate) const ALL: [Self; 2] = [Self::None, Self::Required];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Required => "required",
+        }
+    }
 }
 
 /// When a fresh factor is asked for.

@@ -2,7 +2,7 @@
 
 mod activity;
 mod address;
-pub(crate) mod amount;
+mod amount;
 mod approvals;
 mod changes;
 mod keys;
@@ -12,16 +12,16 @@ mod schema;
 mod secret;
 mod server;
 mod storage;
-pub(crate) mod suggest;
-pub(crate) mod syntax;
+mod suggest;
 #[cfg(test)]
 mod tests;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use crate::{Mistake, ServerName};
-use read::{Fields, Reader};
+use crate::ServerName;
+use crate::file::{self, Author, Fields, FileKind, Format, Mistake, Mistakes, shown};
+use read::Reader;
 
 pub use activity::{ActivitySettings, Durability, Retention};
 pub use address::{check_listen, parse_listen};
@@ -34,6 +34,10 @@ pub use storage::{StorageSettings, StorageUrl};
 
 pub const FILE_MAX_BYTES: usize = 1024 * 1024;
 pub const SERVERS_MAX: usize = 1000;
+
+/// Every value takes a byte at least, so the size of the file limits their number.
+const KIND: FileKind =
+    FileKind { values_max: FILE_MAX_BYTES, too_many: "remove some", empty: "write `{}` for all defaults" };
 
 /// A whole settings file, with references resolved and defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,21 +155,16 @@ pub fn parse(text: &str, outside: &dyn Outside) -> Result<Settings, Vec<Mistake>
             "the settings file is larger than 1 MiB; keep long values in files and refer to them with `${file:PATH}`";
         return Err(vec![Mistake { line: 1, column: 1, message: message.to_owned() }]);
     }
-    let mut reader = Reader::new(text, outside);
-    let settings = match syntax::tree(text) {
-        Ok(root) => {
-            reader.refuse_duplicate_keys(&root);
-            reader.fields(&root, &keys::TOP).map(|fields| read_settings(&mut reader, &fields))
-        }
-        Err((at, message)) => {
-            reader.error(at, message);
-            None
-        }
-    };
-    let errors = reader.into_errors();
+    let mut mistakes = Mistakes::default();
+    let documents = file::documents(text, Format::Jsonc, KIND, &mut mistakes);
+    let settings = documents.first().and_then(|root| {
+        let mut reader = Reader::new(Author::Operator, outside, &mut mistakes);
+        reader.fields(root, &keys::TOP).map(|fields| read_settings(&mut reader, &fields))
+    });
+    let mistakes = mistakes.in_order();
     match settings {
-        Some(settings) if errors.is_empty() => Ok(settings),
-        _ => Err(errors),
+        Some(settings) if mistakes.is_empty() => Ok(settings),
+        Some(_) | None => Err(mistakes),
     }
 }
 
@@ -209,7 +208,7 @@ impl Settings {
                 TransportSettings::Demo => ("", [].as_slice()),
             };
             let inline = pairs.iter().filter(|(name, value)| value.stands_in_file() && secret::is_secret_name(name));
-            found.extend(inline.map(|(name, _)| format!("mcpServers.{}.{kind}.{}", server.name, suggest::shown(name))));
+            found.extend(inline.map(|(name, _)| format!("mcpServers.{}.{kind}.{}", server.name, shown(name))));
         }
         if let Some(StorageUrl::Postgres(url)) = &self.storage.url
             && url.stands_in_file()
@@ -264,7 +263,7 @@ impl Default for IntentSettings {
     }
 }
 
-fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Settings {
+fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Settings {
     let default = Settings::default();
     let settings = Settings {
         servers: fields.find("mcpServers").map(|field| server::read_all(reader, field)).unwrap_or_default(),
@@ -272,12 +271,9 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Settings {
         contracts: read_contracts(reader, fields).unwrap_or_default(),
         activity: activity::read(reader, fields).unwrap_or_default(),
         approvals: approvals::read(reader, fields).unwrap_or_default(),
-        listen: fields
-            .find("listen")
-            .and_then(|field| reader.parsed(field.value, parse_listen))
-            .unwrap_or(default.listen),
-        allow_anonymous_loopback: reader.boolean_or(fields, "allow_anonymous_loopback", false),
-        tls_terminated_by_proxy: reader.boolean_or(fields, "tls_terminated_by_proxy", false),
+        listen: reader.parsed_of(fields, "listen", parse_listen).unwrap_or(default.listen),
+        allow_anonymous_loopback: reader.boolean_of(fields, "allow_anonymous_loopback").unwrap_or(false),
+        tls_terminated_by_proxy: reader.boolean_of(fields, "tls_terminated_by_proxy").unwrap_or(false),
         allowed_hosts: reader.parsed_list(fields, "allowed_hosts", address::parse_host),
         allowed_origins: reader.parsed_list(fields, "allowed_origins", address::parse_origin),
         storage: storage::read(reader, fields),
@@ -285,7 +281,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Settings {
     if let Some(field) = fields.find("listen")
         && let Err(message) = check_listen(settings.listen, settings.tls_terminated_by_proxy)
     {
-        reader.error_at(field.value, message);
+        reader.report(field.node.position, message);
     }
     if let Some(field) = fields.find("allow_anonymous_loopback")
         && settings.allow_anonymous_loopback
@@ -294,28 +290,26 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Settings {
         // Callers of the proxy would all be local to us, and so all be let in.
         let message = "`allow_anonymous_loopback` and `tls_terminated_by_proxy` exclude each other: behind a proxy every \
                        caller seems to be on this machine; set one of them to false";
-        reader.error(field.key_at, message);
+        reader.report(field.position, message);
     }
     settings
 }
 
-fn read_intent(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<IntentSettings> {
-    let fields = reader.fields(fields.find("intent_declaration")?.value, &keys::INTENT)?;
+fn read_intent(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<IntentSettings> {
+    let fields = reader.fields(&fields.find("intent_declaration")?.node, &keys::INTENT)?;
     let default = IntentSettings::default();
     Some(IntentSettings {
-        strict_server_validation: reader.boolean_or(
-            &fields,
-            "strict_server_validation",
-            default.strict_server_validation,
-        ),
-        two_key: reader.choice_or(&fields, "two_key", keys::TWO_KEY, default.two_key),
-        unannotated: reader.choice_or(&fields, "unannotated", keys::UNANNOTATED, default.unannotated),
+        strict_server_validation: reader
+            .boolean_of(&fields, "strict_server_validation")
+            .unwrap_or(default.strict_server_validation),
+        two_key: reader.choice_of(&fields, "two_key", keys::TWO_KEY).unwrap_or(default.two_key),
+        unannotated: reader.choice_of(&fields, "unannotated", keys::UNANNOTATED).unwrap_or(default.unannotated),
     })
 }
 
-fn read_contracts(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<ContractSettings> {
-    let fields = reader.fields(fields.find("contracts")?.value, &keys::CONTRACTS)?;
+fn read_contracts(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<ContractSettings> {
+    let fields = reader.fields(&fields.find("contracts")?.node, &keys::CONTRACTS)?;
     Some(ContractSettings {
-        unclassified: reader.choice_or(&fields, "unclassified", keys::UNCLASSIFIED, Unclassified::Allow),
+        unclassified: reader.choice_of(&fields, "unclassified", keys::UNCLASSIFIED).unwrap_or(Unclassified::Allow),
     })
 }

@@ -3,7 +3,6 @@
 pub(crate) mod edit;
 mod folder;
 pub(crate) mod settings_file;
-pub(crate) mod spanned;
 
 use std::collections::BTreeSet;
 use std::fs;

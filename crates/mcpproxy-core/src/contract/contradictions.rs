@@ -1,9 +1,8 @@
 //! An operator's contract that takes back in one field what it says in another.
 
-use super::node::Place;
-use super::read::Reader;
 use super::{Confirmation, Contract, Written};
 use crate::RiskLevel;
+use crate::file::Reader;
 
 /// Complains at the weaker field of two that cannot both hold.
 pub(super) fn check(reader: &mut Reader<'_>, contract: &Contract) {
@@ -20,7 +19,7 @@ pub(super) fn check(reader: &mut Reader<'_>, contract: &Contract) {
                      lower the level",
                     level.as_str()
                 );
-                reader.mistake::<()>(place(field), message);
+                reader.report(field.position(), message);
             }
         }
         Some(RiskLevel::Forbidden) => {
@@ -31,7 +30,7 @@ pub(super) fn check(reader: &mut Reader<'_>, contract: &Contract) {
             if let (Some(field), Some(Written { value: false, .. })) = (unconfirmed, alone) {
                 let message = "`confirmation: none` contradicts `autonomousExecution: false`: without an agent alone, \
                                a user confirms; remove one of them";
-                reader.mistake::<()>(place(field), message);
+                reader.report(field.position(), message);
             }
         }
     }
@@ -44,29 +43,16 @@ fn not_alone(reader: &mut Reader<'_>, alone: Option<&Written<bool>>, level: Risk
              lower the level",
             level.as_str()
         );
-        reader.mistake::<()>(place(field), message);
+        reader.report(field.position(), message);
     }
 }
 
 fn never_called(reader: &mut Reader<'_>, contract: &Contract) {
-    let written = [
-        ("confirmation", contract.confirmation.as_ref().map(place)),
-        ("stepUpAuth", contract.step_up.as_ref().map(place)),
-        ("idempotency", contract.idempotency.as_ref().map(place)),
-        ("dryRun", contract.dry_run.as_ref().map(place)),
-        ("rateLimit", contract.rate_limit.as_ref().map(place)),
-    ];
-    for (name, place) in written {
-        if let Some(place) = place {
-            let message = format!(
-                "`{name}` contradicts risk level `forbidden`: a forbidden tool is never called; remove it, or lower \
-                 the level"
-            );
-            reader.mistake::<()>(place, message);
-        }
+    for (field, position) in contract.positions().into_iter().filter(|(field, _)| field.calls_only) {
+        let message = format!(
+            "`{}` contradicts risk level `forbidden`: a forbidden tool is never called; remove it, or lower the level",
+            field.key
+        );
+        reader.report(position, message);
     }
-}
-
-fn place<T>(written: &Written<T>) -> Place {
-    Place { line: written.line, column: written.column }
 }

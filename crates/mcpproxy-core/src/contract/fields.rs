@@ -1,226 +1,216 @@
-//! One contract out of its tree, field by field.
+//! The list of contract fields. This is the place to add one.
+//!
+//! Each row says everything about a field: its key, its type, how it is read, merged, shown, hashed and described.
+//! `rows.rs` explains the columns and generates the rest.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::keys::{self, DryRunMode, IdempotencyMode};
-use super::node::{Node, Value, to_object};
-use super::read::{Fields, Reader};
-use super::{Contract, DryRun, Idempotency, OutputSchema, RateLimit, Sensitive, StepUp};
+use serde_json::{Map, Value, json};
+
+use super::effective::{
+    Merged as _, Source, Sourced, Sources, by_default, merge_autonomous, merge_confirmation, merge_operation,
+    merge_step_up,
+};
+use super::rows::{contract_fields, merged, merged_type};
+use super::values::{self, dry_run, idempotency, rate_limit, schemas, step_up};
+use super::{Confirmation, DryRun, Idempotency, OutputSchema, RateLimit, Sensitive, StepUp, Written};
+use crate::file::{Author, Fields, Keys, Node, Reader, SourcePosition};
 use crate::schema::Schema;
-use crate::settings::amount::DAY;
-use crate::{Pointer, Untrusted};
+use crate::{Hints, RiskLevel, Untrusted, Variant};
 
-pub(super) const DESCRIPTION_MAX_CHARS: usize = 4000;
-pub(super) const SIDE_EFFECT_MAX_CHARS: usize = 500;
-pub(super) const SIDE_EFFECTS_MAX: usize = 32;
-/// Most permissions, failure modes, sensitive places and arguments of a key.
-pub(super) const LIST_MAX: usize = 64;
-/// Of a word, and of an argument's name.
-pub(super) const NAME_MAX_CHARS: usize = 128;
-pub(super) const POINTER_MAX_CHARS: usize = 256;
-pub(super) const CALLS_MAX: u32 = 100_000;
-pub(super) const TTL: Duration = DAY;
-const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// A field as far as other modules need to know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ContractField {
+    pub(crate) key: &'static str,
+    /// The field is about calls, so it means nothing on a forbidden tool.
+    pub(crate) calls_only: bool,
+}
 
-/// What the known fields say; `file` is `None` for a server's.
-pub(super) fn contract(reader: &mut Reader<'_>, fields: &Fields<'_>, file: Option<Arc<str>>) -> Contract {
-    Contract {
-        file,
-        description: reader.field(fields, "description", |r, node| r.text(node, DESCRIPTION_MAX_CHARS)),
-        category: reader.field(fields, "category", |r, node| r.parsed(node, word)),
-        risk: reader.field(fields, "riskLevel", |r, node| r.choice(node, keys::RISK_LEVELS)),
-        operation: reader.field(fields, "operation", |r, node| r.choice(node, keys::OPERATIONS)),
-        autonomous: reader.field(fields, "autonomousExecution", Reader::boolean),
-        confirmation: reader.field(fields, "confirmation", |r, node| r.choice(node, keys::CONFIRMATIONS)),
-        step_up: reader.field(fields, "stepUpAuth", step_up),
-        input_schema: reader.field(fields, "inputSchema", input_schema),
-        output_schema: reader.field(fields, "outputSchema", output_schema),
-        permissions: reader
-            .field(fields, "permissions", |r, node| r.list(node, LIST_MAX, |r, node| r.parsed(node, permission))),
-        side_effects: reader.field(fields, "sideEffects", |r, node| r.list(node, SIDE_EFFECTS_MAX, side_effect)),
-        audit_event: reader.field(fields, "auditEvent", |r, node| r.parsed(node, word)),
-        failure_modes: reader
-            .field(fields, "failureModes", |r, node| r.list(node, LIST_MAX, |r, node| r.parsed(node, word))),
-        idempotency: reader.field(fields, "idempotency", idempotency),
-        dry_run: reader.field(fields, "dryRun", dry_run),
-        rate_limit: reader.field(fields, "rateLimit", rate_limit),
-        sensitive: reader
-            .field(fields, "sensitive", |r, node| r.list(node, LIST_MAX, |r, node| r.parsed(node, sensitive))),
+contract_fields! {
+    description: Untrusted {
+        key: "description", also: [],
+        about: "What the tool does, in words for the user who approves a call.",
+        schema: json!({ "type": "string", "maxLength": values::DESCRIPTION_MAX_CHARS }),
+        read: |reader, node| reader.text(node, values::DESCRIPTION_MAX_CHARS),
+        merge: first(),
+        json: |text| text.for_json().into(),
+        digest: "description" => |text| text.for_json().into(),
+        calls_only: false,
+    }
+    category: String {
+        key: "category", also: [],
+        about: "A word of your own to group tools by, such as `communication`. Policies can refer to it.",
+        schema: json!({ "$ref": "#/$defs/word" }),
+        read: |reader, node| reader.parsed(node, values::word),
+        merge: first(),
+        json: |word| word.as_str().into(),
+        digest: "category" => |word| word.as_str().into(),
+        calls_only: false,
+    }
+    risk: RiskLevel {
+        key: "riskLevel", also: ["risk", "level"],
+        about: "How much harm the tool can do. `low`, `medium`: agents call it alone. `high`: a user approves every call. `critical`: the user also needs a fresh second factor (see `stepUpAuth`). `forbidden`: for agents the tool does not exist.",
+        schema: json!({ "enum": RiskLevel::ALL.map(RiskLevel::as_str) }),
+        read: |reader, node| reader.choice(node, &RiskLevel::ALL.map(|level| (level.as_str(), level))),
+        merge: first(),
+        json: |level| level.as_str().into(),
+        digest: "risk" => |level| level.as_str().into(),
+        calls_only: false,
+    }
+    operation: Variant {
+        key: "operation", also: [],
+        about: "What the tool does to data, whatever the server's annotations say. Agents call it with `call_tool_read`, `call_tool_write` or `call_tool_destructive`.",
+        schema: json!({ "enum": Variant::ALL.map(Variant::operation) }),
+        read: |reader, node| reader.choice(node, &Variant::ALL.map(|variant| (variant.operation(), variant))),
+        merge: optional(merge_operation),
+        json: |variant| variant.operation().into(),
+        digest: "operation" => |variant| variant.operation().into(),
+        calls_only: false,
+    }
+    autonomous: bool {
+        key: "autonomousExecution", also: ["autonomous"],
+        about: "True if an agent may call the tool without a user. By default the risk level decides. From `high` on, only false is possible.",
+        schema: json!({ "type": "boolean" }),
+        read: |reader, node| reader.boolean(node),
+        merge: always(merge_autonomous),
+        json: |is_autonomous| (*is_autonomous).into(),
+        digest: "autonomous" => |is_autonomous| (*is_autonomous).into(),
+        calls_only: false,
+    }
+    confirmation: Confirmation {
+        key: "confirmation", also: ["confirm"],
+        about: "`required`: a user approves every call. `none` is not possible from risk level `high` on.",
+        schema: json!({ "enum": Confirmation::ALL.map(Confirmation::as_str) }),
+        read: |reader, node| reader.choice(node, &Confirmation::ALL.map(|one| (one.as_str(), one))),
+        merge: always(merge_confirmation),
+        json: |confirmation| confirmation.as_str().into(),
+        digest: "confirmation" => |confirmation| confirmation.as_str().into(),
+        calls_only: true,
+    }
+    step_up: StepUp {
+        key: "stepUpAuth", also: ["stepUp"],
+        about: "True if an approval needs a fresh second factor: true, false, or an object with `when`. Risk level `critical` needs one by default.",
+        schema: json!({ "$ref": "#/$defs/stepUpAuth" }),
+        read: step_up::read,
+        merge: always(merge_step_up),
+        json: step_up::to_json,
+        digest: "stepUp" => step_up::digest,
+        calls_only: true,
+    }
+    input_schema: Arc<Schema> {
+        key: "inputSchema", also: [],
+        about: "A JSON Schema for the arguments, in addition to the server's own. The gateway refuses a call that does not match before it sends anything.",
+        schema: json!({ "type": "object" }),
+        read: schemas::read_input,
+        merge: first(),
+        json: |schema| schemas::to_json(schema),
+        digest: "input" => |schema| schemas::digest_text(schema).into(),
+        calls_only: false,
+    }
+    output_schema: OutputSchema {
+        key: "outputSchema", also: [],
+        about: "A JSON Schema for structured results.",
+        schema: json!({ "type": "object", "properties": { "strict": schemas::strict_schema() } }),
+        read: schemas::read_output,
+        merge: first(),
+        json: schemas::output_json,
+        digest: "output" => |output| json!([output.is_strict, schemas::digest_text(&output.schema)]),
+        calls_only: false,
+    }
+    permissions: Vec<String> {
+        key: "permissions", also: ["scopes", "requiredPermissions"],
+        about: "The permissions that an agent's token needs to call the tool, such as `emails:send`. Write whole names: `*` is for tokens only.",
+        schema: values::list_schema(values::LIST_MAX, values::permission_schema()),
+        read: |reader, node| reader.list(node, values::LIST_MAX, |r, node| r.parsed(node, values::permission)),
+        merge: first_or(Vec::new()),
+        json: |permissions| permissions.clone().into(),
+        digest: "permissions" => |permissions| permissions.clone().into(),
+        calls_only: false,
+    }
+    side_effects: Vec<Untrusted> {
+        key: "sideEffects", also: [],
+        about: "What a call does to the world, in sentences for the user who approves it.",
+        schema: values::list_schema(values::SIDE_EFFECTS_MAX, values::side_effect_schema()),
+        read: |reader, node| reader.list(node, values::SIDE_EFFECTS_MAX, values::side_effect),
+        merge: first_or(Vec::new()),
+        json: |texts| values::texts(texts),
+        digest: "sideEffects" => |texts| values::texts(texts),
+        calls_only: false,
+    }
+    audit_event: String {
+        key: "auditEvent", also: ["audit"],
+        about: "The name of a call in the activity log, such as `email.external.sent`.",
+        schema: json!({ "$ref": "#/$defs/word" }),
+        read: |reader, node| reader.parsed(node, values::word),
+        merge: first(),
+        json: |word| word.as_str().into(),
+        digest: "auditEvent" => |word| word.as_str().into(),
+        calls_only: false,
+    }
+    failure_modes: Vec<String> {
+        key: "failureModes", also: ["errors"],
+        about: "The error codes that the tool can return. The log records any other as `undeclared_failure`.",
+        schema: values::list_schema(values::LIST_MAX, json!({ "$ref": "#/$defs/word" })),
+        read: |reader, node| reader.list(node, values::LIST_MAX, |r, node| r.parsed(node, values::word)),
+        merge: first(),
+        json: |codes| codes.clone().into(),
+        digest: "failureModes" => |codes| codes.clone().into(),
+        calls_only: false,
+    }
+    idempotency: Idempotency {
+        key: "idempotency", also: ["idempotent", "idempotentHint"],
+        about: "What happens when a call is repeated: a mode, or an object with `mode`.",
+        schema: json!({ "$ref": "#/$defs/idempotency" }),
+        read: idempotency::read,
+        merge: first_or(Idempotency::None),
+        json: idempotency::to_json,
+        digest: "idempotency" => idempotency::to_json,
+        calls_only: true,
+    }
+    dry_run: DryRun {
+        key: "dryRun", also: [],
+        about: "If agents can, or must, make a dry run first: a mode, or an object with `mode`.",
+        schema: json!({ "$ref": "#/$defs/dryRun" }),
+        read: dry_run::read,
+        merge: first_or(DryRun::None),
+        json: dry_run::to_json,
+        digest: "dryRun" => dry_run::to_json,
+        calls_only: true,
+    }
+    rate_limit: RateLimit {
+        key: "rateLimit", also: [],
+        about: "A rate limit for the tool: the most calls in a time span, for all agents together.",
+        schema: json!({ "$ref": "#/$defs/rateLimit" }),
+        read: rate_limit::read,
+        merge: first(),
+        json: rate_limit::to_json,
+        digest: "rateLimit" => rate_limit::to_json,
+        calls_only: true,
+    }
+    sensitive: Vec<Sensitive> {
+        key: "sensitive", also: [],
+        about: "JSON pointers into arguments and results, such as `/body`. Their values are masked in the log and on pages. `*` as a whole step matches any key or index.",
+        schema: values::list_schema(values::LIST_MAX, values::pointer_schema()),
+        read: |reader, node| reader.list(node, values::LIST_MAX, |r, node| r.parsed(node, values::sensitive)),
+        merge: first_or(Vec::new()),
+        json: |pointers| values::pointers(pointers),
+        digest: "sensitive" => |pointers| values::pointers(pointers),
+        calls_only: false,
     }
 }
 
-fn step_up(reader: &mut Reader<'_>, node: &Node) -> Option<StepUp> {
-    if let Value::Bool(always) = node.value {
-        return Some(when(always));
-    }
-    if !matches!(node.value, Value::Object(_)) {
-        return reader.wrong_type(node, "boolean or object with `when`");
-    }
-    let fields = reader.fields(node, &keys::STEP_UP)?;
-    let condition = reader.required(node, &fields, "when", "`when: true`, or a JSON Schema for the arguments")?;
-    match &condition.value {
-        Value::Bool(always) => Some(when(*always)),
-        Value::Object(_) => {
-            let json = condition.to_json()?;
-            reader.schema(condition, &json).map(StepUp::When)
-        }
-        _ => reader.wrong_type(condition, "boolean or object (a JSON Schema)"),
-    }
-}
-
-fn when(always: bool) -> StepUp {
-    if always { StepUp::Always } else { StepUp::Never }
-}
-
-fn input_schema(reader: &mut Reader<'_>, node: &Node) -> Option<Arc<Schema>> {
-    if !matches!(node.value, Value::Object(_)) {
-        return reader.wrong_type(node, "object (a JSON Schema)");
-    }
-    let json = node.to_json()?;
-    reader.schema(node, &json)
-}
-
-fn output_schema(reader: &mut Reader<'_>, node: &Node) -> Option<OutputSchema> {
-    let Value::Object(members) = &node.value else { return reader.wrong_type(node, "object (a JSON Schema)") };
-    // `strict` is ours, and no word of JSON Schema.
-    let (strict, members): (Vec<_>, Vec<_>) = members.iter().partition(|member| member.name == "strict");
-    let is_strict = strict.first().is_some_and(|member| match member.node.value {
-        Value::Bool(is_strict) => is_strict,
-        _ => reader.boolean(&member.node).unwrap_or(false),
-    });
-    let json = serde_json::Value::Object(to_object(members)?);
-    let schema = reader.schema(node, &json)?;
-    Some(OutputSchema { schema, is_strict })
-}
-
-fn side_effect(reader: &mut Reader<'_>, node: &Node) -> Option<Untrusted> {
-    let text = reader.text(node, SIDE_EFFECT_MAX_CHARS)?;
-    if text.for_json().trim().is_empty() {
-        return reader.mistake(node.place, "empty; say what happens, such as \"An email is sent.\"");
-    }
-    Some(text)
-}
-
-fn idempotency(reader: &mut Reader<'_>, node: &Node) -> Option<Idempotency> {
-    if matches!(node.value, Value::Text(_)) {
-        return match reader.choice(node, keys::IDEMPOTENCY_MODES)? {
-            IdempotencyMode::None => Some(Idempotency::None),
-            IdempotencyMode::Key => Some(Idempotency::Key { ttl: TTL }),
-            IdempotencyMode::Natural => {
-                reader.mistake(node.place, "`natural` needs `keyFrom`; write `{ mode: natural, keyFrom: [NAME] }`")
-            }
-        };
-    }
-    if !matches!(node.value, Value::Object(_)) {
-        return reader.wrong_type(node, "`none`, `key` or object with `mode`");
-    }
-    let fields = reader.fields(node, &keys::IDEMPOTENCY)?;
-    let mode = reader.required(node, &fields, "mode", "one of `none`, `natural`, `key`");
-    let mode = mode.and_then(|mode| reader.choice(mode, keys::IDEMPOTENCY_MODES));
-    // All are read before any is used, so that every mistake is told at once.
-    let ttl = match fields.find("ttl") {
-        Some(field) => reader.duration(field.node, TTL_MAX, "30d"),
-        None => Some(TTL),
+/// Reads one field with its position, if it is there and right.
+fn written<'n, T>(
+    reader: &mut Reader<'_>,
+    fields: &Fields<'n>,
+    key: &str,
+    read: impl FnOnce(&mut Reader<'_>, &'n Node) -> Option<T>,
+) -> Option<Written<T>> {
+    let member = fields.find(key)?;
+    let value = read(reader, &member.node)?;
+    let SourcePosition { line, column } = match reader.author {
+        Author::Operator => member.position,
+        Author::Server => SourcePosition { line: 0, column: 0 },
     };
-    let key_from = fields.find("keyFrom");
-    let key_from = key_from.map(|field| reader.list(field.node, LIST_MAX, |r, node| r.parsed(node, argument)));
-    match mode? {
-        IdempotencyMode::None => {
-            useless(reader, &fields, &["keyFrom", "ttl"], "`none`; remove it")?;
-            Some(Idempotency::None)
-        }
-        IdempotencyMode::Key => {
-            useless(reader, &fields, &["keyFrom"], "`key`; remove it, or write mode `natural`")?;
-            Some(Idempotency::Key { ttl: ttl? })
-        }
-        IdempotencyMode::Natural => {
-            let example = "the arguments that name the result, such as `[fileId]`";
-            let named = reader.required(node, &fields, "keyFrom", example)?;
-            let key_from = key_from??;
-            if key_from.is_empty() {
-                return reader.mistake(named.place, "name at least one argument");
-            }
-            Some(Idempotency::Natural { key_from, ttl: ttl? })
-        }
-    }
-}
-
-/// `None` if one of the fields is there, for which the mode has no use.
-fn useless(reader: &mut Reader<'_>, fields: &Fields<'_>, names: &[&str], mode: &str) -> Option<()> {
-    let written = names.iter().filter_map(|name| Some((name, fields.find(name)?)));
-    let written: Vec<_> = written.collect();
-    for (name, field) in &written {
-        reader.mistake::<()>(field.place, format!("`{name}` means nothing with mode {mode}"));
-    }
-    written.is_empty().then_some(())
-}
-
-fn dry_run(reader: &mut Reader<'_>, node: &Node) -> Option<DryRun> {
-    let (mode, fields) = if matches!(node.value, Value::Text(_)) {
-        (reader.choice(node, keys::DRY_RUN_MODES)?, None)
-    } else if !matches!(node.value, Value::Object(_)) {
-        return reader.wrong_type(node, "`none`, `supported`, `required` or object with `mode`");
-    } else {
-        let fields = reader.fields(node, &keys::DRY_RUN)?;
-        let mode = reader.required(node, &fields, "mode", "one of `none`, `supported`, `required`")?;
-        (reader.choice(mode, keys::DRY_RUN_MODES)?, Some(fields))
-    };
-    let written = fields.and_then(|fields| fields.find("parameter"));
-    if let (DryRunMode::None, Some(field)) = (mode, written) {
-        return reader.mistake(field.place, "`parameter` means nothing with mode `none`; remove it");
-    }
-    let parameter = match written {
-        Some(field) => Some(reader.parsed(field.node, argument)?),
-        None => None,
-    };
-    Some(match mode {
-        DryRunMode::None => DryRun::None,
-        DryRunMode::Supported => DryRun::Supported { parameter },
-        DryRunMode::Required => DryRun::Required { parameter },
-    })
-}
-
-fn rate_limit(reader: &mut Reader<'_>, node: &Node) -> Option<RateLimit> {
-    let fields = reader.fields(node, &keys::RATE_LIMIT)?;
-    let calls = reader.required(node, &fields, "calls", "how many calls are allowed, such as `calls: 30`");
-    let calls = calls.and_then(|node| reader.whole_number(node, 1..=CALLS_MAX));
-    let per = reader.required(node, &fields, "per", "in what time, such as `per: 1m`");
-    let per = per.and_then(|node| reader.duration(node, DAY, "24h"));
-    Some(RateLimit { calls: calls?, per: per? })
-}
-
-fn word(text: &str) -> Result<String, String> {
-    let fits = text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
-    if fits && (1..=NAME_MAX_CHARS).contains(&text.len()) {
-        return Ok(text.to_owned());
-    }
-    Err(format!("expected 1 to {NAME_MAX_CHARS} letters, digits, `_`, `.` or `-`"))
-}
-
-fn permission(text: &str) -> Result<String, String> {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'/' | b'-' | b'*');
-    if !text.bytes().all(fits) || !(1..=NAME_MAX_CHARS).contains(&text.len()) {
-        return Err(format!("expected 1 to {NAME_MAX_CHARS} letters, digits, `_`, `.`, `:`, `/` or `-`"));
-    }
-    if text.contains('*') {
-        return Err("a tool needs permissions by their whole names; `*` belongs to what an agent is granted".to_owned());
-    }
-    Ok(text.to_owned())
-}
-
-/// The name of an argument, which is any key that JSON can have.
-fn argument(text: &str) -> Result<String, String> {
-    if (1..=NAME_MAX_CHARS).contains(&text.chars().count()) {
-        return Ok(text.to_owned());
-    }
-    Err(format!("expected the name of an argument, 1 to {NAME_MAX_CHARS} characters"))
-}
-
-fn sensitive(text: &str) -> Result<Sensitive, String> {
-    if text.chars().count() > POINTER_MAX_CHARS {
-        return Err(format!("longer than {POINTER_MAX_CHARS} characters"));
-    }
-    let pointer = Pointer::parse(text).map_err(|error| format!("{error}; expected a JSON pointer such as `/body`"))?;
-    Ok(Sensitive { text: text.to_owned(), pointer })
+    Some(Written { value, line, column })
 }

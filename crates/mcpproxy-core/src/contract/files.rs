@@ -3,15 +3,24 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::node::{Mistakes, Node, Place, Value};
-use super::read::{Reader, Writer};
-use super::{Contract, Contracts, ToolPattern, contradictions, fields, json, keys, yaml};
-use crate::Mistake;
-use crate::settings::suggest::shown;
+use super::{Contract, Contracts, ToolPattern, contradictions, fields};
+use crate::file::{
+    self, Author, FileKind, Format, Keys, Mistake, Mistakes, Node, NodeValue, Reader, SourcePosition, shown,
+};
 
 pub const FILE_MAX_BYTES: usize = 256 * 1024;
 /// In all files together.
 pub const CONTRACTS_MAX: usize = 2000;
+
+pub(super) const KIND: FileKind = FileKind {
+    values_max: 50_000,
+    too_many: "spread the contracts over several",
+    empty: "write `[]` for no contracts",
+};
+
+/// The keys of a file that has its contracts in a list.
+pub(super) const KEYS: Keys =
+    Keys { known: &["$schema", "contracts"], advice: &[("tool", "move it into the list of `contracts`")] };
 
 pub(super) fn parse(files: &[(String, String)]) -> Result<Contracts, Vec<(String, Mistake)>> {
     let mut all = All::default();
@@ -39,21 +48,15 @@ struct All {
 impl All {
     fn read(&mut self, file: &Arc<str>, text: &str, mistakes: &mut Mistakes) {
         if text.len() > FILE_MAX_BYTES {
-            mistakes.add(Place::START, "larger than 256 KiB; spread the contracts over several files");
+            mistakes.add(SourcePosition::START, "larger than 256 KiB; spread the contracts over several files");
             return;
         }
-        // Some editors put a byte order mark first; nobody sees it, so it may not shift a column.
-        let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
-        let documents = if file.to_ascii_lowercase().ends_with(".json") {
-            Vec::from_iter(json::document(text, mistakes))
-        } else {
-            yaml::documents(text, mistakes)
-        };
+        let documents = file::documents(text, Format::of_name(file), KIND, mistakes);
         for node in documents.iter().flat_map(|document| contracts(document, mistakes)).collect::<Vec<_>>() {
             self.count += 1;
             if self.count > CONTRACTS_MAX {
                 if self.count == CONTRACTS_MAX + 1 {
-                    mistakes.add(node.place, format!("more than {CONTRACTS_MAX} contracts in all files"));
+                    mistakes.add(node.position, format!("more than {CONTRACTS_MAX} contracts in all files"));
                 }
                 return;
             }
@@ -65,24 +68,24 @@ impl All {
     }
 
     fn contract(&mut self, file: &Arc<str>, node: &Node, mistakes: &mut Mistakes) {
-        let mut reader = Reader::new(Writer::Operator, mistakes);
-        let Some(fields) = reader.fields(node, &keys::CONTRACT) else { return };
+        let mut reader = Reader::new(Author::Operator, (), mistakes);
+        let Some(fields) = reader.fields(node, &fields::KEYS) else { return };
         if let Some(field) = fields.find("$schema") {
-            reader.string(field.node);
+            reader.string(&field.node);
         }
         let tool =
             reader.required(node, &fields, "tool", "which tool it is for, such as `tool: mail:send` or `tool: mail:*`");
         let pattern = tool.and_then(|node| reader.parsed(node, ToolPattern::parse));
-        let contract = fields::contract(&mut reader, &fields, Some(Arc::clone(file)));
+        let contract = Contract::read(&mut reader, &fields, Some(Arc::clone(file)));
         contradictions::check(&mut reader, &contract);
         let (Some(tool), Some(pattern)) = (tool, pattern) else { return };
         if let Some((first_file, line)) = self.first.get(&pattern) {
             let file = shown(first_file);
             let message = format!("a contract for `{pattern}` is already in `{file}`, line {line}; keep one of them");
-            mistakes.add(tool.place, message);
+            mistakes.add(tool.position, message);
             return;
         }
-        self.first.insert(pattern.clone(), (Arc::clone(file), tool.place.line));
+        self.first.insert(pattern.clone(), (Arc::clone(file), tool.position.line));
         self.written.push((pattern, Arc::new(contract)));
     }
 }
@@ -90,15 +93,15 @@ impl All {
 /// The contracts of a document: itself, what it lists, or what it lists below `contracts`.
 fn contracts<'n>(document: &'n Node, mistakes: &mut Mistakes) -> Vec<&'n Node> {
     match &document.value {
-        Value::Array(nodes) => nodes.iter().collect(),
-        Value::Object(members) if members.iter().any(|member| member.name == "contracts") => {
-            let mut reader = Reader::new(Writer::Operator, mistakes);
-            let Some(fields) = reader.fields(document, &keys::FILE) else { return Vec::new() };
+        NodeValue::Array(nodes) => nodes.iter().collect(),
+        NodeValue::Object(members) if members.iter().any(|member| member.name == "contracts") => {
+            let mut reader = Reader::new(Author::Operator, (), mistakes);
+            let Some(fields) = reader.fields(document, &KEYS) else { return Vec::new() };
             if let Some(field) = fields.find("$schema") {
-                reader.string(field.node);
+                reader.string(&field.node);
             }
-            match fields.find("contracts").map(|field| (field.node, &field.node.value)) {
-                Some((_, Value::Array(nodes))) => nodes.iter().collect(),
+            match fields.find("contracts").map(|field| (&field.node, &field.node.value)) {
+                Some((_, NodeValue::Array(nodes))) => nodes.iter().collect(),
                 Some((node, _)) => reader.wrong_type(node, "array").unwrap_or_default(),
                 None => Vec::new(),
             }

@@ -1,9 +1,8 @@
 //! The contract that a server carries for a tool.
 
-use super::node::{Mistakes, Place};
-use super::read::{Reader, Writer};
-use super::{Contract, fields, json, keys};
+use super::{Contract, fields, files};
 use crate::Untrusted;
+use crate::file::{self, Author, Format, Mistakes, Reader, SourcePosition};
 
 pub(super) const SERVER_MAX_BYTES: usize = 64 * 1024;
 /// More of a pointer helps nobody; its keys are the server's.
@@ -14,17 +13,17 @@ pub(super) fn parse(text: &str) -> Result<Contract, String> {
         return Err("/: larger than 64 KiB".to_owned());
     }
     let mut mistakes = Mistakes::default();
-    let root = json::document(text, &mut mistakes);
+    let root = file::documents(text, Format::Jsonc, files::KIND, &mut mistakes).pop();
     let mut contract = Contract::default();
     if let Some(node) = &root {
-        let mut reader = Reader::new(Writer::Server, &mut mistakes);
-        if let Some(fields) = reader.fields(node, &keys::CONTRACT) {
-            contract = fields::contract(&mut reader, &fields, None);
+        let mut reader = Reader::new(Author::Server, (), &mut mistakes);
+        if let Some(fields) = reader.fields(node, &fields::KEYS) {
+            contract = Contract::read(&mut reader, &fields, None);
         }
     }
     let Some(first) = mistakes.in_order().into_iter().next() else { return Ok(contract) };
-    let place = Place { line: first.line, column: first.column };
-    let pointer = root.and_then(|root| json::pointer(&root, place)).filter(|pointer| !pointer.is_empty());
+    let position = SourcePosition { line: first.line, column: first.column };
+    let pointer = root.and_then(|root| root.pointer_to(position)).filter(|pointer| !pointer.is_empty());
     let pointer = Untrusted::shortened(pointer.as_deref().unwrap_or("/"), POINTER_SHOWN_MAX_CHARS);
     Err(format!("{}: {}", pointer.for_terminal(), first.message))
 }

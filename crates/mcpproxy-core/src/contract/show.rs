@@ -1,82 +1,32 @@
-//! The effective contract for readers: as a contract is written, and with who said what.
+//! The effective contract as JSON, as the sources of its fields, and as a hash.
 
-use std::time::Duration;
+use serde_json::{Map, Value};
 
-use serde_json::{Map, Value, json};
-
-use super::{Confirmation, DryRun, Effective, Idempotency, OutputSchema, RateLimit, Sensitive, Source, StepUp};
-use crate::Untrusted;
-use crate::schema::Schema;
+use super::{Effective, Source};
+use crate::json::canonical;
+use crate::{Digest, Untrusted, Variant};
 
 impl Effective {
-    /// As a contract is written, with every field that has a value.
+    /// Every field that has a value, in the form of a contract file.
     pub fn to_json(&self) -> Value {
-        self.fields().into_iter().map(|(name, value, _)| (name.to_owned(), value)).collect::<Map<_, _>>().into()
+        self.fields().into_iter().map(|(key, value, _)| (key.to_owned(), value)).collect::<Map<_, _>>().into()
     }
 
-    /// Each field that has a value, with that value and who said so.
+    /// Every field that has a value, with that value and its source.
     pub fn sources(&self) -> Vec<(&'static str, Value, String)> {
-        self.fields().into_iter().map(|(name, value, source)| (name, value, source.to_string())).collect()
+        self.fields().into_iter().map(|(key, value, source)| (key, value, source.to_string())).collect()
     }
 
-    pub(crate) fn fields(&self) -> Vec<Field<'_>> {
-        // Taken apart in full, so that no field can be forgotten here.
-        let Self {
-            description,
-            category,
-            risk,
-            operation,
-            autonomous,
-            confirmation,
-            step_up,
-            input_schema,
-            output_schema,
-            permissions,
-            side_effects,
-            audit_event,
-            failure_modes,
-            idempotency,
-            dry_run,
-            rate_limit,
-            sensitive,
-            is_written: _,
-            is_operators: _,
-            written_operation: _,
-        } = self;
-        [
-            description.as_ref().and_then(|it| some("description", it.value.for_json().into(), &it.source)),
-            category.as_ref().and_then(|it| some("category", it.value.as_str().into(), &it.source)),
-            risk.as_ref().and_then(|it| some("riskLevel", it.value.as_str().into(), &it.source)),
-            operation.as_ref().and_then(|it| some("operation", it.value.operation().into(), &it.source)),
-            unless_default("autonomousExecution", autonomous.value.into(), &autonomous.source),
-            unless_default("confirmation", confirmation_word(confirmation.value).into(), &confirmation.source),
-            unless_default("stepUpAuth", step_up_json(&step_up.value), &step_up.source),
-            input_schema.as_ref().and_then(|it| some("inputSchema", schema_json(&it.value), &it.source)),
-            output_schema.as_ref().and_then(|it| some("outputSchema", output_json(&it.value), &it.source)),
-            unless_default("permissions", permissions.value.clone().into(), &permissions.source),
-            unless_default("sideEffects", texts(&side_effects.value), &side_effects.source),
-            audit_event.as_ref().and_then(|it| some("auditEvent", it.value.as_str().into(), &it.source)),
-            failure_modes.as_ref().and_then(|it| some("failureModes", it.value.clone().into(), &it.source)),
-            unless_default("idempotency", idempotency_json(&idempotency.value), &idempotency.source),
-            unless_default("dryRun", dry_run_json(&dry_run.value), &dry_run.source),
-            rate_limit.as_ref().and_then(|it| some("rateLimit", rate_json(it.value), &it.source)),
-            unless_default("sensitive", pointers(&sensitive.value), &sensitive.source),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+    /// Hash of every field that affects a decision or is shown to an approver. Source locations are excluded.
+    pub fn digest(&self) -> Digest {
+        let mut all = self.digest_fields();
+        // Who wrote these decides, too.
+        all.insert("classified".to_owned(), self.is_classified().into());
+        all.insert("operators".to_owned(), self.is_operators_operation().into());
+        all.insert("nativeDryRun".to_owned(), self.native_dry_run().into());
+        all.insert("written".to_owned(), self.written_operation.map(Variant::operation).into());
+        Digest::of(canonical(&Value::Object(all).to_string()).as_bytes())
     }
-}
-
-pub(crate) type Field<'a> = (&'static str, Value, &'a Source);
-
-#[expect(clippy::unnecessary_wraps, reason = "one of a list in which others may be missing")]
-fn some<'a>(name: &'static str, value: Value, source: &'a Source) -> Option<Field<'a>> {
-    Some((name, value, source))
-}
-
-fn unless_default<'a>(name: &'static str, value: Value, source: &'a Source) -> Option<Field<'a>> {
-    (*source != Source::Default).then_some((name, value, source))
 }
 
 impl std::fmt::Display for Source {
@@ -94,87 +44,19 @@ impl std::fmt::Display for Source {
     }
 }
 
-pub(crate) fn confirmation_word(confirmation: Confirmation) -> &'static str {
-    match confirmation {
-        Confirmation::None => "none",
-        Confirmation::Required => "required",
-    }
-}
-
-pub(super) fn texts(texts: &[Untrusted]) -> Value {
-    texts.iter().map(Untrusted::for_json).collect::<Vec<_>>().into()
-}
-
-pub(super) fn pointers(places: &[Sensitive]) -> Value {
-    places.iter().map(|place| place.text.as_str()).collect::<Vec<_>>().into()
-}
-
-pub(super) fn rate_json(limit: RateLimit) -> Value {
-    json!({"calls": limit.calls, "per": span(limit.per)})
-}
-
-/// `strict` stands in the schema itself, as it does where it is written.
-fn output_json(output: &OutputSchema) -> Value {
-    let mut schema = schema_json(&output.schema);
-    if let (true, Some(fields)) = (output.is_strict, schema.as_object_mut()) {
-        fields.insert("strict".to_owned(), true.into());
-    }
-    schema
-}
-
-fn step_up_json(step_up: &StepUp) -> Value {
-    match step_up {
-        StepUp::Never => false.into(),
-        StepUp::When(schema) => json!({"when": schema_json(schema)}),
-        StepUp::Always => true.into(),
-    }
-}
-
-pub(super) fn idempotency_json(idempotency: &Idempotency) -> Value {
-    match idempotency {
-        Idempotency::None => json!({"mode": "none"}),
-        Idempotency::Natural { key_from, ttl } => json!({"mode": "natural", "keyFrom": key_from, "ttl": span(*ttl)}),
-        Idempotency::Key { ttl } => json!({"mode": "key", "ttl": span(*ttl)}),
-    }
-}
-
-pub(super) fn dry_run_json(dry_run: &DryRun) -> Value {
-    let of_mode = |mode: &str, parameter: &Option<String>| match parameter {
-        Some(parameter) => json!({"mode": mode, "parameter": parameter}),
-        None => json!({"mode": mode}),
-    };
-    match dry_run {
-        DryRun::None => of_mode("none", &None),
-        DryRun::Supported { parameter } => of_mode("supported", parameter),
-        DryRun::Required { parameter } => of_mode("required", parameter),
-    }
-}
-
-/// A schema was read when it was taken in, so its text is JSON.
-fn schema_json(schema: &Schema) -> Value {
-    serde_json::from_str(schema.text()).unwrap_or(Value::Bool(true))
-}
-
-/// A span as people write it: in the largest unit that divides it.
-fn span(span: Duration) -> String {
-    let ms = span.as_millis();
-    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
-    match units.into_iter().find(|(unit, _)| ms > 0 && ms.is_multiple_of(*unit)) {
-        // A day is written as 24 hours: that is how limits and settings are written everywhere else.
-        Some((unit, "d")) if ms == unit => "24h".to_owned(),
-        Some((unit, name)) => format!("{}{name}", ms / unit),
-        None => format!("{ms}ms"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
+
+    use serde_json::json;
 
     use super::*;
-    use crate::Hints;
-    use crate::contract::{Contract, Written};
-    use crate::{Pointer, RiskLevel, Variant};
+    use crate::contract::{
+        Confirmation, Contract, DryRun, Idempotency, OutputSchema, RateLimit, Sensitive, StepUp, Written,
+    };
+    use crate::schema::Schema;
+    use crate::{Hints, Pointer, RiskLevel};
 
     fn written<T>(value: T, line: usize) -> Option<Written<T>> {
         Some(Written { value, line, column: 1 })
@@ -259,17 +141,5 @@ mod tests {
         );
         assert!(told(&Effective::of(&[], None, Hints::default())).is_empty());
         assert_eq!(Source::Default.to_string(), "default");
-    }
-
-    #[test]
-    fn spans_as_people_write_them() {
-        let check = |ms: u64, expected: &str| assert_eq!(span(Duration::from_millis(ms)), expected);
-        check(500, "500ms");
-        check(1_500, "1500ms");
-        check(90_000, "90s");
-        check(60_000, "1m");
-        check(86_400_000, "24h");
-        check(172_800_000, "2d");
-        check(0, "0ms");
     }
 }

@@ -7,9 +7,9 @@ use crate::Digest;
 use crate::catalog::Tool;
 use crate::contract::Idempotency;
 use crate::denial::Denial;
+use crate::file::amount::DAY;
 use crate::intent::{Declared, Intent, Mode, is_idempotency_key};
 use crate::json::{canonical, members, quote};
-use crate::settings::amount::DAY;
 
 /// What an agent takes for one call of a tool: whoever comes with the same key later gets the first answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,15 +1,13 @@
 //! Tests that operators write for their rules: a call, and whether it is to be refused.
 
-use serde_json::{Map, Value};
-
 use super::facts::Facts;
 use super::tool::{Call, violations};
 use super::{Clock, Policies, Violation};
+use crate::file::{self, Author, Fields, FileKind, Format, Keys, Mistake, Mistakes, Node, NodeValue, Reader};
 use crate::time;
-use crate::{Agent, Hints, Intent, Mistake, RiskLevel, Scope, Sensitivity, ToolName, Untrusted, Variant, nearest};
+use crate::{Agent, Hints, Intent, RiskLevel, Scope, Sensitivity, ToolName, Untrusted, Variant, nearest};
 
 const CASES_MAX: usize = 10_000;
-const MISTAKES_MAX: usize = 20;
 /// When a case says nothing: neither night nor weekend.
 const USUAL_TIME: &str = "12:00 monday";
 
@@ -65,231 +63,160 @@ pub fn run(rules: &Policies, case: &Case) -> Verdict {
     Verdict { failure, deciding }
 }
 
-/// Reads a list of cases. `position` knows the line and column of a JSON pointer.
-pub fn parse(cases: &Value, position: &dyn Fn(&str) -> (usize, usize)) -> Result<Vec<Case>, Vec<Mistake>> {
-    let mut reader = Reader { position, mistakes: Vec::new() };
-    let (base, list) = match cases {
-        Value::Object(fields) if fields.contains_key("cases") => {
-            reader.only(fields, "", &["cases"]);
-            ("/cases", fields.get("cases"))
+/// Reads a file of cases. A name that ends in `.json` is JSON, any other YAML.
+pub fn parse(name: &str, text: &str) -> Result<Vec<Case>, Vec<Mistake>> {
+    let mut mistakes = Mistakes::default();
+    let documents = file::documents(text, Format::of_name(name), KIND, &mut mistakes);
+    let mut reader = Reader::new(Author::Operator, (), &mut mistakes);
+    let nodes: Vec<&Node> = documents.iter().flat_map(|document| nodes(&mut reader, document)).collect();
+    let cases = match nodes.get(CASES_MAX) {
+        Some(beyond) => {
+            reader.report(beyond.position, format!("a file has at most {CASES_MAX} cases"));
+            Vec::new()
         }
-        other => ("", Some(other)),
+        None => nodes.iter().enumerate().filter_map(|(number, node)| case(&mut reader, node, number)).collect(),
     };
-    let read = match list.and_then(Value::as_array) {
-        Some(list) if list.len() > CASES_MAX => {
-            reader.note(base, format!("a file has at most {CASES_MAX} cases"));
-            Vec::new()
+    let mistakes = mistakes.in_order();
+    if mistakes.is_empty() { Ok(cases) } else { Err(mistakes) }
+}
+
+const KIND: FileKind =
+    FileKind { values_max: 500_000, too_many: "spread the cases over several", empty: "write `[]` for no cases" };
+
+const FILE: Keys = Keys { known: &["cases"], advice: &[] };
+const CASE: Keys = Keys {
+    known: &["name", "agent", "tool", "variant", "sensitivity", "reason", "time", "expect", "rule"],
+    advice: &[("policy", "did you mean `rule`?")],
+};
+const AGENT: Keys =
+    Keys { known: &["name", "grants", "operations"], advice: &[("permissions", "did you mean `grants`?")] };
+const TOOL: Keys = Keys {
+    known: &["name", "risk", "category", "operation", "permissions", "sideEffects", "needs", "auditEvent", "hints"],
+    advice: &[("riskLevel", "did you mean `risk`?")],
+};
+const HINTS: Keys = Keys { known: &["readOnlyHint", "destructiveHint"], advice: &[] };
+
+const EXPECTS: [(&str, Expect); 2] = [("allow", Expect::Allow), ("deny", Expect::Deny)];
+const NEEDS: [(&str, &str); 3] = [("confirmation", "confirmation"), ("step_up", "step_up"), ("dry_run", "dry_run")];
+const SENSITIVITIES: [Sensitivity; 4] =
+    [Sensitivity::Public, Sensitivity::Internal, Sensitivity::Private, Sensitivity::Unknown];
+
+/// The cases of a document: its list, or the list below `cases`.
+fn nodes<'n>(reader: &mut Reader<'_>, document: &'n Node) -> &'n [Node] {
+    match &document.value {
+        NodeValue::Object(_) => {
+            let list = reader
+                .fields(document, &FILE)
+                .and_then(|fields| reader.required(document, &fields, "cases", "a list of cases"));
+            list.and_then(|list| reader.array(list)).unwrap_or_default()
         }
-        Some(list) => {
-            list.iter().enumerate().filter_map(|(at, case)| reader.case(case, &format!("{base}/{at}"))).collect()
+        NodeValue::Array(nodes) => nodes,
+        NodeValue::Null | NodeValue::Bool(_) | NodeValue::Number(_) | NodeValue::Text(_) | NodeValue::Broken => {
+            reader.wrong_type(document, "a list of cases").unwrap_or_default()
         }
-        None => {
-            reader.note(base, "expected a list of cases".to_owned());
-            Vec::new()
-        }
+    }
+}
+
+/// Returns `None` only if there is a mistake.
+fn case(reader: &mut Reader<'_>, node: &Node, number: usize) -> Option<Case> {
+    let fields = reader.fields(node, &CASE)?;
+    let tool = reader.required(node, &fields, "tool", "the tool to call, such as `tool: mail:send`");
+    let tool = tool.and_then(|node| tool_facts(reader, node));
+    let agent = fields.find("agent").and_then(|member| agent(reader, &member.node)).unwrap_or_else(test_agent);
+    let variant = reader.choice_of(&fields, "variant", &operations());
+    let sensitivity = reader.choice_of(&fields, "sensitivity", &SENSITIVITIES.map(|one| (one.as_str(), one)));
+    let reason = reader.string_of(&fields, "reason").map(Untrusted::new);
+    let clock = clock(reader, &fields);
+    let expect = reader.required(node, &fields, "expect", "`allow` or `deny`");
+    let expect = expect.and_then(|node| reader.choice(node, &EXPECTS));
+    let rule = reader.string_of(&fields, "rule");
+    if let (Some(Expect::Allow), Some(member)) = (expect, fields.find("rule")) {
+        reader.report(member.position, "`rule` goes with `expect: deny`; remove one of them");
+    }
+    let name = reader.string_of(&fields, "name").unwrap_or_else(|| format!("case {number}"));
+    let (tool, expect) = (tool?, expect?);
+    let usual = Variant::from_operation(tool.operation).unwrap_or(Variant::Write);
+    let intent = Intent { variant: variant.unwrap_or(usual), sensitivity, reason };
+    Some(Case { name, line: node.position.line, expect, rule, agent, tool, intent, clock: clock? })
+}
+
+fn test_agent() -> Agent {
+    Agent { name: "test".to_owned(), scope: Scope { grants: Vec::new(), ..Scope::everything() } }
+}
+
+fn agent(reader: &mut Reader<'_>, node: &Node) -> Option<Agent> {
+    let mut agent = test_agent();
+    if let NodeValue::Text(name) = &node.value {
+        agent.name.clone_from(name);
+        return Some(agent);
+    }
+    let fields = reader.fields(node, &AGENT)?;
+    if let Some(name) = reader.string_of(&fields, "name") {
+        agent.name = name;
+    }
+    agent.scope.grants = strings(reader, &fields, "grants");
+    if fields.find("operations").is_some() {
+        agent.scope.operations = each(reader, &fields, "operations", |reader, node| reader.choice(node, &operations()));
+    }
+    Some(agent)
+}
+
+fn tool_facts(reader: &mut Reader<'_>, node: &Node) -> Option<Facts> {
+    let parse = |text: &str| ToolName::parse(text).map_err(|error| error.to_string());
+    let (name, fields) = if let NodeValue::Text(_) = &node.value {
+        (Some(node), Fields::default())
+    } else {
+        let fields = reader.fields(node, &TOOL)?;
+        (reader.required(node, &fields, "name", "the whole name, such as `name: mail:send`"), fields)
     };
-    if reader.mistakes.is_empty() {
-        return Ok(read);
-    }
-    reader.mistakes.truncate(MISTAKES_MAX);
-    Err(reader.mistakes)
+    let name = name.and_then(|node| reader.parsed(node, parse));
+    let hints = fields.find("hints").and_then(|member| hints(reader, &member.node)).unwrap_or_default();
+    let operation = reader.choice_of(&fields, "operation", &operations());
+    let marked = hints.read_only.is_some() || hints.destructive.is_some();
+    let facts = Facts {
+        category: reader.string_of(&fields, "category").unwrap_or_default(),
+        risk: reader.choice_of(&fields, "risk", &RiskLevel::ALL.map(|level| (level.as_str(), level))),
+        operation: operation.or(marked.then(|| hints.call_with())).map_or("unknown", Variant::operation),
+        permissions: strings(reader, &fields, "permissions"),
+        side_effects: strings(reader, &fields, "sideEffects"),
+        needs: each(reader, &fields, "needs", |reader, node| reader.choice(node, &NEEDS)),
+        audit_event: reader.string_of(&fields, "auditEvent").unwrap_or_default(),
+        has_contract: TOOL.known.iter().any(|key| !matches!(*key, "name" | "hints") && fields.find(key).is_some()),
+        hints,
+        name: name?,
+    };
+    Some(facts)
 }
 
-struct Reader<'p> {
-    position: &'p dyn Fn(&str) -> (usize, usize),
-    mistakes: Vec<Mistake>,
+fn hints(reader: &mut Reader<'_>, node: &Node) -> Option<Hints> {
+    let fields = reader.fields(node, &HINTS)?;
+    let read_only = reader.boolean_of(&fields, "readOnlyHint");
+    Some(Hints { read_only, destructive: reader.boolean_of(&fields, "destructiveHint") })
 }
 
-const CASE: [&str; 9] = ["name", "agent", "tool", "variant", "sensitivity", "reason", "time", "expect", "rule"];
-const AGENT: [&str; 3] = ["name", "grants", "operations"];
-const TOOL: [&str; 9] =
-    ["name", "risk", "category", "operation", "permissions", "sideEffects", "needs", "auditEvent", "hints"];
-const HINTS: [&str; 2] = ["readOnlyHint", "destructiveHint"];
-const NEEDS: [&str; 3] = ["confirmation", "step_up", "dry_run"];
-
-impl Reader<'_> {
-    fn note(&mut self, pointer: &str, message: String) {
-        let (line, column) = (self.position)(pointer);
-        self.mistakes.push(Mistake { line, column, message });
-    }
-
-    /// `None` only if there is a mistake.
-    fn case(&mut self, case: &Value, at: &str) -> Option<Case> {
-        let fields = self.object(case, at, &CASE)?;
-        let tool = fields.get("tool").cloned().unwrap_or_default();
-        let tool = self.tool(&tool, &format!("{at}/tool"));
-        let agent = self.agent(fields.get("agent"), &format!("{at}/agent"));
-        let variant = self.word(fields, at, "variant", &Variant::ALL, Variant::operation);
-        let sensitivities = [Sensitivity::Public, Sensitivity::Internal, Sensitivity::Private, Sensitivity::Unknown];
-        let sensitivity = self.word(fields, at, "sensitivity", &sensitivities, sensitivity_word);
-        let reason = self.string(fields, at, "reason").map(Untrusted::new);
-        let clock = self.clock(fields, at);
-        let expects = [Expect::Allow, Expect::Deny];
-        let expect = self.word(fields, at, "expect", &expects, |one| match one {
-            Expect::Allow => "allow",
-            Expect::Deny => "deny",
-        });
-        if !fields.contains_key("expect") {
-            self.note(at, "a case needs `expect`: allow or deny".to_owned());
-        }
-        let rule = self.string(fields, at, "rule");
-        if expect == Some(Expect::Allow) && rule.is_some() {
-            self.note(&format!("{at}/rule"), "`rule` goes with expect: deny".to_owned());
-        }
-        let (tool, expect) = (tool?, expect?);
-        let named = self.string(fields, at, "name");
-        let usual = Variant::from_operation(tool.operation).unwrap_or(Variant::Write);
-        Some(Case {
-            name: named.unwrap_or_else(|| format!("case {}", at.rsplit('/').next().unwrap_or_default())),
-            line: (self.position)(at).0,
-            expect,
-            rule,
-            agent,
-            tool,
-            intent: Intent { variant: variant.unwrap_or(usual), sensitivity, reason },
-            clock,
-        })
-    }
-
-    fn agent(&mut self, agent: Option<&Value>, at: &str) -> Agent {
-        let mut read = Agent { name: "test".to_owned(), scope: Scope { grants: Vec::new(), ..Scope::everything() } };
-        match agent {
-            None => {}
-            Some(Value::String(name)) => read.name.clone_from(name),
-            Some(other) => {
-                let Some(fields) = self.object(other, at, &AGENT) else { return read };
-                if let Some(name) = self.string(fields, at, "name") {
-                    read.name = name;
-                }
-                read.scope.grants = self.strings(fields, at, "grants");
-                if fields.contains_key("operations") {
-                    let words = self.strings(fields, at, "operations");
-                    read.scope.operations = words.iter().filter_map(|word| Variant::from_operation(word)).collect();
-                    if read.scope.operations.len() != words.len() {
-                        self.note(&format!("{at}/operations"), "operations are read, write, destructive".to_owned());
-                    }
-                }
-            }
-        }
-        read
-    }
-
-    fn tool(&mut self, tool: &Value, at: &str) -> Option<Facts> {
-        let short = tool.as_str().map(|name| Map::from_iter([("name".to_owned(), Value::from(name))]));
-        let fields = match &short {
-            Some(fields) => fields,
-            None => self.object(tool, at, &TOOL)?,
-        };
-        let name = self.string(fields, at, "name").unwrap_or_default();
-        let name = ToolName::parse(&name).map_err(|error| self.note(at, format!("`tool.name`: {error}"))).ok();
-        let hints = match fields.get("hints") {
-            None => Hints::default(),
-            Some(hints) => self.hints(hints, &format!("{at}/hints")),
-        };
-        let operation = self.word(fields, at, "operation", &Variant::ALL, Variant::operation);
-        let marked = hints.read_only.is_some() || hints.destructive.is_some();
-        let operation = operation.or(marked.then(|| hints.call_with())).map_or("unknown", Variant::operation);
-        let needs = self.strings(fields, at, "needs");
-        let known = |word: &String| NEEDS.into_iter().find(|known| known == word);
-        if let Some(word) = needs.iter().find(|word| known(word).is_none()) {
-            let shown = Untrusted::shortened(word, 64).for_terminal().into_owned();
-            self.note(&format!("{at}/needs"), format!("`{shown}` is not one of {}", NEEDS.join(", ")));
-        }
-        Some(Facts {
-            category: self.string(fields, at, "category").unwrap_or_default(),
-            risk: self.word(fields, at, "risk", &RiskLevel::ALL, RiskLevel::as_str),
-            operation,
-            permissions: self.strings(fields, at, "permissions"),
-            side_effects: self.strings(fields, at, "sideEffects"),
-            needs: needs.iter().filter_map(known).collect(),
-            audit_event: self.string(fields, at, "auditEvent").unwrap_or_default(),
-            has_contract: fields.keys().any(|key| key != "name" && key != "hints"),
-            hints,
-            name: name?,
-        })
-    }
-
-    fn hints(&mut self, hints: &Value, at: &str) -> Hints {
-        let Some(fields) = self.object(hints, at, &HINTS) else { return Hints::default() };
-        let mut hint = |key: &str| {
-            let value = fields.get(key)?;
-            if !value.is_boolean() {
-                self.note(&format!("{at}/{key}"), format!("`{key}` is true or false"));
-            }
-            value.as_bool()
-        };
-        Hints { read_only: hint("readOnlyHint"), destructive: hint("destructiveHint") }
-    }
-
-    fn clock(&mut self, fields: &Map<String, Value>, at: &str) -> Clock {
-        let text = self.string(fields, at, "time");
-        time::parse(text.as_deref().unwrap_or(USUAL_TIME)).unwrap_or_else(|| {
-            let message = "`time` is written 2026-11-15T03:00:00+01:00, or 03:00 sunday";
-            self.note(&format!("{at}/time"), message.to_owned());
-            Clock::default()
-        })
-    }
-
-    fn object<'v>(&mut self, value: &'v Value, at: &str, known: &[&str]) -> Option<&'v Map<String, Value>> {
-        let Some(fields) = value.as_object() else {
-            self.note(at, format!("expected {}", known.join(", ")));
-            return None;
-        };
-        self.only(fields, at, known);
-        Some(fields)
-    }
-
-    fn only(&mut self, fields: &Map<String, Value>, at: &str, known: &[&str]) {
-        for key in fields.keys().filter(|key| !known.contains(&key.as_str())) {
-            let near = nearest(key, known.iter().copied());
-            let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            let shown = Untrusted::shortened(key, 64);
-            let pointer = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
-            self.note(&pointer, format!("`{}` is not known here{hint}", shown.for_terminal()));
-        }
-    }
-
-    fn string(&mut self, fields: &Map<String, Value>, at: &str, key: &str) -> Option<String> {
-        let value = fields.get(key)?;
-        if !value.is_string() {
-            self.note(&format!("{at}/{key}"), format!("`{key}` is a text"));
-        }
-        value.as_str().map(str::to_owned)
-    }
-
-    fn strings(&mut self, fields: &Map<String, Value>, at: &str, key: &str) -> Vec<String> {
-        let Some(value) = fields.get(key) else { return Vec::new() };
-        let texts: Option<Vec<String>> =
-            value.as_array().and_then(|list| list.iter().map(|one| one.as_str().map(str::to_owned)).collect());
-        texts.unwrap_or_else(|| {
-            self.note(&format!("{at}/{key}"), format!("`{key}` is a list of texts"));
-            Vec::new()
-        })
-    }
-
-    fn word<T: Copy>(
-        &mut self,
-        fields: &Map<String, Value>,
-        at: &str,
-        key: &str,
-        all: &[T],
-        spell: impl Fn(T) -> &'static str,
-    ) -> Option<T> {
-        let text = self.string(fields, at, key)?;
-        let found = all.iter().copied().find(|one| spell(*one) == text);
-        if found.is_none() {
-            let words: Vec<&str> = all.iter().map(|one| spell(*one)).collect();
-            self.note(&format!("{at}/{key}"), format!("`{key}` is one of {}", words.join(", ")));
-        }
-        found
+fn clock(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Clock> {
+    let example = "expected a time such as `2026-11-15T03:00:00+01:00` or `03:00 sunday`";
+    let parse = |text: &str| time::parse(text).ok_or_else(|| example.to_owned());
+    match fields.find("time") {
+        Some(member) => reader.parsed(&member.node, parse),
+        None => time::parse(USUAL_TIME),
     }
 }
 
-fn sensitivity_word(sensitivity: Sensitivity) -> &'static str {
-    match sensitivity {
-        Sensitivity::Public => "public",
-        Sensitivity::Internal => "internal",
-        Sensitivity::Private => "private",
-        Sensitivity::Unknown => "unknown",
-    }
+fn strings(reader: &mut Reader<'_>, fields: &Fields<'_>, key: &str) -> Vec<String> {
+    each(reader, fields, key, |reader, node| reader.string(node).map(str::to_owned))
+}
+
+fn each<T>(
+    reader: &mut Reader<'_>,
+    fields: &Fields<'_>,
+    key: &str,
+    read: impl Fn(&mut Reader<'_>, &Node) -> Option<T>,
+) -> Vec<T> {
+    let nodes = fields.find(key).and_then(|member| reader.array(&member.node)).unwrap_or_default();
+    nodes.iter().filter_map(|node| read(reader, node)).collect()
+}
+
+fn operations() -> [(&'static str, Variant); 3] {
+    Variant::ALL.map(|variant| (variant.operation(), variant))
 }

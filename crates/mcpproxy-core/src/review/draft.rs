@@ -7,7 +7,7 @@ use super::wild::Wild;
 use super::writer::{self, Notes};
 use crate::catalog::parameters::Parameters;
 use crate::catalog::{Offer, Offered};
-use crate::contract::{Contract, Effective, Source, StepUp, Written, keys};
+use crate::contract::{Contract, Effective, FIELDS, Source, StepUp, Written};
 use crate::schema::Schema;
 use crate::{RiskLevel, ServerName, Variant, mask};
 
@@ -18,10 +18,6 @@ pub const MARKER: &str = "# DRAFT";
 const DRY_RUNS: [&str; 5] = ["dryRun", "dry_run", "dry-run", "dryrun", "preview"];
 const DESCRIPTION_MAX_CHARS: usize = 200;
 const SENSITIVE_MAX: usize = 20;
-
-/// Fields that say how a tool is called, and so nothing where it never is.
-const CALL_FIELDS: [&str; 6] =
-    ["autonomousExecution", "confirmation", "stepUpAuth", "idempotency", "dryRun", "rateLimit"];
 
 /// A contract file in YAML with one contract for each tool. The same offer always makes the same text.
 pub fn draft(server: &ServerName, offer: &Offer) -> String {
@@ -44,11 +40,10 @@ fn draft_one(offered: &Offered) -> String {
     let wild = Wild::of(offered);
     let judgement = Judgement::of(offered, &wild);
     let (own, unusable) = own_fields(offered, &judgement);
-    // In the order in which they are known; what is no field of a contract, such as `tool`, has no value here.
-    let fields: Vec<(&'static str, Value)> = keys::CONTRACT
-        .known
+    let fields: Vec<(&'static str, Value)> = FIELDS
         .iter()
-        .filter_map(|&name| {
+        .map(|field| field.key)
+        .filter_map(|name| {
             let own = own.iter().find(|(field, _)| *field == name).map(|(_, value)| value.clone());
             Some((name, own.or_else(|| drafted(name, offered, &wild, &judgement))?))
         })
@@ -88,7 +83,9 @@ fn own_fields(offered: &Offered, judgement: &Judgement) -> (Vec<(&'static str, V
         let is_left_out = match *name {
             "operation" => true,
             "stepUpAuth" if narrows => true,
-            name => is_forbidden && CALL_FIELDS.contains(&name),
+            // A forbidden tool is never called, so nothing about calls belongs in its contract.
+            "autonomousExecution" => is_forbidden,
+            name => is_forbidden && FIELDS.iter().any(|field| field.key == name && field.calls_only),
         };
         **source == Source::Server && !is_left_out && !is_weakest(name, value)
     });

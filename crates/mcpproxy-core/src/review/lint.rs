@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::draft::MARKER;
 use crate::catalog::{Catalog, Offered};
-use crate::contract::{Contract, Contracts, Effective, Source, ToolPattern, Written};
+use crate::contract::{Contract, Contracts, Effective, Source, ToolPattern};
 use crate::nearest;
 
 use offers::Offers;
@@ -162,31 +162,9 @@ impl Findings {
     }
 }
 
-/// The first line of what a contract says, if it says anything.
+/// The first line of a contract's fields, if it has any.
 fn first_line(contract: &Contract) -> Option<usize> {
-    fn line<T>(written: Option<&Written<T>>) -> Option<usize> {
-        written.map(|written| written.line)
-    }
-    let lines = [
-        line(contract.description.as_ref()),
-        line(contract.category.as_ref()),
-        line(contract.risk.as_ref()),
-        line(contract.operation.as_ref()),
-        line(contract.autonomous.as_ref()),
-        line(contract.confirmation.as_ref()),
-        line(contract.step_up.as_ref()),
-        line(contract.input_schema.as_ref()),
-        line(contract.output_schema.as_ref()),
-        line(contract.permissions.as_ref()),
-        line(contract.side_effects.as_ref()),
-        line(contract.audit_event.as_ref()),
-        line(contract.failure_modes.as_ref()),
-        line(contract.idempotency.as_ref()),
-        line(contract.dry_run.as_ref()),
-        line(contract.rate_limit.as_ref()),
-        line(contract.sensitive.as_ref()),
-    ];
-    lines.into_iter().flatten().min()
+    contract.positions().into_iter().map(|(_, position)| position.line).min()
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use jsonc_parser::ast::Value;
-
-use super::read::{Fields, Reader};
+use super::read::Reader;
 use super::{amount, keys};
+use crate::file::amount::{DAY, GIB};
+use crate::file::{Fields, Node, NodeValue};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivitySettings {
@@ -41,31 +41,31 @@ impl Default for ActivitySettings {
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { payloads: Some(90 * amount::DAY), payload_bytes: Some(4 * amount::GIB), records: None }
+        Self { payloads: Some(90 * DAY), payload_bytes: Some(4 * GIB), records: None }
     }
 }
 
-pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<ActivitySettings> {
-    let fields = reader.fields(fields.find("activity")?.value, &keys::ACTIVITY)?;
+pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<ActivitySettings> {
+    let fields = reader.fields(&fields.find("activity")?.node, &keys::ACTIVITY)?;
     let default = ActivitySettings::default();
     Some(ActivitySettings {
-        durability: reader.choice_or(&fields, "durability", keys::DURABILITY, default.durability),
-        checkpoints_to: fields.find("checkpoints_to").and_then(|field| reader.path(field.value, "checkpoints_to")),
+        durability: reader.choice_of(&fields, "durability", keys::DURABILITY).unwrap_or(default.durability),
+        checkpoints_to: fields.find("checkpoints_to").and_then(|field| reader.path(&field.node, "checkpoints_to")),
         retention: read_retention(reader, &fields).unwrap_or(default.retention),
     })
 }
 
-fn read_retention(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<Retention> {
-    let fields = reader.fields(fields.find("retention")?.value, &keys::RETENTION)?;
+fn read_retention(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Retention> {
+    let fields = reader.fields(&fields.find("retention")?.node, &keys::RETENTION)?;
     let default = Retention::default();
     let mut read = |key, parse| match fields.find(key) {
-        Some(field) => read_age(reader, field.value, parse).map(Some),
+        Some(field) => read_age(reader, &field.node, parse).map(Some),
         None => Some(None),
     };
     // Every key is read whatever the others say, so that one look at the errors is enough.
     let payloads = read("payloads", amount::parse_payload_age);
     let records = read("records", amount::parse_record_age);
-    let payload_bytes = fields.find("payload_bytes").map(|field| read_payload_bytes(reader, field.value));
+    let payload_bytes = fields.find("payload_bytes").map(|field| read_payload_bytes(reader, &field.node));
     let retention = Retention {
         payloads: payloads?.unwrap_or(default.payloads),
         payload_bytes: payload_bytes.unwrap_or(Some(default.payload_bytes))?,
@@ -79,24 +79,24 @@ fn read_retention(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<Re
             "`records` is shorter than `payloads`{by_default}; arguments and results cannot outlive their records: make \
              `records` longer or `payloads` shorter"
         );
-        reader.error_at(field.value, message);
+        reader.report(field.node.position, message);
     }
     Some(retention)
 }
 
 fn read_age(
     reader: &mut Reader<'_>,
-    value: &Value<'_>,
+    node: &Node,
     parse: fn(&str) -> Result<Option<Duration>, String>,
 ) -> Option<Option<Duration>> {
-    if let Value::NumberLit(_) = value {
-        return reader.wrong_type_but(value, "string", "; write the unit too, such as \"90d\" or \"12h\"");
+    if let NodeValue::Number(_) = &node.value {
+        return reader.wrong_type_but(node, "string", "; write the unit too, such as \"90d\" or \"12h\"");
     }
-    reader.parsed(value, parse)
+    reader.parsed(node, parse)
 }
 
-fn read_payload_bytes(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<Option<u64>> {
-    let Value::NumberLit(literal) = value else { return reader.parsed(value, amount::parse_payload_bytes) };
-    let bytes = amount::check_payload_bytes(literal.value.parse().unwrap_or(0));
-    reader.or_error(value, bytes).map(Some)
+fn read_payload_bytes(reader: &mut Reader<'_>, node: &Node) -> Option<Option<u64>> {
+    let NodeValue::Number(number) = &node.value else { return reader.parsed(node, amount::parse_payload_bytes) };
+    let bytes = amount::check_payload_bytes(number.as_u64().unwrap_or(0));
+    reader.checked(node, bytes).map(Some)
 }

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use url::Url;
 
-use super::suggest::shown;
+use crate::file::shown;
 
 /// `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`.
 pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {

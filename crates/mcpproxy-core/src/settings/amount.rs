@@ -1,9 +1,9 @@
-//! Durations and sizes as people write them.
+//! The durations and sizes of the settings, each with its range.
 
 use std::time::Duration;
 
-pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-pub(super) const GIB: u64 = 1024 * 1024 * 1024;
+use crate::file::amount::{DAY, GIB, duration, size};
+
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 /// A hundred years: whoever wants more wants it for good, and dates that far back can still be computed.
@@ -100,42 +100,6 @@ pub(super) fn check_payload_bytes(bytes: u64) -> Result<u64, String> {
         return Ok(bytes);
     }
     Err("expected a size between \"1MiB\" and \"1024TiB\", or \"forever\"".to_owned())
-}
-
-/// A number and its unit, whatever the length.
-pub(crate) fn duration(text: &str) -> Option<Duration> {
-    let (number, unit) = split_unit(text)?;
-    match unit {
-        "ms" => Some(Duration::from_millis(number)),
-        "s" => Some(Duration::from_secs(number)),
-        "m" => number.checked_mul(60).map(Duration::from_secs),
-        "h" => number.checked_mul(60 * 60).map(Duration::from_secs),
-        "d" => number.checked_mul(24 * 60 * 60).map(Duration::from_secs),
-        _ => None,
-    }
-}
-
-fn size(text: &str) -> Option<u64> {
-    let (number, unit) = split_unit(text)?;
-    let unit = match unit {
-        "B" => 1,
-        "KiB" => 1024,
-        "MiB" => 1024 * 1024,
-        "GiB" => GIB,
-        "TiB" => 1024 * GIB,
-        "kB" | "KB" => 1000,
-        "MB" => 1000 * 1000,
-        "GB" => 1000 * 1000 * 1000,
-        "TB" => 1000 * 1000 * 1000 * 1000,
-        _ => return None,
-    };
-    number.checked_mul(unit)
-}
-
-fn split_unit(text: &str) -> Option<(u64, &str)> {
-    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let number = text.strip_suffix(unit)?.parse().ok()?;
-    Some((number, unit.trim_start()))
 }
 
 #[cfg(test)]

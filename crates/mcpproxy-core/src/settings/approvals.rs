@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use jsonc_parser::ast::Value;
-
-use super::read::{Fields, Reader};
+use super::read::Reader;
 use super::{Secret, address, amount, keys};
 use crate::contract::Effective;
+use crate::file::amount::DAY;
+use crate::file::{Fields, Node, NodeValue};
 use crate::{Assurance, RiskLevel};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ const SECRET_MIN_CHARS: usize = 16;
 impl ApprovalSettings {
     pub const WAIT: Duration = Duration::from_secs(45);
     pub const EXPIRE: Duration = Duration::from_secs(10 * 60);
-    pub const HEADLESS_EXPIRE: Duration = amount::DAY;
+    pub const HEADLESS_EXPIRE: Duration = DAY;
 
     /// Where a call under this contract may be confirmed. Critical never in a form, whatever is written.
     pub fn channel(&self, contract: &Effective) -> Channel {
@@ -112,63 +112,62 @@ impl Default for Notify {
     }
 }
 
-pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<ApprovalSettings> {
-    let fields = reader.fields(fields.find("approvals")?.value, &keys::APPROVALS)?;
+pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<ApprovalSettings> {
+    let fields = reader.fields(&fields.find("approvals")?.node, &keys::APPROVALS)?;
     let default = ApprovalSettings::default();
-    let mut duration =
-        |key, parse, default| fields.find(key).and_then(|field| reader.parsed(field.value, parse)).unwrap_or(default);
+    let headless_expire = reader.parsed_of(&fields, "headless_expire", amount::parse_headless_expiry);
     Some(ApprovalSettings {
-        wait: duration("wait", amount::parse_wait, default.wait),
-        expire: duration("expire", amount::parse_expiry, default.expire),
-        headless_expire: duration("headless_expire", amount::parse_headless_expiry, default.headless_expire),
-        public_url: fields.find("public_url").and_then(|field| reader.parsed(field.value, address::parse_public_url)),
+        wait: reader.parsed_of(&fields, "wait", amount::parse_wait).unwrap_or(default.wait),
+        expire: reader.parsed_of(&fields, "expire", amount::parse_expiry).unwrap_or(default.expire),
+        headless_expire: headless_expire.unwrap_or(default.headless_expire),
+        public_url: reader.parsed_of(&fields, "public_url", address::parse_public_url),
         channels: read_channels(reader, &fields).unwrap_or_default(),
         notify: read_notify(reader, &fields).unwrap_or_default(),
     })
 }
 
-fn read_channels(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<Channels> {
-    let fields = reader.fields(fields.find("channels")?.value, &keys::CHANNELS)?;
+fn read_channels(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Channels> {
+    let fields = reader.fields(&fields.find("channels")?.node, &keys::CHANNELS)?;
     let default = Channels::default();
     if let Some(field) = fields.find("critical")
-        && reader.choice(field.value, keys::CHANNEL) == Some(Channel::Form)
+        && reader.choice(&field.node, keys::CHANNEL) == Some(Channel::Form)
     {
-        reader.error_at(field.value, "critical is never confirmed in a form; write `page` or remove the key");
+        reader.report(field.node.position, "critical is never confirmed in a form; write `page` or remove the key");
     }
     Some(Channels {
-        medium: reader.choice_or(&fields, "medium", keys::CHANNEL, default.medium),
-        high: reader.choice_or(&fields, "high", keys::CHANNEL, default.high),
+        medium: reader.choice_of(&fields, "medium", keys::CHANNEL).unwrap_or(default.medium),
+        high: reader.choice_of(&fields, "high", keys::CHANNEL).unwrap_or(default.high),
     })
 }
 
-fn read_notify(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<Notify> {
-    let fields = reader.fields(fields.find("notify")?.value, &keys::NOTIFY)?;
+fn read_notify(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Notify> {
+    let fields = reader.fields(&fields.find("notify")?.node, &keys::NOTIFY)?;
     let default = Notify::default();
     Some(Notify {
-        webhook: fields.find("webhook").and_then(|field| read_webhook(reader, field.value)),
-        command: fields.find("command").and_then(|field| read_command(reader, field.value)),
-        bell: reader.boolean_or(&fields, "bell", default.bell),
+        webhook: fields.find("webhook").and_then(|field| read_webhook(reader, &field.node)),
+        command: fields.find("command").and_then(|field| read_command(reader, &field.node)),
+        bell: reader.boolean_of(&fields, "bell").unwrap_or(default.bell),
     })
 }
 
-fn read_webhook(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<Webhook> {
-    let fields = reader.fields(value, &keys::WEBHOOK)?;
+fn read_webhook(reader: &mut Reader<'_>, node: &Node) -> Option<Webhook> {
+    let fields = reader.fields(node, &keys::WEBHOOK)?;
     for key in keys::WEBHOOK.known {
         if fields.find(key).is_none() {
-            reader.error_at(value, format!("a webhook needs `{key}`; add it"));
+            reader.report(node.position, format!("a webhook needs `{key}`; add it"));
         }
     }
-    let url = fields.find("url").and_then(|field| read_secret(reader, field.value, address::check_webhook_url));
-    let secret = fields.find("secret").and_then(|field| read_secret(reader, field.value, check_secret));
+    let url = fields.find("url").and_then(|field| read_secret(reader, &field.node, address::check_webhook_url));
+    let secret = fields.find("secret").and_then(|field| read_secret(reader, &field.node, check_secret));
     Some(Webhook { url: url?, secret: secret? })
 }
 
 /// A value with its references replaced; what a reference was left in cannot be checked.
-fn read_secret(reader: &mut Reader<'_>, value: &Value<'_>, check: fn(&str) -> Result<(), String>) -> Option<Secret> {
-    let expanded = reader.expanded(value)?;
-    let is_left = reader.outside().stand_in().is_some_and(|stand_in| expanded.text.contains(stand_in));
+fn read_secret(reader: &mut Reader<'_>, node: &Node, check: fn(&str) -> Result<(), String>) -> Option<Secret> {
+    let expanded = reader.expanded(node)?;
+    let is_left = reader.context.stand_in().is_some_and(|stand_in| expanded.text.contains(stand_in));
     if !is_left {
-        reader.or_error(value, check(&expanded.text))?;
+        reader.checked(node, check(&expanded.text))?;
     }
     Some(if expanded.has_reference { Secret::new(expanded.text) } else { Secret::written_in_file(expanded.text) })
 }
@@ -180,13 +179,13 @@ fn check_secret(text: &str) -> Result<(), String> {
     Err(format!("a secret of less than {SECRET_MIN_CHARS} characters can be guessed; use a longer, random one"))
 }
 
-fn read_command(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<Vec<String>> {
-    if let Value::StringLit(_) = value {
-        return reader.wrong_type_but(value, "array", "; write each argument by itself (no shell is used)");
+fn read_command(reader: &mut Reader<'_>, node: &Node) -> Option<Vec<String>> {
+    if let NodeValue::Text(_) = &node.value {
+        return reader.wrong_type_but(node, "array", "; write each argument by itself (no shell is used)");
     }
-    let words = reader.array(value)?;
+    let words = reader.array(node)?;
     let Some((program, arguments)) = words.split_first() else {
-        reader.error_at(value, "`command` is empty; write a program and its arguments, or remove the key");
+        reader.report(node.position, "`command` is empty; write a program and its arguments, or remove the key");
         return None;
     };
     let program = reader.path(program, "command");

@@ -1,12 +1,7 @@
 //! Every key and every word the settings file knows.
 
 use super::{Channel, Durability, TwoKey, Unannotated, Unclassified};
-
-/// The keys of one object, and what to say about keys that other programs know there.
-pub(super) struct Keys {
-    pub(super) known: &'static [&'static str],
-    pub(super) advice: &'static [(&'static str, &'static str)],
-}
+use crate::file::Keys;
 
 pub(super) const TOP: Keys = Keys {
     known: &[
@@ -139,8 +134,3 @@ pub(super) const UNCLASSIFIED: &[(&str, Unclassified)] = &[
 pub(super) const DURABILITY: &[(&str, Durability)] = &[("all", Durability::All), ("writes", Durability::Writes)];
 
 pub(super) const CHANNEL: &[(&str, Channel)] = &[("form", Channel::Form), ("page", Channel::Page)];
-
-/// The words of a table of choices.
-pub(super) fn words<T>(choices: &'static [(&'static str, T)]) -> impl Iterator<Item = &'static str> {
-    choices.iter().map(|(word, _)| *word)
-}

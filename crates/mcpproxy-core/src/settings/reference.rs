@@ -1,6 +1,6 @@
 //! `${env:NAME}` and `${file:PATH}`: how secrets stay out of the settings file.
 
-use super::suggest::shown;
+use crate::file::shown;
 
 /// What lies outside the settings file. The caller reads it; this crate has no I/O.
 pub trait Outside {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ApprovalSettings, SERVERS_MAX, ServerSettings, keys};
+use crate::file;
 
 /// JSON Schema, draft 2020-12. It knows the same keys as the parser; the parser has the last word on values.
 pub fn schema() -> Value {
@@ -274,7 +275,7 @@ fn age() -> Value {
 }
 
 fn words<T>(choices: &'static [(&'static str, T)]) -> Vec<&'static str> {
-    keys::words(choices).collect()
+    file::words(choices).collect()
 }
 
 fn seconds(duration: std::time::Duration) -> String {

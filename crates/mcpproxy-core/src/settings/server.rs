@@ -4,13 +4,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::Duration;
 
-use jsonc_parser::ast::Value;
-
 use super::keys::{self, Kind};
-use super::read::{Field, Fields, Reader};
-use super::suggest::{self, list, shown};
-use super::{SERVERS_MAX, Secret, ServerSettings, TransportSettings, address, amount};
+use super::read::Reader;
+use super::{SERVERS_MAX, Secret, ServerSettings, TransportSettings, address, amount, suggest};
 use crate::ServerName;
+use crate::file::{Fields, Member, Node, NodeValue, SourcePosition, list, shown};
 
 pub(super) const CONCURRENT_CALLS_MAX: usize = 10_000;
 
@@ -32,29 +30,29 @@ const OWN_HEADERS: [&str; 14] = [
     "upgrade",
 ];
 
-pub(super) fn read_all(reader: &mut Reader<'_>, field: Field<'_, '_>) -> Vec<ServerSettings> {
-    let Some(servers) = reader.object(field.value) else { return Vec::new() };
+pub(super) fn read_all(reader: &mut Reader<'_>, field: &Member) -> Vec<ServerSettings> {
+    let Some(servers) = reader.object(&field.node) else { return Vec::new() };
     if servers.len() > SERVERS_MAX {
-        reader.error(field.key_at, format!("{} servers; at most {SERVERS_MAX} are possible", servers.len()));
+        reader.report(field.position, format!("{} servers; at most {SERVERS_MAX} are possible", servers.len()));
         return Vec::new();
     }
-    servers.into_iter().filter_map(|(name, field)| read(reader, name, field)).collect()
+    servers.iter().filter_map(|field| read(reader, field)).collect()
 }
 
-fn read(reader: &mut Reader<'_>, name: &str, field: Field<'_, '_>) -> Option<ServerSettings> {
-    let name = read_name(reader, name, field.key_at);
-    let fields = reader.fields(field.value, &keys::SERVER)?;
+fn read(reader: &mut Reader<'_>, field: &Member) -> Option<ServerSettings> {
+    let name = read_name(reader, field);
+    let fields = reader.fields(&field.node, &keys::SERVER)?;
     // Every key is read whatever the others say, so that one look at the errors is enough.
-    let kind = read_kind(reader, &fields, field.key_at);
+    let kind = read_kind(reader, &fields, field.position);
     let transport = read_transport(reader, &fields, kind);
     let server = ServerSettings {
         enabled: read_enabled(reader, &fields),
-        description: fields.find("description").and_then(|field| reader.string(field.value)).map(str::to_owned),
+        description: fields.find("description").and_then(|field| reader.string(&field.node)).map(str::to_owned),
         call_timeout: read_duration(reader, &fields, "call_timeout", ServerSettings::CALL_TIMEOUT),
         connect_timeout: read_duration(reader, &fields, "connect_timeout", ServerSettings::CONNECT_TIMEOUT),
         max_concurrent_calls: fields
             .find("max_concurrent_calls")
-            .and_then(|field| reader.whole_number(field.value, 1..=CONCURRENT_CALLS_MAX))
+            .and_then(|field| reader.whole_number(&field.node, 1..=CONCURRENT_CALLS_MAX))
             .unwrap_or(ServerSettings::MAX_CONCURRENT_CALLS),
         result_limit_bytes: read_result_limit(reader, &fields).unwrap_or(ServerSettings::RESULT_LIMIT_BYTES),
         ..ServerSettings::new(name?, transport?)
@@ -62,30 +60,31 @@ fn read(reader: &mut Reader<'_>, name: &str, field: Field<'_, '_>) -> Option<Ser
     Some(server)
 }
 
-fn read_name(reader: &mut Reader<'_>, name: &str, at: usize) -> Option<ServerName> {
+fn read_name(reader: &mut Reader<'_>, field: &Member) -> Option<ServerName> {
+    let name = field.name.as_str();
     match ServerName::parse(name) {
         Ok(name) => Some(name),
         Err(error) => {
             let suggestion = suggest::server_name(name).map(|name| format!("; use `{name}`")).unwrap_or_default();
-            reader.error(at, format!("`{}` cannot be a server's name: {error}{suggestion}", shown(name)));
+            reader.report(field.position, format!("`{}` cannot be a server's name: {error}{suggestion}", shown(name)));
             None
         }
     }
 }
 
-fn read_kind(reader: &mut Reader<'_>, fields: &Fields<'_, '_>, server_at: usize) -> Option<Kind> {
+fn read_kind(reader: &mut Reader<'_>, fields: &Fields<'_>, server_at: SourcePosition) -> Option<Kind> {
     let kind = match (fields.find("type"), fields.find("command"), fields.find("url")) {
-        (Some(field), ..) => reader.choice(field.value, keys::KINDS)?,
+        (Some(field), ..) => reader.choice(&field.node, keys::KINDS)?,
         (None, Some(_), None) => Kind::Stdio,
         (None, None, Some(_)) => Kind::Http,
         (None, Some(_), Some(url)) => {
             let message = "both `command` and `url`; keep `command` to start the server, or `url` to connect to it";
-            reader.error(url.key_at, message);
+            reader.report(url.position, message);
             return None;
         }
         (None, None, None) => {
             let message = "no way to reach this server; add `command` to start it, or `url` to connect to it";
-            reader.error(server_at, message);
+            reader.report(server_at, message);
             return None;
         }
     };
@@ -97,24 +96,24 @@ fn read_kind(reader: &mut Reader<'_>, fields: &Fields<'_, '_>, server_at: usize)
     };
     for key in foreign.iter().copied().flatten() {
         if let Some(field) = fields.find(key) {
-            reader.error(field.key_at, format!("`{key}` has no meaning for a server of type `{name}`; remove it"));
+            reader.report(field.position, format!("`{key}` has no meaning for a server of type `{name}`; remove it"));
         }
     }
     if let Some(key) = needed
         && fields.find(key).is_none()
     {
-        reader.error(server_at, format!("a server of type `{name}` needs `{key}`; add it"));
+        reader.report(server_at, format!("a server of type `{name}` needs `{key}`; add it"));
     }
     Some(kind)
 }
 
-fn read_transport(reader: &mut Reader<'_>, fields: &Fields<'_, '_>, kind: Option<Kind>) -> Option<TransportSettings> {
-    let command = fields.find("command").and_then(|field| read_command(reader, field.value));
-    let args = fields.find("args").map(|field| read_args(reader, field.value)).unwrap_or_default();
-    let env = fields.find("env").map(|field| read_env(reader, field.value)).unwrap_or_default();
-    let cwd = fields.find("cwd").and_then(|field| reader.path(field.value, "cwd"));
-    let url = fields.find("url").and_then(|field| read_url(reader, field.value));
-    let headers = fields.find("headers").map(|field| read_headers(reader, field.value)).unwrap_or_default();
+fn read_transport(reader: &mut Reader<'_>, fields: &Fields<'_>, kind: Option<Kind>) -> Option<TransportSettings> {
+    let command = fields.find("command").and_then(|field| read_command(reader, &field.node));
+    let args = fields.find("args").map(|field| read_args(reader, &field.node)).unwrap_or_default();
+    let env = fields.find("env").map(|field| read_env(reader, &field.node)).unwrap_or_default();
+    let cwd = fields.find("cwd").and_then(|field| reader.path(&field.node, "cwd"));
+    let url = fields.find("url").and_then(|field| read_url(reader, &field.node));
+    let headers = fields.find("headers").map(|field| read_headers(reader, &field.node)).unwrap_or_default();
     match kind? {
         Kind::Stdio => Some(TransportSettings::Stdio { command: command?, args, env, cwd }),
         Kind::Http => Some(TransportSettings::Http { url: url?, headers }),
@@ -123,19 +122,19 @@ fn read_transport(reader: &mut Reader<'_>, fields: &Fields<'_, '_>, kind: Option
     }
 }
 
-fn read_command(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<String> {
-    if let Value::Array(_) = value {
+fn read_command(reader: &mut Reader<'_>, node: &Node) -> Option<String> {
+    if let NodeValue::Array(_) = &node.value {
         let hint = "; write the program here and the rest in `args`";
-        return reader.wrong_type_but(value, "string", hint);
+        return reader.wrong_type_but(node, "string", hint);
     }
-    let command = reader.path(value, "command")?;
-    let first_word = reader.string(value)?.split_whitespace().next().unwrap_or_default();
+    let command = reader.path(node, "command")?;
+    let first_word = reader.string(node)?.split_whitespace().next().unwrap_or_default();
     let is_path = command.starts_with(['/', '.']) || command.get(1..3) == Some(":\\");
     if command.contains(char::is_whitespace) && !is_path {
         // Only the first word is shown: what follows it are arguments, and arguments may be secret.
         let first_word = shown(first_word);
-        reader.error_at(
-            value,
+        reader.report(
+            node.position,
             format!("command not found: \"{first_word} …\"; put arguments in \"args\" (no shell is used)"),
         );
         return None;
@@ -143,36 +142,36 @@ fn read_command(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<String> {
     Some(command)
 }
 
-fn read_args(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<String> {
-    let values = reader.array(value).unwrap_or_default();
-    values.iter().filter_map(|value| reader.expanded(value)).map(|expanded| expanded.text).collect()
+fn read_args(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
+    let nodes = reader.array(node).unwrap_or_default();
+    nodes.iter().filter_map(|node| reader.expanded(node)).map(|expanded| expanded.text).collect()
 }
 
-fn read_url(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<String> {
-    let url = reader.expanded(value)?.text;
-    reader.or_error(value, address::check_server_url(&url)).map(|()| url)
+fn read_url(reader: &mut Reader<'_>, node: &Node) -> Option<String> {
+    let url = reader.expanded(node)?.text;
+    reader.checked(node, address::check_server_url(&url)).map(|()| url)
 }
 
-fn read_env(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<(String, Secret)> {
-    let variables = reader.object(value).unwrap_or_default();
-    variables.into_iter().filter_map(|(name, field)| read_pair(reader, name, field, check_variable)).collect()
+fn read_env(reader: &mut Reader<'_>, node: &Node) -> Vec<(String, Secret)> {
+    let variables = reader.object(node).unwrap_or_default();
+    variables.iter().filter_map(|field| read_pair(reader, field, check_variable)).collect()
 }
 
-fn read_headers(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<(String, Secret)> {
+fn read_headers(reader: &mut Reader<'_>, node: &Node) -> Vec<(String, Secret)> {
     let mut headers = Vec::new();
     let mut seen = HashMap::new();
-    for (name, field) in reader.object(value).unwrap_or_default() {
-        headers.extend(read_pair(reader, name, field, check_header));
-        match seen.entry(name.to_ascii_lowercase()) {
-            Entry::Vacant(place) => {
-                place.insert(field.key_at);
+    for field in reader.object(node).unwrap_or_default() {
+        headers.extend(read_pair(reader, field, check_header));
+        match seen.entry(field.name.to_ascii_lowercase()) {
+            Entry::Vacant(first) => {
+                first.insert(field.position);
             }
-            Entry::Occupied(place) => {
-                let (line, column) = reader.position(*place.get());
-                let name = shown(name);
+            Entry::Occupied(first) => {
+                let SourcePosition { line, column } = *first.get();
+                let name = shown(&field.name);
                 let message =
                     format!("duplicate header `{name}`, first used at line {line}, column {column}; keep one of them");
-                reader.error(field.key_at, message);
+                reader.report(field.position, message);
             }
         }
     }
@@ -182,18 +181,17 @@ fn read_headers(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<(String, Secr
 /// A name and its value; `check` sees the value with its references replaced.
 fn read_pair(
     reader: &mut Reader<'_>,
-    name: &str,
-    field: Field<'_, '_>,
+    field: &Member,
     check: fn(&str, &str) -> Result<(), String>,
 ) -> Option<(String, Secret)> {
-    let expanded = reader.expanded(field.value)?;
-    if let Err(message) = check(name, &expanded.text) {
-        reader.error(field.key_at, message);
+    let expanded = reader.expanded(&field.node)?;
+    if let Err(message) = check(&field.name, &expanded.text) {
+        reader.report(field.position, message);
         return None;
     }
     let secret =
         if expanded.has_reference { Secret::new(expanded.text) } else { Secret::written_in_file(expanded.text) };
-    Some((name.to_owned(), secret))
+    Some((field.name.clone(), secret))
 }
 
 fn check_variable(name: &str, _value: &str) -> Result<(), String> {
@@ -220,29 +218,29 @@ fn check_header(name: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn read_enabled(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> bool {
+fn read_enabled(reader: &mut Reader<'_>, fields: &Fields<'_>) -> bool {
     let (enabled, disabled) = (fields.find("enabled"), fields.find("disabled"));
-    let enabled_says = enabled.and_then(|field| reader.boolean(field.value));
-    let disabled_says = disabled.and_then(|field| reader.boolean(field.value)).map(|disabled| !disabled);
+    let enabled_says = enabled.and_then(|field| reader.boolean(&field.node));
+    let disabled_says = disabled.and_then(|field| reader.boolean(&field.node)).map(|disabled| !disabled);
     if let (Some(a), Some(b), Some(field)) = (enabled_says, disabled_says, disabled)
         && a != b
     {
-        reader.error(field.key_at, format!("{} contradict each other; remove one", list(["enabled", "disabled"])));
+        reader.report(field.position, format!("{} contradict each other; remove one", list(["enabled", "disabled"])));
     }
     enabled_says.or(disabled_says).unwrap_or(true)
 }
 
-fn read_duration(reader: &mut Reader<'_>, fields: &Fields<'_, '_>, key: &str, default: Duration) -> Duration {
+fn read_duration(reader: &mut Reader<'_>, fields: &Fields<'_>, key: &str, default: Duration) -> Duration {
     let Some(field) = fields.find(key) else { return default };
-    if let Value::NumberLit(_) = field.value {
-        reader.wrong_type_but::<()>(field.value, "string", "; write the unit too, such as \"60s\" or \"500ms\"");
+    if let NodeValue::Number(_) = &field.node.value {
+        reader.wrong_type_but::<()>(&field.node, "string", "; write the unit too, such as \"60s\" or \"500ms\"");
         return default;
     }
-    reader.parsed(field.value, amount::parse_duration).unwrap_or(default)
+    reader.parsed(&field.node, amount::parse_duration).unwrap_or(default)
 }
 
-fn read_result_limit(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<usize> {
-    let value = fields.find("result_limit")?.value;
-    let Value::NumberLit(literal) = value else { return reader.parsed(value, amount::parse_size) };
-    reader.or_error(value, amount::check_size(literal.value.parse().unwrap_or(0)))
+fn read_result_limit(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<usize> {
+    let node = &fields.find("result_limit")?.node;
+    let NodeValue::Number(number) = &node.value else { return reader.parsed(node, amount::parse_size) };
+    reader.checked(node, amount::check_size(number.as_u64().unwrap_or(0)))
 }

@@ -2,10 +2,10 @@
 
 use url::Url;
 
-use super::read::{Fields, Reader};
+use super::read::Reader;
 use super::reference::{Outside, expand};
-use super::suggest::list;
 use super::{Secret, keys};
+use crate::file::{Fields, list};
 use crate::nearest;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,27 +42,27 @@ const POSTGRES_OPTIONS: &[&str] = &[
 
 const SSL_MODES: &[&str] = &["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
 
-pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> StorageSettings {
+pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>) -> StorageSettings {
     StorageSettings { url: read_url(reader, fields) }
 }
 
-fn read_url(reader: &mut Reader<'_>, fields: &Fields<'_, '_>) -> Option<StorageUrl> {
-    let fields = reader.fields(fields.find("storage")?.value, &keys::STORAGE)?;
-    let value = fields.find("url")?.value;
-    let text = reader.expanded(value)?.text;
-    let is_left = reader.outside().stand_in().is_some_and(|stand_in| text.contains(stand_in));
+fn read_url(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<StorageUrl> {
+    let fields = reader.fields(&fields.find("storage")?.node, &keys::STORAGE)?;
+    let node = &fields.find("url")?.node;
+    let text = reader.expanded(node)?.text;
+    let is_left = reader.context.stand_in().is_some_and(|stand_in| text.contains(stand_in));
     if let Some(path) = text.strip_prefix("sqlite:") {
         // `sqlite://PATH` is the same to those who are used to addresses.
         let path = path.strip_prefix("//").unwrap_or(path);
         let path =
             if path.is_empty() { Err("`sqlite:` without a path; write `sqlite:PATH`".to_owned()) } else { Ok(path) };
-        return reader.or_error(value, path).map(|path| StorageUrl::Sqlite(path.to_owned()));
+        return reader.checked(node, path).map(|path| StorageUrl::Sqlite(path.to_owned()));
     }
     // Only whoever resolves every reference can tell what an address with a reference in it is.
     if !is_left {
-        reader.or_error(value, check_postgres(&text))?;
+        reader.checked(node, check_postgres(&text))?;
     }
-    let written = reader.string(value)?;
+    let written = reader.string(node)?;
     let url = if has_password(written) { Secret::written_in_file(text) } else { Secret::new(text) };
     Some(StorageUrl::Postgres(url))
 }

@@ -1,8 +1,6 @@
-//! Parts of messages: what somebody wrote, and what they could write instead.
+//! Suggests a valid name for a server.
 
-use crate::{SERVER_NAME_MAX_CHARS, ServerName, Untrusted};
-
-const SHOWN_MAX_CHARS: usize = 60;
+use crate::{SERVER_NAME_MAX_CHARS, ServerName};
 
 /// A usable server name that looks like `name`.
 pub(super) fn server_name(name: &str) -> Option<ServerName> {
@@ -15,18 +13,6 @@ pub(super) fn server_name(name: &str) -> Option<ServerName> {
         }
     }
     ServerName::parse(out.trim_end_matches(['_', '-'])).ok()
-}
-
-/// Text from the file as part of a message: on one line, harmless in a terminal, and not too long.
-pub(crate) fn shown(text: &str) -> String {
-    let cut: String = text.chars().take(SHOWN_MAX_CHARS).collect();
-    let more = if cut.len() < text.len() { "…" } else { "" };
-    format!("{}{more}", Untrusted::new(cut).for_terminal())
-}
-
-/// Words in backticks, with commas between.
-pub(crate) fn list(words: impl IntoIterator<Item = &'static str>) -> String {
-    words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -45,11 +31,5 @@ mod tests {
         check("", None);
         check("日本", None);
         check(&"A".repeat(100), Some(&"a".repeat(63)));
-    }
-
-    #[test]
-    fn shown_text() {
-        assert_eq!(shown("a\x1b[2J\nb"), "a\\u{1b}[2J\\nb");
-        assert_eq!(shown(&"é".repeat(61)), format!("{}…", "é".repeat(60)));
     }
 }

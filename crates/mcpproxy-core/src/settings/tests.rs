@@ -210,7 +210,7 @@ fn changes() {
 }
 
 /// Where an object of the file stands in the schema, its keys, and how to write a file with these fields in it.
-type ObjectOfFile = (&'static str, &'static keys::Keys, fn(&str) -> String);
+type ObjectOfFile = (&'static str, &'static crate::file::Keys, fn(&str) -> String);
 
 fn objects() -> [ObjectOfFile; 11] {
     [

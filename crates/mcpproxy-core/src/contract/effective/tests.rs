@@ -8,6 +8,9 @@ use proptest::sample::{select, subsequence};
 
 use super::*;
 use crate::Pointer;
+use crate::Untrusted;
+use crate::contract::{Idempotency, OutputSchema, RateLimit, Sensitive};
+use crate::schema::Schema;
 
 const NO_HINTS: Hints = Hints { read_only: None, destructive: None };
 const READ_ONLY: Hints = Hints { read_only: Some(true), destructive: None };

@@ -3,24 +3,26 @@
 use serde_json::{Value, json};
 
 use super::bad::mistakes;
-use crate::contract::keys::{self, Keys};
 use crate::contract::schema;
+use crate::contract::values::{dry_run, idempotency, rate_limit, step_up};
+use crate::contract::{fields, files};
+use crate::file::Keys;
 
 /// Where an object of the format stands in the schema, its keys, and how to write a file with these fields in it.
 type ObjectOfFile = (&'static str, &'static Keys, fn(&str) -> String);
 
 fn objects() -> [ObjectOfFile; 6] {
     [
-        ("/$defs/file", &keys::FILE, |field| format!("{{{field}}}")),
-        ("/$defs/contract", &keys::CONTRACT, |field| format!(r#"{{"tool": "a:b", {field}}}"#)),
-        ("/$defs/stepUpAuth", &keys::STEP_UP, |field| format!(r#"{{"tool": "a:b", "stepUpAuth": {{{field}}}}}"#)),
-        ("/$defs/idempotency/anyOf/1", &keys::IDEMPOTENCY, |field| {
+        ("/$defs/file", &files::KEYS, |field| format!("{{{field}}}")),
+        ("/$defs/contract", &fields::KEYS, |field| format!(r#"{{"tool": "a:b", {field}}}"#)),
+        ("/$defs/stepUpAuth", &step_up::KEYS, |field| format!(r#"{{"tool": "a:b", "stepUpAuth": {{{field}}}}}"#)),
+        ("/$defs/idempotency/anyOf/1", &idempotency::KEYS, |field| {
             format!(r#"{{"tool": "a:b", "idempotency": {{"mode": "key", {field}}}}}"#)
         }),
-        ("/$defs/dryRun/anyOf/1", &keys::DRY_RUN, |field| {
+        ("/$defs/dryRun/anyOf/1", &dry_run::KEYS, |field| {
             format!(r#"{{"tool": "a:b", "dryRun": {{"mode": "required", {field}}}}}"#)
         }),
-        ("/$defs/rateLimit", &keys::RATE_LIMIT, |field| format!(r#"{{"tool": "a:b", "rateLimit": {{{field}}}}}"#)),
+        ("/$defs/rateLimit", &rate_limit::KEYS, |field| format!(r#"{{"tool": "a:b", "rateLimit": {{{field}}}}}"#)),
     ]
 }
 

@@ -14,12 +14,9 @@ const RULES: &str = "@id(\"no-night-mail\") @message(\"No mail at night\")\n\
     && resource.permissions.contains(\"p\") && resource.sideEffects.contains(\"s\") && resource.auditEvent == \"e\" \
     && context.sensitivity == \"private\" && resource.destructiveHint && context.now < datetime(\"2026-11-15\") };";
 
-fn position(pointer: &str) -> (usize, usize) {
-    (10 + pointer.len(), pointer.matches('/').count())
-}
-
 fn check(case: &Value, expected: Option<&str>, deciding: &[&str]) {
-    let cases = parse(&json!([case]), &position).unwrap_or_else(|mistakes| panic!("{case}: {mistakes:?}"));
+    let cases =
+        parse("cases.json", &json!([case]).to_string()).unwrap_or_else(|mistakes| panic!("{case}: {mistakes:?}"));
     let verdict = run(&rules(RULES), &cases[0]);
     let found: Vec<&str> = verdict.deciding.iter().map(|one| one.rule.as_str()).collect();
     assert_eq!((verdict.failure.as_deref(), found.as_slice()), (expected, deciding), "{case}");
@@ -100,45 +97,41 @@ fn every_field_of_a_case_matters() {
 
 #[test]
 fn mistakes_in_cases() {
-    let check = |cases: Value, expected: &[&str]| {
-        let found: Vec<String> = parse(&cases, &position).unwrap_err().iter().map(ToString::to_string).collect();
+    let check = |cases: &str, expected: &[&str]| {
+        let mistakes = parse("cases.yaml", cases).unwrap_err();
+        let found: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
         assert_eq!(found, expected, "{cases}");
     };
-    check(json!(7), &["line 10, column 0: expected a list of cases"]);
-    check(json!({"cases": 7}), &["line 16, column 1: expected a list of cases"]);
-    check(json!({"cases": [], "rules": 1}), &["line 16, column 1: `rules` is not known here"]);
+    check("7", &["line 1, column 1: expected a list of cases, found number"]);
+    check("cases: 7", &["line 1, column 8: expected array, found number"]);
+    check("cases: []\nrules: 1", &["line 2, column 1: unknown key `rules`; known keys: `cases`"]);
+    check("[7]", &["line 1, column 2: expected object, found number"]);
+    check("- tool: a:b", &["line 1, column 3: `expect` is missing; write `allow` or `deny`"]);
     check(
-        json!([7]),
-        &["line 12, column 1: expected name, agent, tool, variant, sensitivity, reason, time, expect, rule"],
+        "- expect: allow",
+        &["line 1, column 3: `tool` is missing; write the tool to call, such as `tool: mail:send`"],
     );
-    check(json!([{"tool": "a:b"}]), &["line 12, column 1: a case needs `expect`: allow or deny"]);
     check(
-        json!([{"expect": "allow"}]),
+        "- tool: b\n  expect: denied\n  agnt: {}\n  time: noon\n  variant: raed\n  rule: 1",
         &[
-            "line 17, column 2: expected name, risk, category, operation, permissions, sideEffects, needs, auditEvent, hints",
+            "line 1, column 9: expected server:tool",
+            "line 2, column 11: unknown value `denied`; write one of `allow`, `deny`",
+            "line 3, column 3: unknown key `agnt`; did you mean `agent`?",
+            "line 4, column 9: expected a time such as `2026-11-15T03:00:00+01:00` or `03:00 sunday`",
+            "line 5, column 12: unknown value `raed`; write one of `read`, `write`, `destructive`",
+            "line 6, column 9: expected string, found number; put it in quotes",
         ],
     );
     check(
-        json!([{"tool": "b", "expect": "denied", "agnt": {}, "time": "noon", "variant": "raed", "rule": 1}]),
+        "- tool:\n    name: a:b\n    risk: huge\n    needs: [x]\n    permissions: p\n    hints: { readOnlyHint: 1 }\n  \
+         agent: { operations: [eat] }\n  expect: allow\n  rule: x",
         &[
-            "line 17, column 2: `agnt` is not known here; did you mean `agent`?",
-            "line 17, column 2: `tool.name`: expected server:tool",
-            "line 20, column 2: `variant` is one of read, write, destructive",
-            "line 17, column 2: `time` is written 2026-11-15T03:00:00+01:00, or 03:00 sunday",
-            "line 19, column 2: `expect` is one of allow, deny",
-            "line 17, column 2: `rule` is a text",
-        ],
-    );
-    let tool = json!({"name": "a:b", "risk": "huge", "needs": ["x"], "permissions": "p", "hints": {"readOnlyHint": 1}});
-    check(
-        json!([{"tool": tool, "agent": {"operations": ["eat"]}, "expect": "allow", "rule": "x"}]),
-        &[
-            "line 36, column 4: `readOnlyHint` is true or false",
-            "line 23, column 3: `x` is not one of confirmation, step_up, dry_run",
-            "line 22, column 3: `risk` is one of low, medium, high, critical, forbidden",
-            "line 29, column 3: `permissions` is a list of texts",
-            "line 29, column 3: operations are read, write, destructive",
-            "line 17, column 2: `rule` goes with expect: deny",
+            "line 3, column 11: unknown value `huge`; write one of `low`, `medium`, `high`, `critical`, `forbidden`",
+            "line 4, column 13: unknown value `x`; write one of `confirmation`, `step_up`, `dry_run`",
+            "line 5, column 18: expected array, found string",
+            "line 6, column 28: expected boolean, found number",
+            "line 7, column 25: unknown value `eat`; write one of `read`, `write`, `destructive`",
+            "line 9, column 3: `rule` goes with `expect: deny`; remove one of them",
         ],
     );
 }

@@ -2,7 +2,6 @@
 
 use super::{Findings, Looked, Place, place_of};
 use crate::RiskLevel;
-use crate::contract::show::confirmation_word;
 use crate::contract::{Confirmation, Contract, DryRun, Source, StepUp, Written, asks};
 
 pub(super) fn check(findings: &mut Findings, looked: &Looked<'_>) {
@@ -47,7 +46,7 @@ fn operator_relaxes(findings: &mut Findings, looked: &Looked<'_>) {
     if let Some((mine, theirs, place)) = both(operator, own, |one| one.confirmation.as_ref())
         && mine < theirs
     {
-        less("confirmation", confirmation_word(mine), confirmation_word(theirs), place);
+        less("confirmation", mine.as_str(), theirs.as_str(), place);
     }
     if let Some((mine, theirs, place)) = both(operator, own, |one| one.step_up.as_ref())
         && step_up_word(&mine) < step_up_word(&theirs)

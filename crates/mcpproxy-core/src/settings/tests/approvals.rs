@@ -136,7 +136,7 @@ fn how_users_get_to_know() {
         r#""command": ["", 1]"#,
         &[
             "line 1, column 39: `command` is empty",
-            "line 1, column 43: expected string, found number; put it in double quotes",
+            "line 1, column 43: expected string, found number; put it in quotes",
         ],
     );
     let settings = format!("{{\"approvals\": {{\"notify\": {{{}}}}}}}", webhook("https://a.example.com/hidden", long));

@@ -61,7 +61,7 @@ fn limits() {
     let many: Vec<String> = (0..150).map(|n| format!("\"allowed_hosts{n:03}\": 1")).collect();
     let errors = parse(&format!("{{{}}}", many.join(",\n")), &World).unwrap_err();
     assert_eq!(errors.len(), 101);
-    assert_eq!(errors.last().unwrap().to_string(), "line 100, column 1: and 50 more errors");
+    assert_eq!(errors.last().unwrap().to_string(), "line 100, column 1: and more mistakes; fix these first");
 }
 
 #[test]
@@ -123,16 +123,16 @@ fn types_and_words() {
         "{\"intent_declaration\": {\n\t\"strict_server_validation\": \"false\", \"two_key\": true, \"unannotated\": \"deny\"}}",
         &[
             "line 2, column 30: expected boolean, found string; remove the quotes",
-            "line 2, column 50: expected string, found boolean; put it in double quotes",
+            "line 2, column 50: expected one of `optional`, `required`, found boolean",
             "line 2, column 71: unknown value `deny`; write one of `trust`, `warn`, `require_write`",
         ],
     );
     check(
         r#"{"listen": 8080, "allowed_hosts": "a", "allow_anonymous_loopback": null}"#,
         &[
-            "line 1, column 12: expected string, found number; put it in double quotes",
+            "line 1, column 12: expected string, found number; put it in quotes",
             "line 1, column 35: expected array, found string",
-            "line 1, column 68: expected boolean, found null; remove the key for its default",
+            "line 1, column 68: expected boolean, found null; fill it in or remove it",
         ],
     );
     check(
@@ -233,7 +233,7 @@ fn commands() {
         &[
             "line 1, column 32: `~` means nothing without a shell; write the whole path, or `${env:HOME}` for `~`",
             "line 1, column 50: `~` means nothing without a shell; write the whole path, or `${env:HOME}` for `~`",
-            "line 1, column 69: expected string, found number; put it in double quotes",
+            "line 1, column 69: expected string, found number; put it in quotes",
         ],
     );
     check_server(
@@ -241,7 +241,7 @@ fn commands() {
         &[
             "line 1, column 45: the name of an environment variable is not empty and contains no `=` and no NUL",
             "line 1, column 54: the name of an environment variable is not empty and contains no `=` and no NUL",
-            "line 1, column 89: expected string, found number; put it in double quotes",
+            "line 1, column 89: expected string, found number; put it in quotes",
         ],
     );
 }

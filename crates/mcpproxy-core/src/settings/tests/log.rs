@@ -142,7 +142,7 @@ fn bad_databases() {
         "unknown `sslmode` in the address; write one of `disable`, `allow`, `prefer`, `require`, `verify-ca`, `verify-full`",
     );
     bad("postgres://db/log?port=hidden", "`port` in the address is not a port");
-    check(r#"{"storage": {"url": 5}}"#, &["line 1, column 21: expected string, found number; put it in double quotes"]);
+    check(r#"{"storage": {"url": 5}}"#, &["line 1, column 21: expected string, found number; put it in quotes"]);
 }
 
 fn activity(fields: &str) -> String {
@@ -235,7 +235,7 @@ fn checkpoints() {
     bad(r#""""#, "`checkpoints_to` is empty");
     bad(r#"" ""#, "`checkpoints_to` is empty");
     bad(r#""~/x""#, "`~` means nothing without a shell; write the whole path, or `${env:HOME}` for `~`");
-    bad("null", "expected string, found null; remove the key for its default");
+    bad("null", "expected string, found null; fill it in or remove it");
     let settings = parse(&activity(r#""checkpoints_to": "copies/log.txt""#), &World).unwrap();
     assert_eq!(settings.activity.checkpoints_to.as_deref(), Some("copies/log.txt"));
 }

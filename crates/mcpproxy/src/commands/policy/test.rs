@@ -10,7 +10,6 @@ use super::check;
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::operator_files;
-use crate::operator_files::spanned::Document;
 use crate::terminal::output::{Format, counted, line};
 
 #[derive(Debug, Args)]
@@ -26,8 +25,7 @@ pub(super) fn run(home: &Home, format: Format, test: &Test) -> anyhow::Result<Ex
     let rules = check::read(home, &test.rules)?.rules;
     let mut cases = Vec::new();
     for (name, text) in operator_files::read_given(std::slice::from_ref(&test.file))? {
-        let document = Document::parse(&text).map_err(|mistake| vec![mistake]);
-        let read = document.and_then(|document| cases::parse(&document.value, &|pointer| document.place(pointer)));
+        let read = cases::parse(&name, &text);
         cases.extend(read.map_err(|mistakes| {
             let placed: Vec<_> = mistakes.into_iter().map(|mistake| (name.clone(), mistake)).collect();
             operator_files::bad_given(&placed)

@@ -1,4 +1,4 @@
-//! Text to tree: JSON with comments and trailing commas, and nothing looser.
+//! Parses JSON with comments and trailing commas, and nothing looser.
 
 use jsonc_parser::ast::Value;
 use jsonc_parser::errors::ParseErrorKind;
@@ -17,13 +17,8 @@ const STRICT: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// The tree, or the byte offset of the first mistake and what to do about it.
-pub(super) fn tree(text: &str) -> Result<Value<'_>, (usize, String)> {
-    parse(text)?.ok_or_else(|| (0, "the file is empty; write `{}` for all defaults".to_owned()))
-}
-
-/// As `tree`, for any file; `None` if there is nothing in it.
-pub(crate) fn parse(text: &str) -> Result<Option<Value<'_>>, (usize, String)> {
+/// Parses a text; `None` if there is nothing in it. An error is the byte offset of the first mistake and what to do about it.
+pub(super) fn parse(text: &str) -> Result<Option<Value<'_>>, (usize, String)> {
     // The parser lets a string run over line ends, and so would find a missing quote much too late.
     if let Some(at) = string_over_line_end(text) {
         return Err((at, "this string has no closing `\"` on its line".to_owned()));

@@ -2,7 +2,7 @@
 
 use granit_parser::ErrorKind;
 
-use super::node::DEPTH_MAX;
+use super::DEPTH_MAX;
 use super::yaml::ANCHOR;
 
 /// Our own words, because those of the parser are a feature of it that may be switched off.

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, ScanError, options};
 
-use super::node::{Count, DEPTH_MAX, Member, Mistakes, Node, Place, Value, duplicate, may_open};
-use super::{plain, yaml_error};
-use crate::settings::suggest::shown;
+use super::node::{Count, Member, Node, NodeValue, SourcePosition, duplicate, may_open};
+use super::{DEPTH_MAX, FileKind, Mistakes, plain, shown, yaml_error};
 
 pub(super) const ANCHOR: &str = "anchors (`&`) and aliases (`*`) are not read here; write the value out where it is \
                                  needed, or put text that begins with `&` or `*` in quotes";
@@ -14,7 +13,7 @@ const TAG: &str = "tags (`!`) are not read here; remove the tag, and put texts i
 const MERGE: &str = "merge keys (`<<`) are not read here; write the fields out";
 
 /// The documents of a file as far as they can be read; what cannot has been complained about.
-pub(super) fn documents(text: &str, mistakes: &mut Mistakes) -> Vec<Node> {
+pub(super) fn documents(text: &str, kind: FileKind, mistakes: &mut Mistakes) -> Vec<Node> {
     let options = options! {
         disallow_directives: true,
         emit_unresolved_aliases: true,
@@ -23,18 +22,18 @@ pub(super) fn documents(text: &str, mistakes: &mut Mistakes) -> Vec<Node> {
         flow_nesting_limit: DEPTH_MAX,
         block_nesting_limit: DEPTH_MAX,
     };
-    let mut builder = Builder { documents: Vec::new(), open: Vec::new(), count: Count::default(), mistakes };
+    let mut builder = Builder { documents: Vec::new(), open: Vec::new(), count: Count::new(kind), mistakes };
     for next in Parser::new_from_str_with_options(text, options) {
         let going_on = match next {
             Ok((event, span)) => {
                 if let Some(tag) = span.tag_start() {
-                    builder.mistakes.add(place(&tag), TAG);
+                    builder.mistakes.add(position(&tag), TAG);
                 }
-                builder.take(event, place(&span.start))
+                builder.take(event, position(&span.start))
             }
             Err(error) => {
                 let message = yaml_error::message(error.kind());
-                builder.mistakes.add(place_of_error(text, &error), message);
+                builder.mistakes.add(position_of_error(text, &error), message);
                 None
             }
         };
@@ -46,23 +45,23 @@ pub(super) fn documents(text: &str, mistakes: &mut Mistakes) -> Vec<Node> {
 }
 
 /// The parser tells of a tab where the text began that the tab is in, which can be lines before.
-fn place_of_error(text: &str, error: &ScanError) -> Place {
-    let start = place(error.marker());
+fn position_of_error(text: &str, error: &ScanError) -> SourcePosition {
+    let start = position(error.marker());
     let rest = error.marker().byte_offset().and_then(|at| text.get(at..)).unwrap_or_default();
     match rest.split_once('\t').filter(|_| yaml_error::is_about_tabs(error.kind())) {
         None => start,
         Some((before, _)) => match before.rsplit_once('\n') {
-            None => Place { column: start.column + before.chars().count(), ..start },
+            None => SourcePosition { column: start.column + before.chars().count(), ..start },
             Some((lines, last)) => {
                 let line = start.line + 1 + lines.matches('\n').count();
-                Place { line, column: last.chars().count() + 1 }
+                SourcePosition { line, column: last.chars().count() + 1 }
             }
         },
     }
 }
 
-fn place(marker: &Marker) -> Place {
-    Place { line: marker.line().max(1), column: marker.col() + 1 }
+fn position(marker: &Marker) -> SourcePosition {
+    SourcePosition { line: marker.line().max(1), column: marker.col() + 1 }
 }
 
 struct Builder<'m> {
@@ -74,68 +73,68 @@ struct Builder<'m> {
 
 /// A list or object whose end has not come.
 struct Open {
-    place: Place,
+    position: SourcePosition,
     content: Content,
 }
 
 enum Content {
     Array(Vec<Node>),
-    Object { members: Vec<Member>, seen: HashMap<String, Place>, key: Option<Key> },
+    Object { members: Vec<Member>, seen: HashMap<String, SourcePosition>, key: Option<Key> },
 }
 
 /// The key whose value comes next.
 enum Key {
-    Named(String, Place),
+    Named(String, SourcePosition),
     /// Complained about, so its value is dropped.
     Broken,
 }
 
 impl Builder<'_> {
     /// `None` when the file is given up.
-    fn take(&mut self, event: Event<'_>, place: Place) -> Option<()> {
+    fn take(&mut self, event: Event<'_>, position: SourcePosition) -> Option<()> {
         match event {
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
-                self.mistakes.add(place, ANCHOR);
-                self.push(Node { place, value: Value::Broken })
+                self.mistakes.add(position, ANCHOR);
+                self.push(Node::new(position, NodeValue::Broken))
             }
             Event::Anchor(..) => {
-                self.mistakes.add(place, ANCHOR);
+                self.mistakes.add(position, ANCHOR);
                 Some(())
             }
             Event::Scalar(text, style, ..) => {
                 let value = if self.awaits_key() {
-                    self.key(&text, style, place)
+                    self.key(&text, style, position)
                 } else if style == ScalarStyle::Plain {
-                    self.typed(&text, place)
+                    self.typed(&text, position)
                 } else {
-                    Value::Text(text.into_owned())
+                    NodeValue::Text(text.into_owned())
                 };
-                self.push(Node { place, value })
+                self.push(Node::new(position, value))
             }
-            Event::SequenceStart(..) => self.start(place, Content::Array(Vec::new())),
+            Event::SequenceStart(..) => self.start(position, Content::Array(Vec::new())),
             Event::MappingStart(..) => {
-                self.start(place, Content::Object { members: Vec::new(), seen: HashMap::new(), key: None })
+                self.start(position, Content::Object { members: Vec::new(), seen: HashMap::new(), key: None })
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                let Open { place, content } = self.open.pop()?;
+                let Open { position, content } = self.open.pop()?;
                 let value = match content {
-                    Content::Array(nodes) => Value::Array(nodes),
-                    Content::Object { members, .. } => Value::Object(members),
+                    Content::Array(nodes) => NodeValue::Array(nodes),
+                    Content::Object { members, .. } => NodeValue::Object(members),
                 };
-                self.put(Node { place, value });
+                self.put(Node::new(position, value));
                 Some(())
             }
             _ => Some(()),
         }
     }
 
-    fn start(&mut self, place: Place, content: Content) -> Option<()> {
-        let goes_on = self.count.add(place, self.mistakes) && may_open(self.open.len(), place, self.mistakes);
-        goes_on.then(|| self.open.push(Open { place, content }))
+    fn start(&mut self, position: SourcePosition, content: Content) -> Option<()> {
+        let goes_on = self.count.add(position, self.mistakes) && may_open(self.open.len(), position, self.mistakes);
+        goes_on.then(|| self.open.push(Open { position, content }))
     }
 
     fn push(&mut self, node: Node) -> Option<()> {
-        let goes_on = self.count.add(node.place, self.mistakes);
+        let goes_on = self.count.add(node.position, self.mistakes);
         goes_on.then(|| self.put(node))
     }
 
@@ -144,28 +143,28 @@ impl Builder<'_> {
     }
 
     /// The text of a key, or a value that is none.
-    fn key(&mut self, text: &str, style: ScalarStyle, place: Place) -> Value {
+    fn key(&mut self, text: &str, style: ScalarStyle, position: SourcePosition) -> NodeValue {
         if style != ScalarStyle::Plain {
-            return Value::Text(text.to_owned());
+            return NodeValue::Text(text.to_owned());
         }
         if text == "<<" {
-            self.mistakes.add(place, MERGE);
-            return Value::Broken;
+            self.mistakes.add(position, MERGE);
+            return NodeValue::Broken;
         }
         match plain::typed(text) {
-            Ok(Value::Text(text)) => Value::Text(text),
+            Ok(NodeValue::Text(text)) => NodeValue::Text(text),
             _ => {
                 let message = format!("`{}` is not a text, and keys are texts; put it in quotes", shown(text));
-                self.mistakes.add(place, message);
-                Value::Broken
+                self.mistakes.add(position, message);
+                NodeValue::Broken
             }
         }
     }
 
-    fn typed(&mut self, text: &str, place: Place) -> Value {
+    fn typed(&mut self, text: &str, position: SourcePosition) -> NodeValue {
         plain::typed(text).unwrap_or_else(|message| {
-            self.mistakes.add(place, message);
-            Value::Broken
+            self.mistakes.add(position, message);
+            NodeValue::Broken
         })
     }
 
@@ -173,7 +172,7 @@ impl Builder<'_> {
     fn put(&mut self, node: Node) {
         let Some(open) = self.open.last_mut() else {
             // Nothing between two `---`.
-            if !matches!(node.value, Value::Null) {
+            if !matches!(node.value, NodeValue::Null) {
                 self.documents.push(node);
             }
             return;
@@ -182,20 +181,20 @@ impl Builder<'_> {
             Content::Array(nodes) => nodes.push(node),
             Content::Object { members, seen, key } => match key.take() {
                 Some(Key::Broken) => {}
-                Some(Key::Named(name, place)) => {
+                Some(Key::Named(name, position)) => {
                     if let Some(first) = seen.get(&name).copied() {
-                        self.mistakes.add_with(place, || duplicate(&name, first));
+                        self.mistakes.add_with(position, || duplicate(&name, first));
                     } else {
-                        seen.insert(name.clone(), place);
-                        members.push(Member { name, place, node });
+                        seen.insert(name.clone(), position);
+                        members.push(Member { name, position, node });
                     }
                 }
                 None => {
                     *key = Some(match node.value {
-                        Value::Text(text) => Key::Named(text, node.place),
-                        Value::Broken => Key::Broken,
+                        NodeValue::Text(text) => Key::Named(text, node.position),
+                        NodeValue::Broken => Key::Broken,
                         _ => {
-                            self.mistakes.add(node.place, "a list or an object cannot be a key; write a text");
+                            self.mistakes.add(node.position, "a list or an object cannot be a key; write a text");
                             Key::Broken
                         }
                     });

@@ -2,14 +2,14 @@
 
 use serde_json::Number;
 
-use super::node::Value;
+use super::NodeValue;
 
 /// The value, or why JSON has none for it.
-pub(super) fn typed(text: &str) -> Result<Value, &'static str> {
+pub(super) fn typed(text: &str) -> Result<NodeValue, &'static str> {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
-        "true" | "True" | "TRUE" => return Ok(Value::Bool(true)),
-        "false" | "False" | "FALSE" => return Ok(Value::Bool(false)),
+        "" | "~" | "null" | "Null" | "NULL" => return Ok(NodeValue::Null),
+        "true" | "True" | "TRUE" => return Ok(NodeValue::Bool(true)),
+        "false" | "False" | "FALSE" => return Ok(NodeValue::Bool(false)),
         ".nan" | ".NaN" | ".NAN" => return Err(NOT_FINITE),
         _ => {}
     }
@@ -19,13 +19,13 @@ pub(super) fn typed(text: &str) -> Result<Value, &'static str> {
     }
     if let Some((digits, radix)) = with_radix(text) {
         let number = u64::from_str_radix(digits, radix).map_err(|_| TOO_LARGE)?;
-        return Ok(Value::Number(number.into()));
+        return Ok(NodeValue::Number(number.into()));
     }
     match decimal(unsigned) {
-        None => Ok(Value::Text(text.to_owned())),
+        None => Ok(NodeValue::Text(text.to_owned())),
         Some(digits) => {
             let sign = if text.starts_with('-') { "-" } else { "" };
-            number(&format!("{sign}{digits}")).map(Value::Number).ok_or(TOO_LARGE)
+            number(&format!("{sign}{digits}")).map(NodeValue::Number).ok_or(TOO_LARGE)
         }
     }
 }
@@ -84,8 +84,8 @@ mod tests {
         let check = |text: &str, expected: &str| {
             let found = match typed(text) {
                 Err(message) => message.to_owned(),
-                Ok(Value::Text(text)) => format!("text {text}"),
-                Ok(Value::Number(number)) => format!("number {number}"),
+                Ok(NodeValue::Text(text)) => format!("text {text}"),
+                Ok(NodeValue::Number(number)) => format!("number {number}"),
                 Ok(other) => format!("{other:?}"),
             };
             assert_eq!(found, expected, "{text}");

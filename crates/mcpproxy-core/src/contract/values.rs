@@ -1,0 +1,97 @@
+//! The values of contract fields: how each is read, written as JSON, and described in the JSON Schema.
+
+pub(super) mod dry_run;
+pub(super) mod idempotency;
+pub(super) mod rate_limit;
+pub(super) mod schemas;
+pub(super) mod step_up;
+
+use serde_json::{Value, json};
+
+use super::Sensitive;
+use crate::file::{Node, Reader};
+use crate::{Pointer, Untrusted};
+
+pub(super) const DESCRIPTION_MAX_CHARS: usize = 4000;
+pub(super) const SIDE_EFFECTS_MAX: usize = 32;
+/// Most permissions, failure modes, sensitive pointers, and arguments of an idempotency key.
+pub(super) const LIST_MAX: usize = 64;
+/// Most characters of a word, and of an argument's name.
+pub(super) const NAME_MAX_CHARS: usize = 128;
+const SIDE_EFFECT_MAX_CHARS: usize = 500;
+const POINTER_MAX_CHARS: usize = 256;
+
+pub(super) fn word(text: &str) -> Result<String, String> {
+    let fits = text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
+    if fits && (1..=NAME_MAX_CHARS).contains(&text.len()) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("expected 1 to {NAME_MAX_CHARS} letters, digits, `_`, `.` or `-`"))
+}
+
+pub(super) fn word_schema() -> Value {
+    json!({ "type": "string", "pattern": format!("^[A-Za-z0-9_.-]{{1,{NAME_MAX_CHARS}}}$") })
+}
+
+pub(super) fn permission(text: &str) -> Result<String, String> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'/' | b'-' | b'*');
+    if !text.bytes().all(fits) || !(1..=NAME_MAX_CHARS).contains(&text.len()) {
+        return Err(format!("expected 1 to {NAME_MAX_CHARS} letters, digits, `_`, `.`, `:`, `/` or `-`"));
+    }
+    if text.contains('*') {
+        return Err("a contract names whole permissions; `*` is for the permissions of a token".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+pub(super) fn permission_schema() -> Value {
+    json!({ "type": "string", "pattern": format!("^[A-Za-z0-9_.:/-]{{1,{NAME_MAX_CHARS}}}$") })
+}
+
+/// The name of an argument, which is any key that JSON can have.
+pub(super) fn argument(text: &str) -> Result<String, String> {
+    if (1..=NAME_MAX_CHARS).contains(&text.chars().count()) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("expected the name of an argument, 1 to {NAME_MAX_CHARS} characters"))
+}
+
+pub(super) fn argument_schema() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": NAME_MAX_CHARS })
+}
+
+pub(super) fn side_effect(reader: &mut Reader<'_>, node: &Node) -> Option<Untrusted> {
+    let text = reader.text(node, SIDE_EFFECT_MAX_CHARS)?;
+    if text.for_json().trim().is_empty() {
+        return reader.mistake(node.position, "empty; say what happens, such as \"An email is sent.\"");
+    }
+    Some(text)
+}
+
+pub(super) fn side_effect_schema() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": SIDE_EFFECT_MAX_CHARS })
+}
+
+pub(super) fn texts(texts: &[Untrusted]) -> Value {
+    texts.iter().map(Untrusted::for_json).collect::<Vec<_>>().into()
+}
+
+pub(super) fn sensitive(text: &str) -> Result<Sensitive, String> {
+    if text.chars().count() > POINTER_MAX_CHARS {
+        return Err(format!("longer than {POINTER_MAX_CHARS} characters"));
+    }
+    let pointer = Pointer::parse(text).map_err(|error| format!("{error}; expected a JSON pointer such as `/body`"))?;
+    Ok(Sensitive { text: text.to_owned(), pointer })
+}
+
+pub(super) fn pointers(pointers: &[Sensitive]) -> Value {
+    pointers.iter().map(|sensitive| sensitive.text.as_str()).collect::<Vec<_>>().into()
+}
+
+pub(super) fn pointer_schema() -> Value {
+    json!({ "type": "string", "maxLength": POINTER_MAX_CHARS, "pattern": "^(?:/(?:[^~/]|~[01])*)*$" })
+}
+
+pub(super) fn list_schema(max: usize, items: Value) -> Value {
+    json!({ "type": "array", "maxItems": max, "uniqueItems": true, "items": items })
+}
