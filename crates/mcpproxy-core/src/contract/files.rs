@@ -106,6 +106,11 @@ fn contracts<'n>(document: &'n Node, mistakes: &mut Mistakes) -> Vec<&'n Node> {
                 None => Vec::new(),
             }
         }
-        _ => vec![document],
+        NodeValue::Object(_)
+        | NodeValue::Null
+        | NodeValue::Bool(_)
+        | NodeValue::Number(_)
+        | NodeValue::Text(_)
+        | NodeValue::Broken => vec![document],
     }
 }

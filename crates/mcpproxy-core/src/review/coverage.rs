@@ -60,7 +60,7 @@ impl Classifier {
 }
 
 pub fn coverage(catalog: &Catalog) -> Coverage {
-    let mut tools: Vec<Covered> = catalog.tools().chain(catalog.withheld()).map(|tool| covered(tool)).collect();
+    let mut tools: Vec<Covered> = catalog.tools().chain(catalog.forbidden()).map(|tool| covered(tool)).collect();
     tools.sort_by(|a, b| a.name.cmp(&b.name));
     let mut totals: BTreeMap<&ServerName, Total> = BTreeMap::new();
     for tool in &tools {

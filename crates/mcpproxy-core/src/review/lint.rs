@@ -36,7 +36,7 @@ pub struct Finding {
 
 /// Looks the operator's contracts over, and those of the servers in the catalog, whatever contracts that was made with.
 pub fn lint(contracts: &Contracts, catalog: &Catalog) -> Vec<Finding> {
-    let offered: Vec<&Offered> = catalog.tools().chain(catalog.withheld()).map(|tool| tool.offered.as_ref()).collect();
+    let offered: Vec<&Offered> = catalog.tools().chain(catalog.forbidden()).map(|tool| tool.offered.as_ref()).collect();
     let offers = Offers::new(&offered);
     let mut findings = Findings::default();
     for (pattern, contract) in contracts.iter() {
@@ -78,8 +78,8 @@ pub fn lint_files(files: &[(String, String)]) -> Vec<Finding> {
     for (name, text) in files {
         let Some(at) = text.lines().position(|line| line.starts_with(MARKER)) else { continue };
         let place = Some((Arc::from(name.as_str()), at + 1));
-        let message = "the file still says that it is a draft";
-        let fix = "read the contracts in it, correct them and take the line out";
+        let message = "the file is still marked as a draft";
+        let fix = "review and correct its contracts, then remove the line";
         findings.add("C019", name, place, message.to_owned(), fix);
     }
     findings.sorted()
@@ -132,7 +132,7 @@ impl Findings {
         let names = (self.compared <= COMPARED_MAX).then(|| offers.names(server)).into_iter().flatten();
         let fix = match nearest(&pattern.prefix, names) {
             Some(near) => format!("did you mean `{server}:{near}`?"),
-            None => format!("`mcpproxy tools list --server {server}` shows its tools"),
+            None => format!("run `mcpproxy tools list --server {server}` to see its tools"),
         };
         self.add("C002", &pattern.to_string(), place, format!("server `{server}` has no such tool"), fix);
     }
@@ -149,7 +149,7 @@ impl Findings {
         }
         for (server, (none, tools)) in counted.into_iter().filter(|(_, (none, _))| *none > 0) {
             let message = format!("{none} of {tools} tools have no risk level");
-            self.add("C004", server, None, message, format!("`mcpproxy contract draft {server}` makes a first file"));
+            self.add("C004", server, None, message, format!("run `mcpproxy contract draft {server}` for a first file"));
         }
     }
 
