@@ -40,7 +40,7 @@ pub(super) fn parse(files: &[(String, String)]) -> Result<Contracts, Vec<(String
 #[derive(Default)]
 struct All {
     written: Vec<(ToolPattern, Arc<Contract>)>,
-    /// Where each pattern was written first.
+    /// The file and line in which each pattern was written first.
     first: HashMap<ToolPattern, (Arc<str>, usize)>,
     count: usize,
 }

@@ -1,4 +1,4 @@
-//! What is doubtful about contracts: mistakes that no parser sees, found by holding them against the tools they are for.
+//! Lint: finds mistakes that no parser sees, by comparing contracts with the tools they are for.
 
 mod against_server;
 mod arguments;
@@ -28,7 +28,7 @@ pub struct Finding {
     pub severity: Severity,
     /// The tool, the pattern, the server or the file that it is about.
     pub subject: String,
-    /// Where it is written, if the operator wrote it.
+    /// File and line, if the operator wrote it.
     pub place: Option<(Arc<str>, usize)>,
     pub message: String,
     pub fix: String,
@@ -72,7 +72,7 @@ pub fn lint(contracts: &Contracts, catalog: &Catalog) -> Vec<Finding> {
     findings.sorted()
 }
 
-/// Contract files that still say of themselves that nobody has read them; `files` are names and texts.
+/// Finds contract files that are still marked as drafts. `files` are names and texts.
 pub fn lint_files(files: &[(String, String)]) -> Vec<Finding> {
     let mut findings = Findings::default();
     for (name, text) in files {
@@ -90,20 +90,20 @@ struct Looked<'a> {
     offered: &'a Offered,
     operator: &'a [&'a Arc<Contract>],
     effective: &'a Effective,
-    /// The operator's contract for this tool alone: whoever wrote it has looked at the tool.
+    /// The operator's contract for this tool alone, whose author has looked at the tool.
     exact: Option<&'a Contract>,
-    /// Where the most specific of the operator's contracts begins.
+    /// The start of the most specific of the operator's contracts.
     place: Place,
 }
 
 #[derive(Default)]
 struct Findings {
     all: Vec<Finding>,
-    /// How many patterns were compared with the names of all tools.
+    /// The number of patterns compared with the names of all tools.
     compared: usize,
 }
 
-/// Where the operator wrote something.
+/// File and line of something that the operator wrote.
 type Place = Option<(Arc<str>, usize)>;
 
 fn place_of(source: &Source) -> Place {

@@ -1,4 +1,4 @@
-//! What the operator and the server say differently, and what a level makes of it.
+//! Compares the operator's contract with the server's, and both with the risk level.
 
 use super::{Findings, Looked, Place, place_of};
 use crate::RiskLevel;
@@ -92,7 +92,7 @@ fn server_contradicts_itself(findings: &mut Findings, looked: &Looked<'_>) {
     }
 }
 
-/// What the operator wrote below the floor of the level.
+/// Finds fields of the operator that the risk level overrules.
 fn without_effect(findings: &mut Findings, looked: &Looked<'_>) {
     let Looked { offered, operator, effective, .. } = looked;
     let subject = offered.name.to_string();

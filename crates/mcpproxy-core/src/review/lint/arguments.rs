@@ -52,7 +52,7 @@ pub(super) fn check(findings: &mut Findings, subject: &str, contract: &Contract,
     }
 }
 
-/// Where a pointer begins: `/user/id` in `user`.
+/// The first segment of a pointer: `user` of `/user/id`.
 fn first_segment(pointer: &str) -> &str {
     let rest = pointer.strip_prefix('/').unwrap_or(pointer);
     rest.split_once('/').map_or(rest, |(first, _)| first)

@@ -1,4 +1,4 @@
-//! What is doubtful about one tool's effective contract by itself.
+//! Checks one tool's effective contract by itself.
 
 use super::super::names;
 use super::{Findings, Looked, place_of};
@@ -19,7 +19,7 @@ fn name(findings: &mut Findings, looked: &Looked<'_>) {
     let subject = looked.offered.name.to_string();
     if let Some(why) = names::forbidden(tool)
         && effective.risk() != Some(RiskLevel::Forbidden)
-        // Whoever has classified this very tool has looked at it.
+        // The author of a contract for this tool alone has looked at it.
         && looked.exact.is_none_or(|exact| exact.risk.is_none())
     {
         let place = effective.risk.as_ref().and_then(|risk| place_of(&risk.source));
@@ -102,7 +102,7 @@ fn failures(findings: &mut Findings, looked: &Looked<'_>) {
     }
 }
 
-/// Whoever writes a contract for a tool should know what of its own schema is left to the server.
+/// Reports the patterns of a tool's own schema that only the server checks.
 fn patterns(findings: &mut Findings, looked: &Looked<'_>) {
     if !looked.effective.is_written {
         return;
