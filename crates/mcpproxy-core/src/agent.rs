@@ -1,4 +1,4 @@
-//! Who calls: an agent and what its token lets it do.
+//! An agent and the permissions of its token.
 
 use crate::{ServerName, Variant};
 
@@ -9,7 +9,7 @@ pub struct Agent {
     pub scope: Scope,
 }
 
-/// What a token was made for. Narrower is always possible, wider never.
+/// The scope of a token. It can be narrowed, never widened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
     /// Permissions such as `emails:send` or `files:*`, for contracts to ask for.
@@ -17,7 +17,8 @@ pub struct Scope {
     /// `None` is every server, also those that come later.
     pub servers: Option<Vec<ServerName>>,
     pub operations: Vec<Variant>,
-    /// Nobody sits beside the agent: it is told at once that a user is needed, and the question waits longer.
+    /// The agent is unattended: it is told at once that a user must approve, and the approval request stays open
+    /// longer.
     pub headless: bool,
 }
 
@@ -35,7 +36,8 @@ impl Scope {
         self.servers.as_ref().is_none_or(|servers| servers.contains(server))
     }
 
-    /// Whether a grant covers a permission: the same word, `files:*` for all that begins with `files:`, `*` for all.
+    /// Returns true if the token has a permission: the same word, `files:*` for all that begin with `files:`, or `*`
+    /// for all.
     pub fn grants(&self, permission: &str) -> bool {
         self.grants.iter().any(|grant| match grant.strip_suffix('*') {
             Some(begin) => permission.starts_with(begin),

@@ -7,7 +7,7 @@ mod prune;
 
 use serde_json::Value;
 
-/// How much of a tool's words is kept.
+/// The level of detail of a brief.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Keep {
     /// Every rule of the schema; long prose is shortened, and noise is gone.
@@ -23,7 +23,7 @@ pub enum Keep {
 impl Keep {
     pub const ALL: [Self; 4] = [Self::Meaning, Self::Conditions, Self::Arguments, Self::Required];
 
-    /// Whether a value fits what is kept if, and only if, it fits the whole schema.
+    /// Returns true if a value matches the brief schema exactly when it matches the whole one.
     pub fn is_exact(self) -> bool {
         match self {
             Self::Meaning | Self::Conditions => true,
@@ -32,7 +32,7 @@ impl Keep {
     }
 }
 
-/// What is kept of a tool's description and input schema.
+/// A shortened description and input schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Brief {
     pub description: String,
@@ -42,7 +42,7 @@ pub struct Brief {
 
 /// Sentences of a description up to here.
 const ABOUT_MAX_BYTES: usize = 320;
-/// What a description says about arguments that the schema says nothing about.
+/// Most bytes of text about arguments that the schema does not describe.
 const ARGUMENTS_MAX_BYTES: usize = 600;
 
 /// Shortens a tool's description and input schema.
@@ -67,7 +67,7 @@ fn description(text: &str, schema: &Value, keep: Keep) -> String {
     format!("{about}\n{}", prose::sentences(&sections.arguments, ARGUMENTS_MAX_BYTES))
 }
 
-/// Whether the schema has a word on each of its arguments.
+/// Returns true if the schema describes each of its arguments.
 fn says_all(schema: &Value) -> bool {
     let properties = schema.get("properties").and_then(Value::as_object);
     let mut properties = properties.into_iter().flatten().map(|(_, property)| property);

@@ -1,4 +1,29 @@
-//! What the servers offer and under which contract, as one immutable list that listing and calling share.
+//! The catalog: every tool of every server with its effective contract, as one immutable value.
+//!
+//! Listing, searching and calling all use the same catalog, so an agent can call what it finds and nothing else. A
+//! snapshot holds one catalog; a reload or a server's news makes the [`Catalog::next`] one.
+//!
+//! How it works: each server has a [`Shelf`] with its tools. `next` compares what a shelf is made of by pointer: the
+//! server's offer, the operator's contracts and the policies. A shelf whose three parts are the same `Arc`s is taken
+//! over, so news of one server costs nothing for the thousands of tools of others. A new shelf merges the contracts of
+//! each tool ([`Effective`]) and selects the policies that can apply to it.
+//!
+//! What must stay true:
+//!
+//! - **A forbidden tool is not in the catalog.** It goes to `forbidden` in its shelf, which only operators see. `resolve`,
+//!   `visible` and `tools` never return it. Code behind the catalog cannot forget to check, because there is nothing to
+//!   check.
+//! - **One malformed tool hides itself and no other** (see [`Offer::new`]).
+//! - **Schemas compile on first use.** Servers list thousands of tools, and agents call few of them.
+//!
+//! Why not filter forbidden tools in each list? Then every new list would need the filter, and a test for it. Here a tool
+//! that is forbidden and a tool that does not exist are the same, also for a call.
+//!
+//! ```text
+//! offers ─┐
+//! contracts ─┼─▶ Catalog ─▶ tools() ─▶ search, lists, decide
+//! policies ──┘      └─────▶ forbidden() ─▶ operators only
+//! ```
 
 mod offered;
 pub(crate) mod parameters;
@@ -17,7 +42,7 @@ use crate::{Digest, Hints, RiskLevel, Scope, ServerName, ToolName, Variant};
 pub use offered::{Offer, Offered, ToolError};
 use parameters::Parameters;
 
-/// All tools of all servers. A tool that is not in here does not exist for agents.
+/// All tools of all servers. A tool that is not here does not exist for agents.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     shelves: BTreeMap<ServerName, Arc<Shelf>>,
@@ -31,11 +56,11 @@ struct Shelf {
     offer: Arc<Offer>,
     tools: Vec<Arc<Tool>>,
     by_name: HashMap<String, usize>,
-    /// Forbidden ones, for the operator's eyes only.
-    withheld: BTreeMap<String, Arc<Tool>>,
+    /// The forbidden tools, which only operators see.
+    forbidden: BTreeMap<String, Arc<Tool>>,
 }
 
-/// One tool: its server's words for it, and the contract that counts.
+/// One tool: how its server describes it, and its effective contract.
 #[derive(Debug)]
 pub struct Tool {
     pub name: ToolName,
@@ -49,12 +74,12 @@ pub struct Tool {
 }
 
 impl Catalog {
-    /// A catalog without contracts and policies.
+    /// Makes a catalog without contracts and policies.
     pub fn new(offers: impl IntoIterator<Item = (ServerName, Arc<Offer>)>) -> Self {
         Self::default().next(offers, &Arc::default(), &Arc::default())
     }
 
-    /// The catalog that comes after this one. What did not change is not made again.
+    /// Makes the catalog that comes after this one. Shelves that did not change are taken over.
     pub fn next(
         &self,
         offers: impl IntoIterator<Item = (ServerName, Arc<Offer>)>,
@@ -93,28 +118,27 @@ impl Catalog {
         self.shelves.values().flat_map(|shelf| &shelf.tools)
     }
 
-    /// The forbidden tools. Nothing that an agent gets to see may be made from these.
-    pub fn withheld(&self) -> impl Iterator<Item = &Arc<Tool>> {
-        self.shelves.values().flat_map(|shelf| shelf.withheld.values())
+    /// The forbidden tools. Nothing that an agent sees may be made from these.
+    pub fn forbidden(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.shelves.values().flat_map(|shelf| shelf.forbidden.values())
     }
 
-    /// Whether a name is that of a forbidden tool: for the record of an attempt, never for the answer to it.
-    pub fn is_withheld(&self, name: &ToolName) -> bool {
-        self.shelves.get(name.server()).is_some_and(|shelf| shelf.withheld.contains_key(name.tool()))
+    /// Returns true for the name of a forbidden tool. This is for the record of an attempt, never for the answer to it.
+    pub fn is_forbidden(&self, name: &ToolName) -> bool {
+        self.shelves.get(name.server()).is_some_and(|shelf| shelf.forbidden.contains_key(name.tool()))
     }
 }
 
-/// What an agent sees differently.
+/// A server whose tools changed, as agents see them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
     pub server: ServerName,
-    /// Whether contracts are different, and not only tools.
+    /// True if contracts changed, and not only tools.
     pub contracts: bool,
 }
 
 impl Catalog {
-    /// The servers of both catalogs whose tools look different to an agent now. Changes of what is withheld anyway
-    /// are none.
+    /// Returns the servers in both catalogs whose tools look different to an agent. A change of a forbidden tool is none.
     pub fn changed_since(&self, before: &Self) -> Vec<Changed> {
         let mut all = Vec::new();
         for (server, shelf) in &self.shelves {
@@ -131,7 +155,7 @@ impl Catalog {
 }
 
 impl Shelf {
-    /// The contracts that somebody wrote, as agents see them: not where they are written.
+    /// The written contracts as agents see them, without source locations.
     fn contracts(&self) -> impl Iterator<Item = (&ToolName, Value)> {
         self.tools.iter().filter(|tool| tool.contract.is_written).map(|tool| (&tool.name, tool.contract.to_json()))
     }
@@ -158,7 +182,7 @@ impl Shelf {
     fn put(&mut self, tool: Tool) {
         let tool = Arc::new(tool);
         match tool.contract.risk() {
-            Some(RiskLevel::Forbidden) => drop(self.withheld.insert(tool.name.tool().to_owned(), tool)),
+            Some(RiskLevel::Forbidden) => drop(self.forbidden.insert(tool.name.tool().to_owned(), tool)),
             None | Some(RiskLevel::Low | RiskLevel::Medium | RiskLevel::High | RiskLevel::Critical) => {
                 self.by_name.insert(tool.name.tool().to_owned(), self.tools.len());
                 self.tools.push(tool);
@@ -176,7 +200,7 @@ impl Tool {
         tool
     }
 
-    /// The variant this tool asks for.
+    /// The variant that an agent has to use.
     pub fn call_with(&self) -> Variant {
         self.contract.operation.as_ref().map_or(Variant::Write, |operation| operation.value)
     }
@@ -191,7 +215,7 @@ impl Tool {
         self.policies.as_ref()
     }
 
-    /// The server's own schema for arguments; what cannot be used was refused when the server told of the tool.
+    /// The server's own schema for arguments. A tool with an unusable schema is not in the catalog.
     pub fn input_schema(&self) -> Option<&Schema> {
         self.input.get_or_init(|| self.own_schema("inputSchema")).as_ref()
     }
@@ -200,13 +224,12 @@ impl Tool {
         self.output.get_or_init(|| self.own_schema("outputSchema")).as_ref()
     }
 
-    /// Whether the server's own schema says that the tool takes no such argument.
+    /// Returns true if the server's own schema allows no such argument.
     pub(crate) fn lacks_argument(&self, name: &str) -> bool {
         Parameters::of(&self.offered).lacks(name)
     }
 
-    /// What is wrong with arguments or a result is recorded and answered, so it must not repeat what the contract calls
-    /// sensitive. That something is missing gives nothing away.
+    /// Removes sensitive values from problems, which are recorded and sent to the agent. A missing value reveals nothing.
     pub(crate) fn hide_sensitive(&self, problems: &mut [Problem]) {
         let sensitive = &self.contract.sensitive.value;
         for problem in problems.iter_mut().filter(|problem| problem.found != Problem::MISSING) {
@@ -216,12 +239,12 @@ impl Tool {
         }
     }
 
-    /// What the server says about the tool, all of it. Made on demand: a call that nobody is asked about never needs it.
+    /// Hash of everything that the server says about the tool. Made on demand: only approvals need it.
     pub fn pin(&self) -> Digest {
         Digest::of(canonical(&self.offered.json).as_bytes())
     }
 
-    /// What the contract that counts says, wherever it is written. Made on demand too.
+    /// Hash of the effective contract, without source locations. Made on demand too.
     pub fn contract_digest(&self) -> Digest {
         self.contract.digest()
     }

@@ -1,4 +1,4 @@
-//! A tool's contract as somebody wrote it, an operator in a file or a server in its `_meta`: any field may be missing.
+//! Contracts of tools, as an operator writes them in a file or a server in `_meta`. Any field may be missing.
 
 mod all;
 mod contradictions;
@@ -29,7 +29,7 @@ pub use fields::{Contract, Effective};
 pub use files::{CONTRACTS_MAX, FILE_MAX_BYTES};
 pub use format::schema;
 
-/// Where a server's own listing carries a contract.
+/// The key in a tool's `_meta` that holds the server's contract.
 pub const META_KEY: &str = "mcp-first/contract";
 
 impl Contract {
@@ -73,7 +73,7 @@ impl Confirmation {
     }
 }
 
-/// When a fresh factor is asked for.
+/// `stepUpAuth`: when an approval needs a fresh second factor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepUp {
     Never,
@@ -82,7 +82,7 @@ pub enum StepUp {
     Always,
 }
 
-/// What results must look like, and whether one that does not is withheld.
+/// The schema of results. If `is_strict`, a result that does not match is withheld.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputSchema {
     pub schema: Arc<Schema>,
@@ -129,7 +129,7 @@ pub struct Sensitive {
     pub pointer: Pointer,
 }
 
-/// Which tools of a server an operator's contract is for.
+/// The tools that an operator's contract is for: one tool, or all whose names begin alike.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ToolPattern {
     pub server: ServerName,

@@ -1,6 +1,6 @@
 //! "Did you mean": the known words nearest to an unknown one.
 
-/// A longer word is nobody's slip of the keyboard, and would take long to compare.
+/// A longer word is no typing mistake, and would take long to compare.
 const WORD_MAX_CHARS: usize = 256;
 
 /// The closest of `known`, if it is close enough to be a slip of the keyboard.

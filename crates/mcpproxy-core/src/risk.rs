@@ -1,6 +1,6 @@
 //! The five levels of risk.
 
-/// How much harm a tool can do. The order is from little to too much.
+/// The harm that a tool can do, from the least to the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RiskLevel {
     Low,

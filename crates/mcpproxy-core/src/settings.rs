@@ -1,4 +1,23 @@
-//! The settings file: what an operator may write in `mcp_config.json`, read strictly, with a position for every mistake.
+//! The settings file, `mcp_config.json`: JSON with comments, read strictly, with a position for every mistake.
+//!
+//! [`parse`] turns the text into [`Settings`] with all defaults filled in and all references resolved, or returns every
+//! mistake at once. A file with one mistake changes nothing: the gateway keeps the settings it has.
+//!
+//! Each section of the file has a module: `server.rs` for `mcpServers`, `approvals.rs`, `activity.rs`, `storage.rs`. Each
+//! reads its own object with the reader of [`file`](crate::file) and returns its own struct. `keys.rs` lists the keys of
+//! every object, and `schema.rs` publishes the same keys as a JSON Schema for editors. Tests compare the two.
+//!
+//! What must stay true:
+//!
+//! - **Secrets stay out of logs.** Values of `env`, `headers` and database URLs are [`Secret`]s, whose `Debug` is `***`.
+//!   Error messages never contain a value that a reference was resolved to.
+//! - **Unknown keys are mistakes.** A misspelt `tls_terminated_by_proxy` must not silently mean its default.
+//! - **No I/O.** Environment variables and files come through [`Outside`], so that tests need neither.
+//!
+//! Why not `serde` with `deny_unknown_fields`? See [`file`](crate::file): it reports one mistake per attempt.
+//!
+//! To add a setting: add the key in `keys.rs`, the field in its struct with its default, one line in the `read` function
+//! of the section, and its description in `schema.rs`. A key in only one of `keys.rs` and `schema.rs` fails a test.
 
 mod activity;
 mod address;
@@ -49,7 +68,7 @@ pub struct Settings {
     pub activity: ActivitySettings,
     pub approvals: ApprovalSettings,
     pub listen: SocketAddr,
-    /// A caller on this machine without a token is a read-only agent.
+    /// Treats clients on this machine without a token as a read-only agent.
     pub allow_anonymous_loopback: bool,
     pub tls_terminated_by_proxy: bool,
     /// In lower case, with a port only where the operator wrote one.
@@ -71,7 +90,7 @@ pub struct ServerSettings {
     pub result_limit_bytes: usize,
 }
 
-/// How a server is reached. Its `Debug` shows no argument, value or address path, because each may hold a secret.
+/// The transport of a server. Its `Debug` shows no argument, value or URL path, because each may hold a secret.
 #[derive(Clone, PartialEq)]
 pub enum TransportSettings {
     Stdio { command: String, args: Vec<String>, env: Vec<(String, Secret)>, cwd: Option<String> },
@@ -87,7 +106,7 @@ pub struct IntentSettings {
     pub unannotated: Unannotated,
 }
 
-/// Whether an agent must declare the operation a second time, in `intent.operation_type`.
+/// The setting `two_key`: must an agent repeat the operation in `intent.operation_type`?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TwoKey {
     Optional,
@@ -103,7 +122,7 @@ impl TwoKey {
     }
 }
 
-/// What a read call on a tool without annotations gets.
+/// The setting `unannotated`, for read calls on tools without annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unannotated {
     Trust,
@@ -126,10 +145,10 @@ pub struct ContractSettings {
     pub unclassified: Unclassified,
 }
 
-/// What a tool gets that nobody has classified.
+/// The setting `unclassified`, for tools without a risk level from the operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unclassified {
-    /// What its annotations say, and nothing more.
+    /// Follows the tool's annotations and asks for nothing more.
     #[default]
     Allow,
     ConfirmDestructive,
@@ -146,10 +165,8 @@ impl Unclassified {
     }
 }
 
-/// Reads a settings file, or tells everything that is wrong with it, in the order of the file.
+/// Reads a settings file, or returns all its mistakes in the order of the file.
 pub fn parse(text: &str, outside: &dyn Outside) -> Result<Settings, Vec<Mistake>> {
-    // Some editors put a byte order mark first; nobody sees it, so it may not shift a column.
-    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     if text.len() > FILE_MAX_BYTES {
         let message =
             "the settings file is larger than 1 MiB; keep long values in files and refer to them with `${file:PATH}`";
@@ -168,7 +185,7 @@ pub fn parse(text: &str, outside: &dyn Outside) -> Result<Settings, Vec<Mistake>
     }
 }
 
-/// What runs when there is no settings file: the built-in demo server.
+/// The settings without a settings file: the built-in demo server.
 pub fn demo() -> Settings {
     // The only way to make a `ServerName` is to parse one, and `demo` is one.
     let servers = ServerName::parse("demo").map(|name| ServerSettings::new(name, TransportSettings::Demo)).into_iter();
@@ -194,9 +211,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Where a secret stands in the file itself and not behind a reference: judged by the name of its key, and in the
-    /// address of a database by the place of the password.
-    /// A file like that is nobody else's to read.
+    /// Returns the keys whose secret stands in the file itself instead of behind a reference. A key counts as secret by
+    /// its name, a database URL by its password. Only the owner should be able to read such a file.
     pub fn inline_secrets(&self) -> Vec<String> {
         let mut found = Vec::new();
         for server in &self.servers {
@@ -287,9 +303,9 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Settings {
         && settings.allow_anonymous_loopback
         && settings.tls_terminated_by_proxy
     {
-        // Callers of the proxy would all be local to us, and so all be let in.
+        // All clients of the proxy would look local, so all would be let in.
         let message = "`allow_anonymous_loopback` and `tls_terminated_by_proxy` exclude each other: behind a proxy every \
-                       caller seems to be on this machine; set one of them to false";
+                       client seems to be on this machine; set one of them to false";
         reader.report(field.position, message);
     }
     settings

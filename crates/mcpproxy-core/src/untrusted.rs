@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Text somebody else wrote. It has no `Display`: the reader says where it goes, and it is escaped for that place.
+/// Text from an agent, a server or a file. It has no `Display`: the caller says where it goes, and it is escaped for
+/// that place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Untrusted(String);
 
@@ -12,7 +13,7 @@ impl Untrusted {
         Self(text.into())
     }
 
-    /// Only the beginning, for places where somebody's words are quoted.
+    /// Keeps only the beginning, for quotes in messages.
     pub fn shortened(text: &str, max_chars: usize) -> Self {
         match text.char_indices().nth(max_chars) {
             None => Self(text.to_owned()),

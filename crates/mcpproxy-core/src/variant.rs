@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Which of the three `call_tool_*` tools an agent used, and so what kind of operation it declares.
+/// The `call_tool_*` tool that an agent uses, and with it the operation it declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Variant {
     Read,

@@ -191,7 +191,7 @@ impl<'a> RequestedCall<'a> {
         }
         let sees = agent.scope.sees(declared.name.server());
         self.tool = tool.filter(|_| sees).cloned();
-        self.is_forbidden = tool.is_none() && sees && catalog.is_withheld(&declared.name);
+        self.is_forbidden = tool.is_none() && sees && catalog.is_forbidden(&declared.name);
     }
 
     fn name(&self) -> Option<Cow<'_, str>> {

@@ -98,8 +98,8 @@ impl Snapshot {
 
     /// Returns the sensitive fields of a tool: of a visible one, a forbidden one, or one that only a contract names.
     pub(crate) fn sensitive(&self, name: &ToolName) -> Vec<Pointer> {
-        let withheld = || self.catalog.withheld().find(|tool| tool.name == *name);
-        if let Some(tool) = self.catalog.resolve(name).or_else(withheld) {
+        let forbidden = || self.catalog.forbidden().find(|tool| tool.name == *name);
+        if let Some(tool) = self.catalog.resolve(name).or_else(forbidden) {
             return sensitive::pointers(tool);
         }
         let written = self.contracts.matching(name).into_iter().find_map(|contract| contract.sensitive.as_ref());

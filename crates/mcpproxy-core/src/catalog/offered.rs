@@ -1,4 +1,4 @@
-//! What one server says about its tools.
+//! The tools of one server, as it lists them.
 
 use std::collections::HashSet;
 use std::sync::Arc;

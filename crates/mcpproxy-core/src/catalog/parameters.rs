@@ -1,4 +1,4 @@
-//! Which arguments a tool takes, as far as its own schema says so.
+//! The arguments of a tool, as far as its own schema names them.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::json::{Members, members};
 /// The named arguments of a tool.
 pub(crate) struct Parameters<'a> {
     properties: Members<'a>,
-    /// Whether those are all there are: with other keywords beside `properties`, more may be allowed.
+    /// False if other keywords beside `properties` may allow more arguments.
     is_complete: bool,
 }
 
@@ -47,12 +47,12 @@ impl<'a> Parameters<'a> {
         self.properties.iter().find(|(name, _)| name == wanted).map(|(_, schema)| *schema)
     }
 
-    /// Whether the tool certainly takes no such argument.
+    /// Returns true if the tool certainly takes no such argument.
     pub(crate) fn lacks(&self, wanted: &str) -> bool {
         self.is_complete && self.find(wanted).is_none()
     }
 
-    /// Whether an argument is a yes or no, or nobody says what it is.
+    /// Returns true for an argument that is boolean or has no type.
     pub(crate) fn is_flag(&self, wanted: &str) -> bool {
         let Some(keywords) = self.find(wanted).and_then(members) else { return false };
         let kind = keywords.into_iter().find(|(key, _)| *key == Cow::Borrowed("type")).map(|(_, value)| value);

@@ -12,7 +12,7 @@ pub struct Contracts {
     /// In the order of files and lines. No two have the same pattern.
     written: Vec<(ToolPattern, Arc<Contract>)>,
     by_server: HashMap<ServerName, OfServer>,
-    /// Where each says which tools it is for.
+    /// The line of each pattern in its file.
     lines: HashMap<ToolPattern, usize>,
 }
 
@@ -38,7 +38,7 @@ impl Contracts {
         files::parse(files)
     }
 
-    /// Of two with one pattern the first counts; files cannot have two.
+    /// Indexes contracts. If two have one pattern, the first counts; files cannot have two.
     pub(super) fn new(contracts: impl IntoIterator<Item = (ToolPattern, Arc<Contract>)>) -> Self {
         let mut all = Self::default();
         for (pattern, contract) in contracts {

@@ -40,7 +40,7 @@ pub(super) fn parse(files: &[(String, String)]) -> Result<Contracts, Vec<(String
 #[derive(Default)]
 struct All {
     written: Vec<(ToolPattern, Arc<Contract>)>,
-    /// Where each pattern was written first.
+    /// The file and line in which each pattern was written first.
     first: HashMap<ToolPattern, (Arc<str>, usize)>,
     count: usize,
 }
@@ -106,6 +106,11 @@ fn contracts<'n>(document: &'n Node, mistakes: &mut Mistakes) -> Vec<&'n Node> {
                 None => Vec::new(),
             }
         }
-        _ => vec![document],
+        NodeValue::Object(_)
+        | NodeValue::Null
+        | NodeValue::Bool(_)
+        | NodeValue::Number(_)
+        | NodeValue::Text(_)
+        | NodeValue::Broken => vec![document],
     }
 }

@@ -5,7 +5,7 @@ use crate::Untrusted;
 use crate::file::{self, Author, Format, Mistakes, Reader, SourcePosition};
 
 pub(super) const SERVER_MAX_BYTES: usize = 64 * 1024;
-/// More of a pointer helps nobody; its keys are the server's.
+/// Longer pointers are cut: their keys come from the server.
 const POINTER_SHOWN_MAX_CHARS: usize = 200;
 
 pub(super) fn parse(text: &str) -> Result<Contract, String> {

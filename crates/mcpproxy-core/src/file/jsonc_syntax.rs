@@ -66,7 +66,7 @@ fn message(kind: &ParseErrorKind) -> String {
     text.to_owned()
 }
 
-/// Where the first string begins that is still open at the end of its line.
+/// Returns the offset of the first string that is still open at the end of its line.
 fn string_over_line_end(text: &str) -> Option<usize> {
     let mut bytes = text.bytes().enumerate().peekable();
     while let Some((at, byte)) = bytes.next() {

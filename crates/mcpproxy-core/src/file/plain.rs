@@ -1,4 +1,4 @@
-//! What a YAML word without quotes means, by the core schema of YAML 1.2: `no` and `yes` are texts.
+//! Types YAML scalars without quotes by the core schema of YAML 1.2, in which `no` and `yes` are texts.
 
 use serde_json::Number;
 

@@ -53,10 +53,8 @@ impl<'m, C> Reader<'m, C> {
 
     /// Every member of an object, whatever its name.
     pub(crate) fn object<'n>(&mut self, node: &'n Node) -> Option<&'n [Member]> {
-        match &node.value {
-            NodeValue::Object(members) => Some(members),
-            _ => self.wrong_type(node, "object"),
-        }
+        let NodeValue::Object(members) = &node.value else { return self.wrong_type(node, "object") };
+        Some(members)
     }
 
     /// The known members of an object. Unknown ones are an operator's mistakes.
@@ -182,10 +180,8 @@ impl<'m, C> Reader<'m, C> {
     }
 
     pub(crate) fn array<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
-        match &node.value {
-            NodeValue::Array(nodes) => Some(nodes),
-            _ => self.wrong_type(node, "array"),
-        }
+        let NodeValue::Array(nodes) = &node.value else { return self.wrong_type(node, "array") };
+        Some(nodes)
     }
 
     /// A list without repetitions. A list with one wrong element is wrong as a whole.

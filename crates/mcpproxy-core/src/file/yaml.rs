@@ -151,14 +151,12 @@ impl Builder<'_> {
             self.mistakes.add(position, MERGE);
             return NodeValue::Broken;
         }
-        match plain::typed(text) {
-            Ok(NodeValue::Text(text)) => NodeValue::Text(text),
-            _ => {
-                let message = format!("`{}` is not a text, and keys are texts; put it in quotes", shown(text));
-                self.mistakes.add(position, message);
-                NodeValue::Broken
-            }
+        if let Ok(NodeValue::Text(text)) = plain::typed(text) {
+            return NodeValue::Text(text);
         }
+        let message = format!("`{}` is not a text, and keys are texts; put it in quotes", shown(text));
+        self.mistakes.add(position, message);
+        NodeValue::Broken
     }
 
     fn typed(&mut self, text: &str, position: SourcePosition) -> NodeValue {
@@ -193,7 +191,11 @@ impl Builder<'_> {
                     *key = Some(match node.value {
                         NodeValue::Text(text) => Key::Named(text, node.position),
                         NodeValue::Broken => Key::Broken,
-                        _ => {
+                        NodeValue::Null
+                        | NodeValue::Bool(_)
+                        | NodeValue::Number(_)
+                        | NodeValue::Array(_)
+                        | NodeValue::Object(_) => {
                             self.mistakes.add(node.position, "a list or an object cannot be a key; write a text");
                             Key::Broken
                         }

@@ -1,4 +1,4 @@
-//! What is said about text that is not YAML.
+//! Messages about text that is not YAML.
 
 use granit_parser::ErrorKind;
 

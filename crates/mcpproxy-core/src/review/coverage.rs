@@ -1,4 +1,4 @@
-//! Which tools somebody has classified, who did, and which still need it.
+//! Coverage: the tools that have a risk level, who set it, and the tools that still need one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Covered {
     pub classified_by: Classifier,
 }
 
-/// Who gave a tool its risk level.
+/// The author of a tool's risk level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Classifier {
     Operator { file: Arc<str>, line: usize },
@@ -42,7 +42,7 @@ pub struct Total {
 }
 
 impl Covered {
-    /// Nobody has said how dangerous it is.
+    /// Returns true if the tool has no risk level.
     pub fn needs_draft(&self) -> bool {
         self.classified_by == Classifier::Nobody
     }
@@ -60,7 +60,7 @@ impl Classifier {
 }
 
 pub fn coverage(catalog: &Catalog) -> Coverage {
-    let mut tools: Vec<Covered> = catalog.tools().chain(catalog.withheld()).map(|tool| covered(tool)).collect();
+    let mut tools: Vec<Covered> = catalog.tools().chain(catalog.forbidden()).map(|tool| covered(tool)).collect();
     tools.sort_by(|a, b| a.name.cmp(&b.name));
     let mut totals: BTreeMap<&ServerName, Total> = BTreeMap::new();
     for tool in &tools {

@@ -11,7 +11,7 @@ use crate::contract::{Contract, Effective, FIELDS, Source, StepUp, Written};
 use crate::schema::Schema;
 use crate::{RiskLevel, ServerName, Variant, mask};
 
-/// How a draft begins, until somebody who has read it takes that line out.
+/// The first line of a draft. Operators remove it after they have reviewed the file.
 pub const MARKER: &str = "# DRAFT";
 
 /// The names by which servers are asked for a dry run.
@@ -94,7 +94,8 @@ fn own_fields(offered: &Offered, judgement: &Judgement) -> (Vec<(&'static str, V
     (usable.collect(), unusable.into_iter().map(|(name, _, _)| name).collect())
 }
 
-/// What asks for nothing is worth nothing from a server, and would be final as the operator's word.
+/// Returns true for a value that asks for nothing. From a server it means nothing, but in the operator's file it would
+/// be final.
 fn is_weakest(name: &str, value: &Value) -> bool {
     match name {
         "autonomousExecution" => *value == true,
@@ -120,7 +121,7 @@ fn is_usable(name: &str, own: &Contract) -> bool {
     schema.is_none_or(|schema| Schema::parse(schema.text()).is_ok())
 }
 
-/// What nobody wrote, as far as something honest can be said.
+/// Suggests a value for a field that nothing was written for.
 fn drafted(name: &str, offered: &Offered, wild: &Wild, judgement: &Judgement) -> Option<Value> {
     match name {
         "riskLevel" => Some(judgement.risk.as_str().into()),
@@ -157,7 +158,7 @@ fn drafted(name: &str, offered: &Offered, wild: &Wild, judgement: &Judgement) ->
     }
 }
 
-/// Whether the log would mask a value under this name by itself. Odd names are left to a person.
+/// Returns true if the log masks values under this name by itself. Unusual names are left to the operator.
 fn is_secret(name: &str) -> bool {
     let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
     is_plain && name.len() <= 64 && mask(&format!("{{\"{name}\":\"Xq7vZ2mK9pLw4TnB\"}}"), &[]).is_changed()
@@ -232,7 +233,7 @@ impl Judgement {
     }
 }
 
-/// What stands above a contract, one comment each.
+/// The comments above a contract.
 fn comments(tool: &str, risk: RiskLevel, reasons: &[String], wild: &Wild) -> Vec<String> {
     let mut all = vec![format!("{tool}: {}, because {}.", risk.as_str(), reasons.join("; "))];
     if let Some(why) = names::forbidden(tool).filter(|_| risk != RiskLevel::Forbidden) {

@@ -1,4 +1,4 @@
-//! What is doubtful about contracts: mistakes that no parser sees, found by holding them against the tools they are for.
+//! Lint: finds mistakes that no parser sees, by comparing contracts with the tools they are for.
 
 mod against_server;
 mod arguments;
@@ -28,7 +28,7 @@ pub struct Finding {
     pub severity: Severity,
     /// The tool, the pattern, the server or the file that it is about.
     pub subject: String,
-    /// Where it is written, if the operator wrote it.
+    /// File and line, if the operator wrote it.
     pub place: Option<(Arc<str>, usize)>,
     pub message: String,
     pub fix: String,
@@ -36,7 +36,7 @@ pub struct Finding {
 
 /// Looks the operator's contracts over, and those of the servers in the catalog, whatever contracts that was made with.
 pub fn lint(contracts: &Contracts, catalog: &Catalog) -> Vec<Finding> {
-    let offered: Vec<&Offered> = catalog.tools().chain(catalog.withheld()).map(|tool| tool.offered.as_ref()).collect();
+    let offered: Vec<&Offered> = catalog.tools().chain(catalog.forbidden()).map(|tool| tool.offered.as_ref()).collect();
     let offers = Offers::new(&offered);
     let mut findings = Findings::default();
     for (pattern, contract) in contracts.iter() {
@@ -72,14 +72,14 @@ pub fn lint(contracts: &Contracts, catalog: &Catalog) -> Vec<Finding> {
     findings.sorted()
 }
 
-/// Contract files that still say of themselves that nobody has read them; `files` are names and texts.
+/// Finds contract files that are still marked as drafts. `files` are names and texts.
 pub fn lint_files(files: &[(String, String)]) -> Vec<Finding> {
     let mut findings = Findings::default();
     for (name, text) in files {
         let Some(at) = text.lines().position(|line| line.starts_with(MARKER)) else { continue };
         let place = Some((Arc::from(name.as_str()), at + 1));
-        let message = "the file still says that it is a draft";
-        let fix = "read the contracts in it, correct them and take the line out";
+        let message = "the file is still marked as a draft";
+        let fix = "review and correct its contracts, then remove the line";
         findings.add("C019", name, place, message.to_owned(), fix);
     }
     findings.sorted()
@@ -90,20 +90,20 @@ struct Looked<'a> {
     offered: &'a Offered,
     operator: &'a [&'a Arc<Contract>],
     effective: &'a Effective,
-    /// The operator's contract for this tool alone: whoever wrote it has looked at the tool.
+    /// The operator's contract for this tool alone, whose author has looked at the tool.
     exact: Option<&'a Contract>,
-    /// Where the most specific of the operator's contracts begins.
+    /// The start of the most specific of the operator's contracts.
     place: Place,
 }
 
 #[derive(Default)]
 struct Findings {
     all: Vec<Finding>,
-    /// How many patterns were compared with the names of all tools.
+    /// The number of patterns compared with the names of all tools.
     compared: usize,
 }
 
-/// Where the operator wrote something.
+/// File and line of something that the operator wrote.
 type Place = Option<(Arc<str>, usize)>;
 
 fn place_of(source: &Source) -> Place {
@@ -132,7 +132,7 @@ impl Findings {
         let names = (self.compared <= COMPARED_MAX).then(|| offers.names(server)).into_iter().flatten();
         let fix = match nearest(&pattern.prefix, names) {
             Some(near) => format!("did you mean `{server}:{near}`?"),
-            None => format!("`mcpproxy tools list --server {server}` shows its tools"),
+            None => format!("run `mcpproxy tools list --server {server}` to see its tools"),
         };
         self.add("C002", &pattern.to_string(), place, format!("server `{server}` has no such tool"), fix);
     }
@@ -149,7 +149,7 @@ impl Findings {
         }
         for (server, (none, tools)) in counted.into_iter().filter(|(_, (none, _))| *none > 0) {
             let message = format!("{none} of {tools} tools have no risk level");
-            self.add("C004", server, None, message, format!("`mcpproxy contract draft {server}` makes a first file"));
+            self.add("C004", server, None, message, format!("run `mcpproxy contract draft {server}` for a first file"));
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a tool's name suggests. A guess for drafts and hints; nothing is ever decided by it.
+//! Guesses from a tool's name what it does, for drafts and lint. No decision depends on it.
 
 use crate::RiskLevel::{self, Critical, High, Low, Medium};
 use crate::Variant::{self, Destructive, Read, Write};
@@ -102,7 +102,7 @@ pub(super) fn forbidden(tool: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether one call seems to reach many things.
+/// Returns true if the name suggests a bulk operation.
 pub(super) fn is_bulk(tool: &str) -> bool {
     words(tool).iter().any(|word| matches!(word.as_str(), "bulk" | "batch" | "all" | "mass"))
 }

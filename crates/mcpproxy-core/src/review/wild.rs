@@ -1,4 +1,4 @@
-//! What some servers already say in `_meta` in words of their own, for drafts.
+//! Reads what some servers put into `_meta` in formats of their own, for drafts.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::{RiskLevel, Variant};
 const PERMISSIONS_MAX: usize = 32;
 const PERMISSION_MAX_CHARS: usize = 128;
 
-/// What a server says beyond annotations and contracts.
+/// Facts about a tool beyond its annotations and contract.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wild {
     /// The key in `_meta` that says so.

@@ -20,7 +20,7 @@ pub(super) fn contract(notes: &Notes, tool: &str, fields: &[(&'static str, Value
     text + &comments("  ", &notes.after)
 }
 
-/// What is said about a contract without being part of it.
+/// Comments around a contract.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     pub(super) before: Vec<String>,

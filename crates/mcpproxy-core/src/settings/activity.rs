@@ -15,19 +15,19 @@ pub struct ActivitySettings {
     pub retention: Retention,
 }
 
-/// Which calls are on disk before they are sent.
+/// The setting `durability`: calls whose record is on disk before they are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     All,
     Writes,
 }
 
-/// How long the log is kept. None is for good.
+/// The setting `retention`. `None` keeps forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// The age at which arguments and results are erased. Their records stay.
     pub payloads: Option<Duration>,
-    /// How many bytes of arguments and results are kept; the oldest go first.
+    /// The most bytes of arguments and results to keep. The oldest are removed first.
     pub payload_bytes: Option<u64>,
     /// The age at which records themselves are erased; never less than `payloads`.
     pub records: Option<Duration>,

@@ -78,7 +78,8 @@ pub(super) fn check_server_url(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Where users reach the gateway: its origin. Without TLS a session could be read on the way, so only on this machine.
+/// Reads `public_url`, the origin of the gateway. Without TLS a session could be read on the way, so `http` is for
+/// loopback only.
 pub(super) fn parse_public_url(text: &str) -> Result<String, String> {
     let bad = || "expected an address such as \"https://gateway.example.com\", without path or `*`".to_owned();
     let origin = parse_origin(text).map_err(|_| bad())?;
@@ -102,7 +103,7 @@ pub(super) fn check_webhook_url(text: &str) -> Result<(), String> {
     }
 }
 
-/// Whether an address is on this machine.
+/// Returns true for a loopback host.
 fn is_here(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),

@@ -6,7 +6,7 @@ use crate::file::amount::{DAY, GIB, duration, size};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
-/// A hundred years: whoever wants more wants it for good, and dates that far back can still be computed.
+/// A hundred years. Beyond that, use `forever`; dates that far back can still be computed.
 const AGE_MAX: Duration = Duration::from_secs(36_500 * 24 * 60 * 60);
 const SIZE_MIN_BYTES: u64 = 1024;
 const SIZE_MAX_BYTES: u64 = GIB;
@@ -26,17 +26,17 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// How long a call is held for a user: `45s`, or `0s` for not at all.
+/// Reads how long a call waits for an approval: `45s`, or `0s` for not at all.
 pub(super) fn parse_wait(text: &str) -> Result<Duration, String> {
     parse_within(text, (Duration::ZERO, "0s"), (10 * MINUTE, "10m"))
 }
 
-/// How long a user has: `10m`.
+/// Reads how long an approval request stays open: `10m`.
 pub(super) fn parse_expiry(text: &str) -> Result<Duration, String> {
     parse_within(text, (MINUTE, "1m"), (DAY, "24h"))
 }
 
-/// How long a user has where no agent waits: `24h`.
+/// Reads how long an approval request of an unattended agent stays open: `24h`.
 pub(super) fn parse_headless_expiry(text: &str) -> Result<Duration, String> {
     parse_within(text, (MINUTE, "1m"), (7 * DAY, "7d"))
 }
@@ -53,12 +53,12 @@ fn parse_within(
     }
 }
 
-/// How long arguments and results are kept: `90d`, or `forever`, which is none.
+/// Reads how long arguments and results are kept: `90d`, or `forever` (`None`).
 pub(super) fn parse_payload_age(text: &str) -> Result<Option<Duration>, String> {
     parse_age(text, HOUR, "1h")
 }
 
-/// How long records are kept: `400d`, or `forever`, which is none.
+/// Reads how long records are kept: `400d`, or `forever` (`None`).
 pub(super) fn parse_record_age(text: &str) -> Result<Option<Duration>, String> {
     parse_age(text, DAY, "1d")
 }
@@ -86,7 +86,7 @@ pub(super) fn check_size(bytes: u64) -> Result<usize, String> {
         .ok_or_else(|| "expected a size between \"1KiB\" and \"1GiB\"".to_owned())
 }
 
-/// How many bytes of arguments and results are kept: `10GiB`, or `forever`, which is none.
+/// Reads how many bytes of arguments and results are kept: `10GiB`, or `forever` (`None`).
 pub(super) fn parse_payload_bytes(text: &str) -> Result<Option<u64>, String> {
     if text == FOREVER {
         return Ok(None);

@@ -11,28 +11,28 @@ use crate::{Assurance, RiskLevel};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalSettings {
-    /// How long a call is held open for a user; zero is not at all.
+    /// The time that a call waits for an approval. Zero: it does not wait.
     pub wait: Duration,
-    /// How long a approval_request is open, and how long a yes is good for.
+    /// The time that an approval request stays open and an approval is valid.
     pub expire: Duration,
-    /// How long a approval_request of an agent is open beside which nobody sits.
+    /// The time that an approval request of an unattended agent stays open.
     pub headless_expire: Duration,
-    /// Where users reach the gateway, without a slash at the end; `None` is `localhost`.
+    /// The URL at which users reach the gateway, without a slash at the end. `None`: `localhost`.
     pub public_url: Option<String>,
     pub channels: Channels,
     pub notify: Notify,
 }
 
-/// The weakest place to say yes in, by risk level.
+/// The weakest place to approve a call in, by risk level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channels {
     /// Also for `low`, where something else asks.
     pub medium: Channel,
-    /// Also for tools that nobody classified.
+    /// Also for tools without a risk level.
     pub high: Channel,
 }
 
-/// Where a user may say yes, the stricter the greater.
+/// A place to approve a call. Greater is stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Channel {
     /// In a form that the agent's own client draws, or on the page.
@@ -41,7 +41,7 @@ pub enum Channel {
     Page,
 }
 
-/// How somebody gets to know that a user is asked.
+/// The ways to tell users of a new approval request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notify {
     pub webhook: Option<Webhook>,
@@ -55,7 +55,7 @@ pub struct Notify {
 pub struct Webhook {
     /// Many services put a key into the address.
     pub url: Secret,
-    /// What its messages are signed with.
+    /// The key that signs its messages.
     pub secret: Secret,
 }
 
@@ -66,7 +66,7 @@ impl ApprovalSettings {
     pub const EXPIRE: Duration = Duration::from_secs(10 * 60);
     pub const HEADLESS_EXPIRE: Duration = DAY;
 
-    /// Where a call under this contract may be confirmed. Critical never in a form, whatever is written.
+    /// Returns where users may approve a call under this contract. Critical calls are never approved in a form.
     pub fn channel(&self, contract: &Effective) -> Channel {
         contract.strictest_by_risk(|risk| match risk {
             Some(RiskLevel::Low | RiskLevel::Medium) => self.channels.medium,
@@ -77,7 +77,7 @@ impl ApprovalSettings {
 }
 
 impl Channel {
-    /// The weakest answer that is given there.
+    /// The weakest approval that is given there.
     pub fn least(self) -> Assurance {
         match self {
             Self::Form => Assurance::Form,
@@ -101,7 +101,8 @@ impl Default for ApprovalSettings {
 
 impl Default for Channels {
     fn default() -> Self {
-        // Whoever holds an agent's token can answer a form, so where it matters a form counts only if the operator says so.
+        // Anyone who has an agent's token can answer a form. From `high` on, a form counts only if the operator allows
+        // it.
         Self { medium: Channel::Form, high: Channel::Page }
     }
 }

@@ -1,4 +1,4 @@
-//! What a reload has to do.
+//! Compares two settings, for a reload.
 
 use super::Settings;
 use crate::ServerName;

@@ -22,7 +22,7 @@ pub(super) const TOP: Keys = Keys {
         ("servers", "did you mean `mcpServers`?"),
         ("mcp_servers", "did you mean `mcpServers`?"),
         ("context_servers", "did you mean `mcpServers`?"),
-        ("inputs", "mcpproxy asks for no inputs; refer to secrets with `${env:NAME}` or `${file:PATH}` and remove it"),
+        ("inputs", "mcpproxy has no inputs; use `${env:NAME}` or `${file:PATH}` for secrets, and remove it"),
         ("permissions", OWN_RULES),
         ("autoApprove", OWN_RULES),
         ("alwaysAllow", OWN_RULES),
@@ -85,8 +85,8 @@ pub(super) const APPROVALS: Keys = Keys {
 pub(super) const CHANNELS: Keys = Keys {
     known: &["medium", "high", "critical"],
     advice: &[
-        ("low", "`medium` is for low risk too, where a contract asks for a user"),
-        ("forbidden", "forbidden tools are never called, so nobody is asked"),
+        ("low", "`medium` also applies to low risk, if a contract needs an approval"),
+        ("forbidden", "forbidden tools are never called, so no approval is possible"),
         ("_comment", COMMENTS),
     ],
 };
@@ -100,7 +100,7 @@ pub(super) const STORAGE: Keys = Keys { known: &["url"], advice: &[("_comment", 
 pub(super) const STDIO_ONLY: &[&str] = &["command", "args", "env", "cwd"];
 pub(super) const HTTP_ONLY: &[&str] = &["url", "headers"];
 
-const OWN_RULES: &str = "mcpproxy decides by its own rules which calls need a approval_request; remove it";
+const OWN_RULES: &str = "contracts and policies decide which calls need an approval; remove it";
 const COMMENTS: &str = "write comments as `// …`";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

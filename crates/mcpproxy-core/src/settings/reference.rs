@@ -2,7 +2,7 @@
 
 use crate::file::shown;
 
-/// What lies outside the settings file. The caller reads it; this crate has no I/O.
+/// Access to environment variables and files, which this crate does not read itself.
 pub trait Outside {
     /// The value of an environment variable, if it is set.
     fn env(&self, name: &str) -> Option<String>;
@@ -10,7 +10,7 @@ pub trait Outside {
     /// The content of a file, or why it cannot be read. The implementation says what relative paths are relative to.
     fn file(&self, path: &str) -> Result<String, String>;
 
-    /// What `env` and `file` answer for references that are left unresolved on purpose, where that is done.
+    /// The text that `env` and `file` return if references are left unresolved on purpose.
     fn stand_in(&self) -> Option<&str> {
         None
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{ApprovalSettings, SERVERS_MAX, ServerSettings, keys};
 use crate::file;
 
-/// JSON Schema, draft 2020-12. It knows the same keys as the parser; the parser has the last word on values.
+/// Returns the JSON Schema (draft 2020-12) of the settings file. It knows the same keys as the parser, which checks values more strictly.
 pub fn schema() -> Value {
     let default = super::Settings::default();
     json!({
@@ -15,10 +15,10 @@ pub fn schema() -> Value {
         "type": "object",
         "additionalProperties": false,
         "properties": {
-            "$schema": { "type": "string", "description": "The address of this schema, for editors; otherwise ignored." },
+            "$schema": { "type": "string", "description": "The URL of this schema, for editors. The gateway ignores it." },
             "mcpServers": {
                 "type": "object",
-                "description": "The MCP servers behind mcpproxy, by name, in the shape MCP clients use.",
+                "description": "The MCP servers behind mcpproxy, by name, in the format that MCP clients use.",
                 "maxProperties": SERVERS_MAX,
                 "propertyNames": { "pattern": "^(?!.*__)[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9-])?$" },
                 "additionalProperties": { "$ref": "#/$defs/server" },
@@ -31,39 +31,39 @@ pub fn schema() -> Value {
             "listen": {
                 "type": "string",
                 "default": default.listen.to_string(),
-                "description": "The address and port to listen on. Anything but this machine needs `tls_terminated_by_proxy`."
+                "description": "The address and port to listen on. An address other than loopback needs `tls_terminated_by_proxy`."
             },
             "allow_anonymous_loopback": {
                 "type": "boolean",
                 "default": default.allow_anonymous_loopback,
-                "description": "Treat callers on this machine without a token as a read-only agent."
+                "description": "Treat clients on this machine without a token as a read-only agent."
             },
             "tls_terminated_by_proxy": {
                 "type": "boolean",
                 "default": default.tls_terminated_by_proxy,
-                "description": "A proxy that terminates TLS stands in front, so listening on other addresses is safe."
+                "description": "Set to true if a proxy in front terminates TLS. Then the gateway may listen on other addresses."
             },
             "allowed_hosts": {
                 "type": "array",
                 "items": { "type": "string" },
                 "default": default.allowed_hosts,
-                "description": "Further `Host` headers to answer, such as `gateway.example.com`."
+                "description": "Further `Host` headers to accept, such as `gateway.example.com`."
             },
             "allowed_origins": {
                 "type": "array",
                 "items": { "type": "string" },
                 "default": default.allowed_origins,
-                "description": "Further `Origin` headers to answer, such as `https://app.example.com`."
+                "description": "Further `Origin` headers to accept, such as `https://app.example.com`."
             },
             "storage": {
                 "type": "object",
-                "description": "Where records and tokens are kept.",
+                "description": "The database of records, tokens, approvals and users.",
                 "additionalProperties": false,
                 "properties": {
                     "url": {
                         "type": "string",
                         "pattern": "^(?:sqlite:.+|postgres(?:ql)?://.+|.*\\$\\{.*)$",
-                        "description": "`sqlite:PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with the password behind `${env:NAME}` or `${file:PATH}`. Without it, the database is a file in the data folder."
+                        "description": "`sqlite:PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with the password in `${env:NAME}` or `${file:PATH}`. By default the database is a file in the data folder."
                     }
                 }
             }
@@ -75,23 +75,23 @@ pub fn schema() -> Value {
 fn intent() -> Value {
     json!({
         "type": "object",
-        "description": "How strictly an agent's declared intent is checked.",
+        "description": "How strictly the gateway checks the intent that an agent declares.",
         "additionalProperties": false,
         "properties": {
             "strict_server_validation": {
                 "type": "boolean",
                 "default": true,
-                "description": "Refuse a call whose variant contradicts the server's annotations; false lets it through with a warning."
+                "description": "Refuse a call whose variant contradicts the server's annotations. false allows it with a warning."
             },
             "two_key": {
                 "enum": words(keys::TWO_KEY),
                 "default": "optional",
-                "description": "Whether a call must repeat its operation in `intent.operation_type`."
+                "description": "`required`: a call must repeat its operation in `intent.operation_type`."
             },
             "unannotated": {
                 "enum": words(keys::UNANNOTATED),
                 "default": "trust",
-                "description": "What a read call on a tool without annotations gets: `trust`, `warn` (allowed with a warning) or `require_write` (refused)."
+                "description": "What happens to a read call on a tool without annotations: `trust` allows it, `warn` allows it with a warning, `require_write` refuses it."
             }
         }
     })
@@ -106,7 +106,7 @@ fn contracts() -> Value {
             "unclassified": {
                 "enum": words(keys::UNCLASSIFIED),
                 "default": "allow",
-                "description": "What a tool gets whose risk no contract of the operator classifies (a server's own contract adds to that and takes nothing away): `allow` (what annotations and server say), `confirm_destructive` (a destructive call needs a user) or `deny`."
+                "description": "What happens to a tool for which no contract of yours has a risk level: `allow` follows its annotations, `confirm_destructive` also asks a user to approve destructive calls, `deny` refuses every call. A server's own contract can only make this stricter."
             }
         }
     })
@@ -121,16 +121,16 @@ fn activity() -> Value {
             "durability": {
                 "enum": words(keys::DURABILITY),
                 "default": "writes",
-                "description": "Which calls are on disk before they are sent: `all`, or `writes` (write and destructive calls; reads follow in batches)."
+                "description": "Which calls are on disk before the gateway sends them: `all`, or `writes` (write and destructive calls; reads are written in batches)."
             },
             "checkpoints_to": {
                 "type": "string",
                 "minLength": 1,
-                "description": "A file that gets a copy of every signed checkpoint; best on another disk or machine. A relative path begins in the data folder."
+                "description": "A file that gets a copy of every signed checkpoint, best on another disk or machine. A relative path starts in the data folder."
             },
             "retention": {
                 "type": "object",
-                "description": "How long the log is kept. The word \"forever\" switches a limit off.",
+                "description": "How long the log is kept. \"forever\" turns a limit off.",
                 "additionalProperties": false,
                 "properties": {
                     "payloads": {
@@ -142,12 +142,12 @@ fn activity() -> Value {
                         "type": ["string", "integer"],
                         "pattern": "^(?:forever|[0-9]+ *(?:B|KiB|MiB|GiB|TiB|kB|KB|MB|GB|TB))$",
                         "default": "4GiB",
-                        "description": "How many bytes of arguments and results are kept in all; the oldest go first."
+                        "description": "How many bytes of arguments and results are kept in total. The oldest are removed first."
                     },
                     "records": {
                         "$ref": "#/$defs/age",
                         "default": "forever",
-                        "description": "How long records themselves are kept, such as \"400d\"; not shorter than `payloads`."
+                        "description": "How long records themselves are kept, such as \"400d\". Not shorter than `payloads`."
                     }
                 }
             }
@@ -159,65 +159,65 @@ fn approvals() -> Value {
     let channel = |default: &str, description: &str| json!({ "enum": words(keys::CHANNEL), "default": default, "description": description });
     json!({
         "type": "object",
-        "description": "How users are asked when a call needs their word.",
+        "description": "How users approve calls.",
         "additionalProperties": false,
         "properties": {
             "wait": {
                 "$ref": "#/$defs/duration",
                 "default": seconds(ApprovalSettings::WAIT),
-                "description": "How long a call is held open for a user, from \"0s\" (not at all) to \"10m\". Then the agent is told how to come back."
+                "description": "How long a call waits for an approval, from \"0s\" (not at all) to \"10m\". After that, the agent is told how to repeat the call."
             },
             "expire": {
                 "$ref": "#/$defs/duration",
                 "default": "10m",
-                "description": "How long a user has, and how long a yes is good for: \"1m\" to \"24h\"."
+                "description": "How long an approval request stays open, and how long an approval is valid: \"1m\" to \"24h\"."
             },
             "headless_expire": {
                 "$ref": "#/$defs/duration",
                 "default": "24h",
-                "description": "How long a user has for calls of tokens made with `--headless`: \"1m\" to \"7d\". A yes is good for `expire`."
+                "description": "How long an approval request of an unattended agent (`--headless`) stays open: \"1m\" to \"7d\". The approval is valid for `expire`."
             },
             "public_url": {
                 "type": "string",
                 "pattern": "^https?://[^/]+/?$",
-                "description": "Where users reach the gateway, such as `https://gateway.example.com`. Without it, `http://localhost` and the port of `listen`."
+                "description": "The URL at which users reach the gateway, such as `https://gateway.example.com`. The default is `http://localhost` and the port of `listen`."
             },
             "channels": {
                 "type": "object",
-                "description": "Where a call may be confirmed, by risk level: `form` (in the agent's own client too) or `page` (on the gateway's page or command line only).",
+                "description": "Where users may approve a call, by risk level: `form` (also in the agent's own client) or `page` (only on the gateway's page or command line).",
                 "additionalProperties": false,
                 "properties": {
-                    "medium": channel("form", "Risk levels medium and low, where a contract asks a user about them."),
-                    "high": channel("page", "Risk level high, and tools that nobody classified. Whoever holds an agent's token can answer a form."),
+                    "medium": channel("form", "Risk levels medium and low, if their contract needs an approval."),
+                    "high": channel("page", "Risk level high, and tools without a risk level. Anyone who has an agent's token can answer a form."),
                     "critical": {
                         "enum": ["page"],
                         "default": "page",
-                        "description": "Risk level critical: never confirmed in a form."
+                        "description": "Risk level critical: never approved in a form."
                     }
                 }
             },
             "notify": {
                 "type": "object",
-                "description": "How somebody gets to know that a user is asked.",
+                "description": "How users learn of a new approval request.",
                 "additionalProperties": false,
                 "properties": {
                     "webhook": {
                         "type": "object",
-                        "description": "An address that gets a signed message for every approval_request.",
+                        "description": "A URL that gets a signed message for every approval request.",
                         "additionalProperties": false,
                         "required": ["url", "secret"],
                         "properties": {
-                            "url": { "type": "string", "minLength": 1, "description": "The https address." },
-                            "secret": { "type": "string", "minLength": 16, "description": "What messages are signed with, best behind `${env:NAME}` or `${file:PATH}`." }
+                            "url": { "type": "string", "minLength": 1, "description": "The https URL." },
+                            "secret": { "type": "string", "minLength": 16, "description": "The key that signs the messages, best in `${env:NAME}` or `${file:PATH}`." }
                         }
                     },
                     "command": {
                         "type": "array",
                         "items": { "type": "string" },
                         "minItems": 1,
-                        "description": "A program and its arguments to run for every approval_request, such as a desktop notification. No shell is used."
+                        "description": "A program and its arguments to run for every approval request, such as a desktop notification. No shell is used."
                     },
-                    "bell": { "type": "boolean", "default": true, "description": "Ring the bell of the terminal in which the gateway runs." }
+                    "bell": { "type": "boolean", "default": true, "description": "Ring the bell of the terminal that runs the gateway." }
                 }
             }
         }
@@ -227,7 +227,7 @@ fn approvals() -> Value {
 fn server() -> Value {
     json!({
         "type": "object",
-        "description": "One server: `command` to start it, or `url` to connect to it. Texts may refer to `${env:NAME}` and `${file:PATH}`.",
+        "description": "One server: `command` to start it, or `url` to connect to it. Texts may contain `${env:NAME}` and `${file:PATH}`.",
         "additionalProperties": false,
         "anyOf": [
             { "required": ["command"], "not": { "required": ["url"] } },
@@ -235,28 +235,28 @@ fn server() -> Value {
             { "required": ["type"], "properties": { "type": { "const": "demo" } } }
         ],
         "properties": {
-            "type": { "enum": words(keys::KINDS), "description": "How to reach it. Without it, `command` means `stdio` and `url` means `http`." },
+            "type": { "enum": words(keys::KINDS), "description": "The transport. By default `command` means `stdio` and `url` means `http`." },
             "command": { "type": "string", "minLength": 1, "description": "The program to start, without arguments. No shell is used." },
             "args": { "type": "array", "items": { "type": "string" }, "description": "The arguments of `command`." },
-            "env": { "$ref": "#/$defs/pairs", "description": "Environment variables for `command`; it inherits no others of yours." },
+            "env": { "$ref": "#/$defs/pairs", "description": "Environment variables for `command`. It inherits no others." },
             "cwd": { "type": "string", "minLength": 1, "description": "The folder to start `command` in." },
-            "url": { "type": "string", "minLength": 1, "description": "The http or https address of the server." },
+            "url": { "type": "string", "minLength": 1, "description": "The http or https URL of the server." },
             "headers": { "$ref": "#/$defs/pairs", "description": "Headers for every request to `url`." },
-            "enabled": { "type": "boolean", "default": true, "description": "false: keep the settings, but do not connect." },
-            "disabled": { "type": "boolean", "default": false, "description": "The opposite of `enabled`, as some clients write it." },
-            "description": { "type": "string", "description": "A note for people." },
-            "call_timeout": { "$ref": "#/$defs/duration", "default": seconds(ServerSettings::CALL_TIMEOUT), "description": "How long one call may take." },
-            "connect_timeout": { "$ref": "#/$defs/duration", "default": seconds(ServerSettings::CONNECT_TIMEOUT), "description": "How long connecting may take." },
+            "enabled": { "type": "boolean", "default": true, "description": "Set to false to keep the settings without connecting." },
+            "disabled": { "type": "boolean", "default": false, "description": "The opposite of `enabled`, which some clients use." },
+            "description": { "type": "string", "description": "A note for yourself." },
+            "call_timeout": { "$ref": "#/$defs/duration", "default": seconds(ServerSettings::CALL_TIMEOUT), "description": "The timeout of one call." },
+            "connect_timeout": { "$ref": "#/$defs/duration", "default": seconds(ServerSettings::CONNECT_TIMEOUT), "description": "The timeout of a connection attempt." },
             "max_concurrent_calls": {
                 "type": "integer", "minimum": 1, "maximum": super::server::CONCURRENT_CALLS_MAX,
                 "default": ServerSettings::MAX_CONCURRENT_CALLS,
-                "description": "How many calls the server gets at once; more wait."
+                "description": "The most calls that run on the server at once. Further calls wait."
             },
             "result_limit": {
                 "type": ["string", "integer"],
                 "pattern": "^[0-9]+ *(?:B|KiB|MiB|GiB|kB|KB|MB|GB)$",
                 "default": ServerSettings::RESULT_LIMIT_BYTES,
-                "description": "The largest answer to accept, such as \"10MiB\", or a number of bytes."
+                "description": "The largest result to accept, such as \"10MiB\", or a number of bytes."
             }
         }
     })

@@ -1,4 +1,4 @@
-//! Values that are shown to nobody by accident.
+//! Secrets, which no log or error can show by accident.
 
 use std::fmt;
 
@@ -62,7 +62,7 @@ fn origin(url: &str) -> String {
     url::Url::parse(url).map_or_else(|_| "***".to_owned(), |url| url.origin().ascii_serialization())
 }
 
-/// Whether a variable or header of this name usually holds a secret.
+/// Returns true if a variable or header of this name usually holds a secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
     const WORDS: [&str; 9] =
         ["token", "secret", "password", "passwd", "credential", "authorization", "cookie", "key", "auth"];

@@ -14,7 +14,7 @@ pub struct StorageSettings {
     pub url: Option<StorageUrl>,
 }
 
-/// Which database. Its `Debug` shows nothing of a PostgreSQL address, because that may hold a password.
+/// The database. Its `Debug` shows nothing of a PostgreSQL URL, because that may hold a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StorageUrl {
     /// The path of the file; a relative one begins in the data folder.
@@ -58,7 +58,7 @@ fn read_url(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<StorageUrl> 
             if path.is_empty() { Err("`sqlite:` without a path; write `sqlite:PATH`".to_owned()) } else { Ok(path) };
         return reader.checked(node, path).map(|path| StorageUrl::Sqlite(path.to_owned()));
     }
-    // Only whoever resolves every reference can tell what an address with a reference in it is.
+    // An address with an unresolved reference in it cannot be checked.
     if !is_left {
         reader.checked(node, check_postgres(&text))?;
     }
@@ -128,7 +128,7 @@ fn check_option(name: &str, option: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a PostgreSQL address as it stands in the file holds a password, or a part of one, outside its references.
+/// Returns true if a PostgreSQL URL, as it stands in the file, has a password or a part of one outside its references.
 fn has_password(written: &str) -> bool {
     let Ok(blanked) = expand(written, &Blank) else { return false };
     let without_scheme = blanked.text.split_once("://").map_or(blanked.text.as_str(), |(_, rest)| rest);

@@ -17,8 +17,8 @@ impl Gateway {
     /// A tool with the contract that counts; forbidden ones too, because this is for operators.
     pub fn contract(&self, name: &ToolName) -> Option<Arc<Tool>> {
         let snapshot = self.state.snapshot.load();
-        let withheld = || snapshot.catalog.withheld().find(|tool| tool.name == *name);
-        snapshot.catalog.resolve(name).or_else(withheld).map(Arc::clone)
+        let forbidden = || snapshot.catalog.forbidden().find(|tool| tool.name == *name);
+        snapshot.catalog.resolve(name).or_else(forbidden).map(Arc::clone)
     }
 
     /// What is doubtful about the contracts in force.

@@ -15,7 +15,7 @@ impl Gateway {
     /// Lists all tools, or those of one server. Includes forbidden tools, because this is for operators.
     pub fn tools(&self, server: Option<&ServerName>) -> Vec<Value> {
         let snapshot = self.state.snapshot.load();
-        let all = snapshot.catalog.tools().chain(snapshot.catalog.withheld());
+        let all = snapshot.catalog.tools().chain(snapshot.catalog.forbidden());
         let wanted = all.filter(|tool| server.is_none_or(|server| tool.name.server() == server));
         wanted.map(|tool| parsed(&described(tool))).collect()
     }
@@ -70,8 +70,8 @@ impl Gateway {
     /// Describes one tool in full. Includes forbidden tools, because this is for operators.
     pub fn tool(&self, name: &ToolName) -> Option<Value> {
         let snapshot = self.state.snapshot.load();
-        let withheld = || snapshot.catalog.withheld().find(|tool| tool.name == *name);
-        let tool = snapshot.catalog.resolve(name).or_else(withheld)?;
+        let forbidden = || snapshot.catalog.forbidden().find(|tool| tool.name == *name);
+        let tool = snapshot.catalog.resolve(name).or_else(forbidden)?;
         let mut view = parsed(&described(tool));
         if let Value::Object(fields) = &mut view {
             fields.insert("tool".to_owned(), parsed(&tool.offered.json));

@@ -142,7 +142,7 @@ fn texts_and_lists() {
     check_fields(
         "permissions: [emails:send, files:*, 'a b', '', emails:send, {a: b}]",
         &[
-            "line 2, column 28: a tool needs permissions by their whole names; `*` belongs to what an agent is granted",
+            "line 2, column 28: a contract names whole permissions; `*` is for the permissions of a token",
             "line 2, column 37: expected 1 to 128 letters, digits, `_`, `.`, `:`, `/` or `-`",
             "line 2, column 44: expected 1 to 128 letters, digits, `_`, `.`, `:`, `/` or `-`",
             "line 2, column 48: written twice; remove one of them",

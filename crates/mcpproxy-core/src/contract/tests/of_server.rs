@@ -115,7 +115,7 @@ fn what_is_refused() {
     );
     check(
         r#"{"permissions": ["a", "files:*"]}"#,
-        "/permissions/1: a tool needs permissions by their whole names; `*` belongs to what an agent is granted",
+        "/permissions/1: a contract names whole permissions; `*` is for the permissions of a token",
     );
     check(
         r#"{"sensitive": ["a"]}"#,

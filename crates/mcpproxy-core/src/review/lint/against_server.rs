@@ -1,4 +1,4 @@
-//! What the operator and the server say differently, and what a level makes of it.
+//! Compares the operator's contract with the server's, and both with the risk level.
 
 use super::{Findings, Looked, Place, place_of};
 use crate::RiskLevel;
@@ -14,7 +14,7 @@ pub(super) fn check(findings: &mut Findings, looked: &Looked<'_>) {
 fn operator_relaxes(findings: &mut Findings, looked: &Looked<'_>) {
     let Looked { offered, operator, .. } = looked;
     let subject = offered.name.to_string();
-    let fix = "leave it if you mean it, otherwise take the field out";
+    let fix = "keep it if this is intended, otherwise remove the field";
     if let (Some((mine, place)), Some(hinted)) =
         (said(operator, |one| one.operation.as_ref()), offered.hints.operation())
         && mine < hinted
@@ -75,12 +75,12 @@ fn server_contradicts_itself(findings: &mut Findings, looked: &Looked<'_>) {
         && written.value < hinted
     {
         let message = format!("the server's contract says {}, its annotations say {hinted}", written.value);
-        let fix = "the stricter counts; write `operation` in a contract of your own to settle it";
+        let fix = "the stricter one counts; to settle it, write `operation` in your own contract";
         findings.add("C103", &subject, None, message, fix);
     }
     if let Some(risk) = own.risk.as_ref().filter(|risk| asks(risk.value)) {
         let level = risk.value.as_str();
-        let fix = "the level counts; nothing needs to be done here, the server's author should know";
+        let fix = "the risk level counts; you need to do nothing, but tell the author of the server";
         if own.autonomous.as_ref().is_some_and(|written| written.value) {
             let message = format!("the server's contract says {level} and `autonomousExecution: true`");
             findings.add("C104", &subject, None, message, fix);
@@ -92,14 +92,14 @@ fn server_contradicts_itself(findings: &mut Findings, looked: &Looked<'_>) {
     }
 }
 
-/// What the operator wrote below the floor of the level.
+/// Finds fields of the operator that the risk level overrules.
 fn without_effect(findings: &mut Findings, looked: &Looked<'_>) {
     let Looked { offered, operator, effective, .. } = looked;
     let subject = offered.name.to_string();
     let Some(risk) = effective.risk() else { return };
     if asks(risk) {
         let level = risk.as_str();
-        let fix = "take the field out, or lower `riskLevel`";
+        let fix = "remove the field, or lower `riskLevel`";
         if let Some((true, place)) = said(operator, |one| one.autonomous.as_ref()) {
             let message = format!("`autonomousExecution: true` has no effect at level {level}");
             findings.add("C105", &subject, place, message, fix);
@@ -110,8 +110,8 @@ fn without_effect(findings: &mut Findings, looked: &Looked<'_>) {
     }
     if risk == RiskLevel::Critical && effective.step_up.value == StepUp::Never {
         let place = place_of(&effective.step_up.source);
-        let message = "critical, but never with a fresh factor".to_owned();
-        let fix = "take `stepUpAuth` out, or name the arguments it is for with `when`";
+        let message = "critical, but no approval needs a second factor".to_owned();
+        let fix = "remove `stepUpAuth`, or limit it to some arguments with `when`";
         findings.add("C106", &subject, place, message, fix);
     }
 }

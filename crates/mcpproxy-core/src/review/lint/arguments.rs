@@ -26,33 +26,33 @@ pub(super) fn check(findings: &mut Findings, subject: &str, contract: &Contract,
         && let DryRun::Supported { parameter: Some(name) } | DryRun::Required { parameter: Some(name) } = &written.value
         && all_lack(name)
     {
-        let message = format!("`dryRun.parameter` names {}, which is no argument of the tool", quoted(name));
+        let message = format!("`dryRun.parameter` names {}, which is not an argument of the tool", quoted(name));
         findings.add("C401", subject, place(written.line), message, fix());
     }
     if let Some(written) = &contract.idempotency
         && let Idempotency::Natural { key_from, .. } = &written.value
     {
         for name in key_from.iter().filter(|name| all_lack(name)) {
-            let message = format!("`idempotency.keyFrom` names {}, which is no argument of the tool", quoted(name));
+            let message = format!("`idempotency.keyFrom` names {}, which is not an argument of the tool", quoted(name));
             findings.add("C402", subject, place(written.line), message, fix());
         }
     }
     if let Some(written) = &contract.sensitive {
         for pointer in written.value.iter().filter(|pointer| is_nowhere(&pointer.text, tools, &all_lack)) {
-            let message = format!("{} is in no argument and no result of the tool", quoted(&pointer.text));
+            let message = format!("{} matches no argument and no result of the tool", quoted(&pointer.text));
             findings.add("C403", subject, place(written.line), message, fix());
         }
     }
     if let Some(written) = &contract.input_schema {
         let theirs = Parameters::of_schema(written.value.text());
         for name in theirs.names().filter(|name| all_lack(name)) {
-            let message = format!("`inputSchema` speaks of {}, which is no argument of the tool", quoted(name));
+            let message = format!("`inputSchema` names {}, which is not an argument of the tool", quoted(name));
             findings.add("C404", subject, place(written.line), message, fix());
         }
     }
 }
 
-/// Where a pointer begins: `/user/id` in `user`.
+/// The first segment of a pointer: `user` of `/user/id`.
 fn first_segment(pointer: &str) -> &str {
     let rest = pointer.strip_prefix('/').unwrap_or(pointer);
     rest.split_once('/').map_or(rest, |(first, _)| first)

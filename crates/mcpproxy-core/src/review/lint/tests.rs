@@ -116,7 +116,7 @@ const DESTRUCTIVE: &str = "\"destructiveHint\":true";
 type Case =
     (&'static str, &'static str, Option<&'static str>, Option<(&'static str, &'static str)>, &'static [&'static str]);
 
-const LEAVE: &str = "leave it if you mean it, otherwise take the field out";
+const LEAVE: &str = "keep it if this is intended, otherwise remove the field";
 
 const CASES: &[Case] = &[
     ("act", "", None, Some(("fx:act", "risk=low")), &[]),
@@ -125,7 +125,7 @@ const CASES: &[Case] = &[
         "",
         None,
         None,
-        &["C004 hint fx: 1 of 1 tools have no risk level; `mcpproxy contract draft fx` makes a first file"],
+        &["C004 hint fx: 1 of 1 tools have no risk level; run `mcpproxy contract draft fx` for a first file"],
     ),
     (
         "act",
@@ -149,8 +149,8 @@ const CASES: &[Case] = &[
         None,
         Some(("fx:*", "operation=write")),
         &[
-            "C004 hint fx: 1 of 1 tools have no risk level; `mcpproxy contract draft fx` makes a first file",
-            "C003 warning fx:act contracts/fx.yaml:7: somebody wrote a contract for it, but no risk level; add `riskLevel`",
+            "C004 hint fx: 1 of 1 tools have no risk level; run `mcpproxy contract draft fx` for a first file",
+            "C003 warning fx:act contracts/fx.yaml:7: it has a contract, but no risk level; add `riskLevel`",
         ],
     ),
     (
@@ -186,7 +186,7 @@ const CASES: &[Case] = &[
         Some("risk=low operation=write"),
         None,
         &[
-            "C103 warning fx:act: the server's contract says write, its annotations say destructive; the stricter counts; write `operation` in a contract of your own to settle it",
+            "C103 warning fx:act: the server's contract says write, its annotations say destructive; the stricter one counts; to settle it, write `operation` in your own contract",
         ],
     ),
     (
@@ -195,8 +195,8 @@ const CASES: &[Case] = &[
         Some("risk=high alone=true confirmation=none quiet"),
         None,
         &[
-            "C104 hint fx:act: the server's contract says high and `autonomousExecution: true`; the level counts; nothing needs to be done here, the server's author should know",
-            "C104 hint fx:act: the server's contract says high and `confirmation: none`; the level counts; nothing needs to be done here, the server's author should know",
+            "C104 hint fx:act: the server's contract says high and `autonomousExecution: true`; the risk level counts; you need to do nothing, but tell the author of the server",
+            "C104 hint fx:act: the server's contract says high and `confirmation: none`; the risk level counts; you need to do nothing, but tell the author of the server",
         ],
     ),
     (
@@ -205,9 +205,9 @@ const CASES: &[Case] = &[
         None,
         Some(("fx:act", "risk=critical alone=true confirmation=none stepUp=never quiet")),
         &[
-            "C105 warning fx:act contracts/fx.yaml:7: `autonomousExecution: true` has no effect at level critical; take the field out, or lower `riskLevel`",
-            "C105 warning fx:act contracts/fx.yaml:7: `confirmation: none` has no effect at level critical; take the field out, or lower `riskLevel`",
-            "C106 warning fx:act contracts/fx.yaml:7: critical, but never with a fresh factor; take `stepUpAuth` out, or name the arguments it is for with `when`",
+            "C105 warning fx:act contracts/fx.yaml:7: `autonomousExecution: true` has no effect at level critical; remove the field, or lower `riskLevel`",
+            "C105 warning fx:act contracts/fx.yaml:7: `confirmation: none` has no effect at level critical; remove the field, or lower `riskLevel`",
+            "C106 warning fx:act contracts/fx.yaml:7: critical, but no approval needs a second factor; remove `stepUpAuth`, or limit it to some arguments with `when`",
         ],
     ),
     (
@@ -237,7 +237,7 @@ const CASES: &[Case] = &[
         Some("risk=low"),
         None,
         &[
-            "C202 warning fx:send_mail: `send` in its name suggests write, but it is marked as reading; write `operation` in a contract for this tool alone, whichever it is",
+            "C202 warning fx:send_mail: `send` in its name suggests write, but it is marked as reading; write the right `operation` in a contract for this tool alone",
         ],
     ),
     (
@@ -246,7 +246,7 @@ const CASES: &[Case] = &[
         None,
         Some(("fx:send*", "risk=low operation=read")),
         &[
-            "C202 warning fx:send_mail contracts/fx.yaml:7: `send` in its name suggests write, but it is marked as reading; write `operation` in a contract for this tool alone, whichever it is",
+            "C202 warning fx:send_mail contracts/fx.yaml:7: `send` in its name suggests write, but it is marked as reading; write the right `operation` in a contract for this tool alone",
         ],
     ),
     ("send_mail", READ_ONLY, None, Some(("fx:send_mail", "risk=low operation=read")), &[]),
@@ -256,7 +256,7 @@ const CASES: &[Case] = &[
         None,
         Some(("fx:act", "risk=high")),
         &[
-            "C301 warning fx:act contracts/fx.yaml:7: high without `sideEffects`; say what happens in the world: whoever confirms reads it",
+            "C301 warning fx:act contracts/fx.yaml:7: high without `sideEffects`; say what a call does: the user who approves it reads this",
             "C302 hint fx:act contracts/fx.yaml:7: high without `auditEvent`; name the record, such as `email.sent`",
             "C303 hint fx:act contracts/fx.yaml:7: high without `failureModes`; list the error codes that agents can expect",
             "C304 warning fx:act contracts/fx.yaml:7: high without `permissions`; say which permissions a token needs, such as `emails:send`",
@@ -268,7 +268,7 @@ const CASES: &[Case] = &[
         None,
         Some(("fx:bulk_act", "risk=medium")),
         &[
-            "C305 warning fx:bulk_act contracts/fx.yaml:7: its name suggests that one call reaches many things, and there is no `dryRun`; add `dryRun: { mode: required }`",
+            "C305 warning fx:bulk_act contracts/fx.yaml:7: its name suggests a bulk operation, and there is no `dryRun`; add `dryRun: { mode: required }`",
         ],
     ),
     ("bulk_act", "", None, Some(("fx:bulk_act", "risk=medium dryRun")), &[]),
@@ -278,11 +278,11 @@ const CASES: &[Case] = &[
         None,
         Some(("fx:act", "risk=low dryRun=dry keyFrom=id,user,nope sensitive=/body input=cc")),
         &[
-            "C401 error fx:act contracts/fx.yaml:7: `dryRun.parameter` names `dry`, which is no argument of the tool; known arguments: `to`, `id`",
-            "C402 error fx:act contracts/fx.yaml:7: `idempotency.keyFrom` names `nope`, which is no argument of the tool; known arguments: `to`, `id`",
-            "C402 error fx:act contracts/fx.yaml:7: `idempotency.keyFrom` names `user`, which is no argument of the tool; known arguments: `to`, `id`",
-            "C403 warning fx:act contracts/fx.yaml:7: `/body` is in no argument and no result of the tool; known arguments: `to`, `id`",
-            "C404 warning fx:act contracts/fx.yaml:7: `inputSchema` speaks of `cc`, which is no argument of the tool; known arguments: `to`, `id`",
+            "C401 error fx:act contracts/fx.yaml:7: `dryRun.parameter` names `dry`, which is not an argument of the tool; known arguments: `to`, `id`",
+            "C402 error fx:act contracts/fx.yaml:7: `idempotency.keyFrom` names `nope`, which is not an argument of the tool; known arguments: `to`, `id`",
+            "C402 error fx:act contracts/fx.yaml:7: `idempotency.keyFrom` names `user`, which is not an argument of the tool; known arguments: `to`, `id`",
+            "C403 warning fx:act contracts/fx.yaml:7: `/body` matches no argument and no result of the tool; known arguments: `to`, `id`",
+            "C404 warning fx:act contracts/fx.yaml:7: `inputSchema` names `cc`, which is not an argument of the tool; known arguments: `to`, `id`",
         ],
     ),
     ("act", "", None, Some(("fx:a*", "risk=low dryRun=to keyFrom=id sensitive=/link/url input=to")), &[]),
@@ -291,7 +291,7 @@ const CASES: &[Case] = &[
         "",
         Some("risk=low sensitive=/body"),
         None,
-        &["C403 warning fx:act: `/body` is in no argument and no result of the tool; known arguments: `to`, `id`"],
+        &["C403 warning fx:act: `/body` matches no argument and no result of the tool; known arguments: `to`, `id`"],
     ),
     (
         "act",
@@ -299,7 +299,7 @@ const CASES: &[Case] = &[
         None,
         Some(("fx:act", "risk=low permissions=a:b rate dryRun confirmation=required failures=x")),
         &[
-            "C501 hint fx:act contracts/fx.yaml:7: the gateway itself can answer `permission_denied`, `rate_limit_exceeded`, `dry_run_required`, `confirmation_required`; add them to `failureModes`",
+            "C501 hint fx:act contracts/fx.yaml:7: the gateway itself can return `permission_denied`, `rate_limit_exceeded`, `dry_run_required`, `confirmation_required`; add them to `failureModes`",
         ],
     ),
 ];
@@ -360,7 +360,7 @@ fn a_file_that_is_still_a_draft() {
     assert_eq!(
         told(&lint_files(&drafts())),
         [
-            "C019 hint a.yaml a.yaml:2: the file still says that it is a draft; read the contracts in it, correct them and take the line out"
+            "C019 hint a.yaml a.yaml:2: the file is still marked as a draft; review and correct its contracts, then remove the line"
         ]
     );
 }
@@ -371,7 +371,7 @@ fn words_of_strangers_are_shown_escaped() {
     assert_eq!(
         told(&found),
         [
-            "C402 error fx:act: `idempotency.keyFrom` names `\\u{1b}[2J`, which is no argument of the tool; known arguments: `to`, `id`"
+            "C402 error fx:act: `idempotency.keyFrom` names `\\u{1b}[2J`, which is not an argument of the tool; known arguments: `to`, `id`"
         ]
     );
 }
@@ -408,7 +408,7 @@ fn many_contracts_for_nothing() {
     let found = found_in(&file, (0..3_000).map(|n| format!("tool_{n}")));
     let count = |text: &str| found.iter().filter(|line| line.starts_with("C002") && line.contains(text)).count();
     assert_eq!(
-        (count("did you mean `fx:tool_"), count("`mcpproxy tools list --server fx` shows its tools")),
+        (count("did you mean `fx:tool_"), count("run `mcpproxy tools list --server fx` to see its tools")),
         (20, 280)
     );
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());

@@ -1,4 +1,4 @@
-//! What is doubtful about one tool's effective contract by itself.
+//! Checks one tool's effective contract by itself.
 
 use super::super::names;
 use super::{Findings, Looked, place_of};
@@ -19,7 +19,7 @@ fn name(findings: &mut Findings, looked: &Looked<'_>) {
     let subject = looked.offered.name.to_string();
     if let Some(why) = names::forbidden(tool)
         && effective.risk() != Some(RiskLevel::Forbidden)
-        // Whoever has classified this very tool has looked at it.
+        // The author of a contract for this tool alone has looked at it.
         && looked.exact.is_none_or(|exact| exact.risk.is_none())
     {
         let place = effective.risk.as_ref().and_then(|risk| place_of(&risk.source));
@@ -33,7 +33,7 @@ fn name(findings: &mut Findings, looked: &Looked<'_>) {
     {
         let place = place_of(&operation.source);
         let message = format!("`{}` in its name suggests {}, but it is marked as reading", verb.word, verb.operation);
-        let fix = "write `operation` in a contract for this tool alone, whichever it is";
+        let fix = "write the right `operation` in a contract for this tool alone";
         findings.add("C202", &subject, place, message, fix);
     }
 }
@@ -43,7 +43,7 @@ fn missing(findings: &mut Findings, looked: &Looked<'_>) {
     let subject = looked.offered.name.to_string();
     let Some(risk) = &effective.risk else {
         if effective.is_written {
-            let message = "somebody wrote a contract for it, but no risk level".to_owned();
+            let message = "it has a contract, but no risk level".to_owned();
             findings.add("C003", &subject, looked.place.clone(), message, "add `riskLevel`");
         }
         return;
@@ -57,7 +57,7 @@ fn missing(findings: &mut Findings, looked: &Looked<'_>) {
     };
     match risk.value {
         RiskLevel::High | RiskLevel::Critical => {
-            let fix = "say what happens in the world: whoever confirms reads it";
+            let fix = "say what a call does: the user who approves it reads this";
             lacks("C301", effective.side_effects.value.is_empty(), "sideEffects", fix);
             lacks("C302", effective.audit_event.is_none(), "auditEvent", "name the record, such as `email.sent`");
             lacks(
@@ -74,7 +74,7 @@ fn missing(findings: &mut Findings, looked: &Looked<'_>) {
     let reads = effective.operation.as_ref().is_some_and(|operation| operation.value == Variant::Read);
     let has_dry_run = !matches!(effective.dry_run.value, DryRun::None);
     if names::is_bulk(looked.offered.name.tool()) && !reads && !has_dry_run && risk.value != RiskLevel::Forbidden {
-        let message = "its name suggests that one call reaches many things, and there is no `dryRun`".to_owned();
+        let message = "its name suggests a bulk operation, and there is no `dryRun`".to_owned();
         findings.add("C305", &subject, place, message, "add `dryRun: { mode: required }`");
     }
 }
@@ -96,13 +96,13 @@ fn failures(findings: &mut Findings, looked: &Looked<'_>) {
         .map(|(code, _)| format!("`{code}`"))
         .collect();
     if !left_out.is_empty() && effective.risk() != Some(RiskLevel::Forbidden) {
-        let message = format!("the gateway itself can answer {}", left_out.join(", "));
+        let message = format!("the gateway itself can return {}", left_out.join(", "));
         let subject = looked.offered.name.to_string();
         findings.add("C501", &subject, place_of(&declared.source), message, "add them to `failureModes`");
     }
 }
 
-/// Whoever writes a contract for a tool should know what of its own schema is left to the server.
+/// Reports the patterns of a tool's own schema that only the server checks.
 fn patterns(findings: &mut Findings, looked: &Looked<'_>) {
     if !looked.effective.is_written {
         return;

@@ -99,7 +99,7 @@ fn where_calls_are_confirmed() {
         &[
             "line 1, column 41: critical is never confirmed in a form; write `page` or remove the key",
             "line 1, column 57: unknown value `chat`; write one of `form`, `page`",
-            "line 1, column 65: unknown key `low`; `medium` is for low risk too, where a contract asks for a user",
+            "line 1, column 65: unknown key `low`; `medium` also applies to low risk, if a contract needs an approval",
         ],
     );
     assert_eq!((Form.least(), Page.least()), (Assurance::Form, Assurance::Session));

@@ -100,14 +100,10 @@ fn keys() {
     check_server(
         r#""type": "demo", "autoApprove": [], "trust": true, "alwaysAllow": [], "permissions": {}, "timeout": 1"#,
         &[
-            "line 1, column 37: unknown key `autoApprove`; mcpproxy decides by its own rules which calls need a \
-             approval_request; remove it",
-            "line 1, column 56: unknown key `trust`; mcpproxy decides by its own rules which calls need a approval_request; \
-             remove it",
-            "line 1, column 71: unknown key `alwaysAllow`; mcpproxy decides by its own rules which calls need a \
-             approval_request; remove it",
-            "line 1, column 90: unknown key `permissions`; mcpproxy decides by its own rules which calls need a \
-             approval_request; remove it",
+            "line 1, column 37: unknown key `autoApprove`; contracts and policies decide which calls need an approval; remove it",
+            "line 1, column 56: unknown key `trust`; contracts and policies decide which calls need an approval; remove it",
+            "line 1, column 71: unknown key `alwaysAllow`; contracts and policies decide which calls need an approval; remove it",
+            "line 1, column 90: unknown key `permissions`; contracts and policies decide which calls need an approval; remove it",
             "line 1, column 109: unknown key `timeout`; did you mean `call_timeout`? It takes a text such as \"60s\"",
         ],
     );
@@ -152,7 +148,7 @@ fn addresses() {
     check(
         r#"{"allow_anonymous_loopback": true, "tls_terminated_by_proxy": true}"#,
         &["line 1, column 2: `allow_anonymous_loopback` and `tls_terminated_by_proxy` exclude each other: behind a \
-           proxy every caller seems to be on this machine; set one of them to false"],
+           proxy every client seems to be on this machine; set one of them to false"],
     );
     check(
         r#"{"allowed_hosts": ["a.example.com", "*"], "allowed_origins": ["app.example.com"]}"#,
