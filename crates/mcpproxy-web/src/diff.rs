@@ -43,23 +43,23 @@ pub(crate) struct Diff {
     pub(crate) left_out: usize,
 }
 
-/// For whose eyes arguments are.
+/// For whose audience arguments are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Eyes {
+pub(crate) enum Audience {
     /// Whoever may look on: what is sensitive is masked.
-    Anybody,
+    Observer,
     /// The user who decides: nothing is masked as long as there is something to decide.
-    WhoDecides,
+    Approver,
 }
 
 /// The arguments of an approval, and how they differ from those of the last one. Whether a value is the same is found with
 /// what it really is, whatever is shown of it.
-pub(crate) fn arguments(view: &ApprovalView, eyes: Eyes, most: usize) -> Diff {
+pub(crate) fn arguments(view: &ApprovalView, audience: Audience, most: usize) -> Diff {
     let (approval, previous) = (&view.approval, view.previous.as_ref());
     let shown = approval.shown_args.for_json();
-    let after = match (eyes, &approval.args) {
-        (Eyes::WhoDecides, Some(args)) => After { text: args, whole: HashMap::new(), is_known: true },
-        (Eyes::Anybody, Some(args)) => After { text: shown, whole: whole(shown, args), is_known: true },
+    let after = match (audience, &approval.args) {
+        (Audience::Approver, Some(args)) => After { text: args, whole: HashMap::new(), is_known: true },
+        (Audience::Observer, Some(args)) => After { text: shown, whole: whole(shown, args), is_known: true },
         // What is masked looks the same whatever it is; the digests know better.
         (_, None) if previous.is_some_and(|previous| previous.args_digest == approval.args_digest) => {
             return diff(Some(&Before { text: shown, about: None }), &After::plain(shown), most);
@@ -102,7 +102,7 @@ impl<'a> After<'a> {
 fn diff(before: Option<&Before<'_>>, after: &After<'_>, most: usize) -> Diff {
     let mut comparing = Comparing { before, after, most, diff: Diff::default() };
     match before {
-        Some(before) => comparing.compare(&Place::default(), before.text.trim(), after.text.trim(), 0),
+        Some(before) => comparing.compare(&PointerPair::default(), before.text.trim(), after.text.trim(), 0),
         None => comparing.list("", after.text.trim(), 0, &Change::Unchanged),
     }
     comparing.diff
@@ -125,12 +125,12 @@ struct Comparing<'a> {
 
 /// Where a value is, and where it was: elements of lists move.
 #[derive(Clone, Default)]
-struct Place {
+struct PointerPair {
     old: String,
     new: String,
 }
 
-impl Place {
+impl PointerPair {
     fn below(&self, old: &str, new: &str) -> Self {
         Self { old: below(&self.old, old), new: below(&self.new, new) }
     }
@@ -138,10 +138,10 @@ impl Place {
 
 impl Comparing<'_> {
     /// Whether a value is the same, if one of the two is hidden.
-    fn hidden(&self, place: &Place, before: &str, after: &str) -> Option<bool> {
-        let really = self.after.whole.get(&place.new);
+    fn hidden(&self, at: &PointerPair, before: &str, after: &str) -> Option<bool> {
+        let really = self.after.whole.get(&at.new);
         let (about, id) = self.before?.about.as_ref()?;
-        let was_hidden = about.hid(id, &place.old, really.map_or(after, String::as_str));
+        let was_hidden = about.hid(id, &at.old, really.map_or(after, String::as_str));
         was_hidden.or_else(|| really.map(|really| json_equal(before, really)))
     }
 
@@ -151,62 +151,62 @@ impl Comparing<'_> {
         was || !self.after.whole.is_empty()
     }
 
-    fn compare(&mut self, place: &Place, before: &str, after: &str, depth: usize) {
-        match self.hidden(place, before, after) {
-            Some(true) => return self.list(&place.new, after, depth, &Change::Unchanged),
-            Some(false) if self.after.is_known => return self.list(&place.new, after, depth, &Change::Differs),
+    fn compare(&mut self, at: &PointerPair, before: &str, after: &str, depth: usize) {
+        match self.hidden(at, before, after) {
+            Some(true) => return self.list(&at.new, after, depth, &Change::Unchanged),
+            Some(false) if self.after.is_known => return self.list(&at.new, after, depth, &Change::Differs),
             Some(false) if json_equal(before, after) => {
-                return self.push(&place.new, Change::Unknown(after.to_owned()));
+                return self.push(&at.new, Change::Unknown(after.to_owned()));
             }
             Some(false) | None => {}
         }
         match (Parts::of(before, depth), Parts::of(after, depth)) {
-            (Parts::Members(before), Parts::Members(after)) => self.compare_members(place, &before, &after, depth),
+            (Parts::Members(before), Parts::Members(after)) => self.compare_members(at, &before, &after, depth),
             (Parts::Elements(before), Parts::Elements(after)) => {
-                self.compare_elements(place, &before, &after, depth);
+                self.compare_elements(at, &before, &after, depth);
             }
             (Parts::Whole, Parts::Whole) => {
                 let same = json_equal(before, after);
-                self.push(&place.new, if same { Change::Unchanged(after.to_owned()) } else { changed(before, after) });
+                self.push(&at.new, if same { Change::Unchanged(after.to_owned()) } else { changed(before, after) });
             }
-            _ => self.push(&place.new, changed(before, after)),
+            _ => self.push(&at.new, changed(before, after)),
         }
     }
 
-    fn compare_members(&mut self, place: &Place, before: &Members<'_>, after: &Members<'_>, depth: usize) {
+    fn compare_members(&mut self, at: &PointerPair, before: &Members<'_>, after: &Members<'_>, depth: usize) {
         let old: HashMap<&str, &str> = before.iter().map(|(key, value)| (key.as_ref(), *value)).collect();
         let new: HashMap<&str, &str> = after.iter().map(|(key, value)| (key.as_ref(), *value)).collect();
         for (key, value) in after {
             match old.get(key.as_ref()) {
-                Some(old) => self.compare(&place.below(key, key), old, value, depth + 1),
-                None => self.list(&below(&place.new, key), value, depth + 1, &Change::Added),
+                Some(old) => self.compare(&at.below(key, key), old, value, depth + 1),
+                None => self.list(&below(&at.new, key), value, depth + 1, &Change::Added),
             }
         }
         for (key, value) in before.iter().filter(|(key, _)| !new.contains_key(key.as_ref())) {
-            self.list(&below(&place.old, key), value, depth + 1, &Change::Removed);
+            self.list(&below(&at.old, key), value, depth + 1, &Change::Removed);
         }
     }
 
     /// Somebody who was added to the front of a list has not changed everybody behind.
-    fn compare_elements(&mut self, place: &Place, before: &[&str], after: &[&str], depth: usize) {
+    fn compare_elements(&mut self, at: &PointerPair, before: &[&str], after: &[&str], depth: usize) {
         let of = |values: &[&str], index: usize| values.get(index).copied().unwrap_or_default().to_owned();
-        let at = |old: usize, new: usize| place.below(&old.to_string(), &new.to_string());
+        let pair = |old: usize, new: usize| at.below(&old.to_string(), &new.to_string());
         let is_hidden = self.hides();
         let equal = |old: usize, new: usize| {
             let (Some(before), Some(after)) = (before.get(old), after.get(new)) else { return false };
-            let hidden = is_hidden.then(|| self.hidden(&at(old, new), before, after)).flatten();
+            let hidden = is_hidden.then(|| self.hidden(&pair(old, new), before, after)).flatten();
             hidden.unwrap_or_else(|| json_equal(before, after))
         };
         for step in align::align(before.len(), after.len(), &equal) {
             match step {
                 align::Step::Both(old, new) => {
-                    self.compare(&at(old, new), &of(before, old), &of(after, new), depth + 1);
+                    self.compare(&pair(old, new), &of(before, old), &of(after, new), depth + 1);
                 }
                 align::Step::New(new) => {
-                    self.list(&below(&place.new, &new.to_string()), &of(after, new), depth + 1, &Change::Added);
+                    self.list(&below(&at.new, &new.to_string()), &of(after, new), depth + 1, &Change::Added);
                 }
                 align::Step::Old(old) => {
-                    self.list(&below(&place.old, &old.to_string()), &of(before, old), depth + 1, &Change::Removed);
+                    self.list(&below(&at.old, &old.to_string()), &of(before, old), depth + 1, &Change::Removed);
                 }
             }
         }

@@ -9,6 +9,7 @@ mod rest;
 mod tests;
 mod time;
 mod ui;
+mod verb;
 mod visible;
 mod wire;
 
@@ -23,6 +24,7 @@ use mcpproxy_store::{Ledger, Store};
 use tokio_util::sync::CancellationToken;
 
 pub use auth::{AdminKey, Guard, Guarded};
+pub use problem::{REST_ERRORS, RestError};
 
 /// Records and counts as programs see them, here and on the command line.
 pub mod records {
@@ -30,7 +32,7 @@ pub mod records {
     pub use crate::wire::{Activities, Activity, Summary, WholeActivity};
 }
 
-use crate::auth::identity::Site;
+use crate::auth::identity::AppState;
 use crate::problem::Problem;
 
 /// Everything the routes need to answer.
@@ -65,8 +67,8 @@ pub type App = Guarded<Router>;
 pub fn app(state: Web) -> App {
     let agents = mcpproxy_gateway::router(&state.gateway);
     let guard = state.guard.clone().at(&state.facts.base_url);
-    let site = Site::new(state);
-    let routes = rest::router(&site).merge(ui::router(&site)).merge(agents);
+    let app = AppState::new(state);
+    let routes = rest::router(&app).merge(ui::router(&app)).merge(agents);
     Guarded::new(guard, routes.fallback(unknown))
 }
 
@@ -74,7 +76,7 @@ pub fn app(state: Web) -> App {
 /// for an OAuth server and then ignore the token they were given.
 async fn unknown(uri: Uri) -> Response {
     match uri.path() {
-        path if path == "/api" || path.starts_with("/api/") => Problem::NoRoute.into_response(),
+        path if path == "/api" || path.starts_with("/api/") => Problem::NOT_FOUND.into_response(),
         path if path == "/ui" || path.starts_with("/ui/") => ui::not_here(),
         _ => (StatusCode::NOT_FOUND, "not found\n").into_response(),
     }

@@ -4,7 +4,7 @@ use mcpproxy_store::{StepUpProof, StoreError, UserRow};
 
 use super::passkey::{Challenge, PasskeyError};
 use super::totp;
-use crate::auth::identity::{Signed, Site};
+use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::records;
 
 /// So many wrong codes in a row, and then none counts for a while.
@@ -15,7 +15,7 @@ const CHALLENGE_MS: i64 = 5 * 60_000;
 
 /// What somebody shows.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Given<'a> {
+pub(crate) struct FactorInput<'a> {
     pub(crate) totp: Option<&'a str>,
     /// What the browser answered, as JSON.
     pub(crate) passkey: Option<&'a str>,
@@ -43,7 +43,7 @@ impl Factors {
 
 /// Why there is no fresh factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum FactorError {
     Missing,
     /// Wrong, or used before.
     Wrong,
@@ -52,7 +52,7 @@ pub(crate) enum Fault {
     },
 }
 
-impl Fault {
+impl FactorError {
     pub(crate) fn message(self) -> String {
         match self {
             Self::Missing => "Enter a code from your authenticator app, or use a passkey.".to_owned(),
@@ -74,30 +74,30 @@ pub(crate) fn waiting(wait_ms: i64) -> String {
     }
 }
 
-impl Site {
+impl AppState {
     /// Takes a factor, once, for this purpose alone.
-    pub(crate) async fn fresh(
+    pub(crate) async fn step_up(
         &self,
-        signed: &Signed,
-        given: Given<'_>,
+        signed: &SignedInUser,
+        input: FactorInput<'_>,
         purpose: &str,
-    ) -> Result<Result<StepUpProof, Fault>, StoreError> {
+    ) -> Result<Result<StepUpProof, FactorError>, StoreError> {
         let now_ms = self.now_ms();
         let store = &self.web.store;
-        let Some(user) = store.find_user(signed.name()).await? else { return Ok(Err(Fault::Wrong)) };
-        if given.totp.is_none() && given.passkey.is_none() {
-            return Ok(Err(Fault::Missing));
+        let Some(user) = store.find_user(signed.name()).await? else { return Ok(Err(FactorError::Wrong)) };
+        if input.totp.is_none() && input.passkey.is_none() {
+            return Ok(Err(FactorError::Missing));
         }
         if user.locked_until_ms > now_ms {
-            return Ok(Err(Fault::TooMany { wait_ms: user.locked_until_ms - now_ms }));
+            return Ok(Err(FactorError::TooMany { wait_ms: user.locked_until_ms - now_ms }));
         }
-        if let Err(too_many) = self.people.codes.take(signed.name(), now_ms) {
-            return Ok(Err(Fault::TooMany { wait_ms: too_many.wait_ms }));
+        if let Err(too_many) = self.auth.codes.take(signed.name(), now_ms) {
+            return Ok(Err(FactorError::TooMany { wait_ms: too_many.wait_ms }));
         }
-        let fresh = match given {
-            Given { passkey: Some(answer), .. } => self.by_passkey(signed, &user, answer, purpose).await?,
-            Given { totp: Some(code), .. } => self.by_code(signed, &user, code, purpose).await?,
-            Given { .. } => None,
+        let fresh = match input {
+            FactorInput { passkey: Some(answer), .. } => self.by_passkey(signed, &user, answer, purpose).await?,
+            FactorInput { totp: Some(code), .. } => self.by_code(signed, &user, code, purpose).await?,
+            FactorInput { .. } => None,
         };
         let Some(fresh) = fresh else {
             let is_last = user.failures.saturating_add(1) >= TRIES;
@@ -105,9 +105,9 @@ impl Site {
             store.note_failure(signed.name(), now_ms, locked_until_ms).await?;
             let metadata = serde_json::json!({"user": signed.name(), "for": purpose});
             records::write(self, records::refused("step_up_failed", None, &metadata)).await;
-            return Ok(Err(Fault::Wrong));
+            return Ok(Err(FactorError::Wrong));
         };
-        self.people.codes.forgive(signed.name(), now_ms);
+        self.auth.codes.forgive(signed.name(), now_ms);
         if user.failures > 0 {
             store.forget_failures(signed.name()).await?;
         }
@@ -116,7 +116,7 @@ impl Site {
 
     async fn by_code(
         &self,
-        signed: &Signed,
+        signed: &SignedInUser,
         user: &UserRow,
         code: &str,
         purpose: &str,
@@ -128,13 +128,13 @@ impl Site {
 
     async fn by_passkey(
         &self,
-        signed: &Signed,
+        signed: &SignedInUser,
         user: &UserRow,
         answer: &str,
         purpose: &str,
     ) -> Result<Option<StepUpProof>, StoreError> {
         let store = &self.web.store;
-        let Some(passkeys) = &self.people.passkeys else { return Ok(None) };
+        let Some(passkeys) = &self.auth.passkeys else { return Ok(None) };
         let Some(state) = store.take_challenge(&signed.secret, &kept_as(purpose), self.now_ms()).await? else {
             return Ok(None);
         };
@@ -149,19 +149,19 @@ impl Site {
     }
 
     /// What a browser is asked, so that its passkey can answer for this purpose.
-    pub(crate) async fn challenge(&self, signed: &Signed, purpose: &str) -> Result<Option<String>, StoreError> {
+    pub(crate) async fn challenge(&self, signed: &SignedInUser, purpose: &str) -> Result<Option<String>, StoreError> {
         let store = &self.web.store;
-        let Some(passkeys) = &self.people.passkeys else { return Ok(None) };
+        let Some(passkeys) = &self.auth.passkeys else { return Ok(None) };
         let Some(user) = store.find_user(signed.name()).await? else { return Ok(None) };
         let kept: Vec<String> = user.passkeys.into_iter().map(|passkey| passkey.data).collect();
-        let Some(Challenge { for_browser, state }) = told(passkeys.begin(&kept)) else { return Ok(None) };
+        let Some(Challenge { for_browser, state }) = log_error(passkeys.begin(&kept)) else { return Ok(None) };
         store.keep_challenge(&signed.secret, &kept_as(purpose), &state, self.now_ms(), CHALLENGE_MS).await?;
         Ok(Some(for_browser))
     }
 }
 
 /// Logs an error where it is handled.
-pub(crate) fn told<T>(done: Result<T, PasskeyError>) -> Option<T> {
+pub(crate) fn log_error<T>(done: Result<T, PasskeyError>) -> Option<T> {
     done.inspect_err(|error| tracing::info!(error = error as &dyn std::error::Error, "no passkey")).ok()
 }
 

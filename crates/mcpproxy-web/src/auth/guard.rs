@@ -125,8 +125,8 @@ fn only(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {
 impl Refusal {
     fn response(self) -> Response {
         match self {
-            Self::Host => Problem::Host,
-            Self::Origin => Problem::Origin,
+            Self::Host => Problem::HOST_NOT_ALLOWED,
+            Self::Origin => Problem::ORIGIN_NOT_ALLOWED,
         }
         .into_response()
     }

@@ -1,4 +1,4 @@
-//! Who asks: an agent, the holder of the admin key, a person, or nobody. Credentials are never mixed.
+//! Identity asks: an agent, the holder of the admin key, a person, or nobody. Credentials are never mixed.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ const MOST_MS: i64 = 12 * 60 * 60_000;
 
 /// What all routes share.
 #[derive(Clone)]
-pub(crate) struct Site {
+pub(crate) struct AppState {
     pub(crate) web: Arc<Web>,
-    pub(crate) people: Arc<People>,
+    pub(crate) auth: Arc<Authenticators>,
 }
 
 /// What it takes to know people.
-pub(crate) struct People {
+pub(crate) struct Authenticators {
     pub(crate) passwords: Passwords,
     /// Of signing in.
     pub(crate) attempts: Attempts,
@@ -38,56 +38,60 @@ pub(crate) struct People {
     pub(crate) transport: Transport,
 }
 
-impl Site {
+impl AppState {
     pub(crate) fn new(web: Web) -> Self {
         let base_url = &web.facts.base_url;
-        let people = People {
+        let auth = Authenticators {
             passwords: Passwords::default(),
             attempts: Attempts::default(),
             codes: Attempts::default(),
             passkeys: Passkeys::at(base_url),
             transport: if base_url.starts_with("https://") { Transport::Tls } else { Transport::Plain },
         };
-        Self { people: Arc::new(people), web: Arc::new(web) }
+        Self { auth: Arc::new(auth), web: Arc::new(web) }
     }
 
     pub(crate) fn now_ms(&self) -> i64 {
         (self.web.facts.now_ms)()
     }
 
-    /// Who shows what in these headers. A request that shows an agent's token acts as that agent, whatever else it shows.
-    pub(crate) async fn who(&self, headers: &HeaderMap) -> Result<Who, StoreError> {
+    /// Identity shows what in these headers. A request that shows an agent's token acts as that agent, whatever else it shows.
+    pub(crate) async fn identify(&self, headers: &HeaderMap) -> Result<Identity, StoreError> {
         if let Some(value) = headers.get(AUTHORIZATION) {
             let token = value.to_str().ok().and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-            return Ok(Who::Agent(token.trim().to_owned()));
+            return Ok(Identity::Agent(token.trim().to_owned()));
         }
         // Only the header counts. A key in a query would end up in logs and histories.
         if let Some(candidate) = headers.get(API_KEY) {
-            return Ok(if self.web.admin_key.is(candidate.as_bytes()) { Who::Key } else { Who::Nobody });
+            return Ok(if self.web.admin_key.is(candidate.as_bytes()) {
+                Identity::AdminKey
+            } else {
+                Identity::Anonymous
+            });
         }
         let mut found = None;
         for secret in cookie::read(headers) {
             let session = self.web.store.find_session(secret, self.now_ms(), IDLE_MS, MOST_MS).await?;
-            let signed = session.map(|session| Signed { session, secret: secret.to_owned() });
+            let signed = session.map(|session| SignedInUser { session, secret: secret.to_owned() });
             // With two that are good, one was put there by somebody else, and which is not ours to guess.
             if found.is_some() && signed.is_some() {
-                return Ok(Who::Nobody);
+                return Ok(Identity::Anonymous);
             }
             found = found.or(signed);
         }
-        Ok(found.map_or(Who::Nobody, Who::Person))
+        Ok(found.map_or(Identity::Anonymous, Identity::User))
     }
 
     /// Writes down that somebody who cannot decide tried to.
-    pub(crate) async fn note_refused_decision(&self, who: &Who, path: &str) {
-        let agent = match who {
-            Who::Agent(token) => match self.web.store.find_agent(token).await {
+    pub(crate) async fn note_refused_decision(&self, identity: &Identity, path: &str) {
+        let agent = match identity {
+            Identity::Agent(token) => match self.web.store.find_agent(token).await {
                 Ok(Some(agent)) => Some(agent.name),
                 // Strangers write nothing into the log.
                 Ok(None) | Err(_) => return,
             },
-            Who::Key => None,
-            Who::Nobody | Who::Person(_) => return,
+            Identity::AdminKey => None,
+            Identity::Anonymous | Identity::User(_) => return,
         };
         let with = if agent.is_some() { "agent token" } else { "admin key" };
         let approval = path.split('/').find_map(ApprovalId::parse).map(|id| id.to_string());
@@ -96,29 +100,29 @@ impl Site {
     }
 }
 
-impl FromRef<Site> for Arc<Web> {
-    fn from_ref(site: &Site) -> Self {
-        Self::clone(&site.web)
+impl FromRef<AppState> for Arc<Web> {
+    fn from_ref(app: &AppState) -> Self {
+        Self::clone(&app.web)
     }
 }
 
 #[derive(Clone)]
-pub(crate) enum Who {
-    Nobody,
+pub(crate) enum Identity {
+    Anonymous,
     /// The token is not looked at yet.
     Agent(String),
-    Key,
-    Person(Signed),
+    AdminKey,
+    User(SignedInUser),
 }
 
 /// A person with the session they are signed in with.
 #[derive(Clone)]
-pub(crate) struct Signed {
+pub(crate) struct SignedInUser {
     pub(crate) session: Session,
     pub(crate) secret: String,
 }
 
-impl Signed {
+impl SignedInUser {
     pub(crate) fn user(&self) -> &User {
         &self.session.user
     }

@@ -4,7 +4,7 @@ use mcpproxy_store::{NewSession, StoreError, UserRow};
 
 use super::password;
 use super::random_bytes;
-use crate::auth::identity::Site;
+use crate::auth::identity::AppState;
 use crate::auth::records;
 
 /// Somebody who has just signed in.
@@ -14,7 +14,7 @@ pub(crate) struct LoggedIn {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum LoginError {
     /// Name or password; which of them is nobody's business.
     Wrong,
     TooMany {
@@ -22,12 +22,16 @@ pub(crate) enum Refused {
     },
 }
 
-impl Site {
-    pub(crate) async fn log_in(&self, name: &str, password: String) -> Result<Result<LoggedIn, Refused>, StoreError> {
+impl AppState {
+    pub(crate) async fn log_in(
+        &self,
+        name: &str,
+        password: String,
+    ) -> Result<Result<LoggedIn, LoginError>, StoreError> {
         let user = match self.check_password(name, password).await? {
             Ok(user) => user,
             Err(refused) => {
-                if refused == Refused::Wrong {
+                if refused == LoginError::Wrong {
                     // Not the name: people type their password into the wrong field.
                     records::write(self, records::refused("login_failed", None, &serde_json::json!({}))).await;
                 }
@@ -39,7 +43,7 @@ impl Site {
                 records::write(self, records::done("login", &user.name)).await;
                 Ok(Ok(LoggedIn { session, user }))
             }
-            None => Ok(Err(Refused::Wrong)),
+            None => Ok(Err(LoginError::Wrong)),
         }
     }
 
@@ -49,17 +53,17 @@ impl Site {
         &self,
         name: &str,
         password: String,
-    ) -> Result<Result<UserRow, Refused>, StoreError> {
+    ) -> Result<Result<UserRow, LoginError>, StoreError> {
         let now_ms = self.now_ms();
         let counted: String = name.chars().take(password::MAX_CHARS).collect();
-        if let Err(too_many) = self.people.attempts.take(&counted, now_ms) {
-            return Ok(Err(Refused::TooMany { wait_ms: too_many.wait_ms }));
+        if let Err(too_many) = self.auth.attempts.take(&counted, now_ms) {
+            return Ok(Err(LoginError::TooMany { wait_ms: too_many.wait_ms }));
         }
         let user = self.web.store.find_user(name).await?;
         let hash = user.as_ref().map(|user| user.password_hash.clone());
-        let is_right = self.people.passwords.is_right(password, hash).await;
-        let Some(user) = user.filter(|_| is_right) else { return Ok(Err(Refused::Wrong)) };
-        self.people.attempts.forgive(&counted, now_ms);
+        let is_right = self.auth.passwords.is_right(password, hash).await;
+        let Some(user) = user.filter(|_| is_right) else { return Ok(Err(LoginError::Wrong)) };
+        self.auth.attempts.forgive(&counted, now_ms);
         Ok(Ok(user))
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct Challenge {
 
 /// A passkey as the store keeps it.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct StoredPasskey {
     pub(crate) id: String,
     pub(crate) data: String,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Kept {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PasskeyError {
     #[error("what was kept about a passkey cannot be read")]
-    Kept(#[source] serde_json::Error),
+    Stored(#[source] serde_json::Error),
     #[error("the browser's answer is not one")]
     Answer(#[source] serde_json::Error),
     #[error("the passkey was not accepted")]
@@ -54,9 +54,9 @@ impl Passkeys {
         challenge(&asked, &state)
     }
 
-    pub(crate) fn finish_new(&self, answer: &str, state: &str) -> Result<Kept, PasskeyError> {
+    pub(crate) fn finish_new(&self, answer: &str, state: &str) -> Result<StoredPasskey, PasskeyError> {
         let answer: RegisterPublicKeyCredential = serde_json::from_str(answer).map_err(PasskeyError::Answer)?;
-        let state: PasskeyRegistration = serde_json::from_str(state).map_err(PasskeyError::Kept)?;
+        let state: PasskeyRegistration = serde_json::from_str(state).map_err(PasskeyError::Stored)?;
         keep(&self.webauthn.finish_passkey_registration(&answer, &state)?)
     }
 
@@ -70,9 +70,9 @@ impl Passkeys {
     }
 
     /// The passkey that answered, as it is to be kept from now on: its counter has moved.
-    pub(crate) fn finish(&self, answer: &str, state: &str, kept: &[String]) -> Result<Kept, PasskeyError> {
+    pub(crate) fn finish(&self, answer: &str, state: &str, kept: &[String]) -> Result<StoredPasskey, PasskeyError> {
         let answer: PublicKeyCredential = serde_json::from_str(answer).map_err(PasskeyError::Answer)?;
-        let state: PasskeyAuthentication = serde_json::from_str(state).map_err(PasskeyError::Kept)?;
+        let state: PasskeyAuthentication = serde_json::from_str(state).map_err(PasskeyError::Stored)?;
         let done = self.webauthn.finish_passkey_authentication(&answer, &state)?;
         if !done.user_verified() {
             return Err(PasskeyError::Unknown);
@@ -86,17 +86,17 @@ impl Passkeys {
 }
 
 fn challenge(asked: &impl serde::Serialize, state: &impl serde::Serialize) -> Result<Challenge, PasskeyError> {
-    let for_browser = serde_json::to_string(asked).map_err(PasskeyError::Kept)?;
-    Ok(Challenge { for_browser, state: serde_json::to_string(state).map_err(PasskeyError::Kept)? })
+    let for_browser = serde_json::to_string(asked).map_err(PasskeyError::Stored)?;
+    Ok(Challenge { for_browser, state: serde_json::to_string(state).map_err(PasskeyError::Stored)? })
 }
 
 fn read(kept: &[String]) -> Result<Vec<Passkey>, PasskeyError> {
-    kept.iter().map(|data| serde_json::from_str(data).map_err(PasskeyError::Kept)).collect()
+    kept.iter().map(|data| serde_json::from_str(data).map_err(PasskeyError::Stored)).collect()
 }
 
-fn keep(passkey: &Passkey) -> Result<Kept, PasskeyError> {
-    let data = serde_json::to_string(passkey).map_err(PasskeyError::Kept)?;
-    Ok(Kept { id: URL_SAFE_NO_PAD.encode(passkey.cred_id().as_slice()), data })
+fn keep(passkey: &Passkey) -> Result<StoredPasskey, PasskeyError> {
+    let data = serde_json::to_string(passkey).map_err(PasskeyError::Stored)?;
+    Ok(StoredPasskey { id: URL_SAFE_NO_PAD.encode(passkey.cred_id().as_slice()), data })
 }
 
 /// Stays the same for a name, so that a device replaces a passkey instead of collecting them.
@@ -147,7 +147,7 @@ mod tests {
         let state = passkeys.begin_new("anna", &[]).unwrap().state;
         assert!(matches!(passkeys.finish_new("{}", &state), Err(PasskeyError::Answer(_))));
         assert!(matches!(passkeys.finish("{}", &state, &[]), Err(PasskeyError::Answer(_))));
-        assert!(matches!(passkeys.begin(&["{}".to_owned()]), Err(PasskeyError::Kept(_))));
+        assert!(matches!(passkeys.begin(&["{}".to_owned()]), Err(PasskeyError::Stored(_))));
         assert!(passkeys.begin(&[]).is_err(), "without a passkey there is nothing to ask for");
     }
 }

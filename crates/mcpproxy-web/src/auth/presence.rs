@@ -4,13 +4,13 @@
 use mcpproxy_store::{PresenceProof, StoreError};
 
 use super::factor::waiting;
-use super::login::Refused;
-use crate::auth::identity::{Signed, Site};
+use super::login::LoginError;
+use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::records;
 
 /// What somebody shows beside the cookie.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct PresenceInput<'a> {
     /// Pages have it where no other port can read it.
     pub(crate) page_key: Option<&'a str>,
     /// Where there is no script to keep the key.
@@ -19,7 +19,7 @@ pub(crate) struct Shown<'a> {
 
 /// Why nobody seems to be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Absent {
+pub(crate) enum PresenceError {
     /// No password, and no key of this session.
     Missing,
     WrongPassword,
@@ -28,7 +28,7 @@ pub(crate) enum Absent {
     },
 }
 
-impl Absent {
+impl PresenceError {
     pub(crate) fn message(self) -> String {
         match self {
             Self::Missing => {
@@ -44,33 +44,33 @@ impl Absent {
     }
 }
 
-impl Site {
-    pub(crate) async fn present(
+impl AppState {
+    pub(crate) async fn prove_presence(
         &self,
-        signed: &Signed,
-        shown: Shown<'_>,
-    ) -> Result<Result<PresenceProof, Absent>, StoreError> {
-        if let Some(present) = shown.page_key.and_then(|key| signed.session.present(key)) {
+        signed: &SignedInUser,
+        input: PresenceInput<'_>,
+    ) -> Result<Result<PresenceProof, PresenceError>, StoreError> {
+        if let Some(present) = input.page_key.and_then(|key| signed.session.present(key)) {
             return Ok(Ok(present));
         }
-        let Some(password) = shown.password else { return Ok(Err(Absent::Missing)) };
-        self.by_password(signed, password).await
+        let Some(password) = input.password else { return Ok(Err(PresenceError::Missing)) };
+        self.prove_presence_by_password(signed, password).await
     }
 
     /// Counted with those that are typed to sign in.
-    pub(crate) async fn by_password(
+    pub(crate) async fn prove_presence_by_password(
         &self,
-        signed: &Signed,
+        signed: &SignedInUser,
         password: &str,
-    ) -> Result<Result<PresenceProof, Absent>, StoreError> {
+    ) -> Result<Result<PresenceProof, PresenceError>, StoreError> {
         Ok(match self.check_password(signed.name(), password.to_owned()).await? {
             Ok(_) => Ok(signed.user().present_by_password()),
-            Err(Refused::Wrong) => {
+            Err(LoginError::Wrong) => {
                 let metadata = serde_json::json!({"user": signed.name()});
                 records::write(self, records::refused("password_wrong", None, &metadata)).await;
-                Err(Absent::WrongPassword)
+                Err(PresenceError::WrongPassword)
             }
-            Err(Refused::TooMany { wait_ms }) => Err(Absent::TooMany { wait_ms }),
+            Err(LoginError::TooMany { wait_ms }) => Err(PresenceError::TooMany { wait_ms }),
         })
     }
 }

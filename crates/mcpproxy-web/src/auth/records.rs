@@ -3,7 +3,7 @@
 use mcpproxy_store::{Kind, NewRecord, Status, Wait};
 use serde_json::Value;
 
-use crate::auth::identity::Site;
+use crate::auth::identity::AppState;
 
 /// What a person did.
 pub(crate) fn done(code: &str, name: &str) -> NewRecord {
@@ -21,9 +21,9 @@ pub(crate) fn refused(code: &str, agent: Option<String>, metadata: &Value) -> Ne
 }
 
 /// A log that cannot be written keeps nobody from signing in: nothing can be decided or sent without it anyway.
-pub(crate) async fn write(site: &Site, record: NewRecord) {
-    let record = NewRecord { time_ms: site.now_ms(), random: rand::random(), ..record };
-    if let Err(error) = site.web.ledger.note(record, Wait::Batched).await {
+pub(crate) async fn write(app: &AppState, record: NewRecord) {
+    let record = NewRecord { time_ms: app.now_ms(), random: rand::random(), ..record };
+    if let Err(error) = app.web.ledger.note(record, Wait::Batched).await {
         tracing::warn!(error = &error as &dyn std::error::Error, "could not write down what somebody did");
     }
 }

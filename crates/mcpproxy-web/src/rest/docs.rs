@@ -7,14 +7,34 @@ use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
+use axum::routing::on;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::header;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use super::endpoint::{Answer, Endpoint, Group};
+use super::openapi;
 use crate::Web;
-use crate::rest::openapi;
+use crate::auth::access::Access;
+use crate::verb::Verb;
+
+pub(super) const ENDPOINTS: &[Endpoint] = &[Endpoint {
+    name: "docs",
+    method: Verb::Get,
+    path: "/api/v1/docs",
+    access: Access::Everybody,
+    decides: false,
+    parameters: &[],
+    body: None,
+    group: Group::Interface,
+    summary: "Read this document as a page",
+    description: "A single HTML page that loads nothing else.",
+    answers: &[Answer::text("The page.", &["text/html"])],
+    errors: &[],
+    handler: |method| on(method, page),
+}];
 
 const STYLE: &str = include_str!("docs/style.css");
 /// Stands for the address of the gateway until the page is asked for.

@@ -8,17 +8,37 @@ use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
+use axum::routing::on;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use mcpproxy_core::{ApprovalId, ApprovalState, RiskLevel, Untrusted};
 use mcpproxy_store::{Feed, FeedCursor, Filter, Kind, Record};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::auth::identity::Who;
+use super::endpoint::{Answer, Endpoint, Group, LOG_UNREADABLE};
+use super::export::one_line;
+use super::parameters::{self, AFTER, AGENT, INTENT_TYPE, Q, QueryValues, RISK, SERVER, STATUS, TOOL, TYPE};
+use crate::auth::access::Access;
+use crate::auth::identity::Identity;
 use crate::problem::Problem;
-use crate::rest::export::one_line;
-use crate::rest::parameters::{self, Given};
+use crate::verb::Verb;
 use crate::{Web, wire};
+
+pub(super) const ENDPOINTS: &[Endpoint] = &[Endpoint {
+    name: "events",
+    method: Verb::Get,
+    path: "/api/v1/events",
+    access: Access::Operator,
+    decides: false,
+    parameters: &[AFTER, INTENT_TYPE, TYPE, STATUS, SERVER, TOOL, AGENT, RISK, Q],
+    body: None,
+    group: Group::Activity,
+    summary: "Stream records as they are written",
+    description: "Server-Sent Events named `activity`. Each event holds a record as the list shows it. A call appears when it starts and again when it ends, or once if it is already over. The `id` of an event is the position to resume from.",
+    answers: &[Answer::text("The events. The stream ends when either side closes it.", &["text/event-stream"])],
+    errors: &[LOG_UNREADABLE],
+    handler: |method| on(method, follow),
+}];
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// So many records are in hand at a time; the next are read when the listener has taken these.
@@ -34,14 +54,14 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub(crate) async fn follow(
     State(web): State<Arc<Web>>,
-    Extension(given): Extension<Given>,
-    Extension(who): Extension<Who>,
+    Extension(query): Extension<QueryValues>,
+    Extension(identity): Extension<Identity>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     // A client that comes back repeats the address it began with; its header knows better.
     let after = match headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {
-        Some(id) => Some(parameters::place("Last-Event-ID", id.to_str().unwrap_or_default())?),
-        None => given.place(),
+        Some(id) => Some(parameters::event_id("Last-Event-ID", id.to_str().unwrap_or_default())?),
+        None => query.event_id(),
     };
     let after = match after {
         Some(after) => after,
@@ -49,11 +69,11 @@ pub(crate) async fn follow(
     };
     let commits = web.ledger.committed();
     // Whoever comes back must still be signed in then.
-    let until = matches!(who, Who::Person(_)).then(|| Instant::now() + SIGNED_IN);
+    let until = matches!(identity, Identity::User(_)).then(|| Instant::now() + SIGNED_IN);
     let follower = Follower {
         until,
         web,
-        filter: given.filter()?,
+        filter: query.filter()?,
         after,
         commits,
         looked: None,

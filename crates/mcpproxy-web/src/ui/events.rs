@@ -6,12 +6,26 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
+use axum::routing::on;
 use http::header::{self, HeaderValue};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::identity::Site;
+use super::page::{Page, PageAccess};
+use crate::auth::identity::AppState;
+use crate::verb::Verb;
+
+pub(super) const PAGES: &[Page] = &[Page {
+    name: "events",
+    method: Verb::Get,
+    path: "/ui/events",
+    access: PageAccess::User,
+    decides: false,
+    sent_from: None,
+    is_stream: true,
+    handler: |method| on(method, follow),
+}];
 
 /// Proxies give up on connections that say nothing.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -27,10 +41,10 @@ struct Listener {
     is_greeted: bool,
 }
 
-pub(crate) async fn follow(State(site): State<Site>) -> Response {
+pub(crate) async fn follow(State(app): State<AppState>) -> Response {
     let listener = Listener {
-        changed: site.web.gateway.approvals().changed(),
-        stopping: site.web.stopping.clone(),
+        changed: app.web.gateway.approvals().changed(),
+        stopping: app.web.stopping.clone(),
         ends: Instant::now() + LENGTH,
         is_greeted: false,
     };

@@ -4,11 +4,11 @@ pub(crate) mod account;
 pub(crate) mod assets;
 pub(crate) mod confirm;
 pub(crate) mod grant_schema;
+pub(crate) mod labels;
 pub(crate) mod lists;
 #[cfg(test)]
 mod tests;
 pub(crate) mod whole;
-pub(crate) mod words;
 
 use askama::Template;
 use axum::response::{Html, IntoResponse as _, Response};
@@ -25,7 +25,7 @@ pub(crate) struct Frame {
     pub(crate) title: String,
     /// The section of the navigation.
     pub(crate) section: &'static str,
-    pub(crate) person: Option<Person>,
+    pub(crate) user: Option<FrameUser>,
     pub(crate) pending: u64,
     /// Differs when the content does: an open page takes the new content then, and keeps what is typed otherwise.
     pub(crate) key: String,
@@ -36,9 +36,9 @@ pub(crate) struct Frame {
     pub(crate) asks_password: bool,
 }
 
-/// Who looks at the page.
+/// Identity looks at the page.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Person {
+pub(crate) struct FrameUser {
     pub(crate) name: String,
     pub(crate) csrf: String,
 }
@@ -54,11 +54,11 @@ impl Frame {
     }
 
     fn csrf(&self) -> &str {
-        self.person.as_ref().map_or("", |person| &person.csrf)
+        self.user.as_ref().map_or("", |person| &person.csrf)
     }
 
     fn name(&self) -> &str {
-        self.person.as_ref().map_or("", |person| &person.name)
+        self.user.as_ref().map_or("", |person| &person.name)
     }
 }
 

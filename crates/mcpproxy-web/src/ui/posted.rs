@@ -4,39 +4,39 @@ use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 
-use crate::auth::factor::Given;
-use crate::auth::identity::{Signed, Site, Who};
+use crate::auth::factor::FactorInput;
+use crate::auth::identity::{AppState, Identity, SignedInUser};
 use crate::auth::origin::{self, CSRF_HEADER};
-use crate::auth::presence::Shown;
+use crate::auth::presence::PresenceInput;
 use crate::problem::Problem;
 use crate::ui::form::{Form, FormError};
 
 /// Whoever has one has shown a session and the token that stands in its forms.
 pub(crate) struct Posted {
-    pub(crate) signed: Signed,
+    pub(crate) signed: SignedInUser,
     pub(crate) form: Form,
 }
 
 impl Posted {
     /// The factor that came with the form, if any.
-    pub(crate) fn factor(&self) -> Given<'_> {
-        Given { totp: self.form.filled("totp"), passkey: self.form.filled("passkey") }
+    pub(crate) fn factor(&self) -> FactorInput<'_> {
+        FactorInput { totp: self.form.filled("totp"), passkey: self.form.filled("passkey") }
     }
 
     /// What came with the form beside the cookie, if anything.
-    pub(crate) fn shown(&self) -> Shown<'_> {
+    pub(crate) fn presence(&self) -> PresenceInput<'_> {
         let password = self.form.text("password").filter(|password| !password.is_empty());
-        Shown { page_key: self.form.filled("page_key"), password }
+        PresenceInput { page_key: self.form.filled("page_key"), password }
     }
 }
 
-impl FromRequest<Site> for Posted {
+impl FromRequest<AppState> for Posted {
     type Rejection = Response;
 
-    async fn from_request(request: Request, _site: &Site) -> Result<Self, Response> {
+    async fn from_request(request: Request, _site: &AppState) -> Result<Self, Response> {
         let (parts, body) = request.into_parts();
-        let Some(Who::Person(signed)) = parts.extensions.get::<Who>().cloned() else {
-            return Err(Problem::NotSignedIn.into_response());
+        let Some(Identity::User(signed)) = parts.extensions.get::<Identity>().cloned() else {
+            return Err(Problem::NOT_SIGNED_IN.into_response());
         };
         let form = Form::read(&parts.headers, body).await.map_err(refusal)?;
         let header = parts.headers.get(CSRF_HEADER).and_then(|value| value.to_str().ok());

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::Object;
 
-use crate::diff::{self, Change, Eyes, MAX_ROWS, WHOLE_ROWS};
+use crate::diff::{self, Audience, Change, MAX_ROWS, WHOLE_ROWS};
 use crate::time;
 
 /// A page of approvals, newest first.
@@ -174,7 +174,7 @@ pub(crate) struct Grant {
     /// The JSON Schema that arguments must match.
     #[schema(value_type = Value)]
     schema: Box<RawValue>,
-    /// Who made it.
+    /// Identity made it.
     by: String,
     #[schema(format = DateTime)]
     created: String,
@@ -294,17 +294,17 @@ impl Approval {
 }
 
 impl WholeApproval {
-    pub(crate) fn new(view: &ApprovalView, eyes: Eyes, now_ms: i64) -> Self {
+    pub(crate) fn new(view: &ApprovalView, audience: Audience, now_ms: i64) -> Self {
         let approval = &view.approval;
         let about = ApprovalDetails::of(approval);
         let text = |name: &str| about.text(name).map(str::to_owned);
         let texts = |name: &str| -> Vec<String> { about.texts(name).into_iter().map(str::to_owned).collect() };
         let said_by = |name: &str| about.said_by(name).map(SaidBy::as_str);
-        let (arguments, attached, most, masked) = match eyes {
-            Eyes::Anybody => (&approval.shown_args, &approval.shown_attached, MAX_ROWS, true),
-            Eyes::WhoDecides => (&view.args_for_user, &view.attached_for_user, WHOLE_ROWS, approval.args.is_none()),
+        let (arguments, attached, most, masked) = match audience {
+            Audience::Observer => (&approval.shown_args, &approval.shown_attached, MAX_ROWS, true),
+            Audience::Approver => (&view.args_for_user, &view.attached_for_user, WHOLE_ROWS, approval.args.is_none()),
         };
-        let changes = diff::arguments(view, eyes, most);
+        let changes = diff::arguments(view, audience, most);
         Self {
             approval: Approval::new(approval, view.url.clone(), now_ms),
             description: text("description"),

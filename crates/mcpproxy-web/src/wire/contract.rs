@@ -35,7 +35,7 @@ pub(crate) struct Contract {
 struct ContractField {
     field: &'static str,
     value: Value,
-    /// Who said so: the operator with file and line, the server, or what the risk level asks for.
+    /// Identity said so: the operator with file and line, the server, or what the risk level asks for.
     source: String,
 }
 
@@ -199,7 +199,7 @@ fn operations_or_null() -> Object {
 }
 
 fn classifiers() -> Object {
-    super::words("Who gave the tool its risk level.", ["operator", "server", "nobody"])
+    super::words("Identity gave the tool its risk level.", ["operator", "server", "nobody"])
 }
 
 fn severities() -> Object {

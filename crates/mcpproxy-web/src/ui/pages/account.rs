@@ -5,7 +5,7 @@ use askama::filters::HtmlSafe;
 use mcpproxy_store::UserRow;
 
 use super::Frame;
-use super::words::Time;
+use super::labels::Time;
 use crate::auth::factor::Factors;
 use crate::auth::totp;
 use crate::visible::Visible;

@@ -3,8 +3,45 @@
 use std::sync::LazyLock;
 
 use axum::response::{IntoResponse as _, Response};
+use axum::routing::on;
 use http::header;
 use sha2::{Digest as _, Sha256};
+
+use crate::ui::page::{Page, PageAccess};
+use crate::verb::Verb;
+
+pub(crate) const PAGES: &[Page] = &[
+    Page {
+        name: "style",
+        method: Verb::Get,
+        path: "/ui/app.css",
+        access: PageAccess::Everybody,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, style),
+    },
+    Page {
+        name: "script",
+        method: Verb::Get,
+        path: "/ui/app.js",
+        access: PageAccess::Everybody,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, script),
+    },
+    Page {
+        name: "key_script",
+        method: Verb::Get,
+        path: "/ui/key.js",
+        access: PageAccess::Everybody,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, key_script),
+    },
+];
 
 const STYLE: &str = include_str!("../../../assets/app.css");
 const SCRIPT: &str = include_str!("../../../assets/app.js");

@@ -9,12 +9,12 @@ use mcpproxy_gateway::{ApprovalDetails, ApprovalView, SaidBy, StatedRisk};
 use mcpproxy_store::{StoredApproval, StoredDryRun};
 use serde_json::Value;
 
-use super::words::{Risk, State, Time};
+use super::labels::{Risk, State, Time};
 use super::{Frame, grant_schema};
 use crate::auth::factor::Factors;
 use crate::visible::Visible;
 use crate::wire::state_now;
-use arguments::{Arguments, Shown};
+use arguments::{Arguments, ShownValue};
 use attached::Attached;
 
 /// After that, a dry run does not count any more for tools that require one.
@@ -72,7 +72,7 @@ pub(crate) struct Preview {
     pub(crate) is_old: bool,
     pub(crate) iso: String,
     pub(crate) age: String,
-    pub(crate) text: Shown,
+    pub(crate) text: ShownValue,
 }
 
 pub(crate) struct Fact {
@@ -207,7 +207,7 @@ fn preview(dry_run: &StoredDryRun, about: &ApprovalDetails, now_ms: i64) -> Prev
         is_old: now_ms - dry_run.at_ms > PREVIEW_OLD_MS,
         iso: crate::time::format(dry_run.at_ms),
         age: Time::new(dry_run.at_ms, now_ms).words,
-        text: Shown::lines(&preview_text(dry_run)),
+        text: ShownValue::lines(&preview_text(dry_run)),
     }
 }
 
@@ -242,8 +242,8 @@ fn facts(approval: &StoredApproval, about: &ApprovalDetails, now_ms: i64) -> Vec
         code("Called with", vec![Visible::of(approval.variant.tool())]),
         plain("Agent", vec![Visible::of(&approval.agent)]),
         code("Permissions", permissions),
-        plain("Who asks you", or_none(texts(about, "asked_by"))),
-        plain("ApprovalNotice", vec![Visible::of(&format!("{} ({})", created.words, created.clock))]),
+        plain("Identity asks you", or_none(texts(about, "asked_by"))),
+        plain("Asked", vec![Visible::of(&format!("{} ({})", created.words, created.clock))]),
         code("Arguments", vec![Visible::of(&format!("SHA-256 {}", approval.args_digest))]),
     ];
     facts.retain(|fact| !fact.lines.is_empty());

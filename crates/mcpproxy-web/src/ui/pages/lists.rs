@@ -6,7 +6,7 @@ use mcpproxy_gateway::StatedRisk;
 use mcpproxy_store::{ApprovalPage, StoredApproval, StoredStandingApproval};
 
 use super::Frame;
-use super::words::{Risk, State, Time};
+use super::labels::{Risk, State, Time};
 use crate::visible::Visible;
 use crate::wire::state_now;
 

@@ -12,20 +12,20 @@ use super::account::{Account, persons};
 use super::confirm::{Confirm, Typed};
 use super::lists::{Grants, Inbox, Selected};
 use super::whole::whole;
-use super::{Frame, Login, Notice, Person, Setup};
+use super::{Frame, FrameUser, Login, Notice, Setup};
 use crate::auth::factor::Factors;
 use crate::auth::totp;
-use crate::diff::Eyes;
+use crate::diff::Audience;
 use crate::wire::WholeApproval;
 
 const NOW_MS: i64 = 1_800_000_000_000;
 
 fn frame(title: &str) -> Frame {
-    let person = Some(Person { name: "anna".to_owned(), csrf: "c5rf".to_owned() });
+    let user = Some(FrameUser { name: "anna".to_owned(), csrf: "c5rf".to_owned() });
     Frame {
         title: title.to_owned(),
         section: "approvals",
-        person,
+        user,
         pending: 2,
         key: String::new(),
         version: "v1",
@@ -237,7 +237,7 @@ fn masked_view(before: &str, after: &str) -> ApprovalView {
 #[test]
 fn what_is_masked_is_compared_as_it_is() {
     let (anna, both) = (r#"{"to": ["anna@acme"], "n": 1}"#, r#"{"to": ["eve@evil", "anna@acme"], "n": 1}"#);
-    let rows = |before: &str, after: &str, eyes: Eyes| {
+    let rows = |before: &str, after: &str, eyes: Audience| {
         let whole = WholeApproval::new(&masked_view(before, after), eyes, NOW_MS);
         let whole = serde_json::to_value(whole).unwrap();
         let rows = whole["changes"].as_array().unwrap().iter();
@@ -248,8 +248,8 @@ fn what_is_masked_is_compared_as_it_is() {
         rows.map(row).collect::<Vec<_>>()
     };
     let check = |before: &str, after: &str, anybody: &[&str], who_decides: &[&str]| {
-        assert_eq!(rows(before, after, Eyes::Anybody), anybody, "{before} {after}");
-        assert_eq!(rows(before, after, Eyes::WhoDecides), who_decides, "{before} {after}");
+        assert_eq!(rows(before, after, Audience::Observer), anybody, "{before} {after}");
+        assert_eq!(rows(before, after, Audience::Approver), who_decides, "{before} {after}");
     };
     let same = ["to/0 unchanged \"***\"", "n unchanged 1"];
     check(anna, anna, &same, &["to/0 unchanged \"anna@acme\"", "n unchanged 1"]);

@@ -5,7 +5,7 @@ use mcpproxy_core::{ToolName, canonical};
 use mcpproxy_gateway::ApprovalView;
 
 use super::confirm::preview_text;
-use crate::diff::{Change, Eyes, Row, WHOLE_ROWS, arguments};
+use crate::diff::{Audience, Change, Row, WHOLE_ROWS, arguments};
 use crate::visible::plain;
 
 /// Nothing in it is masked while there is something to decide, so it is for the user who decides alone.
@@ -18,7 +18,7 @@ pub(crate) fn whole(view: &ApprovalView) -> String {
         plain(&approval.agent),
         plain(&tool.to_string())
     );
-    let diff = arguments(view, Eyes::WhoDecides, WHOLE_ROWS);
+    let diff = arguments(view, Audience::Approver, WHOLE_ROWS);
     text.push_str(match view.previous {
         Some(_) => "\nARGUMENTS, value by value, and what changed since the last approved call\n",
         None => "\nARGUMENTS, value by value\n",

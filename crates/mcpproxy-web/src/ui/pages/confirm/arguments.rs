@@ -3,8 +3,8 @@
 use mcpproxy_core::json;
 use mcpproxy_gateway::ApprovalView;
 
-use crate::diff::{Change, Eyes, MAX_ROWS, Row, arguments};
-use crate::ui::pages::words::Time;
+use crate::diff::{Audience, Change, MAX_ROWS, Row, arguments};
+use crate::ui::pages::labels::Time;
 use crate::visible::Visible;
 
 /// Longer values show their beginning first.
@@ -26,12 +26,12 @@ pub(crate) struct ArgumentRow {
     pub(crate) pointer: Visible,
     pub(crate) class: &'static str,
     pub(crate) word: &'static str,
-    pub(crate) before: Option<Shown>,
-    pub(crate) after: Option<Shown>,
+    pub(crate) before: Option<ShownValue>,
+    pub(crate) after: Option<ShownValue>,
 }
 
 /// A value with its beginning first if it is long.
-pub(crate) struct Shown {
+pub(crate) struct ShownValue {
     pub(crate) is_text: bool,
     pub(crate) short: Visible,
     pub(crate) whole: Option<Visible>,
@@ -43,7 +43,7 @@ pub(crate) struct Shown {
 impl Arguments {
     pub(crate) fn new(view: &ApprovalView, now_ms: i64) -> Self {
         let (approval, previous) = (&view.approval, view.previous.as_ref());
-        let diff = arguments(view, Eyes::WhoDecides, MAX_ROWS);
+        let diff = arguments(view, Audience::Approver, MAX_ROWS);
         let is_same = previous.is_some_and(|previous| previous.args_digest == approval.args_digest);
         let summary = match (previous, diff.changes()) {
             (None, _) => "first time".to_owned(),
@@ -85,7 +85,7 @@ impl ArgumentRow {
             Change::Removed(value) => ("removed", "gone", Some(value), None),
             Change::Changed { before, after } => ("changed", "changed", Some(before), Some(after)),
         };
-        let shown = |value: Option<String>| value.map(|value| Shown::json(&value));
+        let shown = |value: Option<String>| value.map(|value| ShownValue::json(&value));
         Self { pointer: name(&row.pointer), class, word, before: shown(before), after: shown(after) }
     }
 }
@@ -94,7 +94,7 @@ fn name(pointer: &str) -> Visible {
     Visible::of(if pointer.is_empty() { "(all)" } else { pointer })
 }
 
-impl Shown {
+impl ShownValue {
     /// A text without its quotes and escapes, everything else as it is written.
     pub(crate) fn json(value: &str) -> Self {
         match json::string_value(value) {

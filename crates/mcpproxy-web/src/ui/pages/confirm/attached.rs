@@ -38,7 +38,7 @@ fn what(name: &str) -> &'static str {
     match name {
         "inputResponses" => "Answers to questions of the server",
         "requestState" => "The server’s own note, which came back",
-        "_meta" => "Said beside the call",
+        "_meta" => "AccountNotice beside the call",
         _ => "Another part of the request",
     }
 }

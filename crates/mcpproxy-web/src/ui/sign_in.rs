@@ -5,38 +5,94 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::on;
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
 use http::{StatusCode, Uri};
 use mcpproxy_store::{NewSession, StoreError};
 
+use super::page::{Page, PageAccess};
 use super::posted::{self, Posted};
 use super::{notice, unavailable};
-use crate::auth::identity::{Site, Who};
-use crate::auth::login::Refused;
+use crate::auth::identity::{AppState, Identity};
+use crate::auth::login::LoginError;
 use crate::auth::records;
 use crate::auth::{cookie, factor, origin, password};
 use crate::query::decode;
 use crate::ui::form::Form;
 use crate::ui::pages::{Frame, Login, Setup, page};
+use crate::verb::Verb;
+
+pub(super) const PAGES: &[Page] = &[
+    Page {
+        name: "setup",
+        method: Verb::Get,
+        path: "/ui/setup/{invitation}",
+        access: PageAccess::SignedOut,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, setup),
+    },
+    Page {
+        name: "create_user",
+        method: Verb::Post,
+        path: "/ui/setup/{invitation}",
+        access: PageAccess::SignedOut,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, create_user),
+    },
+    Page {
+        name: "login",
+        method: Verb::Get,
+        path: "/ui/login",
+        access: PageAccess::SignedOut,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, login),
+    },
+    Page {
+        name: "log_in",
+        method: Verb::Post,
+        path: "/ui/login",
+        access: PageAccess::SignedOut,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, log_in),
+    },
+    Page {
+        name: "log_out",
+        method: Verb::Post,
+        path: "/ui/logout",
+        access: PageAccess::Session,
+        decides: false,
+        sent_from: Some("/ui/approvals"),
+        is_stream: false,
+        handler: |method| on(method, log_out),
+    },
+];
 
 const LOGIN: &str = "Sign in";
 const SETUP: &str = "Create your account";
 
-pub(crate) async fn login(Extension(who): Extension<Who>, uri: Uri) -> Response {
+pub(crate) async fn login(Extension(identity): Extension<Identity>, uri: Uri) -> Response {
     let query = uri.query().unwrap_or_default();
     let next = query.split('&').find_map(|pair| pair.strip_prefix("next=")).and_then(decode);
     let next = origin::next_page(next.as_deref());
-    match who {
-        Who::Person(_) => Redirect::to(next).into_response(),
-        Who::Nobody | Who::Agent(_) | Who::Key => {
+    match identity {
+        Identity::User(_) => Redirect::to(next).into_response(),
+        Identity::Anonymous | Identity::Agent(_) | Identity::AdminKey => {
             page(StatusCode::OK, &Login { frame: Frame::outside(LOGIN), error: None, name: "", next })
         }
     }
 }
 
 pub(crate) async fn log_in(
-    State(site): State<Site>,
-    Extension(who): Extension<Who>,
+    State(app): State<AppState>,
+    Extension(identity): Extension<Identity>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -48,17 +104,17 @@ pub(crate) async fn log_in(
     let again = |status: StatusCode, error: &str| {
         page(status, &Login { frame: Frame::outside(LOGIN), error: Some(error), name, next })
     };
-    match site.log_in(name, form.or_empty("password").to_owned()).await {
+    match app.log_in(name, form.or_empty("password").to_owned()).await {
         Ok(Ok(logged_in)) => {
-            if let Who::Person(before) = &who
-                && let Err(error) = site.web.store.close_session(&before.secret).await
+            if let Identity::User(before) = &identity
+                && let Err(error) = app.web.store.close_session(&before.secret).await
             {
                 return unavailable(&error);
             }
-            enter(&site, &logged_in.session, next)
+            enter(&app, &logged_in.session, next)
         }
-        Ok(Err(Refused::Wrong)) => again(StatusCode::UNAUTHORIZED, "Name or password is wrong."),
-        Ok(Err(Refused::TooMany { wait_ms })) => {
+        Ok(Err(LoginError::Wrong)) => again(StatusCode::UNAUTHORIZED, "Name or password is wrong."),
+        Ok(Err(LoginError::TooMany { wait_ms })) => {
             let error = format!("Too many tries. Wait {} and try again.", factor::waiting(wait_ms));
             let mut response = again(StatusCode::TOO_MANY_REQUESTS, &error);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait_ms / 1000 + 1));
@@ -70,8 +126,8 @@ pub(crate) async fn log_in(
 
 /// The key of the session's pages goes where browsers send it to nobody: behind the `#` of the address. The script takes it
 /// from there.
-fn enter(site: &Site, session: &NewSession, next: &str) -> Response {
-    match cookie::set(&session.secret, site.people.transport) {
+fn enter(app: &AppState, session: &NewSession, next: &str) -> Response {
+    match cookie::set(&session.secret, app.auth.transport) {
         Some(cookie) => {
             ([(SET_COOKIE, cookie)], Redirect::to(&format!("{next}#key={}", session.page_key))).into_response()
         }
@@ -79,18 +135,18 @@ fn enter(site: &Site, session: &NewSession, next: &str) -> Response {
     }
 }
 
-pub(crate) async fn log_out(State(site): State<Site>, posted: Posted) -> Response {
-    let closed = site.web.store.close_session(&posted.signed.secret).await;
-    records::write(&site, records::done("logout", posted.signed.name())).await;
+pub(crate) async fn log_out(State(app): State<AppState>, posted: Posted) -> Response {
+    let closed = app.web.store.close_session(&posted.signed.secret).await;
+    records::write(&app, records::done("logout", posted.signed.name())).await;
     match closed {
-        Ok(()) => ([(SET_COOKIE, cookie::clear(site.people.transport))], Redirect::to("/ui/login")).into_response(),
+        Ok(()) => ([(SET_COOKIE, cookie::clear(app.auth.transport))], Redirect::to("/ui/login")).into_response(),
         Err(error) => unavailable(&error),
     }
 }
 
-pub(crate) async fn setup(State(site): State<Site>, invitation: Result<Path<String>, PathRejection>) -> Response {
+pub(crate) async fn setup(State(app): State<AppState>, invitation: Result<Path<String>, PathRejection>) -> Response {
     let Ok(Path(invitation)) = invitation else { return not_invited() };
-    match site.web.store.is_invited(&invitation, site.now_ms()).await {
+    match app.web.store.is_invited(&invitation, app.now_ms()).await {
         Ok(true) => again(StatusCode::OK, &invitation, "", None),
         Ok(false) => not_invited(),
         Err(error) => unavailable(&error),
@@ -98,14 +154,14 @@ pub(crate) async fn setup(State(site): State<Site>, invitation: Result<Path<Stri
 }
 
 pub(crate) async fn create_user(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     invitation: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let Ok(Path(invitation)) = invitation else { return not_invited() };
     // Before anything is hashed: strangers get no work done here.
-    match site.web.store.is_invited(&invitation, site.now_ms()).await {
+    match app.web.store.is_invited(&invitation, app.now_ms()).await {
         Ok(true) => {}
         Ok(false) => return not_invited(),
         Err(error) => return unavailable(&error),
@@ -114,13 +170,13 @@ pub(crate) async fn create_user(
         Ok(form) => form,
         Err(error) => return posted::refusal(error),
     };
-    match create(&site, &invitation, &form).await {
+    match create(&app, &invitation, &form).await {
         Ok(response) => response,
         Err(error) => unavailable(&error),
     }
 }
 
-async fn create(site: &Site, invitation: &str, form: &Form) -> Result<Response, StoreError> {
+async fn create(app: &AppState, invitation: &str, form: &Form) -> Result<Response, StoreError> {
     let (name, password) = (form.or_empty("name").trim(), form.or_empty("password"));
     let refuse = |error: &str| Ok(again(StatusCode::UNPROCESSABLE_ENTITY, invitation, name, Some(error)));
     if let Some(weakness) = password::weakness(name, password) {
@@ -129,10 +185,10 @@ async fn create(site: &Site, invitation: &str, form: &Form) -> Result<Response, 
     if form.or_empty("again") != password {
         return refuse("The two passwords are not the same.");
     }
-    let Some(hash) = site.people.passwords.hash(password.to_owned()).await else {
+    let Some(hash) = app.auth.passwords.hash(password.to_owned()).await else {
         return refuse("The password could not be kept. Try again.");
     };
-    match site.web.store.create_user(invitation, name, &hash, site.now_ms()).await {
+    match app.web.store.create_user(invitation, name, &hash, app.now_ms()).await {
         Ok(true) => {}
         Ok(false) => return Ok(not_invited()),
         Err(StoreError::UserName) => {
@@ -141,9 +197,9 @@ async fn create(site: &Site, invitation: &str, form: &Form) -> Result<Response, 
         Err(StoreError::UserExists { .. }) => return refuse("Somebody has this name already. Choose another."),
         Err(error) => return Err(error),
     }
-    records::write(site, records::done("user_created", name)).await;
-    Ok(match site.open_session(name).await? {
-        Some(session) => enter(site, &session, "/ui/account"),
+    records::write(app, records::done("user_created", name)).await;
+    Ok(match app.open_session(name).await? {
+        Some(session) => enter(app, &session, "/ui/account"),
         None => Redirect::to("/ui/login").into_response(),
     })
 }
