@@ -131,21 +131,21 @@ async fn refuse(app: &AppState, page: &Page, identity: &Identity, parts: &Parts)
     }
 }
 
-/// With the way back, in which nothing needs an escape but what separates a query.
+/// The sign-in page with the page to return to. Only the separators of a query need escaping.
 fn login_path(next: &str) -> String {
     let next = next.replace('%', "%25").replace('&', "%26").replace('?', "%3F").replace('=', "%3D");
     format!("/ui/login?next={next}")
 }
 
 fn signed_out(looked_from: &str) -> Response {
-    let text = "Nothing was changed. After 15 minutes without a click a session ends by itself.";
+    let text = "Nothing was changed. Sessions end after 15 minutes without activity.";
     notice(StatusCode::UNAUTHORIZED, "You are signed out", text, (&login_path(looked_from), "Sign in"))
 }
 
-/// For an address below `/ui/` that no page has.
+/// Answers unknown paths below `/ui/`.
 pub(crate) fn not_here() -> Response {
-    let text = "There is no such page. The address may be cut off, or from another version.";
-    let mut response = notice(StatusCode::NOT_FOUND, "Nothing here", text, ("/ui/approvals", "To the approvals"));
+    let text = "This page does not exist. The address may be incomplete, or from another version.";
+    let mut response = notice(StatusCode::NOT_FOUND, "Page not found", text, ("/ui/approvals", "Go to approvals"));
     pages::harden(&mut response);
     response
 }
@@ -154,12 +154,11 @@ pub(crate) fn notice(status: StatusCode, heading: &str, text: &str, (link, link_
     pages::page(status, &Notice { frame: Frame::outside(heading), heading, text, link, link_text })
 }
 
-/// The store does not answer; nothing was changed that we know of.
+/// The page for an error of the store.
 pub(crate) fn unavailable(error: &mcpproxy_store::StoreError) -> Response {
     tracing::warn!(error = error as &dyn std::error::Error, "a page could not read or write the store");
-    let text =
-        "The gateway cannot reach its database at the moment. Your decision was not taken. Try again in a moment.";
-    notice(StatusCode::SERVICE_UNAVAILABLE, "Not available right now", text, ("/ui/approvals", "Try again"))
+    let text = "The gateway cannot reach its database right now. Your change was not saved. Try again in a moment.";
+    notice(StatusCode::SERVICE_UNAVAILABLE, "Temporarily unavailable", text, ("/ui/approvals", "Try again"))
 }
 
 #[cfg(test)]

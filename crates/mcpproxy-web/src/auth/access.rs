@@ -1,4 +1,10 @@
-//! Identity may use a REST endpoint.
+//! Decides who may use a REST endpoint.
+//!
+//! Each row in `rest` names an [`Access`]. [`admit`] compares it with the identity of the sender, in front of every handler.
+//! The match is complete: a new access level or identity does not compile until every combination is decided.
+//!
+//! A user's browser sends the session cookie with every request, even if another page triggered the request. So everything
+//! but GET also needs our own origin and the CSRF token, which other pages cannot read.
 
 use http::Method;
 use http::request::Parts;
@@ -9,17 +15,17 @@ use crate::problem::Problem;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Says nothing worth protecting.
+    /// Contains nothing worth protecting.
     Everybody,
-    /// The admin key, or a person.
+    /// The admin key, or a user.
     Operator,
-    /// A person alone.
+    /// A user with a second factor.
     User,
-    /// The agent it is about, the admin key, or a person.
+    /// The agent that the answer is about, the admin key, or a user.
     OwnStatus,
-    /// Whoever is not signed in yet, and no program.
+    /// Users who are not signed in yet. Agent tokens and the admin key are refused.
     SignIn,
-    /// A person, also without a second factor.
+    /// A user, with or without a second factor.
     Session,
 }
 
@@ -63,7 +69,7 @@ pub(crate) async fn admit(
     }
 }
 
-/// Whether a person's browser was not made to ask by somebody else's page.
+/// Rejects a request that another page made the user's browser send.
 fn is_meant(app: &AppState, signed: &SignedInUser, parts: &Parts) -> Result<(), Problem> {
     if is_safe(&parts.method) {
         return Ok(());

@@ -1,4 +1,10 @@
-//! A fresh factor for one purpose: a code that was not used before, or the answer of a passkey.
+//! The second factor (step-up): a fresh code from an authenticator app, or a passkey.
+//!
+//! A [`StepUpProof`] is bound to one purpose, such as the id of an approval request or the path of an account form. A proof
+//! for one approval cannot approve another one. Each code works once: the store remembers the last used time step. A passkey
+//! answers a challenge that the store deletes when it is used.
+//!
+//! Five wrong codes in a row lock the factor of a user for five minutes.
 
 use mcpproxy_store::{StepUpProof, StoreError, UserRow};
 
@@ -7,21 +13,21 @@ use super::totp;
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::records;
 
-/// So many wrong codes in a row, and then none counts for a while.
+/// Wrong codes in a row before the factor is locked.
 const TRIES: u32 = 5;
 const LOCK_MS: i64 = 5 * 60_000;
-/// A browser has so long to answer.
+/// The lifetime of a passkey challenge.
 const CHALLENGE_MS: i64 = 5 * 60_000;
 
-/// What somebody shows.
+/// The factor that came with a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FactorInput<'a> {
     pub(crate) totp: Option<&'a str>,
-    /// What the browser answered, as JSON.
+    /// The JSON of the browser.
     pub(crate) passkey: Option<&'a str>,
 }
 
-/// The factors a person has.
+/// The factors of a user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Factors {
     pub(crate) totp: bool,
@@ -41,11 +47,11 @@ impl Factors {
     }
 }
 
-/// Why there is no fresh factor.
+/// Why there is no proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FactorError {
     Missing,
-    /// Wrong, or used before.
+    /// Wrong or already used.
     Wrong,
     TooMany {
         wait_ms: i64,
@@ -56,11 +62,9 @@ impl FactorError {
     pub(crate) fn message(self) -> String {
         match self {
             Self::Missing => "Enter a code from your authenticator app, or use a passkey.".to_owned(),
-            Self::Wrong => {
-                "That did not count: the code is wrong, or was used before. Wait for the next one.".to_owned()
-            }
+            Self::Wrong => "The code is wrong or was already used. Wait for the next one.".to_owned(),
             Self::TooMany { wait_ms } => {
-                format!("Too many wrong codes. Wait {} before the next.", waiting(wait_ms))
+                format!("Too many wrong codes. Wait {} before you try again.", waiting(wait_ms))
             }
         }
     }
@@ -75,7 +79,7 @@ pub(crate) fn waiting(wait_ms: i64) -> String {
 }
 
 impl AppState {
-    /// Takes a factor, once, for this purpose alone.
+    /// Verifies a factor and uses it up, for this purpose only.
     pub(crate) async fn step_up(
         &self,
         signed: &SignedInUser,
@@ -148,7 +152,7 @@ impl AppState {
         }
     }
 
-    /// What a browser is asked, so that its passkey can answer for this purpose.
+    /// Creates a passkey challenge for this purpose.
     pub(crate) async fn challenge(&self, signed: &SignedInUser, purpose: &str) -> Result<Option<String>, StoreError> {
         let store = &self.web.store;
         let Some(passkeys) = &self.auth.passkeys else { return Ok(None) };
@@ -160,7 +164,7 @@ impl AppState {
     }
 }
 
-/// Logs an error where it is handled.
+/// Logs a passkey error.
 pub(crate) fn log_error<T>(done: Result<T, PasskeyError>) -> Option<T> {
     done.inspect_err(|error| tracing::info!(error = error as &dyn std::error::Error, "no passkey")).ok()
 }

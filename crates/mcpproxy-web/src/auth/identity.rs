@@ -1,4 +1,7 @@
-//! Identity asks: an agent, the holder of the admin key, a person, or nobody. Credentials are never mixed.
+//! Finds out who sends a request: an agent, the admin key, a signed-in user, or nobody.
+//!
+//! Credentials are never combined. A request with an agent token acts as that agent, even if it also has the admin key or a
+//! session cookie. Otherwise an agent that reads `admin.key` could add the key to its requests and gain more rights.
 
 use std::sync::Arc;
 
@@ -15,24 +18,24 @@ use crate::auth::password::Passwords;
 use crate::auth::records;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// A person who does nothing for so long has gone away.
+/// A session without requests ends after this time.
 const IDLE_MS: i64 = 15 * 60_000;
-/// And nobody stays signed in longer.
+/// Every session ends after this time.
 const MOST_MS: i64 = 12 * 60 * 60_000;
 
-/// What all routes share.
+/// The state that all routes share.
 #[derive(Clone)]
 pub(crate) struct AppState {
     pub(crate) web: Arc<Web>,
     pub(crate) auth: Arc<Authenticators>,
 }
 
-/// What it takes to know people.
+/// Everything needed to authenticate users.
 pub(crate) struct Authenticators {
     pub(crate) passwords: Passwords,
-    /// Of signing in.
+    /// Failed attempts to sign in.
     pub(crate) attempts: Attempts,
-    /// Of codes, by people who are signed in: strangers who fail to sign in must not keep them from deciding.
+    /// Failed codes of signed-in users. Counted separately, so that strangers who fail to sign in cannot lock users out.
     pub(crate) codes: Attempts,
     pub(crate) passkeys: Option<Passkeys>,
     pub(crate) transport: Transport,
@@ -55,13 +58,13 @@ impl AppState {
         (self.web.facts.now_ms)()
     }
 
-    /// Identity shows what in these headers. A request that shows an agent's token acts as that agent, whatever else it shows.
+    /// Reads the credentials. An agent token takes precedence over everything else.
     pub(crate) async fn identify(&self, headers: &HeaderMap) -> Result<Identity, StoreError> {
         if let Some(value) = headers.get(AUTHORIZATION) {
             let token = value.to_str().ok().and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
             return Ok(Identity::Agent(token.trim().to_owned()));
         }
-        // Only the header counts. A key in a query would end up in logs and histories.
+        // Only the header is read. A key in a query would end up in logs and browser histories.
         if let Some(candidate) = headers.get(API_KEY) {
             return Ok(if self.web.admin_key.is(candidate.as_bytes()) {
                 Identity::AdminKey
@@ -73,7 +76,7 @@ impl AppState {
         for secret in cookie::read(headers) {
             let session = self.web.store.find_session(secret, self.now_ms(), IDLE_MS, MOST_MS).await?;
             let signed = session.map(|session| SignedInUser { session, secret: secret.to_owned() });
-            // With two that are good, one was put there by somebody else, and which is not ours to guess.
+            // With two valid cookies, another program on this host set one of them. Which one is unknown.
             if found.is_some() && signed.is_some() {
                 return Ok(Identity::Anonymous);
             }
@@ -82,12 +85,12 @@ impl AppState {
         Ok(found.map_or(Identity::Anonymous, Identity::User))
     }
 
-    /// Writes down that somebody who cannot decide tried to.
+    /// Records that an agent or the admin key tried to decide.
     pub(crate) async fn note_refused_decision(&self, identity: &Identity, path: &str) {
         let agent = match identity {
             Identity::Agent(token) => match self.web.store.find_agent(token).await {
                 Ok(Some(agent)) => Some(agent.name),
-                // Strangers write nothing into the log.
+                // Unknown tokens write nothing into the log.
                 Ok(None) | Err(_) => return,
             },
             Identity::AdminKey => None,
@@ -109,13 +112,13 @@ impl FromRef<AppState> for Arc<Web> {
 #[derive(Clone)]
 pub(crate) enum Identity {
     Anonymous,
-    /// The token is not looked at yet.
+    /// The token is not verified yet.
     Agent(String),
     AdminKey,
     User(SignedInUser),
 }
 
-/// A person with the session they are signed in with.
+/// A user and their session.
 #[derive(Clone)]
 pub(crate) struct SignedInUser {
     pub(crate) session: Session,

@@ -1,4 +1,4 @@
-//! Signing in: the same for the page and for programs that ask a person at a terminal.
+//! Signing in, for the page and for the REST interface.
 
 use mcpproxy_store::{NewSession, StoreError, UserRow};
 
@@ -7,7 +7,7 @@ use super::random_bytes;
 use crate::auth::identity::AppState;
 use crate::auth::records;
 
-/// Somebody who has just signed in.
+/// The result of signing in.
 pub(crate) struct LoggedIn {
     pub(crate) session: NewSession,
     pub(crate) user: UserRow,
@@ -15,7 +15,7 @@ pub(crate) struct LoggedIn {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoginError {
-    /// Name or password; which of them is nobody's business.
+    /// The name or the password is wrong. Telling which one would reveal the names.
     Wrong,
     TooMany {
         wait_ms: i64,
@@ -32,7 +32,7 @@ impl AppState {
             Ok(user) => user,
             Err(refused) => {
                 if refused == LoginError::Wrong {
-                    // Not the name: people type their password into the wrong field.
+                    // The name is left out: users sometimes type their password into the wrong field.
                     records::write(self, records::refused("login_failed", None, &serde_json::json!({}))).await;
                 }
                 return Ok(Err(refused));
@@ -47,8 +47,8 @@ impl AppState {
         }
     }
 
-    /// Whether this is the password of this person. Wrong ones are counted together, wherever they are typed. Takes the same
-    /// time and says the same, whether there is such a person or not.
+    /// Checks a password. Failures are counted together, wherever the password was typed. Time and answer are the same whether
+    /// the user exists or not.
     pub(crate) async fn check_password(
         &self,
         name: &str,
@@ -67,7 +67,7 @@ impl AppState {
         Ok(Ok(user))
     }
 
-    /// `None` without randomness, which is never.
+    /// `None` if the operating system has no randomness.
     pub(crate) async fn open_session(&self, name: &str) -> Result<Option<NewSession>, StoreError> {
         match random_bytes().zip(random_bytes()) {
             Some((one, two)) => self.web.store.open_session(name, [one, two], self.now_ms()).await.map(Some),

@@ -145,7 +145,7 @@ pub(crate) async fn list(
     let approvals = app.web.gateway.approvals();
     let cursor = query.text("cursor").map(|cursor| {
         ApprovalId::parse(cursor).ok_or_else(|| {
-            Problem::bad_query("cursor: not a cursor of an earlier page", "give `next` of an answer unchanged")
+            Problem::bad_query("cursor: not a cursor of an earlier page", "copy `next` of an answer unchanged")
         })
     });
     let cursor = cursor.transpose()?;
@@ -161,7 +161,7 @@ pub(crate) async fn find(
     Ok(Json(wire::WholeApproval::new(&view, Audience::Observer, app.now_ms())))
 }
 
-/// The same without masks, for the user who decides: who is asked must see what they are asked.
+/// The same without masks. An approver must see what they approve.
 pub(crate) async fn whole(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
@@ -172,7 +172,7 @@ pub(crate) async fn whole(
     Ok(Json(wire::WholeApproval::new(&view, Audience::Approver, app.now_ms())))
 }
 
-/// For the agent that waits, and for everybody who may see all of it.
+/// For the waiting agent, the admin key and users.
 pub(crate) async fn status(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
@@ -183,7 +183,7 @@ pub(crate) async fn status(
         Identity::AdminKey | Identity::User(_) | Identity::Anonymous => None,
     };
     let approval = app.web.store.find_approval(&approval_id(id)?).await?.ok_or(Problem::APPROVAL_NOT_FOUND)?;
-    // What other agents asked is as if it was not there.
+    // An agent cannot learn that requests of other agents exist.
     match agent {
         Some(agent) if agent.name != approval.agent => Err(Problem::APPROVAL_NOT_FOUND),
         Some(_) | None => Ok(Json(wire::ApprovalStatus::new(&approval, app.now_ms()))),
@@ -231,7 +231,7 @@ pub(crate) async fn deny(
     Ok(Json(wire::Approval::new(&approval, approvals.url(&id), app.now_ms())))
 }
 
-/// A fresh factor, or why there is none.
+/// Verifies a second factor.
 pub(super) async fn step_up(
     app: &AppState,
     signed: &SignedInUser,
@@ -247,7 +247,7 @@ pub(super) async fn step_up(
     }
 }
 
-/// What a yes with the cookie alone lacks.
+/// The error for an approval with nothing but a session cookie.
 async fn not_present(app: &AppState, signed: &SignedInUser, id: &ApprovalId) -> Result<Problem, StoreError> {
     match app.web.store.find_approval(id).await? {
         None => Ok(Problem::APPROVAL_NOT_FOUND),
@@ -292,20 +292,20 @@ pub(super) fn unwritten(error: StoreError) -> Problem {
     Problem::LOG_UNAVAILABLE
 }
 
-/// What cannot be an id names none.
+/// An invalid id is reported as unknown.
 fn approval_id(id: Result<Path<String>, PathRejection>) -> Result<ApprovalId, Problem> {
     let Path(id) = id.map_err(|_| Problem::APPROVAL_NOT_FOUND)?;
     ApprovalId::parse(&id).ok_or(Problem::APPROVAL_NOT_FOUND)
 }
 
-/// No body at all is an empty object.
+/// Parses a JSON body. An empty body counts as `{}`.
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let body = if body.is_empty() { b"{}" } else { body };
     let text = json::read(body).map_err(|error| Problem::BAD_BODY.message(error.to_string()))?;
-    // What was sent may be a password, and must not come back in a message.
+    // The message does not quote the body, which may contain a password.
     serde_json::from_str(text).map_err(|error| Problem::BAD_BODY.message(body_fault(&error)))
 }
 
 fn body_fault(error: &serde_json::Error) -> String {
-    format!("the body is not what this path takes (line {}, column {})", error.line(), error.column())
+    format!("the body does not match what this path expects (line {}, column {})", error.line(), error.column())
 }

@@ -66,7 +66,7 @@ const FORMAT: Parameter = Parameter {
 const PAYLOADS: Parameter =
     optional("payloads", "`true` adds arguments and results while they are kept.", ValueType::Switch);
 
-/// Arguments and result can be 64 KiB each, so that fewer records are in hand at a time.
+/// Arguments and result can be 64 KiB each, so pages are smaller.
 const PAGE_WITH_PAYLOADS: usize = 32;
 
 pub(crate) async fn export(
@@ -79,7 +79,7 @@ pub(crate) async fn export(
     };
     let payloads = if query.is_on("payloads") { Payloads::Included } else { Payloads::LeftOut };
     let mut export = Export { web, filter: query.filter()?, format, payloads, next: Next::First };
-    // The first page is read before anything is said: until then, an error can be told as one.
+    // The first page is read before the status is sent, so that an error can still change it.
     let first = export.page().await?.unwrap_or_default();
     let head = Bytes::from(export.head());
     let pages = futures::stream::unfold(Some(export), |export| async move {
@@ -92,7 +92,7 @@ pub(crate) async fn export(
         };
         match page {
             Ok(page) => page.map(|page| (Ok(page), Some(export))),
-            // The connection breaks off, so that nobody takes a part for the whole.
+            // Breaks the connection, so that the client notices that the export is incomplete.
             Err(error) => {
                 let reason: &dyn std::error::Error = &error;
                 tracing::warn!(error = reason, "an export ended early");
@@ -118,7 +118,7 @@ enum Payloads {
     LeftOut,
 }
 
-/// An export that is under way.
+/// A running export.
 struct Export {
     web: Arc<Web>,
     filter: Filter,
@@ -134,7 +134,7 @@ enum Next {
 }
 
 impl Export {
-    /// The lines of the next page; none when the log has ended.
+    /// The lines of the next page. `None` at the end.
     async fn page(&mut self) -> Result<Option<Bytes>, StoreError> {
         let cursor = match self.next {
             Next::First => None,
@@ -211,7 +211,7 @@ fn json_line(activity: &impl Serialize) -> String {
     one_line(activity) + "\n"
 }
 
-/// Arguments are kept in their own bytes, and may have line breaks between their tokens.
+/// Stored arguments keep their original whitespace, which may contain line breaks.
 pub(crate) fn one_line(activity: &impl Serialize) -> String {
     serde_json::to_string(activity).unwrap_or_default().replace(['\n', '\r'], " ")
 }

@@ -67,7 +67,7 @@ async fn unknown_paths_are_a_plain_404() {
         assert_eq!((status, answer), (StatusCode::NOT_FOUND, json!("not found\n")), "{path}");
     }
     let nowhere = json!({"error": {
-        "code": "not_found", "message": "no such path", "hint": "GET /api/v1/docs lists all"
+        "code": "not_found", "message": "no such path", "hint": "GET /api/v1/docs lists all paths"
     }});
     for path in
         ["/api", "/api/", "/api/v1", "/api/v1/no", "/api/v2/activity", "/api/v1/activity/", "/api/v1/activity/a/b"]

@@ -66,7 +66,7 @@ async fn bad_values() {
     let long = format!("tools/search?q={}", "x".repeat(4097));
     let hint = "a few sentences are enough";
     check(&long, "q must have at most 4096 characters", hint).await;
-    check("tools/search", "`q` is missing", "Words that describe the tool.").await;
+    check("tools/search", "`q` is missing", "A description of the tool.").await;
     fixture.stop().await;
 }
 

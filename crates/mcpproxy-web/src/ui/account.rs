@@ -89,16 +89,16 @@ pub(super) const PAGES: &[Page] = &[
 
 const SETUP_MS: i64 = 15 * 60_000;
 const LABEL_MAX_CHARS: usize = 60;
-/// Under these names the store keeps what is needed to check an answer.
+/// Names of the challenges in the store.
 const NEW_TOTP: &str = "new totp";
 const TOTP_DONE: &str = "/ui/account?done=totp";
 const NEW_PASSKEY: &str = "new passkey";
-/// What a fresh factor on this page can be for.
+/// Purposes of a second factor on this page.
 const TOTP: &str = "/ui/account/totp";
 const ADD: &str = "/ui/account/passkeys/finish";
 const REMOVE: &str = "/ui/account/passkeys/remove";
 
-/// What the page says besides what it always says.
+/// Messages and options for one rendering of the page.
 #[derive(Default)]
 pub(super) struct AccountNotice {
     pub(super) error: Option<String>,
@@ -108,7 +108,7 @@ pub(super) struct AccountNotice {
     pub(super) asks_password: bool,
 }
 
-/// Why a change was not made.
+/// Why a change was refused.
 pub(super) enum NotAllowed {
     Factor(FactorError),
     Presence(PresenceError),
@@ -132,13 +132,13 @@ pub(crate) async fn show(State(app): State<AppState>, Extension(identity): Exten
     let Identity::User(signed) = identity else { return signed_out("/ui/account") };
     let wants = |what: &str| uri.query().is_some_and(|query| query.split('&').any(|pair| pair == what));
     let done = match () {
-        () if wants("done=totp") => Some("The authenticator app is set up. You can decide now."),
+        () if wants("done=totp") => Some("The authenticator app is set up. You can approve and deny calls now."),
         () if wants("done=passkey") => Some("The passkey was added."),
         () if wants("done=removed") => Some("The passkey was removed."),
         () if wants("done=password") => Some("The password was changed. All your other sessions have ended."),
-        () if wants("done=person") => {
-            Some("They were removed: their sessions have ended, and their invitations and grants are withdrawn.")
-        }
+        () if wants("done=person") => Some(
+            "The approver was removed. Their sessions ended, and their invitations and standing approvals were revoked.",
+        ),
         () => None,
     };
     let said = AccountNotice { done, wants_new_app: wants("new=totp"), ..AccountNotice::default() };
@@ -182,8 +182,8 @@ pub(super) async fn account(
     ))
 }
 
-/// The secret that the next app gets: the same on every page of this session until an app has it, and then never again.
-/// Nothing is kept that two open pages could take from each other.
+/// The secret for a new authenticator app. It is derived from the session, so that two open pages show the same QR code without
+/// storing anything. It changes as soon as an app uses it.
 async fn new_secret(app: &AppState, signed: &SignedInUser, user: &UserRow) -> Result<Option<Vec<u8>>, StoreError> {
     let Some(random) = random_bytes() else { return Ok(None) };
     let shared = app.web.store.shared_secret(NEW_TOTP, random).await?;
@@ -208,15 +208,14 @@ async fn set_totp_or_fail(app: &AppState, posted: &Posted) -> Result<Response, S
     };
     let Some(user) = app.web.store.find_user(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
     let (code, now_ms) = (posted.form.or_empty("code"), app.now_ms());
-    // Whoever clicks twice has done it once.
+    // A double click sends the form twice. The second one succeeds too.
     let is_done = |totp: &Totp| totp::step_of(&totp.secret, code, now_ms) == Some(totp.last_step);
     if user.totp.as_ref().is_some_and(is_done) {
         return Ok(Redirect::to(TOTP_DONE).into_response());
     }
     let secret = new_secret(app, signed, &user).await?.unwrap_or_default();
     let Some(step) = totp::step_of(&secret, code, now_ms) else {
-        let error =
-            "That is not the code the app shows now. Check that the clock of your phone is right, and try again.";
+        let error = "This code is wrong. Check that the clock of your phone is correct, then try again.";
         return again(error.to_owned()).await;
     };
     if let Err(not) = allowed(app, posted, TOTP).await? {
@@ -228,8 +227,8 @@ async fn set_totp_or_fail(app: &AppState, posted: &Posted) -> Result<Response, S
     Ok(Redirect::to(TOTP_DONE).into_response())
 }
 
-/// Whoever has a factor shows it before anything changes, and for the first one it takes a person who is there: otherwise
-/// a stolen session would bring its own.
+/// Checks that the user may change factors. This takes a factor, or presence if there is none yet. Otherwise a stolen session
+/// cookie could register a factor of the thief.
 pub(super) async fn allowed(
     app: &AppState,
     posted: &Posted,
@@ -245,7 +244,7 @@ pub(super) async fn allowed(
     Ok(fresh.map(drop).map_err(NotAllowed::Factor))
 }
 
-/// A challenge for one of the forms on this page.
+/// Creates a passkey challenge for one of the forms on this page.
 pub(crate) async fn challenge(State(app): State<AppState>, posted: Posted) -> Response {
     let purpose = match posted.form.or_empty("for") {
         TOTP => TOTP,
@@ -259,11 +258,11 @@ pub(crate) async fn challenge(State(app): State<AppState>, posted: Posted) -> Re
     for_browser(app.challenge(&posted.signed, purpose).await)
 }
 
-/// What a browser is asked, as JSON.
+/// The challenge as JSON.
 pub(crate) fn for_browser(challenge: Result<Option<String>, StoreError>) -> Response {
     match challenge {
         Ok(Some(json)) => ([(CONTENT_TYPE, "application/json")], json).into_response(),
-        Ok(None) => Problem::BAD_BODY.message("you have no passkey that works here".to_owned()).into_response(),
+        Ok(None) => Problem::BAD_BODY.message("you have no passkey for this site".to_owned()).into_response(),
         Err(error) => Problem::from(error).into_response(),
     }
 }
@@ -279,7 +278,7 @@ pub(crate) async fn begin_passkey(State(app): State<AppState>, posted: Posted) -
         };
         let kept: Vec<String> = user.passkeys.into_iter().map(|passkey| passkey.data).collect();
         let Some(challenge) = log_error(passkeys.begin_new(&user.name, &kept)) else {
-            return Ok(Err(Problem::BAD_BODY.message("no passkey could be asked for".to_owned())));
+            return Ok(Err(Problem::BAD_BODY.message("the passkey request could not be created".to_owned())));
         };
         let (secret, now_ms) = (&posted.signed.secret, app.now_ms());
         app.web.store.keep_challenge(secret, NEW_PASSKEY, &challenge.state, now_ms, SETUP_MS).await?;
@@ -296,7 +295,7 @@ pub(crate) async fn add_passkey(State(app): State<AppState>, posted: Posted) -> 
     answer(add_passkey_or_fail(&app, &posted).await)
 }
 
-/// The challenge is there only because a factor was shown when the passkey was asked for.
+/// Needs no factor here: `begin_passkey` checked one before it stored the challenge.
 async fn add_passkey_or_fail(app: &AppState, posted: &Posted) -> Result<Response, StoreError> {
     let signed = &posted.signed;
     let state = app.web.store.take_challenge(&signed.secret, NEW_PASSKEY, app.now_ms()).await?;
@@ -349,13 +348,13 @@ async fn remove_passkey_or_fail(app: &AppState, id: &str, posted: &Posted) -> Re
     let user = app.web.store.find_user(signed.name()).await?;
     let is_last = user.is_none_or(|user: UserRow| user.totp.is_none() && user.passkeys.len() < 2);
     if is_last {
-        return again("This is your last factor. Add another one first.".to_owned()).await;
+        return again("You cannot remove your last factor. Add another one first.".to_owned()).await;
     }
     if let Err(not) = allowed(app, posted, REMOVE).await? {
         return again(not.message()).await;
     }
     if !app.web.store.remove_passkey(signed.user(), id).await? {
-        return again("There is no such passkey.".to_owned()).await;
+        return again("This passkey does not exist.".to_owned()).await;
     }
     records::write(app, records::done("factor_removed", signed.name())).await;
     Ok(Redirect::to("/ui/account?done=removed").into_response())

@@ -1,4 +1,4 @@
-//! The inbox, and the page on which a person decides.
+//! The list of approval requests, and the page on which a user decides.
 
 use axum::Extension;
 use axum::extract::rejection::PathRejection;
@@ -103,7 +103,7 @@ pub(crate) async fn show(
     confirm(&app, &signed, &id, StatusCode::OK, Typed::default()).await.unwrap_or_else(|error| unavailable(&error))
 }
 
-/// All that may not fit the page, as text in which nothing hides or acts.
+/// The full call as plain text, with invisible characters escaped.
 pub(crate) async fn whole(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
@@ -145,7 +145,7 @@ pub(crate) async fn decide(
         "approve" => approve(&app, &id, &posted).await,
         "grant" => grant(&app, &id, &posted).await,
         _ => {
-            let typed = Typed { error: Some("Press one of the buttons to decide.".to_owned()), ..Typed::default() };
+            let typed = Typed { error: Some("Choose Approve or Deny.".to_owned()), ..Typed::default() };
             confirm(&app, &posted.signed, &id, StatusCode::UNPROCESSABLE_ENTITY, typed).await
         }
     };
@@ -160,7 +160,7 @@ async fn deny(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Respon
 
 async fn approve(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
     let approvals = app.web.gateway.approvals();
-    // A factor that is not needed is not asked for; one that is given counts, or is said not to.
+    // A factor is optional unless the call requires one. But a wrong one is always an error.
     let fresh = match app.step_up(&posted.signed, posted.factor(), id.as_str()).await? {
         Ok(fresh) => Some(fresh),
         Err(FactorError::Missing) => None,
@@ -177,7 +177,7 @@ async fn approve(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Res
     finish(app, id, posted, approved.map(drop)).await
 }
 
-/// If the grant cannot be made, nothing is approved and everything can be corrected.
+/// Creates a standing approval. If that fails, the call is not approved either, and the form keeps its values.
 async fn grant(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
     let number = |name: &str| posted.form.filled(name).and_then(|text| text.parse().ok()).unwrap_or_default();
     let wanted = WantedStandingApproval {
@@ -196,7 +196,7 @@ async fn grant(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Respo
     match app.web.gateway.approvals().grant(&wanted, posted.signed.user(), &fresh).await? {
         Err(NotGranted::Refused(why)) => refused(app, id, posted, sentence(&why)).await,
         Err(NotGranted::NotDecided(reason)) => finish(app, id, posted, Err(reason)).await,
-        // Where it can be seen, and taken back.
+        // The list shows the new standing approval with a button to revoke it.
         Ok(_) => Ok(Redirect::to("/ui/grants").into_response()),
     }
 }
@@ -212,14 +212,14 @@ async fn finish(
         Err(NotDecided::NotFound) => Ok(not_found()),
         Err(NotDecided::StepUpRequired) => refused(app, id, posted, FactorError::Missing.message()).await,
         Err(NotDecided::Over(_)) => {
-            let error = "Your decision came too late: somebody was first, or the time was over.".to_owned();
+            let error = "Your decision came too late: the request was already decided or has expired.".to_owned();
             let typed = Typed { error: Some(error), ..Typed::default() };
             confirm(app, &posted.signed, id, StatusCode::CONFLICT, typed).await
         }
     }
 }
 
-/// The page again with what was typed, and why it did not count.
+/// Shows the page again with the typed values and an error.
 async fn refused(app: &AppState, id: &ApprovalId, posted: &Posted, error: String) -> Result<Response, StoreError> {
     let form = &posted.form;
     let field = |name: &str| form.or_empty(name).to_owned();
@@ -233,7 +233,7 @@ async fn refused(app: &AppState, id: &ApprovalId, posted: &Posted, error: String
     confirm(app, &posted.signed, id, StatusCode::FORBIDDEN, typed).await
 }
 
-/// The page again, with a field for the password where that helps.
+/// Shows the page again and asks for the password, or for a factor if the call requires one.
 async fn not_there(
     app: &AppState,
     id: &ApprovalId,
@@ -257,7 +257,7 @@ pub(crate) async fn challenge(
     for_browser(app.challenge(&posted.signed, id.as_str()).await)
 }
 
-/// A reason as a sentence of its own.
+/// Turns an error message into a sentence.
 fn sentence(why: &str) -> String {
     let mut chars = why.chars();
     let first = chars.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
@@ -269,6 +269,6 @@ fn approval_id(id: Result<Path<String>, PathRejection>) -> Option<ApprovalId> {
 }
 
 fn not_found() -> Response {
-    let text = "There is no such approval. What was decided is forgotten after 30 days; the activity log keeps it.";
-    notice(StatusCode::NOT_FOUND, "No such approval", text, ("/ui/approvals", "All approvals"))
+    let text = "This approval request does not exist. Decided requests are deleted after 30 days. The activity log keeps the record.";
+    notice(StatusCode::NOT_FOUND, "Approval request not found", text, ("/ui/approvals", "All approvals"))
 }

@@ -1,4 +1,4 @@
-//! Tells open pages that something has changed; they fetch what they need.
+//! Notifies open pages of changes with Server-Sent Events. The pages then fetch their new content.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -27,11 +27,11 @@ pub(super) const PAGES: &[Page] = &[Page {
     handler: |method| on(method, follow),
 }];
 
-/// Proxies give up on connections that say nothing.
+/// Proxies close idle connections.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Under load, one word tells of many changes.
+/// Combines changes under load.
 const PAUSE: Duration = Duration::from_millis(200);
-/// A stream is no longer than a session without a click; then the browser has to show its cookie again.
+/// The lifetime of a stream. It equals the idle timeout of a session, after which the browser has to authenticate again.
 const LENGTH: Duration = Duration::from_secs(15 * 60);
 
 struct Listener {
@@ -60,10 +60,10 @@ pub(crate) async fn follow(State(app): State<AppState>) -> Response {
 }
 
 impl Listener {
-    /// What to say next; none when it is over.
+    /// The next event. `None` at the end.
     async fn next(&mut self) -> Option<&'static str> {
         if !std::mem::replace(&mut self.is_greeted, true) {
-            // Whatever changed between the page and this is not missed.
+            // Covers changes between loading the page and opening the stream.
             return Some("retry: 2000\nevent: change\ndata: {}\n\n");
         }
         tokio::select! {

@@ -1,4 +1,4 @@
-//! What stands around the page of somebody who is signed in.
+//! The frame of pages for signed-in users.
 
 use mcpproxy_store::StoreError;
 

@@ -1,4 +1,4 @@
-//! The page of standing grants.
+//! The page of standing approvals, which paths and JSON call grants.
 
 use axum::Extension;
 use axum::extract::rejection::PathRejection;
@@ -40,7 +40,7 @@ pub(super) const PAGES: &[Page] = &[
     },
 ];
 
-/// Those that are over stay on the page for comparison, the newest first.
+/// The page also lists inactive ones, up to this total.
 const SHOWN_MAX: usize = 100;
 
 pub(crate) async fn list(State(app): State<AppState>, Extension(identity): Extension<Identity>) -> Response {
@@ -56,7 +56,7 @@ async fn shown(
 ) -> Result<Response, StoreError> {
     let mut grants = app.web.gateway.approvals().grants(true).await?;
     grants.truncate(SHOWN_MAX);
-    let frame = frame::around(app, signed, "grants", "Grants").await?;
+    let frame = frame::around(app, signed, "grants", "Standing approvals").await?;
     Ok(page(status, &Grants { error, ..Grants::new(frame, &grants, app.now_ms()) }))
 }
 
@@ -71,7 +71,7 @@ pub(crate) async fn revoke(
         if app.web.gateway.approvals().revoke(&id, &by).await? {
             return Ok(Redirect::to("/ui/grants").into_response());
         }
-        let error = Some("That grant is over already.".to_owned());
+        let error = Some("This standing approval is no longer active.".to_owned());
         shown(&app, &posted.signed, StatusCode::CONFLICT, error).await
     };
     revoked().await.unwrap_or_else(|error| unavailable(&error))

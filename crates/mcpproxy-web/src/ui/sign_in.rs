@@ -1,4 +1,4 @@
-//! Coming in and going out: the one-time link, signing in, signing out.
+//! Creating an account with an invitation, signing in, signing out.
 
 use axum::Extension;
 use axum::body::Body;
@@ -113,9 +113,9 @@ pub(crate) async fn log_in(
             }
             enter(&app, &logged_in.session, next)
         }
-        Ok(Err(LoginError::Wrong)) => again(StatusCode::UNAUTHORIZED, "Name or password is wrong."),
+        Ok(Err(LoginError::Wrong)) => again(StatusCode::UNAUTHORIZED, "The name or the password is wrong."),
         Ok(Err(LoginError::TooMany { wait_ms })) => {
-            let error = format!("Too many tries. Wait {} and try again.", factor::waiting(wait_ms));
+            let error = format!("Too many failed attempts. Wait {} and try again.", factor::waiting(wait_ms));
             let mut response = again(StatusCode::TOO_MANY_REQUESTS, &error);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait_ms / 1000 + 1));
             response
@@ -124,8 +124,8 @@ pub(crate) async fn log_in(
     }
 }
 
-/// The key of the session's pages goes where browsers send it to nobody: behind the `#` of the address. The script takes it
-/// from there.
+/// Sets the cookie and passes the page key behind the `#` of the address, which browsers never send. `assets/key.js` stores it.
+/// See `auth/presence.rs`.
 fn enter(app: &AppState, session: &NewSession, next: &str) -> Response {
     match cookie::set(&session.secret, app.auth.transport) {
         Some(cookie) => {
@@ -160,7 +160,7 @@ pub(crate) async fn create_user(
     body: Body,
 ) -> Response {
     let Ok(Path(invitation)) = invitation else { return not_invited() };
-    // Before anything is hashed: strangers get no work done here.
+    // Checked before hashing, so that strangers cannot make us work.
     match app.web.store.is_invited(&invitation, app.now_ms()).await {
         Ok(true) => {}
         Ok(false) => return not_invited(),
@@ -183,18 +183,18 @@ async fn create(app: &AppState, invitation: &str, form: &Form) -> Result<Respons
         return refuse(weakness.message());
     }
     if form.or_empty("again") != password {
-        return refuse("The two passwords are not the same.");
+        return refuse("The passwords do not match.");
     }
     let Some(hash) = app.auth.passwords.hash(password.to_owned()).await else {
-        return refuse("The password could not be kept. Try again.");
+        return refuse("The password could not be saved. Try again.");
     };
     match app.web.store.create_user(invitation, name, &hash, app.now_ms()).await {
         Ok(true) => {}
         Ok(false) => return Ok(not_invited()),
         Err(StoreError::UserName) => {
-            return refuse("A name has 1 to 64 letters, digits and . _ - @ +, without blanks.");
+            return refuse("Use 1 to 64 letters, digits and . _ - @ +, without spaces.");
         }
-        Err(StoreError::UserExists { .. }) => return refuse("Somebody has this name already. Choose another."),
+        Err(StoreError::UserExists { .. }) => return refuse("This name is already taken. Choose another one."),
         Err(error) => return Err(error),
     }
     records::write(app, records::done("user_created", name)).await;
@@ -209,7 +209,7 @@ fn again(status: StatusCode, invitation: &str, name: &str, error: Option<&str>) 
 }
 
 fn not_invited() -> Response {
-    let text = "Each link works once, and for a limited time. Ask for a new one; while there is no account yet, the gateway \
-        prints one when it starts: mcpproxy serve in its terminal, mcpproxy stdio in your client's log of it.";
+    let text = "Each link works once and expires. Ask an approver for a new one. If no account exists yet, restart the gateway: \
+        it prints a new setup link when it starts.";
     notice(StatusCode::NOT_FOUND, "This link does not work", text, ("/ui/login", "Sign in"))
 }

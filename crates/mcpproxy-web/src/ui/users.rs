@@ -1,4 +1,4 @@
-//! The forms of the account page about persons: one's own password, inviting somebody, removing somebody.
+//! Forms of the account page: change the password, invite an approver, remove an approver.
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
@@ -51,7 +51,7 @@ pub(super) const PAGES: &[Page] = &[
 ];
 
 const INVITATION_MS: i64 = 24 * 60 * 60_000;
-/// What a fresh factor can be for.
+/// Purposes of a second factor.
 pub(super) const INVITE: &str = "/ui/account/invite";
 pub(super) const PASSWORD: &str = "/ui/account/password";
 const PERSONS: &str = "/ui/account/persons/";
@@ -60,7 +60,7 @@ pub(crate) async fn change_password(State(app): State<AppState>, posted: Posted)
     answer(change_password_or_fail(&app, &posted).await)
 }
 
-/// What was typed is looked at first, so that a slip costs no code.
+/// Checks the typed values first, so that a typo does not use up a code.
 async fn change_password_or_fail(app: &AppState, posted: &Posted) -> Result<Response, StoreError> {
     let (signed, form) = (&posted.signed, &posted.form);
     let again = async |error: &str| {
@@ -72,19 +72,19 @@ async fn change_password_or_fail(app: &AppState, posted: &Posted) -> Result<Resp
         return again(weakness.message()).await;
     }
     if form.or_empty("again") != new {
-        return again("The two new passwords are not the same.").await;
+        return again("The new passwords do not match.").await;
     }
     if let Err(absent) = app.prove_presence_by_password(signed, form.or_empty("current")).await? {
         return again(&absent.message()).await;
     }
-    // Whoever has no factor yet has shown the password, and that is all there is to show.
+    // Without a factor, the current password is all that the user can prove.
     if signed.session.is_enrolled
         && let Err(not) = allowed(app, posted, PASSWORD).await?
     {
         return again(&not.message()).await;
     }
     let Some(hash) = app.auth.passwords.hash(new.to_owned()).await else {
-        return again("The password could not be kept. Try again.").await;
+        return again("The password could not be saved. Try again.").await;
     };
     app.web.store.change_password(signed.user(), &hash, &signed.secret).await?;
     records::write(app, records::done("password_changed", signed.name())).await;
@@ -128,15 +128,15 @@ async fn remove_or_fail(app: &AppState, name: &str, posted: &Posted) -> Result<R
     };
     let is_there = name != signed.name() && app.web.store.find_user(name).await?.is_some();
     if is_there {
-        // First, so that somebody whose grants cannot be withdrawn is not taken for removed.
+        // First, so that a user is not removed while their standing approvals remain active.
         withdraw_grants(app, name, posted).await?;
     }
     if !is_there || !app.web.store.remove_user(name, &fresh).await? {
-        return again(StatusCode::CONFLICT, "There is nobody else of that name to remove.".to_owned()).await;
+        return again(StatusCode::CONFLICT, "No other approver has this name.".to_owned()).await;
     }
     let metadata = serde_json::json!({"user": signed.name(), "removed": name});
     records::write(app, records::done_with("user_removed", &metadata)).await;
-    // Their sessions are over, so that no grant of theirs comes after those they made meanwhile.
+    // Again, for those created in the meantime. Their sessions have ended, so no more can follow.
     withdraw_grants(app, name, posted).await?;
     Ok(Redirect::to("/ui/account?done=person").into_response())
 }
@@ -149,7 +149,7 @@ async fn withdraw_grants(app: &AppState, name: &str, posted: &Posted) -> Result<
     Ok(())
 }
 
-/// What a factor is for that removes this person and nobody else: the address of the form.
+/// The purpose of a factor that removes this user only.
 fn removal_of(name: &str) -> String {
     format!("{PERSONS}{name}/remove")
 }

@@ -1,4 +1,4 @@
-//! The style and the scripts of the pages, as they are built in.
+//! The style and the scripts of the pages.
 
 use std::sync::LazyLock;
 
@@ -47,7 +47,7 @@ const STYLE: &str = include_str!("../../../assets/app.css");
 const SCRIPT: &str = include_str!("../../../assets/app.js");
 const KEY_SCRIPT: &str = include_str!("../../../assets/key.js");
 
-/// Pages name it in the addresses of all, so that a browser may keep them until they change.
+/// A hash in the addresses of all assets, so that browsers can cache them until they change.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let digest = Sha256::new().chain_update(STYLE).chain_update(SCRIPT).chain_update(KEY_SCRIPT).finalize();
     digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
