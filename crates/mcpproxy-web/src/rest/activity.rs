@@ -78,7 +78,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
 pub(crate) const JUST_NAMED: Duration = Duration::from_millis(JUST_NAMED_MS);
 const JUST_NAMED_MS: u64 = 1_000;
 
-pub(crate) async fn list(
+async fn list(
     State(web): State<Arc<Web>>,
     Extension(query): Extension<QueryValues>,
 ) -> Result<Json<wire::Activities>, Problem> {
@@ -87,7 +87,7 @@ pub(crate) async fn list(
     Ok(Json(page.into()))
 }
 
-pub(crate) async fn find(
+async fn find(
     State(web): State<Arc<Web>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<wire::WholeActivity>, Problem> {
@@ -108,7 +108,7 @@ pub(crate) async fn find(
     }
 }
 
-pub(crate) async fn summary(
+async fn summary(
     State(web): State<Arc<Web>>,
     Extension(query): Extension<QueryValues>,
 ) -> Result<Json<wire::Summary>, Problem> {

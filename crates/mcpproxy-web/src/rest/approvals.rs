@@ -131,7 +131,7 @@ const CURSOR: Parameter =
 pub(super) const NO_APPROVAL: ErrorAnswer = (StatusCode::NOT_FOUND, "No such approval request.");
 const CLOSED: ErrorAnswer = (StatusCode::CONFLICT, "The approval request was already decided, or it expired.");
 
-pub(crate) async fn list(
+async fn list(
     State(app): State<AppState>,
     Extension(query): Extension<QueryValues>,
 ) -> Result<Json<wire::Approvals>, Problem> {
@@ -153,7 +153,7 @@ pub(crate) async fn list(
     Ok(Json(wire::Approvals::new(page, |id| approvals.url(id), app.now_ms())))
 }
 
-pub(crate) async fn find(
+async fn find(
     State(app): State<AppState>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<wire::WholeApproval>, Problem> {
@@ -162,7 +162,7 @@ pub(crate) async fn find(
 }
 
 /// The same without masks. An approver must see what they approve.
-pub(crate) async fn whole(
+async fn whole(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
     id: Result<Path<String>, PathRejection>,
@@ -173,7 +173,7 @@ pub(crate) async fn whole(
 }
 
 /// For the waiting agent, the admin key and users.
-pub(crate) async fn status(
+async fn status(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
     id: Result<Path<String>, PathRejection>,
@@ -190,7 +190,7 @@ pub(crate) async fn status(
     }
 }
 
-pub(crate) async fn approve(
+async fn approve(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
     id: Result<Path<String>, PathRejection>,
@@ -217,7 +217,7 @@ pub(crate) async fn approve(
     }
 }
 
-pub(crate) async fn deny(
+async fn deny(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
     id: Result<Path<String>, PathRejection>,

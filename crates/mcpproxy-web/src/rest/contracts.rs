@@ -80,11 +80,11 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
     },
 ];
 
-pub(crate) async fn list(State(web): State<Arc<Web>>) -> Json<wire::Contracts> {
+async fn list(State(web): State<Arc<Web>>) -> Json<wire::Contracts> {
     Json(web.gateway.contract_coverage().into())
 }
 
-pub(crate) async fn find(
+async fn find(
     State(web): State<Arc<Web>>,
     names: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Json<wire::Contract>, Problem> {
@@ -92,11 +92,11 @@ pub(crate) async fn find(
     Ok(Json(tool.as_ref().into()))
 }
 
-pub(crate) async fn lint(State(web): State<Arc<Web>>) -> Json<wire::Lint> {
+async fn lint(State(web): State<Arc<Web>>) -> Json<wire::Lint> {
     Json(aside(move || web.gateway.contract_lint()).await.into())
 }
 
-pub(crate) async fn draft(
+async fn draft(
     State(web): State<Arc<Web>>,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Json<wire::Draft>, Problem> {

@@ -53,7 +53,7 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-pub(crate) async fn page(State(web): State<Arc<Web>>) -> Response {
+async fn page(State(web): State<Arc<Web>>) -> Response {
     let headers = [(header::CONTENT_SECURITY_POLICY, POLICY.as_str()), (header::REFERRER_POLICY, "no-referrer")];
     (headers, Html(PAGE.replace(ADDRESS, &escape(&web.facts.address)))).into_response()
 }

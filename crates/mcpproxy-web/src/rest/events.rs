@@ -52,7 +52,7 @@ const SIGNED_IN: Duration = Duration::from_secs(60);
 /// Proxies close idle connections.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-pub(crate) async fn follow(
+async fn follow(
     State(web): State<Arc<Web>>,
     Extension(query): Extension<QueryValues>,
     Extension(identity): Extension<Identity>,

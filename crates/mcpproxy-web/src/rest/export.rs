@@ -69,7 +69,7 @@ const PAYLOADS: Parameter =
 /// Arguments and result can be 64 KiB each, so pages are smaller.
 const PAGE_WITH_PAYLOADS: usize = 32;
 
-pub(crate) async fn export(
+async fn export(
     State(web): State<Arc<Web>>,
     Extension(query): Extension<QueryValues>,
 ) -> Result<Response, Problem> {

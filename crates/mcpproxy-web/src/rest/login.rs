@@ -53,7 +53,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
     },
 ];
 
-pub(crate) async fn log_in(
+async fn log_in(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
     body: Result<Bytes, BytesRejection>,
@@ -76,7 +76,7 @@ pub(crate) async fn log_in(
     Ok(([(SET_COOKIE, cookie)], Json(body)).into_response())
 }
 
-pub(crate) async fn log_out(
+async fn log_out(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
 ) -> Result<Response, Problem> {

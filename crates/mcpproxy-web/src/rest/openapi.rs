@@ -57,7 +57,7 @@ pub(crate) static TEXT: LazyLock<String> = LazyLock::new(|| {
     text
 });
 
-pub(crate) async fn serve() -> Response {
+async fn serve() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
 }
 

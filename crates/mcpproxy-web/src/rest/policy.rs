@@ -39,7 +39,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[Endpoint {
     handler: |method| on(method, explain_call),
 }];
 
-pub(crate) async fn explain_call(
+async fn explain_call(
     State(web): State<Arc<Web>>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<wire::Explanation>, Problem> {

@@ -129,11 +129,11 @@ fn any_object() -> RefOr<Schema> {
     RefOr::T(Schema::Object(Object::with_type(Type::Object)))
 }
 
-pub(crate) async fn servers(State(web): State<Arc<Web>>) -> Json<wire::Servers> {
+async fn servers(State(web): State<Arc<Web>>) -> Json<wire::Servers> {
     Json(wire::Servers { servers: web.gateway.servers().into_iter().map(Into::into).collect() })
 }
 
-pub(crate) async fn server_log(
+async fn server_log(
     State(web): State<Arc<Web>>,
     name: Result<Path<String>, PathRejection>,
     Extension(query): Extension<QueryValues>,
@@ -144,7 +144,7 @@ pub(crate) async fn server_log(
     Ok(Json(wire::Log { lines: lines.iter().map(|line| line.for_json().to_owned()).collect() }))
 }
 
-pub(crate) async fn restart_server(
+async fn restart_server(
     State(web): State<Arc<Web>>,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<(StatusCode, Json<wire::Restart>), Problem> {
@@ -162,7 +162,7 @@ pub(crate) fn server_name(name: Result<Path<String>, PathRejection>) -> Result<S
     ServerName::parse(&name).map_err(|_| Problem::SERVER_NOT_FOUND)
 }
 
-pub(crate) async fn tools(
+async fn tools(
     State(web): State<Arc<Web>>,
     Extension(query): Extension<QueryValues>,
 ) -> Result<Json<wire::Tools>, Problem> {
@@ -170,7 +170,7 @@ pub(crate) async fn tools(
     Ok(Json(wire::Tools { tools: web.gateway.tools(server.as_ref()) }))
 }
 
-pub(crate) async fn search_tools(
+async fn search_tools(
     State(web): State<Arc<Web>>,
     Extension(query): Extension<QueryValues>,
 ) -> Result<Json<wire::FoundTools>, Problem> {
@@ -181,7 +181,7 @@ pub(crate) async fn search_tools(
     Ok(Json(web.gateway.search(words, server.as_ref(), limit, reasons).into()))
 }
 
-pub(crate) async fn tool(
+async fn tool(
     State(web): State<Arc<Web>>,
     names: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Json<Value>, Problem> {

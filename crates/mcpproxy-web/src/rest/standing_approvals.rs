@@ -76,7 +76,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
 
 const ALL: Parameter = optional("all", "`true` adds those that are revoked, expired or used up.", ValueType::Switch);
 
-pub(crate) async fn list(
+async fn list(
     State(app): State<AppState>,
     Extension(query): Extension<QueryValues>,
 ) -> Result<Json<wire::Grants>, Problem> {
@@ -85,7 +85,7 @@ pub(crate) async fn list(
     Ok(Json(wire::Grants { grants: grants.iter().map(|grant| wire::Grant::new(grant, now_ms)).collect() }))
 }
 
-pub(crate) async fn create(
+async fn create(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
     body: Result<Bytes, BytesRejection>,
@@ -105,7 +105,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(wire::Grant::new(&grant, app.now_ms()))))
 }
 
-pub(crate) async fn revoke(
+async fn revoke(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
     id: Result<Path<String>, PathRejection>,

@@ -65,11 +65,11 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
     },
 ];
 
-pub(crate) async fn health() -> Json<wire::Health> {
+async fn health() -> Json<wire::Health> {
     Json(wire::Health { status: "ok" })
 }
 
-pub(crate) async fn ready(State(web): State<Arc<Web>>) -> Response {
+async fn ready(State(web): State<Arc<Web>>) -> Response {
     let log = wire::LogState::from(web.ledger.health());
     let is_well = log.reason.is_none();
     let connecting = match web.gateway.is_ready() {
@@ -84,7 +84,7 @@ pub(crate) async fn ready(State(web): State<Arc<Web>>) -> Response {
     (status, Json(wire::Readiness { ready, connecting, log: log.state, reason: log.reason })).into_response()
 }
 
-pub(crate) async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
+async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
     let mut servers = wire::ServerCounts::default();
     let mut tools = 0;
     for server in web.gateway.servers() {

@@ -128,7 +128,7 @@ impl NotAllowed {
     }
 }
 
-pub(crate) async fn show(State(app): State<AppState>, Extension(identity): Extension<Identity>, uri: Uri) -> Response {
+async fn show(State(app): State<AppState>, Extension(identity): Extension<Identity>, uri: Uri) -> Response {
     let Identity::User(signed) = identity else { return signed_out("/ui/account") };
     let wants = |what: &str| uri.query().is_some_and(|query| query.split('&').any(|pair| pair == what));
     let done = match () {
@@ -196,7 +196,7 @@ async fn new_secret(app: &AppState, signed: &SignedInUser, user: &UserRow) -> Re
     Ok(digest.get(..totp::SECRET_BYTES).map(<[u8]>::to_vec))
 }
 
-pub(crate) async fn set_totp(State(app): State<AppState>, posted: Posted) -> Response {
+async fn set_totp(State(app): State<AppState>, posted: Posted) -> Response {
     answer(set_totp_or_fail(&app, &posted).await)
 }
 
@@ -245,7 +245,7 @@ pub(super) async fn allowed(
 }
 
 /// Creates a passkey challenge for one of the forms on this page.
-pub(crate) async fn challenge(State(app): State<AppState>, posted: Posted) -> Response {
+async fn challenge(State(app): State<AppState>, posted: Posted) -> Response {
     let purpose = match posted.form.or_empty("for") {
         TOTP => TOTP,
         ADD => ADD,
@@ -267,7 +267,7 @@ pub(crate) fn for_browser(challenge: Result<Option<String>, StoreError>) -> Resp
     }
 }
 
-pub(crate) async fn begin_passkey(State(app): State<AppState>, posted: Posted) -> Response {
+async fn begin_passkey(State(app): State<AppState>, posted: Posted) -> Response {
     let begun = async || -> Result<Result<String, Problem>, StoreError> {
         if let Err(not) = allowed(&app, &posted, ADD).await? {
             return Ok(Err(Problem::BAD_BODY.message(not.message())));
@@ -291,7 +291,7 @@ pub(crate) async fn begin_passkey(State(app): State<AppState>, posted: Posted) -
     }
 }
 
-pub(crate) async fn add_passkey(State(app): State<AppState>, posted: Posted) -> Response {
+async fn add_passkey(State(app): State<AppState>, posted: Posted) -> Response {
     answer(add_passkey_or_fail(&app, &posted).await)
 }
 
@@ -325,7 +325,7 @@ async fn add_passkey_or_fail(app: &AppState, posted: &Posted) -> Result<Response
     Ok(Redirect::to("/ui/account?done=passkey").into_response())
 }
 
-pub(crate) async fn remove_passkey(
+async fn remove_passkey(
     State(app): State<AppState>,
     id: Result<Path<String>, PathRejection>,
     posted: Posted,

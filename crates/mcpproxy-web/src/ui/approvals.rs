@@ -78,7 +78,7 @@ pub(super) const PAGES: &[Page] = &[
 
 const PAGE_ROWS: usize = 50;
 
-pub(crate) async fn inbox(State(app): State<AppState>, Extension(identity): Extension<Identity>, uri: Uri) -> Response {
+async fn inbox(State(app): State<AppState>, Extension(identity): Extension<Identity>, uri: Uri) -> Response {
     let Identity::User(signed) = identity else { return signed_out("/ui/approvals") };
     let of = |name: &str| uri.query().unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix(name));
     let selected = Selected::of(of("state="));
@@ -93,7 +93,7 @@ pub(crate) async fn inbox(State(app): State<AppState>, Extension(identity): Exte
     shown().await.unwrap_or_else(|error| unavailable(&error))
 }
 
-pub(crate) async fn show(
+async fn show(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
     id: Result<Path<String>, PathRejection>,
@@ -104,7 +104,7 @@ pub(crate) async fn show(
 }
 
 /// The full call as plain text, with invisible characters escaped.
-pub(crate) async fn whole(
+async fn whole(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
     id: Result<Path<String>, PathRejection>,
@@ -134,7 +134,7 @@ async fn confirm(
     Ok(page(status, &Confirm::new(frame, &view, factors, typed, app.now_ms())))
 }
 
-pub(crate) async fn decide(
+async fn decide(
     State(app): State<AppState>,
     id: Result<Path<String>, PathRejection>,
     posted: Posted,
@@ -248,7 +248,7 @@ async fn not_there(
     confirm(app, &posted.signed, id, StatusCode::FORBIDDEN, typed).await
 }
 
-pub(crate) async fn challenge(
+async fn challenge(
     State(app): State<AppState>,
     id: Result<Path<String>, PathRejection>,
     posted: Posted,

@@ -41,7 +41,7 @@ struct Listener {
     is_greeted: bool,
 }
 
-pub(crate) async fn follow(State(app): State<AppState>) -> Response {
+async fn follow(State(app): State<AppState>) -> Response {
     let listener = Listener {
         changed: app.web.gateway.approvals().changed(),
         stopping: app.web.stopping.clone(),

@@ -43,7 +43,7 @@ pub(super) const PAGES: &[Page] = &[
 /// The page also lists inactive ones, up to this total.
 const SHOWN_MAX: usize = 100;
 
-pub(crate) async fn list(State(app): State<AppState>, Extension(identity): Extension<Identity>) -> Response {
+async fn list(State(app): State<AppState>, Extension(identity): Extension<Identity>) -> Response {
     let Identity::User(signed) = identity else { return signed_out("/ui/grants") };
     shown(&app, &signed, StatusCode::OK, None).await.unwrap_or_else(|error| unavailable(&error))
 }
@@ -60,7 +60,7 @@ async fn shown(
     Ok(page(status, &Grants { error, ..Grants::new(frame, &grants, app.now_ms()) }))
 }
 
-pub(crate) async fn revoke(
+async fn revoke(
     State(app): State<AppState>,
     id: Result<Path<String>, PathRejection>,
     posted: Posted,

@@ -78,7 +78,7 @@ pub(super) const PAGES: &[Page] = &[
 const LOGIN: &str = "Sign in";
 const SETUP: &str = "Create your account";
 
-pub(crate) async fn login(Extension(identity): Extension<Identity>, uri: Uri) -> Response {
+async fn login(Extension(identity): Extension<Identity>, uri: Uri) -> Response {
     let query = uri.query().unwrap_or_default();
     let next = query.split('&').find_map(|pair| pair.strip_prefix("next=")).and_then(decode);
     let next = origin::next_page(next.as_deref());
@@ -90,7 +90,7 @@ pub(crate) async fn login(Extension(identity): Extension<Identity>, uri: Uri) ->
     }
 }
 
-pub(crate) async fn log_in(
+async fn log_in(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
     headers: HeaderMap,
@@ -135,7 +135,7 @@ fn enter(app: &AppState, session: &NewSession, next: &str) -> Response {
     }
 }
 
-pub(crate) async fn log_out(State(app): State<AppState>, posted: Posted) -> Response {
+async fn log_out(State(app): State<AppState>, posted: Posted) -> Response {
     let closed = app.web.store.close_session(&posted.signed.secret).await;
     records::write(&app, records::done("logout", posted.signed.name())).await;
     match closed {
@@ -144,7 +144,7 @@ pub(crate) async fn log_out(State(app): State<AppState>, posted: Posted) -> Resp
     }
 }
 
-pub(crate) async fn setup(State(app): State<AppState>, invitation: Result<Path<String>, PathRejection>) -> Response {
+async fn setup(State(app): State<AppState>, invitation: Result<Path<String>, PathRejection>) -> Response {
     let Ok(Path(invitation)) = invitation else { return not_invited() };
     match app.web.store.is_invited(&invitation, app.now_ms()).await {
         Ok(true) => again(StatusCode::OK, &invitation, "", None),
@@ -153,7 +153,7 @@ pub(crate) async fn setup(State(app): State<AppState>, invitation: Result<Path<S
     }
 }
 
-pub(crate) async fn create_user(
+async fn create_user(
     State(app): State<AppState>,
     invitation: Result<Path<String>, PathRejection>,
     headers: HeaderMap,

@@ -56,7 +56,7 @@ pub(super) const INVITE: &str = "/ui/account/invite";
 pub(super) const PASSWORD: &str = "/ui/account/password";
 const PERSONS: &str = "/ui/account/persons/";
 
-pub(crate) async fn change_password(State(app): State<AppState>, posted: Posted) -> Response {
+async fn change_password(State(app): State<AppState>, posted: Posted) -> Response {
     answer(change_password_or_fail(&app, &posted).await)
 }
 
@@ -91,7 +91,7 @@ async fn change_password_or_fail(app: &AppState, posted: &Posted) -> Result<Resp
     Ok(Redirect::to("/ui/account?done=password").into_response())
 }
 
-pub(crate) async fn invite(State(app): State<AppState>, posted: Posted) -> Response {
+async fn invite(State(app): State<AppState>, posted: Posted) -> Response {
     answer(invite_or_fail(&app, &posted).await)
 }
 
@@ -108,7 +108,7 @@ async fn invite_or_fail(app: &AppState, posted: &Posted) -> Result<Response, Sto
     account(app, signed, StatusCode::OK, AccountNotice { invitation, ..AccountNotice::default() }).await
 }
 
-pub(crate) async fn remove(
+async fn remove(
     State(app): State<AppState>,
     name: Result<Path<String>, PathRejection>,
     posted: Posted,

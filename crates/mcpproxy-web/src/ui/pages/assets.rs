@@ -57,15 +57,15 @@ pub(crate) fn version() -> &'static str {
     &VERSION
 }
 
-pub(crate) async fn style() -> Response {
+async fn style() -> Response {
     asset("text/css; charset=utf-8", STYLE)
 }
 
-pub(crate) async fn script() -> Response {
+async fn script() -> Response {
     asset("text/javascript; charset=utf-8", SCRIPT)
 }
 
-pub(crate) async fn key_script() -> Response {
+async fn key_script() -> Response {
     asset("text/javascript; charset=utf-8", KEY_SCRIPT)
 }
 
