@@ -69,10 +69,7 @@ const PAYLOADS: Parameter =
 /// Arguments and result can be 64 KiB each, so pages are smaller.
 const PAGE_WITH_PAYLOADS: usize = 32;
 
-async fn export(
-    State(web): State<Arc<Web>>,
-    Extension(query): Extension<QueryValues>,
-) -> Result<Response, Problem> {
+async fn export(State(web): State<Arc<Web>>, Extension(query): Extension<QueryValues>) -> Result<Response, Problem> {
     let format = match query.text("format") {
         Some("csv") => Format::Csv,
         _ => Format::JsonLines,

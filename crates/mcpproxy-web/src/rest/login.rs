@@ -76,10 +76,7 @@ async fn log_in(
     Ok(([(SET_COOKIE, cookie)], Json(body)).into_response())
 }
 
-async fn log_out(
-    State(app): State<AppState>,
-    Extension(identity): Extension<Identity>,
-) -> Result<Response, Problem> {
+async fn log_out(State(app): State<AppState>, Extension(identity): Extension<Identity>) -> Result<Response, Problem> {
     let signed = person(&identity)?;
     app.web.store.close_session(&signed.secret).await?;
     records::write(&app, records::done("logout", signed.name())).await;

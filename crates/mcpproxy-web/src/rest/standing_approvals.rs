@@ -7,7 +7,7 @@ use axum::routing::on;
 use axum::{Extension, Json};
 use http::StatusCode;
 use mcpproxy_core::ApprovalId;
-use mcpproxy_gateway::{NotGranted, WantedGrant};
+use mcpproxy_gateway::{NotGranted, WantedStandingApproval};
 
 use super::approvals::{NO_APPROVAL, decider, not_decided, person, read, step_up, unwritten};
 use super::endpoint::{Answer, BODY_TOO_LARGE, Body, Endpoint, Group, LOG_UNAVAILABLE, TOO_MANY_TRIES};
@@ -94,7 +94,7 @@ async fn create(
     let asked: wire::MakeGrant = read(&body?)?;
     let from = ApprovalId::parse(&asked.from).ok_or(Problem::APPROVAL_NOT_FOUND)?;
     let schema = asked.schema_text();
-    let wanted = WantedGrant { from, schema, minutes: asked.minutes, uses: asked.uses };
+    let wanted = WantedStandingApproval { from, schema, minutes: asked.minutes, uses: asked.uses };
     wanted.check().map_err(|why| Problem::GRANT_REFUSED.message(why))?;
     let fresh = step_up(&app, signed, asked.totp.as_deref(), wanted.from.as_str()).await?;
     let made = app.web.gateway.approvals().grant(&wanted, signed.user(), &fresh).await.map_err(unwritten)?;

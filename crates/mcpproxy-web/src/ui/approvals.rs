@@ -134,11 +134,7 @@ async fn confirm(
     Ok(page(status, &Confirm::new(frame, &view, factors, typed, app.now_ms())))
 }
 
-async fn decide(
-    State(app): State<AppState>,
-    id: Result<Path<String>, PathRejection>,
-    posted: Posted,
-) -> Response {
+async fn decide(State(app): State<AppState>, id: Result<Path<String>, PathRejection>, posted: Posted) -> Response {
     let Some(id) = approval_id(id) else { return not_found() };
     let decided = match posted.form.or_empty("action") {
         "deny" => deny(&app, &id, &posted).await,
@@ -248,11 +244,7 @@ async fn not_there(
     confirm(app, &posted.signed, id, StatusCode::FORBIDDEN, typed).await
 }
 
-async fn challenge(
-    State(app): State<AppState>,
-    id: Result<Path<String>, PathRejection>,
-    posted: Posted,
-) -> Response {
+async fn challenge(State(app): State<AppState>, id: Result<Path<String>, PathRejection>, posted: Posted) -> Response {
     let Some(id) = approval_id(id) else { return not_found() };
     for_browser(app.challenge(&posted.signed, id.as_str()).await)
 }

@@ -60,11 +60,7 @@ async fn shown(
     Ok(page(status, &Grants { error, ..Grants::new(frame, &grants, app.now_ms()) }))
 }
 
-async fn revoke(
-    State(app): State<AppState>,
-    id: Result<Path<String>, PathRejection>,
-    posted: Posted,
-) -> Response {
+async fn revoke(State(app): State<AppState>, id: Result<Path<String>, PathRejection>, posted: Posted) -> Response {
     let id = id.map(|Path(id)| id).unwrap_or_default();
     let by = Decider::User(posted.signed.user().clone());
     let revoked = async || -> Result<Response, StoreError> {

@@ -108,11 +108,7 @@ async fn invite_or_fail(app: &AppState, posted: &Posted) -> Result<Response, Sto
     account(app, signed, StatusCode::OK, AccountNotice { invitation, ..AccountNotice::default() }).await
 }
 
-async fn remove(
-    State(app): State<AppState>,
-    name: Result<Path<String>, PathRejection>,
-    posted: Posted,
-) -> Response {
+async fn remove(State(app): State<AppState>, name: Result<Path<String>, PathRejection>, posted: Posted) -> Response {
     let name = name.map(|Path(name)| name).unwrap_or_default();
     answer(remove_or_fail(&app, &name, &posted).await)
 }

@@ -179,7 +179,7 @@ fn texts(about: &ApprovalDetails, name: &str) -> Vec<Visible> {
 }
 
 impl Effects {
-    fn by(who: SaidBy, about: &About) -> Self {
+    fn by(who: SaidBy, about: &ApprovalDetails) -> Self {
         // A text of unknown origin is treated as the server's.
         let is_theirs = |name: &str| about.said_by(name).unwrap_or(SaidBy::Server) == who;
         let texts = |name: &str| if is_theirs(name) { texts(about, name) } else { Vec::new() };
