@@ -36,7 +36,7 @@ def test_somebody_changes_the_password_and_is_removed(
         ada.open("/ui/account")
         ada.sign_in()
         ada.do("fill", region="invite", field="totp", value=session.code())
-        ada.do("press", region="invite", button="^make a link$")
+        ada.do("press", region="invite", button="^create invitation link$")
         (link,) = re.findall(r"http://localhost:\d+/ui/setup/[\w-]+", ada.text)
         with User(browser, house.gateway, "grace", **how) as grace:
             grace.set_up(link)
@@ -45,7 +45,7 @@ def test_somebody_changes_the_password_and_is_removed(
             grace.open("/ui/account")
             for field, value in (("current", PASSWORD), ("new", NEW), ("again", NEW), ("totp", grace.totp.code())):
                 grace.do("fill", region="password", field=field, value=value)
-            grace.do("press", region="password", button="^change the password$")
+            grace.do("press", region="password", button="^change password$")
             assert "The password was changed" in grace.text
             assert elsewhere.get("/approvals").status_code == 401, "all other sessions have ended"
             assert (login(house, "grace", PASSWORD), login(house, "grace", NEW)) == (401, 200)
@@ -54,12 +54,12 @@ def test_somebody_changes_the_password_and_is_removed(
             wide = ada.do("evaluate", script="document.documentElement.scrollWidth - window.innerWidth")
             assert wide <= 0, f"{wide} pixels too wide"
             ada.do("unfold", summary="^remove grace$")
-            ada.do("press", region="others", button="^remove grace$")
+            ada.do("press", region="other approvers", button="^remove grace$")
             assert "Enter a code" in ada.text, "not without a factor"
             ada.do("unfold", summary="^remove grace$")
-            ada.do("fill", region="others", field="totp", value=session.code())
-            ada.do("press", region="others", button="^remove grace$")
-            assert "They were removed" in ada.text and "Nobody but you" in ada.text
+            ada.do("fill", region="other approvers", field="totp", value=session.code())
+            ada.do("press", region="other approvers", button="^remove grace$")
+            assert "The approver was removed" in ada.text and "You are the only approver" in ada.text
             grace.open("/ui/approvals")
             assert "/ui/login" in grace.url, "at once"
         assert login(house, "grace", NEW) == 401

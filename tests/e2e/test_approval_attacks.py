@@ -128,7 +128,7 @@ def test_an_agent_is_told_why_and_it_is_recorded(house: House) -> None:
     )
     assert answer.status_code == 403, answer.text
     assert answer.json()["error"]["code"] == "permission_denied"
-    assert "agents cannot decide approvals" in answer.text
+    assert "agents cannot approve or deny calls" in answer.text
     found = house.gateway.records("--limit", "20")
     assert any(one["code"] == "approval_decision_refused" for one in found), [one["code"] for one in found]
 

@@ -201,7 +201,7 @@ def test_what_does_not_fit_is_said_beside_the_buttons(home: tuple[House, Ada], b
         assert "This page does not show 103 argument values" in note, note
         hidden = ada.do("evaluate", script="document.querySelector('.decide .missing').closest('details') !== null")
         assert hidden is False
-        ada.do("follow", link="^read all of it$")
+        ada.do("follow", link="^read the full call$")
         assert ada.url.endswith(path)
         assert "eve@evil.example" in ada.text and "rm -rf /" in ada.text
         assert "\u202e" not in ada.text and "\\u{202e}gnp.exe" in ada.text
@@ -257,10 +257,10 @@ def test_a_second_person_is_invited(home: tuple[House, Ada], browser: Browser) -
         ada.open("/ui/account")
         ada.sign_in()
         ada.open("/ui/account")
-        ada.do("press", region="invite", button="^make a link$")
+        ada.do("press", region="invite", button="^create invitation link$")
         assert "/ui/setup/" not in ada.do("html"), "not without a factor"
         ada.do("fill", region="invite", field="totp", value=session.code())
-        ada.do("press", region="invite", button="^make a link$")
+        ada.do("press", region="invite", button="^create invitation link$")
         (link,) = re.findall(r"http://localhost:\d+/ui/setup/[\w-]+", ada.text)
         grace.set_up(link)
         agent, args = house.in_a_hurry(), house.fresh()
@@ -279,11 +279,11 @@ def test_a_grant_on_the_page(home: tuple[House, Ada], browser: Browser) -> None:
     with visitor(browser, home) as ada:
         ada.open(f"/ui/approvals/{approval}")
         ada.sign_in()
-        ada.do("unfold", summary="also allow the next ones")
+        ada.do("unfold", summary="also allow similar calls")
         ada.do("fill", field="uses", value="2")
         ada.do("fill", field="schema", value='{"required": ["id"]}')
         ada.do("fill", field="totp", value=session.code())
-        ada.do("press", button="^allow these for a while$")
+        ada.do("press", button="^create standing approval$")
         assert said(agent.call("update_customer", args, approval_id=approval)) == args, "this call is approved too"
         assert house.state(approval) == "consumed", "who names an approval spends it, not the grant"
         assert said(agent.call("update_customer", {"id": "any"})) == {"id": "any"}

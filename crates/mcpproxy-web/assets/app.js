@@ -102,7 +102,7 @@
   const post = async (path, fields) => {
     const answer = await fetch(path, { method: "POST", credentials: "same-origin", body: new URLSearchParams(fields) });
     const body = await answer.json().catch(() => ({}));
-    if (!answer.ok) throw new Error((body.error && body.error.message) || "That did not work. Reload the page and try again.");
+    if (!answer.ok) throw new Error((body.error && body.error.message) || "The request failed. Reload the page and try again.");
     return body;
   };
   const fail = (form, error) => {

@@ -1,4 +1,8 @@
-//! How a person proves who they are: a password, and a factor that no program on the machine has.
+//! Authentication and access.
+//!
+//! [`Guard`] rejects foreign hosts and origins before anything else. `identity` finds out who sends a request: an agent, the
+//! admin key, a signed-in user, or nobody. `access` decides who may use a REST endpoint. `login`, `presence` and `factor` are
+//! the three levels of proof that a user gives: a session, presence at this page, and a fresh second factor.
 
 pub(crate) mod access;
 mod admin_key;
@@ -21,7 +25,7 @@ pub use guard::{Guard, Guarded};
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 
-/// From the operating system alone: whoever guesses one of these is somebody else.
+/// Random bytes from the operating system. Sessions and invitations depend on nobody guessing them.
 pub(crate) fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
     SysRng.try_fill_bytes(&mut bytes).ok().map(|()| bytes)

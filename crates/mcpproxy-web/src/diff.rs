@@ -1,4 +1,6 @@
-//! The arguments of a call beside those of the last one that was approved, value by value.
+//! Compares the arguments of a call with those of the last approved call, value by value.
+//!
+//! Values are compared before masking, so a change inside a masked value is reported without revealing the value.
 
 mod align;
 
@@ -8,15 +10,15 @@ use mcpproxy_core::json::{Members, string_value};
 use mcpproxy_core::{Hidden, Parts, below};
 use mcpproxy_gateway::{ApprovalDetails, ApprovalView};
 
-/// More than anybody reads on a page; what is left out is said.
+/// The maximum number of rows on a page.
 pub(crate) const MAX_ROWS: usize = 400;
-/// Where there is room for everything, as long as a machine can hold it.
+/// The maximum number of rows in the full text.
 pub(crate) const WHOLE_ROWS: usize = 100_000;
 
-/// A value and what became of it. The texts are JSON as it was written, digit for digit.
+/// A value and its change. The texts are JSON exactly as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// A JSON pointer without its first slash; empty for the value as a whole.
+    /// A JSON pointer without the leading slash. Empty for the whole value.
     pub(crate) pointer: String,
     pub(crate) change: Change,
 }
@@ -30,37 +32,36 @@ pub(crate) enum Change {
         before: String,
         after: String,
     },
-    /// It is not what it was, and what it was is not kept.
+    /// The value changed. The previous value is not stored.
     Differs(String),
-    /// It is hidden, and was: whether it is the same nobody can tell any more.
+    /// Both values are masked, and the real ones are no longer stored.
     Unknown(String),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Diff {
     pub(crate) rows: Vec<Row>,
-    /// Values that did not fit.
+    /// The number of values that are not listed.
     pub(crate) left_out: usize,
 }
 
-/// For whose eyes arguments are.
+/// Who will see the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Eyes {
-    /// Whoever may look on: what is sensitive is masked.
-    Anybody,
-    /// The user who decides: nothing is masked as long as there is something to decide.
-    WhoDecides,
+pub(crate) enum Audience {
+    /// Sensitive values are masked.
+    Observer,
+    /// Nothing is masked while the request is pending.
+    Approver,
 }
 
-/// The arguments of an approval, and how they differ from those of the last one. Whether a value is the same is found with
-/// what it really is, whatever is shown of it.
-pub(crate) fn arguments(view: &ApprovalView, eyes: Eyes, most: usize) -> Diff {
+/// Compares the arguments of an approval request with the previous ones. Uses the real values, even where masks are shown.
+pub(crate) fn arguments(view: &ApprovalView, audience: Audience, most: usize) -> Diff {
     let (approval, previous) = (&view.approval, view.previous.as_ref());
     let shown = approval.shown_args.for_json();
-    let after = match (eyes, &approval.args) {
-        (Eyes::WhoDecides, Some(args)) => After { text: args, whole: HashMap::new(), is_known: true },
-        (Eyes::Anybody, Some(args)) => After { text: shown, whole: whole(shown, args), is_known: true },
-        // What is masked looks the same whatever it is; the digests know better.
+    let after = match (audience, &approval.args) {
+        (Audience::Approver, Some(args)) => After { text: args, whole: HashMap::new(), is_known: true },
+        (Audience::Observer, Some(args)) => After { text: shown, whole: whole(shown, args), is_known: true },
+        // Masked values always look the same, so the digests decide.
         (_, None) if previous.is_some_and(|previous| previous.args_digest == approval.args_digest) => {
             return diff(Some(&Before { text: shown, about: None }), &After::plain(shown), most);
         }
@@ -77,18 +78,18 @@ fn whole(shown: &str, args: &str) -> HashMap<String, String> {
     Hidden::all(shown, args).into_iter().map(|one| (one.pointer, one.whole)).collect()
 }
 
-/// The last arguments, as they are kept: masked, and with something to know again what is masked.
+/// The previous arguments as stored: masked, with keyed hashes of the masked values.
 pub(crate) struct Before<'a> {
     text: &'a str,
     about: Option<(ApprovalDetails, mcpproxy_core::ApprovalId)>,
 }
 
-/// The arguments of now, as they are shown.
+/// The current arguments as shown.
 pub(crate) struct After<'a> {
     text: &'a str,
-    /// What is really there, where something else is shown.
+    /// The real values of masked ones, by pointer.
     whole: HashMap<String, String>,
-    /// Whether that is known.
+    /// Whether the real values are still known.
     is_known: bool,
 }
 
@@ -98,18 +99,18 @@ impl<'a> After<'a> {
     }
 }
 
-/// `before` is none when there was no such call yet; then every value is `Unchanged`: nothing is new about it.
+/// Without a previous call, every value is `Unchanged`.
 fn diff(before: Option<&Before<'_>>, after: &After<'_>, most: usize) -> Diff {
     let mut comparing = Comparing { before, after, most, diff: Diff::default() };
     match before {
-        Some(before) => comparing.compare(&Place::default(), before.text.trim(), after.text.trim(), 0),
+        Some(before) => comparing.compare(&PointerPair::default(), before.text.trim(), after.text.trim(), 0),
         None => comparing.list("", after.text.trim(), 0, &Change::Unchanged),
     }
     comparing.diff
 }
 
 impl Diff {
-    /// How many values differ from before.
+    /// The number of changed values.
     pub(crate) fn changes(&self) -> usize {
         let is_same = |row: &&Row| matches!(row.change, Change::Unchanged(_) | Change::Unknown(_));
         self.rows.len() - self.rows.iter().filter(is_same).count()
@@ -123,96 +124,96 @@ struct Comparing<'a> {
     diff: Diff,
 }
 
-/// Where a value is, and where it was: elements of lists move.
+/// The pointers of a value in the previous and the current arguments. They differ because list elements move.
 #[derive(Clone, Default)]
-struct Place {
+struct PointerPair {
     old: String,
     new: String,
 }
 
-impl Place {
+impl PointerPair {
     fn below(&self, old: &str, new: &str) -> Self {
         Self { old: below(&self.old, old), new: below(&self.new, new) }
     }
 }
 
 impl Comparing<'_> {
-    /// Whether a value is the same, if one of the two is hidden.
-    fn hidden(&self, place: &Place, before: &str, after: &str) -> Option<bool> {
-        let really = self.after.whole.get(&place.new);
+    /// Whether a masked value is unchanged. `None` if neither value is masked.
+    fn hidden(&self, at: &PointerPair, before: &str, after: &str) -> Option<bool> {
+        let really = self.after.whole.get(&at.new);
         let (about, id) = self.before?.about.as_ref()?;
-        let was_hidden = about.hid(id, &place.old, really.map_or(after, String::as_str));
+        let was_hidden = about.hid(id, &at.old, really.map_or(after, String::as_str));
         was_hidden.or_else(|| really.map(|really| json_equal(before, really)))
     }
 
-    /// Whether anything is hidden at all.
+    /// Whether anything is masked.
     fn hides(&self) -> bool {
         let was = self.before.and_then(|before| before.about.as_ref()).is_some_and(|(about, _)| about.hides());
         was || !self.after.whole.is_empty()
     }
 
-    fn compare(&mut self, place: &Place, before: &str, after: &str, depth: usize) {
-        match self.hidden(place, before, after) {
-            Some(true) => return self.list(&place.new, after, depth, &Change::Unchanged),
-            Some(false) if self.after.is_known => return self.list(&place.new, after, depth, &Change::Differs),
+    fn compare(&mut self, at: &PointerPair, before: &str, after: &str, depth: usize) {
+        match self.hidden(at, before, after) {
+            Some(true) => return self.list(&at.new, after, depth, &Change::Unchanged),
+            Some(false) if self.after.is_known => return self.list(&at.new, after, depth, &Change::Differs),
             Some(false) if json_equal(before, after) => {
-                return self.push(&place.new, Change::Unknown(after.to_owned()));
+                return self.push(&at.new, Change::Unknown(after.to_owned()));
             }
             Some(false) | None => {}
         }
         match (Parts::of(before, depth), Parts::of(after, depth)) {
-            (Parts::Members(before), Parts::Members(after)) => self.compare_members(place, &before, &after, depth),
+            (Parts::Members(before), Parts::Members(after)) => self.compare_members(at, &before, &after, depth),
             (Parts::Elements(before), Parts::Elements(after)) => {
-                self.compare_elements(place, &before, &after, depth);
+                self.compare_elements(at, &before, &after, depth);
             }
             (Parts::Whole, Parts::Whole) => {
                 let same = json_equal(before, after);
-                self.push(&place.new, if same { Change::Unchanged(after.to_owned()) } else { changed(before, after) });
+                self.push(&at.new, if same { Change::Unchanged(after.to_owned()) } else { changed(before, after) });
             }
-            _ => self.push(&place.new, changed(before, after)),
+            _ => self.push(&at.new, changed(before, after)),
         }
     }
 
-    fn compare_members(&mut self, place: &Place, before: &Members<'_>, after: &Members<'_>, depth: usize) {
+    fn compare_members(&mut self, at: &PointerPair, before: &Members<'_>, after: &Members<'_>, depth: usize) {
         let old: HashMap<&str, &str> = before.iter().map(|(key, value)| (key.as_ref(), *value)).collect();
         let new: HashMap<&str, &str> = after.iter().map(|(key, value)| (key.as_ref(), *value)).collect();
         for (key, value) in after {
             match old.get(key.as_ref()) {
-                Some(old) => self.compare(&place.below(key, key), old, value, depth + 1),
-                None => self.list(&below(&place.new, key), value, depth + 1, &Change::Added),
+                Some(old) => self.compare(&at.below(key, key), old, value, depth + 1),
+                None => self.list(&below(&at.new, key), value, depth + 1, &Change::Added),
             }
         }
         for (key, value) in before.iter().filter(|(key, _)| !new.contains_key(key.as_ref())) {
-            self.list(&below(&place.old, key), value, depth + 1, &Change::Removed);
+            self.list(&below(&at.old, key), value, depth + 1, &Change::Removed);
         }
     }
 
-    /// Somebody who was added to the front of a list has not changed everybody behind.
-    fn compare_elements(&mut self, place: &Place, before: &[&str], after: &[&str], depth: usize) {
+    /// Aligns the lists first, so that an element inserted at the front does not mark all others as changed.
+    fn compare_elements(&mut self, at: &PointerPair, before: &[&str], after: &[&str], depth: usize) {
         let of = |values: &[&str], index: usize| values.get(index).copied().unwrap_or_default().to_owned();
-        let at = |old: usize, new: usize| place.below(&old.to_string(), &new.to_string());
+        let pair = |old: usize, new: usize| at.below(&old.to_string(), &new.to_string());
         let is_hidden = self.hides();
         let equal = |old: usize, new: usize| {
             let (Some(before), Some(after)) = (before.get(old), after.get(new)) else { return false };
-            let hidden = is_hidden.then(|| self.hidden(&at(old, new), before, after)).flatten();
+            let hidden = is_hidden.then(|| self.hidden(&pair(old, new), before, after)).flatten();
             hidden.unwrap_or_else(|| json_equal(before, after))
         };
         for step in align::align(before.len(), after.len(), &equal) {
             match step {
                 align::Step::Both(old, new) => {
-                    self.compare(&at(old, new), &of(before, old), &of(after, new), depth + 1);
+                    self.compare(&pair(old, new), &of(before, old), &of(after, new), depth + 1);
                 }
                 align::Step::New(new) => {
-                    self.list(&below(&place.new, &new.to_string()), &of(after, new), depth + 1, &Change::Added);
+                    self.list(&below(&at.new, &new.to_string()), &of(after, new), depth + 1, &Change::Added);
                 }
                 align::Step::Old(old) => {
-                    self.list(&below(&place.old, &old.to_string()), &of(before, old), depth + 1, &Change::Removed);
+                    self.list(&below(&at.old, &old.to_string()), &of(before, old), depth + 1, &Change::Removed);
                 }
             }
         }
     }
 
-    /// Every value in it, all with the same mark.
+    /// Adds every value below a pointer with the same kind of change.
     fn list(&mut self, pointer: &str, value: &str, depth: usize, mark: &dyn Fn(String) -> Change) {
         match Parts::of(value, depth) {
             Parts::Members(members) => {
@@ -242,7 +243,7 @@ fn changed(before: &str, after: &str) -> Change {
     Change::Changed { before: before.to_owned(), after: after.to_owned() }
 }
 
-/// Strings are the same whatever their spelling; numbers only if their digits are. Values in values must be spelt alike.
+/// Compares strings by value, and everything else by its text.
 fn json_equal(left: &str, right: &str) -> bool {
     let is_text = |text: &str| text.starts_with('"');
     left == right || (is_text(left) && is_text(right) && string_value(left) == string_value(right))

@@ -1,4 +1,13 @@
-//! REST for users and scripts, and the guard in front of every route.
+//! The HTTP side of the gateway for users and programs: the REST interface, the web pages, and the guard in front of every
+//! route, including those of agents.
+//!
+//! - `rest`: the REST endpoints. One row per endpoint (`rest/endpoint.rs`).
+//! - `ui`: the web pages. One row per page or form (`ui/page.rs`).
+//! - `auth`: who sends a request and what they may do. Passwords, sessions, second factors, the guard.
+//! - `wire`: the JSON types of the REST interface.
+//! - `problem`: the table of REST errors.
+//!
+//! `rest` and `ui` use `auth`, `wire` and `problem`, never each other.
 
 mod auth;
 mod diff;
@@ -9,6 +18,7 @@ mod rest;
 mod tests;
 mod time;
 mod ui;
+mod verb;
 mod visible;
 mod wire;
 
@@ -23,35 +33,36 @@ use mcpproxy_store::{Ledger, Store};
 use tokio_util::sync::CancellationToken;
 
 pub use auth::{AdminKey, Guard, Guarded};
+pub use problem::{REST_ERRORS, RestError};
 
-/// Records and counts as programs see them, here and on the command line.
+/// The JSON and CSV of records, shared with the command line.
 pub mod records {
     pub use crate::wire::csv::{head, head_with_payloads, row, row_with_payloads};
     pub use crate::wire::{Activities, Activity, Summary, WholeActivity};
 }
 
-use crate::auth::identity::Site;
+use crate::auth::identity::AppState;
 use crate::problem::Problem;
 
-/// Everything the routes need to answer.
+/// Everything that the routes need.
 pub struct Web {
     pub gateway: Gateway,
     pub store: Store,
-    /// Says whether records can be written, and when some were.
+    /// Reports whether records can be written, and when some were.
     pub ledger: Ledger,
     pub admin_key: AdminKey,
     pub guard: Guard,
     pub facts: Facts,
-    /// Ends the answers that would go on forever. To be cancelled before anybody waits for connections to finish.
+    /// Ends streams that would never end. Cancel it before you wait for connections to close.
     pub stopping: CancellationToken,
 }
 
-/// What the running process knows about itself and tells in `/api/v1/status`.
+/// Facts about the running process, shown in `/api/v1/status`.
 pub struct Facts {
     pub version: &'static str,
-    /// `127.0.0.1:8080`: where this process really listens.
+    /// The address that this process listens on, such as `127.0.0.1:8080`.
     pub address: String,
-    /// Where people open pages: `http://localhost:8080`, or the address that the settings call `public_url`.
+    /// The address of the pages: `http://localhost:8080`, or `public_url` of the settings.
     pub base_url: String,
     pub started: Instant,
     pub settings_path: PathBuf,
@@ -65,16 +76,16 @@ pub type App = Guarded<Router>;
 pub fn app(state: Web) -> App {
     let agents = mcpproxy_gateway::router(&state.gateway);
     let guard = state.guard.clone().at(&state.facts.base_url);
-    let site = Site::new(state);
-    let routes = rest::router(&site).merge(ui::router(&site)).merge(agents);
+    let app = AppState::new(state);
+    let routes = rest::router(&app).merge(ui::router(&app)).merge(agents);
     Guarded::new(guard, routes.fallback(unknown))
 }
 
-/// Outside of the interface a definite 404 without a body to misread: some clients take any JSON under `/.well-known`
-/// for an OAuth server and then ignore the token they were given.
+/// Answers unknown paths. Outside `/api` and `/ui` this is a plain-text 404: some clients take any JSON under `/.well-known`
+/// for an OAuth server, and then ignore the token they were given.
 async fn unknown(uri: Uri) -> Response {
     match uri.path() {
-        path if path == "/api" || path.starts_with("/api/") => Problem::NoRoute.into_response(),
+        path if path == "/api" || path.starts_with("/api/") => Problem::NOT_FOUND.into_response(),
         path if path == "/ui" || path.starts_with("/ui/") => ui::not_here(),
         _ => (StatusCode::NOT_FOUND, "not found\n").into_response(),
     }

@@ -1,322 +1,254 @@
-//! Why there is no answer: every error of the interface, in one shape.
+//! One REST error is one row.
+//!
+//! A row has a status, a `code` for programs, a message and a hint. The table below is the only place that names them.
+//! There is no `match` from a kind of error to its status, so that no error can fall through to a silent 500.
+//!
+//! Some errors know more than their row: [`Problem::message`] replaces the text, [`Problem::factors`] and
+//! [`Problem::retry_after_ms`] add details.
+//!
+//! ```text
+//! Err(Problem::SERVER_NOT_FOUND)
+//! Err(Problem::BAD_BODY.message(error.to_string()))
+//! ```
 
 use axum::extract::rejection::BytesRejection;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use mcpproxy_core::ApprovalState;
 use mcpproxy_store::StoreError;
 
 use crate::wire;
 
+/// A row of the table of errors.
 #[derive(Debug)]
-pub(crate) enum Problem {
-    /// The request shows neither the admin key nor anything else.
-    Nobody,
-    /// The request shows an agent's token.
-    Agent,
-    /// An agent tried to decide.
-    AgentDecides,
-    /// The admin key tried to say yes.
-    KeyDecides,
-    /// Only people sign in.
-    Key,
-    NotSignedIn,
-    /// A person without a second factor.
-    NotEnrolled,
-    /// The token against forged requests is missing or wrong.
-    Forged,
-    WrongLogin,
-    /// A yes with a session's cookie and nothing else.
-    NotPresent,
-    TooManyTries {
-        wait_ms: i64,
-    },
-    /// The factors this person could use.
-    StepUpRequired(Vec<&'static str>),
-    WrongCode,
-    NoApproval,
-    NoGrant,
-    /// Somebody else was first, or it was too late.
-    Over(ApprovalState),
-    NotGranted(String),
-    LogUnwritable,
-    Host,
-    Origin,
-    NoRoute,
-    WrongMethod,
-    NoServer,
-    NoTool,
-    NoAgent,
-    NoRecord,
-    AmbiguousId(String),
-    NotConnected(String),
-    BadQuery {
-        message: String,
-        hint: String,
-    },
-    BadBody(String),
-    BodyTooLarge,
-    LogUnreadable,
+pub struct RestError {
+    pub status: StatusCode,
+    /// Stays the same in all versions.
+    pub code: &'static str,
+    pub message: &'static str,
+    pub hint: &'static str,
+    /// The `WWW-Authenticate` header of a 401.
+    challenge: Option<&'static str>,
 }
 
-/// Status, code, message and hint of a problem that is always the same.
-type Words = (StatusCode, &'static str, &'static str, &'static str);
+/// An error as a REST endpoint answers with it.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    row: &'static RestError,
+    message: Option<String>,
+    hint: Option<String>,
+    factors: Option<Vec<&'static str>>,
+    retry_after_s: Option<i64>,
+}
 
-const UNKNOWN: Words = (
-    StatusCode::INTERNAL_SERVER_ERROR,
-    "internal",
-    "something is wrong here",
-    "the gateway's own log may have the reason",
-);
+macro_rules! problems {
+    ($($(#[$doc:meta])* $name:ident = $status:ident $code:literal $(challenge $challenge:literal)? $message:literal hint $hint:literal;)*) => {
+        mod rows {
+            use super::{RestError, StatusCode};
 
-const NOT_PRESENT: Words = (
-    StatusCode::FORBIDDEN,
-    "page_key_required",
-    "a session's cookie alone does not approve",
-    "send `page_key` of the answer to POST /api/v1/login, or a fresh code as `totp`",
-);
+            $(pub(super) const $name: &RestError = &RestError {
+                status: StatusCode::$status,
+                code: $code,
+                message: $message,
+                hint: $hint,
+                challenge: optional!($($challenge)?),
+            };)*
+        }
 
-fn owned((status, code, message, hint): Words) -> (StatusCode, &'static str, String, String) {
-    (status, code, message.to_owned(), hint.to_owned())
+        impl Problem {
+            $($(#[$doc])* pub(crate) const $name: Self = Self::of(rows::$name);)*
+        }
+
+        /// Every error of the REST interface, in the order of the table.
+        pub const REST_ERRORS: &[&RestError] = &[$(rows::$name),*];
+    };
+}
+
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($value:literal) => {
+        Some($value)
+    };
+}
+
+problems! {
+    // Who sends the request.
+    UNAUTHENTICATED = UNAUTHORIZED "unauthenticated" challenge "X-API-Key"
+        "the admin key is missing or wrong"
+        hint "send the key from `admin.key` in the data folder as the `X-API-Key` header";
+    NOT_SIGNED_IN = UNAUTHORIZED "unauthenticated" challenge "Session"
+        "you are not signed in"
+        hint "sign in with POST /api/v1/login, or on the page /ui/login";
+    WRONG_LOGIN = UNAUTHORIZED "wrong_login" challenge "Session"
+        "the name or the password is wrong"
+        hint "try again; five failures within a minute block further attempts for up to a minute";
+    AGENT_NOT_ALLOWED = FORBIDDEN "agent_not_allowed"
+        "agent tokens cannot use the admin API"
+        hint "agent tokens work on /mcp; here, send the key from `admin.key` as `X-API-Key` and no `Authorization` header";
+    AGENT_CANNOT_DECIDE = FORBIDDEN "permission_denied"
+        "agents cannot approve or deny calls"
+        hint "ask the user to open the approval page and decide there";
+    KEY_NOT_ALLOWED = FORBIDDEN "key_not_allowed"
+        "this endpoint is for signed-in users, not for the admin key"
+        hint "remove the `X-API-Key` header and sign in with POST /api/v1/login";
+    KEY_CANNOT_APPROVE = FORBIDDEN "permission_denied"
+        "the admin key can deny calls, but it cannot approve them"
+        hint "sign in as a user: open the approval page, or run `mcpproxy approvals approve ID`";
+    NOT_ENROLLED = FORBIDDEN "not_enrolled"
+        "this user has no second factor yet"
+        hint "open /ui/account and add an authenticator app or a passkey";
+    CSRF_TOKEN_WRONG = FORBIDDEN "csrf_token_wrong"
+        "the CSRF token is missing or wrong"
+        hint "send `csrf` from the answer to POST /api/v1/login as the `X-CSRF-Token` header";
+    HOST_NOT_ALLOWED = FORBIDDEN "host_not_allowed"
+        "host not allowed"
+        hint "use http://localhost:PORT, or add the name to `allowed_hosts` in the settings";
+    ORIGIN_NOT_ALLOWED = FORBIDDEN "origin_not_allowed"
+        "origin not allowed"
+        hint "if this page may call the gateway, add its origin to `allowed_origins` in the settings";
+
+    // Proof that the user is present.
+    /// The request has a session cookie and nothing else. See `auth/presence.rs`.
+    PAGE_KEY_REQUIRED = FORBIDDEN "page_key_required"
+        "a session cookie alone cannot approve a call"
+        hint "send `page_key` from the answer to POST /api/v1/login, or a fresh code as `totp`";
+    STEP_UP_REQUIRED = FORBIDDEN "step_up_required"
+        "this approval needs a second factor"
+        hint "send a fresh code from your authenticator app as `totp`, or use a passkey on the approval page";
+    WRONG_CODE = FORBIDDEN "wrong_code"
+        "the code is wrong or was already used"
+        hint "wait for the next code; each code works once";
+    TOO_MANY_TRIES = TOO_MANY_REQUESTS "too_many_tries"
+        "too many failed attempts"
+        hint "`Retry-After` says how many seconds to wait";
+
+    // The thing the request is about.
+    NOT_FOUND = NOT_FOUND "not_found"
+        "no such path"
+        hint "GET /api/v1/docs lists all paths";
+    METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED "method_not_allowed"
+        "this path does not support this method"
+        hint "the `Allow` header lists the supported methods";
+    SERVER_NOT_FOUND = NOT_FOUND "server_not_found"
+        "no such server, or it is disabled"
+        hint "GET /api/v1/servers lists all servers";
+    TOOL_NOT_FOUND = NOT_FOUND "tool_not_found"
+        "no such tool"
+        hint "GET /api/v1/tools lists all tools";
+    AGENT_NOT_FOUND = NOT_FOUND "agent_not_found"
+        "no such agent"
+        hint "`mcpproxy token list` shows the names";
+    RECORD_NOT_FOUND = NOT_FOUND "record_not_found"
+        "no such activity record"
+        hint "GET /api/v1/activity lists the newest records; the beginning of an id is enough";
+    AMBIGUOUS_ID = BAD_REQUEST "ambiguous_id"
+        "more than one record id begins like this"
+        hint "GET /api/v1/activity shows full ids";
+    APPROVAL_NOT_FOUND = NOT_FOUND "approval_not_found"
+        "no such approval request"
+        hint "GET /api/v1/approvals lists all approval requests";
+    APPROVAL_OVER = CONFLICT "approval_over"
+        "this approval request is closed"
+        hint "nothing was changed";
+    GRANT_NOT_FOUND = NOT_FOUND "grant_not_found"
+        "no active standing approval has this id"
+        hint "GET /api/v1/grants lists the active standing approvals";
+    GRANT_REFUSED = BAD_REQUEST "grant_refused"
+        "this standing approval is not allowed"
+        hint "GET /api/v1/docs describes the limits of standing approvals";
+
+    // The content of the request.
+    BAD_QUERY = BAD_REQUEST "bad_query"
+        "a query parameter is invalid"
+        hint "GET /api/v1/docs lists the parameters of each path";
+    BAD_BODY = BAD_REQUEST "bad_body"
+        "the request body is invalid"
+        hint "GET /api/v1/docs describes the body";
+    BODY_TOO_LARGE = PAYLOAD_TOO_LARGE "body_too_large"
+        "the request body is too large or incomplete"
+        hint "the limit is 2 MiB";
+
+    // The state of the gateway.
+    UPSTREAM_UNAVAILABLE = SERVICE_UNAVAILABLE "upstream_unavailable"
+        "the server is not connected"
+        hint "`mcpproxy servers list` shows why";
+    LOG_UNAVAILABLE = SERVICE_UNAVAILABLE "log_unavailable"
+        "the activity log cannot be written, so nothing was decided"
+        hint "GET /readyz shows when it works again; the gateway's own log has the reason";
+    LOG_UNREADABLE = SERVICE_UNAVAILABLE "log_unreadable"
+        "the activity log cannot be read right now"
+        hint "GET /readyz shows whether it can be written; the gateway's own log has the reason";
 }
 
 impl Problem {
+    const fn of(row: &'static RestError) -> Self {
+        Self { row, message: None, hint: None, factors: None, retry_after_s: None }
+    }
+
     pub(crate) fn bad_query(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::BadQuery { message: message.into(), hint: hint.into() }
+        Self { hint: Some(hint.into()), ..Self::BAD_QUERY.message(message) }
     }
 
-    /// Status, code, message and hint.
-    fn facts(self) -> (StatusCode, &'static str, String, String) {
-        match self {
-            Self::BadQuery { message, hint } => (StatusCode::BAD_REQUEST, "bad_query", message, hint),
-            Self::AmbiguousId(message) => {
-                (StatusCode::BAD_REQUEST, "ambiguous_id", message, "GET /api/v1/activity shows whole ids".to_owned())
-            }
-            Self::NotConnected(message) => {
-                let hint = "`mcpproxy servers list` shows why".to_owned();
-                (StatusCode::SERVICE_UNAVAILABLE, "upstream_unavailable", message, hint)
-            }
-            Self::BadBody(message) => {
-                let hint = "GET /api/v1/docs shows what to send".to_owned();
-                (StatusCode::BAD_REQUEST, "bad_body", message, hint)
-            }
-            Self::Over(state) => {
-                let message = format!("it is {} already", state.as_str());
-                (StatusCode::CONFLICT, "approval_over", message, "nothing was changed".to_owned())
-            }
-            Self::NotGranted(message) => {
-                let hint = "see GET /api/v1/docs for what a grant can be".to_owned();
-                (StatusCode::BAD_REQUEST, "grant_refused", message, hint)
-            }
-            Self::TooManyTries { wait_ms } => {
-                let message = format!("too many tries; wait {} seconds", wait_ms / 1000 + 1);
-                (StatusCode::TOO_MANY_REQUESTS, "too_many_tries", message, "then try again".to_owned())
-            }
-            Self::AgentDecides
-            | Self::KeyDecides
-            | Self::Key
-            | Self::NotSignedIn
-            | Self::NotEnrolled
-            | Self::Forged
-            | Self::WrongLogin
-            | Self::NotPresent
-            | Self::StepUpRequired(_)
-            | Self::WrongCode
-            | Self::Nobody
-            | Self::Agent
-            | Self::Origin => owned(self.who()),
-            Self::NoApproval
-            | Self::NoGrant
-            | Self::Host
-            | Self::LogUnwritable
-            | Self::NoRoute
-            | Self::WrongMethod
-            | Self::NoServer
-            | Self::NoTool
-            | Self::NoAgent
-            | Self::NoRecord
-            | Self::BodyTooLarge
-            | Self::LogUnreadable => owned(self.what()),
-        }
+    pub(crate) fn message(self, message: impl Into<String>) -> Self {
+        Self { message: Some(message.into()), ..self }
     }
 
-    /// What is wrong with who asks.
-    fn who(&self) -> Words {
-        match self {
-            Self::AgentDecides => (
-                StatusCode::FORBIDDEN,
-                "permission_denied",
-                "agents cannot decide approvals",
-                "ask the user to open the page of the approval and decide there",
-            ),
-            Self::KeyDecides => (
-                StatusCode::FORBIDDEN,
-                "permission_denied",
-                "the admin key can deny, but never approve",
-                "sign in as a person: open the page of the approval, or `mcpproxy approvals approve ID` in a terminal",
-            ),
-            Self::Key => (
-                StatusCode::FORBIDDEN,
-                "key_not_allowed",
-                "this is for people who are signed in, not for the admin key",
-                "leave X-API-Key out, and sign in with POST /api/v1/login",
-            ),
-            Self::NotSignedIn => (
-                StatusCode::UNAUTHORIZED,
-                "unauthenticated",
-                "nobody is signed in",
-                "sign in with POST /api/v1/login, or on the page /ui/login",
-            ),
-            Self::NotEnrolled => (
-                StatusCode::FORBIDDEN,
-                "not_enrolled",
-                "this person has no second factor yet",
-                "open /ui/account and add an authenticator app or a passkey",
-            ),
-            Self::Forged => (
-                StatusCode::FORBIDDEN,
-                "csrf_token_wrong",
-                "the token against forged requests is missing or wrong",
-                "send `csrf` of the answer to POST /api/v1/login as X-CSRF-Token",
-            ),
-            Self::WrongLogin => (
-                StatusCode::UNAUTHORIZED,
-                "wrong_login",
-                "name or password is wrong",
-                "try again; after five failures in a minute it takes a break",
-            ),
-            Self::NotPresent => NOT_PRESENT,
-            Self::StepUpRequired(_) => (
-                StatusCode::FORBIDDEN,
-                "step_up_required",
-                "this takes a fresh factor",
-                "send a code of your authenticator app as `totp`, or use a passkey on the page",
-            ),
-            Self::WrongCode => (
-                StatusCode::FORBIDDEN,
-                "wrong_code",
-                "the code is wrong, or was used before",
-                "wait for the next code; each counts once",
-            ),
-            Self::Nobody => (
-                StatusCode::UNAUTHORIZED,
-                "unauthenticated",
-                "the admin key is missing or wrong",
-                "send the key of admin.key, in the data folder, as X-API-Key",
-            ),
-            Self::Agent => (
-                StatusCode::FORBIDDEN,
-                "agent_not_allowed",
-                "agents may not use the admin API",
-                "agent tokens are for /mcp; send the key of admin.key as X-API-Key, and no Authorization header",
-            ),
-            Self::Origin => (
-                StatusCode::FORBIDDEN,
-                "origin_not_allowed",
-                "origin not allowed",
-                "add the origin to `allowed_origins` in the settings if this page may talk to the gateway",
-            ),
-            _ => UNKNOWN,
-        }
+    /// Lists the factors that the user could use.
+    pub(crate) fn factors(self, factors: Vec<&'static str>) -> Self {
+        Self { factors: Some(factors), ..self }
     }
 
-    /// What is wrong with what is asked for.
-    fn what(&self) -> Words {
-        match self {
-            Self::NoApproval => {
-                (StatusCode::NOT_FOUND, "approval_not_found", "no such approval", "GET /api/v1/approvals lists all")
-            }
-            Self::NoGrant => {
-                (StatusCode::NOT_FOUND, "grant_not_found", "no such grant in force", "GET /api/v1/grants lists them")
-            }
-            Self::LogUnwritable => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "log_unavailable",
-                "the activity log cannot be written, so nothing was decided",
-                "GET /readyz tells when it can; the gateway's own log has the reason",
-            ),
-            Self::Host => (
-                StatusCode::FORBIDDEN,
-                "host_not_allowed",
-                "host not allowed",
-                "use http://localhost:PORT, or add the name to `allowed_hosts` in the settings",
-            ),
-            Self::NoRoute => (StatusCode::NOT_FOUND, "not_found", "no such path", "GET /api/v1/docs lists all"),
-            Self::WrongMethod => (
-                StatusCode::METHOD_NOT_ALLOWED,
-                "method_not_allowed",
-                "the path does not take this method",
-                "`Allow` says which it takes",
-            ),
-            Self::NoServer => (
-                StatusCode::NOT_FOUND,
-                "server_not_found",
-                "no such server, or it is disabled",
-                "GET /api/v1/servers lists all",
-            ),
-            Self::NoTool => (StatusCode::NOT_FOUND, "tool_not_found", "no such tool", "GET /api/v1/tools lists all"),
-            Self::NoAgent => {
-                (StatusCode::NOT_FOUND, "agent_not_found", "no such agent", "`mcpproxy token list` shows the names")
-            }
-            Self::NoRecord => (
-                StatusCode::NOT_FOUND,
-                "record_not_found",
-                "no such activity record",
-                "GET /api/v1/activity lists the newest; the beginning of an id is enough",
-            ),
-            Self::BodyTooLarge => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "body_too_large",
-                "the body is too large, or it ended early",
-                "2 MiB are the limit",
-            ),
-            Self::LogUnreadable => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "log_unreadable",
-                "the activity log cannot be read at the moment",
-                "GET /readyz tells whether it can be written; the gateway's own log has the reason",
-            ),
-
-            _ => UNKNOWN,
-        }
+    pub(crate) fn retry_after_ms(self, wait_ms: i64) -> Self {
+        let seconds = wait_ms / 1000 + 1;
+        let message = format!("{}; wait {seconds} seconds", self.row.message);
+        Self { retry_after_s: Some(seconds), ..self.message(message) }
     }
 }
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::AmbiguousId { .. } => Self::AmbiguousId(error.to_string()),
-            _ => {
-                let error: &dyn std::error::Error = &error;
-                tracing::warn!(error, "could not read or write the store");
-                Self::LogUnreadable
-            }
+        if let StoreError::AmbiguousId { .. } = error {
+            return Self::AMBIGUOUS_ID.message(error.to_string());
         }
+        let error: &dyn std::error::Error = &error;
+        tracing::warn!(error, "could not read or write the store");
+        Self::LOG_UNREADABLE
     }
 }
 
 impl From<BytesRejection> for Problem {
     fn from(_: BytesRejection) -> Self {
-        Self::BodyTooLarge
+        Self::BODY_TOO_LARGE
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let header = match &self {
-            Self::Nobody => Some((WWW_AUTHENTICATE, HeaderValue::from_static("X-API-Key"))),
-            Self::NotSignedIn | Self::WrongLogin => Some((WWW_AUTHENTICATE, HeaderValue::from_static("Session"))),
-            Self::TooManyTries { wait_ms } => Some((RETRY_AFTER, HeaderValue::from(wait_ms / 1000 + 1))),
-            _ => None,
-        };
-        let details = match &self {
-            Self::StepUpRequired(factors) => Some(serde_json::json!({"factors": factors})),
-            _ => None,
-        };
-        let (status, code, message, hint) = self.facts();
-        let mut response = wire::Error::new(code, message, hint).with_details(details).response(status);
-        response.headers_mut().extend(header);
+        let RestError { status, code, message, hint, challenge } = self.row;
+        let message = self.message.unwrap_or_else(|| (*message).to_owned());
+        let hint = self.hint.unwrap_or_else(|| (*hint).to_owned());
+        let details = self.factors.map(|factors| serde_json::json!({"factors": factors}));
+        let mut response = wire::Error::new(code, message, hint).with_details(details).response(*status);
+        let challenge = challenge.map(|challenge| (WWW_AUTHENTICATE, HeaderValue::from_static(challenge)));
+        let retry_after = self.retry_after_s.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds)));
+        response.headers_mut().extend(challenge.into_iter().chain(retry_after));
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_complete() {
+        for row in REST_ERRORS {
+            assert!(row.status.is_client_error() || row.status == StatusCode::SERVICE_UNAVAILABLE, "{row:?}");
+            assert!(!row.message.is_empty() && !row.hint.is_empty(), "{row:?}");
+            assert!(row.code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{row:?}");
+            assert_eq!(row.challenge.is_some(), row.status == StatusCode::UNAUTHORIZED, "{row:?}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A query taken apart: names and values, with nothing guessed.
+//! Parses query strings and form bodies (`application/x-www-form-urlencoded`).
 
 use mcpproxy_core::Untrusted;
 
@@ -6,7 +6,7 @@ use crate::problem::Problem;
 
 const QUOTED_MAX_CHARS: usize = 40;
 
-/// `a=1&b=two+words` into its pairs.
+/// Splits `a=1&b=two+words` into decoded pairs.
 pub(crate) fn pairs(query: &str) -> Result<Vec<(String, String)>, Problem> {
     let parts = query.split('&').filter(|part| !part.is_empty());
     parts
@@ -16,8 +16,8 @@ pub(crate) fn pairs(query: &str) -> Result<Vec<(String, String)>, Problem> {
             let text = |text: &str| {
                 decode(text).ok_or_else(|| {
                     Problem::bad_query(
-                        format!("`{}` is not spelt as a parameter of an address must be", shown.for_terminal()),
-                        "write `%25` for `%`, and bytes that are UTF-8 and not NUL",
+                        format!("`{}` is not encoded correctly", shown.for_terminal()),
+                        "use percent-encoded UTF-8 without NUL bytes, and `%25` for `%`",
                     )
                 })
             };
@@ -26,8 +26,8 @@ pub(crate) fn pairs(query: &str) -> Result<Vec<(String, String)>, Problem> {
         .collect()
 }
 
-/// Undoes `%20` and `+`. `None` for an escape that is none, for bytes that are no text, and for NUL, which the
-/// databases do not take.
+/// Decodes `%20` and `+`. `None` for an invalid escape, for bytes that are not UTF-8, and for NUL, which the databases
+/// reject.
 pub(crate) fn decode(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());

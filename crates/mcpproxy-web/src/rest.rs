@@ -1,4 +1,4 @@
-//! The REST interface.
+//! The REST interface. Each file below has the rows of its endpoints at the top; see [`endpoint`].
 
 pub(crate) mod activity;
 mod approvals;
@@ -7,9 +7,13 @@ mod docs;
 pub(crate) mod endpoint;
 mod events;
 mod export;
+mod login;
 pub(crate) mod openapi;
 pub(crate) mod parameters;
+mod policy;
 mod servers;
+mod standing_approvals;
+mod status;
 
 use std::sync::Arc;
 
@@ -20,37 +24,61 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::{self, CACHE_CONTROL, HeaderValue};
 
 use crate::auth::access::admit;
-use crate::auth::identity::Site;
+use crate::auth::identity::AppState;
 use crate::problem::Problem;
 use endpoint::Endpoint;
 
-pub(crate) fn router(site: &Site) -> Router {
-    let routes = Endpoint::ALL.into_iter().fold(Router::new(), |router, endpoint| {
-        let read = from_fn_with_state((Arc::clone(&site.web), endpoint), parameters::read);
-        let authenticate = from_fn_with_state((site.clone(), endpoint), authenticate);
-        router.route(endpoint.path(), endpoint.methods().route_layer(read).route_layer(authenticate))
-    });
-    let wrong_method = || async { Problem::WrongMethod };
-    routes.method_not_allowed_fallback(wrong_method).layer(from_fn(harden)).with_state(site.clone())
+/// All endpoints, in the order of the document.
+pub(crate) fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
+    let files = [
+        status::ENDPOINTS,
+        servers::ENDPOINTS,
+        contracts::ENDPOINTS,
+        policy::ENDPOINTS,
+        activity::ENDPOINTS,
+        export::ENDPOINTS,
+        events::ENDPOINTS,
+        approvals::ENDPOINTS,
+        standing_approvals::ENDPOINTS,
+        login::ENDPOINTS,
+        openapi::ENDPOINTS,
+        docs::ENDPOINTS,
+    ];
+    files.into_iter().flatten()
 }
 
-/// Stands before every route of the REST interface.
-async fn authenticate(State((site, endpoint)): State<(Site, Endpoint)>, request: Request, next: Next) -> Response {
+pub(crate) fn router(app: &AppState) -> Router {
+    let routes = endpoints().fold(Router::new(), |router, endpoint| {
+        let read = from_fn_with_state((Arc::clone(&app.web), endpoint), parameters::read);
+        let authenticate = from_fn_with_state((app.clone(), endpoint), authenticate);
+        let methods = (endpoint.handler)(endpoint.method.filter());
+        router.route(endpoint.path, methods.route_layer(read).route_layer(authenticate))
+    });
+    let wrong_method = || async { Problem::METHOD_NOT_ALLOWED };
+    routes.method_not_allowed_fallback(wrong_method).layer(from_fn(harden)).with_state(app.clone())
+}
+
+/// Middleware that identifies the sender and checks the access of the endpoint, in front of every handler.
+async fn authenticate(
+    State((app, endpoint)): State<(AppState, &'static Endpoint)>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (mut parts, body) = request.into_parts();
-    let admitted = match site.who(&parts.headers).await {
-        Ok(who) => admit(&site, endpoint.access(), endpoint.decides(), &who, &parts).await.map(|()| who),
+    let admitted = match app.identify(&parts.headers).await {
+        Ok(identity) => admit(&app, endpoint.access, endpoint.decides, &identity, &parts).await.map(|()| identity),
         Err(error) => Err(error.into()),
     };
     match admitted {
-        Ok(who) => {
-            parts.extensions.insert(who);
+        Ok(identity) => {
+            parts.extensions.insert(identity);
             next.run(Request::from_parts(parts, body)).await
         }
         Err(problem) => problem.into_response(),
     }
 }
 
-/// Answers are neither kept on the way nor taken for something else than they say they are.
+/// Forbids caches to store answers, and browsers to guess another content type.
 async fn harden(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();

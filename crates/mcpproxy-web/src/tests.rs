@@ -207,8 +207,8 @@ async fn text(response: Response<Body>) -> String {
     String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
 }
 
-fn path(endpoint: Endpoint) -> String {
-    let path = endpoint.path().replace("{name}", "demo").replace("{server}", "demo").replace("{tool}", "echo");
+fn path(endpoint: &Endpoint) -> String {
+    let path = endpoint.path.replace("{name}", "demo").replace("{server}", "demo").replace("{tool}", "echo");
     path.replace("{id}", "01HF").replace("{approval}", people::NO_APPROVAL).replace("{grant}", people::NO_APPROVAL)
 }
 

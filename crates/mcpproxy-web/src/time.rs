@@ -1,17 +1,17 @@
-//! Times in queries and answers: RFC 3339, and in queries also how long ago it was.
+//! Times in queries and answers: RFC 3339. Queries also accept an age such as `24h`.
 
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 
-/// Milliseconds since 1970. A time without a zone is none: the two ends may not agree on where they are.
+/// Milliseconds since 1970. A time without a zone is rejected, because client and server may be in different zones.
 pub(crate) fn parse(text: &str, now_ms: i64) -> Option<i64> {
-    // In a query, `+` is a blank. Where a time has one, it can only have been the sign of the zone.
+    // In a query, `+` means a space. A space in a time can only be the sign of the zone.
     let time = text.parse().or_else(|_| text.replace(' ', "+").parse::<Timestamp>());
     if let Ok(time) = time {
         return Some(time.as_millisecond());
     }
     let span: Span = text.parse().ok().filter(|span: &Span| span.is_positive())?;
-    // Only a calendar knows how long a month is.
+    // The length of a month depends on the date.
     let now = Timestamp::from_millisecond(now_ms).ok()?.to_zoned(TimeZone::UTC);
     now.checked_sub(span).ok().map(|time| time.timestamp().as_millisecond())
 }

@@ -1,11 +1,11 @@
-//! Words from outside as a page shows them: plain text, with everything that hides or acts made visible.
+//! Renders untrusted text in a page: HTML is escaped, and invisible characters become visible marks.
 
 use std::fmt;
 
 use askama::filters::HtmlSafe;
 use mcpproxy_core::Untrusted;
 
-/// HTML that consists of escaped text and of marks in place of what nobody would see. It is made here only.
+/// Safe HTML. Only this file creates it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Visible(String);
 
@@ -19,7 +19,7 @@ impl Visible {
                 '>' => html.push_str("&gt;"),
                 '"' => html.push_str("&quot;"),
                 '\'' => html.push_str("&#39;"),
-                // A line that goes on below, and the sign that it is one line break and no wrapping.
+                // A mark distinguishes a line break from wrapping.
                 '\n' => html.push_str("<span class=\"mark\" title=\"line break\">↵</span>\n"),
                 c => match mark(c) {
                     Some(name) => {
@@ -33,7 +33,7 @@ impl Visible {
         Self(html)
     }
 
-    /// For text whose line breaks are ours: they stay what they are.
+    /// Like `of`, without marks for line breaks.
     pub(crate) fn lines(text: &str) -> Self {
         Self(text.split('\n').map(|line| Self::of(line).0).collect::<Vec<_>>().join("\n"))
     }
@@ -55,7 +55,7 @@ impl fmt::Display for Visible {
 
 impl HtmlSafe for Visible {}
 
-/// The same as plain text, on one line: what a page would mark is written as an escape.
+/// The same for plain text, on one line, with escapes instead of marks.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -68,7 +68,7 @@ pub(crate) fn plain(text: &str) -> String {
     out
 }
 
-/// What a character is that nobody would see, or that moves what stands beside it.
+/// The name of an invisible or text-moving character.
 fn mark(c: char) -> Option<&'static str> {
     Some(match c {
         '\r' => "carriage return",
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(plain("<b>\u{202E}a\u{A0}\u{1b}[2J\n"), "<b>\\u{202e}a\\u{a0}\\u{1b}[2J\\n");
     }
 
-    /// Whatever a terminal would have to escape, a page marks too.
+    /// A page marks every character that a terminal would escape.
     #[test]
     fn all_that_terminals_escape() {
         for c in (0..=u32::from(char::MAX)).filter_map(char::from_u32).filter(|c| *c != '\n') {

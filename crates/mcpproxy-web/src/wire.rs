@@ -1,4 +1,16 @@
-//! The JSON of the REST interface: the only types here that serialize.
+//! The JSON of the REST interface.
+//!
+//! Only types in this folder implement `Serialize` or `Deserialize`. Each answer has its own type, converted from the types
+//! of the core, the gateway and the store. That keeps the JSON stable: renaming a field of a domain type cannot change what
+//! clients receive, and a new secret field in the store does not appear in an answer by accident.
+//!
+//! The types also derive `ToSchema`. Their doc comments become the descriptions in the OpenAPI document, so write them for
+//! the person who calls the interface. A name of a type is a name in the document: renaming it changes generated clients.
+//!
+//! Answers contain every member, with `null` where there is no value. Request bodies reject unknown members.
+//!
+//! This folder imports no page and no handler. Texts that agents or servers wrote are passed on unchanged
+//! (`Untrusted::for_json`), because escaping is the job of the program that displays them.
 
 mod activity;
 mod approval;
@@ -39,44 +51,44 @@ pub(crate) struct Health {
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Readiness {
-    /// Whether calls are taken.
+    /// Whether the gateway accepts calls.
     pub(crate) ready: bool,
     /// The servers that have neither connected nor failed yet.
     pub(crate) connecting: Vec<String>,
     #[schema(schema_with = log_states)]
     pub(crate) log: &'static str,
-    /// What is wrong with the log.
+    /// Why the log cannot be written.
     pub(crate) reason: Option<String>,
 }
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Status {
-    /// Of the gateway.
+    /// The version of the gateway.
     pub(crate) version: &'static str,
-    /// Of the gateway's process.
+    /// The process id of the gateway.
     pub(crate) pid: u32,
-    /// Where it listens.
+    /// The address the gateway listens on.
     pub(crate) address: String,
-    /// How long it has been running.
+    /// The time since the gateway started.
     pub(crate) uptime_ms: u64,
-    /// How many servers are in which state.
+    /// The number of servers in each state.
     pub(crate) servers: ServerCounts,
-    /// How many tools the servers offer.
+    /// The number of tools of all servers.
     pub(crate) tools: usize,
-    /// The settings file, with `contracts/` and `policies/` beside it.
+    /// The settings file, and `contracts/` and `policies/` next to it.
     pub(crate) settings: SettingsState,
-    /// Whether the activity log takes records.
+    /// The state of the activity log.
     pub(crate) log: LogState,
 }
 
-/// Whether the activity log takes records. While it does not, no call is sent.
+/// The state of the activity log. While it cannot be written, no call is sent.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LogState {
     #[schema(schema_with = log_states)]
     pub(crate) state: &'static str,
-    /// What is wrong with it.
+    /// Why it cannot be written.
     pub(crate) reason: Option<String>,
-    /// Since when it is unavailable.
+    /// The start of the outage.
     #[schema(format = DateTime)]
     since: Option<String>,
 }
@@ -102,9 +114,9 @@ pub(crate) struct ServerCounts {
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SettingsState {
-    /// Where it is, or would be.
+    /// The path of the settings file, whether it exists or not.
     pub(crate) path: String,
-    /// Why the newest settings, contracts or policies were not taken; those before are still in force.
+    /// Why the newest settings, contracts or policies are invalid. The previous ones remain active.
     pub(crate) error: Option<String>,
 }
 
@@ -115,7 +127,7 @@ pub(crate) struct Servers {
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Server {
-    /// As in the settings.
+    /// The name in the settings.
     name: String,
     transport: &'static str,
     state: &'static str,
@@ -124,12 +136,12 @@ pub(crate) struct Server {
     tools: usize,
     prompts: usize,
     resources: usize,
-    /// The revision of MCP it speaks.
+    /// The MCP revision of the connection.
     protocol: Option<String>,
-    /// Of a server that is a process of ours.
+    /// The process id, for a server that the gateway started.
     pid: Option<u32>,
     restarts: u64,
-    /// Tools that are malformed, and so not offered.
+    /// Malformed tools. Agents cannot see them.
     hidden_tools: Vec<HiddenTool>,
 }
 
@@ -173,7 +185,7 @@ pub(crate) struct Tools {
     pub(crate) tools: Vec<Value>,
 }
 
-/// Every error of the interface: `{"error": {"code", "message", "hint"}}`.
+/// The shape of all errors: `{"error": {"code", "message", "hint"}}`.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Error {
     error: ErrorBody,
@@ -181,13 +193,13 @@ pub(crate) struct Error {
 
 #[derive(Serialize, ToSchema)]
 struct ErrorBody {
-    /// A word for programs.
+    /// A stable code for programs.
     code: &'static str,
-    /// What is wrong.
+    /// What happened.
     message: String,
-    /// What to do about it.
+    /// What to do.
     hint: String,
-    /// More for programs, where there is more: `factors` of `step_up_required`.
+    /// More for programs. `step_up_required` has `factors` here.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object)]
     details: Option<Value>,
@@ -211,27 +223,27 @@ impl Error {
 const LOG_STATES: [&str; 2] = ["ok", "unavailable"];
 
 fn log_states() -> Object {
-    words("`unavailable` while records cannot be written and calls are refused.", LOG_STATES)
+    words("`unavailable` while records cannot be written. The gateway refuses calls meanwhile.", LOG_STATES)
 }
 
 fn operations() -> Object {
-    words("Which `call_tool_*` would be used.", Variant::ALL.map(Variant::operation))
+    words("The `call_tool_*` variant.", Variant::ALL.map(Variant::operation))
 }
 
 fn operations_or_null() -> Object {
-    words_or_null("What the agent declared to do.", Variant::ALL.map(Variant::operation))
+    words_or_null("The operation type that the agent declared.", Variant::ALL.map(Variant::operation))
 }
 
 fn risks_or_null() -> Object {
-    words_or_null("How much harm the tool can do.", RiskLevel::ALL.map(RiskLevel::as_str))
+    words_or_null("The risk level of the tool.", RiskLevel::ALL.map(RiskLevel::as_str))
 }
 
 fn kinds() -> Object {
-    words("What happened.", Kind::ALL.map(Kind::as_str))
+    words("The type of the record.", Kind::ALL.map(Kind::as_str))
 }
 
 fn statuses() -> Object {
-    words("How it ended; `started` while it has not.", RecordStatus::ALL.map(RecordStatus::as_str))
+    words("The status. `started` means that the call is still running.", RecordStatus::ALL.map(RecordStatus::as_str))
 }
 
 fn words<const N: usize>(about: &str, words: [&'static str; N]) -> Object {

@@ -1,63 +1,88 @@
-//! Who may use a REST endpoint.
+//! Decides who may use a REST endpoint.
+//!
+//! Each row in `rest` names an [`Access`]. [`admit`] compares it with the identity of the sender, in front of every handler.
+//! The match is complete: a new access level or identity does not compile until every combination is decided.
+//!
+//! A user's browser sends the session cookie with every request, even if another page triggered the request. So everything
+//! but GET also needs our own origin and the CSRF token, which other pages cannot read.
 
 use http::Method;
 use http::request::Parts;
 
-use super::identity::{Signed, Site, Who};
+use super::identity::{AppState, Identity, SignedInUser};
 use super::origin::{self, CSRF_HEADER};
 use crate::problem::Problem;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Says nothing worth protecting.
+    /// Contains nothing worth protecting.
     Everybody,
-    /// The admin key, or a person.
+    /// The admin key, or a user.
     Operator,
-    /// A person alone.
+    /// A user with a second factor.
     User,
-    /// The agent it is about, the admin key, or a person.
+    /// The agent that the answer is about, the admin key, or a user.
     OwnStatus,
-    /// Whoever is not signed in yet, and no program.
+    /// Users who are not signed in yet. Agent tokens and the admin key are refused.
     SignIn,
-    /// A person, also without a second factor.
+    /// A user, with or without a second factor.
     Session,
 }
 
-pub(crate) async fn admit(site: &Site, access: Access, decides: bool, who: &Who, parts: &Parts) -> Result<(), Problem> {
-    if decides && matches!((access, who), (Access::User, Who::Key | Who::Agent(_)) | (_, Who::Agent(_))) {
-        site.note_refused_decision(who, parts.uri.path()).await;
-        return Err(if matches!(who, Who::Key) { Problem::KeyDecides } else { Problem::AgentDecides });
+pub(crate) async fn admit(
+    app: &AppState,
+    access: Access,
+    decides: bool,
+    identity: &Identity,
+    parts: &Parts,
+) -> Result<(), Problem> {
+    if decides
+        && matches!(
+            (access, identity),
+            (Access::User, Identity::AdminKey | Identity::Agent(_)) | (_, Identity::Agent(_))
+        )
+    {
+        app.note_refused_decision(identity, parts.uri.path()).await;
+        return Err(if matches!(identity, Identity::AdminKey) {
+            Problem::KEY_CANNOT_APPROVE
+        } else {
+            Problem::AGENT_CANNOT_DECIDE
+        });
     }
-    match (access, who) {
-        (Access::Everybody, _) | (Access::Operator, Who::Key) | (Access::OwnStatus, Who::Key | Who::Agent(_)) => Ok(()),
-        (Access::SignIn, Who::Nobody) => is_own(site, parts),
-        (Access::SignIn, Who::Person(_)) => is_own(site, parts),
-        (Access::Session, Who::Person(signed)) => is_meant(site, signed, parts),
-        (Access::Operator | Access::User | Access::OwnStatus, Who::Person(signed)) => {
-            is_meant(site, signed, parts)?;
-            if signed.session.is_enrolled { Ok(()) } else { Err(Problem::NotEnrolled) }
+    match (access, identity) {
+        (Access::Everybody, _)
+        | (Access::Operator, Identity::AdminKey)
+        | (Access::OwnStatus, Identity::AdminKey | Identity::Agent(_)) => Ok(()),
+        (Access::SignIn, Identity::Anonymous) => is_own(app, parts),
+        (Access::SignIn, Identity::User(_)) => is_own(app, parts),
+        (Access::Session, Identity::User(signed)) => is_meant(app, signed, parts),
+        (Access::Operator | Access::User | Access::OwnStatus, Identity::User(signed)) => {
+            is_meant(app, signed, parts)?;
+            if signed.session.is_enrolled { Ok(()) } else { Err(Problem::NOT_ENROLLED) }
         }
-        (Access::User | Access::Session | Access::SignIn, Who::Key) => Err(Problem::Key),
-        (Access::Operator | Access::User | Access::Session | Access::SignIn, Who::Agent(_)) => Err(Problem::Agent),
-        (Access::User | Access::Session, Who::Nobody) => Err(Problem::NotSignedIn),
-        (Access::Operator | Access::OwnStatus, Who::Nobody) => Err(Problem::Nobody),
+        (Access::User | Access::Session | Access::SignIn, Identity::AdminKey) => Err(Problem::KEY_NOT_ALLOWED),
+        (Access::Operator | Access::User | Access::Session | Access::SignIn, Identity::Agent(_)) => {
+            Err(Problem::AGENT_NOT_ALLOWED)
+        }
+        (Access::User | Access::Session, Identity::Anonymous) => Err(Problem::NOT_SIGNED_IN),
+        (Access::Operator | Access::OwnStatus, Identity::Anonymous) => Err(Problem::UNAUTHENTICATED),
     }
 }
 
-/// Whether a person's browser was not made to ask by somebody else's page.
-fn is_meant(site: &Site, signed: &Signed, parts: &Parts) -> Result<(), Problem> {
+/// Rejects a request that another page made the user's browser send.
+fn is_meant(app: &AppState, signed: &SignedInUser, parts: &Parts) -> Result<(), Problem> {
     if is_safe(&parts.method) {
         return Ok(());
     }
-    is_own(site, parts)?;
+    is_own(app, parts)?;
     let given = parts.headers.get(CSRF_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if origin::is_token(given, &signed.session.csrf) { Ok(()) } else { Err(Problem::Forged) }
+    if origin::is_token(given, &signed.session.csrf) { Ok(()) } else { Err(Problem::CSRF_TOKEN_WRONG) }
 }
 
-fn is_own(site: &Site, parts: &Parts) -> Result<(), Problem> {
-    if origin::is_own(&parts.headers, &site.web.facts.base_url) { Ok(()) } else { Err(Problem::Origin) }
+fn is_own(app: &AppState, parts: &Parts) -> Result<(), Problem> {
+    if origin::is_own(&parts.headers, &app.web.facts.base_url) { Ok(()) } else { Err(Problem::ORIGIN_NOT_ALLOWED) }
 }
 
-pub(crate) fn is_safe(method: &Method) -> bool {
+fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }

@@ -2,7 +2,7 @@
 
 use subtle::ConstantTimeEq as _;
 
-/// The operator's key. It can be compared, not read back.
+/// The operator's key. It can be compared, but not read.
 pub struct AdminKey(String);
 
 impl AdminKey {
@@ -10,7 +10,7 @@ impl AdminKey {
         Self(key.into())
     }
 
-    /// Takes the same time for every wrong key of the right length; the length is no secret.
+    /// Compares in constant time. The length is not secret.
     pub(crate) fn is(&self, candidate: &[u8]) -> bool {
         !self.0.is_empty() && self.0.as_bytes().ct_eq(candidate).into()
     }

@@ -1,14 +1,14 @@
-//! How often somebody may be wrong: failures of the last minute, for each name and for all together.
+//! Rate-limits failed attempts: five per name and 100 in total within a minute.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const WINDOW_MS: i64 = 60_000;
 const OF_ONE_NAME: usize = 5;
-/// Enough that strangers who make names up keep nobody out, and few enough for whoever has to hash the passwords.
+/// High enough that strangers with invented names lock nobody out, low enough for the cost of hashing passwords.
 const OF_ALL: usize = 100;
 
-/// Counts in this process. It knows nothing about which names exist, so that its answers tell nothing about that.
+/// Counts in this process. It does not know which names exist, so its answers do not reveal them.
 #[derive(Default)]
 pub(crate) struct Attempts {
     failures: Mutex<Failures>,
@@ -20,15 +20,15 @@ struct Failures {
     all: VecDeque<i64>,
 }
 
-/// When to try again.
+/// The time to wait before the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany {
     pub(crate) wait_ms: i64,
 }
 
 impl Attempts {
-    /// Takes a turn before the attempt is made, as if it failed: many at once are no way around the limit.
-    /// `forgive` gives it back.
+    /// Counts a failure before the attempt is made, so that parallel attempts cannot exceed the limit. Call `forgive` after a
+    /// success.
     pub(crate) fn take(&self, name: &str, now_ms: i64) -> Result<(), TooMany> {
         let mut failures = self.failures();
         failures.forget(now_ms);
@@ -44,7 +44,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// The attempt that was taken at this time was right.
+    /// Removes the failure that `take` counted at this time.
     pub(crate) fn forgive(&self, name: &str, taken_ms: i64) {
         let mut failures = self.failures();
         failures.of.remove(name);
@@ -59,7 +59,7 @@ impl Attempts {
 }
 
 impl Failures {
-    /// There are never more names than failures of the last minute, and those are at most `OF_ALL`.
+    /// Removes old failures. There are at most `OF_ALL` names, because each name has a failure in the last minute.
     fn forget(&mut self, now_ms: i64) {
         let is_old = |time_ms: &i64| now_ms.saturating_sub(*time_ms) >= WINDOW_MS;
         self.all.retain(|time_ms| !is_old(time_ms));

@@ -1,12 +1,12 @@
-//! The cookie a session is known by.
+//! The session cookie.
 
 use http::header::{COOKIE, HeaderMap, HeaderValue};
 
 const NAME: &str = "mcpproxy_session";
-/// As long as a session may last at most. The server ends it earlier.
+/// The maximum lifetime of a session. The server ends it earlier.
 const MAX_AGE_SECONDS: u32 = 12 * 60 * 60;
 
-/// Nobody makes us look up more.
+/// Limits the lookups per request.
 const CANDIDATES_MAX: usize = 4;
 
 /// Whether the cookie may travel over plain HTTP.
@@ -16,8 +16,8 @@ pub(crate) enum Transport {
     Tls,
 }
 
-/// What may be the secret of the session. There is more than one where another program of this machine has put its own
-/// beside it: browsers tell hosts apart, not ports.
+/// The possible secrets of the session. There is more than one if another program on this host set a cookie of the same name:
+/// browsers separate cookies by host, not by port.
 pub(crate) fn read(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let secrets = cookies.flat_map(|value| value.split(';')).filter_map(|pair| {
@@ -27,7 +27,7 @@ pub(crate) fn read(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     secrets.filter(|secret| !secret.is_empty() && secret.len() <= 200).take(CANDIDATES_MAX)
 }
 
-/// `None` if the secret cannot stand in a cookie; those that we make can.
+/// `None` if the secret contains characters that a cookie cannot. Our own secrets do not.
 pub(crate) fn set(secret: &str, transport: Transport) -> Option<HeaderValue> {
     let fits = secret.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
     let text = format!("{NAME}={secret}; Max-Age={MAX_AGE_SECONDS}; {}", attributes(transport));

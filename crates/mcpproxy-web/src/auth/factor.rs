@@ -1,27 +1,33 @@
-//! A fresh factor for one purpose: a code that was not used before, or the answer of a passkey.
+//! The second factor (step-up): a fresh code from an authenticator app, or a passkey.
+//!
+//! A [`StepUpProof`] is bound to one purpose, such as the id of an approval request or the path of an account form. A proof
+//! for one approval cannot approve another one. Each code works once: the store remembers the last used time step. A passkey
+//! answers a challenge that the store deletes when it is used.
+//!
+//! Five wrong codes in a row lock the factor of a user for five minutes.
 
 use mcpproxy_store::{StepUpProof, StoreError, UserRow};
 
 use super::passkey::{Challenge, PasskeyError};
 use super::totp;
-use crate::auth::identity::{Signed, Site};
+use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::records;
 
-/// So many wrong codes in a row, and then none counts for a while.
+/// Wrong codes in a row before the factor is locked.
 const TRIES: u32 = 5;
 const LOCK_MS: i64 = 5 * 60_000;
-/// A browser has so long to answer.
+/// The lifetime of a passkey challenge.
 const CHALLENGE_MS: i64 = 5 * 60_000;
 
-/// What somebody shows.
+/// The factor that came with a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Given<'a> {
+pub(crate) struct FactorInput<'a> {
     pub(crate) totp: Option<&'a str>,
-    /// What the browser answered, as JSON.
+    /// The JSON of the browser.
     pub(crate) passkey: Option<&'a str>,
 }
 
-/// The factors a person has.
+/// The factors of a user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Factors {
     pub(crate) totp: bool,
@@ -41,26 +47,24 @@ impl Factors {
     }
 }
 
-/// Why there is no fresh factor.
+/// Why there is no proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum FactorError {
     Missing,
-    /// Wrong, or used before.
+    /// Wrong or already used.
     Wrong,
     TooMany {
         wait_ms: i64,
     },
 }
 
-impl Fault {
+impl FactorError {
     pub(crate) fn message(self) -> String {
         match self {
             Self::Missing => "Enter a code from your authenticator app, or use a passkey.".to_owned(),
-            Self::Wrong => {
-                "That did not count: the code is wrong, or was used before. Wait for the next one.".to_owned()
-            }
+            Self::Wrong => "The code is wrong or was already used. Wait for the next one.".to_owned(),
             Self::TooMany { wait_ms } => {
-                format!("Too many wrong codes. Wait {} before the next.", waiting(wait_ms))
+                format!("Too many wrong codes. Wait {} before you try again.", waiting(wait_ms))
             }
         }
     }
@@ -74,30 +78,30 @@ pub(crate) fn waiting(wait_ms: i64) -> String {
     }
 }
 
-impl Site {
-    /// Takes a factor, once, for this purpose alone.
-    pub(crate) async fn fresh(
+impl AppState {
+    /// Verifies a factor and uses it up, for this purpose only.
+    pub(crate) async fn step_up(
         &self,
-        signed: &Signed,
-        given: Given<'_>,
+        signed: &SignedInUser,
+        input: FactorInput<'_>,
         purpose: &str,
-    ) -> Result<Result<StepUpProof, Fault>, StoreError> {
+    ) -> Result<Result<StepUpProof, FactorError>, StoreError> {
         let now_ms = self.now_ms();
         let store = &self.web.store;
-        let Some(user) = store.find_user(signed.name()).await? else { return Ok(Err(Fault::Wrong)) };
-        if given.totp.is_none() && given.passkey.is_none() {
-            return Ok(Err(Fault::Missing));
+        let Some(user) = store.find_user(signed.name()).await? else { return Ok(Err(FactorError::Wrong)) };
+        if input.totp.is_none() && input.passkey.is_none() {
+            return Ok(Err(FactorError::Missing));
         }
         if user.locked_until_ms > now_ms {
-            return Ok(Err(Fault::TooMany { wait_ms: user.locked_until_ms - now_ms }));
+            return Ok(Err(FactorError::TooMany { wait_ms: user.locked_until_ms - now_ms }));
         }
-        if let Err(too_many) = self.people.codes.take(signed.name(), now_ms) {
-            return Ok(Err(Fault::TooMany { wait_ms: too_many.wait_ms }));
+        if let Err(too_many) = self.auth.codes.take(signed.name(), now_ms) {
+            return Ok(Err(FactorError::TooMany { wait_ms: too_many.wait_ms }));
         }
-        let fresh = match given {
-            Given { passkey: Some(answer), .. } => self.by_passkey(signed, &user, answer, purpose).await?,
-            Given { totp: Some(code), .. } => self.by_code(signed, &user, code, purpose).await?,
-            Given { .. } => None,
+        let fresh = match input {
+            FactorInput { passkey: Some(answer), .. } => self.by_passkey(signed, &user, answer, purpose).await?,
+            FactorInput { totp: Some(code), .. } => self.by_code(signed, &user, code, purpose).await?,
+            FactorInput { .. } => None,
         };
         let Some(fresh) = fresh else {
             let is_last = user.failures.saturating_add(1) >= TRIES;
@@ -105,9 +109,9 @@ impl Site {
             store.note_failure(signed.name(), now_ms, locked_until_ms).await?;
             let metadata = serde_json::json!({"user": signed.name(), "for": purpose});
             records::write(self, records::refused("step_up_failed", None, &metadata)).await;
-            return Ok(Err(Fault::Wrong));
+            return Ok(Err(FactorError::Wrong));
         };
-        self.people.codes.forgive(signed.name(), now_ms);
+        self.auth.codes.forgive(signed.name(), now_ms);
         if user.failures > 0 {
             store.forget_failures(signed.name()).await?;
         }
@@ -116,7 +120,7 @@ impl Site {
 
     async fn by_code(
         &self,
-        signed: &Signed,
+        signed: &SignedInUser,
         user: &UserRow,
         code: &str,
         purpose: &str,
@@ -128,13 +132,13 @@ impl Site {
 
     async fn by_passkey(
         &self,
-        signed: &Signed,
+        signed: &SignedInUser,
         user: &UserRow,
         answer: &str,
         purpose: &str,
     ) -> Result<Option<StepUpProof>, StoreError> {
         let store = &self.web.store;
-        let Some(passkeys) = &self.people.passkeys else { return Ok(None) };
+        let Some(passkeys) = &self.auth.passkeys else { return Ok(None) };
         let Some(state) = store.take_challenge(&signed.secret, &kept_as(purpose), self.now_ms()).await? else {
             return Ok(None);
         };
@@ -148,20 +152,20 @@ impl Site {
         }
     }
 
-    /// What a browser is asked, so that its passkey can answer for this purpose.
-    pub(crate) async fn challenge(&self, signed: &Signed, purpose: &str) -> Result<Option<String>, StoreError> {
+    /// Creates a passkey challenge for this purpose.
+    pub(crate) async fn challenge(&self, signed: &SignedInUser, purpose: &str) -> Result<Option<String>, StoreError> {
         let store = &self.web.store;
-        let Some(passkeys) = &self.people.passkeys else { return Ok(None) };
+        let Some(passkeys) = &self.auth.passkeys else { return Ok(None) };
         let Some(user) = store.find_user(signed.name()).await? else { return Ok(None) };
         let kept: Vec<String> = user.passkeys.into_iter().map(|passkey| passkey.data).collect();
-        let Some(Challenge { for_browser, state }) = told(passkeys.begin(&kept)) else { return Ok(None) };
+        let Some(Challenge { for_browser, state }) = log_error(passkeys.begin(&kept)) else { return Ok(None) };
         store.keep_challenge(&signed.secret, &kept_as(purpose), &state, self.now_ms(), CHALLENGE_MS).await?;
         Ok(Some(for_browser))
     }
 }
 
-/// Logs an error where it is handled.
-pub(crate) fn told<T>(done: Result<T, PasskeyError>) -> Option<T> {
+/// Logs a passkey error.
+pub(crate) fn log_error<T>(done: Result<T, PasskeyError>) -> Option<T> {
     done.inspect_err(|error| tracing::info!(error = error as &dyn std::error::Error, "no passkey")).ok()
 }
 

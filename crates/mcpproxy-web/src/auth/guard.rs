@@ -1,4 +1,24 @@
-//! The guard in front of every route: only hosts and origins we know, decided before a body is read.
+//! The guard in front of every route, including `/mcp`: it rejects requests with an unknown `Host` or `Origin`.
+//!
+//! The gateway listens on loopback, so only local programs can connect. Browsers are local programs too, and every web page
+//! they show can make them send requests. Two attacks follow:
+//!
+//! - **DNS rebinding.** `evil.example` resolves to 127.0.0.1. To the browser its page and the gateway have the same origin,
+//!   so that page can read answers. But the browser still sends `Host: evil.example`.
+//! - **Cross-site requests.** Any page can send a form or a `fetch` to `http://localhost:8080`. The browser adds the
+//!   `Origin` of that page.
+//!
+//! A page cannot choose either header. The guard therefore accepts:
+//!
+//! - `Host`: loopback names with our port, the host of `public_url`, and `allowed_hosts` of the settings. A missing or
+//!   repeated header is rejected, and so is a request line with another host.
+//! - `Origin`: absent (programs that are not browsers), loopback with any port, our own address, and `allowed_origins`.
+//!
+//! Invariants: the guard wraps the whole router, so that a new route cannot bypass it. It decides before the body is read.
+//! A reload of the settings reaches open connections, because clones share the lists.
+//!
+//! Loopback origins of other ports are accepted here because local development tools call `/mcp` from a browser. For
+//! requests that change something on behalf of a signed-in user this is too weak. `origin::is_own` adds a stricter check.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -14,13 +34,12 @@ use tower::Service;
 
 use crate::problem::Problem;
 
-/// A page on the internet can make a browser send requests to loopback (DNS rebinding), but it cannot choose what
-/// the browser puts into `Host` and `Origin`. Cloning shares the lists, so that a reload reaches every connection.
+/// The allowed hosts and origins. Clones share the lists, so that a reload reaches every connection.
 #[derive(Clone)]
 pub struct Guard {
     port: u16,
     allowed: Arc<ArcSwap<Allowed>>,
-    /// Where people open our own pages: always allowed.
+    /// The address of our own pages, always allowed.
     own: Option<Own>,
 }
 
@@ -43,21 +62,21 @@ enum Refusal {
 }
 
 impl Guard {
-    /// `port` is the one we listen on. `hosts` are `name` or `name:port`, `origins` are `scheme://host[:port]`.
+    /// `port` is the port we listen on. `hosts` are `name` or `name:port`, `origins` are `scheme://host[:port]`.
     pub fn new(port: u16, hosts: &[String], origins: &[String]) -> Self {
         let guard = Self { port, allowed: Arc::default(), own: None };
         guard.allow(hosts, origins);
         guard
     }
 
-    /// With this address allowed too, whatever the lists say.
+    /// Also allows this address, independent of the lists.
     pub(crate) fn at(mut self, base_url: &str) -> Self {
         let host = base_url.strip_prefix("http://").or_else(|| base_url.strip_prefix("https://"));
         self.own = host.map(|host| Own { host: host.to_owned(), origin: base_url.to_owned() });
         self
     }
 
-    /// Replaces what is allowed beside loopback, for all clones.
+    /// Replaces the lists for all clones.
     pub fn allow(&self, hosts: &[String], origins: &[String]) {
         let lower = |texts: &[String]| texts.iter().map(|text| text.to_ascii_lowercase()).collect();
         self.allowed.store(Arc::new(Allowed { hosts: lower(hosts), origins: lower(origins) }));
@@ -66,7 +85,7 @@ impl Guard {
     fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let allowed = self.allowed.load();
         let host = only(headers, HOST).ok_or(Refusal::Host)?;
-        // A request line may carry a host as well; whoever sends two must mean the same by both.
+        // A request line may contain a host too. Both must be known.
         let in_line = uri.authority().map(|authority| authority.as_str());
         if !self.host_is_known(&allowed, host) || in_line.is_some_and(|line| !self.host_is_known(&allowed, line)) {
             return Err(Refusal::Host);
@@ -107,7 +126,7 @@ fn is_loopback(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name == "127.0.0.1" || name == "[::1]"
 }
 
-/// `[::1]:8080` into `[::1]` and `8080`.
+/// Splits `[::1]:8080` into `[::1]` and `8080`.
 fn split_port(host: &str) -> (&str, Option<&str>) {
     match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
@@ -115,7 +134,7 @@ fn split_port(host: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The value of a header that must not be there twice.
+/// The value of a header that must not be repeated.
 fn only(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
@@ -125,14 +144,14 @@ fn only(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {
 impl Refusal {
     fn response(self) -> Response {
         match self {
-            Self::Host => Problem::Host,
-            Self::Origin => Problem::Origin,
+            Self::Host => Problem::HOST_NOT_ALLOWED,
+            Self::Origin => Problem::ORIGIN_NOT_ALLOWED,
         }
         .into_response()
     }
 }
 
-/// What stands behind the guard. It wraps the router as a whole: a layer inside of it would box every call once more.
+/// A service behind the guard. It wraps the whole router: a layer inside the router would box every call once more.
 #[derive(Clone)]
 pub struct Guarded<S> {
     guard: Guard,

@@ -1,4 +1,7 @@
-//! Who asks: an agent, the holder of the admin key, a person, or nobody. Credentials are never mixed.
+//! Finds out who sends a request: an agent, the admin key, a signed-in user, or nobody.
+//!
+//! Credentials are never combined. A request with an agent token acts as that agent, even if it also has the admin key or a
+//! session cookie. Otherwise an agent that reads `admin.key` could add the key to its requests and gain more rights.
 
 use std::sync::Arc;
 
@@ -15,79 +18,83 @@ use crate::auth::password::Passwords;
 use crate::auth::records;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// A person who does nothing for so long has gone away.
+/// A session without requests ends after this time.
 const IDLE_MS: i64 = 15 * 60_000;
-/// And nobody stays signed in longer.
+/// Every session ends after this time.
 const MOST_MS: i64 = 12 * 60 * 60_000;
 
-/// What all routes share.
+/// The state that all routes share.
 #[derive(Clone)]
-pub(crate) struct Site {
+pub(crate) struct AppState {
     pub(crate) web: Arc<Web>,
-    pub(crate) people: Arc<People>,
+    pub(crate) auth: Arc<Authenticators>,
 }
 
-/// What it takes to know people.
-pub(crate) struct People {
+/// Everything needed to authenticate users.
+pub(crate) struct Authenticators {
     pub(crate) passwords: Passwords,
-    /// Of signing in.
+    /// Failed attempts to sign in.
     pub(crate) attempts: Attempts,
-    /// Of codes, by people who are signed in: strangers who fail to sign in must not keep them from deciding.
+    /// Failed codes of signed-in users. Counted separately, so that strangers who fail to sign in cannot lock users out.
     pub(crate) codes: Attempts,
     pub(crate) passkeys: Option<Passkeys>,
     pub(crate) transport: Transport,
 }
 
-impl Site {
+impl AppState {
     pub(crate) fn new(web: Web) -> Self {
         let base_url = &web.facts.base_url;
-        let people = People {
+        let auth = Authenticators {
             passwords: Passwords::default(),
             attempts: Attempts::default(),
             codes: Attempts::default(),
             passkeys: Passkeys::at(base_url),
             transport: if base_url.starts_with("https://") { Transport::Tls } else { Transport::Plain },
         };
-        Self { people: Arc::new(people), web: Arc::new(web) }
+        Self { auth: Arc::new(auth), web: Arc::new(web) }
     }
 
     pub(crate) fn now_ms(&self) -> i64 {
         (self.web.facts.now_ms)()
     }
 
-    /// Who shows what in these headers. A request that shows an agent's token acts as that agent, whatever else it shows.
-    pub(crate) async fn who(&self, headers: &HeaderMap) -> Result<Who, StoreError> {
+    /// Reads the credentials. An agent token takes precedence over everything else.
+    pub(crate) async fn identify(&self, headers: &HeaderMap) -> Result<Identity, StoreError> {
         if let Some(value) = headers.get(AUTHORIZATION) {
             let token = value.to_str().ok().and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-            return Ok(Who::Agent(token.trim().to_owned()));
+            return Ok(Identity::Agent(token.trim().to_owned()));
         }
-        // Only the header counts. A key in a query would end up in logs and histories.
+        // Only the header is read. A key in a query would end up in logs and browser histories.
         if let Some(candidate) = headers.get(API_KEY) {
-            return Ok(if self.web.admin_key.is(candidate.as_bytes()) { Who::Key } else { Who::Nobody });
+            return Ok(if self.web.admin_key.is(candidate.as_bytes()) {
+                Identity::AdminKey
+            } else {
+                Identity::Anonymous
+            });
         }
         let mut found = None;
         for secret in cookie::read(headers) {
             let session = self.web.store.find_session(secret, self.now_ms(), IDLE_MS, MOST_MS).await?;
-            let signed = session.map(|session| Signed { session, secret: secret.to_owned() });
-            // With two that are good, one was put there by somebody else, and which is not ours to guess.
+            let signed = session.map(|session| SignedInUser { session, secret: secret.to_owned() });
+            // With two valid cookies, another program on this host set one of them. Which one is unknown.
             if found.is_some() && signed.is_some() {
-                return Ok(Who::Nobody);
+                return Ok(Identity::Anonymous);
             }
             found = found.or(signed);
         }
-        Ok(found.map_or(Who::Nobody, Who::Person))
+        Ok(found.map_or(Identity::Anonymous, Identity::User))
     }
 
-    /// Writes down that somebody who cannot decide tried to.
-    pub(crate) async fn note_refused_decision(&self, who: &Who, path: &str) {
-        let agent = match who {
-            Who::Agent(token) => match self.web.store.find_agent(token).await {
+    /// Records that an agent or the admin key tried to decide.
+    pub(crate) async fn note_refused_decision(&self, identity: &Identity, path: &str) {
+        let agent = match identity {
+            Identity::Agent(token) => match self.web.store.find_agent(token).await {
                 Ok(Some(agent)) => Some(agent.name),
-                // Strangers write nothing into the log.
+                // Unknown tokens write nothing into the log.
                 Ok(None) | Err(_) => return,
             },
-            Who::Key => None,
-            Who::Nobody | Who::Person(_) => return,
+            Identity::AdminKey => None,
+            Identity::Anonymous | Identity::User(_) => return,
         };
         let with = if agent.is_some() { "agent token" } else { "admin key" };
         let approval = path.split('/').find_map(ApprovalId::parse).map(|id| id.to_string());
@@ -96,29 +103,29 @@ impl Site {
     }
 }
 
-impl FromRef<Site> for Arc<Web> {
-    fn from_ref(site: &Site) -> Self {
-        Self::clone(&site.web)
+impl FromRef<AppState> for Arc<Web> {
+    fn from_ref(app: &AppState) -> Self {
+        Self::clone(&app.web)
     }
 }
 
 #[derive(Clone)]
-pub(crate) enum Who {
-    Nobody,
-    /// The token is not looked at yet.
+pub(crate) enum Identity {
+    Anonymous,
+    /// The token is not verified yet.
     Agent(String),
-    Key,
-    Person(Signed),
+    AdminKey,
+    User(SignedInUser),
 }
 
-/// A person with the session they are signed in with.
+/// A user and their session.
 #[derive(Clone)]
-pub(crate) struct Signed {
+pub(crate) struct SignedInUser {
     pub(crate) session: Session,
     pub(crate) secret: String,
 }
 
-impl Signed {
+impl SignedInUser {
     pub(crate) fn user(&self) -> &User {
         &self.session.user
     }

@@ -1,4 +1,4 @@
-//! Whether a request that changes something comes from a page of ours.
+//! Checks that a request which changes something comes from one of our own pages.
 
 use http::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 use subtle::ConstantTimeEq as _;
@@ -6,8 +6,8 @@ use subtle::ConstantTimeEq as _;
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(crate) const CSRF_HEADER: HeaderName = HeaderName::from_static("x-csrf-token");
 
-/// The guard lets in pages of any port of this machine; those are programs of others, and may not act for a person
-/// who is signed in here. Programs that are no browsers send no origin. `own` is where people open our pages.
+/// Stricter than the guard, which accepts pages of all loopback ports. Those belong to other programs and must not act for a
+/// user who is signed in here. Programs that are not browsers send no origin. `own` is the address of our pages.
 pub(crate) fn is_own(headers: &HeaderMap, own: &str) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let from_page = match text(ORIGIN) {
@@ -21,20 +21,20 @@ pub(crate) fn is_own(headers: &HeaderMap, own: &str) -> bool {
     from_page && text(FETCH_SITE).is_none_or(|site| matches!(site, "same-origin" | "none"))
 }
 
-/// In the same time for every wrong token.
+/// Compares in constant time.
 pub(crate) fn is_token(given: &str, expected: &str) -> bool {
     !expected.is_empty() && given.as_bytes().ct_eq(expected.as_bytes()).into()
 }
 
-/// Where to go after signing in: a page of ours, or the first one.
+/// The page to open after signing in. Anything but one of our own pages is replaced by the list of approvals.
 pub(crate) fn next_page(next: Option<&str>) -> &str {
     const FIRST: &str = "/ui/approvals";
-    // Some browsers read `\` as `/` and skip what no path may contain, and then `/ui/..//evil.example` leads away.
+    // Some browsers read `\` as `/` and drop invalid characters, so that `/ui/..//evil.example` leads to another site.
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.?=&%".contains(&byte);
     let is_ours = |next: &&str| {
         next.starts_with("/ui/") && !next.contains("//") && !next.contains("..") && next.bytes().all(fits)
     };
-    // Asking again right after the answer, or ending what has just begun, is nobody's wish.
+    // These pages make no sense right after signing in.
     let is_useful =
         |next: &&str| !["/ui/login", "/ui/logout", "/ui/setup", "/ui/events"].iter().any(|no| next.starts_with(no));
     next.filter(is_ours).filter(is_useful).filter(|next| next.len() <= 200).unwrap_or(FIRST)

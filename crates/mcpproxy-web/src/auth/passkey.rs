@@ -1,4 +1,4 @@
-//! Passkeys: what a browser is asked, what it answers, and what is kept of either.
+//! Passkeys (WebAuthn): challenges for browsers, and verification of their answers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,38 +8,38 @@ use webauthn_rs::prelude::{
     Webauthn, WebauthnBuilder, WebauthnError,
 };
 
-/// Passkeys belong to the host of the pages. An address in numbers has none.
+/// Passkeys are bound to a host name, so they do not work at an IP address.
 pub(crate) struct Passkeys {
     webauthn: Webauthn,
 }
 
-/// What goes to the browser, and what is kept until it answers.
+/// The challenge for the browser, and the state to verify its answer.
 pub(crate) struct Challenge {
     pub(crate) for_browser: String,
     pub(crate) state: String,
 }
 
-/// A passkey as the store keeps it.
+/// A passkey as stored.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct StoredPasskey {
     pub(crate) id: String,
     pub(crate) data: String,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PasskeyError {
-    #[error("what was kept about a passkey cannot be read")]
-    Kept(#[source] serde_json::Error),
-    #[error("the browser's answer is not one")]
+    #[error("the stored passkey cannot be read")]
+    Stored(#[source] serde_json::Error),
+    #[error("the browser's answer is invalid")]
     Answer(#[source] serde_json::Error),
     #[error("the passkey was not accepted")]
     Refused(#[from] WebauthnError),
-    #[error("no passkey of this person answered")]
+    #[error("no passkey of this user answered")]
     Unknown,
 }
 
 impl Passkeys {
-    /// For pages at this address, `http://localhost:8080` or `https://gate.example`. `None` where no passkey can be.
+    /// For pages at this address. `None` for an IP address.
     pub(crate) fn at(base_url: &str) -> Option<Self> {
         let origin = Url::parse(base_url).ok()?;
         let host = origin.domain()?.to_owned();
@@ -47,20 +47,20 @@ impl Passkeys {
         Some(Self { webauthn })
     }
 
-    /// Asks for a new passkey; the person is verified by their device.
+    /// Starts the registration of a passkey. The device verifies the user.
     pub(crate) fn begin_new(&self, name: &str, kept: &[String]) -> Result<Challenge, PasskeyError> {
         let known = read(kept)?.iter().map(|passkey| passkey.cred_id().clone()).collect();
         let (asked, state) = self.webauthn.start_passkey_registration(user_id(name), name, name, Some(known))?;
         challenge(&asked, &state)
     }
 
-    pub(crate) fn finish_new(&self, answer: &str, state: &str) -> Result<Kept, PasskeyError> {
+    pub(crate) fn finish_new(&self, answer: &str, state: &str) -> Result<StoredPasskey, PasskeyError> {
         let answer: RegisterPublicKeyCredential = serde_json::from_str(answer).map_err(PasskeyError::Answer)?;
-        let state: PasskeyRegistration = serde_json::from_str(state).map_err(PasskeyError::Kept)?;
+        let state: PasskeyRegistration = serde_json::from_str(state).map_err(PasskeyError::Stored)?;
         keep(&self.webauthn.finish_passkey_registration(&answer, &state)?)
     }
 
-    /// Asks for one of these passkeys; the person is verified by their device.
+    /// Starts a confirmation with one of these passkeys. The device verifies the user.
     pub(crate) fn begin(&self, kept: &[String]) -> Result<Challenge, PasskeyError> {
         if kept.is_empty() {
             return Err(PasskeyError::Unknown);
@@ -70,9 +70,9 @@ impl Passkeys {
     }
 
     /// The passkey that answered, as it is to be kept from now on: its counter has moved.
-    pub(crate) fn finish(&self, answer: &str, state: &str, kept: &[String]) -> Result<Kept, PasskeyError> {
+    pub(crate) fn finish(&self, answer: &str, state: &str, kept: &[String]) -> Result<StoredPasskey, PasskeyError> {
         let answer: PublicKeyCredential = serde_json::from_str(answer).map_err(PasskeyError::Answer)?;
-        let state: PasskeyAuthentication = serde_json::from_str(state).map_err(PasskeyError::Kept)?;
+        let state: PasskeyAuthentication = serde_json::from_str(state).map_err(PasskeyError::Stored)?;
         let done = self.webauthn.finish_passkey_authentication(&answer, &state)?;
         if !done.user_verified() {
             return Err(PasskeyError::Unknown);
@@ -86,20 +86,20 @@ impl Passkeys {
 }
 
 fn challenge(asked: &impl serde::Serialize, state: &impl serde::Serialize) -> Result<Challenge, PasskeyError> {
-    let for_browser = serde_json::to_string(asked).map_err(PasskeyError::Kept)?;
-    Ok(Challenge { for_browser, state: serde_json::to_string(state).map_err(PasskeyError::Kept)? })
+    let for_browser = serde_json::to_string(asked).map_err(PasskeyError::Stored)?;
+    Ok(Challenge { for_browser, state: serde_json::to_string(state).map_err(PasskeyError::Stored)? })
 }
 
 fn read(kept: &[String]) -> Result<Vec<Passkey>, PasskeyError> {
-    kept.iter().map(|data| serde_json::from_str(data).map_err(PasskeyError::Kept)).collect()
+    kept.iter().map(|data| serde_json::from_str(data).map_err(PasskeyError::Stored)).collect()
 }
 
-fn keep(passkey: &Passkey) -> Result<Kept, PasskeyError> {
-    let data = serde_json::to_string(passkey).map_err(PasskeyError::Kept)?;
-    Ok(Kept { id: URL_SAFE_NO_PAD.encode(passkey.cred_id().as_slice()), data })
+fn keep(passkey: &Passkey) -> Result<StoredPasskey, PasskeyError> {
+    let data = serde_json::to_string(passkey).map_err(PasskeyError::Stored)?;
+    Ok(StoredPasskey { id: URL_SAFE_NO_PAD.encode(passkey.cred_id().as_slice()), data })
 }
 
-/// Stays the same for a name, so that a device replaces a passkey instead of collecting them.
+/// Stable for a name, so that a device replaces a passkey instead of adding another one.
 fn user_id(name: &str) -> Uuid {
     let digest = Sha256::digest(format!("mcpproxy user {name}"));
     let mut id = [0; 16];
@@ -147,7 +147,7 @@ mod tests {
         let state = passkeys.begin_new("anna", &[]).unwrap().state;
         assert!(matches!(passkeys.finish_new("{}", &state), Err(PasskeyError::Answer(_))));
         assert!(matches!(passkeys.finish("{}", &state, &[]), Err(PasskeyError::Answer(_))));
-        assert!(matches!(passkeys.begin(&["{}".to_owned()]), Err(PasskeyError::Kept(_))));
+        assert!(matches!(passkeys.begin(&["{}".to_owned()]), Err(PasskeyError::Stored(_))));
         assert!(passkeys.begin(&[]).is_err(), "without a passkey there is nothing to ask for");
     }
 }

@@ -1,4 +1,4 @@
-//! Passwords: hashed with argon2id, beside the threads that answer everybody else.
+//! Passwords, hashed with argon2id on blocking threads.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
 use tokio::sync::Semaphore;
 
 pub(crate) const MIN_CHARS: usize = 10;
-/// Longer than anybody types, and short enough that hashing it costs what hashing costs.
+/// Limits the input of the hash function.
 pub(crate) const MAX_CHARS: usize = 200;
-/// Each takes 19 MiB and a core for a moment: strangers who try to sign in must not have all of them.
+/// Parallel hashes. Each takes 19 MiB and a core for a moment, so strangers who try to sign in must not start more.
 const AT_ONCE: usize = 2;
-/// Of a password nobody has, made with the same cost as the others: a name that does not exist takes as long as one
-/// that does.
+/// The hash of no password, with the same cost as a real one. Checking an unknown name against it takes as long as checking a
+/// known name.
 const NOBODYS: &str = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5LW5vYm9keQ$Rdx2ue1IoVEjO9VsrnlX6dIiHDYQKDfdeEGhd/lKbNU";
 
 #[derive(Clone)]
@@ -21,12 +21,12 @@ pub(crate) struct Passwords {
     turns: Arc<Semaphore>,
 }
 
-/// What is wrong with a new password.
+/// The reason why a new password is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weakness {
     Short,
     Long,
-    /// It says the name, or one character over and over.
+    /// It equals the name, or repeats one character.
     Plain,
 }
 
@@ -37,14 +37,14 @@ impl Default for Passwords {
 }
 
 impl Passwords {
-    /// Text to keep in place of the password; `None` when there is no memory or randomness for it.
+    /// Hashes a password. `None` without memory or randomness.
     pub(crate) async fn hash(&self, password: String) -> Option<String> {
         self.beside(move || Argon2::default().hash_password(password.as_bytes()).ok().map(|hash| hash.to_string()))
             .await
             .flatten()
     }
 
-    /// Whether it is the password of somebody. Takes the same time without anybody: `None` is a name nobody has.
+    /// Verifies a password. `None` stands for an unknown name and takes the same time.
     pub(crate) async fn is_right(&self, password: String, hash: Option<String>) -> bool {
         let is_somebody = hash.is_some();
         let hash = hash.unwrap_or_else(|| NOBODYS.to_owned());
@@ -61,7 +61,7 @@ impl Passwords {
     }
 }
 
-/// Length is what counts. Policies about digits and signs make passwords that are hard to type and easy to guess.
+/// Checks the length, and little else. Rules about digits and symbols make passwords hard to type and easy to guess.
 pub(crate) fn weakness(name: &str, password: &str) -> Option<Weakness> {
     let chars = password.chars().count();
     let mut all = password.chars();
@@ -80,9 +80,9 @@ pub(crate) fn weakness(name: &str, password: &str) -> Option<Weakness> {
 impl Weakness {
     pub(crate) fn message(self) -> &'static str {
         match self {
-            Self::Short => "Use at least 10 characters. A few words in a row are easy to remember.",
+            Self::Short => "Use at least 10 characters. A few random words are easy to remember.",
             Self::Long => "Use at most 200 characters.",
-            Self::Plain => "That is too easy to guess. A few words in a row are easy to remember.",
+            Self::Plain => "This password is too easy to guess. A few random words are easy to remember.",
         }
     }
 }

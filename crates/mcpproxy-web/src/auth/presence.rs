@@ -1,26 +1,41 @@
-//! Whether a person is there. A session's cookie alone does not show that: browsers send it to every port of a host, and so
-//! to the programs of others.
+//! Proof that a user is present at one of our pages: why a session cookie alone cannot approve a call.
+//!
+//! Cookies belong to a host, not to a port. A browser with a session at `localhost:8080` also sends the cookie to
+//! `localhost:3000`, so any local program that the user opens in the browser receives it. An agent can start such a program.
+//! If the cookie were enough, the agent could approve its own calls.
+//!
+//! An approval therefore needs a [`PresenceProof`], which there are three ways to get:
+//!
+//! 1. **Page key.** Signing in redirects to a page with `#key=…`. Browsers never send the part behind `#`. `assets/key.js`
+//!    stores the key in `localStorage`, which is separate for each port, and puts it into forms.
+//! 2. **Password.** Without JavaScript, or if the key is lost, the form asks for the password. Failures count as failed
+//!    sign-ins.
+//! 3. **Second factor.** A fresh code or passkey (`factor.rs`) proves more, and contains a presence proof. Critical calls
+//!    require it: a program that can read the browser profile also finds the page key.
+//!
+//! The store creates the proof types, and `Approvals::approve` takes them as arguments. Code that skips the check does not
+//! compile. Denying needs no proof, because a stolen cookie that denies calls does no harm.
 
 use mcpproxy_store::{PresenceProof, StoreError};
 
 use super::factor::waiting;
-use super::login::Refused;
-use crate::auth::identity::{Signed, Site};
+use super::login::LoginError;
+use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::records;
 
-/// What somebody shows beside the cookie.
+/// The proof that came with a form.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Shown<'a> {
-    /// Pages have it where no other port can read it.
+pub(crate) struct PresenceInput<'a> {
+    /// From `localStorage`, which no other port can read.
     pub(crate) page_key: Option<&'a str>,
-    /// Where there is no script to keep the key.
+    /// Typed, if there is no script to store the key.
     pub(crate) password: Option<&'a str>,
 }
 
-/// Why nobody seems to be there.
+/// Why there is no proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Absent {
-    /// No password, and no key of this session.
+pub(crate) enum PresenceError {
+    /// Neither a password nor the key of this session.
     Missing,
     WrongPassword,
     TooMany {
@@ -28,49 +43,49 @@ pub(crate) enum Absent {
     },
 }
 
-impl Absent {
+impl PresenceError {
     pub(crate) fn message(self) -> String {
         match self {
             Self::Missing => {
-                "Enter your password: this page has no key of your session, because JavaScript is off or the \
+                "Enter your password. This page cannot prove that you are present, because JavaScript is off or the session \
                 key was lost. Nothing was changed."
                     .to_owned()
             }
             Self::WrongPassword => "The password is wrong. Nothing was changed.".to_owned(),
             Self::TooMany { wait_ms } => {
-                format!("Too many wrong passwords. Wait {} before the next. Nothing was changed.", waiting(wait_ms))
+                format!("Too many wrong passwords. Wait {} before you try again. Nothing was changed.", waiting(wait_ms))
             }
         }
     }
 }
 
-impl Site {
-    pub(crate) async fn present(
+impl AppState {
+    pub(crate) async fn prove_presence(
         &self,
-        signed: &Signed,
-        shown: Shown<'_>,
-    ) -> Result<Result<PresenceProof, Absent>, StoreError> {
-        if let Some(present) = shown.page_key.and_then(|key| signed.session.present(key)) {
+        signed: &SignedInUser,
+        input: PresenceInput<'_>,
+    ) -> Result<Result<PresenceProof, PresenceError>, StoreError> {
+        if let Some(present) = input.page_key.and_then(|key| signed.session.present(key)) {
             return Ok(Ok(present));
         }
-        let Some(password) = shown.password else { return Ok(Err(Absent::Missing)) };
-        self.by_password(signed, password).await
+        let Some(password) = input.password else { return Ok(Err(PresenceError::Missing)) };
+        self.prove_presence_by_password(signed, password).await
     }
 
-    /// Counted with those that are typed to sign in.
-    pub(crate) async fn by_password(
+    /// Failures count as failed sign-ins.
+    pub(crate) async fn prove_presence_by_password(
         &self,
-        signed: &Signed,
+        signed: &SignedInUser,
         password: &str,
-    ) -> Result<Result<PresenceProof, Absent>, StoreError> {
+    ) -> Result<Result<PresenceProof, PresenceError>, StoreError> {
         Ok(match self.check_password(signed.name(), password.to_owned()).await? {
             Ok(_) => Ok(signed.user().present_by_password()),
-            Err(Refused::Wrong) => {
+            Err(LoginError::Wrong) => {
                 let metadata = serde_json::json!({"user": signed.name()});
                 records::write(self, records::refused("password_wrong", None, &metadata)).await;
-                Err(Absent::WrongPassword)
+                Err(PresenceError::WrongPassword)
             }
-            Err(Refused::TooMany { wait_ms }) => Err(Absent::TooMany { wait_ms }),
+            Err(LoginError::TooMany { wait_ms }) => Err(PresenceError::TooMany { wait_ms }),
         })
     }
 }

@@ -1,30 +1,30 @@
-//! Records of what people do here besides deciding: signing in, factors, invitations, and who was refused.
+//! Activity records about accounts: signing in, factors, invitations and refused attempts.
 
 use mcpproxy_store::{Kind, NewRecord, Status, Wait};
 use serde_json::Value;
 
-use crate::auth::identity::Site;
+use crate::auth::identity::AppState;
 
-/// What a person did.
+/// A record of what a user did.
 pub(crate) fn done(code: &str, name: &str) -> NewRecord {
     record(Status::Success, code, None, &serde_json::json!({"user": name}))
 }
 
-/// The same, with more to tell than who it was.
+/// The same, with other metadata.
 pub(crate) fn done_with(code: &str, metadata: &Value) -> NewRecord {
     record(Status::Success, code, None, metadata)
 }
 
-/// What somebody tried.
+/// A record of a refused attempt.
 pub(crate) fn refused(code: &str, agent: Option<String>, metadata: &Value) -> NewRecord {
     record(Status::Refused, code, agent, metadata)
 }
 
-/// A log that cannot be written keeps nobody from signing in: nothing can be decided or sent without it anyway.
-pub(crate) async fn write(site: &Site, record: NewRecord) {
-    let record = NewRecord { time_ms: site.now_ms(), random: rand::random(), ..record };
-    if let Err(error) = site.web.ledger.note(record, Wait::Batched).await {
-        tracing::warn!(error = &error as &dyn std::error::Error, "could not write down what somebody did");
+/// Writes a record. Signing in works even if the log cannot be written, because no call can be approved or sent then.
+pub(crate) async fn write(app: &AppState, record: NewRecord) {
+    let record = NewRecord { time_ms: app.now_ms(), random: rand::random(), ..record };
+    if let Err(error) = app.web.ledger.note(record, Wait::Batched).await {
+        tracing::warn!(error = &error as &dyn std::error::Error, "could not write an account record");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Codes from an authenticator app: how the app gets its secret, and which step of time a code belongs to.
+//! Codes from an authenticator app (TOTP, RFC 6238).
 
 use qrcode::render::svg;
 use qrcode::{EcLevel, QrCode};
@@ -7,20 +7,20 @@ use totp_rs::{Algorithm, Builder, Secret, Totp};
 pub(crate) const SECRET_BYTES: usize = 20;
 const ISSUER: &str = "mcpproxy";
 
-/// What a person needs to set up their app.
+/// Everything a user needs to set up an authenticator app.
 pub(crate) struct Setup {
-    /// In groups of four, to type.
+    /// Base32, in groups of four.
     pub(crate) secret: String,
-    /// As a picture to point a phone at.
+    /// The QR code as SVG.
     pub(crate) qr_svg: String,
-    /// Opens the app when the page is on the phone itself.
+    /// Opens the app if the page is on the phone.
     pub(crate) uri: String,
 }
 
-/// The step of time the code belongs to: this one, the one before or the one after. Each step counts once, and the
-/// store is who knows which were used.
+/// The time step of a code: the current, the previous or the next one. The store remembers the last used step, so that each
+/// code works once.
 pub(crate) fn step_of(secret: &[u8], code: &str, now_ms: i64) -> Option<i64> {
-    // Apps show the code in two groups, and people copy what they see.
+    // Apps show the code in two groups, and users copy the space.
     let digits: String = code.chars().filter(|c| !c.is_whitespace()).collect();
     let is_code = digits.len() == 6 && digits.bytes().all(|byte| byte.is_ascii_digit());
     let now = u64::try_from(now_ms / 1000).ok()?;
@@ -33,7 +33,7 @@ pub(crate) fn setup(secret: &[u8], name: &str) -> Option<Setup> {
     let uri = totp.to_url().ok()?;
     let code = QrCode::with_error_correction_level(uri.as_bytes(), EcLevel::M).ok()?;
     let qr_svg = code.render::<svg::Color<'_>>().min_dimensions(200, 200).quiet_zone(true).build();
-    // The picture stands in the page itself, where an XML declaration has no place.
+    // The page embeds the SVG, and HTML allows no XML declaration.
     let qr_svg = qr_svg.find("<svg").and_then(|at| qr_svg.get(at..)).map(str::to_owned)?;
     Some(Setup { secret: in_groups(&totp.secret().to_base32()), qr_svg, uri })
 }

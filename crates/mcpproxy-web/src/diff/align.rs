@@ -1,6 +1,6 @@
-//! Which elements of two lists belong together: the longest run of equal ones, and those between them in order.
+//! Aligns the elements of two lists by their longest common subsequence.
 
-/// Beyond this, lists are compared place by place: finding the best fit takes the product of their lengths.
+/// Longer lists are compared index by index, because alignment takes quadratic time.
 const MAX_ELEMENTS: usize = 400;
 
 /// Positions in the old and in the new list.
@@ -11,13 +11,13 @@ pub(super) enum Step {
     New(usize),
 }
 
-/// `equal` is asked of a position in the old list and one in the new.
+/// `equal` compares an index of the old list with one of the new list.
 pub(super) fn align(before: usize, after: usize, equal: &dyn Fn(usize, usize) -> bool) -> Vec<Step> {
     let mut steps = Vec::with_capacity(before.max(after));
     let (mut old, mut new) = (0, 0);
     let ends = [(before, after)];
     for (next_old, next_new) in anchors(before, after, equal).into_iter().chain(ends) {
-        // What lies between two equal ones belongs together as far as it goes.
+        // Elements between two anchors are paired in order.
         while old < next_old && new < next_new {
             steps.push(Step::Both(old, new));
             (old, new) = (old + 1, new + 1);

@@ -1,37 +1,97 @@
-//! Answers from the activity log: pages, one record, and what it comes to.
+//! The activity log: pages, single records and a summary.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::routing::on;
 use axum::{Extension, Json};
+use http::StatusCode;
 use mcpproxy_store::RecordId;
 use tokio::time::{Instant, timeout_at};
 
+use super::endpoint::{Answer, Endpoint, Group, LOG_UNREADABLE};
+use super::parameters::{
+    AGENT, CURSOR, FROM, INTENT_TYPE, LIMIT, Parameter, Q, QueryValues, RISK, SERVER, SINCE, STATUS, TO, TOOL, TYPE,
+    UNTIL,
+};
+use crate::auth::access::Access;
 use crate::problem::Problem;
-use crate::rest::endpoint::Endpoint;
-use crate::rest::parameters::Given;
+use crate::verb::Verb;
 use crate::{Web, wire};
 
-/// An agent may learn the id of a record a moment before the record is on disk. An id this new is waited for.
+pub(super) const ENDPOINTS: &[Endpoint] = &[
+    Endpoint {
+        name: "activity",
+        method: Verb::Get,
+        path: "/api/v1/activity",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[INTENT_TYPE, TYPE, STATUS, SERVER, TOOL, AGENT, RISK, SINCE, UNTIL, FROM, TO, Q, LIMIT, CURSOR],
+        body: None,
+        group: Group::Activity,
+        summary: "List records, newest first",
+        description: "A record must match all filters. `next` is the cursor of the next page, or null on the last page. A page can be short or empty and still have a next page.",
+        answers: &[Answer::json::<wire::Activities>(StatusCode::OK, "A page of records.")],
+        errors: &[LOG_UNREADABLE],
+        handler: |method| on(method, list),
+    },
+    Endpoint {
+        name: "activity_record",
+        method: Verb::Get,
+        path: "/api/v1/activity/{id}",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Activity,
+        summary: "Show a record",
+        description: "Includes arguments and result while they are kept. Answers to agents name their record in `_meta[\"mcpproxy/record\"]`.",
+        answers: &[Answer::json::<wire::WholeActivity>(StatusCode::OK, "The record.")],
+        errors: &[
+            (StatusCode::BAD_REQUEST, "More than one record id begins like this, or the request has a parameter."),
+            (StatusCode::NOT_FOUND, "No such record."),
+            LOG_UNREADABLE,
+        ],
+        handler: |method| on(method, find),
+    },
+    Endpoint {
+        name: "activity_summary",
+        method: Verb::Get,
+        path: "/api/v1/activity/summary",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[Parameter { example: Some("24h"), ..SINCE }, UNTIL, FROM, TO],
+        body: None,
+        group: Group::Activity,
+        summary: "Summarize activity",
+        description: "Counts by type, status, intent, risk, server and tool, and the median and 95th percentile of call durations. Covers whole hours, including the hours of `since` and `until`.",
+        answers: &[Answer::json::<wire::Summary>(StatusCode::OK, "The summary.")],
+        errors: &[LOG_UNREADABLE],
+        handler: |method| on(method, summary),
+    },
+];
+
+/// Waits this long for a record that is not on disk yet. An agent can learn the id of a record before the record is
+/// written.
 pub(crate) const JUST_NAMED: Duration = Duration::from_millis(JUST_NAMED_MS);
 const JUST_NAMED_MS: u64 = 1_000;
 
-pub(crate) async fn list(
+async fn list(
     State(web): State<Arc<Web>>,
-    Extension(given): Extension<Given>,
+    Extension(query): Extension<QueryValues>,
 ) -> Result<Json<wire::Activities>, Problem> {
-    let limit = given.number("limit", Endpoint::Activity);
-    let page = web.store.list(&given.filter()?, given.cursor(), limit).await?;
+    let limit = query.number("limit");
+    let page = web.store.list(&query.filter()?, query.cursor(), limit).await?;
     Ok(Json(page.into()))
 }
 
-pub(crate) async fn find(
+async fn find(
     State(web): State<Arc<Web>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<wire::WholeActivity>, Problem> {
-    let Path(id) = id.map_err(|_| Problem::NoRecord)?;
+    let Path(id) = id.map_err(|_| Problem::RECORD_NOT_FOUND)?;
     let mut commits = web.ledger.committed();
     let now_ms = (web.facts.now_ms)();
     let deadline = Instant::now() + JUST_NAMED;
@@ -43,15 +103,15 @@ pub(crate) async fn find(
         let is_new = |id: RecordId| now_ms.abs_diff(id.time_ms()) <= JUST_NAMED_MS;
         let may_come = RecordId::parse(&id).is_some_and(is_new);
         if !may_come || !matches!(timeout_at(deadline, commits.changed()).await, Ok(Ok(()))) {
-            return Err(Problem::NoRecord);
+            return Err(Problem::RECORD_NOT_FOUND);
         }
     }
 }
 
-pub(crate) async fn summary(
+async fn summary(
     State(web): State<Arc<Web>>,
-    Extension(given): Extension<Given>,
+    Extension(query): Extension<QueryValues>,
 ) -> Result<Json<wire::Summary>, Problem> {
-    let (since_ms, until_ms) = given.range_ms()?;
+    let (since_ms, until_ms) = query.range_ms()?;
     Ok(Json(web.store.summary(since_ms, until_ms).await?.into()))
 }

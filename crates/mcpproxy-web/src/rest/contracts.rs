@@ -1,34 +1,102 @@
-//! The routes about contracts.
+//! Contracts of tools.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::routing::on;
+use http::StatusCode;
 use mcpproxy_gateway::DraftError;
 use tokio::task::JoinError;
 
+use super::endpoint::{Answer, Endpoint, Group, NO_SERVER, NO_TOOL};
+use super::servers;
+use crate::auth::access::Access;
 use crate::problem::Problem;
-use crate::rest::servers;
+use crate::verb::Verb;
 use crate::{Web, wire};
 
-pub(crate) async fn list(State(web): State<Arc<Web>>) -> Json<wire::Contracts> {
+pub(super) const ENDPOINTS: &[Endpoint] = &[
+    Endpoint {
+        name: "contracts",
+        method: Verb::Get,
+        path: "/api/v1/contracts",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Contracts,
+        summary: "List tools and who classified them",
+        description: "Every tool with its risk level and the source of that level, forbidden tools included.",
+        answers: &[Answer::json::<wire::Contracts>(StatusCode::OK, "The tools, and the totals of each server.")],
+        errors: &[],
+        handler: |method| on(method, list),
+    },
+    Endpoint {
+        name: "contract",
+        method: Verb::Get,
+        path: "/api/v1/contracts/{server}/{tool}",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Contracts,
+        summary: "Show the contract of a tool",
+        description: "The effective contract, with the source of each field. Forbidden tools are shown and marked. Agents cannot tell them from tools that do not exist.",
+        answers: &[Answer::json::<wire::Contract>(StatusCode::OK, "The contract.")],
+        errors: &[NO_TOOL],
+        handler: |method| on(method, find),
+    },
+    Endpoint {
+        name: "lint_contracts",
+        method: Verb::Get,
+        path: "/api/v1/contracts/lint",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Contracts,
+        summary: "Check contracts for mistakes",
+        description: "Compares your contracts, and those that servers publish, with the tools they describe.",
+        answers: &[Answer::json::<wire::Lint>(StatusCode::OK, "The findings.")],
+        errors: &[],
+        handler: |method| on(method, lint),
+    },
+    Endpoint {
+        name: "draft_contracts",
+        method: Verb::Get,
+        path: "/api/v1/servers/{name}/contracts/draft",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Contracts,
+        summary: "Draft a contract file for a server",
+        description: "Derives a contract from the schemas, annotations and names of the tools. The draft takes effect only when you save it in `contracts/`.",
+        answers: &[Answer::json::<wire::Draft>(StatusCode::OK, "The draft.")],
+        errors: &[NO_SERVER, (StatusCode::SERVICE_UNAVAILABLE, "The server is not connected.")],
+        handler: |method| on(method, draft),
+    },
+];
+
+async fn list(State(web): State<Arc<Web>>) -> Json<wire::Contracts> {
     Json(web.gateway.contract_coverage().into())
 }
 
-pub(crate) async fn find(
+async fn find(
     State(web): State<Arc<Web>>,
     names: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Json<wire::Contract>, Problem> {
-    let tool = web.gateway.contract(&servers::tool_name(names)?).ok_or(Problem::NoTool)?;
+    let tool = web.gateway.contract(&servers::tool_name(names)?).ok_or(Problem::TOOL_NOT_FOUND)?;
     Ok(Json(tool.as_ref().into()))
 }
 
-pub(crate) async fn lint(State(web): State<Arc<Web>>) -> Json<wire::Lint> {
+async fn lint(State(web): State<Arc<Web>>) -> Json<wire::Lint> {
     Json(aside(move || web.gateway.contract_lint()).await.into())
 }
 
-pub(crate) async fn draft(
+async fn draft(
     State(web): State<Arc<Web>>,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Json<wire::Draft>, Problem> {
@@ -36,17 +104,17 @@ pub(crate) async fn draft(
     let name = server.clone();
     match aside(move || web.gateway.contract_draft(&name)).await {
         Ok(text) => Ok(Json(wire::Draft { server: server.to_string(), text })),
-        Err(DraftError::NoServer) => Err(Problem::NoServer),
-        Err(error @ DraftError::NotConnected(_)) => Err(Problem::NotConnected(error.to_string())),
+        Err(DraftError::NoServer) => Err(Problem::SERVER_NOT_FOUND),
+        Err(error @ DraftError::NotConnected(_)) => Err(Problem::UPSTREAM_UNAVAILABLE.message(error.to_string())),
     }
 }
 
-/// Thousands of tools take their time, and nobody else may wait for them.
+/// Runs work on a blocking thread: thousands of tools take seconds, and other requests must not wait.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await.map_err(JoinError::try_into_panic) {
         Ok(done) => done,
         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-        // The process is ending, and nobody will read an answer.
+        // The process is stopping, and no client waits for the answer.
         Err(Err(_)) => std::future::pending().await,
     }
 }

@@ -1,4 +1,4 @@
-//! The description of the interface as a page for people: made from the document, whole without scripts or a network.
+//! The OpenAPI document as an HTML page, without scripts or external resources.
 
 mod example;
 mod fields;
@@ -7,17 +7,37 @@ use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
+use axum::routing::on;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::header;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use super::endpoint::{Answer, Endpoint, Group};
+use super::openapi;
 use crate::Web;
-use crate::rest::openapi;
+use crate::auth::access::Access;
+use crate::verb::Verb;
+
+pub(super) const ENDPOINTS: &[Endpoint] = &[Endpoint {
+    name: "docs",
+    method: Verb::Get,
+    path: "/api/v1/docs",
+    access: Access::Everybody,
+    decides: false,
+    parameters: &[],
+    body: None,
+    group: Group::Interface,
+    summary: "Read this document as a page",
+    description: "A single HTML page that loads nothing else.",
+    answers: &[Answer::text("The page.", &["text/html"])],
+    errors: &[],
+    handler: |method| on(method, page),
+}];
 
 const STYLE: &str = include_str!("docs/style.css");
-/// Stands for the address of the gateway until the page is asked for.
+/// A placeholder for the address of the gateway.
 const ADDRESS: &str = "{address}";
 
 static PAGE: LazyLock<String> = LazyLock::new(|| {
@@ -25,7 +45,7 @@ static PAGE: LazyLock<String> = LazyLock::new(|| {
     render(&document)
 });
 
-/// Nothing is loaded, nothing runs, nothing is sent, and nobody puts the page into a frame.
+/// The Content-Security-Policy of the page: its own style and nothing else.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     let digest = BASE64.encode(Sha256::digest(STYLE));
     format!(
@@ -33,12 +53,12 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-pub(crate) async fn page(State(web): State<Arc<Web>>) -> Response {
+async fn page(State(web): State<Arc<Web>>) -> Response {
     let headers = [(header::CONTENT_SECURITY_POLICY, POLICY.as_str()), (header::REFERRER_POLICY, "no-referrer")];
     (headers, Html(PAGE.replace(ADDRESS, &escape(&web.facts.address)))).into_response()
 }
 
-/// A route as the document has it.
+/// An operation of the document.
 struct Route<'a> {
     method: String,
     path: &'a str,
@@ -90,7 +110,7 @@ fn render(document: &Value) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>mcpproxy REST</title>\n<style>{STYLE}</style>\n\
          </head>\n<body>\n<header>\n<h1>mcpproxy REST</h1>\n<p>{}</p>\n\
-         <p>Routes marked <span class=\"key\">key</span> want the header <code>X-API-Key</code>. {} The examples take it \
+         <p>Endpoints marked <span class=\"key\">key</span> need the header <code>X-API-Key</code>. {} The examples read it \
          from a variable:</p>\n<pre tabindex=\"0\"><code>export MCPPROXY_KEY=\"$(cat ~/.mcpproxy/admin.key)\"</code></pre>\n\
          <p>For programs: <a href=\"openapi.json\">openapi.json</a> (OpenAPI 3.1)</p>\n\
          <nav aria-label=\"Groups\">{links}</nav>\n</header>\n<main>\n{sections}</main>\n</body>\n</html>\n",
@@ -136,8 +156,8 @@ fn parameter(parameter: &Value) -> String {
     let schema = parameter.get("schema").unwrap_or(&Value::Null);
     let is_required = parameter.get("required").and_then(Value::as_bool).unwrap_or_default();
     let place = match text(parameter, "in") {
-        "path" => "in the path",
-        "header" => "a header",
+        "path" => "path",
+        "header" => "header",
         _ if is_required => "required",
         _ => "",
     };
@@ -170,7 +190,7 @@ fn answers(document: &Value, route: &Route<'_>) -> String {
         }
         let types: Vec<&str> = members(answer.get("content")).map(|(kind, _)| kind).collect();
         shown.push_str(&format!(
-            "<h3>Answer {}</h3>\n<p>{description} <span class=\"type\">{}</span></p>\n{}",
+            "<h3>Response {}</h3>\n<p>{description} <span class=\"type\">{}</span></p>\n{}",
             escape(status),
             escape(&types.join(" or ")),
             schema.map(|schema| fields::list(document, schema)).unwrap_or_default()
@@ -198,12 +218,12 @@ fn anchor(group: &str) -> String {
     group.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
-/// Long paths may be broken behind a slash.
+/// Allows line breaks after slashes.
 fn breakable(path: &str) -> String {
     escape(path).replace('/', "/<wbr>")
 }
 
-/// Words in backticks are code.
+/// Renders backticks as code.
 fn prose(words: &str) -> String {
     let parts = words.split('`').enumerate();
     parts.map(|(at, part)| if at % 2 == 1 { format!("<code>{}</code>", escape(part)) } else { escape(part) }).collect()

@@ -1,273 +1,174 @@
-//! The list of all routes: the router is built from it, and so are the document that describes them and the tests.
+//! One REST endpoint is one row.
+//!
+//! A row says everything there is to say about an endpoint: method, path, access, query parameters, body, answers,
+//! errors, texts and handler. Everything else is made from the rows:
+//!
+//! - the router and the access check in front of each handler ([`super::router`]),
+//! - the parser of query parameters, which rejects every parameter that is not in the row ([`super::parameters`]),
+//! - the OpenAPI document at `/api/v1/openapi.json` and the page at `/api/v1/docs` ([`super::openapi`], [`super::docs`]),
+//! - the tests that send every credential to every endpoint (`tests/matrix.rs`).
+//!
+//! Each file of handlers has its rows at the top, as `ENDPOINTS`. [`super::endpoints`] concatenates them. The order of
+//! the rows is the order in the document.
+//!
+//! ```text
+//! Endpoint {
+//!     name: "restart_server",
+//!     method: Verb::Post,
+//!     path: "/api/v1/servers/{name}/restart",
+//!     access: Access::Operator,
+//!     …
+//!     handler: |method| on(method, restart_server),
+//! }
+//! ```
+//!
+//! There are no defaults: a row without `access` does not compile. The alternative, an enum of endpoints with one
+//! `match` per property, needs an edit in every `match` for each new endpoint, and a `_ =>` in one of them hides a mistake.
 
-use axum::routing::{MethodRouter, delete, get, post};
-use http::Method;
+use std::fmt;
 
-use super::parameters::{self, Parameter};
-use super::{activity, approvals, contracts, docs, events, export, openapi, servers};
+use axum::routing::{MethodFilter, MethodRouter};
+use http::StatusCode;
+use utoipa::openapi::schema::Schema;
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::parameters::Parameter;
 use crate::auth::access::Access;
-use crate::auth::identity::Site;
+use crate::auth::identity::AppState;
+use crate::verb::Verb;
 
-/// Every route that is not an agent's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Endpoint {
-    Health,
-    Ready,
-    Status,
-    Servers,
-    ServerLog,
-    RestartServer,
-    Tools,
-    SearchTools,
-    Tool,
-    Contracts,
-    Contract,
-    LintContracts,
-    DraftContracts,
-    ExplainCall,
-    Activity,
-    ActivityRecord,
-    ActivitySummary,
-    ExportActivity,
-    Events,
-    Approvals,
-    Approval,
-    WholeApproval,
-    ApprovalStatus,
-    Approve,
-    Deny,
-    Grants,
-    MakeGrant,
-    RevokeGrant,
-    LogIn,
-    LogOut,
-    OpenApi,
-    Docs,
+pub(crate) struct Endpoint {
+    /// The `operationId` in the OpenAPI document.
+    pub(crate) name: &'static str,
+    pub(crate) method: Verb,
+    /// Names in braces are listed in [`super::parameters::PATH_PARAMETERS`].
+    pub(crate) path: &'static str,
+    pub(crate) access: Access,
+    /// Whether the endpoint approves or denies calls. A refused attempt to use it is recorded.
+    pub(crate) decides: bool,
+    /// The query parameters. Any other parameter is an error.
+    pub(crate) parameters: &'static [Parameter],
+    pub(crate) body: Option<Body>,
+    pub(crate) group: Group,
+    pub(crate) summary: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) answers: &'static [Answer],
+    /// Errors besides those that every endpoint with this access and these parameters has.
+    pub(crate) errors: &'static [ErrorAnswer],
+    pub(crate) handler: fn(MethodFilter) -> MethodRouter<AppState>,
 }
 
-impl Endpoint {
-    pub(crate) const ALL: [Self; 32] = [
-        Self::Health,
-        Self::Ready,
-        Self::Status,
-        Self::Servers,
-        Self::ServerLog,
-        Self::RestartServer,
-        Self::Tools,
-        Self::SearchTools,
-        Self::Tool,
-        Self::Contracts,
-        Self::Contract,
-        Self::LintContracts,
-        Self::DraftContracts,
-        Self::ExplainCall,
-        Self::Activity,
-        Self::ActivityRecord,
-        Self::ActivitySummary,
-        Self::ExportActivity,
-        Self::Events,
-        Self::Approvals,
-        Self::Approval,
-        Self::WholeApproval,
-        Self::ApprovalStatus,
-        Self::Approve,
-        Self::Deny,
-        Self::Grants,
-        Self::MakeGrant,
-        Self::RevokeGrant,
-        Self::LogIn,
-        Self::LogOut,
-        Self::OpenApi,
-        Self::Docs,
-    ];
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
 
-    pub(crate) fn path(self) -> &'static str {
+/// The sections of the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    Health,
+    Servers,
+    Contracts,
+    Activity,
+    Approvals,
+    SigningIn,
+    Interface,
+}
+
+impl Group {
+    pub(crate) fn title(self) -> &'static str {
         match self {
-            Self::Health => "/healthz",
-            Self::Ready => "/readyz",
-            Self::Status => "/api/v1/status",
-            Self::Servers => "/api/v1/servers",
-            Self::ServerLog => "/api/v1/servers/{name}/logs",
-            Self::RestartServer => "/api/v1/servers/{name}/restart",
-            Self::Tools => "/api/v1/tools",
-            Self::SearchTools => "/api/v1/tools/search",
-            Self::Tool => "/api/v1/tools/{server}/{tool}",
-            Self::Contracts => "/api/v1/contracts",
-            Self::Contract => "/api/v1/contracts/{server}/{tool}",
-            Self::LintContracts => "/api/v1/contracts/lint",
-            Self::DraftContracts => "/api/v1/servers/{name}/contracts/draft",
-            Self::ExplainCall => "/api/v1/policy/explain",
-            Self::Activity => "/api/v1/activity",
-            Self::ActivityRecord => "/api/v1/activity/{id}",
-            Self::ActivitySummary => "/api/v1/activity/summary",
-            Self::ExportActivity => "/api/v1/activity/export",
-            Self::Events => "/api/v1/events",
-            Self::Approvals => "/api/v1/approvals",
-            Self::Approval => "/api/v1/approvals/{approval}",
-            Self::WholeApproval => "/api/v1/approvals/{approval}/whole",
-            Self::ApprovalStatus => "/api/v1/approvals/{approval}/status",
-            Self::Approve => "/api/v1/approvals/{approval}/approve",
-            Self::Deny => "/api/v1/approvals/{approval}/deny",
-            Self::Grants | Self::MakeGrant => "/api/v1/grants",
-            Self::RevokeGrant => "/api/v1/grants/{grant}",
-            Self::LogIn => "/api/v1/login",
-            Self::LogOut => "/api/v1/logout",
-            Self::OpenApi => "/api/v1/openapi.json",
-            Self::Docs => "/api/v1/docs",
+            Self::Health => "Health",
+            Self::Servers => "Servers and tools",
+            Self::Contracts => "Contracts",
+            Self::Activity => "Activity log",
+            Self::Approvals => "Approvals",
+            Self::SigningIn => "Signing in",
+            Self::Interface => "This interface",
         }
     }
+}
 
-    pub(crate) fn method(self) -> Method {
-        match self {
-            Self::RestartServer
-            | Self::ExplainCall
-            | Self::Approve
-            | Self::Deny
-            | Self::MakeGrant
-            | Self::LogIn
-            | Self::LogOut => Method::POST,
-            Self::RevokeGrant => Method::DELETE,
-            Self::Health
-            | Self::Ready
-            | Self::Status
-            | Self::Servers
-            | Self::ServerLog
-            | Self::Tools
-            | Self::SearchTools
-            | Self::Tool
-            | Self::Contracts
-            | Self::Contract
-            | Self::LintContracts
-            | Self::DraftContracts
-            | Self::Activity
-            | Self::ActivityRecord
-            | Self::ActivitySummary
-            | Self::ExportActivity
-            | Self::Events
-            | Self::Approvals
-            | Self::Approval
-            | Self::WholeApproval
-            | Self::ApprovalStatus
-            | Self::Grants
-            | Self::OpenApi
-            | Self::Docs => Method::GET,
-        }
+/// A JSON request body.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) schema: NamedSchema,
+    /// JSON.
+    pub(crate) example: &'static str,
+}
+
+impl Body {
+    pub(crate) const fn json<T: ToSchema>(example: &'static str) -> Self {
+        Self { schema: NamedSchema::of::<T>(), example }
+    }
+}
+
+/// A successful response.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) description: &'static str,
+    pub(crate) content: Content,
+}
+
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// A type of `wire`, listed among the document's schemas.
+    Json(NamedSchema),
+    /// JSON of any shape that this schema describes.
+    AnyJson(fn() -> RefOr<Schema>),
+    /// One of these media types.
+    Text(&'static [&'static str]),
+}
+
+impl Answer {
+    pub(crate) const fn json<T: ToSchema>(status: StatusCode, description: &'static str) -> Self {
+        Self { status, description, content: Content::Json(NamedSchema::of::<T>()) }
     }
 
-    pub(crate) fn access(self) -> Access {
-        match self {
-            Self::Health | Self::Ready | Self::OpenApi | Self::Docs => Access::Everybody,
-            Self::Status
-            | Self::Servers
-            | Self::ServerLog
-            | Self::RestartServer
-            | Self::Tools
-            | Self::SearchTools
-            | Self::Tool
-            | Self::Contracts
-            | Self::Contract
-            | Self::LintContracts
-            | Self::DraftContracts
-            | Self::ExplainCall
-            | Self::Activity
-            | Self::ActivityRecord
-            | Self::ActivitySummary
-            | Self::ExportActivity
-            | Self::Events
-            | Self::Approvals
-            | Self::Approval
-            | Self::Deny
-            | Self::Grants
-            | Self::RevokeGrant => Access::Operator,
-            Self::ApprovalStatus => Access::OwnStatus,
-            Self::WholeApproval | Self::Approve | Self::MakeGrant => Access::User,
-            Self::LogIn => Access::SignIn,
-            Self::LogOut => Access::Session,
-        }
+    pub(crate) const fn any_json(description: &'static str, schema: fn() -> RefOr<Schema>) -> Self {
+        Self { status: StatusCode::OK, description, content: Content::AnyJson(schema) }
     }
 
-    /// Whether it says yes or no to what agents want. Who may not and tries is written down.
-    pub(crate) fn decides(self) -> bool {
-        matches!(self, Self::Approve | Self::Deny | Self::MakeGrant | Self::RevokeGrant)
+    pub(crate) const fn text(description: &'static str, media_types: &'static [&'static str]) -> Self {
+        Self { status: StatusCode::OK, description, content: Content::Text(media_types) }
     }
+}
 
-    /// Whether it reads a body.
-    pub(crate) fn takes_body(self) -> bool {
-        matches!(self, Self::ExplainCall | Self::Approve | Self::Deny | Self::MakeGrant | Self::LogIn)
-    }
+/// An error response: its status, and when it happens.
+pub(crate) type ErrorAnswer = (StatusCode, &'static str);
 
-    /// What may stand behind `?`. Everything else there is an error.
-    pub(crate) fn parameters(self) -> &'static [Parameter] {
-        match self {
-            Self::Health
-            | Self::Ready
-            | Self::Status
-            | Self::Servers
-            | Self::RestartServer
-            | Self::Tool
-            | Self::Contracts
-            | Self::Contract
-            | Self::LintContracts
-            | Self::DraftContracts
-            | Self::ExplainCall
-            | Self::ActivityRecord
-            | Self::Approval
-            | Self::WholeApproval
-            | Self::ApprovalStatus
-            | Self::Approve
-            | Self::Deny
-            | Self::MakeGrant
-            | Self::RevokeGrant
-            | Self::LogIn
-            | Self::LogOut
-            | Self::OpenApi
-            | Self::Docs => &[],
-            Self::Approvals => &parameters::APPROVALS,
-            Self::Grants => &parameters::GRANTS,
-            Self::ServerLog => &parameters::SERVER_LOG,
-            Self::Tools => &parameters::TOOLS,
-            Self::SearchTools => &parameters::SEARCH_TOOLS,
-            Self::Activity => &parameters::ACTIVITY,
-            Self::ActivitySummary => &parameters::ACTIVITY_SUMMARY,
-            Self::ExportActivity => &parameters::EXPORT_ACTIVITY,
-            Self::Events => &parameters::EVENTS,
-        }
-    }
+pub(crate) const NO_SERVER: ErrorAnswer = (StatusCode::NOT_FOUND, "No such server.");
+pub(crate) const NO_TOOL: ErrorAnswer = (StatusCode::NOT_FOUND, "No such tool.");
+pub(crate) const LOG_UNREADABLE: ErrorAnswer =
+    (StatusCode::SERVICE_UNAVAILABLE, "The activity log cannot be read right now.");
+pub(crate) const LOG_UNAVAILABLE: ErrorAnswer =
+    (StatusCode::SERVICE_UNAVAILABLE, "The activity log cannot be read or written right now.");
+pub(crate) const BODY_TOO_LARGE: ErrorAnswer = (StatusCode::PAYLOAD_TOO_LARGE, "The body is too large.");
+pub(crate) const TOO_MANY_TRIES: ErrorAnswer =
+    (StatusCode::TOO_MANY_REQUESTS, "Too many failed attempts. `Retry-After` says how many seconds to wait.");
 
-    pub(super) fn methods(self) -> MethodRouter<Site> {
-        match self {
-            Self::Health => get(servers::health),
-            Self::Ready => get(servers::ready),
-            Self::Status => get(servers::status),
-            Self::Servers => get(servers::servers),
-            Self::ServerLog => get(servers::server_log),
-            Self::RestartServer => post(servers::restart_server),
-            Self::Tools => get(servers::tools),
-            Self::SearchTools => get(servers::search_tools),
-            Self::Tool => get(servers::tool),
-            Self::Contracts => get(contracts::list),
-            Self::Contract => get(contracts::find),
-            Self::LintContracts => get(contracts::lint),
-            Self::DraftContracts => get(contracts::draft),
-            Self::ExplainCall => post(servers::explain_call),
-            Self::Activity => get(activity::list),
-            Self::ActivityRecord => get(activity::find),
-            Self::ActivitySummary => get(activity::summary),
-            Self::ExportActivity => get(export::export),
-            Self::Events => get(events::follow),
-            Self::Approvals => get(approvals::list),
-            Self::Approval => get(approvals::find),
-            Self::WholeApproval => get(approvals::whole),
-            Self::ApprovalStatus => get(approvals::status),
-            Self::Approve => post(approvals::approve),
-            Self::Deny => post(approvals::deny),
-            Self::Grants => get(approvals::grants),
-            Self::MakeGrant => post(approvals::make_grant),
-            Self::RevokeGrant => delete(approvals::revoke_grant),
-            Self::LogIn => post(approvals::log_in),
-            Self::LogOut => post(approvals::log_out),
-            Self::OpenApi => get(openapi::serve),
-            Self::Docs => get(docs::page),
-        }
+/// A type of `wire` as the document refers to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamedSchema {
+    pub(crate) reference: fn() -> RefOr<Schema>,
+    /// Adds the type and all types in it to the list of schemas.
+    pub(crate) collect: fn(&mut Vec<(String, RefOr<Schema>)>),
+}
+
+impl NamedSchema {
+    pub(crate) const fn of<T: ToSchema>() -> Self {
+        Self { reference: reference::<T>, collect: collect::<T> }
     }
+}
+
+fn reference<T: ToSchema>() -> RefOr<Schema> {
+    RefOr::Ref(Ref::from_schema_name(T::name()))
+}
+
+fn collect<T: ToSchema>(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+    schemas.push((T::name().into_owned(), <T as PartialSchema>::schema()));
+    T::schemas(schemas);
 }

@@ -1,4 +1,4 @@
-//! The log as it grows: Server-Sent Events, which can be taken up again where they broke off.
+//! Streams records as Server-Sent Events. A client can resume where the connection broke.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -8,52 +8,72 @@ use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
+use axum::routing::on;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use mcpproxy_core::{ApprovalId, ApprovalState, RiskLevel, Untrusted};
 use mcpproxy_store::{Feed, FeedCursor, Filter, Kind, Record};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::auth::identity::Who;
+use super::endpoint::{Answer, Endpoint, Group, LOG_UNREADABLE};
+use super::export::one_line;
+use super::parameters::{self, AFTER, AGENT, INTENT_TYPE, Q, QueryValues, RISK, SERVER, STATUS, TOOL, TYPE};
+use crate::auth::access::Access;
+use crate::auth::identity::Identity;
 use crate::problem::Problem;
-use crate::rest::export::one_line;
-use crate::rest::parameters::{self, Given};
+use crate::verb::Verb;
 use crate::{Web, wire};
 
+pub(super) const ENDPOINTS: &[Endpoint] = &[Endpoint {
+    name: "events",
+    method: Verb::Get,
+    path: "/api/v1/events",
+    access: Access::Operator,
+    decides: false,
+    parameters: &[AFTER, INTENT_TYPE, TYPE, STATUS, SERVER, TOOL, AGENT, RISK, Q],
+    body: None,
+    group: Group::Activity,
+    summary: "Stream records as they are written",
+    description: "Server-Sent Events named `activity`. Each event holds a record as the list shows it. A call appears when it starts and again when it ends, or once if it is already over. The `id` of an event is the position to resume from.",
+    answers: &[Answer::text("The events. The stream ends when either side closes it.", &["text/event-stream"])],
+    errors: &[LOG_UNREADABLE],
+    handler: |method| on(method, follow),
+}];
+
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// So many records are in hand at a time; the next are read when the listener has taken these.
+/// Records per read. The next batch is read when the client has received this one.
 const BATCH_RECORDS: usize = 100;
-/// Other gateways write to the same log, and tell nobody.
+/// Other gateways write to the same log without notifying this one.
 const POLL: Duration = Duration::from_secs(1);
-/// Under load, one look takes in many commits.
+/// Combines commits under load.
 const PAUSE: Duration = Duration::from_millis(50);
-/// A person who has signed out is listened for no longer than that.
+/// The lifetime of a stream for a user. After that the client reconnects, and a signed-out user is refused.
 const SIGNED_IN: Duration = Duration::from_secs(60);
-/// Proxies give up on connections that say nothing.
+/// Proxies close idle connections.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-pub(crate) async fn follow(
+async fn follow(
     State(web): State<Arc<Web>>,
-    Extension(given): Extension<Given>,
-    Extension(who): Extension<Who>,
+    Extension(query): Extension<QueryValues>,
+    Extension(identity): Extension<Identity>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    // A client that comes back repeats the address it began with; its header knows better.
+    // A reconnecting client repeats its first address. The header is newer.
     let after = match headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {
-        Some(id) => Some(parameters::place("Last-Event-ID", id.to_str().unwrap_or_default())?),
-        None => given.place(),
+        Some(id) => Some(parameters::event_id("Last-Event-ID", id.to_str().unwrap_or_default())?),
+        None => query.event_id(),
     };
     let after = match after {
         Some(after) => after,
         None => web.store.feed_end().await?,
     };
     let commits = web.ledger.committed();
-    // Whoever comes back must still be signed in then.
-    let until = matches!(who, Who::Person(_)).then(|| Instant::now() + SIGNED_IN);
+    // A user must still be signed in to reconnect.
+    let until = matches!(identity, Identity::User(_)).then(|| Instant::now() + SIGNED_IN);
     let follower = Follower {
         until,
         web,
-        filter: given.filter()?,
+        filter: query.filter()?,
         after,
         commits,
         looked: None,
@@ -71,38 +91,38 @@ pub(crate) async fn follow(
     Ok(response)
 }
 
-/// Somebody who listens. It is asked for more when the connection has room, so that a slow one waits for itself alone.
+/// The state of one stream. It is polled when the connection has room, so that a slow client delays nobody else.
 struct Follower {
-    /// When the listener has to come again.
+    /// The end of the stream.
     until: Option<Instant>,
     web: Arc<Web>,
     filter: Filter,
     after: FeedCursor,
     commits: watch::Receiver<u64>,
-    /// When the log was last looked at.
+    /// The time of the last read.
     looked: Option<Instant>,
-    /// When something was last said.
+    /// The time of the last output.
     said: Instant,
     stage: Stage,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing was said yet.
+    /// Nothing was sent yet.
     Greeting,
-    /// There is more to read already.
+    /// More records are waiting.
     Behind,
     Waiting,
-    /// The log could not be read when it was last tried, and the listener knows.
+    /// The last read failed, and the client was told.
     Failing,
 }
 
 impl Follower {
-    /// What to say next; none when the gateway stops.
+    /// The next output. `None` when the gateway stops.
     async fn next(&mut self) -> Option<Bytes> {
         if self.stage == Stage::Greeting {
             self.stage = Stage::Behind;
-            // With the place alone, who breaks off before the first event comes back to the right one.
+            // The id alone lets a client resume even if the connection breaks before the first event.
             return self.say(format!("retry: 2000\nid: {}\n\n", self.after));
         }
         loop {
@@ -128,25 +148,25 @@ impl Follower {
                         return self.say(events);
                     }
                 }
-                // It may come back, and the listener's place with it.
+                // The log may recover, and the position is still valid.
                 Err(_) if self.stage == Stage::Failing => {}
                 Err(error) => {
                     self.stage = Stage::Failing;
                     let reason: &dyn std::error::Error = &error;
                     tracing::warn!(error = reason, "could not read the activity log for a listener");
-                    return self.say(": the activity log cannot be read at the moment\n\n".to_owned());
+                    return self.say(": the activity log cannot be read right now\n\n".to_owned());
                 }
             }
         }
     }
 
-    /// Waits until it is worth looking, or time to say something.
+    /// Waits for new records, or for the next keep-alive.
     async fn wake(&mut self) -> Wake {
         let Some(looked) = self.looked.filter(|_| self.stage != Stage::Behind) else { return Wake::Look };
         let is_failing = self.stage == Stage::Failing;
         let commits = &mut self.commits;
         let committed = async {
-            // Without a writer there is nobody to wake us; and a log that cannot be read is not asked more often.
+            // Without a writer nothing wakes us. A failing log is only polled.
             if is_failing || commits.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -159,7 +179,7 @@ impl Follower {
         }
     }
 
-    /// Each record with the place behind it, so that whoever breaks off anywhere goes on exactly there.
+    /// Formats records as events. Each has the position behind it as its id, so that a client resumes exactly there.
     fn events(&mut self, feed: Feed) -> Option<String> {
         self.after = feed.next;
         let events = feed.records.into_iter().zip(feed.places).map(|(record, place)| {
@@ -177,7 +197,7 @@ impl Follower {
     }
 }
 
-/// What a record of kind `approval` says about an approval; those about grants say nothing about any.
+/// The change of an approval request that a record describes. `None` for records about standing approvals.
 fn approval_event(record: &Record) -> Option<wire::ApprovalEvent> {
     let state = match record.code.as_ref().map(|code| code.for_json())? {
         "approval_requested" => ApprovalState::Pending,

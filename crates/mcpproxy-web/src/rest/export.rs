@@ -1,4 +1,4 @@
-//! The whole log, or a part of it, as one long answer that takes no more room than one page.
+//! Streams all matching records in one answer. Memory use does not grow with the number of records.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,30 +7,76 @@ use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
+use axum::routing::on;
 use http::header::{self, HeaderName, HeaderValue};
 use mcpproxy_core::Untrusted;
 use mcpproxy_store::{Cursor, Filter, LIMIT_MAX, Record, RecordId, StoreError, WholeRecord};
 use serde::Serialize;
 
+use super::endpoint::{Answer, Endpoint, Group, LOG_UNREADABLE};
+use super::parameters::{
+    AGENT, FROM, INTENT_TYPE, Parameter, Q, QueryValues, RISK, SERVER, SINCE, STATUS, TO, TOOL, TYPE, UNTIL, ValueType,
+    optional,
+};
+use crate::auth::access::Access;
 use crate::problem::Problem;
-use crate::rest::parameters::Given;
+use crate::verb::Verb;
 use crate::wire::csv;
 use crate::{Web, wire};
 
-/// Arguments and result can be 64 KiB each, so that fewer records are in hand at a time.
+pub(super) const ENDPOINTS: &[Endpoint] = &[Endpoint {
+    name: "export_activity",
+    method: Verb::Get,
+    path: "/api/v1/activity/export",
+    access: Access::Operator,
+    decides: false,
+    parameters: &[
+        FORMAT,
+        PAYLOADS,
+        Parameter { example: None, ..INTENT_TYPE },
+        TYPE,
+        STATUS,
+        SERVER,
+        TOOL,
+        AGENT,
+        RISK,
+        Parameter { example: Some("7d"), ..SINCE },
+        UNTIL,
+        FROM,
+        TO,
+        Q,
+    ],
+    body: None,
+    group: Group::Activity,
+    summary: "Export records",
+    description: "The same records as the list, newest first, in one streamed answer of any length. If the connection breaks, the export is incomplete.",
+    answers: &[Answer::text("The records.", &["application/x-ndjson", "text/csv"])],
+    errors: &[LOG_UNREADABLE],
+    handler: |method| on(method, export),
+}];
+
+const FORMAT: Parameter = Parameter {
+    example: Some("jsonl"),
+    ..optional(
+        "format",
+        "`jsonl` for one JSON object per line, `csv` for a table. The default is `jsonl`.",
+        ValueType::Choice(|| vec!["jsonl", "csv"]),
+    )
+};
+const PAYLOADS: Parameter =
+    optional("payloads", "`true` adds arguments and results while they are kept.", ValueType::Switch);
+
+/// Arguments and result can be 64 KiB each, so pages are smaller.
 const PAGE_WITH_PAYLOADS: usize = 32;
 
-pub(crate) async fn export(
-    State(web): State<Arc<Web>>,
-    Extension(given): Extension<Given>,
-) -> Result<Response, Problem> {
-    let format = match given.text("format") {
+async fn export(State(web): State<Arc<Web>>, Extension(query): Extension<QueryValues>) -> Result<Response, Problem> {
+    let format = match query.text("format") {
         Some("csv") => Format::Csv,
         _ => Format::JsonLines,
     };
-    let payloads = if given.is_on("payloads") { Payloads::Included } else { Payloads::LeftOut };
-    let mut export = Export { web, filter: given.filter()?, format, payloads, next: Next::First };
-    // The first page is read before anything is said: until then, an error can be told as one.
+    let payloads = if query.is_on("payloads") { Payloads::Included } else { Payloads::LeftOut };
+    let mut export = Export { web, filter: query.filter()?, format, payloads, next: Next::First };
+    // The first page is read before the status is sent, so that an error can still change it.
     let first = export.page().await?.unwrap_or_default();
     let head = Bytes::from(export.head());
     let pages = futures::stream::unfold(Some(export), |export| async move {
@@ -43,7 +89,7 @@ pub(crate) async fn export(
         };
         match page {
             Ok(page) => page.map(|page| (Ok(page), Some(export))),
-            // The connection breaks off, so that nobody takes a part for the whole.
+            // Breaks the connection, so that the client notices that the export is incomplete.
             Err(error) => {
                 let reason: &dyn std::error::Error = &error;
                 tracing::warn!(error = reason, "an export ended early");
@@ -69,7 +115,7 @@ enum Payloads {
     LeftOut,
 }
 
-/// An export that is under way.
+/// A running export.
 struct Export {
     web: Arc<Web>,
     filter: Filter,
@@ -85,7 +131,7 @@ enum Next {
 }
 
 impl Export {
-    /// The lines of the next page; none when the log has ended.
+    /// The lines of the next page. `None` at the end.
     async fn page(&mut self) -> Result<Option<Bytes>, StoreError> {
         let cursor = match self.next {
             Next::First => None,
@@ -162,7 +208,7 @@ fn json_line(activity: &impl Serialize) -> String {
     one_line(activity) + "\n"
 }
 
-/// Arguments are kept in their own bytes, and may have line breaks between their tokens.
+/// Stored arguments keep their original whitespace, which may contain line breaks.
 pub(crate) fn one_line(activity: &impl Serialize) -> String {
     serde_json::to_string(activity).unwrap_or_default().replace(['\n', '\r'], " ")
 }

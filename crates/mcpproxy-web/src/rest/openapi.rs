@@ -1,13 +1,13 @@
-//! The description of the interface (OpenAPI 3.1), made from the list of routes and the JSON they answer with.
-
-mod about;
+//! The OpenAPI 3.1 document, generated from the rows of the endpoints and the types of `wire`.
 
 use std::sync::LazyLock;
 
 use axum::response::{IntoResponse, Response};
+use axum::routing::on;
+use http::StatusCode;
 use http::header;
-use http::{Method, StatusCode};
 use serde_json::{Value, json};
+use utoipa::PartialSchema as _;
 use utoipa::openapi::path::{HttpMethod, Operation, OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{
@@ -17,39 +17,54 @@ use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
 };
 use utoipa::openapi::{
-    ContentBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Paths, Ref, RefOr, Required,
-    Response as Answer, ResponseBuilder,
+    ContentBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, Paths, RefOr, Required,
+    Response as ApiResponse, ResponseBuilder,
 };
-use utoipa::{PartialSchema, ToSchema};
 
+use super::endpoint::{Answer, Content, Endpoint, Group, NamedSchema};
+use super::parameters::{PATH_PARAMETERS, Parameter, ValueType, path_parameters};
 use crate::auth::access::Access;
-use crate::rest::endpoint::Endpoint;
-use crate::rest::parameters::{Form, Need, Parameter};
+use crate::verb::Verb;
 use crate::wire;
-use about::{Body, about};
+
+pub(super) const ENDPOINTS: &[Endpoint] = &[Endpoint {
+    name: "openapi",
+    method: Verb::Get,
+    path: "/api/v1/openapi.json",
+    access: Access::Everybody,
+    decides: false,
+    parameters: &[],
+    body: None,
+    group: Group::Interface,
+    summary: "Get this document",
+    description: "OpenAPI 3.1, for programs.",
+    answers: &[Answer::any_json("The document.", Value::schema)],
+    errors: &[],
+    handler: |method| on(method, serve),
+}];
 
 const ADMIN_KEY: &str = "admin_key";
 const SESSION: &str = "session";
 const AGENT: &str = "agent_token";
-const DESCRIPTION: &str = "What operators and their programs ask a gateway. Every error has the same form, with a code for \
-    programs, a message, and a hint at what to do. Parameters that are not listed are errors. A text that agents or \
-    servers worded is passed on as it came: escape it before you show it.";
+const DESCRIPTION: &str = "The REST interface for operators and their programs. All errors have the same shape: a code for \
+    programs, a message, and a hint. Unknown query parameters are errors. Texts that come from agents or servers are \
+    passed on unchanged: escape them before you display them.";
 
-/// The document as it is served and checked in.
+/// The document as the gateway serves it. `docs/openapi.json` is a copy.
 pub(crate) static TEXT: LazyLock<String> = LazyLock::new(|| {
     let mut text = document().to_pretty_json().unwrap_or_default();
     text.push('\n');
     text
 });
 
-pub(crate) async fn serve() -> Response {
+async fn serve() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
 }
 
 pub(crate) fn document() -> OpenApi {
     let mut paths = Paths::new();
-    for endpoint in Endpoint::ALL {
-        paths.add_path_operation(endpoint.path(), vec![http_method(&endpoint.method())], operation(endpoint));
+    for endpoint in super::endpoints() {
+        paths.add_path_operation(endpoint.path, vec![http_method(endpoint.method)], operation(endpoint));
     }
     let license = LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build();
     let info =
@@ -57,57 +72,45 @@ pub(crate) fn document() -> OpenApi {
     OpenApiBuilder::new().info(info).paths(paths).components(Some(components())).build()
 }
 
-fn http_method(method: &Method) -> HttpMethod {
-    match *method {
-        Method::POST => HttpMethod::Post,
-        Method::DELETE => HttpMethod::Delete,
-        _ => HttpMethod::Get,
+fn http_method(method: Verb) -> HttpMethod {
+    match method {
+        Verb::Get => HttpMethod::Get,
+        Verb::Post => HttpMethod::Post,
+        Verb::Delete => HttpMethod::Delete,
     }
 }
 
-fn operation(endpoint: Endpoint) -> Operation {
-    let about = about(endpoint);
+fn operation(endpoint: &Endpoint) -> Operation {
     let mut operation = OperationBuilder::new()
-        .operation_id(Some(about.name))
-        .tag(about.group)
-        .summary(Some(about.summary))
-        .description(Some(about.description));
-    for name in placeholders(endpoint.path()) {
-        let parameter = ParameterBuilder::new()
-            .name(name)
-            .parameter_in(ParameterIn::Path)
-            .required(Required::True)
-            .description(Some(about::placeholder(name)))
-            .example(Some(about::placeholder_example(name).into()))
-            .schema(Some(Object::with_type(Type::String)));
-        operation = operation.parameter(parameter);
+        .operation_id(Some(endpoint.name))
+        .tag(endpoint.group.title())
+        .summary(Some(endpoint.summary))
+        .description(Some(endpoint.description));
+    for name in path_parameters(endpoint.path) {
+        operation = operation.parameter(path_parameter(name));
     }
-    for parameter in endpoint.parameters() {
-        operation = operation.parameter(described(parameter));
+    for parameter in endpoint.parameters {
+        operation = operation.parameter(query_parameter(parameter));
     }
-    if endpoint == Endpoint::Events {
-        let header = ParameterBuilder::new()
-            .name("Last-Event-ID")
-            .parameter_in(ParameterIn::Header)
-            .required(Required::False)
-            .description(Some("The `id` of the last event that was seen. Browsers send it by themselves."))
-            .schema(Some(Object::with_type(Type::String)));
-        operation = operation.parameter(header);
+    for header in endpoint.parameters.iter().filter_map(|parameter| parameter.header) {
+        operation = operation.parameter(header_parameter(header));
     }
-    if let Some((schema, example)) = about::body(endpoint) {
-        let content = ContentBuilder::new().schema(Some(schema)).example(Some(example)).build();
+    if let Some(body) = &endpoint.body {
+        let example: Value = serde_json::from_str(body.example).unwrap_or_default();
+        let content = ContentBuilder::new().schema(Some((body.schema.reference)())).example(Some(example)).build();
         let body = RequestBodyBuilder::new().required(Some(Required::True)).content("application/json", content);
         operation = operation.request_body(Some(body.build()));
     }
-    for (status, description, body) in about.answers {
-        operation = operation.response(status.as_str(), answer(description, body));
+    for answer in endpoint.answers {
+        operation = operation.response(answer.status.as_str(), response(answer));
     }
-    for (status, description) in refusals(endpoint) {
-        let content = ContentBuilder::new().schema(Some(reference::<wire::Error>())).build();
-        let refusal = ResponseBuilder::new().description(description).content("application/json", content);
-        operation = operation.response(status.as_str(), refusal.build());
+    for (status, description) in common_errors(endpoint).into_iter().chain(endpoint.errors.iter().copied()) {
+        let schema = (NamedSchema::of::<wire::Error>().reference)();
+        let content = ContentBuilder::new().schema(Some(schema)).build();
+        let error = ResponseBuilder::new().description(description).content("application/json", content);
+        operation = operation.response(status.as_str(), error.build());
     }
-    let schemes: &[&str] = match endpoint.access() {
+    let schemes: &[&str] = match endpoint.access {
         Access::Operator => &[ADMIN_KEY, SESSION],
         Access::OwnStatus => &[ADMIN_KEY, SESSION, AGENT],
         Access::User | Access::Session => &[SESSION],
@@ -117,156 +120,136 @@ fn operation(endpoint: Endpoint) -> Operation {
     schemes.iter().map(needs).fold(operation, OperationBuilder::security).build()
 }
 
-/// The names in braces.
-pub(crate) fn placeholders(path: &'static str) -> impl Iterator<Item = &'static str> {
-    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+/// A name that is not in the table has no description, and a test fails.
+fn path_parameter(name: &'static str) -> ParameterBuilder {
+    let known = PATH_PARAMETERS.iter().find(|parameter| parameter.name == name);
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(known.map(|parameter| parameter.about))
+        .example(known.map(|parameter| parameter.example.into()))
+        .schema(Some(Object::with_type(Type::String)))
 }
 
-fn described(parameter: &Parameter) -> ParameterBuilder {
-    let required = match parameter.need {
-        Need::Required => Required::True,
-        Need::Optional => Required::False,
-    };
+fn header_parameter((name, about): (&'static str, &'static str)) -> ParameterBuilder {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(about))
+        .schema(Some(Object::with_type(Type::String)))
+}
+
+fn query_parameter(parameter: &Parameter) -> ParameterBuilder {
     ParameterBuilder::new()
         .name(parameter.name)
         .parameter_in(ParameterIn::Query)
-        .required(required)
+        .required(if parameter.is_required { Required::True } else { Required::False })
         .description(Some(parameter.about))
         .example(parameter.example.map(Value::from))
-        .schema(Some(form(parameter.form)))
+        .schema(Some(value_schema(parameter.value)))
 }
 
-fn form(form: Form) -> Object {
+fn value_schema(value: ValueType) -> Object {
     let text = ObjectBuilder::new().schema_type(Type::String);
-    match form {
-        Form::Text | Form::Query | Form::Time | Form::Cursor | Form::Place => text.build(),
-        Form::Choice(choices) => text.enum_values(Some(choices())).build(),
-        Form::Number { max, default } => ObjectBuilder::new()
+    match value {
+        ValueType::Text | ValueType::Query | ValueType::Time | ValueType::Cursor | ValueType::EventId => text.build(),
+        ValueType::Choice(choices) => text.enum_values(Some(choices())).build(),
+        ValueType::Number { max, default } => ObjectBuilder::new()
             .schema_type(Type::Integer)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int32)))
             .minimum(Some(1))
             .maximum(Some(max))
             .default(Some(json!(default)))
             .build(),
-        Form::Switch => ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false))).build(),
+        ValueType::Switch => ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false))).build(),
     }
 }
 
-fn answer(description: &str, body: Body) -> Answer {
-    let response = ResponseBuilder::new().description(description);
+fn response(answer: &Answer) -> ApiResponse {
+    let response = ResponseBuilder::new().description(answer.description);
     let content = |schema: RefOr<Schema>| ContentBuilder::new().schema(Some(schema)).build();
     let text = || RefOr::T(Schema::Object(Object::with_type(Type::String)));
-    match body {
-        Body::Json(schema) => response.content("application/json", content(schema())),
-        Body::Text(types) => types.iter().fold(response, |response, kind| response.content(*kind, content(text()))),
+    match answer.content {
+        Content::Json(schema) => response.content("application/json", content((schema.reference)())),
+        Content::AnyJson(schema) => response.content("application/json", content(schema())),
+        Content::Text(types) => types.iter().fold(response, |response, kind| response.content(*kind, content(text()))),
     }
     .build()
 }
 
-/// What can be wrong with a request, beside what the route itself says.
-fn refusals(endpoint: Endpoint) -> Vec<(StatusCode, &'static str)> {
-    let mut refusals = Vec::new();
-    if !endpoint.parameters().is_empty() || endpoint.takes_body() {
-        refusals.push((StatusCode::BAD_REQUEST, "A parameter or the body is wrong. Nothing is ignored."));
-    } else if endpoint != Endpoint::ActivityRecord {
-        refusals.push((StatusCode::BAD_REQUEST, "There is a parameter, and none is known."));
-    }
-    match endpoint.access() {
-        Access::Everybody => {}
-        Access::Operator => {
-            refusals.push((StatusCode::UNAUTHORIZED, "The admin key is missing or wrong, and nobody is signed in."));
-        }
-        Access::OwnStatus => {
-            refusals.push((StatusCode::UNAUTHORIZED, "The token or key is missing or wrong, and nobody is signed in."));
-        }
-        Access::User | Access::Session => refusals.push((StatusCode::UNAUTHORIZED, "Nobody is signed in.")),
-        Access::SignIn => refusals.push((StatusCode::UNAUTHORIZED, "Name or password is wrong.")),
-    }
-    refusals.push((StatusCode::FORBIDDEN, forbidden(endpoint)));
-    refusals.extend(about::own_refusals(endpoint));
-    refusals
+/// Errors that follow from the access, the parameters and the body of an endpoint.
+fn common_errors(endpoint: &Endpoint) -> Vec<(StatusCode, &'static str)> {
+    let takes_input = !endpoint.parameters.is_empty() || endpoint.body.is_some();
+    let bad_request = match takes_input {
+        true => "A parameter or the body is invalid. Unknown parameters are errors.",
+        false => "The request has a query parameter, and this path takes none.",
+    };
+    let unauthorized = match endpoint.access {
+        Access::Everybody => None,
+        Access::Operator => Some("The admin key is missing or wrong, and no user is signed in."),
+        Access::OwnStatus => Some("The token or the admin key is missing or wrong, and no user is signed in."),
+        Access::User | Access::Session => Some("No user is signed in."),
+        Access::SignIn => Some("The name or the password is wrong."),
+    };
+    let mut errors = vec![(StatusCode::BAD_REQUEST, bad_request)];
+    errors.extend(unauthorized.map(|about| (StatusCode::UNAUTHORIZED, about)));
+    errors.push((StatusCode::FORBIDDEN, forbidden(endpoint)));
+    errors
 }
 
-fn forbidden(endpoint: Endpoint) -> &'static str {
-    match endpoint.access() {
+fn forbidden(endpoint: &Endpoint) -> &'static str {
+    match endpoint.access {
         Access::User => {
-            "An agent's token or the admin key was sent, the CSRF token is missing, a fresh factor is missing or wrong, or \
-             the host or origin is not allowed."
+            "The request has an agent token or the admin key, the CSRF token is missing, a second factor is missing or \
+             wrong, or the host or origin is not allowed."
         }
         Access::Session | Access::SignIn => {
-            "An agent's token or the admin key was sent, the CSRF token is missing, or the host or origin is not allowed."
+            "The request has an agent token or the admin key, the CSRF token is missing, or the host or origin is not \
+             allowed."
         }
         Access::OwnStatus => "The host or origin is not allowed.",
-        Access::Operator if endpoint.method() != Method::GET => {
-            "An agent's token was sent, a session without its CSRF token, or the host or origin is not allowed."
+        Access::Operator if !endpoint.method.is_safe() => {
+            "The request has an agent token, or a session without its CSRF token, or the host or origin is not allowed."
         }
-        Access::Operator | Access::Everybody => "An agent's token was sent, or the host or origin is not allowed.",
+        Access::Operator | Access::Everybody => "The request has an agent token, or the host or origin is not allowed.",
     }
 }
 
 fn components() -> Components {
-    let mut schemas = Vec::new();
-    collect::<wire::Error>(&mut schemas);
-    collect::<wire::Health>(&mut schemas);
-    collect::<wire::Readiness>(&mut schemas);
-    collect::<wire::Status>(&mut schemas);
-    collect::<wire::Servers>(&mut schemas);
-    collect::<wire::Log>(&mut schemas);
-    collect::<wire::Restart>(&mut schemas);
-    collect::<wire::Tools>(&mut schemas);
-    collect::<wire::FoundTools>(&mut schemas);
-    collect::<wire::Contracts>(&mut schemas);
-    collect::<wire::Contract>(&mut schemas);
-    collect::<wire::Lint>(&mut schemas);
-    collect::<wire::Draft>(&mut schemas);
-    collect::<wire::ExplainCall>(&mut schemas);
-    collect::<wire::Explanation>(&mut schemas);
-    collect::<wire::Activities>(&mut schemas);
-    collect::<wire::WholeActivity>(&mut schemas);
-    collect::<wire::Summary>(&mut schemas);
-    collect::<wire::Approvals>(&mut schemas);
-    collect::<wire::WholeApproval>(&mut schemas);
-    collect::<wire::ApprovalStatus>(&mut schemas);
-    collect::<wire::Grants>(&mut schemas);
-    collect::<wire::LoggedIn>(&mut schemas);
-    collect::<wire::Signed>(&mut schemas);
-    collect::<wire::Approve>(&mut schemas);
-    collect::<wire::Deny>(&mut schemas);
-    collect::<wire::MakeGrant>(&mut schemas);
-    collect::<wire::LogIn>(&mut schemas);
-    let asked = [
-        wire::ExplainCall::name(),
-        wire::Approve::name(),
-        wire::Deny::name(),
-        wire::MakeGrant::name(),
-        wire::LogIn::name(),
-        "ErrorBody".into(),
-    ];
-    for (name, schema) in &mut schemas {
-        // What we answer has every member, null or not; what we are sent may leave some out, and errors leave out details.
-        if !asked.contains(&name.as_str().into()) {
+    let mut answers = Vec::new();
+    (NamedSchema::of::<wire::Error>().collect)(&mut answers);
+    let mut bodies = Vec::new();
+    for endpoint in super::endpoints() {
+        for answer in endpoint.answers {
+            match answer.content {
+                Content::Json(schema) => (schema.collect)(&mut answers),
+                Content::AnyJson(_) | Content::Text(_) => {}
+            }
+        }
+        if let Some(body) = &endpoint.body {
+            (body.schema.collect)(&mut bodies);
+        }
+    }
+    for (name, schema) in &mut answers {
+        // Answers have every member, null or not. Request bodies may omit some, and errors may omit `details`.
+        if name != "ErrorBody" {
             require_all(schema);
         }
     }
-    let about = "The admin key is in `admin.key` in the data folder of the gateway, `~/.mcpproxy` unless it was told otherwise.";
+    let about = "The content of `admin.key` in the data folder of the gateway, `~/.mcpproxy` by default.";
     let key = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description("X-API-Key", about)));
-    let about = "A person's session: the cookie that POST /api/v1/login sets, and with everything but GET its `csrf` as \
-        X-CSRF-Token.";
+    let about = "The session cookie that POST /api/v1/login sets. All methods except GET also need `csrf` from its answer as \
+        the `X-CSRF-Token` header.";
     let session = SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description("mcpproxy_session", about)));
     let agent = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     ComponentsBuilder::new()
-        .schemas_from_iter(schemas)
+        .schemas_from_iter(answers.into_iter().chain(bodies))
         .security_scheme(ADMIN_KEY, key)
         .security_scheme(SESSION, session)
         .security_scheme(AGENT, agent)
         .build()
-}
-
-type Named = (String, RefOr<Schema>);
-
-fn collect<T: ToSchema>(schemas: &mut Vec<Named>) {
-    schemas.push((T::name().into_owned(), T::schema()));
-    T::schemas(schemas);
 }
 
 fn require_all(schema: &mut RefOr<Schema>) {
@@ -275,8 +258,4 @@ fn require_all(schema: &mut RefOr<Schema>) {
         RefOr::T(Schema::AllOf(parts)) => parts.items.iter_mut().for_each(require_all),
         _ => {}
     }
-}
-
-fn reference<T: ToSchema + PartialSchema>() -> RefOr<Schema> {
-    RefOr::Ref(Ref::from_schema_name(T::name()))
 }

@@ -1,171 +1,142 @@
-//! What may stand behind `?`: one table that the reader and the document share. What is not in it is an error.
+//! Query parameters: which there are, and how a query is read.
+//!
+//! A parameter that several endpoints share is one constant here. An endpoint lists its parameters in its row, and
+//! [`read`] runs in front of every handler: an unknown, repeated or malformed parameter is an error with a hint, never
+//! ignored. A typo in a filter would otherwise show all records as if they matched.
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use mcpproxy_core::{ApprovalState, RiskLevel, Untrusted, Variant, nearest};
+use mcpproxy_core::{RiskLevel, Untrusted, Variant, nearest};
 use mcpproxy_store::{Cursor, FeedCursor, Filter, Kind, LIMIT_MAX, Status};
 
+use super::endpoint::Endpoint;
 use crate::problem::Problem;
-use crate::rest::endpoint::Endpoint;
 use crate::{Web, query, time};
 
-/// No name that is kept is longer, so none that is asked for needs to be.
+/// The store keeps no longer names.
 const TEXT_MAX_CHARS: usize = 256;
-/// What an agent asks for may be whole sentences; the search reads no more.
+/// The search ignores the rest of a longer query.
 const QUERY_MAX_CHARS: usize = 4_096;
-/// Somebody's misspelt name is quoted this far.
+/// An unknown parameter name is quoted up to this length.
 const QUOTED_MAX_CHARS: usize = 40;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    pub(crate) form: Form,
-    pub(crate) need: Need,
-    /// For the example that shows how the route is asked.
+    pub(crate) value: ValueType,
+    pub(crate) is_required: bool,
+    /// The value in the example of the documentation.
     pub(crate) example: Option<&'static str>,
+    /// The name and description of a header that can replace the parameter.
+    pub(crate) header: Option<(&'static str, &'static str)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Form {
+pub(crate) enum ValueType {
     Text,
-    /// What somebody looks for, in their own words.
+    /// A search query in natural language.
     Query,
     Choice(fn() -> Vec<&'static str>),
     Number {
         max: usize,
         default: usize,
     },
-    /// A time, or how long ago it was.
+    /// An RFC 3339 time, or an age such as `24h`.
     Time,
-    /// Where a page begins.
+    /// The start of a page of records.
     Cursor,
-    /// A place in the stream of events.
-    Place,
+    /// A position in the stream of events.
+    EventId,
     Switch,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
-    Required,
-    Optional,
+/// A name in braces in the path of an endpoint.
+#[derive(Debug)]
+pub(crate) struct PathParameter {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) example: &'static str,
 }
 
-const fn optional(name: &'static str, about: &'static str, form: Form) -> Parameter {
-    Parameter { name, about, form, need: Need::Optional, example: None }
+pub(crate) const PATH_PARAMETERS: &[PathParameter] = &[
+    PathParameter { name: "name", about: "The name of a server.", example: "demo" },
+    PathParameter { name: "server", about: "The name of a server.", example: "demo" },
+    PathParameter { name: "tool", about: "The name of a tool, without its server.", example: "delete_user" },
+    PathParameter { name: "id", about: "The id of a record, or a unique prefix of it.", example: "01K9ZQ4B2R" },
+    PathParameter { name: "approval", about: "The id of an approval request.", example: "01K9ZQ4B2R0000000000000000" },
+    PathParameter { name: "grant", about: "The id of a standing approval.", example: "01K9ZQ4B2R0000000000000000" },
+];
+
+/// The names in braces.
+pub(crate) fn path_parameters(path: &'static str) -> impl Iterator<Item = &'static str> {
+    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-const INTENT_TYPE: Parameter = Parameter {
+pub(crate) const fn optional(name: &'static str, about: &'static str, value: ValueType) -> Parameter {
+    Parameter { name, about, value, is_required: false, example: None, header: None }
+}
+
+pub(crate) const INTENT_TYPE: Parameter = Parameter {
     example: Some("destructive"),
     ..optional(
         "intent_type",
-        "What the agent declared to do.",
-        Form::Choice(|| Variant::ALL.map(Variant::operation).to_vec()),
+        "The operation type that the agent declared.",
+        ValueType::Choice(|| Variant::ALL.map(Variant::operation).to_vec()),
     )
 };
-const TYPE: Parameter = optional("type", "What happened.", Form::Choice(|| Kind::ALL.map(Kind::as_str).to_vec()));
-const STATUS: Parameter =
-    optional("status", "How it ended, or that it has not.", Form::Choice(|| Status::ALL.map(Status::as_str).to_vec()));
-const SERVER: Parameter = optional("server", "The name of a server.", Form::Text);
-const TOOL: Parameter = optional("tool", "The name of a tool, alone or as `server:tool`.", Form::Text);
-const AGENT: Parameter = optional("agent", "The name of an agent's token.", Form::Text);
-const RISK: Parameter =
-    optional("risk", "How much harm the tool can do.", Form::Choice(|| RiskLevel::ALL.map(RiskLevel::as_str).to_vec()));
-const SINCE: Parameter = optional(
+pub(crate) const TYPE: Parameter =
+    optional("type", "The type of the record.", ValueType::Choice(|| Kind::ALL.map(Kind::as_str).to_vec()));
+pub(crate) const STATUS: Parameter = optional(
+    "status",
+    "The status of the record. `started` means that the call is still running.",
+    ValueType::Choice(|| Status::ALL.map(Status::as_str).to_vec()),
+);
+pub(crate) const SERVER: Parameter = optional("server", "The name of a server.", ValueType::Text);
+pub(crate) const TOOL: Parameter = optional("tool", "The name of a tool, alone or as `server:tool`.", ValueType::Text);
+pub(crate) const AGENT: Parameter = optional("agent", "The name of an agent.", ValueType::Text);
+pub(crate) const RISK: Parameter = optional(
+    "risk",
+    "The risk level of the tool.",
+    ValueType::Choice(|| RiskLevel::ALL.map(RiskLevel::as_str).to_vec()),
+);
+pub(crate) const SINCE: Parameter = optional(
     "since",
-    "Nothing older: an RFC 3339 time such as `2026-01-31T10:00:00Z`, or how long ago, such as `24h` or `7d`.",
-    Form::Time,
+    "Omits older records. An RFC 3339 time such as `2026-01-31T10:00:00Z`, or an age such as `24h` or `7d`.",
+    ValueType::Time,
 );
-const UNTIL: Parameter = optional("until", "Nothing newer: a time, or how long ago.", Form::Time);
-const FROM: Parameter = optional("from", "Another name for `since`.", Form::Time);
-const TO: Parameter = optional("to", "Another name for `until`.", Form::Time);
-const Q: Parameter = optional(
+pub(crate) const UNTIL: Parameter = optional("until", "Omits newer records. A time or an age.", ValueType::Time);
+pub(crate) const FROM: Parameter = optional("from", "Another name for `since`.", ValueType::Time);
+pub(crate) const TO: Parameter = optional("to", "Another name for `until`.", ValueType::Time);
+pub(crate) const Q: Parameter = optional(
     "q",
-    "Words to find in tool, server, agent, client, code, message or metadata; upper and lower case are the same.",
-    Form::Text,
+    "Text to find in the tool, server, agent, client, code, message or metadata. Case does not matter.",
+    ValueType::Text,
 );
-const LIMIT: Parameter = Parameter {
+pub(crate) const LIMIT: Parameter = Parameter {
     example: Some("50"),
-    ..optional("limit", "At most so many records.", Form::Number { max: LIMIT_MAX, default: 50 })
+    ..optional("limit", "The maximum number of records.", ValueType::Number { max: LIMIT_MAX, default: 50 })
 };
-const CURSOR: Parameter = optional("cursor", "`next` of the page before.", Form::Cursor);
-const FORMAT: Parameter = Parameter {
-    example: Some("jsonl"),
+pub(crate) const CURSOR: Parameter = optional("cursor", "`next` of the previous page.", ValueType::Cursor);
+pub(crate) const AFTER: Parameter = Parameter {
+    header: Some((
+        "Last-Event-ID",
+        "The `id` of the last event that the client received. Browsers send this header by themselves.",
+    )),
     ..optional(
-        "format",
-        "One JSON object in a line, or a table. `jsonl` if it is left out.",
-        Form::Choice(|| vec!["jsonl", "csv"]),
+        "after",
+        "The `id` of the last event that the client received. The header `Last-Event-ID` takes precedence. Without \
+         either, the stream starts now.",
+        ValueType::EventId,
     )
 };
-const PAYLOADS: Parameter =
-    optional("payloads", "`true` adds the arguments and results, as far as they are kept.", Form::Switch);
-const AFTER: Parameter = optional(
-    "after",
-    "The `id` of the last event that was seen; the header `Last-Event-ID` says the same and comes first. Without either, \
-     the stream begins now.",
-    Form::Place,
-);
-const LINES: Parameter =
-    optional("lines", "The newest lines, at most so many.", Form::Number { max: 10_000, default: 100 });
 
-pub(crate) static ACTIVITY: [Parameter; 14] =
-    [INTENT_TYPE, TYPE, STATUS, SERVER, TOOL, AGENT, RISK, SINCE, UNTIL, FROM, TO, Q, LIMIT, CURSOR];
-pub(crate) static ACTIVITY_SUMMARY: [Parameter; 4] = [Parameter { example: Some("24h"), ..SINCE }, UNTIL, FROM, TO];
-pub(crate) static EXPORT_ACTIVITY: [Parameter; 14] = [
-    FORMAT,
-    PAYLOADS,
-    Parameter { example: None, ..INTENT_TYPE },
-    TYPE,
-    STATUS,
-    SERVER,
-    TOOL,
-    AGENT,
-    RISK,
-    Parameter { example: Some("7d"), ..SINCE },
-    UNTIL,
-    FROM,
-    TO,
-    Q,
-];
-pub(crate) static EVENTS: [Parameter; 9] = [AFTER, INTENT_TYPE, TYPE, STATUS, SERVER, TOOL, AGENT, RISK, Q];
-pub(crate) static SERVER_LOG: [Parameter; 1] = [LINES];
-pub(crate) static TOOLS: [Parameter; 1] = [SERVER];
-pub(crate) static SEARCH_TOOLS: [Parameter; 4] = [
-    Parameter {
-        name: "q",
-        about: "Words that describe the tool.",
-        form: Form::Query,
-        need: Need::Required,
-        example: Some("delete user"),
-    },
-    Parameter { example: None, ..optional("limit", "At most so many tools.", Form::Number { max: 50, default: 10 }) },
-    SERVER,
-    optional("explain", "`true` adds to each tool why it has its score.", Form::Switch),
-];
-
-pub(crate) static APPROVALS: [Parameter; 5] = [
-    Parameter {
-        example: Some("pending"),
-        ..optional(
-            "state",
-            "How far it has come.",
-            Form::Choice(|| ApprovalState::ALL.map(ApprovalState::as_str).to_vec()),
-        )
-    },
-    AGENT,
-    optional("tool", "The name of a tool, as `server:tool`.", Form::Text),
-    optional("limit", "At most so many approvals.", Form::Number { max: LIMIT_MAX, default: 50 }),
-    optional("cursor", "`next` of the page before: the id of an approval.", Form::Text),
-];
-pub(crate) static GRANTS: [Parameter; 1] =
-    [optional("all", "`true` adds those that are revoked, over or used up.", Form::Switch)];
-
-/// The parameters of a request, read and checked.
+/// The query parameters of a request, parsed and checked.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct QueryValues {
     values: Vec<(&'static str, Value)>,
 }
 
@@ -175,44 +146,52 @@ enum Value {
     Number(usize),
     TimeMs(i64),
     Cursor(Cursor),
-    Place(FeedCursor),
+    EventId(FeedCursor),
     Switch(bool),
 }
 
-/// Stands before every route, so that none can forget to look.
+/// Middleware that parses the query in front of every handler.
 pub(crate) async fn read(
-    State((web, endpoint)): State<(Arc<Web>, Endpoint)>,
+    State((web, endpoint)): State<(Arc<Web>, &'static Endpoint)>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let query = request.uri().query().unwrap_or_default();
-    match Given::read(query, endpoint.parameters(), (web.facts.now_ms)()) {
-        Ok(given) => {
-            request.extensions_mut().insert(given);
+    match QueryValues::read(query, endpoint.parameters, (web.facts.now_ms)()) {
+        Ok(values) => {
+            request.extensions_mut().insert(values);
             next.run(request).await
         }
         Err(problem) => problem.into_response(),
     }
 }
 
-impl Given {
-    pub(crate) fn read(query: &str, known: &'static [Parameter], now_ms: i64) -> Result<Self, Problem> {
-        let mut given = Self::default();
-        for (name, value) in query::pairs(query)? {
+impl QueryValues {
+    pub(crate) fn read(text: &str, known: &'static [Parameter], now_ms: i64) -> Result<Self, Problem> {
+        let mut query = Self::default();
+        for (name, value) in query::pairs(text)? {
             let parameter = known.iter().find(|parameter| parameter.name == name);
             let parameter = parameter.ok_or_else(|| unknown(&name, known))?;
-            if given.find(parameter.name).is_some() {
+            if query.find(parameter.name).is_some() {
                 return Err(Problem::bad_query(
                     format!("`{}` is given more than once", parameter.name),
                     "give each parameter once",
                 ));
             }
-            given.values.push((parameter.name, parameter.parse(value, now_ms)?));
+            query.values.push((parameter.name, parameter.parse(value, now_ms)?));
         }
-        match known.iter().find(|parameter| parameter.need == Need::Required && given.find(parameter.name).is_none()) {
-            Some(missing) => Err(Problem::bad_query(format!("`{}` is missing", missing.name), missing.about)),
-            None => Ok(given),
+        for parameter in known {
+            if query.find(parameter.name).is_some() {
+                continue;
+            }
+            if parameter.is_required {
+                return Err(Problem::bad_query(format!("`{}` is missing", parameter.name), parameter.about));
+            }
+            if let ValueType::Number { default, .. } = parameter.value {
+                query.values.push((parameter.name, Value::Number(default)));
+            }
         }
+        Ok(query)
     }
 
     fn find(&self, name: &str) -> Option<&Value> {
@@ -220,24 +199,14 @@ impl Given {
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        match self.find(name) {
-            Some(Value::Text(text)) => Some(text),
-            _ => None,
-        }
+        let Some(Value::Text(text)) = self.find(name) else { return None };
+        Some(text)
     }
 
-    /// The number that was given, or the one that stands for none.
-    pub(crate) fn number(&self, name: &str, of: Endpoint) -> usize {
-        let default = || {
-            of.parameters().iter().find(|parameter| parameter.name == name).and_then(|parameter| match parameter.form {
-                Form::Number { default, .. } => Some(default),
-                _ => None,
-            })
-        };
-        match self.find(name) {
-            Some(Value::Number(number)) => *number,
-            _ => default().unwrap_or_default(),
-        }
+    /// The given number, or the default of the parameter.
+    pub(crate) fn number(&self, name: &str) -> usize {
+        let Some(Value::Number(number)) = self.find(name) else { return 0 };
+        *number
     }
 
     pub(crate) fn is_on(&self, name: &str) -> bool {
@@ -245,23 +214,19 @@ impl Given {
     }
 
     pub(crate) fn cursor(&self) -> Option<Cursor> {
-        match self.find(CURSOR.name) {
-            Some(Value::Cursor(cursor)) => Some(*cursor),
-            _ => None,
-        }
+        let Some(Value::Cursor(cursor)) = self.find(CURSOR.name) else { return None };
+        Some(*cursor)
     }
 
-    pub(crate) fn place(&self) -> Option<FeedCursor> {
-        match self.find(AFTER.name) {
-            Some(Value::Place(place)) => Some(place.clone()),
-            _ => None,
-        }
+    pub(crate) fn event_id(&self) -> Option<FeedCursor> {
+        let Some(Value::EventId(place)) = self.find(AFTER.name) else { return None };
+        Some(place.clone())
     }
 
     fn time_ms(&self, name: &'static str, other_name: &'static str) -> Result<Option<i64>, Problem> {
-        let of = |name| match self.find(name) {
-            Some(Value::TimeMs(time_ms)) => Some(*time_ms),
-            _ => None,
+        let of = |name| {
+            let Some(Value::TimeMs(time_ms)) = self.find(name) else { return None };
+            Some(*time_ms)
         };
         match (of(name), of(other_name)) {
             (Some(_), Some(_)) => Err(Problem::bad_query(
@@ -272,17 +237,17 @@ impl Given {
         }
     }
 
-    /// The range of time that was asked for; both ends belong to it.
+    /// The time range, including both ends.
     pub(crate) fn range_ms(&self) -> Result<(Option<i64>, Option<i64>), Problem> {
         let since_ms = self.time_ms(SINCE.name, FROM.name)?;
         let until_ms = self.time_ms(UNTIL.name, TO.name)?;
         if since_ms.zip(until_ms).is_some_and(|(since_ms, until_ms)| since_ms > until_ms) {
-            return Err(Problem::bad_query("`since` is later than `until`", "exchange the two"));
+            return Err(Problem::bad_query("`since` is later than `until`", "swap the two"));
         }
         Ok((since_ms, until_ms))
     }
 
-    /// The records that were asked for.
+    /// The filter for records that the query describes.
     pub(crate) fn filter(&self) -> Result<Filter, Problem> {
         let (since_ms, until_ms) = self.range_ms()?;
         let owned = |name: &str| self.text(name).map(str::to_owned);
@@ -306,23 +271,23 @@ impl Parameter {
     fn parse(&self, text: String, now_ms: i64) -> Result<Value, Problem> {
         let name = self.name;
         if text.is_empty() {
-            let hint = match self.need {
-                Need::Required => "give it a value".to_owned(),
-                Need::Optional => format!("leave `{name}` out, or give it a value"),
+            let hint = match self.is_required {
+                true => "give it a value".to_owned(),
+                false => format!("leave `{name}` out, or give it a value"),
             };
             return Err(Problem::bad_query(format!("`{name}` is empty"), hint));
         }
-        match self.form {
-            Form::Text if text.chars().count() > TEXT_MAX_CHARS => Err(Problem::bad_query(
+        match self.value {
+            ValueType::Text if text.chars().count() > TEXT_MAX_CHARS => Err(Problem::bad_query(
                 format!("{name} must have at most {TEXT_MAX_CHARS} characters"),
-                "a part of it is enough for `q`, and no name is longer",
+                "`q` finds parts of a text, and no name is longer",
             )),
-            Form::Query if text.chars().count() > QUERY_MAX_CHARS => Err(Problem::bad_query(
+            ValueType::Query if text.chars().count() > QUERY_MAX_CHARS => Err(Problem::bad_query(
                 format!("{name} must have at most {QUERY_MAX_CHARS} characters"),
-                "a few sentences are enough: the search reads no more",
+                "a few sentences are enough",
             )),
-            Form::Text | Form::Query => Ok(Value::Text(text)),
-            Form::Choice(choices) => {
+            ValueType::Text | ValueType::Query => Ok(Value::Text(text)),
+            ValueType::Choice(choices) => {
                 let choices = choices();
                 if choices.contains(&text.as_str()) {
                     return Ok(Value::Text(text));
@@ -333,37 +298,37 @@ impl Parameter {
                 };
                 Err(Problem::bad_query(format!("{name} must be {}", one_of(&choices)), hint))
             }
-            Form::Number { max, default } => match text.parse() {
-                // Digits alone: `+5` would be a number too, and `05` one with two spellings.
+            ValueType::Number { max, default } => match text.parse() {
+                // Only plain digits: `parse` also accepts `+5` and `05`.
                 Ok(number) if (1..=max).contains(&number) && number.to_string() == text => Ok(Value::Number(number)),
                 _ => Err(Problem::bad_query(
                     format!("{name} must be a number from 1 to {max}"),
-                    format!("without `{name}` it is {default}"),
+                    format!("the default is {default}"),
                 )),
             },
-            Form::Time => time::parse(&text, now_ms).map(Value::TimeMs).ok_or_else(|| {
+            ValueType::Time => time::parse(&text, now_ms).map(Value::TimeMs).ok_or_else(|| {
                 Problem::bad_query(
                     format!("{name}: not an RFC 3339 time"),
-                    "write a time such as 2026-01-31T10:00:00Z, or how long ago, such as 24h or 7d",
+                    "write a time such as 2026-01-31T10:00:00Z, or an age such as 24h or 7d",
                 )
             }),
-            Form::Cursor => Cursor::parse(&text).map(Value::Cursor).map_err(|_| {
+            ValueType::Cursor => Cursor::parse(&text).map(Value::Cursor).map_err(|_| {
                 Problem::bad_query(
                     format!("{name}: not a cursor of an earlier page"),
-                    "give `next` of an answer unchanged, or leave it out for the newest records",
+                    "copy `next` of an answer unchanged, or leave it out for the newest records",
                 )
             }),
-            Form::Place => place(name, &text).map(Value::Place),
-            Form::Switch => match text.as_str() {
+            ValueType::EventId => event_id(name, &text).map(Value::EventId),
+            ValueType::Switch => match text.as_str() {
                 "true" => Ok(Value::Switch(true)),
                 "false" => Ok(Value::Switch(false)),
-                _ => Err(Problem::bad_query(format!("{name} must be true or false"), "without it, it is false")),
+                _ => Err(Problem::bad_query(format!("{name} must be true or false"), "the default is false")),
             },
         }
     }
 }
 
-/// Tools are shown as `server:tool`; whoever copies that means the tool of that server.
+/// Splits `server:tool`, as tools are shown everywhere, into the two filters.
 fn tool_of(server: Option<String>, tool: Option<String>) -> Result<(Option<String>, Option<String>), Problem> {
     match (server, tool.as_deref().and_then(|tool| tool.split_once(':'))) {
         (server, None) => Ok((server, tool)),
@@ -375,12 +340,12 @@ fn tool_of(server: Option<String>, tool: Option<String>) -> Result<(Option<Strin
     }
 }
 
-/// A place in the stream of events, as an earlier event named it.
-pub(crate) fn place(name: &str, text: &str) -> Result<FeedCursor, Problem> {
+/// Parses a position in the stream of events.
+pub(crate) fn event_id(name: &str, text: &str) -> Result<FeedCursor, Problem> {
     FeedCursor::parse(text).map_err(|_| {
         Problem::bad_query(
             format!("{name}: not the id of an event"),
-            "give the `id` of an event unchanged, or leave it out to begin now",
+            "copy the `id` of an event unchanged, or leave it out to start now",
         )
     })
 }

@@ -1,159 +1,203 @@
-//! The answers of the REST interface.
+//! Servers and their tools.
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, PathRejection};
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse as _, Response};
+use axum::routing::on;
 use axum::{Extension, Json};
 use http::StatusCode;
-use mcpproxy_core::{ServerName, ToolName, Variant, json};
-use mcpproxy_gateway::{ExplainError, Reasons, StateName};
+use mcpproxy_core::{ServerName, ToolName};
+use mcpproxy_gateway::{Reasons, StateName};
 use serde_json::Value;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{Object, Schema, Type};
 
+use super::endpoint::{Answer, Endpoint, Group, NO_SERVER, NO_TOOL};
+use super::parameters::{self, Parameter, QueryValues, ValueType, optional};
+use crate::auth::access::Access;
 use crate::problem::Problem;
-use crate::rest::endpoint::Endpoint;
-use crate::rest::parameters::Given;
+use crate::verb::Verb;
 use crate::{Web, wire};
 
-pub(crate) async fn health() -> Json<wire::Health> {
-    Json(wire::Health { status: "ok" })
+pub(super) const ENDPOINTS: &[Endpoint] = &[
+    Endpoint {
+        name: "servers",
+        method: Verb::Get,
+        path: "/api/v1/servers",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Servers,
+        summary: "List servers",
+        description: "Each server with its state. If a server is not ready, `reason` says why.",
+        answers: &[Answer::json::<wire::Servers>(StatusCode::OK, "The servers.")],
+        errors: &[],
+        handler: |method| on(method, servers),
+    },
+    Endpoint {
+        name: "server_log",
+        method: Verb::Get,
+        path: "/api/v1/servers/{name}/logs",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[LINES],
+        body: None,
+        group: Group::Servers,
+        summary: "Show the log of a server",
+        description: "The newest lines that the server wrote to standard error, oldest first.",
+        answers: &[Answer::json::<wire::Log>(StatusCode::OK, "The lines.")],
+        errors: &[NO_SERVER],
+        handler: |method| on(method, server_log),
+    },
+    Endpoint {
+        name: "restart_server",
+        method: Verb::Post,
+        path: "/api/v1/servers/{name}/restart",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Servers,
+        summary: "Restart a server",
+        description: "Answers at once. The list of servers shows when the server is ready again.",
+        answers: &[Answer::json::<wire::Restart>(StatusCode::ACCEPTED, "The server restarts.")],
+        errors: &[NO_SERVER],
+        handler: |method| on(method, restart_server),
+    },
+    Endpoint {
+        name: "tools",
+        method: Verb::Get,
+        path: "/api/v1/tools",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[parameters::SERVER],
+        body: None,
+        group: Group::Servers,
+        summary: "List tools with their schemas",
+        description: "The tools of all servers, or of one server.",
+        answers: &[Answer::json::<wire::Tools>(StatusCode::OK, "The tools.")],
+        errors: &[NO_SERVER],
+        handler: |method| on(method, tools),
+    },
+    Endpoint {
+        name: "search_tools",
+        method: Verb::Get,
+        path: "/api/v1/tools/search",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[SEARCH_QUERY, SEARCH_LIMIT, parameters::SERVER, EXPLAIN],
+        body: None,
+        group: Group::Servers,
+        summary: "Search tools",
+        description: "The best matches first, as an agent with all permissions finds them. If no tool matches, `note` says why.",
+        answers: &[Answer::json::<wire::FoundTools>(StatusCode::OK, "The tools.")],
+        errors: &[NO_SERVER],
+        handler: |method| on(method, search_tools),
+    },
+    Endpoint {
+        name: "tool",
+        method: Verb::Get,
+        path: "/api/v1/tools/{server}/{tool}",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Servers,
+        summary: "Show a tool",
+        description: "The full definition that the server sent.",
+        answers: &[Answer::any_json("The tool.", any_object)],
+        errors: &[NO_TOOL],
+        handler: |method| on(method, tool),
+    },
+];
+
+const LINES: Parameter =
+    optional("lines", "The maximum number of lines.", ValueType::Number { max: 10_000, default: 100 });
+const SEARCH_QUERY: Parameter = Parameter {
+    is_required: true,
+    example: Some("delete user"),
+    ..optional("q", "A description of the tool.", ValueType::Query)
+};
+const SEARCH_LIMIT: Parameter =
+    optional("limit", "The maximum number of tools.", ValueType::Number { max: 50, default: 10 });
+const EXPLAIN: Parameter =
+    optional("explain", "`true` adds to each tool how its score was computed.", ValueType::Switch);
+
+fn any_object() -> RefOr<Schema> {
+    RefOr::T(Schema::Object(Object::with_type(Type::Object)))
 }
 
-pub(crate) async fn ready(State(web): State<Arc<Web>>) -> Response {
-    let log = wire::LogState::from(web.ledger.health());
-    let is_well = log.reason.is_none();
-    let connecting = match web.gateway.is_ready() {
-        true => Vec::new(),
-        false => {
-            let servers = web.gateway.servers().into_iter();
-            servers.filter(|s| s.state == StateName::Connecting).map(|s| s.name.to_string()).collect()
-        }
-    };
-    let ready = is_well && web.gateway.is_ready();
-    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(wire::Readiness { ready, connecting, log: log.state, reason: log.reason })).into_response()
-}
-
-pub(crate) async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
-    let mut servers = wire::ServerCounts::default();
-    let mut tools = 0;
-    for server in web.gateway.servers() {
-        tools += server.tools;
-        *match server.state {
-            StateName::Ready => &mut servers.ready,
-            StateName::Connecting => &mut servers.connecting,
-            StateName::Waiting => &mut servers.failed,
-            StateName::Disabled => &mut servers.disabled,
-        } += 1;
-    }
-    Json(wire::Status {
-        version: web.facts.version,
-        pid: std::process::id(),
-        address: web.facts.address.clone(),
-        uptime_ms: web.facts.started.elapsed().as_millis().try_into().unwrap_or(u64::MAX),
-        servers,
-        tools,
-        settings: wire::SettingsState {
-            path: web.facts.settings_path.display().to_string(),
-            error: web.gateway.reload_error(),
-        },
-        log: web.ledger.health().into(),
-    })
-}
-
-pub(crate) async fn servers(State(web): State<Arc<Web>>) -> Json<wire::Servers> {
+async fn servers(State(web): State<Arc<Web>>) -> Json<wire::Servers> {
     Json(wire::Servers { servers: web.gateway.servers().into_iter().map(Into::into).collect() })
 }
 
-pub(crate) async fn server_log(
+async fn server_log(
     State(web): State<Arc<Web>>,
     name: Result<Path<String>, PathRejection>,
-    Extension(given): Extension<Given>,
+    Extension(query): Extension<QueryValues>,
 ) -> Result<Json<wire::Log>, Problem> {
     let name = server_name(name)?;
-    let lines = given.number("lines", Endpoint::ServerLog);
-    let lines = web.gateway.server_log(&name, lines).ok_or(Problem::NoServer)?;
+    let lines = query.number("lines");
+    let lines = web.gateway.server_log(&name, lines).ok_or(Problem::SERVER_NOT_FOUND)?;
     Ok(Json(wire::Log { lines: lines.iter().map(|line| line.for_json().to_owned()).collect() }))
 }
 
-pub(crate) async fn restart_server(
+async fn restart_server(
     State(web): State<Arc<Web>>,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<(StatusCode, Json<wire::Restart>), Problem> {
     let name = server_name(name)?;
     if !web.gateway.restart(&name) {
-        return Err(Problem::NoServer);
+        return Err(Problem::SERVER_NOT_FOUND);
     }
     let restart = wire::Restart { name: name.to_string(), state: StateName::Connecting.as_str() };
     Ok((StatusCode::ACCEPTED, Json(restart)))
 }
 
-/// What cannot be the name of a server names none.
+/// An invalid name is reported as an unknown server.
 pub(crate) fn server_name(name: Result<Path<String>, PathRejection>) -> Result<ServerName, Problem> {
-    let Path(name) = name.map_err(|_| Problem::NoServer)?;
-    ServerName::parse(&name).map_err(|_| Problem::NoServer)
+    let Path(name) = name.map_err(|_| Problem::SERVER_NOT_FOUND)?;
+    ServerName::parse(&name).map_err(|_| Problem::SERVER_NOT_FOUND)
 }
 
-pub(crate) async fn tools(
+async fn tools(
     State(web): State<Arc<Web>>,
-    Extension(given): Extension<Given>,
+    Extension(query): Extension<QueryValues>,
 ) -> Result<Json<wire::Tools>, Problem> {
-    let server = known_server(&web, given.text("server"))?;
+    let server = known_server(&web, query.text("server"))?;
     Ok(Json(wire::Tools { tools: web.gateway.tools(server.as_ref()) }))
 }
 
-pub(crate) async fn search_tools(
+async fn search_tools(
     State(web): State<Arc<Web>>,
-    Extension(given): Extension<Given>,
+    Extension(query): Extension<QueryValues>,
 ) -> Result<Json<wire::FoundTools>, Problem> {
-    let server = known_server(&web, given.text("server"))?;
-    let limit = given.number("limit", Endpoint::SearchTools);
-    let words = given.text("q").unwrap_or_default();
-    let reasons = if given.is_on("explain") { Reasons::Given } else { Reasons::LeftOut };
+    let server = known_server(&web, query.text("server"))?;
+    let limit = query.number("limit");
+    let words = query.text("q").unwrap_or_default();
+    let reasons = if query.is_on("explain") { Reasons::Given } else { Reasons::LeftOut };
     Ok(Json(web.gateway.search(words, server.as_ref(), limit, reasons).into()))
 }
 
-pub(crate) async fn tool(
+async fn tool(
     State(web): State<Arc<Web>>,
     names: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Json<Value>, Problem> {
-    web.gateway.tool(&tool_name(names)?).map(Json).ok_or(Problem::NoTool)
+    web.gateway.tool(&tool_name(names)?).map(Json).ok_or(Problem::TOOL_NOT_FOUND)
 }
 
-/// What cannot be the name of a tool names none.
+/// An invalid name is reported as an unknown tool.
 pub(crate) fn tool_name(names: Result<Path<(String, String)>, PathRejection>) -> Result<ToolName, Problem> {
-    let Path((server, tool)) = names.map_err(|_| Problem::NoTool)?;
+    let Path((server, tool)) = names.map_err(|_| Problem::TOOL_NOT_FOUND)?;
     let name = ServerName::parse(&server).and_then(|server| ToolName::of(&server, &tool));
-    name.map_err(|_| Problem::NoTool)
+    name.map_err(|_| Problem::TOOL_NOT_FOUND)
 }
 
-pub(crate) async fn explain_call(
-    State(web): State<Arc<Web>>,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<Json<wire::Explanation>, Problem> {
-    let body = body?;
-    let text = json::read(&body).map_err(|error| Problem::BadBody(error.to_string()))?;
-    let asked: wire::ExplainCall = serde_json::from_str(text).map_err(|error| Problem::BadBody(error.to_string()))?;
-    let variant = Variant::from_operation(&asked.variant)
-        .ok_or_else(|| Problem::BadBody("`variant` must be read, write or destructive".to_owned()))?;
-    let (agent, parameters) = (asked.agent.as_deref(), asked.parameters.get());
-    let (explanation, policies) = web.gateway.explain(agent, variant, parameters).await.map_err(unexplained)?;
-    Ok(Json((variant, explanation, policies).into()))
-}
-
-fn unexplained(error: ExplainError) -> Problem {
-    match error {
-        ExplainError::NoAgent(_) => Problem::NoAgent,
-        ExplainError::NotConnected(_) => Problem::NotConnected(error.to_string()),
-        ExplainError::Parameters(_) | ExplainError::Store(_) => Problem::BadBody(error.to_string()),
-    }
-}
-
-/// The server a query names, if it names one. An unknown name is an error: an empty list would hide a typo.
+/// Finds the server that a query names. An unknown name is an error: an empty list would hide a typo.
 fn known_server(web: &Web, name: Option<&str>) -> Result<Option<ServerName>, Problem> {
     let Some(name) = name else { return Ok(None) };
     let server = web.gateway.servers().into_iter().find(|server| server.name.as_str() == name);
-    server.map(|server| Some(server.name)).ok_or(Problem::NoServer)
+    server.map(|server| Some(server.name)).ok_or(Problem::SERVER_NOT_FOUND)
 }

@@ -7,16 +7,16 @@ use tower::ServiceExt as _;
 
 use super::{Fixture, KEY, code, path, text};
 use crate::auth::access::Access;
-use crate::rest::endpoint::Endpoint;
-use crate::ui::Page;
+use crate::rest::endpoints;
+use crate::ui::all_pages;
 
 #[tokio::test]
 async fn what_is_no_key_opens_nothing() {
     let fixture = Fixture::new().await;
     let agent = ("authorization", "Bearer mcp_0123");
-    for endpoint in Endpoint::ALL.into_iter().filter(|endpoint| endpoint.access() == Access::Operator) {
+    for endpoint in endpoints().filter(|endpoint| endpoint.access == Access::Operator) {
         let check = async |headers: &[(&str, &str)], query: &str, expected: (StatusCode, &str)| {
-            let response = fixture.send(endpoint.method(), &(path(endpoint) + query), headers).await;
+            let response = fixture.send(endpoint.method.method(), &(path(endpoint) + query), headers).await;
             let status = response.status();
             let asks = response.headers().get("www-authenticate").map(|key| key.to_str().unwrap().to_owned());
             assert_eq!(asks.as_deref(), (status == StatusCode::UNAUTHORIZED).then_some("X-API-Key"), "{endpoint:?}");
@@ -30,7 +30,7 @@ async fn what_is_no_key_opens_nothing() {
         check(&[("x-api-key", "0123456789abcdeF")], "", nobody).await;
         check(&[("x-api-key", "0123456789abcdef0")], "", nobody).await;
         check(&[("cookie", "mcpproxy_session=0123456789abcdef")], "", nobody).await;
-        let refusal = if endpoint.decides() { "permission_denied" } else { "agent_not_allowed" };
+        let refusal = if endpoint.decides { "permission_denied" } else { "agent_not_allowed" };
         check(&[agent], "", (StatusCode::FORBIDDEN, refusal)).await;
         check(&[agent, ("x-api-key", KEY)], "", (StatusCode::FORBIDDEN, refusal)).await;
     }
@@ -40,8 +40,8 @@ async fn what_is_no_key_opens_nothing() {
 #[tokio::test]
 async fn the_guard_stands_before_every_route() {
     let fixture = Fixture::new().await;
-    let pages = Page::ALL.map(|page| (page.method(), page.path().replace(['{', '}'], "")));
-    let known = Endpoint::ALL.map(|endpoint| (endpoint.method(), path(endpoint))).into_iter().chain(pages);
+    let pages = all_pages().map(|page| (page.method.method(), page.path.replace(['{', '}'], "")));
+    let known = endpoints().map(|endpoint| (endpoint.method.method(), path(endpoint))).chain(pages);
     let more = [(Method::POST, "/mcp"), (Method::GET, "/mcp/direct"), (Method::GET, "/nowhere")];
     for (method, path) in known.chain(more.map(|(method, path)| (method, path.to_owned()))) {
         for (headers, expected) in [
@@ -67,7 +67,7 @@ async fn unknown_paths_are_a_plain_404() {
         assert_eq!((status, answer), (StatusCode::NOT_FOUND, json!("not found\n")), "{path}");
     }
     let nowhere = json!({"error": {
-        "code": "not_found", "message": "no such path", "hint": "GET /api/v1/docs lists all"
+        "code": "not_found", "message": "no such path", "hint": "GET /api/v1/docs lists all paths"
     }});
     for path in
         ["/api", "/api/", "/api/v1", "/api/v1/no", "/api/v2/activity", "/api/v1/activity/", "/api/v1/activity/a/b"]
@@ -81,11 +81,11 @@ async fn unknown_paths_are_a_plain_404() {
 #[tokio::test]
 async fn a_wrong_method_is_told_the_right_one() {
     let fixture = Fixture::new().await;
-    for endpoint in Endpoint::ALL {
+    for endpoint in endpoints() {
         let response = fixture.send(Method::PATCH, &path(endpoint), &[("x-api-key", KEY)]).await;
         let allowed = response.headers().get("allow").map(|allow| allow.to_str().unwrap().to_owned());
-        let same_path = Endpoint::ALL.into_iter().filter(|other| other.path() == endpoint.path());
-        let words = same_path.map(|other| match other.method() {
+        let same_path = endpoints().filter(|other| other.path == endpoint.path);
+        let words = same_path.map(|other| match other.method.method() {
             Method::GET => "GET,HEAD".to_owned(),
             method => method.to_string(),
         });

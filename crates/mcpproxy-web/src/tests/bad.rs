@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::{Fixture, KEY};
 
-const TIME_HINT: &str = "write a time such as 2026-01-31T10:00:00Z, or how long ago, such as 24h or 7d";
-const SPELLING_HINT: &str = "write `%25` for `%`, and bytes that are UTF-8 and not NUL";
+const TIME_HINT: &str = "write a time such as 2026-01-31T10:00:00Z, or an age such as 24h or 7d";
+const SPELLING_HINT: &str = "use percent-encoded UTF-8 without NUL bytes, and `%25` for `%`";
 
 #[tokio::test]
 async fn bad_values() {
@@ -34,19 +34,18 @@ async fn bad_values() {
     let risks = "risk must be low, medium, high, critical or forbidden";
     check("activity?risk=hig", risks, "did you mean `high`?").await;
     for limit in ["-1", "0", "501", "1000000", "1e2", "%2B5", "05", "5.0", "٣", "99999999999999999999999"] {
-        check(&format!("activity?limit={limit}"), "limit must be a number from 1 to 500", "without `limit` it is 50")
-            .await;
+        check(&format!("activity?limit={limit}"), "limit must be a number from 1 to 500", "the default is 50").await;
     }
-    let cursor_hint = "give `next` of an answer unchanged, or leave it out for the newest records";
+    let cursor_hint = "copy `next` of an answer unchanged, or leave it out for the newest records";
     check("activity?cursor=x", "cursor: not a cursor of an earlier page", cursor_hint).await;
-    check("activity?cursor=%%%", "`cursor` is not spelt as a parameter of an address must be", SPELLING_HINT).await;
-    check("activity?server=%ff", "`server` is not spelt as a parameter of an address must be", SPELLING_HINT).await;
-    check("activity?q=a%00b", "`q` is not spelt as a parameter of an address must be", SPELLING_HINT).await;
+    check("activity?cursor=%%%", "`cursor` is not encoded correctly", SPELLING_HINT).await;
+    check("activity?server=%ff", "`server` is not encoded correctly", SPELLING_HINT).await;
+    check("activity?q=a%00b", "`q` is not encoded correctly", SPELLING_HINT).await;
     check("activity?since=2026-13-45", "since: not an RFC 3339 time", TIME_HINT).await;
     check("activity?from=2026-13-45", "from: not an RFC 3339 time", TIME_HINT).await;
     check("activity?until=yesterday", "until: not an RFC 3339 time", TIME_HINT).await;
     check("activity/summary?to=1", "to: not an RFC 3339 time", TIME_HINT).await;
-    check("activity?since=1h&until=2h", "`since` is later than `until`", "exchange the two").await;
+    check("activity?since=1h&until=2h", "`since` is later than `until`", "swap the two").await;
     check("activity?since=1h&from=2h", "`since` and `from` mean the same", "give `since` alone").await;
     check("activity/summary?until=1h&to=2h", "`until` and `to` mean the same", "give `until` alone").await;
     let servers = "`server` and `tool` name two different servers";
@@ -55,19 +54,19 @@ async fn bad_values() {
     check("activity?server=", "`server` is empty", "leave `server` out, or give it a value").await;
     check("activity?server", "`server` is empty", "leave `server` out, or give it a value").await;
     let long = format!("activity?q={}", "x".repeat(257));
-    check(&long, "q must have at most 256 characters", "a part of it is enough for `q`, and no name is longer").await;
+    check(&long, "q must have at most 256 characters", "`q` finds parts of a text, and no name is longer").await;
     check("activity/export?format=xml", "format must be jsonl or csv", "leave `format` out for all").await;
-    check("activity/export?payloads=yes", "payloads must be true or false", "without it, it is false").await;
-    let place_hint = "give the `id` of an event unchanged, or leave it out to begin now";
+    check("activity/export?payloads=yes", "payloads must be true or false", "the default is false").await;
+    let place_hint = "copy the `id` of an event unchanged, or leave it out to start now";
     check("events?after=x", "after: not the id of an event", place_hint).await;
-    check("servers/demo/logs?lines=0", "lines must be a number from 1 to 10000", "without `lines` it is 100").await;
-    check("tools/search?q=x&limit=51", "limit must be a number from 1 to 50", "without `limit` it is 10").await;
-    check("tools/search?q=x&explain=yes", "explain must be true or false", "without it, it is false").await;
+    check("servers/demo/logs?lines=0", "lines must be a number from 1 to 10000", "the default is 100").await;
+    check("tools/search?q=x&limit=51", "limit must be a number from 1 to 50", "the default is 10").await;
+    check("tools/search?q=x&explain=yes", "explain must be true or false", "the default is false").await;
     check("tools/search?q=", "`q` is empty", "give it a value").await;
     let long = format!("tools/search?q={}", "x".repeat(4097));
-    let hint = "a few sentences are enough: the search reads no more";
+    let hint = "a few sentences are enough";
     check(&long, "q must have at most 4096 characters", hint).await;
-    check("tools/search", "`q` is missing", "Words that describe the tool.").await;
+    check("tools/search", "`q` is missing", "A description of the tool.").await;
     fixture.stop().await;
 }
 

@@ -9,14 +9,20 @@ use serde_json::Value;
 use super::{Fixture, KEY, refusal, text};
 use crate::auth::access::Access;
 use crate::rest::endpoint::Endpoint;
+use crate::rest::endpoints;
 use crate::rest::openapi;
+use crate::rest::parameters::path_parameters;
 
 fn document() -> Value {
     serde_json::from_str(&openapi::TEXT).unwrap()
 }
 
-fn operation(document: &Value, endpoint: Endpoint) -> Value {
-    document["paths"][endpoint.path()][endpoint.method().as_str().to_lowercase()].clone()
+fn named(name: &str) -> &'static Endpoint {
+    endpoints().find(|endpoint| endpoint.name == name).unwrap()
+}
+
+fn operation(document: &Value, endpoint: &Endpoint) -> Value {
+    document["paths"][endpoint.path][endpoint.method.method().as_str().to_lowercase()].clone()
 }
 
 #[test]
@@ -31,29 +37,35 @@ fn routes_and_document_are_the_same() {
         })
         .collect();
     let served: BTreeSet<(String, String)> =
-        Endpoint::ALL.iter().map(|endpoint| (endpoint.path().to_owned(), endpoint.method().to_string())).collect();
+        endpoints().map(|endpoint| (endpoint.path.to_owned(), endpoint.method.method().to_string())).collect();
     assert_eq!(described, served);
     let mut names = BTreeSet::new();
-    for endpoint in Endpoint::ALL {
+    for endpoint in endpoints() {
         let operation = operation(&document, endpoint);
         let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
         let of = |place: &str| -> Vec<String> {
             let placed = parameters.iter().filter(|parameter| parameter["in"] == place);
             placed.map(|parameter| parameter["name"].as_str().unwrap().to_owned()).collect()
         };
-        let known: Vec<&str> = endpoint.parameters().iter().map(|parameter| parameter.name).collect();
+        let known: Vec<&str> = endpoint.parameters.iter().map(|parameter| parameter.name).collect();
         assert_eq!(of("query"), known, "{endpoint:?}");
-        assert_eq!(of("path"), openapi::placeholders(endpoint.path()).collect::<Vec<_>>(), "{endpoint:?}");
-        let (is_open, is_login) = (endpoint.access() == Access::Everybody, endpoint == Endpoint::LogIn);
+        assert_eq!(of("path"), path_parameters(endpoint.path).collect::<Vec<_>>(), "{endpoint:?}");
+        let (is_open, is_login) = (endpoint.access == Access::Everybody, endpoint.name == "log_in");
         assert_eq!(operation.get("security").is_some(), !is_open && !is_login, "{endpoint:?}");
         assert_eq!(operation["responses"].get("401").is_some(), !is_open, "{endpoint:?}");
-        assert_eq!(operation.get("requestBody").is_some(), endpoint.takes_body(), "{endpoint:?}");
+        assert_eq!(operation.get("requestBody").is_some(), endpoint.body.is_some(), "{endpoint:?}");
         assert!(names.insert(operation["operationId"].as_str().unwrap().to_owned()), "{endpoint:?}");
+        for parameter in &parameters {
+            let about = parameter["description"].as_str();
+            assert!(about.is_some_and(|about| !about.is_empty()), "{endpoint:?} {parameter}");
+        }
+        let example = endpoint.body.as_ref().map(|body| serde_json::from_str::<Value>(body.example).unwrap());
+        assert!(example.is_none_or(|example| example.is_object()), "{endpoint:?}");
         for text in ["summary", "description"] {
             assert!(operation[text].as_str().is_some_and(|text| !text.is_empty()), "{endpoint:?} {text}");
         }
     }
-    let intents = operation(&document, Endpoint::Activity)["parameters"][0]["schema"]["enum"].clone();
+    let intents = operation(&document, named("activity"))["parameters"][0]["schema"]["enum"].clone();
     assert_eq!(intents, serde_json::json!(["read", "write", "destructive"]));
     assert_eq!(document["openapi"], "3.1.0");
     assert_eq!(document["components"]["securitySchemes"]["admin_key"]["name"], "X-API-Key");
@@ -111,8 +123,9 @@ async fn answers_have_the_members_the_document_says() {
     let fixture = Fixture::new().await;
     let id = fixture.note(refusal(1)).await.to_string();
     let document = document();
-    let check = async |endpoint: Endpoint, path: &str, status: StatusCode, headers: &[(&str, &str)]| {
-        let (answered, answer) = fixture.ask(endpoint.method(), path, headers).await;
+    let check = async |name: &str, path: &str, status: StatusCode, headers: &[(&str, &str)]| {
+        let endpoint = named(name);
+        let (answered, answer) = fixture.ask(endpoint.method.method(), path, headers).await;
         assert_eq!(answered, status, "{path} {answer}");
         let content = &operation(&document, endpoint)["responses"][status.as_str()]["content"]["application/json"];
         let found: BTreeSet<String> = answer.as_object().unwrap().keys().cloned().collect();
@@ -121,21 +134,21 @@ async fn answers_have_the_members_the_document_says() {
     };
     let key = [("x-api-key", KEY)];
     let ok = StatusCode::OK;
-    check(Endpoint::Health, "/healthz", ok, &[]).await;
-    check(Endpoint::Ready, "/readyz", ok, &[]).await;
-    check(Endpoint::Status, "/api/v1/status", ok, &key).await;
-    check(Endpoint::Servers, "/api/v1/servers", ok, &key).await;
-    check(Endpoint::Tools, "/api/v1/tools", ok, &key).await;
-    check(Endpoint::SearchTools, "/api/v1/tools/search?q=x", ok, &key).await;
-    check(Endpoint::Contracts, "/api/v1/contracts", ok, &key).await;
-    check(Endpoint::LintContracts, "/api/v1/contracts/lint", ok, &key).await;
-    check(Endpoint::Approvals, "/api/v1/approvals", ok, &key).await;
-    check(Endpoint::Grants, "/api/v1/grants", ok, &key).await;
-    check(Endpoint::ActivityRecord, &format!("/api/v1/activity/{id}"), ok, &key).await;
-    check(Endpoint::ActivitySummary, "/api/v1/activity/summary", ok, &key).await;
-    check(Endpoint::Activity, "/api/v1/activity", StatusCode::UNAUTHORIZED, &[]).await;
-    check(Endpoint::ServerLog, "/api/v1/servers/demo/logs", StatusCode::NOT_FOUND, &key).await;
-    let page = check(Endpoint::Activity, "/api/v1/activity", ok, &key).await;
+    check("health", "/healthz", ok, &[]).await;
+    check("ready", "/readyz", ok, &[]).await;
+    check("status", "/api/v1/status", ok, &key).await;
+    check("servers", "/api/v1/servers", ok, &key).await;
+    check("tools", "/api/v1/tools", ok, &key).await;
+    check("search_tools", "/api/v1/tools/search?q=x", ok, &key).await;
+    check("contracts", "/api/v1/contracts", ok, &key).await;
+    check("lint_contracts", "/api/v1/contracts/lint", ok, &key).await;
+    check("approvals", "/api/v1/approvals", ok, &key).await;
+    check("grants", "/api/v1/grants", ok, &key).await;
+    check("activity_record", &format!("/api/v1/activity/{id}"), ok, &key).await;
+    check("activity_summary", "/api/v1/activity/summary", ok, &key).await;
+    check("activity", "/api/v1/activity", StatusCode::UNAUTHORIZED, &[]).await;
+    check("server_log", "/api/v1/servers/demo/logs", StatusCode::NOT_FOUND, &key).await;
+    let page = check("activity", "/api/v1/activity", ok, &key).await;
     let record: BTreeSet<String> = page["activities"][0].as_object().unwrap().keys().cloned().collect();
     assert_eq!(record, members(&document, &document["components"]["schemas"]["Activity"]));
     fixture.stop().await;
@@ -155,7 +168,7 @@ async fn the_page_needs_nothing_from_elsewhere() {
         ("text/html; charset=utf-8".into(), "nosniff".into())
     );
     let page = text(response).await;
-    for endpoint in Endpoint::ALL {
+    for endpoint in endpoints() {
         let operation = operation(&served, endpoint);
         assert!(
             page.contains(&format!("<details id=\"{}\">", operation["operationId"].as_str().unwrap())),

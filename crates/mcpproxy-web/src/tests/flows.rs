@@ -81,7 +81,10 @@ async fn from_the_link_to_a_decision() {
     let done = fixture.post(&person, &path, &format!("action=approve&totp={}", app.generate(now + 30))).await;
     assert_eq!((done.status().as_u16(), location(&done)), (303, path.as_str()));
     let page = text(fixture.request(Method::GET, &path, &[("cookie", &person.cookie)], String::new()).await).await;
-    assert!(page.contains("anna approved this call with a fresh factor") && page.contains("Take it back"), "{page}");
+    assert!(
+        page.contains("anna approved this call with a second factor") && page.contains("Withdraw approval"),
+        "{page}"
+    );
     let codes = fixture.codes().await;
     for code in ["user_created", "factor_added", "approval_approved", "step_up_failed"] {
         assert!(codes.iter().any(|known| known == code), "{code} {codes:?}");

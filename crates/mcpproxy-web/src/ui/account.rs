@@ -4,37 +4,103 @@ use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::on;
 use http::header::CONTENT_TYPE;
 use http::{StatusCode, Uri};
 use mcpproxy_store::{StoreError, Totp, UserRow};
 use sha2::{Digest as _, Sha256};
 
-use super::persons::{INVITE, PASSWORD, is_removal};
+use super::page::{Page, PageAccess};
 use super::posted::Posted;
+use super::users::{INVITE, PASSWORD, is_removal};
 use super::{frame, signed_out, unavailable};
-use crate::auth::factor::{Factors, Fault, told};
-use crate::auth::identity::{Signed, Site, Who};
-use crate::auth::presence::Absent;
+use crate::auth::factor::{FactorError, Factors, log_error};
+use crate::auth::identity::{AppState, Identity, SignedInUser};
+use crate::auth::presence::PresenceError;
 use crate::auth::records;
 use crate::auth::{random_bytes, totp};
 use crate::problem::Problem;
 use crate::ui::pages::account::{Account, passkeys, persons};
 use crate::ui::pages::{Frame, page};
+use crate::verb::Verb;
+
+pub(super) const PAGES: &[Page] = &[
+    Page {
+        name: "account",
+        method: Verb::Get,
+        path: "/ui/account",
+        access: PageAccess::Session,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, show),
+    },
+    Page {
+        name: "set_totp",
+        method: Verb::Post,
+        path: "/ui/account/totp",
+        access: PageAccess::Session,
+        decides: false,
+        sent_from: Some("/ui/account"),
+        is_stream: false,
+        handler: |method| on(method, set_totp),
+    },
+    Page {
+        name: "challenge",
+        method: Verb::Post,
+        path: "/ui/account/challenge",
+        access: PageAccess::Session,
+        decides: false,
+        sent_from: Some("/ui/account"),
+        is_stream: false,
+        handler: |method| on(method, challenge),
+    },
+    Page {
+        name: "begin_passkey",
+        method: Verb::Post,
+        path: "/ui/account/passkeys/start",
+        access: PageAccess::Session,
+        decides: false,
+        sent_from: Some("/ui/account"),
+        is_stream: false,
+        handler: |method| on(method, begin_passkey),
+    },
+    Page {
+        name: "add_passkey",
+        method: Verb::Post,
+        path: "/ui/account/passkeys/finish",
+        access: PageAccess::Session,
+        decides: false,
+        sent_from: Some("/ui/account"),
+        is_stream: false,
+        handler: |method| on(method, add_passkey),
+    },
+    Page {
+        name: "remove_passkey",
+        method: Verb::Post,
+        path: "/ui/account/passkeys/{passkey}/remove",
+        access: PageAccess::Session,
+        decides: false,
+        sent_from: Some("/ui/account"),
+        is_stream: false,
+        handler: |method| on(method, remove_passkey),
+    },
+];
 
 const SETUP_MS: i64 = 15 * 60_000;
 const LABEL_MAX_CHARS: usize = 60;
-/// Under these names the store keeps what is needed to check an answer.
+/// Names of the challenges in the store.
 const NEW_TOTP: &str = "new totp";
 const TOTP_DONE: &str = "/ui/account?done=totp";
 const NEW_PASSKEY: &str = "new passkey";
-/// What a fresh factor on this page can be for.
+/// Purposes of a second factor on this page.
 const TOTP: &str = "/ui/account/totp";
 const ADD: &str = "/ui/account/passkeys/finish";
 const REMOVE: &str = "/ui/account/passkeys/remove";
 
-/// What the page says besides what it always says.
+/// Messages and options for one rendering of the page.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct AccountNotice {
     pub(super) error: Option<String>,
     pub(super) done: Option<&'static str>,
     pub(super) invitation: Option<String>,
@@ -42,61 +108,61 @@ pub(super) struct Said {
     pub(super) asks_password: bool,
 }
 
-/// Why a change was not made.
+/// Why a change was refused.
 pub(super) enum NotAllowed {
-    Factor(Fault),
-    Absent(Absent),
+    Factor(FactorError),
+    Presence(PresenceError),
 }
 
 impl NotAllowed {
     pub(super) fn message(&self) -> String {
         match self {
             Self::Factor(fault) => fault.message(),
-            Self::Absent(absent) => absent.message(),
+            Self::Presence(absent) => absent.message(),
         }
     }
 
-    fn said(&self) -> Said {
-        let asks_password = matches!(self, Self::Absent(_));
-        Said { error: Some(self.message()), asks_password, ..Said::default() }
+    fn said(&self) -> AccountNotice {
+        let asks_password = matches!(self, Self::Presence(_));
+        AccountNotice { error: Some(self.message()), asks_password, ..AccountNotice::default() }
     }
 }
 
-pub(crate) async fn show(State(site): State<Site>, Extension(who): Extension<Who>, uri: Uri) -> Response {
-    let Who::Person(signed) = who else { return signed_out("/ui/account") };
+async fn show(State(app): State<AppState>, Extension(identity): Extension<Identity>, uri: Uri) -> Response {
+    let Identity::User(signed) = identity else { return signed_out("/ui/account") };
     let wants = |what: &str| uri.query().is_some_and(|query| query.split('&').any(|pair| pair == what));
     let done = match () {
-        () if wants("done=totp") => Some("The authenticator app is set up. You can decide now."),
+        () if wants("done=totp") => Some("The authenticator app is set up. You can approve and deny calls now."),
         () if wants("done=passkey") => Some("The passkey was added."),
         () if wants("done=removed") => Some("The passkey was removed."),
         () if wants("done=password") => Some("The password was changed. All your other sessions have ended."),
-        () if wants("done=person") => {
-            Some("They were removed: their sessions have ended, and their invitations and grants are withdrawn.")
-        }
+        () if wants("done=person") => Some(
+            "The approver was removed. Their sessions ended, and their invitations and standing approvals were revoked.",
+        ),
         () => None,
     };
-    let said = Said { done, wants_new_app: wants("new=totp"), ..Said::default() };
-    answer(account(&site, &signed, StatusCode::OK, said).await)
+    let said = AccountNotice { done, wants_new_app: wants("new=totp"), ..AccountNotice::default() };
+    answer(account(&app, &signed, StatusCode::OK, said).await)
 }
 
 pub(super) async fn account(
-    site: &Site,
-    signed: &Signed,
+    app: &AppState,
+    signed: &SignedInUser,
     status: StatusCode,
-    said: Said,
+    said: AccountNotice,
 ) -> Result<Response, StoreError> {
-    let Some(user) = site.web.store.find_user(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
+    let Some(user) = app.web.store.find_user(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
     let factors = Factors::of(&user);
     let is_enrolled = signed.session.is_enrolled;
     let setup = match user.totp.is_none() || said.wants_new_app {
-        true => new_secret(site, signed, &user).await?.and_then(|secret| totp::setup(&secret, signed.name())),
+        true => new_secret(app, signed, &user).await?.and_then(|secret| totp::setup(&secret, signed.name())),
         false => None,
     };
     let title = if is_enrolled { "Account" } else { "Add a second factor" };
     let count = user.passkeys.len() + usize::from(factors.totp);
-    let mut others = if is_enrolled { site.web.store.list_users().await? } else { Vec::new() };
+    let mut others = if is_enrolled { app.web.store.list_users().await? } else { Vec::new() };
     others.retain(|name| name != signed.name());
-    let frame = frame::around(site, signed, "account", title).await?;
+    let frame = frame::around(app, signed, "account", title).await?;
     Ok(page(
         status,
         &Account {
@@ -106,21 +172,21 @@ pub(super) async fn account(
             is_enrolled,
             factors,
             setup: setup.map(Into::into),
-            passkeys: passkeys(&user, site.now_ms()),
-            passkeys_possible: site.people.passkeys.is_some(),
+            passkeys: passkeys(&user, app.now_ms()),
+            passkeys_possible: app.auth.passkeys.is_some(),
             can_remove: count > 1,
-            base_url: site.web.facts.base_url.clone(),
+            base_url: app.web.facts.base_url.clone(),
             invitation: said.invitation,
             others: persons(others),
         },
     ))
 }
 
-/// The secret that the next app gets: the same on every page of this session until an app has it, and then never again.
-/// Nothing is kept that two open pages could take from each other.
-async fn new_secret(site: &Site, signed: &Signed, user: &UserRow) -> Result<Option<Vec<u8>>, StoreError> {
+/// The secret for a new authenticator app. It is derived from the session, so that two open pages show the same QR code without
+/// storing anything. It changes as soon as an app uses it.
+async fn new_secret(app: &AppState, signed: &SignedInUser, user: &UserRow) -> Result<Option<Vec<u8>>, StoreError> {
     let Some(random) = random_bytes() else { return Ok(None) };
-    let shared = site.web.store.shared_secret(NEW_TOTP, random).await?;
+    let shared = app.web.store.shared_secret(NEW_TOTP, random).await?;
     let now = user.totp.as_ref().map(|totp| totp.secret.as_slice()).unwrap_or_default();
     let digest = Sha256::new()
         .chain_update(shared)
@@ -130,53 +196,56 @@ async fn new_secret(site: &Site, signed: &Signed, user: &UserRow) -> Result<Opti
     Ok(digest.get(..totp::SECRET_BYTES).map(<[u8]>::to_vec))
 }
 
-pub(crate) async fn set_totp(State(site): State<Site>, posted: Posted) -> Response {
-    answer(set_totp_or_fail(&site, &posted).await)
+async fn set_totp(State(app): State<AppState>, posted: Posted) -> Response {
+    answer(set_totp_or_fail(&app, &posted).await)
 }
 
-async fn set_totp_or_fail(site: &Site, posted: &Posted) -> Result<Response, StoreError> {
+async fn set_totp_or_fail(app: &AppState, posted: &Posted) -> Result<Response, StoreError> {
     let signed = &posted.signed;
     let again = async |error: String| {
-        let said = Said { error: Some(error), wants_new_app: true, ..Said::default() };
-        account(site, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await
+        let said = AccountNotice { error: Some(error), wants_new_app: true, ..AccountNotice::default() };
+        account(app, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await
     };
-    let Some(user) = site.web.store.find_user(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
-    let (code, now_ms) = (posted.form.or_empty("code"), site.now_ms());
-    // Whoever clicks twice has done it once.
+    let Some(user) = app.web.store.find_user(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
+    let (code, now_ms) = (posted.form.or_empty("code"), app.now_ms());
+    // A double click sends the form twice. The second one succeeds too.
     let is_done = |totp: &Totp| totp::step_of(&totp.secret, code, now_ms) == Some(totp.last_step);
     if user.totp.as_ref().is_some_and(is_done) {
         return Ok(Redirect::to(TOTP_DONE).into_response());
     }
-    let secret = new_secret(site, signed, &user).await?.unwrap_or_default();
+    let secret = new_secret(app, signed, &user).await?.unwrap_or_default();
     let Some(step) = totp::step_of(&secret, code, now_ms) else {
-        let error =
-            "That is not the code the app shows now. Check that the clock of your phone is right, and try again.";
+        let error = "This code is wrong. Check that the clock of your phone is correct, then try again.";
         return again(error.to_owned()).await;
     };
-    if let Err(not) = allowed(site, posted, TOTP).await? {
-        let said = Said { wants_new_app: true, ..not.said() };
-        return account(site, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await;
+    if let Err(not) = allowed(app, posted, TOTP).await? {
+        let said = AccountNotice { wants_new_app: true, ..not.said() };
+        return account(app, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await;
     }
-    site.web.store.set_totp(signed.user(), &secret, step).await?;
-    records::write(site, records::done("factor_added", signed.name())).await;
+    app.web.store.set_totp(signed.user(), &secret, step).await?;
+    records::write(app, records::done("factor_added", signed.name())).await;
     Ok(Redirect::to(TOTP_DONE).into_response())
 }
 
-/// Whoever has a factor shows it before anything changes, and for the first one it takes a person who is there: otherwise
-/// a stolen session would bring its own.
-pub(super) async fn allowed(site: &Site, posted: &Posted, purpose: &str) -> Result<Result<(), NotAllowed>, StoreError> {
-    let user = site.web.store.find_user(posted.signed.name()).await?;
+/// Checks that the user may change factors. This takes a factor, or presence if there is none yet. Otherwise a stolen session
+/// cookie could register a factor of the thief.
+pub(super) async fn allowed(
+    app: &AppState,
+    posted: &Posted,
+    purpose: &str,
+) -> Result<Result<(), NotAllowed>, StoreError> {
+    let user = app.web.store.find_user(posted.signed.name()).await?;
     let has_factor = user.is_none_or(|user| user.totp.is_some() || !user.passkeys.is_empty());
     if !has_factor {
-        let present = site.present(&posted.signed, posted.shown()).await?;
-        return Ok(present.map(drop).map_err(NotAllowed::Absent));
+        let present = app.prove_presence(&posted.signed, posted.presence()).await?;
+        return Ok(present.map(drop).map_err(NotAllowed::Presence));
     }
-    let fresh = site.fresh(&posted.signed, posted.factor(), purpose).await?;
+    let fresh = app.step_up(&posted.signed, posted.factor(), purpose).await?;
     Ok(fresh.map(drop).map_err(NotAllowed::Factor))
 }
 
-/// A challenge for one of the forms on this page.
-pub(crate) async fn challenge(State(site): State<Site>, posted: Posted) -> Response {
+/// Creates a passkey challenge for one of the forms on this page.
+async fn challenge(State(app): State<AppState>, posted: Posted) -> Response {
     let purpose = match posted.form.or_empty("for") {
         TOTP => TOTP,
         ADD => ADD,
@@ -184,36 +253,35 @@ pub(crate) async fn challenge(State(site): State<Site>, posted: Posted) -> Respo
         PASSWORD => PASSWORD,
         path if is_removal(path) => path,
         path if path.starts_with("/ui/account/passkeys/") && path.ends_with("/remove") => REMOVE,
-        _ => return Problem::NoRoute.into_response(),
+        _ => return Problem::NOT_FOUND.into_response(),
     };
-    for_browser(site.challenge(&posted.signed, purpose).await)
+    for_browser(app.challenge(&posted.signed, purpose).await)
 }
 
-/// What a browser is asked, as JSON.
+/// The challenge as JSON.
 pub(crate) fn for_browser(challenge: Result<Option<String>, StoreError>) -> Response {
     match challenge {
         Ok(Some(json)) => ([(CONTENT_TYPE, "application/json")], json).into_response(),
-        Ok(None) => Problem::BadBody("you have no passkey that works here".to_owned()).into_response(),
+        Ok(None) => Problem::BAD_BODY.message("you have no passkey for this site".to_owned()).into_response(),
         Err(error) => Problem::from(error).into_response(),
     }
 }
 
-pub(crate) async fn begin_passkey(State(site): State<Site>, posted: Posted) -> Response {
+async fn begin_passkey(State(app): State<AppState>, posted: Posted) -> Response {
     let begun = async || -> Result<Result<String, Problem>, StoreError> {
-        if let Err(not) = allowed(&site, &posted, ADD).await? {
-            return Ok(Err(Problem::BadBody(not.message())));
+        if let Err(not) = allowed(&app, &posted, ADD).await? {
+            return Ok(Err(Problem::BAD_BODY.message(not.message())));
         }
-        let (Some(passkeys), Some(user)) =
-            (&site.people.passkeys, site.web.store.find_user(posted.signed.name()).await?)
+        let (Some(passkeys), Some(user)) = (&app.auth.passkeys, app.web.store.find_user(posted.signed.name()).await?)
         else {
-            return Ok(Err(Problem::BadBody("passkeys do not work at this address".to_owned())));
+            return Ok(Err(Problem::BAD_BODY.message("passkeys do not work at this address".to_owned())));
         };
         let kept: Vec<String> = user.passkeys.into_iter().map(|passkey| passkey.data).collect();
-        let Some(challenge) = told(passkeys.begin_new(&user.name, &kept)) else {
-            return Ok(Err(Problem::BadBody("no passkey could be asked for".to_owned())));
+        let Some(challenge) = log_error(passkeys.begin_new(&user.name, &kept)) else {
+            return Ok(Err(Problem::BAD_BODY.message("the passkey request could not be created".to_owned())));
         };
-        let (secret, now_ms) = (&posted.signed.secret, site.now_ms());
-        site.web.store.keep_challenge(secret, NEW_PASSKEY, &challenge.state, now_ms, SETUP_MS).await?;
+        let (secret, now_ms) = (&posted.signed.secret, app.now_ms());
+        app.web.store.keep_challenge(secret, NEW_PASSKEY, &challenge.state, now_ms, SETUP_MS).await?;
         Ok(Ok(challenge.for_browser))
     };
     match begun().await {
@@ -223,60 +291,72 @@ pub(crate) async fn begin_passkey(State(site): State<Site>, posted: Posted) -> R
     }
 }
 
-pub(crate) async fn add_passkey(State(site): State<Site>, posted: Posted) -> Response {
-    answer(add_passkey_or_fail(&site, &posted).await)
+async fn add_passkey(State(app): State<AppState>, posted: Posted) -> Response {
+    answer(add_passkey_or_fail(&app, &posted).await)
 }
 
-/// The challenge is there only because a factor was shown when the passkey was asked for.
-async fn add_passkey_or_fail(site: &Site, posted: &Posted) -> Result<Response, StoreError> {
+/// Needs no factor here: `begin_passkey` checked one before it stored the challenge.
+async fn add_passkey_or_fail(app: &AppState, posted: &Posted) -> Result<Response, StoreError> {
     let signed = &posted.signed;
-    let state = site.web.store.take_challenge(&signed.secret, NEW_PASSKEY, site.now_ms()).await?;
+    let state = app.web.store.take_challenge(&signed.secret, NEW_PASSKEY, app.now_ms()).await?;
     let kept = state
         .as_deref()
-        .zip(site.people.passkeys.as_ref())
-        .and_then(|(state, passkeys)| told(passkeys.finish_new(posted.form.or_empty("credential"), state)));
+        .zip(app.auth.passkeys.as_ref())
+        .and_then(|(state, passkeys)| log_error(passkeys.finish_new(posted.form.or_empty("credential"), state)));
     let is_added = match kept {
         Some(kept) => {
             let label: String =
                 posted.form.filled("label").unwrap_or("passkey").chars().take(LABEL_MAX_CHARS).collect();
-            site.web.store.add_passkey(signed.user(), &kept.id, &label, &kept.data, site.now_ms()).await?
+            app.web.store.add_passkey(signed.user(), &kept.id, &label, &kept.data, app.now_ms()).await?
         }
         None => false,
     };
     if !is_added {
         let error = Some("The passkey was not added. Try again.".to_owned());
-        return account(site, signed, StatusCode::UNPROCESSABLE_ENTITY, Said { error, ..Said::default() }).await;
+        return account(
+            app,
+            signed,
+            StatusCode::UNPROCESSABLE_ENTITY,
+            AccountNotice { error, ..AccountNotice::default() },
+        )
+        .await;
     }
-    records::write(site, records::done("factor_added", signed.name())).await;
+    records::write(app, records::done("factor_added", signed.name())).await;
     Ok(Redirect::to("/ui/account?done=passkey").into_response())
 }
 
-pub(crate) async fn remove_passkey(
-    State(site): State<Site>,
+async fn remove_passkey(
+    State(app): State<AppState>,
     id: Result<Path<String>, PathRejection>,
     posted: Posted,
 ) -> Response {
     let id = id.map(|Path(id)| id).unwrap_or_default();
-    answer(remove_passkey_or_fail(&site, &id, &posted).await)
+    answer(remove_passkey_or_fail(&app, &id, &posted).await)
 }
 
-async fn remove_passkey_or_fail(site: &Site, id: &str, posted: &Posted) -> Result<Response, StoreError> {
+async fn remove_passkey_or_fail(app: &AppState, id: &str, posted: &Posted) -> Result<Response, StoreError> {
     let signed = &posted.signed;
     let again = async |error: String| {
-        account(site, signed, StatusCode::UNPROCESSABLE_ENTITY, Said { error: Some(error), ..Said::default() }).await
+        account(
+            app,
+            signed,
+            StatusCode::UNPROCESSABLE_ENTITY,
+            AccountNotice { error: Some(error), ..AccountNotice::default() },
+        )
+        .await
     };
-    let user = site.web.store.find_user(signed.name()).await?;
+    let user = app.web.store.find_user(signed.name()).await?;
     let is_last = user.is_none_or(|user: UserRow| user.totp.is_none() && user.passkeys.len() < 2);
     if is_last {
-        return again("This is your last factor. Add another one first.".to_owned()).await;
+        return again("You cannot remove your last factor. Add another one first.".to_owned()).await;
     }
-    if let Err(not) = allowed(site, posted, REMOVE).await? {
+    if let Err(not) = allowed(app, posted, REMOVE).await? {
         return again(not.message()).await;
     }
-    if !site.web.store.remove_passkey(signed.user(), id).await? {
-        return again("There is no such passkey.".to_owned()).await;
+    if !app.web.store.remove_passkey(signed.user(), id).await? {
+        return again("This passkey does not exist.".to_owned()).await;
     }
-    records::write(site, records::done("factor_removed", signed.name())).await;
+    records::write(app, records::done("factor_removed", signed.name())).await;
     Ok(Redirect::to("/ui/account?done=removed").into_response())
 }
 

@@ -1,9 +1,10 @@
-//! The inbox, and the page on which a person decides.
+//! The list of approval requests, and the page on which a user decides.
 
 use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::on;
 use http::header::CONTENT_TYPE;
 use http::{StatusCode, Uri};
 use mcpproxy_core::{ApprovalId, Assurance};
@@ -11,51 +12,106 @@ use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedStandingApproval};
 use mcpproxy_store::{ApprovalFilter, StoreError};
 
 use super::account::for_browser;
+use super::page::{Page, PageAccess};
 use super::posted::Posted;
 use super::{frame, notice, signed_out, unavailable};
-use crate::auth::factor::{Factors, Fault};
-use crate::auth::identity::{Signed, Site, Who};
-use crate::auth::presence::Absent;
+use crate::auth::factor::{FactorError, Factors};
+use crate::auth::identity::{AppState, Identity, SignedInUser};
+use crate::auth::presence::PresenceError;
 use crate::ui::pages::confirm::{Confirm, Typed};
 use crate::ui::pages::lists::{Inbox, Selected};
 use crate::ui::pages::{Frame, page, whole};
+use crate::verb::Verb;
+
+pub(super) const PAGES: &[Page] = &[
+    Page {
+        name: "approvals",
+        method: Verb::Get,
+        path: "/ui/approvals",
+        access: PageAccess::User,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, inbox),
+    },
+    Page {
+        name: "approval",
+        method: Verb::Get,
+        path: "/ui/approvals/{approval}",
+        access: PageAccess::User,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, show),
+    },
+    Page {
+        name: "whole",
+        method: Verb::Get,
+        path: "/ui/approvals/{approval}/whole",
+        access: PageAccess::User,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, whole),
+    },
+    Page {
+        name: "decide",
+        method: Verb::Post,
+        path: "/ui/approvals/{approval}",
+        access: PageAccess::User,
+        decides: true,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, decide),
+    },
+    Page {
+        name: "approval_challenge",
+        method: Verb::Post,
+        path: "/ui/approvals/{approval}/passkey",
+        access: PageAccess::User,
+        decides: true,
+        sent_from: Some("/ui/approvals"),
+        is_stream: false,
+        handler: |method| on(method, challenge),
+    },
+];
 
 const PAGE_ROWS: usize = 50;
 
-pub(crate) async fn inbox(State(site): State<Site>, Extension(who): Extension<Who>, uri: Uri) -> Response {
-    let Who::Person(signed) = who else { return signed_out("/ui/approvals") };
+async fn inbox(State(app): State<AppState>, Extension(identity): Extension<Identity>, uri: Uri) -> Response {
+    let Identity::User(signed) = identity else { return signed_out("/ui/approvals") };
     let of = |name: &str| uri.query().unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix(name));
     let selected = Selected::of(of("state="));
     let before = of("before=").and_then(ApprovalId::parse);
     let shown = async || -> Result<Response, StoreError> {
         let filter = ApprovalFilter { state: selected.state(), ..ApprovalFilter::default() };
         let before = before.as_ref().map(ApprovalId::as_str);
-        let found = site.web.gateway.approvals().list(&filter, before, PAGE_ROWS).await?;
-        let frame = frame::around(&site, &signed, "approvals", "Approvals").await?;
-        Ok(page(StatusCode::OK, &Inbox::new(frame, &found, selected, site.now_ms())))
+        let found = app.web.gateway.approvals().list(&filter, before, PAGE_ROWS).await?;
+        let frame = frame::around(&app, &signed, "approvals", "Approvals").await?;
+        Ok(page(StatusCode::OK, &Inbox::new(frame, &found, selected, app.now_ms())))
     };
     shown().await.unwrap_or_else(|error| unavailable(&error))
 }
 
-pub(crate) async fn show(
-    State(site): State<Site>,
-    Extension(who): Extension<Who>,
+async fn show(
+    State(app): State<AppState>,
+    Extension(identity): Extension<Identity>,
     id: Result<Path<String>, PathRejection>,
 ) -> Response {
-    let Who::Person(signed) = who else { return signed_out("/ui/approvals") };
+    let Identity::User(signed) = identity else { return signed_out("/ui/approvals") };
     let Some(id) = approval_id(id) else { return not_found() };
-    confirm(&site, &signed, &id, StatusCode::OK, Typed::default()).await.unwrap_or_else(|error| unavailable(&error))
+    confirm(&app, &signed, &id, StatusCode::OK, Typed::default()).await.unwrap_or_else(|error| unavailable(&error))
 }
 
-/// All that may not fit the page, as text in which nothing hides or acts.
-pub(crate) async fn whole(
-    State(site): State<Site>,
-    Extension(who): Extension<Who>,
+/// The full call as plain text, with invisible characters escaped.
+async fn whole(
+    State(app): State<AppState>,
+    Extension(identity): Extension<Identity>,
     id: Result<Path<String>, PathRejection>,
 ) -> Response {
-    let Who::Person(_) = who else { return signed_out("/ui/approvals") };
+    let Identity::User(_) = identity else { return signed_out("/ui/approvals") };
     let Some(id) = approval_id(id) else { return not_found() };
-    match site.web.gateway.approvals().find(&id).await {
+    match app.web.gateway.approvals().find(&id).await {
         Ok(Some(view)) => ([(CONTENT_TYPE, "text/plain; charset=utf-8")], whole::whole(&view)).into_response(),
         Ok(None) => not_found(),
         Err(error) => unavailable(&error),
@@ -63,66 +119,62 @@ pub(crate) async fn whole(
 }
 
 async fn confirm(
-    site: &Site,
-    signed: &Signed,
+    app: &AppState,
+    signed: &SignedInUser,
     id: &ApprovalId,
     status: StatusCode,
     typed: Typed,
 ) -> Result<Response, StoreError> {
-    let Some(view) = site.web.gateway.approvals().find(id).await? else { return Ok(not_found()) };
-    let user = site.web.store.find_user(signed.name()).await?;
+    let Some(view) = app.web.gateway.approvals().find(id).await? else { return Ok(not_found()) };
+    let user = app.web.store.find_user(signed.name()).await?;
     let factors = user.map(|user| Factors::of(&user)).unwrap_or_default();
     let title = format!("{} · {}", view.approval.tool, view.approval.agent);
-    let frame = frame::around(site, signed, "approvals", &title).await?;
+    let frame = frame::around(app, signed, "approvals", &title).await?;
     let frame = Frame { asks_password: typed.asks_password, ..frame };
-    Ok(page(status, &Confirm::new(frame, &view, factors, typed, site.now_ms())))
+    Ok(page(status, &Confirm::new(frame, &view, factors, typed, app.now_ms())))
 }
 
-pub(crate) async fn decide(
-    State(site): State<Site>,
-    id: Result<Path<String>, PathRejection>,
-    posted: Posted,
-) -> Response {
+async fn decide(State(app): State<AppState>, id: Result<Path<String>, PathRejection>, posted: Posted) -> Response {
     let Some(id) = approval_id(id) else { return not_found() };
     let decided = match posted.form.or_empty("action") {
-        "deny" => deny(&site, &id, &posted).await,
-        "approve" => approve(&site, &id, &posted).await,
-        "grant" => grant(&site, &id, &posted).await,
+        "deny" => deny(&app, &id, &posted).await,
+        "approve" => approve(&app, &id, &posted).await,
+        "grant" => grant(&app, &id, &posted).await,
         _ => {
-            let typed = Typed { error: Some("Press one of the buttons to decide.".to_owned()), ..Typed::default() };
-            confirm(&site, &posted.signed, &id, StatusCode::UNPROCESSABLE_ENTITY, typed).await
+            let typed = Typed { error: Some("Choose Approve or Deny.".to_owned()), ..Typed::default() };
+            confirm(&app, &posted.signed, &id, StatusCode::UNPROCESSABLE_ENTITY, typed).await
         }
     };
     decided.unwrap_or_else(|error| unavailable(&error))
 }
 
-async fn deny(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
+async fn deny(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
     let by = Decider::User(posted.signed.user().clone());
-    let denied = site.web.gateway.approvals().deny(id, &by, posted.form.filled("comment")).await?;
-    finish(site, id, posted, denied.map(drop)).await
+    let denied = app.web.gateway.approvals().deny(id, &by, posted.form.filled("comment")).await?;
+    finish(app, id, posted, denied.map(drop)).await
 }
 
-async fn approve(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
-    let approvals = site.web.gateway.approvals();
-    // A factor that is not needed is not asked for; one that is given counts, or is said not to.
-    let fresh = match site.fresh(&posted.signed, posted.factor(), id.as_str()).await? {
+async fn approve(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
+    let approvals = app.web.gateway.approvals();
+    // A factor is optional unless the call requires one. But a wrong one is always an error.
+    let fresh = match app.step_up(&posted.signed, posted.factor(), id.as_str()).await? {
         Ok(fresh) => Some(fresh),
-        Err(Fault::Missing) => None,
-        Err(fault) => return refused(site, id, posted, fault.message()).await,
+        Err(FactorError::Missing) => None,
+        Err(fault) => return refused(app, id, posted, fault.message()).await,
     };
     let present = match &fresh {
         Some(fresh) => fresh.present(),
-        None => match site.present(&posted.signed, posted.shown()).await? {
+        None => match app.prove_presence(&posted.signed, posted.presence()).await? {
             Ok(present) => present,
-            Err(absent) => return not_there(site, id, posted, absent).await,
+            Err(absent) => return not_there(app, id, posted, absent).await,
         },
     };
     let approved = approvals.approve(id, &present, fresh.as_ref()).await?;
-    finish(site, id, posted, approved.map(drop)).await
+    finish(app, id, posted, approved.map(drop)).await
 }
 
-/// If the grant cannot be made, nothing is approved and everything can be corrected.
-async fn grant(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
+/// Creates a standing approval. If that fails, the call is not approved either, and the form keeps its values.
+async fn grant(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
     let number = |name: &str| posted.form.filled(name).and_then(|text| text.parse().ok()).unwrap_or_default();
     let wanted = WantedStandingApproval {
         from: id.clone(),
@@ -131,22 +183,22 @@ async fn grant(site: &Site, id: &ApprovalId, posted: &Posted) -> Result<Response
         uses: number("uses"),
     };
     if let Err(why) = wanted.check() {
-        return refused(site, id, posted, sentence(&why)).await;
+        return refused(app, id, posted, sentence(&why)).await;
     }
-    let fresh = match site.fresh(&posted.signed, posted.factor(), id.as_str()).await? {
+    let fresh = match app.step_up(&posted.signed, posted.factor(), id.as_str()).await? {
         Ok(fresh) => fresh,
-        Err(fault) => return refused(site, id, posted, fault.message()).await,
+        Err(fault) => return refused(app, id, posted, fault.message()).await,
     };
-    match site.web.gateway.approvals().grant(&wanted, posted.signed.user(), &fresh).await? {
-        Err(NotGranted::Refused(why)) => refused(site, id, posted, sentence(&why)).await,
-        Err(NotGranted::NotDecided(reason)) => finish(site, id, posted, Err(reason)).await,
-        // Where it can be seen, and taken back.
+    match app.web.gateway.approvals().grant(&wanted, posted.signed.user(), &fresh).await? {
+        Err(NotGranted::Refused(why)) => refused(app, id, posted, sentence(&why)).await,
+        Err(NotGranted::NotDecided(reason)) => finish(app, id, posted, Err(reason)).await,
+        // The list shows the new standing approval with a button to revoke it.
         Ok(_) => Ok(Redirect::to("/ui/grants").into_response()),
     }
 }
 
 async fn finish(
-    site: &Site,
+    app: &AppState,
     id: &ApprovalId,
     posted: &Posted,
     decided: Result<(), NotDecided>,
@@ -154,17 +206,17 @@ async fn finish(
     match decided {
         Ok(()) => Ok(Redirect::to(&format!("/ui/approvals/{id}")).into_response()),
         Err(NotDecided::NotFound) => Ok(not_found()),
-        Err(NotDecided::StepUpRequired) => refused(site, id, posted, Fault::Missing.message()).await,
+        Err(NotDecided::StepUpRequired) => refused(app, id, posted, FactorError::Missing.message()).await,
         Err(NotDecided::Over(_)) => {
-            let error = "Your decision came too late: somebody was first, or the time was over.".to_owned();
+            let error = "Your decision came too late: the request was already decided or has expired.".to_owned();
             let typed = Typed { error: Some(error), ..Typed::default() };
-            confirm(site, &posted.signed, id, StatusCode::CONFLICT, typed).await
+            confirm(app, &posted.signed, id, StatusCode::CONFLICT, typed).await
         }
     }
 }
 
-/// The page again with what was typed, and why it did not count.
-async fn refused(site: &Site, id: &ApprovalId, posted: &Posted, error: String) -> Result<Response, StoreError> {
+/// Shows the page again with the typed values and an error.
+async fn refused(app: &AppState, id: &ApprovalId, posted: &Posted, error: String) -> Result<Response, StoreError> {
     let form = &posted.form;
     let field = |name: &str| form.or_empty(name).to_owned();
     let is_grant = form.or_empty("action") == "grant";
@@ -174,29 +226,30 @@ async fn refused(site: &Site, id: &ApprovalId, posted: &Posted, error: String) -
         grant: is_grant.then(|| (field("schema"), field("minutes"), field("uses"))),
         asks_password: false,
     };
-    confirm(site, &posted.signed, id, StatusCode::FORBIDDEN, typed).await
+    confirm(app, &posted.signed, id, StatusCode::FORBIDDEN, typed).await
 }
 
-/// The page again, with a field for the password where that helps.
-async fn not_there(site: &Site, id: &ApprovalId, posted: &Posted, absent: Absent) -> Result<Response, StoreError> {
-    let found = site.web.store.find_approval(id).await?;
+/// Shows the page again and asks for the password, or for a factor if the call requires one.
+async fn not_there(
+    app: &AppState,
+    id: &ApprovalId,
+    posted: &Posted,
+    absent: PresenceError,
+) -> Result<Response, StoreError> {
+    let found = app.web.store.find_approval(id).await?;
     if found.is_some_and(|found| found.least == Assurance::Factor) {
-        return refused(site, id, posted, Fault::Missing.message()).await;
+        return refused(app, id, posted, FactorError::Missing.message()).await;
     }
     let typed = Typed { error: Some(absent.message()), asks_password: true, ..Typed::default() };
-    confirm(site, &posted.signed, id, StatusCode::FORBIDDEN, typed).await
+    confirm(app, &posted.signed, id, StatusCode::FORBIDDEN, typed).await
 }
 
-pub(crate) async fn challenge(
-    State(site): State<Site>,
-    id: Result<Path<String>, PathRejection>,
-    posted: Posted,
-) -> Response {
+async fn challenge(State(app): State<AppState>, id: Result<Path<String>, PathRejection>, posted: Posted) -> Response {
     let Some(id) = approval_id(id) else { return not_found() };
-    for_browser(site.challenge(&posted.signed, id.as_str()).await)
+    for_browser(app.challenge(&posted.signed, id.as_str()).await)
 }
 
-/// A reason as a sentence of its own.
+/// Turns an error message into a sentence.
 fn sentence(why: &str) -> String {
     let mut chars = why.chars();
     let first = chars.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
@@ -208,6 +261,6 @@ fn approval_id(id: Result<Path<String>, PathRejection>) -> Option<ApprovalId> {
 }
 
 fn not_found() -> Response {
-    let text = "There is no such approval. What was decided is forgotten after 30 days; the activity log keeps it.";
-    notice(StatusCode::NOT_FOUND, "No such approval", text, ("/ui/approvals", "All approvals"))
+    let text = "This approval request does not exist. Decided requests are deleted after 30 days. The activity log keeps the record.";
+    notice(StatusCode::NOT_FOUND, "Approval request not found", text, ("/ui/approvals", "All approvals"))
 }

@@ -1,4 +1,4 @@
-//! Tells open pages that something has changed; they fetch what they need.
+//! Notifies open pages of changes with Server-Sent Events. The pages then fetch their new content.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -6,18 +6,32 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
+use axum::routing::on;
 use http::header::{self, HeaderValue};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::identity::Site;
+use super::page::{Page, PageAccess};
+use crate::auth::identity::AppState;
+use crate::verb::Verb;
 
-/// Proxies give up on connections that say nothing.
+pub(super) const PAGES: &[Page] = &[Page {
+    name: "events",
+    method: Verb::Get,
+    path: "/ui/events",
+    access: PageAccess::User,
+    decides: false,
+    sent_from: None,
+    is_stream: true,
+    handler: |method| on(method, follow),
+}];
+
+/// Proxies close idle connections.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Under load, one word tells of many changes.
+/// Combines changes under load.
 const PAUSE: Duration = Duration::from_millis(200);
-/// A stream is no longer than a session without a click; then the browser has to show its cookie again.
+/// The lifetime of a stream. It equals the idle timeout of a session, after which the browser has to authenticate again.
 const LENGTH: Duration = Duration::from_secs(15 * 60);
 
 struct Listener {
@@ -27,10 +41,10 @@ struct Listener {
     is_greeted: bool,
 }
 
-pub(crate) async fn follow(State(site): State<Site>) -> Response {
+async fn follow(State(app): State<AppState>) -> Response {
     let listener = Listener {
-        changed: site.web.gateway.approvals().changed(),
-        stopping: site.web.stopping.clone(),
+        changed: app.web.gateway.approvals().changed(),
+        stopping: app.web.stopping.clone(),
         ends: Instant::now() + LENGTH,
         is_greeted: false,
     };
@@ -46,10 +60,10 @@ pub(crate) async fn follow(State(site): State<Site>) -> Response {
 }
 
 impl Listener {
-    /// What to say next; none when it is over.
+    /// The next event. `None` at the end.
     async fn next(&mut self) -> Option<&'static str> {
         if !std::mem::replace(&mut self.is_greeted, true) {
-            // Whatever changed between the page and this is not missed.
+            // Covers changes between loading the page and opening the stream.
             return Some("retry: 2000\nevent: change\ndata: {}\n\n");
         }
         tokio::select! {

@@ -1,11 +1,11 @@
-//! What a form sends: names and texts, bounded, each name once.
+//! Reads form bodies. Size and number of fields are limited, and each name may appear once.
 
 use axum::body::{Body, to_bytes};
 use http::header::{CONTENT_TYPE, HeaderMap};
 
 use crate::query::decode;
 
-/// The longest form has a JSON Schema in it.
+/// The largest form contains a JSON Schema.
 const MAX_BYTES: usize = 64 * 1024;
 const MAX_FIELDS: usize = 32;
 
@@ -24,7 +24,7 @@ impl Form {
     pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Self, FormError> {
         let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
-        // A browser that sends anything else was made to by somebody else's page.
+        // Our own pages send nothing else.
         if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
             return Err(FormError::NotAForm);
         }
@@ -37,7 +37,7 @@ impl Form {
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, value) = decode(name).zip(decode(value)).ok_or(FormError::NotAForm)?;
-            // Two fields of one name: whoever reads the first and whoever reads the last would disagree.
+            // Duplicate fields are ambiguous.
             if form.text(&name).is_some() || form.fields.len() == MAX_FIELDS {
                 return Err(FormError::NotAForm);
             }
@@ -50,12 +50,12 @@ impl Form {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// As it stands in the field, or nothing.
+    /// The value, or an empty string.
     pub(crate) fn or_empty(&self, name: &str) -> &str {
         self.text(name).unwrap_or_default()
     }
 
-    /// Something, without the space around it.
+    /// The trimmed value, unless it is empty.
     pub(crate) fn filled(&self, name: &str) -> Option<&str> {
         self.text(name).map(str::trim).filter(|text| !text.is_empty())
     }

@@ -1,21 +1,21 @@
-//! What stands around the page of somebody who is signed in.
+//! The frame of pages for signed-in users.
 
 use mcpproxy_store::StoreError;
 
-use crate::auth::identity::{Signed, Site};
-use crate::ui::pages::{Frame, Person, assets};
+use crate::auth::identity::{AppState, SignedInUser};
+use crate::ui::pages::{Frame, FrameUser, assets};
 
 pub(crate) async fn around(
-    site: &Site,
-    signed: &Signed,
+    app: &AppState,
+    signed: &SignedInUser,
     section: &'static str,
     title: &str,
 ) -> Result<Frame, StoreError> {
     Ok(Frame {
         title: title.to_owned(),
         section,
-        person: Some(Person { name: signed.name().to_owned(), csrf: signed.session.csrf.clone() }),
-        pending: if signed.session.is_enrolled { site.web.store.count_pending().await? } else { 0 },
+        user: Some(FrameUser { name: signed.name().to_owned(), csrf: signed.session.csrf.clone() }),
+        pending: if signed.session.is_enrolled { app.web.store.count_pending().await? } else { 0 },
         key: String::new(),
         version: assets::version(),
         is_live: signed.session.is_enrolled,

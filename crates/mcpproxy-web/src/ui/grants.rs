@@ -1,52 +1,74 @@
-//! The page of standing grants.
+//! The page of standing approvals, which paths and JSON call grants.
 
 use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::on;
 use http::StatusCode;
 use mcpproxy_gateway::Decider;
 use mcpproxy_store::StoreError;
 
+use super::page::{Page, PageAccess};
 use super::posted::Posted;
 use super::{frame, signed_out, unavailable};
-use crate::auth::identity::{Signed, Site, Who};
+use crate::auth::identity::{AppState, Identity, SignedInUser};
 use crate::ui::pages::lists::Grants;
 use crate::ui::pages::page;
+use crate::verb::Verb;
 
-/// Those that are over stay on the page for comparison, the newest first.
+pub(super) const PAGES: &[Page] = &[
+    Page {
+        name: "grants",
+        method: Verb::Get,
+        path: "/ui/grants",
+        access: PageAccess::User,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, list),
+    },
+    Page {
+        name: "revoke_grant",
+        method: Verb::Post,
+        path: "/ui/grants/{grant}/revoke",
+        access: PageAccess::User,
+        decides: true,
+        sent_from: Some("/ui/grants"),
+        is_stream: false,
+        handler: |method| on(method, revoke),
+    },
+];
+
+/// The page also lists inactive ones, up to this total.
 const SHOWN_MAX: usize = 100;
 
-pub(crate) async fn list(State(site): State<Site>, Extension(who): Extension<Who>) -> Response {
-    let Who::Person(signed) = who else { return signed_out("/ui/grants") };
-    shown(&site, &signed, StatusCode::OK, None).await.unwrap_or_else(|error| unavailable(&error))
+async fn list(State(app): State<AppState>, Extension(identity): Extension<Identity>) -> Response {
+    let Identity::User(signed) = identity else { return signed_out("/ui/grants") };
+    shown(&app, &signed, StatusCode::OK, None).await.unwrap_or_else(|error| unavailable(&error))
 }
 
 async fn shown(
-    site: &Site,
-    signed: &Signed,
+    app: &AppState,
+    signed: &SignedInUser,
     status: StatusCode,
     error: Option<String>,
 ) -> Result<Response, StoreError> {
-    let mut grants = site.web.gateway.approvals().grants(true).await?;
+    let mut grants = app.web.gateway.approvals().grants(true).await?;
     grants.truncate(SHOWN_MAX);
-    let frame = frame::around(site, signed, "grants", "Grants").await?;
-    Ok(page(status, &Grants { error, ..Grants::new(frame, &grants, site.now_ms()) }))
+    let frame = frame::around(app, signed, "grants", "Standing approvals").await?;
+    Ok(page(status, &Grants { error, ..Grants::new(frame, &grants, app.now_ms()) }))
 }
 
-pub(crate) async fn revoke(
-    State(site): State<Site>,
-    id: Result<Path<String>, PathRejection>,
-    posted: Posted,
-) -> Response {
+async fn revoke(State(app): State<AppState>, id: Result<Path<String>, PathRejection>, posted: Posted) -> Response {
     let id = id.map(|Path(id)| id).unwrap_or_default();
     let by = Decider::User(posted.signed.user().clone());
     let revoked = async || -> Result<Response, StoreError> {
-        if site.web.gateway.approvals().revoke(&id, &by).await? {
+        if app.web.gateway.approvals().revoke(&id, &by).await? {
             return Ok(Redirect::to("/ui/grants").into_response());
         }
-        let error = Some("That grant is over already.".to_owned());
-        shown(&site, &posted.signed, StatusCode::CONFLICT, error).await
+        let error = Some("This standing approval is no longer active.".to_owned());
+        shown(&app, &posted.signed, StatusCode::CONFLICT, error).await
     };
     revoked().await.unwrap_or_else(|error| unavailable(&error))
 }

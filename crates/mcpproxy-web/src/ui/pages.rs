@@ -1,50 +1,50 @@
-//! Pages for people: what they show, as plain values, and the templates that show it.
+//! The content of pages: plain values, and the templates that render them.
 
 pub(crate) mod account;
 pub(crate) mod assets;
 pub(crate) mod confirm;
 pub(crate) mod grant_schema;
+pub(crate) mod labels;
 pub(crate) mod lists;
 #[cfg(test)]
 mod tests;
 pub(crate) mod whole;
-pub(crate) mod words;
 
 use askama::Template;
 use axum::response::{Html, IntoResponse as _, Response};
 use http::StatusCode;
 use http::header::{self, HeaderValue};
 
-/// Nothing is loaded but our own style and script, nothing is sent but to us, and nobody puts a page into a frame.
+/// The Content-Security-Policy of all pages: only our own styles and scripts, forms only to us, no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What all pages have around their content.
+/// The parts that all pages share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frame {
     pub(crate) title: String,
     /// The section of the navigation.
     pub(crate) section: &'static str,
-    pub(crate) person: Option<Person>,
+    pub(crate) user: Option<FrameUser>,
     pub(crate) pending: u64,
-    /// Differs when the content does: an open page takes the new content then, and keeps what is typed otherwise.
+    /// Changes with the content. An open page replaces its content only if the key differs, so that typed text survives.
     pub(crate) key: String,
     pub(crate) version: &'static str,
-    /// Whether the page hears of changes.
+    /// Whether the page listens for changes.
     pub(crate) is_live: bool,
-    /// Whether the key that the script has did not count, so that the password is asked for.
+    /// Whether the page key was rejected, so that the form asks for the password.
     pub(crate) asks_password: bool,
 }
 
-/// Who looks at the page.
+/// The signed-in user.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Person {
+pub(crate) struct FrameUser {
     pub(crate) name: String,
     pub(crate) csrf: String,
 }
 
 impl Frame {
-    /// Around a page for nobody in particular.
+    /// The frame of a page without a user.
     pub(crate) fn outside(title: &str) -> Self {
         Self { title: title.to_owned(), version: assets::version(), ..Self::default() }
     }
@@ -54,11 +54,11 @@ impl Frame {
     }
 
     fn csrf(&self) -> &str {
-        self.person.as_ref().map_or("", |person| &person.csrf)
+        self.user.as_ref().map_or("", |person| &person.csrf)
     }
 
     fn name(&self) -> &str {
-        self.person.as_ref().map_or("", |person| &person.name)
+        self.user.as_ref().map_or("", |person| &person.name)
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) invitation: &'a str,
 }
 
-/// A page that says one thing and where to go from there.
+/// A page with one message and a link.
 #[derive(Template)]
 #[template(path = "notice.html")]
 pub(crate) struct Notice<'a> {
@@ -96,19 +96,19 @@ pub(crate) fn page(status: StatusCode, template: &impl Template) -> Response {
         Ok(html) => (status, Html(html)).into_response(),
         Err(error) => {
             tracing::error!(%error, "could not render a page");
-            (StatusCode::INTERNAL_SERVER_ERROR, "this page could not be made; the gateway's log says why\n")
+            (StatusCode::INTERNAL_SERVER_ERROR, "this page could not be rendered; the gateway's log has the reason\n")
                 .into_response()
         }
     }
 }
 
-/// On every answer below `/ui/`.
+/// Sets the security headers of all answers below `/ui/`.
 pub(crate) fn harden(response: &mut Response) {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-    // Others learn no address of ours. With `no-referrer`, browsers would hide from us too where a form comes from.
+    // Other sites do not learn our addresses. `no-referrer` would also remove the origin that we check on forms.
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

@@ -1,48 +1,48 @@
-//! A form that a person sent from one of our pages.
+//! A form that a signed-in user sent from one of our pages.
 
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 
-use crate::auth::factor::Given;
-use crate::auth::identity::{Signed, Site, Who};
+use crate::auth::factor::FactorInput;
+use crate::auth::identity::{AppState, Identity, SignedInUser};
 use crate::auth::origin::{self, CSRF_HEADER};
-use crate::auth::presence::Shown;
+use crate::auth::presence::PresenceInput;
 use crate::problem::Problem;
 use crate::ui::form::{Form, FormError};
 
-/// Whoever has one has shown a session and the token that stands in its forms.
+/// Extracting it verifies the session and the CSRF token. A handler that takes it cannot forget the check.
 pub(crate) struct Posted {
-    pub(crate) signed: Signed,
+    pub(crate) signed: SignedInUser,
     pub(crate) form: Form,
 }
 
 impl Posted {
     /// The factor that came with the form, if any.
-    pub(crate) fn factor(&self) -> Given<'_> {
-        Given { totp: self.form.filled("totp"), passkey: self.form.filled("passkey") }
+    pub(crate) fn factor(&self) -> FactorInput<'_> {
+        FactorInput { totp: self.form.filled("totp"), passkey: self.form.filled("passkey") }
     }
 
-    /// What came with the form beside the cookie, if anything.
-    pub(crate) fn shown(&self) -> Shown<'_> {
+    /// The proof of presence that came with the form, if any.
+    pub(crate) fn presence(&self) -> PresenceInput<'_> {
         let password = self.form.text("password").filter(|password| !password.is_empty());
-        Shown { page_key: self.form.filled("page_key"), password }
+        PresenceInput { page_key: self.form.filled("page_key"), password }
     }
 }
 
-impl FromRequest<Site> for Posted {
+impl FromRequest<AppState> for Posted {
     type Rejection = Response;
 
-    async fn from_request(request: Request, _site: &Site) -> Result<Self, Response> {
+    async fn from_request(request: Request, _site: &AppState) -> Result<Self, Response> {
         let (parts, body) = request.into_parts();
-        let Some(Who::Person(signed)) = parts.extensions.get::<Who>().cloned() else {
-            return Err(Problem::NotSignedIn.into_response());
+        let Some(Identity::User(signed)) = parts.extensions.get::<Identity>().cloned() else {
+            return Err(Problem::NOT_SIGNED_IN.into_response());
         };
         let form = Form::read(&parts.headers, body).await.map_err(refusal)?;
         let header = parts.headers.get(CSRF_HEADER).and_then(|value| value.to_str().ok());
         if !origin::is_token(form.text("csrf").or(header).unwrap_or_default(), &signed.session.csrf) {
-            let text = "The form did not come from a page of this gateway, or you have signed in anew since. Nothing was changed.";
-            return Err(super::notice(StatusCode::FORBIDDEN, "That did not count", text, ("/ui/approvals", "Back")));
+            let text = "This form did not come from a page of this gateway, or you signed in again after opening it. Nothing was changed.";
+            return Err(super::notice(StatusCode::FORBIDDEN, "Form not accepted", text, ("/ui/approvals", "Back")));
         }
         Ok(Self { signed, form })
     }
@@ -50,8 +50,8 @@ impl FromRequest<Site> for Posted {
 
 pub(crate) fn refusal(error: FormError) -> Response {
     let (status, text) = match error {
-        FormError::NotAForm => (StatusCode::FORBIDDEN, "This was no form of ours. Nothing was changed."),
+        FormError::NotAForm => (StatusCode::FORBIDDEN, "The request was not a valid form. Nothing was changed."),
         FormError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "The form is too long. Nothing was changed."),
     };
-    super::notice(status, "That did not count", text, ("/ui/approvals", "Back"))
+    super::notice(status, "Form not accepted", text, ("/ui/approvals", "Back"))
 }

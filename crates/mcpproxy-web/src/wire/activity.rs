@@ -16,17 +16,17 @@ pub struct Activities {
     activities: Vec<Activity>,
     /// The `cursor` of the next page, if there is one.
     next: Option<String>,
-    /// The search went back to this time and stopped because it had looked at enough; `next` goes on from there.
+    /// The search stopped at this time because it had read many records. `next` continues from there.
     #[schema(format = DateTime)]
     searched_to: Option<String>,
 }
 
-/// One thing that happened.
+/// A record of the activity log.
 #[derive(Serialize, ToSchema)]
 pub struct Activity {
-    /// A ULID: it sorts by time, and its beginning is enough to find the record.
+    /// A ULID. Ids sort by time, and a unique prefix is enough to find a record.
     pub id: String,
-    /// When it began; UTC, with milliseconds.
+    /// The start time in UTC, with milliseconds.
     #[schema(format = DateTime)]
     pub time: String,
     #[serde(rename = "type")]
@@ -34,57 +34,57 @@ pub struct Activity {
     pub kind: &'static str,
     #[schema(schema_with = super::statuses)]
     pub status: &'static str,
-    /// Whose token was used.
+    /// The agent whose token was used.
     pub agent: Option<String>,
-    /// The program behind the agent, in its own words.
+    /// The name that the client program reported. Not verified.
     pub client: Option<String>,
-    /// The server it is about.
+    /// The name of the server.
     pub server: Option<String>,
-    /// The tool, without its server.
+    /// The name of the tool, without its server.
     pub tool: Option<String>,
     #[schema(schema_with = super::operations_or_null)]
     pub intent_type: Option<&'static str>,
     #[schema(schema_with = super::risks_or_null)]
     pub risk: Option<&'static str>,
-    /// Of an error or a refusal, for programs.
+    /// The code of an error or a refusal.
     pub code: Option<String>,
-    /// The same for people, in the words of whoever gave it.
+    /// The message of an error or a refusal. It may come from the server.
     pub message: Option<String>,
-    /// From the moment it was taken to its end.
+    /// The time from accepting the call to its end.
     pub duration_ms: Option<f64>,
-    /// `intent`, `tool_variant` and what else is known.
+    /// `intent`, `tool_variant` and other details.
     #[schema(value_type = Object)]
     pub metadata: Box<RawValue>,
-    /// The number of the chain of hashes it belongs to.
+    /// The number of the hash chain of this record.
     pub chain: u16,
-    /// Its position in the chain.
+    /// The position in the hash chain.
     pub seq: i64,
-    /// The position of its end, if that was written later.
+    /// The position of the end of the call, if it was written later.
     pub end_seq: Option<i64>,
-    /// The size before anything was masked or cut.
+    /// The size before masking and truncation.
     pub arguments_bytes: Option<u64>,
-    /// Of the whole text, masked.
+    /// The SHA-256 of the full text after masking.
     pub arguments_sha256: Option<String>,
-    /// As of the arguments.
+    /// The size before masking and truncation.
     pub result_bytes: Option<u64>,
-    /// As of the arguments.
+    /// The SHA-256 of the full text after masking.
     pub result_sha256: Option<String>,
 }
 
-/// A record with its arguments and result, as far as they are kept.
+/// A record with its arguments and result, while they are kept.
 #[derive(Serialize, ToSchema)]
 pub struct WholeActivity {
     #[serde(flatten)]
     pub activity: Activity,
-    /// As the agent sent them, masked; a text if they were cut, null if there are none or they were erased.
+    /// The masked arguments. A string if they were truncated, null if there are none or they were deleted.
     #[schema(value_type = Value)]
     pub arguments: Option<Box<RawValue>>,
-    /// As the server answered, masked; a text if it was cut, null if there is none or it was erased.
+    /// The masked result. A string if it was truncated, null if there is none or it was deleted.
     #[schema(value_type = Value)]
     pub result: Option<Box<RawValue>>,
-    /// Whether only the beginning is kept.
+    /// Whether the arguments were truncated.
     pub arguments_cut: bool,
-    /// As of the arguments.
+    /// Whether the result was truncated.
     pub result_cut: bool,
 }
 
@@ -141,7 +141,7 @@ impl From<WholeRecord> for WholeActivity {
     }
 }
 
-/// JSON as it was recorded, digit for digit. What was cut is a text, also if it happens to look like JSON.
+/// JSON exactly as recorded. A truncated text is a string, even if it happens to be valid JSON.
 fn payload(text: &Untrusted, is_cut: bool) -> Box<RawValue> {
     if is_cut { quoted(text) } else { json(text) }
 }
@@ -154,7 +154,7 @@ fn quoted(text: &Untrusted) -> Box<RawValue> {
     to_raw_value(text.for_json()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// What was known at the beginning, and what became known at the end.
+/// Merges the metadata from the start and from the end of a call.
 fn merged(first: &Untrusted, last: Option<&Untrusted>) -> Box<RawValue> {
     let Some(last) = last else { return json(first) };
     let members = |text: &Untrusted| serde_json::from_str::<Map<String, Value>>(text.for_json());

@@ -1,4 +1,4 @@
-//! The JSON of approvals, grants and signing in.
+//! The JSON of approval requests, standing approvals and signing in.
 
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, RiskLevel, Untrusted};
 use mcpproxy_gateway::{ApprovalDetails, ApprovalView, SaidBy, StatedRisk};
@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::Object;
 
-use crate::diff::{self, Change, Eyes, MAX_ROWS, WHOLE_ROWS};
+use crate::diff::{self, Audience, Change, MAX_ROWS, WHOLE_ROWS};
 use crate::time;
 
-/// A page of approvals, newest first.
+/// A page of approval requests, newest first.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Approvals {
     approvals: Vec<Approval>,
@@ -19,15 +19,15 @@ pub(crate) struct Approvals {
     next: Option<String>,
 }
 
-/// A question to a person, and what became of it.
+/// An approval request and its outcome.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Approval {
     id: String,
     #[schema(schema_with = states)]
     state: &'static str,
-    /// Whose token was used.
+    /// The agent whose token was used.
     agent: String,
-    /// The program behind the agent, in its own words.
+    /// The name that the client program reported. Not verified.
     client: Option<String>,
     /// `server:tool`.
     tool: String,
@@ -35,11 +35,11 @@ pub(crate) struct Approval {
     risk: Option<&'static str>,
     #[schema(schema_with = said_by)]
     risk_said_by: Option<&'static str>,
-    /// The `call_tool_*` that was used.
+    /// The `call_tool_*` variant of the call.
     call_with: &'static str,
     #[schema(schema_with = givens)]
     least: &'static str,
-    /// Whether it takes a fresh factor to approve it.
+    /// Whether approving it needs a second factor.
     needs_step_up: bool,
     #[schema(format = DateTime)]
     created: String,
@@ -47,26 +47,26 @@ pub(crate) struct Approval {
     expires: String,
     #[schema(format = DateTime)]
     decided: Option<String>,
-    /// The person, `admin key`, or the agent's client.
+    /// The user, `admin key`, or the agent's client.
     decided_by: Option<String>,
     #[schema(schema_with = givens_or_null)]
     given: Option<&'static str>,
-    /// What the agent was told with a no.
+    /// The comment for the agent when the call was denied.
     comment: Option<String>,
-    /// The record of the call that was made.
+    /// The record of the call.
     record: Option<String>,
     #[schema(format = DateTime)]
     consumed: Option<String>,
-    /// Where a person decides.
+    /// The page on which a user decides.
     url: String,
 }
 
-/// An approval with all that helps to decide.
+/// An approval request with the details for a decision.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct WholeApproval {
     #[serde(flatten)]
     approval: Approval,
-    /// What the tool does, by its contract or its server.
+    /// The description of the tool, from its contract or its server.
     description: Option<String>,
     #[schema(schema_with = said_by)]
     description_said_by: Option<&'static str>,
@@ -79,29 +79,29 @@ pub(crate) struct WholeApproval {
     permissions: Vec<String>,
     #[schema(schema_with = said_by)]
     permissions_said_by: Option<&'static str>,
-    /// Which settings or contracts ask for a person.
+    /// The settings or contracts that require the approval.
     asked_by: Vec<String>,
-    /// Why, in the agent's words. Nobody has checked them.
+    /// The reason that the agent gave. Not verified.
     reason: Option<String>,
     sensitivity: Option<String>,
-    /// Whether secrets are masked in the arguments and changes. They are not for the person who decides.
+    /// Whether secrets are masked in the arguments and changes. They are not masked for the approver.
     masked: bool,
-    /// As the agent sent them.
+    /// The arguments as the agent sent them.
     #[schema(value_type = Object)]
     arguments: Box<RawValue>,
-    /// Of the arguments as they will be sent, whatever the order of their keys.
+    /// The SHA-256 of the arguments, independent of the order of keys.
     arguments_sha256: String,
-    /// What goes to the server besides the arguments, masked: `inputResponses` answer questions of the server, `requestState`
-    /// is the server's own, `_meta` and others are the agent's. Null if nothing does.
+    /// Other members of the call, masked. `inputResponses` answer questions of the server, `requestState` comes from the
+    /// server, `_meta` and others come from the agent. Null if there are none.
     #[schema(value_type = Option<Object>)]
     attached: Option<Box<RawValue>>,
-    /// Of that, without `_meta`, whatever the order of its keys.
+    /// The SHA-256 of `attached` without `_meta`, independent of the order of keys.
     attached_sha256: Option<String>,
-    /// The last approval of this tool and agent that was used.
+    /// The last used approval for this tool and agent.
     previous: Option<String>,
-    /// Each argument, and how it differs from those of `previous`.
+    /// Each argument, compared with `previous`.
     changes: Vec<ArgumentChange>,
-    /// How many more there are.
+    /// The number of arguments that are not listed.
     changes_left_out: usize,
     /// The last dry run of exactly this call.
     dry_run: Option<DryRun>,
@@ -109,11 +109,11 @@ pub(crate) struct WholeApproval {
 
 #[derive(Serialize, ToSchema)]
 struct ArgumentChange {
-    /// A JSON pointer without its first slash.
+    /// A JSON pointer without the leading slash.
     pointer: String,
     #[schema(schema_with = changes)]
     change: &'static str,
-    /// Whether what it was is hidden; that it differs was found with the true values.
+    /// Whether the previous value is hidden. Changes are detected with the real values.
     hidden: bool,
     #[schema(value_type = Value)]
     before: Option<Box<RawValue>>,
@@ -123,16 +123,16 @@ struct ArgumentChange {
 
 #[derive(Serialize, ToSchema)]
 struct DryRun {
-    /// Whether the server made it; otherwise it was worked out from the contract.
+    /// Whether the server ran it. Otherwise the gateway derived it from the contract.
     native: bool,
     #[schema(format = DateTime)]
     time: String,
-    /// What came of it, masked.
+    /// The masked result.
     #[schema(value_type = Value)]
     preview: Box<RawValue>,
 }
 
-/// What the agent that asked may know.
+/// The state of an approval request, for the agent that made the call.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ApprovalStatus {
     id: String,
@@ -143,11 +143,11 @@ pub(crate) struct ApprovalStatus {
     #[schema(format = DateTime)]
     expires: String,
     comment: Option<String>,
-    /// The record of the call that was made.
+    /// The record of the call.
     record: Option<String>,
 }
 
-/// An approval that changed, in the stream of events.
+/// A changed approval request in the stream of events.
 #[derive(Serialize)]
 pub(crate) struct ApprovalEvent {
     pub(crate) id: String,
@@ -162,7 +162,7 @@ pub(crate) struct Grants {
     pub(crate) grants: Vec<Grant>,
 }
 
-/// A person's word for more than one call.
+/// A standing approval.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Grant {
     id: String,
@@ -174,7 +174,7 @@ pub(crate) struct Grant {
     /// The JSON Schema that arguments must match.
     #[schema(value_type = Value)]
     schema: Box<RawValue>,
-    /// Who made it.
+    /// The user who created it.
     by: String,
     #[schema(format = DateTime)]
     created: String,
@@ -187,38 +187,38 @@ pub(crate) struct Grant {
     revoked_by: Option<String>,
 }
 
-/// A yes.
+/// Approves a call.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Approve {
-    /// A fresh code, where a fresh factor is asked for.
+    /// A fresh code from an authenticator app, if a second factor is required.
     pub(crate) totp: Option<String>,
-    /// Of the answer to signing in. Without a fresh code it takes this: the cookie alone does not approve.
+    /// `page_key` from the answer to signing in. Required without `totp`: a session cookie alone cannot approve a call.
     pub(crate) page_key: Option<String>,
 }
 
-/// A no.
+/// Denies a call.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Deny {
-    /// What to tell the agent.
+    /// A message for the agent.
     pub(crate) comment: Option<String>,
 }
 
-/// A grant to be made.
+/// Creates a standing approval.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MakeGrant {
-    /// The id of a pending approval: it is approved, and the grant is for its agent and its tool.
+    /// The id of a pending approval request. It is approved, and the standing approval covers its agent and tool.
     pub(crate) from: String,
-    /// A JSON Schema, as it is or as a text.
+    /// A JSON Schema, as JSON or as a string.
     #[schema(value_type = Value)]
     schema: Box<RawValue>,
     /// 1 to 15.
     pub(crate) minutes: u32,
     /// 1 to 100.
     pub(crate) uses: u32,
-    /// A fresh code.
+    /// A fresh code from an authenticator app.
     pub(crate) totp: Option<String>,
 }
 
@@ -232,9 +232,9 @@ pub(crate) struct LogIn {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LoggedIn {
     name: String,
-    /// To be sent as `X-CSRF-Token` with everything that is no GET.
+    /// Send it as the `X-CSRF-Token` header with all methods except GET.
     csrf: String,
-    /// To be sent with a yes; unlike the cookie, no browser sends it anywhere by itself.
+    /// Send it when you approve a call. Unlike the cookie, browsers never send it on their own.
     page_key: String,
     /// `totp`, `passkey`.
     factors: Vec<&'static str>,
@@ -294,17 +294,17 @@ impl Approval {
 }
 
 impl WholeApproval {
-    pub(crate) fn new(view: &ApprovalView, eyes: Eyes, now_ms: i64) -> Self {
+    pub(crate) fn new(view: &ApprovalView, audience: Audience, now_ms: i64) -> Self {
         let approval = &view.approval;
         let about = ApprovalDetails::of(approval);
         let text = |name: &str| about.text(name).map(str::to_owned);
         let texts = |name: &str| -> Vec<String> { about.texts(name).into_iter().map(str::to_owned).collect() };
         let said_by = |name: &str| about.said_by(name).map(SaidBy::as_str);
-        let (arguments, attached, most, masked) = match eyes {
-            Eyes::Anybody => (&approval.shown_args, &approval.shown_attached, MAX_ROWS, true),
-            Eyes::WhoDecides => (&view.args_for_user, &view.attached_for_user, WHOLE_ROWS, approval.args.is_none()),
+        let (arguments, attached, most, masked) = match audience {
+            Audience::Observer => (&approval.shown_args, &approval.shown_attached, MAX_ROWS, true),
+            Audience::Approver => (&view.args_for_user, &view.attached_for_user, WHOLE_ROWS, approval.args.is_none()),
         };
-        let changes = diff::arguments(view, eyes, most);
+        let changes = diff::arguments(view, audience, most);
         Self {
             approval: Approval::new(approval, view.url.clone(), now_ms),
             description: text("description"),
@@ -391,7 +391,7 @@ impl Grant {
     }
 }
 
-/// What nobody decided in time is expired, also if nobody has written that down yet.
+/// The state right now. A request past its deadline is expired, even if the store does not say so yet.
 pub(crate) fn state_now(approval: &StoredApproval, now_ms: i64) -> ApprovalState {
     match approval.state {
         ApprovalState::Pending | ApprovalState::Approved if approval.expires_ms <= now_ms => ApprovalState::Expired,
@@ -399,7 +399,7 @@ pub(crate) fn state_now(approval: &StoredApproval, now_ms: i64) -> ApprovalState
     }
 }
 
-/// JSON digit for digit; what is none is a text.
+/// JSON exactly as stored. Text that is not JSON becomes a string.
 fn raw(text: &str) -> Box<RawValue> {
     let quoted = || serde_json::value::to_raw_value(text).unwrap_or_else(|_| RawValue::NULL.to_owned());
     RawValue::from_string(text.to_owned()).unwrap_or_else(|_| quoted())
@@ -409,12 +409,12 @@ const CHANGES: [&str; 5] = ["unchanged", "added", "removed", "changed", "unknown
 const GRANT_STATES: [&str; 4] = ["active", "expired", "used_up", "revoked"];
 
 fn states() -> Object {
-    super::words("How far it has come.", ApprovalState::ALL.map(ApprovalState::as_str))
+    super::words("The state of the approval request.", ApprovalState::ALL.map(ApprovalState::as_str))
 }
 
 fn givens() -> Object {
     super::words(
-        "The weakest answer that counts: in a form, by a person who is signed in, or with a fresh factor.",
+        "The weakest approval that is accepted: a form in the client, a signed-in user, or a second factor.",
         Assurance::ALL.map(Assurance::as_str),
     )
 }
@@ -424,13 +424,13 @@ fn givens_or_null() -> Object {
 }
 
 fn said_by() -> Object {
-    super::words_or_null("Whose words it is. A server's are not verified.", ["operator", "server"])
+    super::words_or_null("The source of the text. Texts of a server are not verified.", ["operator", "server"])
 }
 
 fn changes() -> Object {
-    super::words("What became of it.", CHANGES)
+    super::words("The kind of change.", CHANGES)
 }
 
 fn grant_states() -> Object {
-    super::words("Whether it still counts.", GRANT_STATES)
+    super::words("The state of the standing approval.", GRANT_STATES)
 }

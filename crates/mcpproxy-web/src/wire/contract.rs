@@ -9,25 +9,25 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::Object;
 
-/// A tool's contract as it counts, and where each field came from.
+/// The effective contract of a tool, with the source of each field.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Contract {
     /// `server:tool`.
     tool: String,
-    /// Forbidden: for agents there is no such tool.
+    /// Whether the tool is forbidden. Agents cannot see it.
     hidden_from_agents: bool,
-    /// Whether anybody wrote a contract; without one the server's annotations are all there is.
+    /// Whether a contract exists. Without one, only the server's annotations count.
     written: bool,
-    /// The variant the tool asks for.
+    /// The `call_tool_*` variant that the tool requires.
     call_with: &'static str,
     #[schema(schema_with = super::risks_or_null)]
     risk_level: Option<&'static str>,
-    /// What stands between an agent and a call: `confirmation`, `step_up`, `dry_run`.
+    /// The requirements of a call: `confirmation`, `step_up`, `dry_run`.
     needs: Vec<&'static str>,
-    /// As a contract is written.
+    /// The contract in the format of contract files.
     #[schema(value_type = Object)]
     contract: Value,
-    /// Every field that has a value.
+    /// Every field with a value.
     fields: Vec<ContractField>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Contract {
 struct ContractField {
     field: &'static str,
     value: Value,
-    /// Who said so: the operator with file and line, the server, or what the risk level asks for.
+    /// The source of the value: the operator with file and line, the server, or the risk level.
     source: String,
 }
 
@@ -56,12 +56,12 @@ impl From<&Tool> for Contract {
     }
 }
 
-/// Which tools somebody has classified, and who did.
+/// All tools, and who classified them.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Contracts {
-    /// By name.
+    /// Sorted by name.
     tools: Vec<CoveredTool>,
-    /// By server.
+    /// The totals of each server.
     totals: Vec<CoverageTotal>,
 }
 
@@ -76,14 +76,14 @@ struct CoveredTool {
     operation: Option<&'static str>,
     #[schema(schema_with = classifiers)]
     classified_by: &'static str,
-    /// Where the operator did.
+    /// The operator's contract file.
     file: Option<String>,
     line: Option<usize>,
-    /// Forbidden: for agents there is no such tool.
+    /// Whether the tool is forbidden. Agents cannot see it.
     hidden_from_agents: bool,
 }
 
-/// How many tools of a server who has classified.
+/// The number of tools of a server by classifier.
 #[derive(Serialize, ToSchema)]
 struct CoverageTotal {
     server: String,
@@ -130,28 +130,28 @@ impl From<coverage::Total> for CoverageTotal {
     }
 }
 
-/// What is doubtful about the contracts in force.
+/// The findings about the active contracts.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Lint {
-    /// By what they are about.
+    /// Sorted by subject.
     findings: Vec<LintFinding>,
     errors: usize,
     warnings: usize,
     hints: usize,
-    /// A word that is the same for the same contracts of the operator.
+    /// A hash of the operator's contracts.
     version: String,
 }
 
-/// One doubt, with what to do about it.
+/// A finding and its fix.
 #[derive(Serialize, ToSchema)]
 struct LintFinding {
-    /// It never changes its meaning.
+    /// A stable code.
     code: &'static str,
     #[schema(schema_with = severities)]
     severity: &'static str,
     /// The tool, the pattern, the server or the file.
     subject: String,
-    /// Where it is written, if the operator wrote it.
+    /// The position in the operator's contract file.
     file: Option<String>,
     line: Option<usize>,
     message: String,
@@ -186,23 +186,23 @@ impl From<lint::Finding> for LintFinding {
     }
 }
 
-/// A first contract file for a server's tools.
+/// A draft of a contract file for a server.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Draft {
     pub(crate) server: String,
-    /// YAML, to read and correct before it counts.
+    /// YAML. Review it before you save it in `contracts/`.
     pub(crate) text: String,
 }
 
 fn operations_or_null() -> Object {
-    super::words_or_null("What the tool does, as far as anybody says so.", Variant::ALL.map(Variant::operation))
+    super::words_or_null("The operation type of the tool, if known.", Variant::ALL.map(Variant::operation))
 }
 
 fn classifiers() -> Object {
-    super::words("Who gave the tool its risk level.", ["operator", "server", "nobody"])
+    super::words("The source of the risk level.", ["operator", "server", "nobody"])
 }
 
 fn severities() -> Object {
     let all = [Severity::Error, Severity::Warning, Severity::Hint].map(Severity::as_str);
-    super::words("An error is a mistake for certain.", all)
+    super::words("The severity. An `error` is certainly a mistake.", all)
 }

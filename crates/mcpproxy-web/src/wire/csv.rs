@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{Activity, WholeActivity};
 
-/// As the members of a record in JSON.
+/// The same names as in the JSON of a record.
 const COLUMNS: [&str; 21] = [
     "id",
     "time",
@@ -80,12 +80,12 @@ fn cells(activity: &Activity) -> Vec<String> {
     ]
 }
 
-/// Somebody's words in a cell. A spreadsheet takes what begins like a formula for one, and runs it.
+/// Escapes a text for a cell. Spreadsheets run a text that begins like a formula, so an apostrophe goes in front.
 fn text(words: &str) -> String {
     let is_formula = words.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']);
     let apostrophe = if is_formula { "'" } else { "" };
     let shown = format!("{apostrophe}{}", Untrusted::new(words).for_terminal());
-    // In some countries, a semicolon is what separates cells.
+    // Some locales separate cells with semicolons.
     let is_plain = !shown.contains([',', '"', ';']) && shown.trim() == shown;
     if is_plain { shown } else { format!("\"{}\"", shown.replace('"', "\"\"")) }
 }

@@ -16,9 +16,9 @@ use utoipa::openapi::schema::Object;
 pub(crate) struct ExplainCall {
     #[schema(schema_with = super::operations)]
     pub(crate) variant: String,
-    /// Whose token counts; none is one that covers everything.
+    /// The agent. Without it, an agent with all permissions.
     pub(crate) agent: Option<String>,
-    /// The parameters of the `call_tool_*`, as an agent would send them.
+    /// The parameters of `call_tool_*`, as an agent sends them.
     #[schema(value_type = Object)]
     pub(crate) parameters: Box<RawValue>,
 }
@@ -28,24 +28,24 @@ pub(crate) struct Explanation {
     /// `allow` or `deny`.
     decision: &'static str,
     variant: &'static str,
-    /// The variant the tool asks for, if there is such a tool.
+    /// The `call_tool_*` variant that the tool requires, if the tool exists.
     call_with: Option<&'static str>,
     intent_verified: Option<bool>,
     error: Option<ExplainedError>,
     checks: Vec<ExplainedCheck>,
-    /// The operator's policies that are looked at for such a call, in the order of files and lines.
+    /// The policies that were evaluated, in the order of files and lines.
     #[serde(rename = "rules")]
     policies: Vec<ExplainedPolicy>,
 }
 
 #[derive(Serialize, ToSchema)]
 struct ExplainedPolicy {
-    /// Its `@id`, or its file and line.
+    /// The `@id` of the policy, or its file and line.
     #[serde(rename = "rule")]
     policy: String,
     file: String,
     line: usize,
-    /// Its `@message`.
+    /// The `@message` of the policy.
     message: Option<String>,
     #[schema(schema_with = outcomes)]
     outcome: &'static str,
@@ -110,7 +110,7 @@ const OTHER_VARIANT: &str = "other_variant";
 
 fn outcomes() -> Object {
     let all = [FORBIDS, FAILED, NOT_MET, OTHER_AGENT, OTHER_VARIANT];
-    super::words("What comes of it. A policy that could not be evaluated forbids the call too.", all)
+    super::words("The outcome. A policy that fails to evaluate forbids the call too.", all)
 }
 
 impl From<decision::Finding> for ExplainedCheck {

@@ -10,31 +10,31 @@ use utoipa::openapi::schema::Object;
 #[derive(Serialize, ToSchema)]
 pub(crate) struct FoundTools {
     tools: Vec<FoundTool>,
-    /// Why there are none, and what to do.
+    /// Why no tool was found, and what to do.
     note: Option<String>,
 }
 
-/// A tool as agents are told of it in brief, with its `score` from 0 to 1.
+/// A tool as agents find it, with its `score` from 0 to 1.
 #[derive(Serialize, ToSchema)]
 struct FoundTool {
     #[serde(flatten)]
     #[schema(value_type = Object)]
     tool: Value,
-    /// Why it has its score, if that was asked for.
+    /// How the score was computed, if `explain` is true.
     why: Option<Why>,
 }
 
 #[derive(Serialize, ToSchema)]
 struct Why {
-    /// Whether the query is the tool's name. Then the score is 1, whatever the rest says.
+    /// Whether the query is the name of the tool. The score is then 1.
     named: bool,
-    /// From 0 to 1: how much of the query, by the weight of its words, the tool's own words cover.
+    /// From 0 to 1: the share of the query, by word weight, that the words of the tool cover.
     lexical: f32,
-    /// From 0 to 1: how near the meaning of the tool is to that of the query.
+    /// From 0 to 1: the semantic similarity of the tool and the query.
     semantic: f32,
-    /// What speaks for the tool, and what the score is made of.
+    /// The parts of the score.
     features: Vec<Feature>,
-    /// The words of the query, in their order.
+    /// The words of the query, in order.
     words: Vec<WordMatch>,
 }
 
@@ -42,18 +42,18 @@ struct Why {
 struct Feature {
     #[schema(schema_with = feature_names)]
     name: &'static str,
-    /// ApprovalDetails 0 for nothing, and 1 for all there can be.
+    /// From about 0 to about 1.
     value: f32,
-    /// What it adds to the sum that becomes the score.
+    /// The contribution to the score.
     adds: f32,
 }
 
 #[derive(Serialize, ToSchema)]
 struct WordMatch {
     word: String,
-    /// From 0 to 1: the share of this word in the query. A rare word has more than a common one.
+    /// From 0 to 1: the weight of this word in the query. Rare words weigh more.
     weight: f32,
-    /// Where the tool has it; none if it has not.
+    /// The places where the tool has this word. Empty if it does not.
     places: Vec<Place>,
 }
 
@@ -61,7 +61,7 @@ struct WordMatch {
 struct Place {
     #[schema(schema_with = fields)]
     field: &'static str,
-    /// The tool's own word, where it is not the query's: another form, or one that means the same.
+    /// The word of the tool, if it differs: another form or a synonym.
     instead: Option<String>,
 }
 
@@ -100,19 +100,19 @@ impl From<core::WordMatch> for WordMatch {
     }
 }
 
-/// More digits say nothing more.
+/// Rounds to three digits.
 fn rounded(number: f32) -> f32 {
     (number * 1000.0).round() / 1000.0
 }
 
 fn feature_names() -> Object {
-    super::words("What speaks for a tool.", core::Features::NAMES)
+    super::words("A part of the score.", core::Features::NAMES)
 }
 
 fn fields() -> Object {
     use core::Field::{Contract, Description, Name, Parameter, ParameterDescription, Server, Title};
     let all = [Name, Title, Server, Description, Parameter, ParameterDescription, Contract];
-    super::words("Where a word of the tool stands.", all.map(core::Field::as_str))
+    super::words("The field of the tool that contains the word.", all.map(core::Field::as_str))
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use utoipa::ToSchema;
 use super::milliseconds;
 use crate::time;
 
-/// How many of what there were, and how long they took, in whole hours.
+/// Counts and durations of records, in whole hours.
 #[derive(Serialize, ToSchema)]
 pub struct Summary {
     #[schema(format = DateTime)]
     from: String,
-    /// The first moment that does not belong to it.
+    /// The end, exclusive.
     #[schema(format = DateTime)]
     to: String,
     total: u64,
@@ -22,11 +22,11 @@ pub struct Summary {
     by_intent: Vec<Count>,
     by_risk: Vec<Count>,
     by_server: Vec<Count>,
-    /// By `server:tool`.
+    /// Keyed by `server:tool`.
     by_tool: Vec<Count>,
 }
 
-/// Of calls: half of them, and 95 of 100, took no longer.
+/// The median and the 95th percentile of call durations.
 #[derive(Serialize, ToSchema)]
 struct Durations {
     p50_ms: Option<f64>,

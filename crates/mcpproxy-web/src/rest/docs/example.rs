@@ -1,4 +1,4 @@
-//! How a route is asked from a shell.
+//! The curl example of an operation.
 
 use serde_json::Value;
 
@@ -8,9 +8,9 @@ pub(super) fn curl(route: &Route<'_>) -> String {
     let mut command = "curl -s".to_owned();
     let mut content = members(route.operation.pointer("/responses/200/content"));
     match content.next().map(|(kind, _)| kind) {
-        // Without -N, curl keeps events back until it has many.
+        // Without -N, curl buffers events.
         Some("text/event-stream") => command.push_str(" -N"),
-        // With -f, an answer that is an error or breaks off is told by the exit code.
+        // With -f, curl reports errors and broken downloads in its exit code.
         Some("application/x-ndjson") => command.push_str(" -f -o activity.jsonl"),
         _ => {}
     }
@@ -26,7 +26,7 @@ pub(super) fn curl(route: &Route<'_>) -> String {
     format!("{command} \\\n  'http://{ADDRESS}{}'", target(route))
 }
 
-/// The path and the query, with those parameters that have an example.
+/// The path and the query, with all parameters that have an example.
 fn target(route: &Route<'_>) -> String {
     let mut path = route.path.to_owned();
     let mut query = Vec::new();

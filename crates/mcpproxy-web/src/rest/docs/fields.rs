@@ -1,10 +1,10 @@
-//! The members of a JSON object, for people: each with its whole path, its type and what it is.
+//! Lists the members of a JSON schema: path, type and description.
 
 use serde_json::Value;
 
 use super::{elements, escape, members, prose, text};
 
-/// Deeper than any of ours; a schema that refers to itself ends there.
+/// Stops recursive schemas.
 const DEPTH_MAX: usize = 5;
 
 pub(super) fn list(document: &Value, schema: &Value) -> String {
@@ -55,7 +55,7 @@ pub(super) fn kind(schema: &Value) -> String {
     if text(schema, "format") == "date-time" { words.replace("string", "time") } else { words }
 }
 
-/// The words or numbers that are allowed.
+/// The allowed values.
 pub(super) fn limits(schema: &Value) -> String {
     let choices: Vec<String> = elements(schema.get("enum"))
         .filter_map(Value::as_str)
@@ -69,6 +69,6 @@ pub(super) fn limits(schema: &Value) -> String {
     if let (Some(min), Some(max)) = (number("minimum"), number("maximum")) {
         limits.push(format!("{min} to {max}"));
     }
-    limits.extend(number("default").map(|default| format!("{default} if it is left out")));
+    limits.extend(number("default").map(|default| format!("default {default}")));
     if limits.is_empty() { String::new() } else { format!("<span class=\"limits\">{}</span>", limits.join("; ")) }
 }

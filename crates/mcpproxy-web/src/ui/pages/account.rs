@@ -1,11 +1,11 @@
-//! The account page: a person's factors and password, and the other persons.
+//! The account page: factors, password, and other approvers.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 use mcpproxy_store::UserRow;
 
 use super::Frame;
-use super::words::Time;
+use super::labels::Time;
 use crate::auth::factor::Factors;
 use crate::auth::totp;
 use crate::visible::Visible;
@@ -21,18 +21,18 @@ pub(crate) struct Account {
     pub(crate) setup: Option<SetupView>,
     pub(crate) passkeys: Vec<PasskeyView>,
     pub(crate) passkeys_possible: bool,
-    /// The last factor stays: without one nothing can be decided.
+    /// The last factor cannot be removed.
     pub(crate) can_remove: bool,
     pub(crate) base_url: String,
-    /// The link that was made just now.
+    /// The new invitation link.
     pub(crate) invitation: Option<String>,
     pub(crate) others: Vec<PersonView>,
 }
 
-/// Somebody else who can decide.
+/// Another approver.
 pub(crate) struct PersonView {
     pub(crate) name: String,
-    /// Tells the fields of one form from those of the next.
+    /// Keeps the ids of form fields unique.
     pub(crate) prefix: String,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct SetupView {
     pub(crate) uri: String,
 }
 
-/// A picture we drew, as SVG.
+/// An SVG of our own, safe to embed.
 pub(crate) struct Picture(String);
 
 impl std::fmt::Display for Picture {
@@ -68,7 +68,7 @@ pub(crate) struct PasskeyView {
     pub(crate) id: String,
     pub(crate) label: Visible,
     pub(crate) added: String,
-    /// Tells the fields of one form from those of the next.
+    /// Keeps the ids of form fields unique.
     pub(crate) prefix: String,
 }
 

@@ -1,16 +1,53 @@
-//! The style and the scripts of the pages, as they are built in.
+//! The style and the scripts of the pages.
 
 use std::sync::LazyLock;
 
 use axum::response::{IntoResponse as _, Response};
+use axum::routing::on;
 use http::header;
 use sha2::{Digest as _, Sha256};
+
+use crate::ui::page::{Page, PageAccess};
+use crate::verb::Verb;
+
+pub(crate) const PAGES: &[Page] = &[
+    Page {
+        name: "style",
+        method: Verb::Get,
+        path: "/ui/app.css",
+        access: PageAccess::Everybody,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, style),
+    },
+    Page {
+        name: "script",
+        method: Verb::Get,
+        path: "/ui/app.js",
+        access: PageAccess::Everybody,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, script),
+    },
+    Page {
+        name: "key_script",
+        method: Verb::Get,
+        path: "/ui/key.js",
+        access: PageAccess::Everybody,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, key_script),
+    },
+];
 
 const STYLE: &str = include_str!("../../../assets/app.css");
 const SCRIPT: &str = include_str!("../../../assets/app.js");
 const KEY_SCRIPT: &str = include_str!("../../../assets/key.js");
 
-/// Pages name it in the addresses of all, so that a browser may keep them until they change.
+/// A hash in the addresses of all assets, so that browsers can cache them until they change.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let digest = Sha256::new().chain_update(STYLE).chain_update(SCRIPT).chain_update(KEY_SCRIPT).finalize();
     digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
@@ -20,15 +57,15 @@ pub(crate) fn version() -> &'static str {
     &VERSION
 }
 
-pub(crate) async fn style() -> Response {
+async fn style() -> Response {
     asset("text/css; charset=utf-8", STYLE)
 }
 
-pub(crate) async fn script() -> Response {
+async fn script() -> Response {
     asset("text/javascript; charset=utf-8", SCRIPT)
 }
 
-pub(crate) async fn key_script() -> Response {
+async fn key_script() -> Response {
     asset("text/javascript; charset=utf-8", KEY_SCRIPT)
 }
 

@@ -1,4 +1,21 @@
-//! The confirmation page: everything a person needs to say yes or no to one call.
+//! The confirm page: everything an approver needs to decide on one call.
+//!
+//! The page mixes three sources, and the approver must be able to tell them apart:
+//!
+//! - **The gateway**: agent, tool, arguments, changes, times. True by construction.
+//! - **The operator**: risk level and side effects from contracts. Trusted.
+//! - **The agent and the server**: reason, client name, descriptions, claims about side effects. Anyone can write anything
+//!   here, so these texts carry the tag "not verified", and a server's own risk level can raise the warning but never lower it.
+//!
+//! Who sees what: the approver sees all arguments unmasked while the request is pending, because an approval of hidden values
+//! is worthless. After the decision the page masks sensitive values, as the REST interface and the log always do. Agents and
+//! the admin key never see this page.
+//!
+//! All foreign text goes through [`Visible`], which escapes HTML and shows invisible characters. Long values are cut. The page
+//! then says what is missing next to the buttons, and links to the full text.
+//!
+//! Deny is the first button and has the focus. Approve stays disabled for a second after the page changes, so that a click
+//! meant for something else approves nothing.
 
 mod arguments;
 mod attached;
@@ -9,15 +26,15 @@ use mcpproxy_gateway::{ApprovalDetails, ApprovalView, SaidBy, StatedRisk};
 use mcpproxy_store::{StoredApproval, StoredDryRun};
 use serde_json::Value;
 
-use super::words::{Risk, State, Time};
+use super::labels::{Risk, State, Time};
 use super::{Frame, grant_schema};
 use crate::auth::factor::Factors;
 use crate::visible::Visible;
 use crate::wire::state_now;
-use arguments::{Arguments, Shown};
+use arguments::{Arguments, ShownValue};
 use attached::Attached;
 
-/// After that, a dry run does not count any more for tools that require one.
+/// The age at which a dry run no longer counts for tools that require one.
 const PREVIEW_OLD_MS: i64 = 600_000;
 const MINUTES: &str = "15";
 const USES: &str = "5";
@@ -36,13 +53,13 @@ pub(crate) struct Confirm {
     pub(crate) server: Visible,
     pub(crate) description: Visible,
     pub(crate) description_by: &'static str,
-    /// What the operator says, and what only the server does.
+    /// Effects according to the operator, and according to the server only.
     pub(crate) operator: Effects,
     pub(crate) from_server: Effects,
     pub(crate) preview: Option<Preview>,
     pub(crate) arguments: Arguments,
     pub(crate) attached: Option<Attached>,
-    /// What of it all is not on the page.
+    /// The parts that do not fit on the page.
     pub(crate) missing: Option<String>,
     pub(crate) reason: Option<Visible>,
     pub(crate) client: Option<Visible>,
@@ -53,11 +70,11 @@ pub(crate) struct Confirm {
     pub(crate) comment: String,
     pub(crate) grant: Option<GrantForm>,
     pub(crate) outcome: Outcome,
-    /// How long a yes is good for.
+    /// The lifetime of an approval.
     pub(crate) yes_lasts: String,
 }
 
-/// What somebody says will happen.
+/// The effects of a call according to one source.
 #[derive(Default)]
 pub(crate) struct Effects {
     pub(crate) effects: Vec<Visible>,
@@ -67,12 +84,12 @@ pub(crate) struct Effects {
 
 pub(crate) struct Preview {
     pub(crate) is_native: bool,
-    /// Whether the contract it was made from is the server's own.
+    /// Whether it was derived from a contract of the server.
     pub(crate) is_of_server: bool,
     pub(crate) is_old: bool,
     pub(crate) iso: String,
     pub(crate) age: String,
-    pub(crate) text: Shown,
+    pub(crate) text: ShownValue,
 }
 
 pub(crate) struct Fact {
@@ -88,7 +105,7 @@ pub(crate) struct GrantForm {
     pub(crate) is_open: bool,
 }
 
-/// What became of it.
+/// The outcome of a closed request.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) heading: &'static str,
@@ -97,13 +114,13 @@ pub(crate) struct Outcome {
     pub(crate) record: Option<String>,
 }
 
-/// What somebody typed before an answer that did not count, to be typed no second time.
+/// Values of a refused form, to fill it again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Typed {
     pub(crate) error: Option<String>,
     pub(crate) comment: String,
     pub(crate) grant: Option<(String, String, String)>,
-    /// No key came with it, or a wrong one.
+    /// Whether the page key was missing or wrong.
     pub(crate) asks_password: bool,
 }
 
@@ -163,7 +180,7 @@ fn texts(about: &ApprovalDetails, name: &str) -> Vec<Visible> {
 
 impl Effects {
     fn by(who: SaidBy, about: &ApprovalDetails) -> Self {
-        // What nobody is known to have said is no word of the operator's.
+        // A text of unknown origin is treated as the server's.
         let is_theirs = |name: &str| about.said_by(name).unwrap_or(SaidBy::Server) == who;
         let texts = |name: &str| if is_theirs(name) { texts(about, name) } else { Vec::new() };
         Self {
@@ -178,7 +195,7 @@ impl Effects {
     }
 }
 
-/// Nobody can say yes to what they cannot see, so whoever decides is told what is not on the page.
+/// Lists what does not fit on the page, for the warning next to the buttons.
 fn missing(arguments: &Arguments, preview: Option<&Preview>) -> Option<String> {
     let some = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     let mut parts = Vec::new();
@@ -207,17 +224,17 @@ fn preview(dry_run: &StoredDryRun, about: &ApprovalDetails, now_ms: i64) -> Prev
         is_old: now_ms - dry_run.at_ms > PREVIEW_OLD_MS,
         iso: crate::time::format(dry_run.at_ms),
         age: Time::new(dry_run.at_ms, now_ms).words,
-        text: Shown::lines(&preview_text(dry_run)),
+        text: ShownValue::lines(&preview_text(dry_run)),
     }
 }
 
-/// A dry run as a person reads it.
+/// A dry run as text.
 pub(crate) fn preview_text(dry_run: &StoredDryRun) -> String {
     let text = dry_run.preview.for_json();
     serde_json::from_str::<Value>(text).map_or_else(|_| text.to_owned(), |value| readable(&value))
 }
 
-/// What a person wants to see of a tool's result: its structure if it has one, else its texts.
+/// The structured content of a result, or else its texts.
 fn readable(result: &Value) -> String {
     if let Some(structure) = result.get("structuredContent") {
         return format!("{structure:#}");
@@ -232,7 +249,7 @@ fn facts(approval: &StoredApproval, about: &ApprovalDetails, now_ms: i64) -> Vec
     let plain = |name, lines: Vec<Visible>| Fact { name, lines, is_code: false };
     let code = |name, lines: Vec<Visible>| Fact { name, lines, is_code: true };
     let created = Time::new(approval.created_ms, now_ms);
-    // Those that only the server names stand among the words of the server.
+    // Permissions that only the server names are shown with the server's claims.
     let permissions = match about.said_by("permissions") {
         Some(SaidBy::Server) => Vec::new(),
         Some(SaidBy::Operator) | None => or_none(texts(about, "permissions")),
@@ -242,8 +259,8 @@ fn facts(approval: &StoredApproval, about: &ApprovalDetails, now_ms: i64) -> Vec
         code("Called with", vec![Visible::of(approval.variant.tool())]),
         plain("Agent", vec![Visible::of(&approval.agent)]),
         code("Permissions", permissions),
-        plain("Who asks you", or_none(texts(about, "asked_by"))),
-        plain("ApprovalNotice", vec![Visible::of(&format!("{} ({})", created.words, created.clock))]),
+        plain("Required by", or_none(texts(about, "asked_by"))),
+        plain("Requested", vec![Visible::of(&format!("{} ({})", created.words, created.clock))]),
         code("Arguments", vec![Visible::of(&format!("SHA-256 {}", approval.args_digest))]),
     ];
     facts.retain(|fact| !fact.lines.is_empty());
@@ -254,7 +271,7 @@ fn or_none(lines: Vec<Visible>) -> Vec<Visible> {
     if lines.is_empty() { vec![Visible::of("none")] } else { lines }
 }
 
-/// For calls a form could answer; never for critical ones, nor where a factor is asked for.
+/// The form for a standing approval. `None` for critical calls and for calls that require a second factor.
 fn grant_form(view: &ApprovalView, state: ApprovalState, typed: &Typed) -> Option<GrantForm> {
     let approval = &view.approval;
     let is_possible = approval.least != Assurance::Factor && approval.risk != Some(RiskLevel::Critical);
@@ -271,9 +288,9 @@ fn grant_form(view: &ApprovalView, state: ApprovalState, typed: &Typed) -> Optio
 
 fn outcome(approval: &StoredApproval, state: ApprovalState, now_ms: i64) -> Outcome {
     let by = approval.decided_by.as_deref().map_or_else(
-        || "somebody".to_owned(),
+        || "An approver".to_owned(),
         |by| {
-            // Names are ours, but the agent's client gives its own.
+            // Names of users are safe, but a client reports its own name.
             Untrusted::shortened(by, 100).for_terminal().into_owned()
         },
     );
@@ -283,30 +300,30 @@ fn outcome(approval: &StoredApproval, state: ApprovalState, now_ms: i64) -> Outc
     let how = match approval.given {
         Some(Assurance::Form) => " in the agent’s client",
         Some(Assurance::Session) | None => "",
-        Some(Assurance::Factor) => " with a fresh factor",
+        Some(Assurance::Factor) => " with a second factor",
     };
     let (heading, text) = match state {
         ApprovalState::Pending => ("Waiting", String::new()),
         ApprovalState::Approved => (
             "Approved",
-            format!("{by} approved this call{how}{decided}. It has not run yet: the agent has to ask for it again."),
+            format!("{by} approved this call{how}{decided}. It has not run yet. It runs when the agent repeats the call."),
         ),
         ApprovalState::Consumed => (
             "Approved and run",
-            format!("{by} approved this call{how}{decided}. It was sent{}, once.", when(approval.consumed_ms)),
+            format!("{by} approved this call{how}{decided}. It ran once{}.", when(approval.consumed_ms)),
         ),
         ApprovalState::Denied => ("Denied", format!("{by} denied this call{decided}. It did not run.")),
         ApprovalState::Expired if approval.decided_by.is_some() => (
             "Expired",
-            format!("{by} approved this call{how}{decided}, but the agent did not make it in time. It did not run; the agent can ask again."),
+            format!("{by} approved this call{how}{decided}, but the agent did not run it in time. The agent can ask again."),
         ),
         ApprovalState::Expired => (
             "Expired",
-            format!("Nobody decided in time{}. The call did not run; the agent can ask again.", when(Some(approval.expires_ms))),
+            format!("The request expired{} without a decision. The call did not run. The agent can ask again.", when(Some(approval.expires_ms))),
         ),
         ApprovalState::Cancelled => (
             "Cancelled",
-            "There is nothing left to decide: the agent’s token, the tool or its contract has changed. The call did not run.".to_owned(),
+            "The request was cancelled because the agent’s token, the tool or its contract changed. The call did not run.".to_owned(),
         ),
     };
     Outcome {

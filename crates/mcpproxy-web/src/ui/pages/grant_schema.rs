@@ -1,8 +1,8 @@
-//! A JSON Schema for calls just like this one, to begin with when somebody makes a grant.
+//! Suggests a JSON Schema for a standing approval that matches exactly one call.
 
 use mcpproxy_core::json;
 
-/// Every argument as it is. One whose value must not be shown may be any text: what is masked cannot be repeated.
+/// Requires each argument to have its value. A masked value is replaced by its type, so that the schema reveals no secret.
 pub(crate) fn exactly(args: &str, shown_args: &str) -> String {
     let (Some(args), Some(shown)) = (json::members(args), json::members(shown_args)) else { return "{}".to_owned() };
     let names: Vec<String> = args.iter().map(|(name, _)| json::quote(name)).collect();

@@ -1,4 +1,4 @@
-//! The inbox of approvals, and the standing grants.
+//! The lists of approval requests and of standing approvals.
 
 use askama::Template;
 use mcpproxy_core::ApprovalState;
@@ -6,7 +6,7 @@ use mcpproxy_gateway::StatedRisk;
 use mcpproxy_store::{ApprovalPage, StoredApproval, StoredStandingApproval};
 
 use super::Frame;
-use super::words::{Risk, State, Time};
+use super::labels::{Risk, State, Time};
 use crate::visible::Visible;
 use crate::wire::state_now;
 
@@ -40,7 +40,7 @@ pub(crate) struct InboxRow {
     pub(crate) time_words: String,
 }
 
-/// Which approvals the inbox shows.
+/// The filter of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Selected {
     Pending,
@@ -65,14 +65,14 @@ impl Inbox {
         let tab = |name, href, of| Tab { name, href, is_here: selected == of };
         let (path, empty_heading, empty_text) = match selected {
             Selected::Pending => {
-                ("/ui/approvals?", "Nothing to decide", "When an agent needs you, it shows up here at once.")
+                ("/ui/approvals?", "No pending requests", "New approval requests appear here immediately.")
             }
             Selected::All => {
-                ("/ui/approvals?state=all&", "Nothing yet", "No agent has asked for anything that needs a person.")
+                ("/ui/approvals?state=all&", "No approval requests yet", "No call has needed an approval so far.")
             }
         };
         let rows: Vec<InboxRow> = page.approvals.iter().map(|approval| InboxRow::new(approval, now_ms)).collect();
-        // The page is another one when any row is: the states and ids say which rows there are.
+        // The key changes with the ids and states of the rows.
         let parts: Vec<String> = rows.iter().map(|row| format!("{}{}", row.id, row.state.class)).collect();
         let key = mcpproxy_core::Digest::of(parts.join(" ").as_bytes()).to_string();
         Self {
@@ -149,9 +149,9 @@ impl GrantRow {
     fn new(grant: &StoredStandingApproval, now_ms: i64) -> Self {
         let (class, word, time_ms) = match grant.revoked_ms {
             Some(revoked_ms) => ("denied", "Revoked", revoked_ms),
-            None if grant.expires_ms <= now_ms => ("expired", "Ended", grant.expires_ms),
-            None if grant.uses_left == 0 => ("consumed", "Used up, would have ended", grant.expires_ms),
-            None => ("live", "In force", grant.expires_ms),
+            None if grant.expires_ms <= now_ms => ("expired", "Expired", grant.expires_ms),
+            None if grant.uses_left == 0 => ("consumed", "Used up, would have expired", grant.expires_ms),
+            None => ("live", "Active", grant.expires_ms),
         };
         let time = Time::new(time_ms, now_ms);
         Self {

@@ -12,20 +12,20 @@ use super::account::{Account, persons};
 use super::confirm::{Confirm, Typed};
 use super::lists::{Grants, Inbox, Selected};
 use super::whole::whole;
-use super::{Frame, Login, Notice, Person, Setup};
+use super::{Frame, FrameUser, Login, Notice, Setup};
 use crate::auth::factor::Factors;
 use crate::auth::totp;
-use crate::diff::Eyes;
+use crate::diff::Audience;
 use crate::wire::WholeApproval;
 
 const NOW_MS: i64 = 1_800_000_000_000;
 
 fn frame(title: &str) -> Frame {
-    let person = Some(Person { name: "anna".to_owned(), csrf: "c5rf".to_owned() });
+    let user = Some(FrameUser { name: "anna".to_owned(), csrf: "c5rf".to_owned() });
     Frame {
         title: title.to_owned(),
         section: "approvals",
-        person,
+        user,
         pending: 2,
         key: String::new(),
         version: "v1",
@@ -137,9 +137,9 @@ fn what_goes_besides_the_arguments() {
     let page = Confirm::new(frame("attached"), &view, BOTH, Typed::default(), NOW_MS).render().unwrap();
     let section = page.split("<section").find(|part| part.contains("id=\"attached\"")).unwrap_or_default();
     for expected in [
-        "not as last time",
-        "Answers to questions of the server <code class=\"said\">inputResponses</code>",
-        "The server’s own note, which came back <code class=\"said\">requestState</code>",
+        "changed since last time",
+        "Answers to the server’s questions <code class=\"said\">inputResponses</code>",
+        "State that the server asked the client to return <code class=\"said\">requestState</code>",
         "eve",
         "[1.0]",
         "Another part of the request",
@@ -174,12 +174,12 @@ fn what_became_of_it() {
     check(denied, &["ben denied this call 30 seconds ago", "Not &lt;now&gt;<span class=\"mark\""]);
     check(
         decided(ApprovalState::Approved, Some(Assurance::Factor)),
-        &["ben approved this call with a fresh factor 30 seconds ago", "Take it back"],
+        &["ben approved this call with a second factor 30 seconds ago", "Withdraw approval"],
     );
-    check(decided(ApprovalState::Consumed, Some(Assurance::Session)), &["Approved and run", "It was sent, once."]);
+    check(decided(ApprovalState::Consumed, Some(Assurance::Session)), &["Approved and run", "It ran once."]);
     check(decided(ApprovalState::Cancelled, None), &["nothing left to decide"]);
     let overdue = StoredApproval { expires_ms: NOW_MS - 1, ..approval(AFTER, "") };
-    check(overdue, &["Nobody decided in time", "the agent can ask again"]);
+    check(overdue, &["without a decision", "The agent can ask again"]);
 }
 
 #[test]
@@ -212,7 +212,10 @@ fn servers_speak_for_themselves() {
     assert!(!facts.contains("Cursor") && !facts.contains("emails:send"), "{facts}");
     assert!(!page.contains("Low risk") && !page.contains("Little can go wrong"), "{page}");
     let critical = confirm(StoredApproval { risk: Some(RiskLevel::Critical), ..said });
-    assert!(critical.contains("Critical</span>") && critical.contains("says the server, not verified"), "{critical}");
+    assert!(
+        critical.contains("Critical</span>") && critical.contains("rated by the server, not verified"),
+        "{critical}"
+    );
 }
 
 /// An approval whose recipients are masked, and so is what is kept of it.
@@ -237,7 +240,7 @@ fn masked_view(before: &str, after: &str) -> ApprovalView {
 #[test]
 fn what_is_masked_is_compared_as_it_is() {
     let (anna, both) = (r#"{"to": ["anna@acme"], "n": 1}"#, r#"{"to": ["eve@evil", "anna@acme"], "n": 1}"#);
-    let rows = |before: &str, after: &str, eyes: Eyes| {
+    let rows = |before: &str, after: &str, eyes: Audience| {
         let whole = WholeApproval::new(&masked_view(before, after), eyes, NOW_MS);
         let whole = serde_json::to_value(whole).unwrap();
         let rows = whole["changes"].as_array().unwrap().iter();
@@ -248,8 +251,8 @@ fn what_is_masked_is_compared_as_it_is() {
         rows.map(row).collect::<Vec<_>>()
     };
     let check = |before: &str, after: &str, anybody: &[&str], who_decides: &[&str]| {
-        assert_eq!(rows(before, after, Eyes::Anybody), anybody, "{before} {after}");
-        assert_eq!(rows(before, after, Eyes::WhoDecides), who_decides, "{before} {after}");
+        assert_eq!(rows(before, after, Audience::Observer), anybody, "{before} {after}");
+        assert_eq!(rows(before, after, Audience::Approver), who_decides, "{before} {after}");
     };
     let same = ["to/0 unchanged \"***\"", "n unchanged 1"];
     check(anna, anna, &same, &["to/0 unchanged \"anna@acme\"", "n unchanged 1"]);
@@ -267,11 +270,11 @@ fn what_is_masked_is_compared_as_it_is() {
         assert!(!page.contains("eve@evil") && !page.contains("anna@acme"), "{page}");
         page
     };
-    assert!(decided(eve).contains("changed where it is masked") && decided(eve).contains("may have changed"));
+    assert!(decided(eve).contains("changed in a masked value") && decided(eve).contains("may have changed"));
     assert!(decided(anna).contains("same as last time") && !decided(anna).contains("may have changed"));
     let view = masked_view(anna, eve);
     let page = Confirm::new(frame("masked"), &view, BOTH, Typed::default(), NOW_MS).render().unwrap();
-    assert!(page.contains("eve@evil") && page.contains("changed; what it was is not kept"), "{page}");
+    assert!(page.contains("eve@evil") && page.contains("changed; the previous value was not stored"), "{page}");
     assert!(page.contains("1 change since last time"), "{page}");
 }
 
@@ -291,7 +294,7 @@ fn what_does_not_fit_is_said_beside_the_buttons() {
     large.previous = None;
     let page = Confirm::new(frame("large"), &large, BOTH, Typed::default(), NOW_MS).render().unwrap();
     compare("confirm-missing.html", &format!("<aside{}", aside(&page)));
-    assert!(page.contains("… (cut here: 10022 more characters do not fit)"), "the preview says where it is cut");
+    assert!(page.contains("… (10022 more characters not shown)"), "the preview says where it is cut");
     let text = whole(&large);
     for words in ["user998@acme.example", "rm -rf /", "eve@evil.example", "the end of the preview"] {
         assert!(text.contains(words), "{words}");
@@ -337,7 +340,7 @@ fn lists() {
     compare("inbox.html", &Inbox::new(frame("Approvals"), &page, Selected::All, NOW_MS).render().unwrap());
     let empty = ApprovalPage { approvals: Vec::new(), next: None };
     let html = Inbox::new(frame("Approvals"), &empty, Selected::Pending, NOW_MS).render().unwrap();
-    assert!(html.contains("Nothing to decide"));
+    assert!(html.contains("No pending requests"));
     let grant = StoredStandingApproval {
         id: "01K9ZQ4B2R0000000000000002".to_owned(),
         agent: "cursor".to_owned(),
@@ -361,8 +364,12 @@ fn lists() {
 #[test]
 fn coming_in() {
     let frame = || Frame { version: "v1", ..Frame::outside("Sign in") };
-    let login =
-        Login { frame: frame(), error: Some("Name or password is wrong."), name: "anna", next: "/ui/approvals" };
+    let login = Login {
+        frame: frame(),
+        error: Some("The name or the password is wrong."),
+        name: "anna",
+        next: "/ui/approvals",
+    };
     compare("login.html", &login.render().unwrap());
     compare("setup.html", &Setup { frame: frame(), error: None, name: "", invitation: "invite_1" }.render().unwrap());
     let notice = Notice { frame: frame(), heading: "H", text: "T", link: "/ui/login", link_text: "L" };
@@ -386,7 +393,7 @@ fn the_account_page() {
         others: persons(vec!["berta".to_owned()]),
     };
     let html = account.render().unwrap();
-    assert!(html.contains("Step 2 of 2") && html.contains("GEZD GNBV") && !html.contains("Invite somebody"));
+    assert!(html.contains("Step 2 of 2") && html.contains("GEZD GNBV") && !html.contains("Invite an approver"));
     let enrolled = Account { is_enrolled: true, factors: BOTH, setup: None, ..account };
     compare("account.html", &enrolled.render().unwrap());
 }

@@ -1,24 +1,24 @@
-//! Arguments as a table: each value, and what it was in the last call that was approved.
+//! The table of arguments, compared with the last approved call.
 
 use mcpproxy_core::json;
 use mcpproxy_gateway::ApprovalView;
 
-use crate::diff::{Change, Eyes, MAX_ROWS, Row, arguments};
-use crate::ui::pages::words::Time;
+use crate::diff::{Audience, Change, MAX_ROWS, Row, arguments};
+use crate::ui::pages::labels::Time;
 use crate::visible::Visible;
 
-/// Longer values show their beginning first.
+/// Longer values are collapsed.
 const SHORT_CHARS: usize = 240;
-/// And no more than that at all.
+/// Longer values are cut.
 const MAX_CHARS: usize = 20_000;
 
 pub(crate) struct Arguments {
     pub(crate) rows: Vec<ArgumentRow>,
-    /// Whether they differ from the last ones in anything, shown or not.
+    /// Whether any argument changed, shown or not.
     pub(crate) is_changed: bool,
     pub(crate) summary: String,
     pub(crate) left_out: usize,
-    /// When the call was made that these are compared with.
+    /// The time of the call used for comparison.
     pub(crate) compared_to: Option<String>,
 }
 
@@ -26,30 +26,30 @@ pub(crate) struct ArgumentRow {
     pub(crate) pointer: Visible,
     pub(crate) class: &'static str,
     pub(crate) word: &'static str,
-    pub(crate) before: Option<Shown>,
-    pub(crate) after: Option<Shown>,
+    pub(crate) before: Option<ShownValue>,
+    pub(crate) after: Option<ShownValue>,
 }
 
-/// A value with its beginning first if it is long.
-pub(crate) struct Shown {
+/// A value, collapsed if it is long.
+pub(crate) struct ShownValue {
     pub(crate) is_text: bool,
     pub(crate) short: Visible,
     pub(crate) whole: Option<Visible>,
     pub(crate) chars: usize,
-    /// So much is not shown at all.
+    /// The number of characters that are cut.
     pub(crate) cut_chars: usize,
 }
 
 impl Arguments {
     pub(crate) fn new(view: &ApprovalView, now_ms: i64) -> Self {
         let (approval, previous) = (&view.approval, view.previous.as_ref());
-        let diff = arguments(view, Eyes::WhoDecides, MAX_ROWS);
+        let diff = arguments(view, Audience::Approver, MAX_ROWS);
         let is_same = previous.is_some_and(|previous| previous.args_digest == approval.args_digest);
         let summary = match (previous, diff.changes()) {
             (None, _) => "first time".to_owned(),
             (Some(_), 0) if is_same => "same as last time".to_owned(),
-            (Some(_), 0) if diff.left_out > 0 => "changed where it does not fit".to_owned(),
-            (Some(_), 0) => "changed where it is masked".to_owned(),
+            (Some(_), 0) if diff.left_out > 0 => "changed, but not shown here".to_owned(),
+            (Some(_), 0) => "changed in a masked value".to_owned(),
             (Some(_), some) if diff.left_out > 0 => format!("at least {some} changes since last time"),
             (Some(_), 1) => "1 change since last time".to_owned(),
             (Some(_), more) => format!("{more} changes since last time"),
@@ -67,7 +67,7 @@ impl Arguments {
         }
     }
 
-    /// How many values are there with their beginning only.
+    /// The number of values that are cut.
     pub(crate) fn cut_values(&self) -> usize {
         let values = self.rows.iter().flat_map(|row| [&row.before, &row.after]).flatten();
         values.filter(|value| value.cut_chars > 0).count()
@@ -80,12 +80,12 @@ impl ArgumentRow {
             Change::Unchanged(value) if is_first => ("first", "", None, Some(value)),
             Change::Unchanged(value) => ("same", "", None, Some(value)),
             Change::Unknown(value) => ("same", "may have changed", None, Some(value)),
-            Change::Differs(value) => ("changed", "changed; what it was is not kept", None, Some(value)),
+            Change::Differs(value) => ("changed", "changed; the previous value was not stored", None, Some(value)),
             Change::Added(value) => ("added", "new", None, Some(value)),
-            Change::Removed(value) => ("removed", "gone", Some(value), None),
+            Change::Removed(value) => ("removed", "removed", Some(value), None),
             Change::Changed { before, after } => ("changed", "changed", Some(before), Some(after)),
         };
-        let shown = |value: Option<String>| value.map(|value| Shown::json(&value));
+        let shown = |value: Option<String>| value.map(|value| ShownValue::json(&value));
         Self { pointer: name(&row.pointer), class, word, before: shown(before), after: shown(after) }
     }
 }
@@ -94,8 +94,8 @@ fn name(pointer: &str) -> Visible {
     Visible::of(if pointer.is_empty() { "(all)" } else { pointer })
 }
 
-impl Shown {
-    /// A text without its quotes and escapes, everything else as it is written.
+impl ShownValue {
+    /// A string without quotes and escapes, any other JSON unchanged.
     pub(crate) fn json(value: &str) -> Self {
         match json::string_value(value) {
             Some(text) => Self::new(&text, true),
@@ -109,7 +109,7 @@ impl Shown {
         if cut_chars > 0 {
             begin.push_str(&cut_here(cut_chars));
         }
-        // These line breaks are ours; marking each would hide those that are not.
+        // Line breaks of a preview are normal and need no marks.
         Self { is_text: false, short: Visible::lines(&begin), whole: None, chars, cut_chars }
     }
 
@@ -128,12 +128,12 @@ impl Shown {
     }
 }
 
-/// How many characters there are, and how many of them do not fit.
+/// The number of characters, and how many of them are cut.
 fn cut(text: &str) -> (usize, usize) {
     let chars = text.chars().count();
     (chars, chars.saturating_sub(MAX_CHARS))
 }
 
 fn cut_here(chars: usize) -> String {
-    format!("… (cut here: {chars} more characters do not fit)")
+    format!("… ({chars} more characters not shown)")
 }

@@ -1,4 +1,4 @@
-//! What goes to the server besides the arguments, all of it, in the agent's words.
+//! The members of a call besides its arguments, all of them.
 
 use mcpproxy_core::{Untrusted, canonical, json};
 use mcpproxy_gateway::ApprovalView;
@@ -7,25 +7,25 @@ use crate::visible::Visible;
 
 pub(crate) struct Attached {
     pub(crate) parts: Vec<Part>,
-    /// Whether the last call that was approved came with something else.
+    /// Whether they changed since the last approved call.
     pub(crate) is_changed: bool,
 }
 
 pub(crate) struct Part {
-    /// What it is, where that is known.
+    /// A description of the member.
     pub(crate) what: &'static str,
     pub(crate) name: Visible,
     pub(crate) value: Visible,
 }
 
 impl Attached {
-    /// `None` if nothing goes besides.
+    /// `None` if there are none.
     pub(crate) fn new(view: &ApprovalView) -> Option<Self> {
         let members = json::members(view.attached_for_user.as_ref().map(Untrusted::for_json)?)?;
         let part = |(name, value): &(std::borrow::Cow<'_, str>, &str)| Part {
             what: what(name),
             name: Visible::of(name),
-            // No spelling of a text hides what it says.
+            // The canonical form resolves escapes that could hide text.
             value: Visible::of(&canonical(value)),
         };
         let previous = view.previous.as_ref();
@@ -36,9 +36,9 @@ impl Attached {
 
 fn what(name: &str) -> &'static str {
     match name {
-        "inputResponses" => "Answers to questions of the server",
-        "requestState" => "The server’s own note, which came back",
-        "_meta" => "Said beside the call",
+        "inputResponses" => "Answers to the server’s questions",
+        "requestState" => "State that the server asked the client to return",
+        "_meta" => "Metadata of the call",
         _ => "Another part of the request",
     }
 }

@@ -1,16 +1,16 @@
-//! Words that several pages use: for risks, states and times.
+//! Labels that several pages use: risks, states and times.
 
 use jiff::Timestamp;
 use mcpproxy_core::{ApprovalState, RiskLevel};
 use mcpproxy_gateway::StatedRisk;
 
-/// A risk as it is shown: always icon, word and colour together.
+/// A risk level with icon, word and colour. Colour alone never carries meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Risk {
     pub(crate) class: &'static str,
     pub(crate) word: &'static str,
     pub(crate) meaning: &'static str,
-    /// What the server says of it, where nobody else does.
+    /// The rating of the server, if there is no other.
     pub(crate) claim: Option<&'static str>,
 }
 
@@ -18,29 +18,29 @@ impl From<StatedRisk> for Risk {
     fn from(level: StatedRisk) -> Self {
         let (class, word, meaning) = match level.warning() {
             Some(RiskLevel::Low) => ("low", "Low risk", "Little can go wrong."),
-            Some(RiskLevel::Medium) => ("medium", "Medium risk", "It changes something that can be changed back."),
-            Some(RiskLevel::High) => ("high", "High risk", "It changes something that others will notice."),
+            Some(RiskLevel::Medium) => ("medium", "Medium risk", "It makes changes that can be undone."),
+            Some(RiskLevel::High) => ("high", "High risk", "It makes changes that others will notice."),
             Some(RiskLevel::Critical) => {
                 ("critical", "Critical", "It may be impossible to undo. Take a moment before you approve.")
             }
             Some(RiskLevel::Forbidden) => ("critical", "Forbidden", "No agent may do this."),
-            None => ("unclassified", "Unclassified", "Nobody has said yet how much harm this tool can do."),
+            None => ("unclassified", "Unclassified", "No one has rated the risk of this tool."),
         };
         let claim = level.claimed().map(|claimed| match claimed {
-            RiskLevel::Low => "the server calls it low",
-            RiskLevel::Medium => "the server calls it medium",
-            RiskLevel::High | RiskLevel::Critical | RiskLevel::Forbidden => "says the server",
+            RiskLevel::Low => "rated low by the server",
+            RiskLevel::Medium => "rated medium by the server",
+            RiskLevel::High | RiskLevel::Critical | RiskLevel::Forbidden => "rated by the server",
         });
-        // What a level means is said of levels that somebody stands for.
+        // A server's rating is not explained as if it were a fact.
         let meaning = match (level.warning(), level.claimed()) {
-            (Some(_), Some(_)) => "Only the server has said how much harm this tool can do.",
+            (Some(_), Some(_)) => "Only the server has rated the risk of this tool.",
             _ => meaning,
         };
         Self { class, word, meaning, claim }
     }
 }
 
-/// A state as it is shown.
+/// A state with icon and word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) class: &'static str,
@@ -62,15 +62,15 @@ impl From<ApprovalState> for State {
     }
 }
 
-/// A moment, for programs and for people.
+/// A time in several formats.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Time {
     pub(crate) iso: String,
-    /// How long it is until then.
+    /// The time until then.
     pub(crate) left_ms: i64,
-    /// From now: `in 4:51`, `3 minutes ago`.
+    /// Relative: `in 4:51`, `3 minutes ago`.
     pub(crate) words: String,
-    /// `14:32 UTC`, with the day when it is another one.
+    /// `14:32 UTC`, with the date if it is not today.
     pub(crate) clock: String,
 }
 
@@ -81,7 +81,7 @@ impl Time {
     }
 }
 
-/// As the script on the pages words it, so that nothing jumps when it takes over.
+/// The same format as in `assets/app.js`, so that the text does not jump when the script takes over.
 fn left(ms: i64) -> String {
     let seconds = ms / 1000;
     match seconds {

@@ -1,0 +1,112 @@
+//! Health, readiness and status.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::on;
+use http::StatusCode;
+use mcpproxy_gateway::StateName;
+
+use super::endpoint::{Answer, Endpoint, Group};
+use crate::auth::access::Access;
+use crate::verb::Verb;
+use crate::{Web, wire};
+
+pub(super) const ENDPOINTS: &[Endpoint] = &[
+    Endpoint {
+        name: "health",
+        method: Verb::Get,
+        path: "/healthz",
+        access: Access::Everybody,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Health,
+        summary: "Check that the gateway runs",
+        description: "Always answers `ok`. Use it as a liveness probe.",
+        answers: &[Answer::json::<wire::Health>(StatusCode::OK, "The gateway runs.")],
+        errors: &[],
+        handler: |method| on(method, health),
+    },
+    Endpoint {
+        name: "ready",
+        method: Verb::Get,
+        path: "/readyz",
+        access: Access::Everybody,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Health,
+        summary: "Check that the gateway accepts calls",
+        description: "The gateway is ready when every server has connected or failed once, and the activity log can be written. While the log cannot be written, no call is sent. Use it as a readiness probe.",
+        answers: &[
+            Answer::json::<wire::Readiness>(StatusCode::OK, "Ready."),
+            Answer::json::<wire::Readiness>(StatusCode::SERVICE_UNAVAILABLE, "Not ready. The body says why."),
+        ],
+        errors: &[],
+        handler: |method| on(method, ready),
+    },
+    Endpoint {
+        name: "status",
+        method: Verb::Get,
+        path: "/api/v1/status",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Health,
+        summary: "Show the state of the gateway",
+        description: "Version, address, number of servers and tools, errors in the settings, and the state of the activity log.",
+        answers: &[Answer::json::<wire::Status>(StatusCode::OK, "The state.")],
+        errors: &[],
+        handler: |method| on(method, status),
+    },
+];
+
+async fn health() -> Json<wire::Health> {
+    Json(wire::Health { status: "ok" })
+}
+
+async fn ready(State(web): State<Arc<Web>>) -> Response {
+    let log = wire::LogState::from(web.ledger.health());
+    let is_well = log.reason.is_none();
+    let connecting = match web.gateway.is_ready() {
+        true => Vec::new(),
+        false => {
+            let servers = web.gateway.servers().into_iter();
+            servers.filter(|s| s.state == StateName::Connecting).map(|s| s.name.to_string()).collect()
+        }
+    };
+    let ready = is_well && web.gateway.is_ready();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(wire::Readiness { ready, connecting, log: log.state, reason: log.reason })).into_response()
+}
+
+async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
+    let mut servers = wire::ServerCounts::default();
+    let mut tools = 0;
+    for server in web.gateway.servers() {
+        tools += server.tools;
+        *match server.state {
+            StateName::Ready => &mut servers.ready,
+            StateName::Connecting => &mut servers.connecting,
+            StateName::Waiting => &mut servers.failed,
+            StateName::Disabled => &mut servers.disabled,
+        } += 1;
+    }
+    Json(wire::Status {
+        version: web.facts.version,
+        pid: std::process::id(),
+        address: web.facts.address.clone(),
+        uptime_ms: web.facts.started.elapsed().as_millis().try_into().unwrap_or(u64::MAX),
+        servers,
+        tools,
+        settings: wire::SettingsState {
+            path: web.facts.settings_path.display().to_string(),
+            error: web.gateway.reload_error(),
+        },
+        log: web.ledger.health().into(),
+    })
+}

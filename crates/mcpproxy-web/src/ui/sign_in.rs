@@ -1,0 +1,215 @@
+//! Creating an account with an invitation, signing in, signing out.
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::on;
+use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
+use http::{StatusCode, Uri};
+use mcpproxy_store::{NewSession, StoreError};
+
+use super::page::{Page, PageAccess};
+use super::posted::{self, Posted};
+use super::{notice, unavailable};
+use crate::auth::identity::{AppState, Identity};
+use crate::auth::login::LoginError;
+use crate::auth::records;
+use crate::auth::{cookie, factor, origin, password};
+use crate::query::decode;
+use crate::ui::form::Form;
+use crate::ui::pages::{Frame, Login, Setup, page};
+use crate::verb::Verb;
+
+pub(super) const PAGES: &[Page] = &[
+    Page {
+        name: "setup",
+        method: Verb::Get,
+        path: "/ui/setup/{invitation}",
+        access: PageAccess::SignedOut,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, setup),
+    },
+    Page {
+        name: "create_user",
+        method: Verb::Post,
+        path: "/ui/setup/{invitation}",
+        access: PageAccess::SignedOut,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, create_user),
+    },
+    Page {
+        name: "login",
+        method: Verb::Get,
+        path: "/ui/login",
+        access: PageAccess::SignedOut,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, login),
+    },
+    Page {
+        name: "log_in",
+        method: Verb::Post,
+        path: "/ui/login",
+        access: PageAccess::SignedOut,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, log_in),
+    },
+    Page {
+        name: "log_out",
+        method: Verb::Post,
+        path: "/ui/logout",
+        access: PageAccess::Session,
+        decides: false,
+        sent_from: Some("/ui/approvals"),
+        is_stream: false,
+        handler: |method| on(method, log_out),
+    },
+];
+
+const LOGIN: &str = "Sign in";
+const SETUP: &str = "Create your account";
+
+async fn login(Extension(identity): Extension<Identity>, uri: Uri) -> Response {
+    let query = uri.query().unwrap_or_default();
+    let next = query.split('&').find_map(|pair| pair.strip_prefix("next=")).and_then(decode);
+    let next = origin::next_page(next.as_deref());
+    match identity {
+        Identity::User(_) => Redirect::to(next).into_response(),
+        Identity::Anonymous | Identity::Agent(_) | Identity::AdminKey => {
+            page(StatusCode::OK, &Login { frame: Frame::outside(LOGIN), error: None, name: "", next })
+        }
+    }
+}
+
+async fn log_in(
+    State(app): State<AppState>,
+    Extension(identity): Extension<Identity>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let form = match Form::read(&headers, body).await {
+        Ok(form) => form,
+        Err(error) => return posted::refusal(error),
+    };
+    let (name, next) = (form.or_empty("name").trim(), origin::next_page(form.text("next")));
+    let again = |status: StatusCode, error: &str| {
+        page(status, &Login { frame: Frame::outside(LOGIN), error: Some(error), name, next })
+    };
+    match app.log_in(name, form.or_empty("password").to_owned()).await {
+        Ok(Ok(logged_in)) => {
+            if let Identity::User(before) = &identity
+                && let Err(error) = app.web.store.close_session(&before.secret).await
+            {
+                return unavailable(&error);
+            }
+            enter(&app, &logged_in.session, next)
+        }
+        Ok(Err(LoginError::Wrong)) => again(StatusCode::UNAUTHORIZED, "The name or the password is wrong."),
+        Ok(Err(LoginError::TooMany { wait_ms })) => {
+            let error = format!("Too many failed attempts. Wait {} and try again.", factor::waiting(wait_ms));
+            let mut response = again(StatusCode::TOO_MANY_REQUESTS, &error);
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait_ms / 1000 + 1));
+            response
+        }
+        Err(error) => unavailable(&error),
+    }
+}
+
+/// Sets the cookie and passes the page key behind the `#` of the address, which browsers never send. `assets/key.js` stores it.
+/// See `auth/presence.rs`.
+fn enter(app: &AppState, session: &NewSession, next: &str) -> Response {
+    match cookie::set(&session.secret, app.auth.transport) {
+        Some(cookie) => {
+            ([(SET_COOKIE, cookie)], Redirect::to(&format!("{next}#key={}", session.page_key))).into_response()
+        }
+        None => super::signed_out("/ui/approvals"),
+    }
+}
+
+async fn log_out(State(app): State<AppState>, posted: Posted) -> Response {
+    let closed = app.web.store.close_session(&posted.signed.secret).await;
+    records::write(&app, records::done("logout", posted.signed.name())).await;
+    match closed {
+        Ok(()) => ([(SET_COOKIE, cookie::clear(app.auth.transport))], Redirect::to("/ui/login")).into_response(),
+        Err(error) => unavailable(&error),
+    }
+}
+
+async fn setup(State(app): State<AppState>, invitation: Result<Path<String>, PathRejection>) -> Response {
+    let Ok(Path(invitation)) = invitation else { return not_invited() };
+    match app.web.store.is_invited(&invitation, app.now_ms()).await {
+        Ok(true) => again(StatusCode::OK, &invitation, "", None),
+        Ok(false) => not_invited(),
+        Err(error) => unavailable(&error),
+    }
+}
+
+async fn create_user(
+    State(app): State<AppState>,
+    invitation: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let Ok(Path(invitation)) = invitation else { return not_invited() };
+    // Checked before hashing, so that strangers cannot make us work.
+    match app.web.store.is_invited(&invitation, app.now_ms()).await {
+        Ok(true) => {}
+        Ok(false) => return not_invited(),
+        Err(error) => return unavailable(&error),
+    }
+    let form = match Form::read(&headers, body).await {
+        Ok(form) => form,
+        Err(error) => return posted::refusal(error),
+    };
+    match create(&app, &invitation, &form).await {
+        Ok(response) => response,
+        Err(error) => unavailable(&error),
+    }
+}
+
+async fn create(app: &AppState, invitation: &str, form: &Form) -> Result<Response, StoreError> {
+    let (name, password) = (form.or_empty("name").trim(), form.or_empty("password"));
+    let refuse = |error: &str| Ok(again(StatusCode::UNPROCESSABLE_ENTITY, invitation, name, Some(error)));
+    if let Some(weakness) = password::weakness(name, password) {
+        return refuse(weakness.message());
+    }
+    if form.or_empty("again") != password {
+        return refuse("The passwords do not match.");
+    }
+    let Some(hash) = app.auth.passwords.hash(password.to_owned()).await else {
+        return refuse("The password could not be saved. Try again.");
+    };
+    match app.web.store.create_user(invitation, name, &hash, app.now_ms()).await {
+        Ok(true) => {}
+        Ok(false) => return Ok(not_invited()),
+        Err(StoreError::UserName) => {
+            return refuse("Use 1 to 64 letters, digits and . _ - @ +, without spaces.");
+        }
+        Err(StoreError::UserExists { .. }) => return refuse("This name is already taken. Choose another one."),
+        Err(error) => return Err(error),
+    }
+    records::write(app, records::done("user_created", name)).await;
+    Ok(match app.open_session(name).await? {
+        Some(session) => enter(app, &session, "/ui/account"),
+        None => Redirect::to("/ui/login").into_response(),
+    })
+}
+
+fn again(status: StatusCode, invitation: &str, name: &str, error: Option<&str>) -> Response {
+    page(status, &Setup { frame: Frame::outside(SETUP), error, name, invitation })
+}
+
+fn not_invited() -> Response {
+    let text = "Each link works once and expires. Ask an approver for a new one. If no account exists yet, restart the gateway: \
+        it prints a new setup link when it starts.";
+    notice(StatusCode::NOT_FOUND, "This link does not work", text, ("/ui/login", "Sign in"))
+}
