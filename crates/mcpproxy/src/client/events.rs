@@ -1,4 +1,4 @@
-//! Reads server-sent events from a response.
+//! Reads server-sent events (SSE) from a response.
 
 use anyhow::Context as _;
 use bytes::BytesMut;
@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 
 use crate::client::ANSWER_MAX_BYTES;
 
-/// The data of each event, in order.
+/// The stream of events of one response.
 pub(crate) struct Events {
     body: Incoming,
     parser: Parser,
@@ -19,17 +19,17 @@ impl Events {
         Self { body: response.into_body(), parser: Parser::default() }
     }
 
-    /// The data of the next event; `None` when the stream has ended.
+    /// Returns the data of the next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Option<String>> {
         loop {
             if let Some(data) = self.parser.event()? {
                 return Ok(Some(data));
             }
             let Some(frame) = self.body.frame().await else { return Ok(None) };
-            if let Ok(bytes) = frame.context("the gateway's stream broke off")?.into_data() {
+            if let Ok(bytes) = frame.context("the gateway closed the stream")?.into_data() {
                 anyhow::ensure!(
                     self.parser.size() + bytes.len() <= ANSWER_MAX_BYTES,
-                    "an event of the gateway is too large"
+                    "the gateway sent an event that is too large"
                 );
                 self.parser.bytes.extend_from_slice(&bytes);
             }
@@ -40,7 +40,7 @@ impl Events {
 #[derive(Default)]
 struct Parser {
     bytes: BytesMut,
-    /// How far `bytes` is known to hold no line end.
+    /// `bytes` contains no line end before this index.
     searched: usize,
     data: Option<String>,
 }
@@ -50,7 +50,7 @@ impl Parser {
         self.bytes.len() + self.data.as_ref().map_or(0, String::len)
     }
 
-    /// The next complete event that has data.
+    /// Returns the data of the next complete event.
     fn event(&mut self) -> anyhow::Result<Option<String>> {
         while let Some(line) = self.line()? {
             if line.is_empty() {

@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{Location, Spanned};
 
-/// A file as a value, and where each part of it stands.
+/// A parsed file, with the position of each part.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) value: Value,
@@ -17,15 +17,15 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// JSON is YAML too, so one reader does for both.
+    /// Parses YAML or JSON, which is a subset of YAML.
     pub(crate) fn parse(text: &str) -> Result<Self, Mistake> {
-        // A name such as `y` or `off` is a word here, as it is in JSON.
+        // `y` and `off` are strings, as in JSON.
         let options = serde_saphyr::options! { strict_booleans: true };
         let node: Spanned<Node> = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
             let (line, column) = error.location().map_or((1, 1), place);
             let whole = error.without_snippet().to_string();
             let first = whole.lines().next().unwrap_or_default();
-            // The place stands before the message already.
+            // The position is printed before the message.
             let message = first.rsplit_once(" at line ").map_or(first, |(message, _)| message);
             Mistake { line, column, message: crate::terminal::output::line(message) }
         })?;
@@ -34,7 +34,7 @@ impl Document {
         Ok(document)
     }
 
-    /// Line and column of what a pointer leads to, or of the nearest thing around it that is there.
+    /// Returns the line and column of a JSON pointer, or of its nearest existing parent.
     pub(crate) fn place(&self, pointer: &str) -> (usize, usize) {
         let mut pointer = pointer;
         loop {
@@ -61,7 +61,7 @@ impl Document {
                     let below = format!("{pointer}/{}", key.value.replace('~', "~0").replace('/', "~1"));
                     let at = place(key.referenced);
                     let value = self.take(node, below.clone());
-                    // Editors jump to the key, which is where a reader looks first.
+                    // Point to the key, where a reader looks first.
                     self.places.insert(below, at);
                     map.insert(key.value, value);
                 }

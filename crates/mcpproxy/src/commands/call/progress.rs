@@ -1,4 +1,4 @@
-//! What is said while a call is held: where a user can approve it.
+//! Tells the user where to approve a call while the gateway holds it.
 
 use mcpproxy_core::ApprovalId;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::terminal::output::{line, tell};
 
 const PATH: &str = "/ui/approvals/";
 
-/// Tells of a question once, however often it is repeated.
+/// Prints each approval request once, however often the gateway repeats it.
 pub(super) struct Progress {
     port: Option<u16>,
     told: Option<ApprovalId>,
@@ -26,8 +26,8 @@ impl Progress {
         }
     }
 
-    /// A server can send the same kind of message. So an address is shown only if it is that of the gateway, and
-    /// nobody is led elsewhere to type a password.
+    /// A server can send the same kind of progress message. So a link is printed only if it leads to the gateway:
+    /// otherwise a server could send the user to a page that asks for a password.
     fn words(&mut self, message: &str) -> Option<String> {
         let message: Value = serde_json::from_str(message).ok()?;
         if message.get("method")?.as_str()? != "notifications/progress" {
