@@ -286,7 +286,7 @@ fn a_database_that_cannot_be_reached() {
     let folder = Folder::new();
     // Nobody listens on a port that only root could listen on.
     folder.write("mcp_config.json", "{\"storage\": {\"url\": \"postgres://me@127.0.0.1:1/log\"}}");
-    let start = "exit 1\n--- stdout\n--- stderr\nerror: the database postgres://127.0.0.1:1/log cannot be reached: ";
+    let start = "exit 1\n--- stdout\n--- stderr\nerror: The database postgres://127.0.0.1:1/log cannot be reached: ";
     let hint = "\nhint: start the database, or correct `storage.url` in FOLDER/mcp_config.json\n";
     for args in [&["activity", "list"][..], &["activity", "verify"], &["token", "list"]] {
         let told = folder.run(args);

@@ -212,7 +212,7 @@ fn what_does_not_count_is_told() {
     let folder = folder();
     folder.write("contracts/B.YAML", "tool: demo:list_projects\nriskLevel: high\n");
     folder.write("contracts/README", "");
-    let told = "contracts/: not read: B.YAML; what counts are files in it that end in .yaml, .yml or .json";
+    let told = "contracts/: ignored: B.YAML. Only files that end in .yaml, .yml or .json are read.";
     let serving = Serving::start(&folder);
     assert!(serving.has_said(&format!("WARN {told}")));
     folder.make("policies/team");

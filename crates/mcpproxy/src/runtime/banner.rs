@@ -27,7 +27,7 @@ pub(crate) fn banner(home: &Home, runtime: &Runtime, setup: Option<&str>) -> Str
     let revoked = if runtime.local.agent.is_none() { "  (revoked)" } else { "" };
     let program = program();
     format!(
-        "mcpproxy {version} is ready at http://{address}
+        "mcpproxy {version} listens on http://{address}
 
   Settings     {settings}
   Servers      {servers}
