@@ -34,7 +34,7 @@ impl Progress {
             return None;
         }
         let words = message.pointer("/params/message")?.as_str()?;
-        let url = Url::parse(words.strip_prefix("Waiting for a person to approve")?.rsplit(' ').next()?).ok()?;
+        let url = Url::parse(words.rsplit(' ').next()?).ok()?;
         let id = ApprovalId::parse(url.path().strip_prefix(PATH)?)?;
         if self.told.replace(id.clone()).as_ref() == Some(&id) {
             return None;
@@ -43,8 +43,8 @@ impl Progress {
             && url.port_or_known_default() == self.port
             && url.scheme() == "http";
         Some(match is_ours {
-            true => format!("Waiting for a person to approve: {}", line(url.as_str())),
-            false => format!("Waiting for a person to approve: mcpproxy approvals show {id}"),
+            true => format!("Waiting for a user to approve the call: {}", line(url.as_str())),
+            false => format!("Waiting for a user to approve the call: mcpproxy approvals show {id}"),
         })
     }
 }
@@ -61,7 +61,7 @@ mod tests {
             let message = serde_json::json!({"method": "notifications/progress", "params": {
                 "message": format!("Waiting for a person to approve this: {url}"),
             }});
-            let expected = expected.map(|rest| format!("Waiting for a person to approve: {rest}"));
+            let expected = expected.map(|rest| format!("Waiting for a user to approve the call: {rest}"));
             assert_eq!(progress.words(&message.to_string()), expected, "{url}");
             assert_eq!(progress.words(&message.to_string()), None, "it is told once");
         };

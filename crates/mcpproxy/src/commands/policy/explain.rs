@@ -96,7 +96,7 @@ struct Parameters<'a> {
 
 fn told(answer: &Value, name: &ToolName, variant: Variant) -> String {
     let is_allowed = member(answer, "decision") == "allow";
-    let outcome = if is_allowed { "is allowed" } else { "is refused" };
+    let outcome = if is_allowed { "would be allowed" } else { "would be refused" };
     let mut text = format!("{name} with {} {outcome}\n\n", variant.tool());
     for check in list(answer, "checks") {
         let (sign, word) = match member(check, "verdict").as_str() {
