@@ -156,7 +156,8 @@ fn nothing_is_masked_for_who_decides() {
     assert_eq!(*change, expected);
     let (exit, screen) = decide(&id, "deny");
     assert_eq!(exit, Some(3), "{screen}");
-    let row = "  ~ email: \"eve@evil.example\\u{202e}\" (differs from the last approved call, whose value is not stored)\n";
+    let row =
+        "  ~ email: \"eve@evil.example\\u{202e}\" (differs from the last approved call, whose value is not stored)\n";
     assert!(screen.contains(row) && !screen.contains('\u{202e}'), "{screen}");
     assert_eq!(folder.json(&["approvals", "show", &id])["state"], "denied");
     let again = share(&boss);

@@ -25,7 +25,7 @@ fn check_help(folder: &Folder, command: &[&str]) {
     let help = folder.run(&[command, &["--help"]].concat());
     assert!(help.contains("\nExamples:\n"), "`mcpproxy {}` shows no examples", command.join(" "));
     let name = format!("help_{}", command.join("_").replace('-', "_")).trim_end_matches('_').to_owned();
-    assert_snapshot!(name, help);
+    assert_snapshot!(name, help.as_str());
     for subcommand in common::subcommands(&help) {
         check_help(folder, &[command, &[subcommand]].concat());
     }

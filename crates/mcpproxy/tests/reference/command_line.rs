@@ -24,7 +24,11 @@ fn describe(folder: &Folder, command: &[&str], page: &mut String) {
     let (about, rest) = help.split_once("\n\n").unwrap();
     let name = ["mcpproxy"].iter().chain(command).copied().collect::<Vec<_>>().join(" ");
     let level = if command.len() > 1 { "###" } else { "##" };
-    page.push_str(&format!("\n{level} `{name}`\n\n{}.\n\n```text\n{}\n```\n", about.trim_end_matches('.'), rest.trim_end()));
+    page.push_str(&format!(
+        "\n{level} `{name}`\n\n{}.\n\n```text\n{}\n```\n",
+        about.trim_end_matches('.'),
+        rest.trim_end()
+    ));
     for subcommand in subcommands(help) {
         describe(folder, &[command, &[subcommand]].concat(), page);
     }

@@ -69,7 +69,11 @@ fn access(document: &Value, endpoint: &Value) -> String {
         .map(|together| {
             let each = together.keys().map(|name| {
                 let description = schemes.get(name).map(|scheme| text(scheme, "description")).unwrap_or_default();
-                if description.is_empty() { format!("`{name}`") } else { format!("`{name}` ({})", description.trim_end_matches('.')) }
+                if description.is_empty() {
+                    format!("`{name}`")
+                } else {
+                    format!("`{name}` ({})", description.trim_end_matches('.'))
+                }
             });
             each.collect::<Vec<_>>().join(" and ")
         })

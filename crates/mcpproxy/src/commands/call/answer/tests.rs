@@ -228,7 +228,10 @@ fn answers_that_are_not_of_this_call() {
         json!({"mcpproxy/dry_run": {"by": "server", "needs": []}}),
         Some("This is a dry run by the server. Nothing was changed."),
     );
-    check(json!({"mcpproxy/dry_run": {"by": "contract"}}), Some("This is a dry run made from the contract. Nothing was sent."));
+    check(
+        json!({"mcpproxy/dry_run": {"by": "contract"}}),
+        Some("This is a dry run made from the contract. Nothing was sent."),
+    );
 }
 
 #[test]
