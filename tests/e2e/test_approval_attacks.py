@@ -384,9 +384,9 @@ def test_a_person_at_a_terminal(house: House, ada: Ada, tool: str) -> None:
     agent, args = house.in_a_hurry(), house.fresh()
     approval = agent.asks(tool, args)
     name, password = ("Name: $", ada.name), ("Password: $", PASSWORD)
-    answers = [name, password, (r"approve or deny\? $", "approve")]
+    answers = [name, password, ("Type approve or deny: $", "approve")]
     if tool == "send_external":
-        answers.append(("Code of your authenticator: $", ada.code()))
+        answers.append(("Code from your authenticator app: $", ada.code()))
     else:
         hasty = [name, ("Password: $", "wrong"), ("Name: $", "")]
         exit_code, heard = typed(house, ["approvals", "approve", approval], hasty)

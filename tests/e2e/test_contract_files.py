@@ -54,7 +54,7 @@ def test_a_contract_comes_changes_breaks_and_goes(tmp_path: Path, era: str) -> N
         assert "did you mean `riskLevel`?" in gateway.settings_error()
         gateway.write("contracts/time.yaml", "tool: time:*\nriskLevel: forbidden\n")
         # The good file is not taken over beside a bad one.
-        until(lambda: gateway.words().count("nothing was taken over") == 2, SECONDS, "the gateway looked again")
+        until(lambda: gateway.words().count("Settings not reloaded") == 2, SECONDS, "the gateway looked again")
         assert code(now(wire)) == "contract_mismatch"
         assert gateway.run("contract", "lint").returncode == 1
 

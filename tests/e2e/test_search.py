@@ -159,7 +159,7 @@ def test_a_tool_is_found_by_its_name(gateway: Gateway) -> None:
     found, _ = retrieve(Wire(gateway.mcp, gateway.token, MODERN), query="office:fill_questionnaire", limit=1, detail="full")
     assert [(tool["name"], tool["score"]) for tool in found["tools"]] == [("office:fill_questionnaire", 1.0)]
     done = gateway.run("tools", "search", "office:fill_questionnaire", "--explain", "--limit", "1")
-    assert "\n  score 1.00, as the query is its name   words " in done.stdout
+    assert "\n  score 1.00, because the query is its name   words " in done.stdout
 
 
 def test_the_explanation_is_that_of_the_search(gateway: Gateway) -> None:

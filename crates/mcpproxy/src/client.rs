@@ -1,4 +1,4 @@
-//! The way to the running gateway, over plain HTTP on this machine.
+//! Talks to the running gateway, over HTTP on this machine.
 
 pub(crate) mod bridge;
 pub(crate) mod events;
@@ -22,10 +22,10 @@ use crate::home::Home;
 use crate::home::lock::Running;
 use crate::terminal::output::line;
 
-/// More than the largest answer a gateway gives by default, so that a broken one cannot fill our memory.
+/// Limit for an answer. It is larger than any valid answer, and protects against a broken gateway.
 pub(crate) const ANSWER_MAX_BYTES: usize = 256 * 1024 * 1024;
 
-/// Requests to one gateway.
+/// An HTTP client for one gateway.
 #[derive(Clone)]
 pub(crate) struct Http {
     client: Client<HttpConnector, Full<Bytes>>,
@@ -36,8 +36,10 @@ impl Http {
     pub(crate) fn new(running: &Running) -> anyhow::Result<Self> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        let address: SocketAddr =
-            running.address.parse().with_context(|| format!("gateway.lock names no address: `{}`", running.address))?;
+        let address: SocketAddr = running
+            .address
+            .parse()
+            .with_context(|| format!("gateway.lock contains no valid address: `{}`", running.address))?;
         let base = format!("http://{}", reachable(address));
         Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), base })
     }
@@ -60,27 +62,27 @@ impl Http {
     }
 }
 
-/// Why there is no answer.
+/// An error without an answer from the gateway.
 #[derive(Debug)]
 pub(crate) enum SendError {
     BadPath,
-    /// Nothing was sent, so sending it again is safe.
+    /// Nothing was sent, so a retry is safe.
     NotConnected,
-    /// Perhaps it was received, perhaps not.
+    /// The gateway may or may not have received the request.
     Broken(hyper_util::client::legacy::Error),
 }
 
 impl From<SendError> for anyhow::Error {
     fn from(error: SendError) -> Self {
         match error {
-            SendError::BadPath => Failure::new(Exit::Usage, "this name cannot be part of an address").into(),
-            SendError::NotConnected => Failure::new(Exit::NoGateway, "the gateway has just stopped").into(),
+            SendError::BadPath => Failure::new(Exit::Usage, "This name cannot be part of a URL.").into(),
+            SendError::NotConnected => Failure::new(Exit::NoGateway, "The gateway has stopped.").into(),
             SendError::Broken(error) => Self::new(error).context("the gateway did not answer"),
         }
     }
 }
 
-/// The REST interface of the running gateway, with the admin key.
+/// The REST API of the running gateway, opened with the admin key.
 pub(crate) struct Rest {
     http: Http,
     key: HeaderValue,
@@ -89,24 +91,25 @@ pub(crate) struct Rest {
 impl Rest {
     pub(crate) fn connect(home: &Home) -> anyhow::Result<Self> {
         let running = home.running()?.ok_or_else(|| no_gateway(home))?;
-        let mut key = HeaderValue::from_str(&home.existing_admin_key()?).context("admin.key is not a key")?;
+        let mut key =
+            HeaderValue::from_str(&home.existing_admin_key()?).context("admin.key does not contain a valid key")?;
         key.set_sensitive(true);
         Ok(Self { http: Http::new(&running)?, key })
     }
 
-    /// One request and its JSON answer. An error answer is a failure with the gateway's own words.
+    /// Sends a request and returns its JSON answer. An error answer becomes a failure with the gateway's message.
     pub(crate) async fn ask(&self, method: Method, path: &str) -> anyhow::Result<Value> {
         self.send(method, path, Bytes::new()).await
     }
 
-    /// The same with the text of the answer, in which every number has the digits it came with.
+    /// Like [`Rest::ask`], and also returns the text, in which numbers keep their original digits.
     pub(crate) async fn ask_for_text(&self, method: Method, path: &str) -> anyhow::Result<(Value, String)> {
         let reply = self.exchange(method, path, Bytes::new()).await?;
         let text = reply.text()?.to_owned();
         Ok((reply.answer, text))
     }
 
-    /// The same with a JSON body.
+    /// Sends a POST request with a JSON body.
     pub(crate) async fn post(&self, path: &str, body: String) -> anyhow::Result<Value> {
         self.send(Method::POST, path, body.into()).await
     }
@@ -122,7 +125,7 @@ impl Rest {
     }
 }
 
-/// An answer of the REST interface, whether it is an error or not.
+/// An answer of the REST API, success or error.
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -131,24 +134,24 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// The code of an error.
+    /// Returns the error code, if the answer is an error.
     pub(crate) fn code(&self) -> Option<&str> {
         self.answer.pointer("/error/code").and_then(Value::as_str)
     }
 
-    /// The answer as it came, in which every number has the digits it came with.
+    /// Returns the text of the answer, in which numbers keep their original digits.
     pub(crate) fn text(&self) -> anyhow::Result<&str> {
         std::str::from_utf8(&self.body).context("the gateway's answer is not UTF-8")
     }
 
-    /// The gateway's own words for it.
+    /// Returns a failure with the gateway's message.
     pub(crate) fn failure(&self) -> Failure {
         failure(self.status, &self.answer)
     }
 }
 
 impl Http {
-    /// One request and its JSON answer, which is null if there is no body.
+    /// Sends a request and returns its JSON answer, which is null for an empty body.
     pub(crate) async fn ask(
         &self,
         method: Method,
@@ -162,19 +165,21 @@ impl Http {
         let answer = match body.is_empty() && status.is_success() {
             true => Value::Null,
             false => {
-                serde_json::from_slice(&body).with_context(|| format!("the gateway answered {status} and no JSON"))?
+                serde_json::from_slice(&body).with_context(|| format!("the gateway answered {status} without JSON"))?
             }
         };
         Ok(Reply { status, headers, answer, body })
     }
 }
 
-/// A whole body, up to a limit.
+/// Reads a whole body, up to a limit.
 pub(crate) async fn read_body(response: Response<Incoming>) -> anyhow::Result<Bytes> {
     let body = Limited::new(response.into_body(), ANSWER_MAX_BYTES);
     match body.collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) => Err(anyhow::anyhow!(error).context("the gateway's answer broke off")),
+        Err(error) => {
+            Err(anyhow::anyhow!(error).context("the gateway closed the connection before the answer was complete"))
+        }
     }
 }
 
@@ -184,7 +189,7 @@ pub(crate) fn is_event_stream(response: &Response<Incoming>) -> bool {
 }
 
 pub(crate) fn no_gateway(home: &Home) -> Failure {
-    Failure::new(Exit::NoGateway, format!("no gateway is running on `{}`", home.folder().display()))
+    Failure::new(Exit::NoGateway, format!("No gateway is running on `{}`.", home.folder().display()))
         .hint(format!("start it in another terminal: {}", home.command("mcpproxy", "serve")))
 }
 
@@ -192,12 +197,16 @@ fn failure(status: StatusCode, answer: &Value) -> Failure {
     let text = |name: &str| answer.pointer(&format!("/error/{name}")).and_then(Value::as_str).map(line);
     let failure =
         Failure::new(Exit::Failed, text("message").unwrap_or_else(|| format!("the gateway answered {status}")));
-    // The gateway's hints are for scripts; where there is a command, people are better off with it.
+    // The gateway's hints name REST requests. At the terminal, a command helps more.
     let hint = match text("code").as_deref() {
-        Some("server_not_found") => Some("`mcpproxy servers list` names all servers".to_owned()),
-        Some("grant_not_found") => Some("`mcpproxy approvals grants --all` names all grants".to_owned()),
-        Some("approval_not_found") => Some("`mcpproxy approvals list --state all` names all approvals".to_owned()),
-        Some("tool_not_found") => Some("`mcpproxy tools list` names all tools".to_owned()),
+        Some("server_not_found") => Some("list all servers with `mcpproxy servers list`".to_owned()),
+        Some("grant_not_found") => {
+            Some("list all standing approvals with `mcpproxy approvals grants --all`".to_owned())
+        }
+        Some("approval_not_found") => {
+            Some("list all approval requests with `mcpproxy approvals list --state all`".to_owned())
+        }
+        Some("tool_not_found") => Some("list all tools with `mcpproxy tools list`".to_owned()),
         _ => text("hint"),
     };
     match hint {
@@ -206,7 +215,7 @@ fn failure(status: StatusCode, answer: &Value) -> Failure {
     }
 }
 
-/// A gateway that listens on every address is asked on loopback.
+/// Replaces the unspecified address by loopback.
 fn reachable(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST, address.port()).into(),

@@ -28,17 +28,25 @@ use crate::terminal::output::Format;
 
 const EXAMPLES: &str = "\
 Examples:
-  mcpproxy                                 Start the gateway; with no settings, with a demo server
+  mcpproxy                               Start the gateway. Without settings, it runs a demo server
   mcpproxy servers add time -- uvx mcp-server-time
   mcpproxy tools search \"current time\"
   mcpproxy call tool-read time:get_current_time --args '{\"timezone\": \"Europe/Paris\"}'
   mcpproxy activity list
 
 Exit codes:
-  0 done, 1 failed, 2 usage, 3 refused, 4 waiting for a user, 5 server failed, 6 bad settings,
-  7 no gateway running";
+  0  success
+  1  failure
+  2  wrong arguments
+  3  the gateway or a user refused the call
+  4  the call waits for an approval
+  5  the server failed
+  6  invalid settings, contracts or policies
+  7  no gateway is running
 
-/// One door between AI agents and MCP servers: it finds tools, checks every call and remembers it.
+Run `mcpproxy COMMAND --help` for the options and examples of a command.";
+
+/// A gateway between AI agents and MCP servers. It checks, approves and records every tool call.
 #[derive(Debug, Parser)]
 #[command(name = "mcpproxy", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Cli {
@@ -51,10 +59,10 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 struct Global {
-    /// The data folder [default: ~/.mcpproxy]
+    /// Data folder: settings, contracts, policies, keys and database [default: ~/.mcpproxy]
     #[arg(long, global = true, value_name = "DIR", env = "MCPPROXY_HOME", hide_env_values = true)]
     home: Option<PathBuf>,
-    /// How to print data
+    /// Output format
     #[arg(short, long, global = true, value_enum, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }

@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::settings_file;
 
-/// The database the tokens and records of this folder are in.
+/// Returns the location of the database of this data folder, according to its settings.
 pub(crate) fn location(home: &Home) -> anyhow::Result<Location> {
     Ok(location_of(home, &settings_file::read_storage(&home.settings())?))
 }
@@ -20,14 +20,14 @@ pub(crate) fn location_of(home: &Home, storage: &StorageSettings) -> Location {
     }
 }
 
-/// Says what to do about a database that is not there.
+/// Builds the error for a database that cannot be opened, with a hint.
 pub(crate) fn not_opened(home: &Home, location: &Location, error: StoreError) -> anyhow::Error {
     let is_away = matches!(error, StoreError::Database { .. } | StoreError::NoAnswer);
     let error = anyhow::Error::from(error);
     match location {
         Location::Postgres(_) if is_away => {
-            Failure::new(Exit::Failed, format!("the database {location} cannot be reached: {error:#}"))
-                .hint(format!("start it, or correct `storage.url` in {}", home.settings().display()))
+            Failure::new(Exit::Failed, format!("The database {location} cannot be reached: {error:#}"))
+                .hint(format!("start the database, or correct `storage.url` in {}", home.settings().display()))
                 .into()
         }
         Location::Sqlite(_) if is_away => error.context(format!("could not open the database {location}")),

@@ -1,23 +1,27 @@
-//! How the command ends: every exit code, and the failures that carry one.
+//! Exit codes, and the failures that carry one.
 
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-/// What the shell learns.
+/// The exit code of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
+    /// The command succeeded.
     Done,
+    /// The command failed for any other reason.
     Failed,
-    /// The arguments make no sense.
+    /// The arguments are wrong.
     Usage,
-    /// The gateway said no to a call, or a user did.
+    /// The gateway or a user refused the call.
     Refused,
-    /// A user must approve first, and has not yet.
+    /// The call waits for an approval.
     Waiting,
-    /// The gateway said yes and the server said no, or nothing.
+    /// The server returned an error or no answer.
     ServerFailed,
+    /// The settings, contracts or policies are invalid.
     BadSettings,
+    /// No gateway is running on the data folder.
     NoGateway,
 }
 
@@ -36,7 +40,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A failure with a sentence, an exit code and, where there is one, the next step.
+/// A failure with an exit code, a message and, where one helps, a hint that names the next command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
@@ -49,10 +53,10 @@ impl Failure {
         Self { exit, message: message.into(), hint: None }
     }
 
-    /// Several as one, with the exit code and the first hint there is.
+    /// Joins several failures. The first one sets the exit code, and the first hint is kept.
     pub(crate) fn all(failures: impl IntoIterator<Item = Self>) -> Self {
         let mut failures = failures.into_iter();
-        let mut all = failures.next().unwrap_or_else(|| Self::new(Exit::Failed, "something is wrong"));
+        let mut all = failures.next().unwrap_or_else(|| Self::new(Exit::Failed, "unknown error"));
         for failure in failures {
             all.message.push('\n');
             all.message.push_str(&failure.message);
@@ -79,13 +83,13 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The exit code of an outcome, and what to print about it on standard error.
+/// Returns the exit code of an outcome, and the text for standard error.
 pub(crate) fn report(outcome: &anyhow::Result<Exit>) -> (Exit, Option<String>) {
     let error = match outcome {
         Ok(exit) => return (*exit, None),
         Err(error) => error,
     };
-    // Whoever reads our output has seen enough; that is how `| head` works.
+    // The reader of standard output has closed it, as `| head` does. That is not a failure.
     if error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
@@ -95,8 +99,9 @@ pub(crate) fn report(outcome: &anyhow::Result<Exit>) -> (Exit, Option<String>) {
     }
     let failure = error.downcast_ref::<Failure>();
     let exit = failure.map_or(Exit::Failed, |failure| failure.exit);
-    // Each mistake in the settings has a line of its own that begins with its place, as editors like it.
-    let mut text = if exit == Exit::BadSettings { format!("bad settings\n{error:#}") } else { format!("{error:#}") };
+    // Each error in the settings has its own line, which starts with `file:line:column` for editors.
+    let mut text =
+        if exit == Exit::BadSettings { format!("invalid settings\n{error:#}") } else { format!("{error:#}") };
     if let Some(hint) = failure.and_then(|failure| failure.hint.as_ref()) {
         text.push_str(&format!("\nhint: {hint}"));
     }
@@ -119,7 +124,7 @@ mod tests {
         check(
             Err(anyhow::Error::from(Failure::new(Exit::BadSettings, "bad").hint("fix it")).context("no start")),
             Exit::BadSettings,
-            Some("bad settings\nno start: bad\nhint: fix it"),
+            Some("invalid settings\nno start: bad\nhint: fix it"),
         );
         let pipe: anyhow::Result<Exit> = Err(io::Error::from(io::ErrorKind::BrokenPipe)).context("could not print");
         check(pipe, Exit::Done, None);

@@ -1,4 +1,18 @@
-//! The data folder: where each file is, who may read it, and who runs on it.
+//! The data folder, by default `~/.mcpproxy`.
+//!
+//! | file | content |
+//! |---|---|
+//! | `mcp_config.json`, `contracts/`, `policies/` | written by the operator, read by `operator_files` |
+//! | `mcpproxy.db` | tokens, users, approvals and the activity log, unless `storage.url` names another database |
+//! | `admin.key` | opens the REST API for the commands of this machine |
+//! | `agent.token` | token of the local agent, used by `mcpproxy call` and `mcpproxy stdio` |
+//! | `signing.key` | signs the checkpoints of the activity log |
+//! | `checkpoint.txt` | newest signed checkpoint, outside the database, so that a truncated log is detected |
+//! | `gateway.lock` | held by the running gateway, see [`lock`] |
+//! | `logs/` | standard error of each server |
+//!
+//! The folder has mode 0700 and every secret mode 0600. A secret that other users can read is refused instead of used,
+//! because it may already be known to them ([`secret`]).
 
 pub(crate) mod lock;
 pub(crate) mod secret;
@@ -16,6 +30,7 @@ use crate::terminal::shell;
 
 const FOLDER_MODE: u32 = 0o700;
 
+/// The path of a data folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Home {
     folder: PathBuf,
@@ -23,17 +38,18 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// The folder that was asked for, or `~/.mcpproxy`.
-    pub(crate) fn resolve(asked: Option<PathBuf>) -> anyhow::Result<Self> {
-        match asked {
+    /// Returns the folder of `--home`, or `~/.mcpproxy`.
+    pub(crate) fn resolve(given: Option<PathBuf>) -> anyhow::Result<Self> {
+        match given {
             Some(folder) => {
                 let folder = std::path::absolute(&folder)
-                    .with_context(|| format!("could not find the folder `{}`", folder.display()))?;
+                    .with_context(|| format!("could not resolve the folder `{}`", folder.display()))?;
                 Ok(Self { folder, is_default: false })
             }
             None => {
                 let user = std::env::home_dir().filter(|folder| !folder.as_os_str().is_empty()).ok_or_else(|| {
-                    Failure::new(Exit::Usage, "no home folder is known").hint("say where the data is: --home DIR")
+                    Failure::new(Exit::Usage, "Your home folder is unknown.")
+                        .hint("choose a data folder with --home DIR")
                 })?;
                 Ok(Self { folder: user.join(".mcpproxy"), is_default: true })
             }
@@ -44,12 +60,12 @@ impl Home {
         &self.folder
     }
 
-    /// Whether commands find this folder without being told.
+    /// Returns whether commands use this folder without `--home`.
     pub(crate) fn is_default(&self) -> bool {
         self.is_default
     }
 
-    /// A command line that works on this folder.
+    /// Returns a command line for this folder, with `--home` if it is needed.
     pub(crate) fn command(&self, program: &str, rest: &str) -> String {
         if self.is_default {
             format!("{program} {rest}")
@@ -74,7 +90,7 @@ impl Home {
         self.folder.join("agent.token")
     }
 
-    /// The newest checkpoint of the activity log, beside the database and not in it.
+    /// Returns the path of the newest checkpoint of the activity log.
     pub(crate) fn checkpoint(&self) -> PathBuf {
         self.folder.join("checkpoint.txt")
     }
@@ -100,7 +116,7 @@ impl Home {
             .with_context(|| format!("could not create the data folder `{}`", folder.display()))
     }
 
-    /// The admin key, made now if there is none.
+    /// Returns the admin key. Creates it if it does not exist.
     pub(crate) fn admin_key_or_new(&self) -> anyhow::Result<String> {
         if let Some(key) = read_secret(&self.admin_key())? {
             return Ok(key);
@@ -110,7 +126,7 @@ impl Home {
         Ok(key)
     }
 
-    /// The key that signs the activity log, made now if there is none.
+    /// Returns the key that signs the activity log. Creates it if it does not exist.
     pub(crate) fn signing_key_or_new(&self) -> anyhow::Result<SigningKey> {
         if let Some(key) = self.existing_signing_key()? {
             return Ok(key);
@@ -120,7 +136,7 @@ impl Home {
         self.parse_signing_key(&key)
     }
 
-    /// The key that signs the activity log, if a gateway has made one.
+    /// Returns the key that signs the activity log, if it exists.
     pub(crate) fn existing_signing_key(&self) -> anyhow::Result<Option<SigningKey>> {
         read_secret(&self.signing_key())?.map(|text| self.parse_signing_key(&text)).transpose()
     }
@@ -129,7 +145,7 @@ impl Home {
         let key = SigningKey::from_hex(text).ok_or_else(|| {
             let path = self.signing_key();
             Failure::new(Exit::Failed, format!("`{}` does not hold a key of 64 hexadecimal digits", path.display()))
-                .hint("bring it back from a backup; without it, a new key begins a new chain: move the file away for that")
+                .hint("restore the file from a backup, or move it away to start a new chain with a new key")
         })?;
         Ok(key)
     }
@@ -144,8 +160,8 @@ impl Home {
 }
 
 fn no_secret(path: &Path) -> Failure {
-    Failure::new(Exit::NoGateway, format!("there is no `{}`", path.display()))
-        .hint("start the gateway once, it makes one: mcpproxy serve")
+    Failure::new(Exit::NoGateway, format!("`{}` does not exist", path.display()))
+        .hint("start the gateway once to create it: mcpproxy serve")
 }
 
 #[cfg(test)]

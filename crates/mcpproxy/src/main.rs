@@ -1,4 +1,11 @@
-//! The command: arguments, output, exit codes, wiring.
+//! The `mcpproxy` command.
+//!
+//! - `commands` parses the arguments and runs one command. Each command is a module.
+//! - `runtime` wires up and runs a gateway, for `serve` and `stdio`.
+//! - `client` talks to a running gateway, for all other commands.
+//! - `operator_files` reads settings, contracts and policies. `home` is the data folder, and `database` its database.
+//! - `terminal` prints tables, JSON and messages, and reads passwords.
+//! - `exit` lists the exit codes.
 
 mod client;
 mod commands;
@@ -19,7 +26,7 @@ use tracing_subscriber::EnvFilter;
 use crate::commands::Cli;
 use crate::exit::Exit;
 
-// Many small, short-lived texts on several threads: what the system's allocator is slowest at.
+// The gateway allocates many small, short-lived strings on several threads. mimalloc is faster at that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -27,7 +34,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let _nobody_listens = error.print();
+            let _stderr_is_closed = error.print();
             return if error.use_stderr() { Exit::Usage } else { Exit::Done }.into();
         }
     };
@@ -43,13 +50,13 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("could not start threads")?;
     let outcome = runtime.block_on(commands::run(cli));
-    // A read of standard input cannot be interrupted, and nothing else is left that is worth waiting for.
+    // A blocking read of standard input cannot be interrupted, so do not wait for it.
     runtime.shutdown_background();
     outcome
 }
 
 fn log_to_stderr() {
-    // What the database library has to say about lost connections, the store says in its own words.
+    // The store reports lost connections itself.
     let filter = EnvFilter::try_from_env("MCPPROXY_LOG").unwrap_or_else(|_| EnvFilter::new("warn,sqlx=error"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -1,4 +1,18 @@
-//! Everything the operator writes: the settings, `contracts/` and `policies/` beside them. All good, or nothing counts.
+//! Reads what the operator writes: the settings file, and `contracts/` and `policies/` in the same folder.
+//!
+//! [`read`] returns all three or an error: one invalid file means that nothing changes. A running gateway then keeps its
+//! previous files.
+//!
+//! Three rules protect what is in force:
+//!
+//! - **Nothing disappears by accident.** If a folder is gone or a file is empty, the reload fails ([`OperatorFiles::keeps`]).
+//!   An unmounted disk or an editor that truncates before it writes must not lift a restriction. To remove a contract or
+//!   policy, the operator deletes its file.
+//! - **Only the owner or root can write the files** (`settings_file::check_owner`). Whoever writes the settings can start
+//!   any program as this user.
+//! - **Reading takes bounded time**: limits on size and number of files, no named pipes, no devices.
+//!
+//! [`inspect`] takes cheap fingerprints of all files. `runtime::reload` compares them to notice changes.
 
 pub(crate) mod edit;
 mod folder;
@@ -22,24 +36,24 @@ use crate::terminal::output::{line, lines, tell};
 use folder::Texts;
 pub(crate) use folder::{CONTRACTS, Folder, POLICIES};
 
-/// Nobody mends more at once, and all of them are one line of the log.
+/// Errors per report. More would not fit into one line of the log.
 pub(crate) const MISTAKES_MAX: usize = 100;
 
-/// What changes when a file does; `None` when there is no file.
+/// Fingerprint of a file: inode, size and change time. `None` if the file does not exist.
 pub(crate) type Stamp = Option<(u64, u64, i64, i64)>;
 
-/// What was read, and whether there was a settings file at all.
-pub(crate) struct Read {
+/// The files of the operator, read and parsed.
+pub(crate) struct OperatorFiles {
     pub(crate) files: Files,
     pub(crate) has_settings: bool,
-    /// Names of the files of contracts; `None` when there is no folder.
+    /// Names of the contract files; `None` if there is no folder.
     contracts: Option<BTreeSet<String>>,
-    /// The same for policies.
-    policies: Option<BTreeSet<String>>,
+    /// Names of the policy files; `None` if there is no folder.
+    rules: Option<BTreeSet<String>>,
 }
 
-/// Reads all of it. Without a settings file `settings` counts, or the demo when there are none either.
-pub(crate) fn read(path: &Path, settings: Option<&Arc<Settings>>) -> Result<Read, Failure> {
+/// Reads all files. Without a settings file, uses `settings`, or else the demo settings.
+pub(crate) fn read(path: &Path, settings: Option<&Arc<Settings>>) -> Result<OperatorFiles, Failure> {
     let own = settings_file::read(path)?.map(Arc::new);
     let has_settings = own.is_some();
     let settings = own.or_else(|| settings.cloned()).unwrap_or_else(|| Arc::new(settings::demo()));
@@ -48,15 +62,14 @@ pub(crate) fn read(path: &Path, settings: Option<&Arc<Settings>>) -> Result<Read
     let contracts = Arc::new(parse_contracts(path, texts.as_deref().unwrap_or_default())?);
     let contract_files = texts.as_ref().map(names);
     let texts = POLICIES.read_if_there(path)?;
-    let policies = Arc::new(parse_policies(path, texts.as_deref().unwrap_or_default())?);
-    let policy_files = texts.as_ref().map(names);
-    let files = Files { settings, contracts, policies };
-    Ok(Read { files, has_settings, contracts: contract_files, policies: policy_files })
+    let rules = Arc::new(parse_rules(path, texts.as_deref().unwrap_or_default())?);
+    let rule_files = texts.as_ref().map(names);
+    let files = Files { settings, contracts, rules };
+    Ok(OperatorFiles { files, has_settings, contracts: contract_files, rules: rule_files })
 }
 
-impl Read {
-    /// Whether nothing that is in force has vanished in a way that nobody chooses: a disk that is not there, a file that is
-    /// about to be written. What forbids must not end because of that.
+impl OperatorFiles {
+    /// Checks that no file in force has disappeared by accident, such as through an unmounted disk or a half-written file.
     pub(crate) fn keeps(&self, in_force: &Files) -> Result<(), Failure> {
         let contract_files = |files: &Files| -> BTreeSet<String> {
             files.contracts.iter().filter_map(|(_, contract)| contract.file.as_deref().map(str::to_owned)).collect()
@@ -67,7 +80,7 @@ impl Read {
     }
 }
 
-/// `there` are the files of the folder, `before` and `now` those with something in them.
+/// Compares the files that have content, `before` and `now`, with the files that are `there`.
 fn kept(
     folder: &Folder,
     there: Option<&BTreeSet<String>>,
@@ -81,7 +94,7 @@ fn kept(
         }
         let name = folder.name();
         let message = format!(
-            "{name}/ is gone; its last content stays in force; to have no {word}, leave the folder there, empty"
+            "{name}/ is gone. Its previous {word} remain active. To remove all {word}, keep the folder and empty it."
         );
         return Err(Failure::new(Exit::BadSettings, message));
     };
@@ -89,18 +102,20 @@ fn kept(
     let lines: Vec<String> = emptied
         .map(|file| {
             let file = line(file);
-            format!("{file} has no {word} now; its last content stays in force; remove the file to remove its {word}")
+            format!(
+                "{file} has no {word} any more. Its previous {word} remain active. To remove them, delete the file."
+            )
         })
         .collect();
     if lines.is_empty() { Ok(()) } else { Err(Failure::new(Exit::BadSettings, lines.join("\n"))) }
 }
 
-/// Files that were named on the command line, under the names they were given.
+/// Reads files that the command line names.
 pub(crate) fn read_given(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
     let mut files = Vec::new();
     for path in paths {
         let shown = path.display().to_string();
-        let missing = || Failure::new(Exit::BadSettings, format!("{shown}: there is no such file"));
+        let missing = || Failure::new(Exit::BadSettings, format!("{shown}: the file does not exist"));
         let (_, text) = settings_file::read_text(path)?.ok_or_else(missing)?;
         files.push((shown, text));
     }
@@ -123,51 +138,52 @@ fn parse_policies(settings_path: &Path, texts: &[(String, String)]) -> Result<Po
     Policies::parse(texts).map_err(|mistakes| bad(&POLICIES.beside(settings_path), &mistakes))
 }
 
-/// One look at everything there is, to see whether it changed since.
+/// Fingerprints of all files, to notice changes.
 #[derive(Clone, PartialEq)]
-pub(crate) struct Look {
-    /// The settings file comes first.
+pub(crate) struct FileStamps {
+    /// The first entry is the settings file.
     pub(crate) stamps: Vec<(PathBuf, Stamp)>,
-    /// Sentences about what is in the folders and does not count.
-    pub(crate) left_out: Vec<String>,
+    /// Messages about files in the folders that are ignored.
+    pub(crate) ignored: Vec<String>,
 }
 
-pub(crate) fn look(settings_path: &Path) -> Look {
+/// Takes fingerprints of all files.
+pub(crate) fn inspect(settings_path: &Path) -> FileStamps {
     let mut stamps = vec![(settings_path.to_owned(), stamp(settings_path))];
     for folder in [CONTRACTS, POLICIES] {
         stamps.extend(folder.stamps(settings_path));
     }
-    let left_out = [CONTRACTS, POLICIES].iter().filter_map(|folder| folder.left_out(settings_path)).collect();
-    Look { stamps, left_out }
+    let ignored = [CONTRACTS, POLICIES].iter().filter_map(|folder| folder.ignored(settings_path)).collect();
+    FileStamps { stamps, ignored }
 }
 
-impl Look {
+impl FileStamps {
     pub(crate) fn has_settings(&self) -> bool {
         self.stamps.first().is_some_and(|(_, stamp)| stamp.is_some())
     }
 
-    pub(crate) fn warn_of_left_out(&self) {
-        for sentence in &self.left_out {
+    pub(crate) fn warn_of_ignored(&self) {
+        for sentence in &self.ignored {
             tracing::warn!("{sentence}");
         }
     }
 }
 
-/// Tells whoever checks these folders what in them does not count.
-pub(crate) fn tell_left_out(settings_path: &Path, folders: &[Folder]) {
-    for sentence in folders.iter().filter_map(|folder| folder.left_out(settings_path)) {
+/// Prints a note about ignored files in these folders.
+pub(crate) fn tell_ignored(settings_path: &Path, folders: &[Folder]) {
+    for sentence in folders.iter().filter_map(|folder| folder.ignored(settings_path)) {
         tell(&format!("note: {sentence}"));
     }
 }
 
-/// Mistakes as editors and terminals know them: `file:line:column: what`.
+/// Formats errors as `file:line:column: message`, which editors understand.
 fn bad(folder: &Path, mistakes: &[(String, Mistake)]) -> Failure {
     let placed: Vec<(String, Mistake)> =
         mistakes.iter().map(|(file, mistake)| (beside(folder, file).display().to_string(), mistake.clone())).collect();
     bad_given(&placed)
 }
 
-/// The same for files under the names they were given.
+/// Formats errors of files that the command line names.
 pub(crate) fn bad_given(mistakes: &[(String, Mistake)]) -> Failure {
     let shown = mistakes.iter().take(MISTAKES_MAX).map(|(file, mistake)| {
         format!("{}:{}:{}: {}", line(file), mistake.line, mistake.column, lines(&mistake.message))
@@ -177,14 +193,14 @@ pub(crate) fn bad_given(mistakes: &[(String, Mistake)]) -> Failure {
     Failure::new(Exit::BadSettings, lines.join("\n"))
 }
 
-/// Files are named as the operator knows them, `contracts/mail.yaml`; on disk they are in the folder.
+/// Returns the path of a file that is named relative to the settings, such as `contracts/mail.yaml`.
 fn beside(folder: &Path, file: &str) -> PathBuf {
     folder.parent().unwrap_or(Path::new(".")).join(file)
 }
 
 fn stamp(path: &Path) -> Stamp {
     let metadata = fs::metadata(path).ok()?;
-    // The change time moves with the mode too, and mending the mode must count as a new attempt.
+    // The change time also moves with the mode, so that `chmod` triggers a new attempt.
     Some((metadata.ino(), metadata.size(), metadata.ctime(), metadata.ctime_nsec()))
 }
 
@@ -219,7 +235,7 @@ mod tests {
             &["contracts/a.yaml"],
             &[],
             Some(
-                "contracts/ is gone; its last content stays in force; to have no contracts, leave the folder there, empty",
+                "contracts/ is gone. Its previous contracts remain active. To remove all contracts, keep the folder and empty it.",
             ),
         );
         check(Some(&[]), &["contracts/a.yaml"], &[], None);
@@ -230,7 +246,7 @@ mod tests {
             &["contracts/a.yaml", "contracts/b.yaml"],
             &["contracts/b.yaml"],
             Some(
-                "contracts/a.yaml has no contracts now; its last content stays in force; remove the file to remove its contracts",
+                "contracts/a.yaml has no contracts any more. Its previous contracts remain active. To remove them, delete the file.",
             ),
         );
     }

@@ -1,4 +1,21 @@
-//! A gateway on a data folder: everything `serve` and `stdio` start, and how it ends.
+//! Wires up and runs a gateway on a data folder, for `serve` and `stdio`.
+//!
+//! [`Runtime::start`] builds everything in this order, and each step needs the ones before it:
+//!
+//! 1. Read the operator's files. An invalid file stops the start.
+//! 2. Lock the data folder, so that one gateway owns the keys and the log.
+//! 3. Bind the port, on both loopback addresses.
+//! 4. Open the database and the activity log. Calls that were open at the last stop are marked as interrupted.
+//! 5. Create or read the token of the local agent.
+//! 6. Start the gateway, which connects to the servers in the background.
+//! 7. Build the web application, and write the address into `gateway.lock`. From here on, other commands find the gateway.
+//!
+//! [`Runtime::run_until`] then serves requests and reloads changed files until a signal arrives or the client of `stdio`
+//! disconnects. It stops in order: end open streams, finish answers, stop servers and write the last records. The lock is
+//! released last, so that the next gateway finds everything closed.
+//!
+//! This is the only place that knows the gateway, the store and the web application together. They get each other as
+//! values, without global state, so that a test can start several gateways in one process.
 
 mod banner;
 mod end_signal;
@@ -27,34 +44,35 @@ use self::reload::Reload;
 use crate::database::location_of;
 use crate::home::Home;
 use crate::home::lock::Lock;
-use crate::operator_files::{self, Read};
+use crate::operator_files::{self, OperatorFiles};
 use crate::terminal::time::now_ms;
 
 pub(crate) use self::banner::banner;
 pub(crate) use self::end_signal::EndSignal;
 pub(crate) use self::listen::Listen;
 
-/// Longer than the gateway gives its servers to end, and short enough for whoever sent the signal.
+/// Longer than the time that servers get to stop, and shorter than what service managers wait.
 const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// A log that does not take a record within a second refuses it.
-const LOG_PATIENCE: Duration = Duration::from_millis(900);
+/// Time for the log to accept a record. After that, the call is refused.
+const LOG_TIMEOUT: Duration = Duration::from_millis(900);
 
+/// A running gateway.
 pub(crate) struct Runtime {
     pub(crate) gateway: Gateway,
     pub(crate) address: SocketAddr,
     pub(crate) local: LocalAgent,
     pub(crate) settings: Settings,
-    /// Where users reach the gateway.
+    /// Base of links for users.
     pub(crate) base_url: String,
     pub(crate) store: Store,
-    /// Whether there was a settings file, or the demo was started in its place.
+    /// False if the demo server runs because there is no settings file.
     pub(crate) has_settings_file: bool,
     server: HttpServer,
-    /// Ends the streams that would otherwise never end.
+    /// Ends event streams, which would otherwise stay open.
     stopping: CancellationToken,
     reload: Reload,
-    /// Released last: whoever gets it next finds everything closed.
+    /// Released last, so that the next gateway finds everything closed.
     _lock: Lock,
 }
 
@@ -62,9 +80,9 @@ impl Runtime {
     pub(crate) async fn start(home: &Home, listen: Listen) -> anyhow::Result<Self> {
         home.create()?;
         let path = home.settings();
-        let seen = operator_files::look(&path);
-        seen.warn_of_left_out();
-        let Read { files, has_settings: has_settings_file, .. } = operator_files::read(&path, None)?;
+        let seen = operator_files::inspect(&path);
+        seen.warn_of_ignored();
+        let OperatorFiles { files, has_settings: has_settings_file, .. } = operator_files::read(&path, None)?;
         let settings = Settings::clone(&files.settings);
         let mut lock = home.take_lock()?;
         raise_file_limit();
@@ -77,7 +95,7 @@ impl Runtime {
         let ledger = open_ledger(home, &store, &settings).await?;
         let local = local_agent::open(home, &store, &local_agent::name(&location, ledger.verifier())).await?;
 
-        let program = std::env::current_exe().context("could not find out which program this is")?;
+        let program = std::env::current_exe().context("could not find the path of this program")?;
         let own_url = own_url(address);
         let base_url = settings.approvals.public_url.clone().unwrap_or_else(|| own_url.clone());
         let gateway = Gateway::start(Options {
@@ -124,7 +142,7 @@ impl Runtime {
         })
     }
 
-    /// Serves until `end` is there, then stops everything in order.
+    /// Serves until `end` completes, then stops everything in order.
     pub(crate) async fn run_until<T>(self, end: impl Future<Output = T>) -> T {
         let ended = tokio::select! {
             ended = end => ended,
@@ -134,38 +152,38 @@ impl Runtime {
         self.stopping.cancel();
         let stop = async { tokio::join!(self.server.finish(), self.gateway.stop()) };
         if tokio::time::timeout(STOP_TIMEOUT, stop).await.is_err() {
-            tracing::warn!("stopped without waiting for everything to end");
+            tracing::warn!("stopped before everything was closed");
         }
         ended
     }
 }
 
-/// Takes up the chain of this data folder.
+/// Opens the activity log and continues the chain of this data folder.
 async fn open_ledger(home: &Home, store: &Store, settings: &Settings) -> anyhow::Result<Ledger> {
     let options = LedgerOptions {
         key: home.signing_key_or_new()?,
         newest_checkpoint: Some(home.checkpoint()),
         checkpoints_to: settings.activity.checkpoints_to.as_ref().map(|path| home.folder().join(path)),
         retention: settings.activity.retention,
-        patience: LOG_PATIENCE,
+        patience: LOG_TIMEOUT,
         now_ms,
     };
     let ledger = Ledger::start(store, options).await?;
     let interrupted = ledger.interrupted();
     if interrupted > 0 {
         tracing::warn!(
-            "{interrupted} calls were under way when the gateway last stopped; they are marked as interrupted"
+            "{interrupted} calls were running when the gateway last stopped. They are marked as interrupted."
         );
     }
     Ok(ledger)
 }
 
-/// Every agent and every server is a file to the kernel, and the usual limit is 1024.
+/// Raises the limit of open files. Every connection needs one, and the default limit is often 1024.
 fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "could not raise the number of open files");
+        tracing::debug!(%error, "could not raise the limit of open files");
     }
 }

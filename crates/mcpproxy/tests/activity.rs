@@ -206,7 +206,7 @@ async fn an_export_to_a_file_is_whole() {
     let told = folder.run(&["activity", "export", "--out", path.to_str().unwrap()]);
     assert_eq!(
         told.replace(path.to_str().unwrap(), "FILE"),
-        "exit 0\n--- stdout\n--- stderr\nwrote 3 records to FILE\n"
+        "exit 0\n--- stdout\n--- stderr\nWrote 3 records to FILE\n"
     );
     let names: Vec<_> = std::fs::read_dir(out.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(names, ["records.jsonl"]);
@@ -229,7 +229,7 @@ async fn a_bundle_proves_its_records_anywhere() {
     let bundle = elsewhere.file("bundle.jsonl");
     let bundle = bundle.to_str().unwrap();
     let told = folder.run(&["activity", "export", "--signed", "--out", bundle, REFUSED]);
-    assert_eq!(told.replace(bundle, "FILE"), "exit 0\n--- stdout\n--- stderr\nwrote 1 record to FILE\n");
+    assert_eq!(told.replace(bundle, "FILE"), "exit 0\n--- stdout\n--- stderr\nWrote 1 record to FILE\n");
     let key = SigningKey::from_seed(&SEED).unwrap().verifier().to_string();
     let other = SigningKey::from_seed(&[8; 32]).unwrap().verifier().to_string();
     assert_snapshot!("bundle", elsewhere.run(&["activity", "verify", bundle, "--key", &key]));
@@ -286,8 +286,8 @@ fn a_database_that_cannot_be_reached() {
     let folder = Folder::new();
     // Nobody listens on a port that only root could listen on.
     folder.write("mcp_config.json", "{\"storage\": {\"url\": \"postgres://me@127.0.0.1:1/log\"}}");
-    let start = "exit 1\n--- stdout\n--- stderr\nerror: the database postgres://127.0.0.1:1/log cannot be reached: ";
-    let hint = "\nhint: start it, or correct `storage.url` in FOLDER/mcp_config.json\n";
+    let start = "exit 1\n--- stdout\n--- stderr\nerror: The database postgres://127.0.0.1:1/log cannot be reached: ";
+    let hint = "\nhint: start the database, or correct `storage.url` in FOLDER/mcp_config.json\n";
     for args in [&["activity", "list"][..], &["activity", "verify"], &["token", "list"]] {
         let told = folder.run(args);
         assert!(told.starts_with(start) && told.ends_with(hint), "{told}");

@@ -75,23 +75,23 @@ fn a_user_approves_in_a_terminal() {
     anna.sees("Password: ");
     wait("no echo", || !anna.has_echo());
     anna.types("not my password\n");
-    anna.sees("Name or password is wrong.");
+    anna.sees("Wrong name or password.");
     anna.sees("Name: ");
     anna.types("anna\n");
     anna.sees("Password: ");
     anna.types(&format!("{PASSWORD}\n"));
     anna.sees("userId: \"u_max\"");
-    anna.sees("approve or deny? ");
+    anna.sees("Type approve or deny: ");
     anna.types("yes\n");
     anna.sees("Type `approve` or `deny`.");
-    anna.sees("approve or deny? ");
+    anna.sees("Type approve or deny: ");
     anna.types("approve\n");
-    anna.sees("Code of your authenticator: ");
+    anna.sees("Code from your authenticator app: ");
     anna.types("000000\n");
-    anna.sees("That code is wrong, or was used before");
-    anna.sees("Code of your authenticator: ");
+    anna.sees("The code is wrong or already used");
+    anna.sees("Code from your authenticator app: ");
     anna.types(&format!("{}\n", code()));
-    anna.sees("the call can be made once");
+    anna.sees("The agent can make this call once");
     assert_eq!(anna.leaves(), Some(0), "{}", anna.screen());
     assert!(anna.has_echo(), "the terminal is as it was");
     let screen = anna.screen();
@@ -130,7 +130,7 @@ fn nothing_is_masked_for_who_decides() {
         anna.types("anna\n");
         anna.sees("Password: ");
         anna.types(&format!("{PASSWORD}\n"));
-        anna.sees("approve or deny? ");
+        anna.sees("Type approve or deny: ");
         anna.types(&format!("{word}\n"));
         let exit = anna.leaves();
         (exit, anna.screen())
@@ -156,7 +156,8 @@ fn nothing_is_masked_for_who_decides() {
     assert_eq!(*change, expected);
     let (exit, screen) = decide(&id, "deny");
     assert_eq!(exit, Some(3), "{screen}");
-    let row = "  ~ email: \"eve@evil.example\\u{202e}\" (differs from the last approved call, which is not kept)\n";
+    let row =
+        "  ~ email: \"eve@evil.example\\u{202e}\" (differs from the last approved call, whose value is not stored)\n";
     assert!(screen.contains(row) && !screen.contains('\u{202e}'), "{screen}");
     assert_eq!(folder.json(&["approvals", "show", &id])["state"], "denied");
     let again = share(&boss);
@@ -192,7 +193,7 @@ fn who_changes_their_mind() {
             keys => anna.types(keys),
         }
         assert_eq!(anna.leaves(), Some(3), "{way:?}: {}", anna.screen());
-        anna.sees("nothing was decided");
+        anna.sees("You made no decision");
         assert!(anna.has_echo(), "{way:?}");
     }
     assert_eq!(folder.json(&["approvals", "show", &id])["state"], "pending");
@@ -252,7 +253,7 @@ fn what_the_commands_print() {
     let row = listed.lines().find(|line| line.contains(&id[..15])).unwrap();
     assert!(row.contains("… pending") && row.contains("▲ high") && row.contains("demo:share_file_link"), "{listed}");
     assert_eq!(folder.json(&["approvals", "list"])["approvals"][0]["id"], id.as_str());
-    assert!(folder.run(&["approvals", "list", "--agent", "nobody"]).contains("no call waits for a user"));
+    assert!(folder.run(&["approvals", "list", "--agent", "nobody"]).contains("No call waits for an approval."));
     assert!(folder.run(&["approvals", "list", "-o", "yaml"]).contains("share_file_link"));
     assert_snapshot!("wait", steady(&folder.run(&["approvals", "wait", &id[..22], "--timeout", "0s"])));
     assert_snapshot!("deny", steady(&folder.run(&["approvals", "deny", &id, "--comment", "Ask Anna\u{202e}"])));

@@ -17,67 +17,17 @@ use insta::assert_snapshot;
 
 #[test]
 fn help_of_every_command() {
-    let folder = Folder::new();
-    for command in [
-        "",
-        "serve",
-        "stdio",
-        "call",
-        "call tool-read",
-        "call tool-write",
-        "call tool-destructive",
-        "tools",
-        "tools list",
-        "tools search",
-        "tools show",
-        "servers",
-        "servers list",
-        "servers logs",
-        "servers restart",
-        "servers add",
-        "servers remove",
-        "servers enable",
-        "servers disable",
-        "token",
-        "token create",
-        "token list",
-        "token revoke",
-        "activity",
-        "approvals",
-        "approvals list",
-        "approvals show",
-        "approvals approve",
-        "approvals deny",
-        "approvals wait",
-        "approvals grants",
-        "approvals revoke",
-        "contract",
-        "contract lint",
-        "contract show",
-        "contract draft",
-        "contract coverage",
-        "contract schema",
-        "policy",
-        "policy check",
-        "policy explain",
-        "policy test",
-        "policy schema",
-        "policy table",
-        "activity list",
-        "activity show",
-        "activity watch",
-        "activity summary",
-        "activity export",
-        "activity verify",
-        "activity key",
-        "config",
-        "config check",
-        "config schema",
-        "completions",
-    ] {
-        let args: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
-        let name = format!("help_{}", command.replace([' ', '-'], "_")).trim_end_matches('_').to_owned();
-        assert_snapshot!(name, folder.run(&args));
+    check_help(&Folder::new(), &[]);
+}
+
+/// Compares the help of a command and of all its subcommands. Every command must show examples.
+fn check_help(folder: &Folder, command: &[&str]) {
+    let help = folder.run(&[command, &["--help"]].concat());
+    assert!(help.contains("\nExamples:\n"), "`mcpproxy {}` shows no examples", command.join(" "));
+    let name = format!("help_{}", command.join("_").replace('-', "_")).trim_end_matches('_').to_owned();
+    assert_snapshot!(name, help.as_str());
+    for subcommand in common::subcommands(&help) {
+        check_help(folder, &[command, &[subcommand]].concat());
     }
 }
 

@@ -176,9 +176,9 @@ fn what_forbids_does_not_vanish() {
 
     for name in ["contracts", "policies"] {
         folder.rename(name, "away");
-        fails(&format!("{name}/ is gone; its last content stays in force"));
+        fails(&format!("{name}/ is gone. Its previous "));
         folder.link(name, "/nonexistent");
-        fails(&format!("{name}: a link that leads nowhere"));
+        fails(&format!("{name}: broken symbolic link"));
         folder.remove(name);
         fails(&format!("{name}/ is gone"));
         folder.rename("away", name);
@@ -186,7 +186,7 @@ fn what_forbids_does_not_vanish() {
     }
     for emptied in ["", " \n", "# nothing any more\n"] {
         folder.write("contracts/mine.yaml", emptied);
-        fails("contracts/mine.yaml has no contracts now; its last content stays in force; remove the file");
+        fails("contracts/mine.yaml has no contracts any more. Its previous contracts remain active.");
         folder.write("contracts/mine.yaml", high);
         is_good();
     }
@@ -195,12 +195,12 @@ fn what_forbids_does_not_vanish() {
     folder.remove("policies/mine.cedar");
     is_good();
     folder.pipe("contracts/pipe.yaml");
-    fails("contracts/pipe.yaml: not a file but a pipe");
+    fails("contracts/pipe.yaml: not a regular file but a pipe");
     folder.remove("contracts/pipe.yaml");
     is_good();
     folder.remove("contracts/mine.yaml");
     folder.link("contracts/mine.yaml", "gone.yaml");
-    fails("contracts/mine.yaml: a link that leads nowhere");
+    fails("contracts/mine.yaml: broken symbolic link");
     folder.remove("contracts/mine.yaml");
     wait("the contract to be removed", || outcome(&folder, &LIST) == "ok");
     assert!(error().is_null());
@@ -212,7 +212,7 @@ fn what_does_not_count_is_told() {
     let folder = folder();
     folder.write("contracts/B.YAML", "tool: demo:list_projects\nriskLevel: high\n");
     folder.write("contracts/README", "");
-    let told = "contracts/: not read: B.YAML; what counts are files in it that end in .yaml, .yml or .json";
+    let told = "contracts/: ignored: B.YAML. Only files that end in .yaml, .yml or .json are read.";
     let serving = Serving::start(&folder);
     assert!(serving.has_said(&format!("WARN {told}")));
     folder.make("policies/team");

@@ -61,7 +61,7 @@ fn the_first_run_shows_the_whole_product() {
     let failed = folder.json(&["activity", "list", "--tool", "demo:update_task_status"])["activities"][0].clone();
     let shown = folder.run(&["activity", "show", failed["id"].as_str().unwrap()]);
     for line in
-        ["Risk         medium", "Event        task.status.updated", "Failure      not_found, as the contract declares"]
+        ["Risk         medium", "Event        task.status.updated", "Failure      not_found, declared in the contract"]
     {
         assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
     }

@@ -1,4 +1,18 @@
-//! Carries MCP between standard input and output and the running gateway.
+//! Carries MCP messages between a client on standard input and output and the running gateway.
+//!
+//! Several clients can share one gateway this way: each one starts `mcpproxy stdio`, and each bridge sends the client's
+//! messages to `/mcp` over HTTP with the token in `agent.token`.
+//!
+//! - One line is one message. The bridge reads only the fields that it needs for HTTP headers and forwards every message
+//!   unchanged.
+//! - Requests run in parallel, each on its own HTTP request. Notifications keep their order.
+//! - Clients with a handshake get an MCP session, and its id is added to every request. If the gateway restarts, the bridge
+//!   finds it again through `gateway.lock`, repeats the client's `initialize`, and retries what was certainly not processed
+//!   ([`session`]). Stateless clients need none of this.
+//! - A cancelled stateless request is cancelled by closing its HTTP request.
+//! - When the client closes standard input, running requests get ten seconds to finish.
+//!
+//! The bridge makes no decisions. Everything that checks a call happens in the gateway, so a client cannot avoid it.
 
 mod session;
 
@@ -19,15 +33,15 @@ use crate::home::lock::Running;
 use session::Session;
 
 const LINE_MAX_BYTES: u64 = 64 * 1024 * 1024;
-/// Answers that wait to be written.
+/// Maximum number of answers that wait to be written.
 const QUEUE_MAX: usize = 64;
-/// How long calls may still take when the client has closed its side.
+/// Time for running calls after the client has closed standard input.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 const PARSE_ERROR: i64 = -32700;
 const INTERNAL_ERROR: i64 = -32603;
 
-/// Runs until the client closes its side.
+/// Runs until the client closes standard input.
 pub(crate) async fn run<R, W>(home: &Home, running: &Running, reader: R, writer: W) -> anyhow::Result<()>
 where
     R: AsyncRead + Unpin,
@@ -50,9 +64,9 @@ where
 struct Bridge {
     session: Arc<Session>,
     calls: JoinSet<()>,
-    /// Streams that end when the client does, not before.
+    /// Streams that stay open until the client disconnects.
     streams: JoinSet<()>,
-    /// Stateless requests under way, by their id: the gateway learns of a cancellation when its stream is closed.
+    /// Running stateless requests by id. Closing the connection of one cancels it.
     cancellable: Arc<Mutex<HashMap<String, AbortHandle>>>,
 }
 
@@ -75,7 +89,7 @@ impl Bridge {
         }
     }
 
-    /// One message of the client. Requests run beside each other; everything else keeps its order.
+    /// Handles one message of the client. Requests run in parallel, and all other messages keep their order.
     async fn take(&mut self, text: &str) {
         let envelope = match Envelope::parse(text) {
             Ok(envelope) => envelope,
@@ -122,7 +136,8 @@ impl Bridge {
         }
     }
 
-    /// Closes the request's connection. `false`: it is not a stateless one, and the gateway must be told.
+    /// Cancels a stateless request by closing its connection. Returns false for any other request, which the gateway must
+    /// be told about.
     fn cancel(&self, envelope: &Envelope) -> bool {
         let handle = envelope.cancelled_id().and_then(|id| lock(&self.cancellable).remove(id));
         if let Some(handle) = &handle {
@@ -141,7 +156,7 @@ impl Bridge {
     }
 }
 
-/// Messages on their way to the client.
+/// The queue of messages to the client.
 #[derive(Clone)]
 struct Out(mpsc::Sender<String>);
 

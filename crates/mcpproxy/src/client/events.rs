@@ -8,7 +8,7 @@ use mcpproxy_gateway::EventReader;
 
 use crate::client::ANSWER_MAX_BYTES;
 
-/// The data of each event, in order.
+/// The stream of events of one response.
 pub(crate) struct Events {
     reader: EventReader<BodyDataStream<Incoming>>,
 }

@@ -1,4 +1,4 @@
-//! What the command must know of MCP's messages to carry them over HTTP.
+//! The parts of MCP messages that are needed to carry them over HTTP.
 
 use anyhow::Context as _;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -6,7 +6,7 @@ use mcpproxy_gateway::header_value;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The revision we speak ourselves: one request, one answer, no session.
+/// The MCP revision of `mcpproxy call`: stateless, one request and one answer.
 pub(crate) const REVISION: &str = "2026-07-28";
 pub(crate) const ENDPOINT: &str = "/mcp";
 
@@ -17,9 +17,10 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// The headers of every request an agent sends.
+/// Returns the headers of every request that an agent sends.
 pub(crate) fn agent_headers(token: &str) -> anyhow::Result<HeaderMap> {
-    let mut bearer = HeaderValue::from_str(&format!("Bearer {token}")).context("agent.token is not a token")?;
+    let mut bearer =
+        HeaderValue::from_str(&format!("Bearer {token}")).context("agent.token does not contain a valid token")?;
     bearer.set_sensitive(true);
     Ok(HeaderMap::from_iter([
         (AUTHORIZATION, bearer),
@@ -28,7 +29,7 @@ pub(crate) fn agent_headers(token: &str) -> anyhow::Result<HeaderMap> {
     ]))
 }
 
-/// What a message says about itself. The message is forwarded as it came, whatever else it holds.
+/// The fields of a message that matter for transport. The message itself is forwarded unchanged.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Envelope {
     pub(crate) id: Option<Box<RawValue>>,
@@ -62,19 +63,19 @@ impl Envelope {
         serde_json::from_str(text)
     }
 
-    /// The revision a request of the stateless kind names for itself.
+    /// Returns the revision that a stateless request names in `_meta`.
     pub(crate) fn revision(&self) -> Option<String> {
         let meta = self.params.as_ref()?.meta.as_ref()?;
         let meta: serde_json::Value = serde_json::from_str(meta.get()).ok()?;
         meta.get(META_VERSION)?.as_str().map(str::to_owned)
     }
 
-    /// The request a `notifications/cancelled` is about.
+    /// Returns the id of the request that a `notifications/cancelled` cancels.
     pub(crate) fn cancelled_id(&self) -> Option<&str> {
         self.params.as_ref()?.request_id.as_deref().map(RawValue::get)
     }
 
-    /// The headers that let proxies route a stateless request without reading its body.
+    /// Returns the headers that let proxies route a stateless request without reading its body.
     pub(crate) fn routing_headers(&self, revision: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(PROTOCOL_VERSION, header_value(revision));

@@ -1,4 +1,4 @@
-//! `activity`: what agents did, as a list, one by one, live, in numbers, as a file, and proven.
+//! `activity`: lists, shows, counts, exports and verifies the records of the activity log.
 
 mod args;
 mod bundle;
@@ -28,7 +28,7 @@ use crate::terminal::time::local_time;
 
 pub(crate) use self::show::indented;
 
-/// See what agents did
+/// List, export and verify the activity log
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -48,26 +48,26 @@ Examples:
   mcpproxy activity list --agent ci --risk high --since 2026-01-31 --until 2026-02-01
   mcpproxy activity list -q invoice")]
     List(List),
-    /// Show one record with its intent, arguments and result
+    /// Show a record with its intent, arguments and result
     #[command(after_help = "\
 Examples:
   mcpproxy activity show 01JG2ABCDEF
   mcpproxy activity show 01JG2ABCDEF -o json
 
-The id is in the first column of `mcpproxy activity list`, and in every answer to an agent
-(_meta, `mcpproxy/record`). What stands as *** was a secret and was never written down.")]
+The id is in the first column of `mcpproxy activity list`, and in `_meta[\"mcpproxy/record\"]` of every
+result. *** stands for a secret that was never stored.")]
     Show {
-        /// The record's id, or as much of its beginning as is needed
+        /// Id of the record, or an unambiguous prefix
         id: String,
     },
-    /// Print the last records, then new ones as they come
+    /// Print the last records, then follow new ones
     #[command(after_help = "\
 Examples:
   mcpproxy activity watch
   mcpproxy activity watch --intent-type destructive -n 0
   mcpproxy activity watch --status error -o json
 
-A call that takes its time appears when it begins and again when it ends. Ctrl-C ends it.")]
+A slow call is printed when it starts and again when it ends. Press Ctrl-C to stop.")]
     Watch(watch::Watch),
     /// Count records by status, intent, type, risk, server and tool
     #[command(after_help = "\
@@ -76,9 +76,9 @@ Examples:
   mcpproxy activity summary --since 7d
   mcpproxy activity summary --since 2026-01-01 --until 2026-02-01 -o json
 
-Whole hours are counted; the first line says which. Durations are right to one part in 16.")]
+The period is rounded to whole hours, shown in the first line. Durations are accurate to about 6 %.")]
     Summary(summary::Summarize),
-    /// Write records to a file, or make a signed bundle of them
+    /// Export records as JSON Lines, CSV or a signed bundle
     #[command(after_help = "\
 Examples:
   mcpproxy activity export --since 30d > records.jsonl
@@ -86,26 +86,26 @@ Examples:
   mcpproxy activity export --signed --out proof.jsonl 01JG2ABCDEF
   mcpproxy activity export --signed --intent-type destructive --since 7d --out proof.jsonl
 
-A signed bundle is proven by `mcpproxy activity verify proof.jsonl`, on any machine.")]
+Anyone can check a signed bundle with `mcpproxy activity verify proof.jsonl`, on any machine.")]
     Export(export::Export),
-    /// Prove that the log, or a signed bundle of it, is as it was written
+    /// Verify that the log or a signed bundle is unchanged
     #[command(after_help = "\
 Examples:
   mcpproxy activity verify
   mcpproxy activity verify --checkpoint /mnt/elsewhere/checkpoints.txt
   mcpproxy activity verify proof.jsonl --key \"$(cat key-of-that-gateway.txt)\"
 
-Exit code 0 means intact, 1 means damaged. A log that somebody cut short is found with a checkpoint
-from outside: `checkpoint.txt` in the data folder is used by itself, and `activity.checkpoints_to`
-in the settings keeps copies where nobody who can change the log can reach them.")]
+The exit code is 0 if the log is intact and 1 if it is damaged. A checkpoint from outside the database
+detects a log whose end was cut off. The command uses `checkpoint.txt` in the data folder. To keep copies
+where an attacker cannot change them, set `activity.checkpoints_to` in the settings.")]
     Verify(verify::Verify),
-    /// Print the key that others check this gateway's bundles with
+    /// Print the public key that verifies this gateway's bundles
     #[command(after_help = "\
 Examples:
   mcpproxy activity key > key-of-this-gateway.txt
   mcpproxy activity verify proof.jsonl --key \"$(cat key-of-this-gateway.txt)\"
 
-It is no secret. Give it to whoever checks your bundles, in another way than the bundles.")]
+The key is not a secret. Send it to the people who verify your bundles, but not together with a bundle.")]
     Key,
 }
 
@@ -115,10 +115,10 @@ pub(crate) struct List {
     matching: Matching,
     #[command(flatten)]
     within: Within,
-    /// At most so many records
+    /// Maximum number of records
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = parse_limit)]
     limit: usize,
-    /// Where the page before this one said the next begins
+    /// Cursor from the previous page
     #[arg(long, value_name = "CURSOR", value_parser = Cursor::parse)]
     cursor: Option<Cursor>,
 }
@@ -146,8 +146,8 @@ async fn list(home: &Home, format: Format, list: &List) -> anyhow::Result<Exit> 
     format.print(&Activities::from(page), || table)?;
     if let Some(next) = next.filter(|_| format == Format::Table) {
         output::tell(&match searched_to_ms {
-            Some(time_ms) => format!("looked back to {}; go on with --cursor {next}", local_time(time_ms)),
-            None => format!("more: add --cursor {next}"),
+            Some(time_ms) => format!("Searched back to {}. To continue, add --cursor {next}", local_time(time_ms)),
+            None => format!("More records: add --cursor {next}"),
         });
     }
     Ok(Exit::Done)
@@ -165,24 +165,23 @@ async fn show(home: &Home, format: Format, id: &str) -> anyhow::Result<Exit> {
 }
 
 fn no_record(id: &str) -> Failure {
-    Failure::new(Exit::Failed, format!("no record begins with `{}`", line(id)))
-        .hint("`mcpproxy activity list` shows the ids")
+    Failure::new(Exit::Failed, format!("No record starts with `{}`.", line(id)))
+        .hint("list the ids with `mcpproxy activity list`")
 }
 
-/// A running gateway gathers the records of reads for a moment before it writes them. Whoever looks right after a call
-/// should see it.
-const GATHERED: Duration = Duration::from_millis(30);
+/// A running gateway batches the records of read calls for this long. Waiting makes a call visible right after it.
+const BATCH_DELAY: Duration = Duration::from_millis(30);
 
-/// Nothing for a folder where no gateway ever ran: it has no records, which is an answer and not an error.
+/// Opens the database, or returns `None` if no gateway has ever run on this folder.
 async fn open(home: &Home) -> anyhow::Result<Option<Store>> {
     let location = location(home)?;
     if let Location::Sqlite(path) = &location
-        && !path.try_exists().with_context(|| format!("could not look for `{}`", path.display()))?
+        && !path.try_exists().with_context(|| format!("could not access `{}`", path.display()))?
     {
         return Ok(None);
     }
     if home.running()?.is_some() {
-        tokio::time::sleep(GATHERED).await;
+        tokio::time::sleep(BATCH_DELAY).await;
     }
     match Store::open_read_only(&location).await {
         Ok(store) => Ok(Some(store)),

@@ -1,4 +1,4 @@
-//! `approvals`: calls that wait for a user, and the user's word on them.
+//! `approvals`: shows approval requests and decides on them.
 
 mod approve;
 mod find;
@@ -24,7 +24,7 @@ use crate::terminal::output::Format;
 
 use self::words::text;
 
-/// Decide on calls that need a user
+/// Approve or deny calls that need a user
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -34,10 +34,10 @@ Examples:
   mcpproxy approvals deny 01JG2ABCDEF --comment \"Ask Anna first\"
   mcpproxy approvals wait 01JG2ABCDEF && mcpproxy call … --approval-id 01JG2ABCDEF…
 
-A call that needs a user is a question with an id. It is answered here or on the gateway's page,
-once, for exactly that call.")]
+A call that needs a user's approval creates an approval request with an id. Decide on it here or on
+the approval page. An approval allows exactly one call.")]
 pub(crate) enum ApprovalsCommand {
-    /// List calls that wait for a user, or waited, newest first
+    /// List approval requests, newest first
     #[command(after_help = "\
 Examples:
   mcpproxy approvals list
@@ -45,81 +45,84 @@ Examples:
   mcpproxy approvals list --watch
   mcpproxy approvals list -o json")]
     List(list::List),
-    /// Show one with all that helps to decide
+    /// Show an approval request with everything that helps to decide
     #[command(after_help = "\
 Examples:
   mcpproxy approvals show 01JG2ABCDEF
   mcpproxy approvals show 01JG2ABCDEF -o json
 
-What stands as *** is a secret: it is sent, and shown to nobody but the user who decides. Whether it is
-what it was in the last approved call is said all the same.")]
+*** stands for a secret. The server gets it, and only the user who decides can see it. If a secret
+changed since the last approved call, the output says so.")]
     Show {
-        /// The approval's id, or as much of its beginning as is needed
+        /// Id of the approval request, or an unambiguous prefix
         id: String,
     },
-    /// Say yes to one call, once; asks for your name and password
+    /// Approve one call; asks for your name and password
     #[command(after_help = "\
 Examples:
   mcpproxy approvals approve 01JG2ABCDEF
 
-Only a user can approve, so this needs a terminal with a user at it: it asks for your name and
-password, shows the whole call with nothing masked, and asks for your word, and for a code of your
-authenticator if the call takes a fresh factor.
-None of them is taken from arguments, the environment, a pipe or a file: an agent that runs programs
-as you could put them there, or find them there. For the same reason neither the admin key nor an
-agent's token can approve. Passkeys work in the browser, on the page of the approval.
-Ends with 0 if it is approved, and with 3 if not.")]
+Only a user can approve a call, so this command needs a terminal. It asks for your name and
+password, shows the whole call without masking, and asks for your decision. If the call requires a
+second factor, it also asks for a code from your authenticator app. Passkeys work on the approval
+page only.
+
+The command reads nothing from arguments, environment variables, pipes or files, because an agent
+that runs programs as you could use them. For the same reason, the admin key and agent tokens cannot
+approve.
+
+The exit code is 0 if the call is approved, and 3 if not.")]
     Approve {
-        /// The approval's id, or as much of its beginning as is needed
+        /// Id of the approval request, or an unambiguous prefix
         id: String,
     },
-    /// Say no to one call, with a word for the agent
+    /// Deny one call, with a comment for the agent
     #[command(after_help = "\
 Examples:
   mcpproxy approvals deny 01JG2ABCDEF --comment \"Ask Anna first\"
 
-What was approved can be denied too, for as long as the call has not been made. A no takes no
-password: the admin key of the data folder is enough.")]
+You can also deny an approved call until the agent makes it. Denying needs no password: the admin
+key in the data folder is enough.")]
     Deny {
-        /// The approval's id, or as much of its beginning as is needed
+        /// Id of the approval request, or an unambiguous prefix
         id: String,
-        /// What the agent is told
+        /// Comment for the agent
         #[arg(long, value_name = "TEXT")]
         comment: Option<String>,
     },
-    /// Wait until a user has decided
+    /// Wait until a user decides
     #[command(after_help = "\
 Examples:
   mcpproxy approvals wait 01JG2ABCDEF
   mcpproxy approvals wait 01JG2ABCDEF --timeout 1h && mcpproxy call … --approval-id 01JG2ABCDEF…
 
-Ends with 0 if it is approved, with 3 if it is denied, expired or cancelled, and with 4 if nobody
-has decided when the time is over.")]
+The exit code is 0 if the call is approved, 3 if it is denied, expired or cancelled, and 4 if nobody
+decides before the timeout.")]
     Wait {
-        /// The approval's id, or as much of its beginning as is needed
+        /// Id of the approval request, or an unambiguous prefix
         id: String,
-        /// How long: `30s`, `10m`, `1h`
+        /// Maximum time to wait, such as `30s`, `10m` or `1h`
         #[arg(long, value_name = "TIME", default_value = "10m", value_parser = words::parse_duration)]
         timeout: Duration,
     },
-    /// List what users allowed for a while: such calls, of one agent, so many times
+    /// List standing approvals: a limited number of similar calls of one agent
     #[command(after_help = "\
 Examples:
   mcpproxy approvals grants
   mcpproxy approvals grants --all -o json
 
-A grant is given on the page of an approval.")]
+Create a standing approval on the page of an approval request.")]
     Grants {
-        /// Also those that are used up, expired or revoked
+        /// Include standing approvals that are used up, expired or revoked
         #[arg(long)]
         all: bool,
     },
-    /// Take a grant back, at once
+    /// Revoke a standing approval, effective immediately
     #[command(after_help = "\
 Examples:
   mcpproxy approvals revoke 01JG2ABCDEF")]
     Revoke {
-        /// The grant's id, or as much of its beginning as is needed
+        /// Id of the standing approval, or an unambiguous prefix
         grant: String,
     },
 }
@@ -149,6 +152,6 @@ async fn deny(home: &Home, format: Format, id: &str, comment: Option<&str>) -> a
     };
     let denied = rest.post(&format!("/api/v1/approvals/{id}/deny"), body.to_string()).await?;
     format
-        .print(&denied, || format!("denied {id}: {} for agent {}\n", text(&denied, "tool"), text(&denied, "agent")))?;
+        .print(&denied, || format!("Denied {id}: {} for agent {}.\n", text(&denied, "tool"), text(&denied, "agent")))?;
     Ok(Exit::Done)
 }

@@ -1,8 +1,9 @@
-//! `call`: one tool call through the running gateway, as an agent would make it.
+//! `call`: makes one tool call through the running gateway, as an agent would.
 
 mod answer;
-mod asked;
+mod invocation;
 mod progress;
+mod refusal;
 
 use std::io::Read as _;
 
@@ -21,7 +22,7 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::terminal::output::{Format, line};
 
-use self::asked::Asked;
+use self::invocation::Invocation;
 use self::progress::Progress;
 
 /// Call a tool through the running gateway
@@ -31,9 +32,9 @@ Examples:
   mcpproxy call tool-read github:list_repos --args '{\"org\": \"myorg\"}'
   mcpproxy call tool-write github:create_issue --args @issue.json --reason \"Reported by a user\"
 
-The variant says what you mean to do; the gateway refuses a call that understates it.")]
+The variant declares the effect of the call. The gateway refuses a call whose tool does more.")]
 pub(crate) enum CallCommand {
-    /// Call a tool that only reads
+    /// Call a tool that only reads data
     #[command(
         name = "tool-read",
         after_help = "\
@@ -42,7 +43,7 @@ Examples:
   mcpproxy call tool-read github:list_repos --args @arguments.json -o json"
     )]
     Read(Call),
-    /// Call a tool that creates or changes something
+    /// Call a tool that creates or changes data
     #[command(
         name = "tool-write",
         after_help = "\
@@ -50,50 +51,50 @@ Examples:
   mcpproxy call tool-write github:create_issue --args '{\"title\": \"Bug\"}' --reason \"Reported by a user\""
     )]
     Write(Call),
-    /// Call a tool that deletes something or cannot be undone
+    /// Call a tool that deletes data or cannot be undone
     #[command(
         name = "tool-destructive",
         after_help = "\
 Examples:
   mcpproxy call tool-destructive github:delete_repo --args '{\"repo\": \"test\"}' \\
-      --sensitivity private --reason \"Asked for by its owner\"
+      --sensitivity private --reason \"Invocation for by its owner\"
   mcpproxy call tool-destructive github:delete_repo --args '{\"repo\": \"test\"}' --dry-run
 
-Ends with 4 when a user must approve first, and tells how to go on."
+If a user must approve the call first, the exit code is 4 and the output names the next command."
     )]
     Destructive(Call),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Call {
-    /// `server:tool`
+    /// Tool to call, as `server:tool`
     #[arg(required_unless_present = "tool_name", value_parser = ToolName::parse)]
     name: Option<ToolName>,
-    /// The same as NAME
+    /// Tool to call, as an option instead of NAME
     #[arg(long, value_name = "NAME", conflicts_with = "name", value_parser = ToolName::parse)]
     tool_name: Option<ToolName>,
-    /// The arguments: a JSON object, @FILE, or - for standard input
+    /// Arguments of the tool: a JSON object, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", alias = "json_args", visible_alias = "json-args", allow_hyphen_values = true)]
     args: Option<String>,
-    /// Why, for the record
+    /// Reason for the call, kept in the activity log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// How sensitive the data is
+    /// Sensitivity of the data
     #[arg(long, value_enum, value_name = "LEVEL")]
     sensitivity: Option<Sensitivity>,
-    /// Check everything, change nothing, and show what would happen
+    /// Check the call and show its effect, without making it
     #[arg(long, conflicts_with_all = ["idempotency_key", "approval_id"])]
     dry_run: bool,
-    /// A name for this call: repeated under the same name, it is sent once
+    /// Idempotency key: calls with the same key run once
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// The approval a user gave for exactly this call
+    /// Id of the approval for exactly this call
     #[arg(long, value_name = "ID", value_parser = approval_id)]
     approval_id: Option<ApprovalId>,
 }
 
 fn approval_id(text: &str) -> Result<ApprovalId, String> {
-    ApprovalId::parse(text).ok_or_else(|| format!("expected the {} characters of an id, in full", ApprovalId::CHARS))
+    ApprovalId::parse(text).ok_or_else(|| format!("expected a full approval id of {} characters", ApprovalId::CHARS))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -122,11 +123,11 @@ pub(crate) async fn run(home: &Home, format: Format, command: CallCommand) -> an
         CallCommand::Write(call) => (Variant::Write, call),
         CallCommand::Destructive(call) => (Variant::Destructive, call),
     };
-    let tool = call.name.as_ref().or(call.tool_name.as_ref()).context("clap lets no call without a name through")?;
+    let tool = call.name.as_ref().or(call.tool_name.as_ref()).context("the call has no tool name")?;
     let args = call.args.as_deref().map(read_args).transpose()?;
     let request = serde_json::to_string(&Request::new(variant, tool, args.as_deref(), &call))?;
     let envelope = send(home, request).await?;
-    answer::print(format, &envelope, &Asked::new(home, variant, tool, &call))
+    answer::print(format, &envelope, &Invocation::new(home, variant, tool, &call))
 }
 
 #[derive(Serialize)]
@@ -148,7 +149,7 @@ struct Params<'a> {
 #[derive(Serialize)]
 struct Arguments<'a> {
     name: String,
-    /// The very text that was given: no number is rounded and no key is moved.
+    /// The argument text as typed, so that no number is rounded and no key moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<&'a RawValue>,
     intent: Intent<'a>,
@@ -197,7 +198,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The arguments as they were given, if they are a JSON object.
+/// Reads `--args` and checks that it is a JSON object. The text stays as typed.
 pub(crate) fn read_args(given: &str) -> anyhow::Result<Box<RawValue>> {
     let text = if given == "-" {
         let mut text = String::new();
@@ -211,8 +212,8 @@ pub(crate) fn read_args(given: &str) -> anyhow::Result<Box<RawValue>> {
     };
     json::read(text.as_bytes()).map_err(|error| {
         let line = if error.line > 1 { format!("line {}, ", error.line) } else { String::new() };
-        Failure::new(Exit::Usage, format!("--args: invalid JSON at {line}column {}: {}", error.column, error.kind))
-            .hint("quote the whole of it for the shell: --args '{\"key\": \"value\"}'")
+        Failure::new(Exit::Usage, format!("--args: invalid JSON at {line}column {}: {}", error.column, error.fault))
+            .hint("put single quotes around the JSON: --args '{\"key\": \"value\"}'")
     })?;
     let args: Box<RawValue> = serde_json::from_str(&text).context("--args: invalid JSON")?;
     if !args.get().starts_with('{') {
@@ -221,7 +222,7 @@ pub(crate) fn read_args(given: &str) -> anyhow::Result<Box<RawValue>> {
     Ok(args)
 }
 
-/// Sends the request and waits for its answer, whichever way that comes.
+/// Sends the request and waits for the answer, as JSON or as an event stream.
 async fn send(home: &Home, request: String) -> anyhow::Result<Envelope> {
     let running = home.running()?.ok_or_else(|| no_gateway(home))?;
     let mut headers = agent_headers(&home.existing_agent_token()?)?;
@@ -229,8 +230,8 @@ async fn send(home: &Home, request: String) -> anyhow::Result<Envelope> {
     let response = Http::new(&running)?.send(Method::POST, ENDPOINT, headers, Bytes::from(request)).await?;
     let status = response.status();
     if status == StatusCode::UNAUTHORIZED {
-        return Err(Failure::new(Exit::Failed, "the gateway does not accept the token in agent.token")
-            .hint("if it was revoked: put a token of `mcpproxy token create NAME` into agent.token")
+        return Err(Failure::new(Exit::Failed, "The gateway does not accept the token in agent.token.")
+            .hint("create a token with `mcpproxy token create NAME` and write it into agent.token")
             .into());
     }
     if !is_event_stream(&response) {
@@ -238,7 +239,7 @@ async fn send(home: &Home, request: String) -> anyhow::Result<Envelope> {
         let answer = std::str::from_utf8(&body).ok().and_then(|text| Envelope::parse(text).ok());
         return answer
             .filter(Envelope::is_answer)
-            .with_context(|| format!("the gateway answered {status} and no result"));
+            .with_context(|| format!("the gateway answered {status} without a result"));
     }
     let mut progress = Progress::new(&running);
     let mut events = Events::of(response);

@@ -1,4 +1,4 @@
-//! `completions`: scripts that let a shell complete our arguments.
+//! `completions`: prints shell completion scripts.
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
@@ -7,7 +7,7 @@ use crate::commands::Cli;
 use crate::exit::Exit;
 use crate::terminal::output::print;
 
-/// Print a completion script for a shell
+/// Print a completion script for your shell
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -15,6 +15,7 @@ Examples:
   mcpproxy completions zsh > ~/.zfunc/_mcpproxy
   mcpproxy completions fish > ~/.config/fish/completions/mcpproxy.fish")]
 pub(crate) struct Completions {
+    /// Shell to complete for
     shell: Shell,
 }
 

@@ -1,4 +1,4 @@
-//! `config`: checks the settings file and prints its schema.
+//! `config`: checks the settings, contracts and policies, and prints the settings schema.
 
 use std::path::{Path, PathBuf};
 
@@ -10,31 +10,32 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::settings_file;
 use crate::operator_files::{self, CONTRACTS, POLICIES};
-use crate::terminal::output::{Format, counted, print};
+use crate::terminal::output::{Format, counted, counted_as, print};
 
-/// Check the settings, contracts and policies, or print the settings' JSON Schema
+/// Check the settings, or print their JSON Schema
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
   mcpproxy config check
   mcpproxy config schema > mcp_config.schema.json")]
 pub(crate) enum ConfigCommand {
-    /// Read a settings file and the contracts and policies beside it, and tell everything that is wrong
+    /// Check the settings file, contracts and policies, and report every error
     #[command(after_help = "\
 Examples:
   mcpproxy config check                     Check the settings of the data folder
-  mcpproxy config check ./mcp_config.json   Check another file, for example before a commit
+  mcpproxy config check ./mcp_config.json   Check a file before you commit it
 
-contracts/ and policies/ beside the file are read as the gateway would read them.")]
+The command also checks contracts/ and policies/ in the same folder, as the gateway would.")]
     Check {
-        /// [default: mcp_config.json in the data folder]
+        /// Settings file to check [default: mcp_config.json in the data folder]
         file: Option<PathBuf>,
     },
     /// Print the JSON Schema of the settings file
     #[command(after_help = "\
 Examples:
   mcpproxy config schema > mcp_config.schema.json
-  Then begin the settings with {\"$schema\": \"./mcp_config.schema.json\", and an editor completes and checks them.")]
+
+Add \"$schema\": \"./mcp_config.schema.json\" to the settings, and your editor completes and checks them.")]
     Schema,
 }
 
@@ -62,18 +63,18 @@ struct Checked {
 fn check(format: Format, path: &Path) -> anyhow::Result<()> {
     let settings = settings_file::read(path).and_then(|settings| {
         settings.ok_or_else(|| {
-            Failure::new(Exit::BadSettings, format!("{}: there is no such file", path.display()))
-                .hint("without settings the gateway starts with its demo server")
+            Failure::new(Exit::BadSettings, format!("{}: the file does not exist", path.display()))
+                .hint("without a settings file, `mcpproxy serve` starts with a demo server")
         })
     });
-    operator_files::tell_left_out(path, &[CONTRACTS, POLICIES]);
+    operator_files::tell_ignored(path, &[CONTRACTS, POLICIES]);
     let contracts = operator_files::read_contracts(path);
-    let policies = operator_files::read_policies(path);
-    let (settings, contracts, policies) = match (settings, contracts, policies) {
-        (Ok(settings), Ok(contracts), Ok(policies)) => (settings, contracts, policies),
-        // Everything that is wrong at once: whoever mends one wants to know of the others.
-        (settings, contracts, policies) => {
-            let failures = [settings.err(), contracts.err(), policies.err()].into_iter().flatten();
+    let rules = operator_files::read_rules(path);
+    let (settings, contracts, rules) = match (settings, contracts, rules) {
+        (Ok(settings), Ok(contracts), Ok(rules)) => (settings, contracts, rules),
+        // Report all errors at once, so that the operator can fix them in one go.
+        (settings, contracts, rules) => {
+            let failures = [settings.err(), contracts.err(), rules.err()].into_iter().flatten();
             return Err(Failure::all(failures).into());
         }
     };
@@ -86,8 +87,8 @@ fn check(format: Format, path: &Path) -> anyhow::Result<()> {
         policies: policies.iter().count(),
     };
     format.print(&checked, || {
-        let Checked { file, servers, enabled, contracts, policies } = &checked;
-        let (contracts, policies) = (counted(*contracts, "contract"), counted(*policies, "policy"));
-        format!("{file}: good, {enabled} of {servers} servers enabled, {contracts}, {policies}")
+        let Checked { file, servers, enabled, contracts, rules } = &checked;
+        let (contracts, rules) = (counted(*contracts, "contract"), counted_as(*rules, "policy", "policies"));
+        format!("{file}: valid, {enabled} of {servers} servers enabled, {contracts}, {rules}")
     })
 }

@@ -1,4 +1,4 @@
-//! `contract`: checks, prints and drafts the contracts of tools.
+//! `contract`: checks, shows and drafts contracts.
 
 mod coverage;
 mod draft;
@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::home::Home;
 use crate::terminal::output::{Format, print};
 
-/// Check, show and draft the contracts of tools
+/// Check, show and draft contracts
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -24,57 +24,57 @@ Examples:
   mcpproxy contract lint
   mcpproxy contract show github:delete_repo
 
-A contract says how dangerous a tool is, what a call needs and how it fails; the gateway enforces
-it. Contracts are YAML or JSON files in contracts/ in the data folder, and a running gateway takes
-them over.")]
+A contract states the risk level of a tool, the requirements for a call and its errors. The gateway
+enforces it. Contracts are YAML or JSON files in contracts/ in the data folder. A running gateway
+reloads them.")]
 pub(crate) enum ContractCommand {
-    /// Tell what is wrong or doubtful about contracts
+    /// Check contracts for errors and questionable choices
     #[command(after_help = "\
 Examples:
-  mcpproxy contract lint                       All of contracts/, held against the servers' tools
-  mcpproxy contract lint contracts/mail.yaml   These files alone, for example before a commit
-  mcpproxy contract lint --strict -o json      For CI: warnings count too
+  mcpproxy contract lint                       Check contracts/ against the tools of the servers
+  mcpproxy contract lint contracts/mail.yaml   Check a file before you commit it
+  mcpproxy contract lint --strict -o json      For CI: treat warnings as errors
 
-Without FILE a running gateway is asked what its servers really offer; if none runs, the files are
-looked at alone. Ends with 0 if there is no error, and with 1 if there is one.")]
+Without FILE, the command compares the contracts with the tools that the running gateway knows. If no
+gateway runs, it checks only the files. The exit code is 0 without errors and 1 with errors.")]
     Lint {
-        /// [default: all of contracts/ in the data folder]
+        /// Contract files to check [default: all files of contracts/ in the data folder]
         #[arg(value_name = "FILE")]
         files: Vec<PathBuf>,
-        /// Count warnings as errors
+        /// Treat warnings as errors
         #[arg(long)]
         strict: bool,
     },
-    /// Show the contract that counts for a tool, and who said what
+    /// Show the effective contract of a tool and the source of each field
     #[command(after_help = "\
 Examples:
   mcpproxy contract show demo:delete_user
   mcpproxy contract show demo:delete_user -o yaml
 
-Your own files are final; what they leave open is the stricter of the server's contract, the
-server's annotations and what the risk level asks for.")]
+Your own files have the last word. For every field that they leave open, the stricter of the server's
+contract, the server's annotations and the defaults of the risk level applies.")]
     Show {
-        /// `server:tool`
+        /// Name of the tool, as `server:tool`
         #[arg(value_parser = ToolName::parse)]
         name: ToolName,
     },
-    /// Make a first contract file for every tool of a server
+    /// Draft a contract file for all tools of a server
     #[command(after_help = "\
 Examples:
-  mcpproxy contract draft github                       Print it
-  mcpproxy contract draft github --to github.yaml      Write it into a new file
+  mcpproxy contract draft github                    Print the draft
+  mcpproxy contract draft github --to github.yaml   Write the draft to a new file
 
-A draft is made from schemas, annotations and names: read it and correct it before you put it into
-contracts/ in the data folder, where it counts at once.")]
+The draft is a guess from schemas, annotations and names. Review it before you move it to contracts/
+in the data folder, because a running gateway enforces files there at once.")]
     Draft {
-        /// As in the settings
+        /// Name of the server, as in the settings
         #[arg(value_parser = ServerName::parse)]
         server: ServerName,
-        /// A file that does not exist yet [default: standard output]
+        /// New file to write [default: standard output]
         #[arg(long, value_name = "FILE")]
         to: Option<PathBuf>,
     },
-    /// List which tools have a risk level, and who gave it
+    /// List the risk level of each tool and its source
     #[command(after_help = "\
 Examples:
   mcpproxy contract coverage
@@ -84,8 +84,9 @@ Examples:
     #[command(after_help = "\
 Examples:
   mcpproxy contract schema > contract.schema.json
-  Then begin a contract with # yaml-language-server: $schema=./contract.schema.json, and an editor
-  completes and checks it.")]
+
+Start a contract with `# yaml-language-server: $schema=./contract.schema.json`, and your editor
+completes and checks it.")]
     Schema,
 }
 

@@ -1,4 +1,4 @@
-//! `policy`: the operator's policies, what would become of a call and why, and the table of all decisions.
+//! `policy`: checks and tests policies, explains decisions, and prints the decision table.
 
 mod check;
 mod explain;
@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::home::Home;
 use crate::terminal::output::{Format, print};
 
-/// Check and test policies, and see what would become of a call
+/// Check and test policies, and explain decisions
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -23,40 +23,40 @@ Examples:
   mcpproxy policy test cases.yaml
   mcpproxy policy table")]
 pub(crate) enum PolicyCommand {
-    /// Read policies as the gateway would, and tell everything that is wrong with them
+    /// Check policies and report every error
     #[command(after_help = "\
 Examples:
   mcpproxy policy check                     Check policies/ in the data folder
-  mcpproxy policy check night.cedar         Check a file, for example before a commit
+  mcpproxy policy check night.cedar         Check a file before you commit it
 
-A policy forbids calls that everything else allows. The gateway takes new files over while it runs;
-if one is wrong, none counts and the policies before stay in force. Ends with 6 if something is wrong.
+A policy forbids calls that everything else allows. A running gateway reloads policies. If a file has
+an error, the previous policies remain active. The exit code is 6 if there are errors.
 
   @id(\"no-night-mail\")
   @message(\"No mail at night\")
   forbid (principal, action, resource in Server::\"mail\")
   when { context.time.hour < 7 };")]
     Check {
-        /// [default: all of policies/ in the data folder]
+        /// Policy files to check [default: all files of policies/ in the data folder]
         #[arg(value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Say what would happen to a call, check by check and policy by policy; nothing is sent
+    /// Explain the decision on a call, without sending it
     #[command(after_help = "\
 Examples:
   mcpproxy policy explain github:delete_repo --variant read
   mcpproxy policy explain github:create_issue --variant write --agent cursor \\
       --args '{\"title\": \"Bug\"}'
 
-Ends with 0 if the call would be allowed and with 3 if it would be refused.")]
+The exit code is 0 if the gateway would allow the call, and 3 if it would refuse it.")]
     Explain(explain::Explain),
-    /// Run cases against the policies: calls, and whether they are to be refused
+    /// Test policies with a file of example calls and expected decisions
     #[command(after_help = "\
 Examples:
   mcpproxy policy test cases.yaml
   mcpproxy policy test cases.yaml --rules policies/night.cedar -o json
 
-A file of cases is YAML or JSON:
+The cases are a YAML or JSON file:
   - name: no mail at night
     agent: laptop
     tool: { name: mail:send, risk: high, category: communication }
@@ -68,15 +68,15 @@ A file of cases is YAML or JSON:
     tool: mail:send
     expect: allow
 
-Ends with 0 if all is as expected, with 1 if not, and with 6 if a file cannot be read.")]
+The exit code is 0 if all cases pass, 1 if a case fails, and 6 if a file is invalid.")]
     Test(test::Test),
-    /// Print the Cedar schema: everything a policy may speak about
+    /// Print the Cedar schema of policies
     #[command(after_help = "\
 Examples:
   mcpproxy policy schema
-  mcpproxy policy schema > policy.cedarschema    For an editor that knows Cedar")]
+  mcpproxy policy schema > policy.cedarschema    For an editor with Cedar support")]
     Schema,
-    /// Print every decision on variant, intent, annotations, contract and settings
+    /// Print the decision table: every combination and its outcome
     #[command(after_help = "\
 Examples:
   mcpproxy policy table | grep '^read .* deny'
@@ -105,7 +105,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: PolicyCommand) -> 
     }
 }
 
-/// The decisions on intent and annotations, and those of each other section under its name.
+/// Returns the decision table as JSON, one key per section.
 fn table_json() -> Value {
     let decisions = rows().into_iter().map(|row| {
         json!({

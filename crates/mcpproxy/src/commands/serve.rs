@@ -1,4 +1,4 @@
-//! `serve`: runs the gateway until it is told to stop.
+//! `serve`: runs the gateway until a signal stops it.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use crate::runtime::notices;
 use crate::runtime::{EndSignal, Listen, Runtime};
 use crate::terminal::output::tell;
 
-/// Run the gateway (also when no command is given)
+/// Start the gateway (the default command)
 #[derive(Debug, Default, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +21,7 @@ Examples:
   mcpproxy serve --listen 127.0.0.1:9000
   mcpproxy serve --home ./data")]
 pub(crate) struct Serve {
-    /// Where to listen [default: `listen` of the settings, or 127.0.0.1:8080]
+    /// Address to listen on [default: `listen` in the settings, or 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     pub(crate) listen: Option<SocketAddr>,
 }
@@ -32,7 +32,7 @@ pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
     let mut first = FirstUser::of(&runtime);
     tell(&banner(home, &runtime, first.link().await?.as_deref()));
     let bell = runtime.settings.approvals.notify.bell;
-    let notices = notices::tell_of_questions(runtime.gateway.approvals().clone(), first, bell);
+    let notices = notices::follow(runtime.gateway.approvals().clone(), first, bell);
     let end = async {
         tokio::select! {
             () = end.wait() => {}

@@ -1,4 +1,4 @@
-//! `servers`: what state they are in, and which there are.
+//! `servers`: shows servers and edits them in the settings.
 
 use clap::{ArgGroup, Args, Subcommand};
 use http::Method;
@@ -13,7 +13,7 @@ use crate::operator_files::edit::{self, Change};
 use crate::operator_files::settings_file;
 use crate::terminal::output::{self, Format, line, member, print};
 
-/// Look at servers, and change which there are
+/// Show, add, remove and restart servers
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -21,33 +21,35 @@ Examples:
   mcpproxy servers add time -- uvx mcp-server-time
   mcpproxy servers logs time")]
 pub(crate) enum ServersCommand {
-    /// List servers, their state, and why one is not ready
+    /// List servers with their state and last error
     #[command(after_help = "\
 Examples:
   mcpproxy servers list
   mcpproxy servers list -o json")]
     List,
-    /// Print the newest lines a server wrote to standard error
+    /// Print the last lines that a server wrote to standard error
     #[command(after_help = "\
 Examples:
   mcpproxy servers logs github
   mcpproxy servers logs github --lines 500")]
     Logs {
+        /// Name of the server
         #[arg(value_parser = ServerName::parse)]
         name: ServerName,
-        /// At most so many lines
+        /// Maximum number of lines
         #[arg(long, value_name = "N", default_value_t = 100)]
         lines: u32,
     },
-    /// Stop a server and start it again
+    /// Restart a server
     #[command(after_help = "\
 Examples:
   mcpproxy servers restart github")]
     Restart {
+        /// Name of the server
         #[arg(value_parser = ServerName::parse)]
         name: ServerName,
     },
-    /// Add a server to the settings; comments and order stay
+    /// Add a server to the settings, keeping comments and order
     #[command(after_help = "\
 Examples:
   mcpproxy servers add time -- uvx mcp-server-time
@@ -60,22 +62,25 @@ Examples:
 Examples:
   mcpproxy servers remove docs")]
     Remove {
+        /// Name of the server
         #[arg(value_parser = ServerName::parse)]
         name: ServerName,
     },
-    /// Use a server again that was disabled
+    /// Enable a disabled server
     #[command(after_help = "\
 Examples:
   mcpproxy servers enable docs")]
     Enable {
+        /// Name of the server
         #[arg(value_parser = ServerName::parse)]
         name: ServerName,
     },
-    /// Keep a server in the settings but do not use it
+    /// Disable a server, but keep it in the settings
     #[command(after_help = "\
 Examples:
   mcpproxy servers disable docs")]
     Disable {
+        /// Name of the server
         #[arg(value_parser = ServerName::parse)]
         name: ServerName,
     },
@@ -84,19 +89,19 @@ Examples:
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("way").required(true).args(["url", "command"]))]
 pub(crate) struct Add {
-    /// What to call it: lower case letters, digits, `-` and `_`
+    /// Name of the server: lower-case letters, digits, `-` and `_`
     #[arg(value_parser = ServerName::parse)]
     name: ServerName,
-    /// Where it answers, if it is reached over HTTP
+    /// URL of the server, for a server over HTTP
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     url: Option<String>,
-    /// A header to send it; may be given more than once
+    /// HTTP header to send; repeatable
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_pair, requires = "url")]
     headers: Vec<(String, String)>,
-    /// An environment variable to start it with; may be given more than once
+    /// Environment variable for the process; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair, conflicts_with = "url")]
     env: Vec<(String, String)>,
-    /// What starts it, after `--`
+    /// Command that starts the server, after `--`
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -123,7 +128,7 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
     format.print(&answer, || {
         let servers = answer.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         if servers.is_empty() {
-            return "no servers; add one with `mcpproxy servers add NAME -- COMMAND`\n".to_owned();
+            return "No servers. Add one with `mcpproxy servers add NAME -- COMMAND`.\n".to_owned();
         }
         let rows = servers.iter().map(|server| {
             let cells = ["name", "transport", "state", "tools", "protocol", "restarts", "reason"];
@@ -134,16 +139,16 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
     })
 }
 
-/// A line for each server that has tools which cannot be used, with the first reason.
+/// Lists each server that has unusable tools, with the first reason.
 fn hidden(servers: &[Value]) -> String {
     let mut text = String::new();
     for server in servers {
         let hidden = server.get("hidden_tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let Some(first) = hidden.first() else { continue };
         let more =
-            if hidden.len() > 1 { format!(", and {} more; -o json has all", hidden.len() - 1) } else { String::new() };
+            if hidden.len() > 1 { format!(", and {} more (see -o json)", hidden.len() - 1) } else { String::new() };
         let (name, reason) = (member(first, "name"), member(first, "reason"));
-        text.push_str(&format!("\n{}: tool {name} is left out: {reason}{more}\n", member(server, "name")));
+        text.push_str(&format!("\n{}: tool {name} is not offered: {reason}{more}\n", member(server, "name")));
     }
     text
 }
@@ -157,7 +162,7 @@ async fn logs(home: &Home, format: Format, name: &ServerName, lines: u32) -> any
     })
 }
 
-/// Changes the settings file. A running gateway sees the new file by itself.
+/// Edits the settings file. A running gateway reloads it.
 fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<()> {
     home.create()?;
     let path = home.settings();
@@ -174,13 +179,14 @@ fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<()> 
     };
     let edited =
         edit::apply(text.as_deref(), name, change).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-    let settings = settings_file::check_shape(&path, &edited).map_err(|failure| failure.hint("nothing was changed"))?;
+    let settings = settings_file::check_shape(&path, &edited)
+        .map_err(|failure| failure.hint("the settings file was not changed"))?;
     // The gateway takes no secrets from a file that others can read.
     let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
     replace_file(&path, &edited, readers)?;
     let next = match home.running()? {
-        Some(_) => "the running gateway takes it over; see `mcpproxy servers list`",
-        None => "it counts from the next `mcpproxy serve`",
+        Some(_) => "The running gateway reloads the settings. See the result with `mcpproxy servers list`.",
+        None => "Start the gateway with `mcpproxy serve` to use it.",
     };
     print(&format!("{done} {name} in {}\n", path.display()))?;
     output::tell(next);

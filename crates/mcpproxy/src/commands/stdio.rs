@@ -1,4 +1,4 @@
-//! `stdio`: one agent on standard input and output, at the running gateway or at one of our own.
+//! `stdio`: connects one agent on standard input and output, to the running gateway or to its own.
 
 use std::time::Duration;
 
@@ -16,14 +16,18 @@ use crate::terminal::output::tell;
 
 const HEAD_START: Duration = Duration::from_secs(2);
 
-/// Speak MCP on standard input and output, for clients that start their servers
+/// Serve MCP on standard input and output, for clients that start their servers
 #[derive(Debug, Args)]
 #[command(after_help = "\
-For clients that start their servers; put this into the client's settings:
+Examples:
+  mcpproxy stdio
+
+Add this to the settings of your client:
   {\"mcpServers\": {\"mcpproxy\": {\"command\": \"mcpproxy\", \"args\": [\"stdio\"]}}}
 
-If a gateway runs on the data folder, this is a bridge to it; otherwise it runs one for as long as it lives. Then it
-says on standard error, which clients keep as their log of the server, who can approve and what is asked, as `serve` does.")]
+If a gateway already runs on the data folder, this command connects the client to it. If not, it
+runs a gateway until the client disconnects. That gateway prints the setup link and all approval
+requests on standard error, which most clients show as the log of the server.")]
 pub(crate) struct Stdio {}
 
 pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
@@ -34,7 +38,7 @@ pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
     let end = EndSignal::listen()?;
     let runtime = match Runtime::start(home, Listen::Somewhere).await {
         Ok(runtime) => runtime,
-        // Two clients that start at the same time both find no gateway, and only one can become it.
+        // Two clients that start at the same time both find no gateway. Only one of them gets the lock.
         Err(error) => {
             let Some(running) = home.running()? else { return Err(error) };
             bridge::run(home, &running, stdin(), stdout()).await?;
@@ -43,22 +47,22 @@ pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
     };
     let agent = runtime.local.agent.clone();
     let gateway = runtime.gateway.clone();
-    // Standard output is the client's; people read this in its log of the server.
+    // Standard output belongs to the client. Users find this text in the client's log of the server.
     let mut first = FirstUser::of(&runtime);
     if let Some(link) = first.link().await? {
-        tell(&format!("{} {link}", first_user::WORDS));
+        tell(&format!("{} {link}", first_user::SETUP));
     }
     let bell = runtime.settings.approvals.notify.bell;
-    let notices = notices::tell_of_questions(gateway.approvals().clone(), first, bell);
+    let notices = notices::follow(gateway.approvals().clone(), first, bell);
     let serve = async {
         let agent = agent.ok_or_else(|| {
-            Failure::new(Exit::Failed, "the token in agent.token was revoked")
-                .hint("put a token of `mcpproxy token create NAME` into agent.token")
+            Failure::new(Exit::Failed, "The token in agent.token is revoked.")
+                .hint("create a token with `mcpproxy token create NAME` and write it into agent.token")
         })?;
-        // Clients ask for tools at once and some never again, so servers that are quick to start may be there first.
+        // Clients list tools at once, and some never list them again. So wait a moment for servers to start.
         let _slow_ones_come_later = tokio::time::timeout(HEAD_START, gateway.ready()).await;
         let served = mcpproxy_gateway::serve_stdio(&gateway, agent, stdin(), stdout()).await;
-        served.context("could not talk to the client")
+        served.context("could not exchange messages with the client")
     };
     runtime
         .run_until(async {

@@ -1,4 +1,4 @@
-//! `token`: makes, lists and revokes the tokens of agents.
+//! `token`: creates, lists and revokes agent tokens.
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
@@ -14,10 +14,10 @@ use crate::home::secret::random_bytes;
 use crate::terminal::output::{self, Format, line};
 use crate::terminal::time::{local_time, now_ms};
 
-/// As long as a permission in a contract can be.
+/// The longest permission that a contract can name.
 const GRANT_MAX_BYTES: usize = 128;
 
-/// Make and revoke the tokens of agents
+/// Create, list and revoke agent tokens
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -25,7 +25,7 @@ Examples:
   mcpproxy token list
   mcpproxy token revoke cursor")]
 pub(crate) enum TokenCommand {
-    /// Make a token for an agent and print it, this one time
+    /// Create a token for an agent and print it once
     #[command(after_help = "\
 Examples:
   mcpproxy token create cursor
@@ -34,46 +34,46 @@ Examples:
   mcpproxy token create editor --grant 'files:*'
   mcpproxy token create nightly --headless
 
-Without --grant a token has no permission: tools whose contracts ask for one refuse it.
-`mcpproxy contract show NAME` shows which a tool asks for. '*' is every permission there is.
+Without --grant, the token has no permissions, and tools whose contracts require one refuse it.
+`mcpproxy contract show NAME` lists the permissions of a tool. '*' stands for all permissions.
 
-No token can approve anything, whatever it grants: that takes a user.")]
+A token can never approve a call. Only a user can.")]
     Create(Create),
-    /// List all agents and what their tokens are for
+    /// List agents with their permissions, servers and operations
     #[command(after_help = "\
 Examples:
   mcpproxy token list
   mcpproxy token list -o json")]
     List,
-    /// Make a token useless, at once
+    /// Revoke the token of an agent, effective immediately
     #[command(after_help = "\
 Examples:
   mcpproxy token revoke ci")]
     Revoke {
-        /// The agent's name
+        /// Name of the agent
         name: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Create {
-    /// The agent's name: letters, digits, `.`, `_` and `-`
+    /// Name of the agent: letters, digits, `.`, `_` and `-`
     name: String,
-    /// A permission such as `emails:send` or `files:*`; may be given more than once
+    /// Permission to grant, such as `emails:send` or `files:*`; repeatable
     #[arg(long = "grant", value_name = "PERMISSION", value_parser = grant)]
     grants: Vec<String>,
-    /// The servers it may use [default: all]
+    /// Servers that the agent may use [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = ServerName::parse)]
     servers: Option<Vec<ServerName>>,
-    /// What it may do [default: all three]
+    /// Operations that the agent may use [default: all three]
     #[arg(long, value_name = "OPERATIONS", value_delimiter = ',', value_enum)]
     operations: Option<Vec<VariantArg>>,
-    /// Nobody sits beside it: a call that needs a user is never held, and its approval waits for a day
+    /// Unattended agent: calls never wait for a user, and approval requests stay open for a day
     #[arg(long)]
     headless: bool,
 }
 
-/// A permission as contracts write it, or the beginning of some and a `*`. Any other grants nothing, which nobody wants.
+/// Parses a permission as contracts write it, or a prefix followed by `*`. Any other text would never match.
 fn grant(text: &str) -> Result<String, String> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'/' | b'-');
     let name = text.strip_suffix('*').unwrap_or(text);
@@ -81,7 +81,7 @@ fn grant(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!(
-        "expected 1 to {GRANT_MAX_BYTES} letters, digits, `_`, `.`, `:`, `/` or `-`, and perhaps one `*` at the end, such as \
+        "expected 1 to {GRANT_MAX_BYTES} letters, digits, `_`, `.`, `:`, `/` or `-`, optionally ending in `*`, such as \
          emails:send or files:*"
     ))
 }
@@ -123,8 +123,8 @@ async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result
     format.print(&Created { name: &create.name, token: &token }, || token.clone())?;
     if !has_grants {
         output::tell(
-            "note: it has no permissions, so tools whose contracts ask for some refuse it; give them with --grant, such \
-             as --grant 'files:*'",
+            "note: The token has no permissions, so tools whose contracts require one refuse it. Grant permissions \
+             with --grant, for example --grant 'files:*'.",
         );
     }
     Ok(())
@@ -132,7 +132,7 @@ async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result
 
 async fn revoke(store: &Store, name: &str) -> anyhow::Result<()> {
     store.revoke_token(name, now_ms()).await?;
-    output::tell(&format!("revoked the token of {}", line(name)));
+    output::tell(&format!("Revoked the token of {}.", line(name)));
     Ok(())
 }
 
@@ -145,10 +145,10 @@ struct Tokens {
 struct Token {
     name: String,
     grants: Vec<String>,
-    /// `null`: every server.
+    /// `null` means every server.
     servers: Option<Vec<String>>,
     operations: Vec<&'static str>,
-    /// Whether its calls are never held for a user.
+    /// True if its calls never wait for a user.
     headless: bool,
     created: String,
     last_used: Option<String>,
@@ -176,7 +176,7 @@ async fn list(store: &Store, format: Format) -> anyhow::Result<()> {
     let tokens = Tokens { tokens: infos.iter().map(Token::from).collect() };
     format.print(&tokens, || {
         if infos.is_empty() {
-            return "no tokens yet; make one with `mcpproxy token create NAME`\n".to_owned();
+            return "No tokens yet. Create one with `mcpproxy token create NAME`.\n".to_owned();
         }
         let rows = infos.iter().zip(&tokens.tokens).map(|(info, token)| {
             vec![
@@ -194,7 +194,7 @@ async fn list(store: &Store, format: Format) -> anyhow::Result<()> {
     })
 }
 
-/// For programs: RFC 3339 in UTC.
+/// Formats a time as RFC 3339 in UTC, for programs.
 pub(crate) fn universal_time(time_ms: i64) -> String {
     Timestamp::from_millisecond(time_ms).map_or_else(|_| "-".to_owned(), |time| time.to_string())
 }

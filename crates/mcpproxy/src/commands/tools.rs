@@ -1,4 +1,4 @@
-//! `tools`: what the running gateway offers.
+//! `tools`: lists, searches and shows the tools of the running gateway.
 
 mod search;
 
@@ -15,30 +15,30 @@ use crate::terminal::listing::listing;
 use crate::terminal::output::{Format, line, lines, member, shorten};
 
 const DESCRIPTION_MAX_CHARS: usize = 80;
-/// What operators are told of a forbidden tool.
+/// Shown to operators for a forbidden tool.
 pub(crate) const HIDDEN: &str = "hidden from agents";
 
-/// Look at the tools the gateway offers
+/// List, search and show tools
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
   mcpproxy tools search \"create an issue\"
   mcpproxy tools show github:create_issue")]
 pub(crate) enum ToolsCommand {
-    /// List all tools, also those that are forbidden and hidden from agents
+    /// List all tools, including forbidden ones that agents cannot see
     #[command(after_help = "\
 Examples:
   mcpproxy tools list
   mcpproxy tools list --server github -o json")]
     List {
-        /// Only the tools of this server
+        /// Only tools of this server
         #[arg(long, value_name = "NAME")]
         server: Option<String>,
     },
-    /// Find tools by what they do, as agents find them
+    /// Search tools by what they do, as agents do
     #[command(after_help = "\
-A score goes from 0 to 1 and means the same for every query. When no tool fits well
-enough, none is shown, and the reason is.
+Scores range from 0 to 1 and are comparable between queries. If no tool scores high enough, the
+command prints the reason instead of a list.
 
 Examples:
   mcpproxy tools search \"create an issue\"
@@ -47,22 +47,22 @@ Examples:
     Search {
         /// What the tool should do, in a few words
         query: String,
-        /// At most so many tools
+        /// Maximum number of tools
         #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=50))]
         limit: u32,
-        /// Only the tools of this server
+        /// Only tools of this server
         #[arg(long, value_name = "NAME")]
         server: Option<String>,
-        /// Say why each tool has its score: where each word of the query was found
+        /// Show why each tool has its score and where each word was found
         #[arg(long)]
         explain: bool,
     },
-    /// Show one tool with its schema
+    /// Show a tool with its description and schema
     #[command(after_help = "\
 Examples:
   mcpproxy tools show github:create_issue")]
     Show {
-        /// `server:tool`
+        /// Name of the tool, as `server:tool`
         #[arg(value_parser = ToolName::parse)]
         name: ToolName,
     },
@@ -91,7 +91,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: ToolsCommand) -> a
     Ok(Exit::Done)
 }
 
-/// A path with the query parameters that are there.
+/// Returns a path with the query parameters that have a value.
 fn path(path: &str, pairs: &[(&str, Option<String>)]) -> String {
     let mut query = Serializer::new(String::new());
     for (name, value) in pairs {
@@ -105,7 +105,7 @@ fn path(path: &str, pairs: &[(&str, Option<String>)]) -> String {
 fn list(answer: &Value) -> String {
     let tools = members(answer, "tools");
     if tools.is_empty() {
-        return "no tools yet; see `mcpproxy servers list`\n".to_owned();
+        return "No tools yet. See the state of the servers with `mcpproxy servers list`.\n".to_owned();
     }
     listing(&["TOOL", "CALL WITH", "RISK", "NEEDS", "DESCRIPTION"], tools.iter().map(row).collect())
 }
@@ -124,12 +124,12 @@ fn members<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Operators see forbidden tools, and that nobody else does.
+/// Returns whether the tool is forbidden. Only operators see such tools.
 pub(crate) fn is_hidden(tool: &Value) -> bool {
     tool.get("risk_level").and_then(Value::as_str) == Some(RiskLevel::Forbidden.as_str())
 }
 
-/// What a call needs, in words; a dash for nothing.
+/// Lists what a call needs; a dash for nothing.
 pub(crate) fn needs(tool: &Value) -> String {
     let words: Vec<String> =
         members(tool, "needs").iter().filter_map(Value::as_str).map(|need| line(need).replace('_', " ")).collect();
@@ -147,10 +147,7 @@ fn show(tool: &Value) -> String {
     let command = call_with.strip_prefix("call_").unwrap_or_default().replace('_', "-");
     let risk = member(tool, "risk_level");
     let (call, next) = if is_hidden(tool) {
-        (
-            format!("Risk:         {risk}, {HIDDEN}; nobody can call it"),
-            format!("Why:\n  mcpproxy contract show {name}\n"),
-        )
+        (format!("Risk:         {risk}, {HIDDEN}"), format!("Why:\n  mcpproxy contract show {name}\n"))
     } else {
         (
             format!("Call with:    {call_with}\nRisk:         {risk}\nNeeds:        {}", needs(tool)),

@@ -1,4 +1,11 @@
-//! The lock of a data folder.
+//! `gateway.lock`: one gateway per data folder, and the address of that gateway.
+//!
+//! A gateway takes an exclusive lock on the file and then writes its process id and address into it. Other commands try
+//! to take a shared lock. If they get it, no gateway runs. If not, they read the address.
+//!
+//! The kernel releases the lock when the process ends, even after a crash, so a stale file never blocks a start. That is
+//! why the content alone proves nothing: only the lock does. A pid file without a lock would have to guess whether the
+//! process with that id is still a gateway.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -12,14 +19,14 @@ use super::Home;
 use super::secret::SECRET_MODE;
 use crate::exit::{Exit, Failure};
 
-/// A look at the lock holds it for a moment, so one refusal proves nothing.
+/// Other commands hold a shared lock for a moment, so the gateway tries more than once.
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(30);
-/// How long a gateway may take from its lock to its address.
+/// Attempts to read the address of a gateway that has just taken the lock.
 const START_PAUSES: u32 = 100;
 
 impl Home {
-    /// Makes this process the one gateway of the folder, until the lock is dropped.
+    /// Locks the data folder for this process until the lock is dropped.
     pub(crate) fn take_lock(&self) -> anyhow::Result<Lock> {
         let path = self.lock();
         let file = OpenOptions::new()
@@ -47,11 +54,11 @@ impl Home {
             None => "data directory is locked by another gateway".to_owned(),
         };
         Err(Failure::new(Exit::Failed, format!("{holder} (`{}`)", self.folder.display()))
-            .hint("use the gateway that runs (mcpproxy servers list), stop it, or choose another folder with --home")
+            .hint("use the running gateway (mcpproxy servers list), stop it, or choose another folder with --home")
             .into())
     }
 
-    /// The gateway that runs on this folder, if one does. Waits for one that is just starting.
+    /// Returns the gateway that runs on this folder, if any. Waits for one that is just starting.
     pub(crate) fn running(&self) -> anyhow::Result<Option<Running>> {
         let path = self.lock();
         let mut file = match File::open(&path) {
@@ -64,7 +71,7 @@ impl Home {
                 Ok(()) => return Ok(None),
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => {
-                    return Err(error).with_context(|| format!("could not look at `{}`", path.display()));
+                    return Err(error).with_context(|| format!("could not lock `{}`", path.display()));
                 }
             }
             file.rewind()?;
@@ -77,20 +84,20 @@ impl Home {
     }
 }
 
-/// What `gateway.lock` says about the process that holds it.
+/// The content of `gateway.lock`: the process that holds it.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Running {
     pub(crate) pid: u32,
     pub(crate) address: String,
 }
 
-/// Held for as long as the gateway runs; the kernel releases it, whatever happens to us.
+/// The lock of the running gateway. The kernel releases it when the process ends.
 pub(crate) struct Lock {
     file: File,
 }
 
 impl Lock {
-    /// Tells other commands where the gateway listens.
+    /// Writes the address of the gateway into the file, for other commands.
     pub(crate) fn announce(&mut self, address: &str) -> anyhow::Result<()> {
         let running = Running { pid: std::process::id(), address: address.to_owned() };
         let text = serde_json::to_string(&running)? + "\n";

@@ -1,4 +1,4 @@
-//! Files that only the gateway's user can read.
+//! Reads and writes files that only their owner can read.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -26,7 +26,7 @@ pub(super) fn random_key() -> anyhow::Result<String> {
     Ok(random_bytes()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A secret from its file. A file that others can read is refused: then it is a secret no more.
+/// Reads a secret. Refuses a file that other users can read.
 pub(crate) fn read_secret(path: &Path) -> anyhow::Result<Option<String>> {
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -36,7 +36,7 @@ pub(crate) fn read_secret(path: &Path) -> anyhow::Result<Option<String>> {
     if file.metadata()?.permissions().mode() & 0o077 != 0 {
         let path = path.display();
         return Err(Failure::new(Exit::Failed, format!("`{path}`: permissions too open"))
-            .hint(format!("run chmod 600 {path}"))
+            .hint(format!("run `chmod 600 {path}`"))
             .into());
     }
     let mut text = String::new();
@@ -44,8 +44,8 @@ pub(crate) fn read_secret(path: &Path) -> anyhow::Result<Option<String>> {
     Ok(Some(text.trim().to_owned()))
 }
 
-/// A new file that only we can read. It must not exist yet: nobody may have put something in its place. It is whole or
-/// not there at all, also after a power cut.
+/// Writes a new file with mode 0600. Fails if the file exists. The file is complete or absent, even after a power
+/// failure.
 pub(crate) fn write_secret(path: &Path, secret: &str) -> anyhow::Result<()> {
     let doing = || format!("could not create `{}`", path.display());
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -57,17 +57,18 @@ pub(crate) fn write_secret(path: &Path, secret: &str) -> anyhow::Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).with_context(doing)
 }
 
-/// Who may read a file once it is replaced.
+/// The permissions of a replaced file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readers {
-    /// Whoever could before; only we, if the file is new.
+    /// Keeps the permissions. A new file gets mode 0600.
     AsBefore,
+    /// Removes all permissions of other users.
     OnlyUs,
 }
 
-/// Replaces a file in one step, so that nobody ever reads half of it.
+/// Replaces a file atomically, so that no reader sees a partial file.
 pub(crate) fn replace_file(path: &Path, text: &str, readers: Readers) -> anyhow::Result<()> {
-    // Through a symbolic link the real file is replaced, not the link.
+    // Replace the target of a symbolic link, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let before = fs::metadata(&path).map_or(SECRET_MODE, |metadata| metadata.permissions().mode() & 0o7777);
     let mode = match readers {

@@ -1,4 +1,4 @@
-//! Edits the settings file as a person would: only the lines concerned change, comments and order stay.
+//! Edits the settings file in place, keeping comments and order.
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
@@ -23,17 +23,17 @@ pub(crate) enum EditError {
 impl std::fmt::Display for EditError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NotJson(reason) => write!(f, "the settings cannot be read: {reason}"),
+            Self::NotJson(reason) => write!(f, "the settings are not valid JSON: {reason}"),
             Self::NotAnObject => f.write_str("`mcpServers` in the settings is not an object"),
             Self::Exists(name) => {
-                write!(f, "there is a server `{name}` already; remove it first, or choose another name")
+                write!(f, "server `{name}` already exists. Remove it first, or choose another name")
             }
-            Self::Missing(name) => write!(f, "the settings name no server `{name}`"),
+            Self::Missing(name) => write!(f, "the settings have no server `{name}`"),
         }
     }
 }
 
-/// The settings with the change made. Without settings, those begin with it.
+/// Returns the edited settings. Creates them if there are none.
 pub(crate) fn apply(text: Option<&str>, name: &ServerName, change: Change) -> Result<String, EditError> {
     let text = text.filter(|text| !text.trim().is_empty()).unwrap_or("{\n  \"mcpServers\": {}\n}\n");
     let root =
@@ -61,7 +61,7 @@ pub(crate) fn apply(text: Option<&str>, name: &ServerName, change: Change) -> Re
     Ok(text)
 }
 
-/// Other programs write `disabled`, we write `enabled`; both are understood, and only one may stay.
+/// Sets `enabled` and removes `disabled`, which other programs write.
 fn set_enabled(server: &CstObject, enabled: bool) {
     for key in ["disabled", "enabled"] {
         if let Some(property) = server.get(key) {

@@ -1,4 +1,4 @@
-//! A folder beside the settings: which of its files count, and what they say.
+//! Reads `contracts/` and `policies/`.
 
 use std::fs;
 use std::io;
@@ -15,28 +15,28 @@ pub(crate) const CONTRACTS: Folder =
 pub(crate) const POLICIES: Folder =
     Folder { name: "policies", word: "policies", endings: &["cedar"], all_max_bytes: 8 * MIB };
 const MIB: usize = 1024 * 1024;
-/// More files than this are a mistake, such as a folder of something else.
+/// Maximum number of files in a folder.
 const FILES_MAX: usize = 500;
-/// Who has more than these in the wrong place knows where to look.
+/// Maximum number of ignored files in a message.
 const TOLD_MAX: usize = 10;
 
-/// A folder beside the settings, and which of its files count.
+/// A folder next to the settings file.
 pub(crate) struct Folder {
     name: &'static str,
-    /// What its files have in them.
+    /// Plural noun for the content of its files.
     pub(super) word: &'static str,
     endings: &'static [&'static str],
     all_max_bytes: usize,
 }
 
-/// Names, as they are shown, and texts of all files that count, in the order of their names.
+/// Names and texts of all files, sorted by name.
 pub(crate) type Texts = Vec<(String, String)>;
 
-/// What is in a folder, in the order of the names.
+/// The entries of a folder, sorted by name.
 #[derive(Default)]
 struct Listed {
-    counting: Vec<PathBuf>,
-    left_out: Vec<String>,
+    read: Vec<PathBuf>,
+    ignored: Vec<String>,
 }
 
 impl Folder {
@@ -48,12 +48,12 @@ impl Folder {
         settings_path.parent().unwrap_or(Path::new(".")).join(self.name)
     }
 
-    /// All files that count; none when there is no folder.
+    /// Reads all files; an empty list if there is no folder.
     pub(crate) fn read(&self, settings_path: &Path) -> Result<Texts, Failure> {
         Ok(self.read_if_there(settings_path)?.unwrap_or_default())
     }
 
-    /// The same, and `None` when there is no folder.
+    /// Reads all files; `None` if there is no folder.
     pub(super) fn read_if_there(&self, settings_path: &Path) -> Result<Option<Texts>, Failure> {
         let folder = self.beside(settings_path);
         let stamp = folder_stamp(&folder);
@@ -61,50 +61,49 @@ impl Folder {
             return Ok(None);
         }
         let listed = self.list(&folder).map_err(|error| unreadable(&folder, &error))?;
-        let count = listed.counting.len();
+        let count = listed.read.len();
         if count > FILES_MAX {
-            let message = format!("{}: {count} files, more than the {FILES_MAX} there may be", folder.display());
+            let message = format!("{}: {count} files, but at most {FILES_MAX} are allowed", folder.display());
             return Err(
                 Failure::new(Exit::BadSettings, message).hint("put several contracts or policies into one file")
             );
         }
         let mut texts = Texts::new();
         let mut bytes = 0;
-        for path in listed.counting {
+        for path in listed.read {
             let Some((file, text)) = settings_file::read_text(&path)? else {
-                // A file that went away since is not there, which is what whoever removed it wanted.
+                // The file was deleted after the folder was listed.
                 continue;
             };
             settings_file::check_owner(&path, &file)?;
             bytes += text.len();
             if bytes > self.all_max_bytes {
                 let max = self.all_max_bytes / MIB;
-                let message = format!("{}: the files are larger than {max} MiB together", folder.display());
-                return Err(Failure::new(Exit::BadSettings, message)
-                    .hint("is there something in it that does not belong there?"));
+                let message = format!("{}: the files have more than {max} MiB in total", folder.display());
+                return Err(Failure::new(Exit::BadSettings, message).hint("remove files that do not belong there"));
             }
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             texts.push((format!("{}/{name}", self.name), text));
         }
-        // Files of a folder that is taken away while we read look as if they had been removed one by one.
+        // If the folder itself disappears while it is read, its files look as if they were deleted one by one.
         if folder_stamp(&folder) != stamp {
-            let message = format!("{}: the folder was taken away or replaced while it was read", folder.display());
+            let message = format!("{}: the folder was removed or replaced while it was read", folder.display());
             return Err(Failure::new(Exit::BadSettings, message));
         }
         Ok(Some(texts))
     }
 
-    /// What changes when the folder or one of its files does.
+    /// Returns fingerprints of the folder and its files.
     pub(super) fn stamps(&self, settings_path: &Path) -> Vec<(PathBuf, Stamp)> {
         let folder = self.beside(settings_path);
-        let files = self.list(&folder).unwrap_or_default().counting;
+        let files = self.list(&folder).unwrap_or_default().read;
         let files: Vec<_> = files.into_iter().map(|path| (path.clone(), super::stamp(&path))).collect();
         [(folder.clone(), folder_stamp(&folder))].into_iter().chain(files).collect()
     }
 
-    /// A sentence about what is in the folder and does not count, for those who think that it does.
-    pub(super) fn left_out(&self, settings_path: &Path) -> Option<String> {
-        let names = self.list(&self.beside(settings_path)).unwrap_or_default().left_out;
+    /// Returns a message about ignored files, so that a wrong file name does not go unnoticed.
+    pub(super) fn ignored(&self, settings_path: &Path) -> Option<String> {
+        let names = self.list(&self.beside(settings_path)).unwrap_or_default().ignored;
         let (first, more) = (names.first()?, names.len().saturating_sub(TOLD_MAX));
         let mut told = line(first);
         for name in names.iter().take(TOLD_MAX).skip(1) {
@@ -119,10 +118,10 @@ impl Folder {
             Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
             _ => endings.concat(),
         };
-        Some(format!("{}/: not read: {told}; what counts are files in it that end in {endings}", self.name))
+        Some(format!("{}/: ignored: {told}. Only files that end in {endings} are read.", self.name))
     }
 
-    /// Whether there is a folder. Whoever can put files into it writes contracts, so it is as safe as they must be.
+    /// Returns whether the folder exists. Checks its owner too, because whoever can add files to it writes contracts.
     fn check(&self, folder: &Path) -> Result<bool, Failure> {
         let file = match settings_file::open(folder) {
             Ok(file) => file,
@@ -132,8 +131,8 @@ impl Folder {
             Err(error) => return Err(unreadable(folder, &error)),
         };
         if !file.metadata().map_err(|error| unreadable(folder, &error))?.is_dir() {
-            let message = format!("{}: must be a folder", folder.display());
-            let hint = format!("put the {} into files in a folder of that name", self.word);
+            let message = format!("{}: not a folder", folder.display());
+            let hint = format!("replace it with a folder that contains the {}", self.word);
             return Err(Failure::new(Exit::BadSettings, message).hint(hint));
         }
         settings_file::check_owner(folder, &file)?;
@@ -145,26 +144,26 @@ impl Folder {
         for file in fs::read_dir(folder)? {
             let file = file?;
             let name = file.file_name().to_string_lossy().into_owned();
-            if self.counts(&name) {
-                listed.counting.push(file.path());
+            if self.is_read(&name) {
+                listed.read.push(file.path());
             } else if !is_known_to_be_other(&name) {
                 let is_folder = file.file_type().is_ok_and(|kind| kind.is_dir());
-                listed.left_out.push(if is_folder { name + "/" } else { name });
+                listed.ignored.push(if is_folder { name + "/" } else { name });
             }
         }
-        listed.counting.sort();
-        listed.left_out.sort();
+        listed.read.sort();
+        listed.ignored.sort();
         Ok(listed)
     }
 
-    /// Editors leave hidden files and copies beside what they edit.
-    fn counts(&self, name: &str) -> bool {
+    /// Returns whether a file is read. Hidden files and backup copies of editors are not.
+    fn is_read(&self, name: &str) -> bool {
         let ending = Path::new(name).extension().map(|ending| ending.to_string_lossy()).unwrap_or_default();
         !name.starts_with('.') && self.endings.contains(&ending.as_ref())
     }
 }
 
-/// Nobody takes these for contracts or policies.
+/// Returns whether a file is obviously not a contract or policy, and needs no message.
 fn is_known_to_be_other(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.starts_with('.')
@@ -178,7 +177,7 @@ fn unreadable(folder: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::BadSettings, format!("{}: {error}", folder.display()))
 }
 
-/// Which folder it is and who may change it; not its times, which move with every copy an editor leaves.
+/// Fingerprint of a folder: inode, mode and owner. Times are left out, because backup copies of editors change them.
 fn folder_stamp(folder: &Path) -> Stamp {
     // A link that leads nowhere is another thing than no link.
     let metadata = fs::metadata(folder).or_else(|_| folder.symlink_metadata()).ok()?;
@@ -243,40 +242,37 @@ mod tests {
         };
         check(
             read(|home| symlink("/nonexistent", home.join("contracts")).unwrap()),
-            "HOME/contracts: a link that leads nowhere",
+            "HOME/contracts: broken symbolic link",
         );
         check(
             in_folder(|folder| symlink("/nonexistent", folder.join("a.yaml")).unwrap()),
-            "HOME/contracts/a.yaml: a link that leads nowhere",
+            "HOME/contracts/a.yaml: broken symbolic link",
         );
-        check(read(|home| fs::write(home.join("contracts"), "").unwrap()), "HOME/contracts: must be a folder");
-        check(read(|home| fifo(&home.join("contracts"))), "HOME/contracts: must be a folder");
+        check(read(|home| fs::write(home.join("contracts"), "").unwrap()), "HOME/contracts: not a folder");
+        check(read(|home| fifo(&home.join("contracts"))), "HOME/contracts: not a folder");
         check(
             in_folder(|folder| fifo(&folder.join("a.yaml"))),
-            "HOME/contracts/a.yaml: not a file but a pipe, a device or the like",
+            "HOME/contracts/a.yaml: not a regular file but a pipe or device",
         );
         check(
             in_folder(|folder| symlink("/dev/zero", folder.join("a.yaml")).unwrap()),
-            "HOME/contracts/a.yaml: not a file but a pipe, a device or the like",
+            "HOME/contracts/a.yaml: not a regular file but a pipe or device",
         );
         check(
             in_folder(|folder| drop(std::os::unix::net::UnixListener::bind(folder.join("a.yaml")).unwrap())),
-            "HOME/contracts/a.yaml: not a file but a pipe, a device or the like",
+            "HOME/contracts/a.yaml: not a regular file but a pipe or device",
         );
         check(
             in_folder(|folder| fs::create_dir(folder.join("a.yaml")).unwrap()),
-            "HOME/contracts/a.yaml: not a file but a folder",
+            "HOME/contracts/a.yaml: not a regular file but a folder",
         );
-        check(in_folder(|folder| mode(folder, 0o777)), "HOME/contracts: permissions too open, everybody can change it");
-        check(
-            in_folder(|folder| mode(folder, 0o1777)),
-            "HOME/contracts: permissions too open, everybody can change it",
-        );
+        check(in_folder(|folder| mode(folder, 0o777)), "HOME/contracts: permissions too open: everyone can change it");
+        check(in_folder(|folder| mode(folder, 0o1777)), "HOME/contracts: permissions too open: everyone can change it");
         // Only root can give something away.
         if rustix::process::geteuid().is_root() {
             check(
                 in_folder(|folder| chown(folder, Some(4711), None).unwrap()),
-                "HOME/contracts: not owned by you (uid 0) but by uid 4711",
+                "HOME/contracts: not owned by you (uid 0), but by uid 4711",
             );
         }
     }
@@ -292,9 +288,9 @@ mod tests {
             .map(|names| names.unwrap().len())
         };
         assert_eq!(files(500, 1), Ok(500));
-        assert_eq!(files(501, 1), Err("HOME/contracts: 501 files, more than the 500 there may be".to_owned()));
+        assert_eq!(files(501, 1), Err("HOME/contracts: 501 files, but at most 500 are allowed".to_owned()));
         assert_eq!(files(32, MIB / 4), Ok(32));
-        assert_eq!(files(33, MIB / 4), Err("HOME/contracts: the files are larger than 8 MiB together".to_owned()));
+        assert_eq!(files(33, MIB / 4), Err("HOME/contracts: the files have more than 8 MiB in total".to_owned()));
     }
 
     #[test]
@@ -309,7 +305,7 @@ mod tests {
                     None => fs::write(path.join(name), "").unwrap(),
                 }
             }
-            folder.left_out(&home.path().join("mcp_config.json"))
+            folder.ignored(&home.path().join("mcp_config.json"))
         };
         let fine =
             ["a.yaml", "b.yml", "c.json", ".git/", ".a.yaml.swp", "a.yaml~", "README", "LICENSE.txt", "notes.md"];
@@ -317,19 +313,19 @@ mod tests {
         assert_eq!(
             told(&CONTRACTS, &["a.yaml", "team/", "B.YAML", "c.yaml.txt"]).as_deref(),
             Some(
-                "contracts/: not read: B.YAML, c.yaml.txt, team/; what counts are files in it that end in .yaml, .yml or .json"
+                "contracts/: ignored: B.YAML, c.yaml.txt, team/. Only files that end in .yaml, .yml or .json are read."
             )
         );
         assert_eq!(
             told(&POLICIES, &["a.cedar", "b\u{1b}[2J"]).as_deref(),
-            Some("policies/: not read: b\\u{1b}[2J; what counts are files in it that end in .cedar")
+            Some("policies/: ignored: b\\u{1b}[2J. Only files that end in .cedar are read.")
         );
         let many: Vec<String> = (10..22).map(|number| number.to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert_eq!(
             told(&POLICIES, &many).as_deref(),
             Some(
-                "policies/: not read: 10, 11, 12, 13, 14, 15, 16, 17, 18, 19 and 2 more; what counts are files in it that end in .cedar"
+                "policies/: ignored: 10, 11, 12, 13, 14, 15, 16, 17, 18, 19 and 2 more. Only files that end in .cedar are read."
             )
         );
     }
@@ -356,6 +352,6 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
         changes("no folder", true);
         symlink("/nonexistent", &folder).unwrap();
-        changes("a link that leads nowhere", true);
+        changes("broken symbolic link", true);
     }
 }

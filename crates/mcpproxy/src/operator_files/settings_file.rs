@@ -1,4 +1,4 @@
-//! Reads the settings file: where it is, whose it is, and what is wrong with it.
+//! Reads the settings file, and checks its owner and permissions.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 
 use crate::exit::{Exit, Failure};
 
-/// The settings of this file, or nothing when there is none.
+/// Reads the settings; `None` if the file does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<Settings>, Failure> {
     let Some((file, text)) = read_text(path)? else { return Ok(None) };
     let settings = parse(path, &text, References::Resolved)?;
@@ -19,7 +19,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Settings>, Failure> {
     Ok(Some(settings))
 }
 
-/// Where the settings put the store. Secrets that only the gateway's environment has are not needed for that.
+/// Reads only the storage settings. References that resolve only in the gateway's environment are not needed.
 pub(crate) fn read_storage(path: &Path) -> Result<StorageSettings, Failure> {
     let Some((_, text)) = read_text(path)? else { return Ok(StorageSettings::default()) };
     let storage = parse(path, &text, References::Left)?.storage;
@@ -28,27 +28,27 @@ pub(crate) fn read_storage(path: &Path) -> Result<StorageSettings, Failure> {
         StorageUrl::Postgres(url) => url.expose().contains(LEFT),
     });
     if is_left {
-        // The store itself is behind a reference, so this one must resolve.
+        // The storage URL itself contains a reference, so it must resolve.
         return Ok(parse(path, &text, References::Resolved)?.storage);
     }
     Ok(storage)
 }
 
-/// Reads a text as the settings file at `path` would be read, but for references into the gateway's environment.
+/// Parses a text as the settings file at `path`, without resolving references.
 pub(crate) fn check_shape(path: &Path, text: &str) -> Result<Settings, Failure> {
     parse(path, text, References::Left)
 }
 
-/// What becomes of `${env:NAME}` and `${file:PATH}` that cannot be resolved here.
+/// Handling of `${env:NAME}` and `${file:PATH}` that do not resolve here.
 #[derive(Clone, Copy, PartialEq)]
 enum References {
     /// An error.
     Resolved,
-    /// They are left: the gateway may well see what this command does not.
+    /// Left as they are, because the gateway may have another environment.
     Left,
 }
 
-/// Stands for a reference that was left; it is valid wherever a reference may stand.
+/// Placeholder for an unresolved reference. It is valid wherever a reference can be used.
 const LEFT: &str = "http://reference.invalid/";
 
 fn parse(path: &Path, text: &str, references: References) -> Result<Settings, Failure> {
@@ -56,20 +56,20 @@ fn parse(path: &Path, text: &str, references: References) -> Result<Settings, Fa
     settings::parse(text, &Here { folder, references }).map_err(|errors| bad(path, &errors))
 }
 
-/// The text of the file, or nothing when there is none.
+/// Reads the text of the file; `None` if the file does not exist.
 pub(crate) fn read_text(path: &Path) -> Result<Option<(File, String)>, Failure> {
     let unreadable = |error: &io::Error| Failure::new(Exit::BadSettings, format!("{}: {error}", path.display()));
     let file = match open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return no_dangling_link(path).map(|()| None),
-        // A socket cannot even be opened.
+        // A socket cannot be opened.
         Err(error) => return Err(other_than_file(path).unwrap_or_else(|| unreadable(&error))),
     };
     if !file.metadata().map_err(|error| unreadable(&error))?.is_file() {
         return Err(other_than_file(path).unwrap_or_else(|| unreadable(&io::Error::from(io::ErrorKind::InvalidInput))));
     }
     let mut bytes = Vec::new();
-    // One byte more than allowed is enough to be refused, and a device that never ends is not read to its end.
+    // One byte more than allowed is enough to refuse the file, even if it is endless.
     let limit = u64::try_from(FILE_MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
     (&file).take(limit).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
     let text = String::from_utf8(bytes).map_err(|error| {
@@ -80,29 +80,30 @@ pub(crate) fn read_text(path: &Path) -> Result<Option<(File, String)>, Failure> 
     Ok(Some((file, text)))
 }
 
-/// Opens without waiting for anything: a pipe that nobody writes to must not hold up a gateway.
+/// Opens a file without blocking, even if it is a pipe without a writer.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
-/// What a link leads to was meant to be there; that is not the same as nothing.
+/// Refuses a broken symbolic link, because its target was meant to exist.
 pub(crate) fn no_dangling_link(path: &Path) -> Result<(), Failure> {
     if !path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
         return Ok(());
     }
-    let message = format!("{}: a link that leads nowhere", path.display());
-    Err(Failure::new(Exit::BadSettings, message).hint("remove the link, or put back what it leads to"))
+    let message = format!("{}: broken symbolic link", path.display());
+    Err(Failure::new(Exit::BadSettings, message).hint("remove the link, or restore its target"))
 }
 
 fn other_than_file(path: &Path) -> Option<Failure> {
     let metadata = path.metadata().ok().filter(|metadata| !metadata.is_file())?;
-    let kind = if metadata.is_dir() { "a folder" } else { "a pipe, a device or the like" };
-    let message = format!("{}: not a file but {kind}", path.display());
-    Some(Failure::new(Exit::BadSettings, message).hint("move it elsewhere; only regular files are read"))
+    let kind = if metadata.is_dir() { "a folder" } else { "a pipe or device" };
+    let message = format!("{}: not a regular file but {kind}", path.display());
+    Some(Failure::new(Exit::BadSettings, message).hint("move it elsewhere, because only regular files are read"))
 }
 
-/// Whoever may write the settings may start any program as us; whoever may read them knows the secrets in them.
+/// Checks who can write and read the settings. A writer can start any program as this user, and a reader learns the
+/// secrets in them.
 fn check_access(path: &Path, file: &File, settings: &Settings) -> Result<(), Failure> {
     let shown = path.display();
     let mode = check_owner(path, file)?;
@@ -110,29 +111,29 @@ fn check_access(path: &Path, file: &File, settings: &Settings) -> Result<(), Fai
     if !secrets.is_empty() && mode & 0o077 != 0 {
         let message = format!("{shown}: permissions too open for a file with secrets ({})", secrets.join(", "));
         return Err(Failure::new(Exit::BadSettings, message).hint(format!(
-            "run chmod 600 {shown}, or keep the secrets elsewhere with ${{env:NAME}} or ${{file:PATH}}"
+            "run `chmod 600 {shown}`, or move the secrets out of the file with ${{env:NAME}} or ${{file:PATH}}"
         )));
     }
     Ok(())
 }
 
-/// Whether only we and root can change the file or folder; gives its mode.
+/// Checks that only this user and root can change the file or folder. Returns its mode.
 pub(crate) fn check_owner(path: &Path, file: &File) -> Result<u32, Failure> {
     let shown = path.display();
     let unknown = |error: io::Error| Failure::new(Exit::BadSettings, format!("{shown}: {error}"));
     let metadata = file.metadata().map_err(unknown)?;
     let us = rustix::process::geteuid().as_raw();
-    // Whoever owns a link chooses the file, so a link counts as much as what it leads to.
+    // The owner of a symbolic link chooses its target, so check both owners.
     for owner in [metadata.uid(), path.symlink_metadata().map_err(unknown)?.uid()] {
         if owner != us && owner != 0 {
-            let message = format!("{shown}: not owned by you (uid {us}) but by uid {owner}");
-            return Err(Failure::new(Exit::BadSettings, message).hint(format!("run chown -h {us} {shown}")));
+            let message = format!("{shown}: not owned by you (uid {us}), but by uid {owner}");
+            return Err(Failure::new(Exit::BadSettings, message).hint(format!("run `chown -h {us} {shown}`")));
         }
     }
     if metadata.mode() & 0o002 != 0 {
-        let message = format!("{shown}: permissions too open, everybody can change it");
+        let message = format!("{shown}: permissions too open: everyone can change it");
         let mode = if metadata.is_dir() { "700" } else { "600" };
-        return Err(Failure::new(Exit::BadSettings, message).hint(format!("run chmod {mode} {shown}")));
+        return Err(Failure::new(Exit::BadSettings, message).hint(format!("run `chmod {mode} {shown}`")));
     }
     Ok(metadata.mode())
 }
@@ -145,7 +146,7 @@ fn bad(path: &Path, errors: &[Mistake]) -> Failure {
     Failure::new(Exit::BadSettings, lines.join("\n"))
 }
 
-/// What references in the settings see: our environment, and files beside the settings.
+/// Resolves references: the environment of this process, and files relative to the settings.
 struct Here {
     folder: PathBuf,
     references: References,
@@ -174,7 +175,7 @@ impl Outside for Here {
 impl Here {
     fn text(&self, path: &str) -> Result<String, String> {
         let path = match path.strip_prefix("~/") {
-            Some(rest) => std::env::home_dir().ok_or("no home folder is known")?.join(rest),
+            Some(rest) => std::env::home_dir().ok_or("the home folder is unknown")?.join(rest),
             None => self.folder.join(path),
         };
         let file = open(&path).map_err(|error| error.to_string())?;

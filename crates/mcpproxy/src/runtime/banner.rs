@@ -1,4 +1,4 @@
-//! What `serve` says when it is up: where it is, how to connect, what to try.
+//! The text that `serve` prints when it is ready: address, connection settings, and commands to try.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::home::Home;
 use crate::runtime::Runtime;
 use crate::runtime::first_user;
 
-/// More names than this say nothing to a reader.
+/// Maximum number of server names in the banner.
 const SERVERS_SHOWN_MAX: usize = 12;
 
-/// `setup` is the address where the first user is made, while there is none.
+/// Formats the banner. `setup` is the setup link, if no user exists yet.
 pub(crate) fn banner(home: &Home, runtime: &Runtime, setup: Option<&str>) -> String {
     let address = runtime.address;
     let url = format!("http://{address}/mcp");
@@ -20,7 +20,7 @@ pub(crate) fn banner(home: &Home, runtime: &Runtime, setup: Option<&str>) -> Str
     let settings = home.settings();
     let settings = match runtime.has_settings_file {
         true => settings.display().to_string(),
-        false => format!("none yet, so the demo server runs; `servers add` makes {}", settings.display()),
+        false => format!("none, so the demo server runs. `mcpproxy servers add` creates {}", settings.display()),
     };
     let http =
         json!({"mcpServers": {"mcpproxy": {"url": url, "headers": {"Authorization": format!("Bearer {token}")}}}});
@@ -34,12 +34,12 @@ pub(crate) fn banner(home: &Home, runtime: &Runtime, setup: Option<&str>) -> Str
   Agent token  {token}{revoked}
   Approvals    {approvals}
 
-For a client that speaks HTTP:
+Connect a client over HTTP:
   {http}
-For a client that starts its servers:
+Connect a client over stdio:
   {stdio}
 
-Try, in another terminal:
+Try in another terminal:
 {tries}
 ",
         version = env!("CARGO_PKG_VERSION"),
@@ -54,12 +54,12 @@ Try, in another terminal:
     )
 }
 
-/// Where users decide, and as long as there are none, how to become the first.
+/// Returns the address of the approval page or, if no user exists yet, the setup link.
 fn approvals(runtime: &Runtime, setup: Option<&str>) -> String {
     let base = &runtime.base_url;
     match setup {
         None => format!("{base}/ui/"),
-        Some(setup) => format!("{}\n               {setup}", first_user::WORDS),
+        Some(setup) => format!("{}\n               {setup}", first_user::SETUP),
     }
 }
 
@@ -84,7 +84,7 @@ fn stdio_definition(home: &Home) -> String {
     json!({"mcpServers": {"mcpproxy": {"command": program, "args": args}}}).to_string()
 }
 
-/// Three commands that work as they stand.
+/// Returns three commands that work as printed.
 fn tries(runtime: &Runtime) -> [&'static str; 3] {
     let has_demo = runtime
         .settings
@@ -98,7 +98,7 @@ fn tries(runtime: &Runtime) -> [&'static str; 3] {
     }
 }
 
-/// How this program was called, so that the lines can be pasted.
+/// Returns the name that this program was started with, so that the commands can be pasted.
 fn program() -> String {
     let program = std::env::args().next().unwrap_or_default();
     let name = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that ask us to end.
+/// The signals that stop a command: SIGTERM, SIGINT and SIGHUP.
 pub(crate) struct EndSignal {
     terminate: Signal,
     interrupt: Signal,
@@ -11,7 +11,7 @@ pub(crate) struct EndSignal {
 }
 
 impl EndSignal {
-    /// From here on the signals do not end us by themselves, which would leave servers behind.
+    /// Takes over signal handling. The default action would end the process and leave server processes behind.
     pub(crate) fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("could not listen for signals");
         Ok(Self {
@@ -25,7 +25,7 @@ impl EndSignal {
         self.next().await;
     }
 
-    /// Waits for one of them.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

@@ -1,4 +1,4 @@
-//! Accepts connections and serves the routes on them.
+//! Accepts HTTP connections and serves the routes on them.
 
 use std::io;
 use std::pin::Pin;
@@ -13,11 +13,11 @@ use hyper_util::service::TowerToHyperService;
 use mcpproxy_web::App;
 use tokio::net::{TcpListener, TcpStream};
 
-/// A client that has not sent its first request by then is not going to.
+/// Timeout for the head of the first request on a connection.
 const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// An agent thinks between calls; its connection may stay that long without one.
+/// Timeout of an idle connection. Agents think between calls.
 const NEXT_HEAD_TIMEOUT: Duration = Duration::from_secs(75);
-/// When we may open no more files, the ones we have must be closed before accepting makes sense again.
+/// Pause after a failed accept, for example when the process has no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct HttpServer {
@@ -26,7 +26,8 @@ pub(crate) struct HttpServer {
     connections: GracefulShutdown,
 }
 
-/// Where we listen. `localhost` is two addresses, and whoever had the other one could pose as us to a browser.
+/// The listening sockets. `localhost` stands for two addresses, and a program on the other one could impersonate the
+/// gateway to a browser.
 pub(crate) struct Listeners {
     pub(crate) main: TcpListener,
     pub(crate) twin: Option<TcpListener>,
@@ -53,7 +54,7 @@ impl HttpServer {
         Self { listeners, app, connections: GracefulShutdown::new() }
     }
 
-    /// Serves for as long as it is polled.
+    /// Serves until dropped.
     pub(crate) async fn run(&self) {
         loop {
             match self.listeners.accept().await {
@@ -67,14 +68,14 @@ impl HttpServer {
         }
     }
 
-    /// Ends idle connections at once and lets the others finish their answers.
+    /// Closes idle connections and waits for the answers of all others.
     pub(crate) async fn finish(self) {
         drop(self.listeners);
         self.connections.shutdown().await;
     }
 
     fn serve(&self, stream: TcpStream) {
-        // Without this a small answer in two segments waits 40 ms for the other side's delayed acknowledgement.
+        // Without TCP_NODELAY, a small answer in two segments waits 40 ms for a delayed acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "could not turn off Nagle's algorithm");
         }
@@ -98,8 +99,10 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// hyper has one timeout for a request's head and starts it when the last answer is done. Ten seconds are right
-/// against clients that never send a whole head, and too short for a connection that waits for the next call.
+/// Extends hyper's head timeout for every request after the first.
+///
+/// hyper starts the timeout when the previous answer is complete. Ten seconds are right for the first request, but too
+/// short for a connection that waits for the next call.
 #[derive(Default)]
 struct HeadTimer {
     is_used: AtomicBool,

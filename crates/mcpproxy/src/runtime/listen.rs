@@ -10,14 +10,14 @@ use tokio::net::TcpListener;
 use super::http_server::Listeners;
 use crate::exit::{Exit, Failure};
 
-/// How often the kernel may choose a port.
+/// Attempts to find a port that is free on both loopback addresses.
 const PORTS_TRIED: usize = 8;
 
-/// Where to listen.
+/// The address to listen on.
 pub(crate) enum Listen {
-    /// Here, or where the settings say.
+    /// This address, or the one in the settings.
     Exactly(Option<SocketAddr>),
-    /// At any free port of this machine: who needs it finds it in `gateway.lock`.
+    /// Any free port on loopback. Other commands find it in `gateway.lock`.
     Somewhere,
 }
 
@@ -36,17 +36,17 @@ pub(super) async fn bind(settings: &Settings, listen: Listen) -> anyhow::Result<
         let Some(twin) = twin(main.local_addr()?) else { return Ok(Listeners { main, twin: None }) };
         match TcpListener::bind(twin).await {
             Ok(twin) => return Ok(Listeners { main, twin: Some(twin) }),
-            // The kernel chose a port of which it gave the other half away: it may choose again.
+            // The chosen port is taken on the other loopback address. Try another one.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && address.port() == 0 => {}
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(taken(twin).into()),
-            // This machine has only one of the two.
+            // This machine has only IPv4 or only IPv6.
             Err(_) => return Ok(Listeners { main, twin: None }),
         }
     }
-    anyhow::bail!("no free port was found")
+    anyhow::bail!("could not find a free port")
 }
 
-/// The other address that `localhost` stands for.
+/// Returns the other loopback address, because `localhost` stands for both.
 fn twin(address: SocketAddr) -> Option<SocketAddr> {
     match address.ip() {
         IpAddr::V4(Ipv4Addr::LOCALHOST) => Some(SocketAddr::from((Ipv6Addr::LOCALHOST, address.port()))),
@@ -57,12 +57,13 @@ fn twin(address: SocketAddr) -> Option<SocketAddr> {
 
 fn taken(address: SocketAddr) -> Failure {
     let next = SocketAddr::new(address.ip(), address.port().wrapping_add(1));
-    let message = format!("port {} is taken: something else listens on {address}", address.port());
+    let message = format!("Port {} is in use: another program listens on {address}.", address.port());
     Failure::new(Exit::Failed, message)
-        .hint(format!("choose another with --listen {next}, or with `listen` in the settings"))
+        .hint(format!("choose another port with --listen {next}, or set `listen` in the settings"))
 }
 
-/// What comes before the path in links for users, if the settings do not say. Passkeys need a name, so it is not the number of this machine.
+/// Returns the base of links for users, unless `approvals.public_url` is set. Passkeys need a host name, so loopback
+/// becomes `localhost`.
 pub(super) fn own_url(address: SocketAddr) -> String {
     match address.ip() {
         ip if ip.is_loopback() || ip.is_unspecified() => format!("http://localhost:{}", address.port()),

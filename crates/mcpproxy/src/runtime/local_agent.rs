@@ -1,4 +1,4 @@
-//! The agent of this machine: the one whose token the gateway makes by itself.
+//! The local agent, whose token the gateway creates itself.
 
 use jiff::Timestamp;
 use mcpproxy_core::{Agent, Scope};
@@ -9,7 +9,7 @@ use crate::home::secret::{Readers, random_bytes, read_secret, replace_file, writ
 
 const NAME: &str = "local";
 
-/// In a database of its own a gateway's agent is `local`; where several gateways share one, each has its own.
+/// Returns the name of the local agent. In a shared database, every gateway has its own.
 pub(crate) fn name(location: &Location, verifier: &Verifier) -> String {
     match location {
         Location::Sqlite(_) => NAME.to_owned(),
@@ -17,20 +17,20 @@ pub(crate) fn name(location: &Location, verifier: &Verifier) -> String {
     }
 }
 
-/// An agent and the token that proves it.
+/// The local agent and its token.
 pub(crate) struct LocalAgent {
     pub(crate) token: String,
-    /// Nobody, when an operator has revoked the token.
+    /// `None` if an operator has revoked the token.
     pub(crate) agent: Option<Agent>,
 }
 
-/// Reads the token of `agent.token`, and makes one if there is none or if it belongs to another database.
+/// Reads the token in `agent.token`. Creates one if there is none, or if it belongs to another database.
 pub(crate) async fn open(home: &Home, store: &Store, name: &str) -> anyhow::Result<LocalAgent> {
     let path = home.agent_token();
     let known = read_secret(&path)?;
     if let Some(token) = &known {
         let agent = store.find_agent(token).await?;
-        // A token that was revoked stays revoked: a restart may not give back what an operator took.
+        // A revoked token stays revoked after a restart.
         let was_revoked =
             store.list_tokens().await?.iter().any(|token| token.name == name && token.revoked_ms.is_some());
         if agent.is_some() || was_revoked {
@@ -49,7 +49,7 @@ pub(crate) async fn open(home: &Home, store: &Store, name: &str) -> anyhow::Resu
 async fn create(store: &Store, name: &str) -> anyhow::Result<String> {
     let now_ms = Timestamp::now().as_millisecond();
     match store.create_token(name, &Scope::everything(), random_bytes()?, now_ms).await {
-        // Its file is gone, so nobody has the old token, or nobody should.
+        // The file is gone, so the old token must not be valid any more.
         Err(StoreError::AgentExists { .. }) => {
             store.revoke_token(name, now_ms).await?;
             Ok(store.create_token(name, &Scope::everything(), random_bytes()?, now_ms).await?)

@@ -1,4 +1,4 @@
-//! What a gateway says of questions to users on standard error: one line when one is asked, and one when it is over.
+//! Prints approval requests on standard error of the gateway: a line when one is made, and a line when it is decided.
 
 use std::collections::BTreeMap;
 
@@ -12,31 +12,31 @@ use super::first_user::{self, FirstUser};
 use crate::terminal::output::{line, ring, tell};
 use crate::terminal::time::clock;
 
-/// So many questions are followed to their end; of more, only the beginning is told.
+/// Maximum number of open requests to follow. The decision on any further one is not printed.
 const FOLLOWED_MAX: usize = 1000;
 
-/// Tells of each for as long as it is polled.
-pub(crate) async fn tell_of_questions(approvals: Approvals, mut first: FirstUser, bell: bool) {
-    let (mut asked, mut changed) = (approvals.requested(), approvals.changed());
+/// Prints requests and decisions until dropped.
+pub(crate) async fn follow(approvals: Approvals, mut first: FirstUser, bell: bool) {
+    let (mut requested, mut changed) = (approvals.requested(), approvals.changed());
     let mut open: BTreeMap<ApprovalId, ApprovalState> = BTreeMap::new();
     loop {
         tokio::select! {
-            question = asked.recv() => match question {
-                Ok(question) => {
-                    tell(&question_line(&question, Timestamp::now().as_millisecond()));
-                    // A store that is away has told so itself.
+            request = requested.recv() => match request {
+                Ok(request) => {
+                    tell(&request_line(&request, Timestamp::now().as_millisecond()));
+                    // The store logs its own errors.
                     if let Ok(Some(link)) = first.link().await {
-                        tell(&format!("  {} {link}", first_user::AGAIN));
+                        tell(&format!("  {} {link}", first_user::SETUP_AGAIN));
                     }
                     if bell {
                         ring();
                     }
                     if open.len() < FOLLOWED_MAX {
-                        open.insert(question.id, ApprovalState::Pending);
+                        open.insert(request.id, ApprovalState::Pending);
                     }
                 }
                 Err(RecvError::Lagged(missed)) => {
-                    tell(&format!("✋ {missed} more approvals needed: mcpproxy approvals list"));
+                    tell(&format!("✋ {missed} more approval requests. List them with `mcpproxy approvals list`."));
                 }
                 Err(RecvError::Closed) => return std::future::pending().await,
             },
@@ -44,17 +44,17 @@ pub(crate) async fn tell_of_questions(approvals: Approvals, mut first: FirstUser
                 if moved.is_err() {
                     return std::future::pending().await;
                 }
-                follow(&approvals, &mut open).await;
+                print_decisions(&approvals, &mut open).await;
             }
         }
     }
 }
 
-/// Tells what became of those that are open, and forgets the ones that are over.
-async fn follow(approvals: &Approvals, open: &mut BTreeMap<ApprovalId, ApprovalState>) {
+/// Prints decisions on open requests, and forgets the requests that are over.
+async fn print_decisions(approvals: &Approvals, open: &mut BTreeMap<ApprovalId, ApprovalState>) {
     let ids: Vec<(ApprovalId, ApprovalState)> = open.iter().map(|(id, state)| (id.clone(), *state)).collect();
     for (id, before) in ids {
-        // A store that is away is asked again when something moves.
+        // If the store is unreachable, try again at the next change.
         let Ok(found) = approvals.find(&id).await else { return };
         let Some(found) = found.map(|view| view.approval) else {
             open.remove(&id);
@@ -75,25 +75,25 @@ async fn follow(approvals: &Approvals, open: &mut BTreeMap<ApprovalId, ApprovalS
     }
 }
 
-fn question_line(question: &ApprovalNotice, now_ms: i64) -> String {
+fn request_line(request: &ApprovalNotice, now_ms: i64) -> String {
     format!(
         "✋ approval needed: agent {} wants {} ({}) {} expires {}",
-        line(&question.agent),
-        line(&question.tool),
-        question.risk.words(),
-        question.url,
-        clock(question.expires_ms, now_ms),
+        line(&request.agent),
+        line(&request.tool),
+        request.risk.words(),
+        request.url,
+        clock(request.expires_ms, now_ms),
     )
 }
 
-/// Nothing for what follows from a decision by itself.
+/// Formats a decision; `None` for a pending request.
 fn decision_line(approval: &StoredApproval) -> Option<String> {
     let (icon, word) = match approval.state {
         ApprovalState::Approved => ("✓", "approved"),
         ApprovalState::Denied => ("✗", "denied"),
         ApprovalState::Expired => ("✗", "expired"),
         ApprovalState::Cancelled => ("✗", "cancelled"),
-        // The agent may have been quicker than we are, and its user's yes is news all the same.
+        // The agent may have used the approval before this line is printed.
         ApprovalState::Consumed => ("✓", "used"),
         ApprovalState::Pending => return None,
     };
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_one_line() {
+    fn a_request_is_one_line() {
         let id = ApprovalId::parse("01HF7YAT00ZZZZZZZZZZZZZZZZ").unwrap();
         let asked = |tool: &str, risk: Option<RiskLevel>, said_by: Option<SaidBy>| ApprovalNotice {
             id: id.clone(),
@@ -125,10 +125,10 @@ mod tests {
             url: format!("http://localhost:8080/ui/approvals/{id}"),
             expires_ms: 0,
         };
-        let check = |question: &ApprovalNotice, expected: &str| {
+        let check = |request: &ApprovalNotice, expected: &str| {
             let at = clock(0, 0);
             let rest = format!("http://localhost:8080/ui/approvals/{id} expires {at}");
-            assert_eq!(question_line(question, 0), format!("✋ approval needed: agent local wants {expected} {rest}"));
+            assert_eq!(request_line(request, 0), format!("✋ approval needed: agent local wants {expected} {rest}"));
         };
         let operators = asked("mail:send", Some(RiskLevel::Critical), Some(SaidBy::Operator));
         check(&operators, "mail:send (critical)");

@@ -1,4 +1,14 @@
-//! Takes over what the operator changed while the gateway runs.
+//! Reloads settings, contracts and policies while the gateway runs.
+//!
+//! Every 250 ms the gateway compares fingerprints of the operator's files. When two comparisons in a row show the same
+//! change, the editor has finished writing, and the gateway reads all files:
+//!
+//! - If all files are valid, they take effect together: the gateway builds a new snapshot, and calls that already started
+//!   keep the old one. Unchanged parts keep their `Arc`, so that servers and policies are not rebuilt.
+//! - If any file is invalid, nothing changes. The log and `GET /api/v1/status` show the error until the next change.
+//!
+//! Polling is deliberate. A watch on the data folder would fire on every database write, that is on every call. Watches
+//! also miss changes behind symbolic links and on network disks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,37 +19,37 @@ use mcpproxy_gateway::{Files, Gateway};
 use mcpproxy_web::Guard;
 use tokio::task::JoinError;
 
-use crate::operator_files::{self, Look};
+use crate::operator_files::{self, FileStamps};
 
-/// How often we look. A watch on the folder would wake us for every line the database beside the settings writes,
-/// which is every call; one `stat` in a while costs nothing, and sees through links and network disks alike.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Whatever takes longer than this, such as a disk that does not answer, is worth a word.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time between two comparisons.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// A read that takes longer, for example from an unresponsive disk, is logged.
+const SLOW_READ: Duration = Duration::from_secs(30);
 
+/// Polls the operator's files and reloads them.
 pub(crate) struct Reload {
     path: PathBuf,
-    seen: Look,
+    seen: FileStamps,
     current: Files,
     gateway: Gateway,
     guard: Guard,
 }
 
 impl Reload {
-    /// `seen` was taken before `current` was read, so that no change between the two is missed.
-    pub(crate) fn new(path: PathBuf, seen: Look, current: Files, gateway: Gateway, guard: Guard) -> Self {
+    /// `seen` must be older than `current`, so that no change in between is missed.
+    pub(crate) fn new(path: PathBuf, seen: FileStamps, current: Files, gateway: Gateway, guard: Guard) -> Self {
         Self { path, seen, current, gateway, guard }
     }
 
-    /// Looks for as long as it is polled.
+    /// Polls until dropped.
     pub(crate) async fn run(mut self) {
         let mut last = self.seen.clone();
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            // Disks can be slow and a large catalog takes a while to make anew; calls go on meanwhile.
-            let looked = aside(move || {
-                let now = operator_files::look(&self.path);
-                // Two looks that agree: whoever writes in pieces is done.
+            tokio::time::sleep(POLL_INTERVAL).await;
+            // Disks can be slow, and a large catalog takes time to build. Calls continue meanwhile.
+            let looked = run_blocking(move || {
+                let now = operator_files::inspect(&self.path);
+                // Two equal fingerprints in a row mean that the editor has finished writing.
                 if now == last && now != self.seen {
                     self.changed(&now);
                 }
@@ -47,34 +57,34 @@ impl Reload {
             });
             match looked.await {
                 Ok(looked) => (self, last) = looked,
-                Err(error) => return tracing::error!(%error, "changes of the settings are no longer looked for"),
+                Err(error) => return tracing::error!(%error, "the gateway no longer reloads the settings"),
             }
         }
     }
 
-    fn changed(&mut self, now: &Look) {
+    fn changed(&mut self, now: &FileStamps) {
         let before = std::mem::replace(&mut self.seen, now.clone());
         if before.has_settings() && !now.has_settings() {
-            // Perhaps an editor is about to write it anew, perhaps it is gone for good; neither ends anything.
+            // An editor may be about to write it again. Either way, the previous settings remain active.
             let path = self.path.display();
-            tracing::warn!(%path, "the settings file is gone; its last content stays in force");
+            tracing::warn!(%path, "The settings file is gone. The previous settings remain active.");
         }
-        now.warn_of_left_out();
+        now.warn_of_ignored();
         if now.stamps != before.stamps {
-            self.take_over();
+            self.reload();
         }
     }
 
-    fn take_over(&mut self) {
+    fn reload(&mut self) {
         let read = operator_files::read(&self.path, Some(&self.current.settings));
         match read.and_then(|read| read.keeps(&self.current).map(|()| read.files)) {
             Ok(files) => {
                 let new = self.with_old(files);
                 let changes = settings::diff(&self.current.settings, &new.settings);
                 for key in &changes.restart_needed {
-                    tracing::warn!("the new value of `{key}` counts from the next start");
+                    tracing::warn!("The new value of `{key}` takes effect after a restart.");
                 }
-                tracing::info!(path = %self.path.display(), "settings, contracts and policies taken over");
+                tracing::info!(path = %self.path.display(), "reloaded settings, contracts and policies");
                 self.guard.allow(&new.settings.allowed_hosts, &new.settings.allowed_origins);
                 self.current = new.clone();
                 self.gateway.reload(new);
@@ -82,7 +92,7 @@ impl Reload {
             Err(failure) => {
                 let message = failure.to_string();
                 tracing::warn!(
-                    "nothing was taken over, what was before stays in force: {}",
+                    "Settings not reloaded: {}. The previous settings, contracts and policies remain active.",
                     message.replace('\n', "; ")
                 );
                 self.gateway.reload_failed(message);
@@ -90,7 +100,7 @@ impl Reload {
         }
     }
 
-    /// What did not change stays the very same, so that nothing is made again because of it.
+    /// Keeps the old `Arc` of every unchanged part, so that nothing is rebuilt because of it.
     fn with_old(&self, new: Files) -> Files {
         let Files { settings, contracts, policies } = new;
         let old = &self.current;
@@ -102,14 +112,14 @@ impl Reload {
     }
 }
 
-/// Does it on a thread of its own, and says so when it takes too long.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
+/// Runs blocking work on its own thread, and logs if it is slow.
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
     let mut work = tokio::task::spawn_blocking(work);
-    if let Ok(done) = tokio::time::timeout(PATIENCE, &mut work).await {
+    if let Ok(done) = tokio::time::timeout(SLOW_READ, &mut work).await {
         return done;
     }
     tracing::warn!(
-        "reading settings, contracts and policies takes longer than {PATIENCE:?}; until it is done, no change is taken over"
+        "Reading settings, contracts and policies takes longer than {SLOW_READ:?}. Changes take effect afterwards."
     );
     work.await
 }

@@ -1,16 +1,16 @@
-//! Lists of named things that fit a terminal without ever breaking a name, so that it can be copied.
+//! Formats lists that fit the terminal and never break a name, so that names can be copied.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
 
 use crate::terminal::output::{shorten, table};
 
 const GAP: u16 = 2;
-/// So much of the last column is worth having.
+/// Minimum useful width of the last column.
 const LAST_ENOUGH: u16 = 24;
-/// A column of names that is narrower has hardly a name in it.
+/// Minimum width of the name column.
 const NAMES_MIN: u16 = 16;
 
-/// Rows that begin with a name and end with words that may be cut. Without a terminal nothing is cut.
+/// Formats rows that start with a name and end with text that may be cut. Without a terminal, nothing is cut.
 pub(crate) fn listing(header: &[&str], rows: Vec<Vec<String>>) -> String {
     fitted(header, rows, Table::new().width())
 }
@@ -32,7 +32,7 @@ fn fitted(header: &[&str], rows: Vec<Vec<String>>, terminal: Option<u16>) -> Str
     columns(&header, rows, &widths)
 }
 
-/// A name that is wider than its column has a line of its own.
+/// Formats columns. A name that is wider than its column gets its own line.
 fn columns(header: &[String], rows: Vec<Vec<String>>, widths: &[u16]) -> String {
     let names = widths.first().copied().unwrap_or_default();
     let split: Vec<(Option<String>, Vec<String>)> = rows
@@ -61,7 +61,7 @@ fn columns(header: &[String], rows: Vec<Vec<String>>, widths: &[u16]) -> String 
     text
 }
 
-/// Each row is one line.
+/// Builds a table in which each row is one line.
 fn plain<'r>(rows: impl IntoIterator<Item = &'r Vec<String>>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -76,7 +76,7 @@ fn plain<'r>(rows: impl IntoIterator<Item = &'r Vec<String>>) -> Table {
     table
 }
 
-/// For terminals in which no columns fit: the name, and below it what there is to say.
+/// Formats a row as a block, for terminals that are too narrow for columns.
 fn block(row: &[String], room: u16) -> String {
     let [name, middle @ .., last] = row else { return row.concat() + "\n" };
     let middle: Vec<&str> = middle.iter().map(String::as_str).filter(|cell| *cell != "-").collect();

@@ -1,4 +1,4 @@
-//! What goes to standard output: a table for people, JSON or YAML for programs.
+//! Prints data on standard output and messages on standard error.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -11,15 +11,19 @@ use serde_json::Value;
 
 use crate::terminal::visible;
 
+/// The format of data on standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
+    /// Tables and text for people
     Table,
+    /// JSON for programs
     Json,
+    /// YAML for programs
     Yaml,
 }
 
 impl Format {
-    /// Prints `value` for programs, or what `text` makes of it for people.
+    /// Prints `value` as JSON or YAML, or the result of `text` as a table.
     pub(crate) fn print(self, value: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
         match self {
             Self::Table => print(&text()),
@@ -29,7 +33,7 @@ impl Format {
     }
 }
 
-/// Writes one text to standard output, ended by a line break.
+/// Prints a text on standard output and ends it with a line break.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -39,20 +43,20 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     out.flush().context("could not print")
 }
 
-/// Says something to the user, on standard error. A closed standard error is nobody's problem.
+/// Prints a message on standard error. A closed standard error is not an error.
 pub(crate) fn tell(text: &str) {
-    let _nobody_listens = writeln!(io::stderr().lock(), "{}", text.trim_end_matches('\n'));
+    let _stderr_is_closed = writeln!(io::stderr().lock(), "{}", text.trim_end_matches('\n'));
 }
 
-/// Makes a sound, where standard error is a terminal.
+/// Rings the terminal bell if standard error is a terminal.
 pub(crate) fn ring() {
     let mut terminal = io::stderr().lock();
     if terminal.is_terminal() {
-        let _nobody_listens = terminal.write_all(b"\x07").and_then(|()| terminal.flush());
+        let _stderr_is_closed = terminal.write_all(b"\x07").and_then(|()| terminal.flush());
     }
 }
 
-/// A table that fits the terminal; without a terminal every row is one line.
+/// Formats a table that fits the terminal. Without a terminal, every row is one line.
 pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header.to_vec());
@@ -70,17 +74,17 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// Words of others as one line for the terminal.
+/// Escapes untrusted text for one line of the terminal.
 pub(crate) fn line(text: &str) -> String {
     Untrusted::new(text).for_terminal().into_owned()
 }
 
-/// Words of others, on as many lines as they have.
+/// Escapes untrusted text for the terminal and keeps its line breaks.
 pub(crate) fn lines(text: &str) -> String {
     Untrusted::new(text).for_terminal_lines().into_owned()
 }
 
-/// A member of a JSON object as one line; a dash when it is not there.
+/// Returns a member of a JSON object as one escaped line; a dash if it is missing.
 pub(crate) fn member(value: &Value, name: &str) -> String {
     match value.get(name) {
         None | Some(Value::Null) => "-".to_owned(),
@@ -89,16 +93,17 @@ pub(crate) fn member(value: &Value, name: &str) -> String {
     }
 }
 
-/// A count with its noun: `1 file`, `2 files`, `2 policies`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    match (count, noun.strip_suffix('y')) {
-        (1, _) => format!("1 {noun}"),
-        (count, Some(stem)) => format!("{count} {stem}ies"),
-        (count, None) => format!("{count} {noun}s"),
-    }
+/// Formats a count with its noun: `1 server`, `2 servers`.
+pub(crate) fn counted(count: usize, word: &str) -> String {
+    counted_as(count, word, &format!("{word}s"))
 }
 
-/// At most so many characters, with an ellipsis in place of the rest.
+/// Formats a count with a noun whose plural is irregular: `1 policy`, `2 policies`.
+pub(crate) fn counted_as(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// Shortens a text to `max_chars` characters, the last of which is an ellipsis.
 pub(crate) fn shorten(text: &str, max_chars: usize) -> String {
     if text.chars().count() <= max_chars {
         return text.to_owned();
@@ -122,7 +127,6 @@ mod tests {
         assert_eq!(member(&serde_json::json!({"a": null}), "a"), "-");
         assert_eq!(shorten("abcdef", 4), "abc…");
         assert_eq!(shorten("abcd", 4), "abcd");
-        assert_eq!((counted(0, "file"), counted(1, "file")), ("0 files".to_owned(), "1 file".to_owned()));
-        assert_eq!((counted(1, "policy"), counted(2, "policy")), ("1 policy".to_owned(), "2 policies".to_owned()));
+        assert_eq!((counted(0, "server"), counted(1, "server")), ("0 servers".to_owned(), "1 server".to_owned()));
     }
 }

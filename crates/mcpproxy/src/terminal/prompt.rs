@@ -1,4 +1,14 @@
-//! The terminal a person sits at. Secrets come from there and from nowhere else.
+//! Asks the user at the terminal for names, passwords and codes.
+//!
+//! Secrets are read from `/dev/tty` only, never from arguments, environment variables, standard input or files. An agent
+//! often runs commands as the same user. If `mcpproxy approvals approve` read a password from a pipe, the agent could
+//! approve its own call with a password that it found. It cannot type on a terminal that it does not control.
+//!
+//! [`Terminal::of_a_person`] therefore needs three things: a controlling terminal, standard input and output that are
+//! terminals, and a process in the foreground. Before each prompt it discards pending input, because text that was typed
+//! before the prompt cannot be an answer to it. While a password is typed, echo is off and suspending is disabled, so that
+//! the shell never gets a terminal without echo. `Mode` restores the previous state on every exit path, also when the
+//! future is dropped.
 
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal as _, Read as _, Write as _};
@@ -8,16 +18,17 @@ use anyhow::Context as _;
 use rustix::process::getpgrp;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
-/// Longer than any name, password or code.
+/// Limit for one line of input.
 const ANSWER_MAX_BYTES: usize = 1024;
-/// The control character that stands for none.
+/// Disables a control character.
 const DISABLED: u8 = 0;
 
+/// The controlling terminal of this process.
 pub(crate) struct Terminal {
     file: File,
 }
 
-/// Whether what is typed can be seen.
+/// Visibility of typed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Echo {
     Shown,
@@ -25,8 +36,8 @@ pub(crate) enum Echo {
 }
 
 impl Terminal {
-    /// The terminal that controls this process, if somebody can be sitting at it: standard input and output are
-    /// terminals too, and it is our turn to use it.
+    /// Opens the controlling terminal, if a user can be at it: standard input and output are terminals, and the process is
+    /// in the foreground.
     pub(crate) fn of_a_person() -> Option<Self> {
         if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
             return None;
@@ -36,21 +47,20 @@ impl Terminal {
         is_our_turn.then_some(Self { file })
     }
 
-    /// Writes to the person, wherever standard output leads. Words of others must have been escaped.
+    /// Writes to the terminal, wherever standard output goes. Untrusted text must already be escaped.
     pub(crate) fn say(&self, text: &str) -> anyhow::Result<()> {
         let mut file = &self.file;
         file.write_all(text.as_bytes()).and_then(|()| file.flush()).context("could not write to the terminal")
     }
 
-    /// One line that somebody types; `None` when they end the input instead.
-    ///
-    /// What was typed ahead does not count: nobody can have answered a question before it was there.
+    /// Asks for one line; `None` if the user ends the input. Discards text that was typed before the prompt.
     pub(crate) async fn ask(&self, question: &str, echo: Echo) -> anyhow::Result<Option<String>> {
-        // Dropped on every way out of here, also when whoever waits for us stops waiting.
+        // Restores the terminal on every exit path, also when this future is dropped.
         let _mode = Mode::set(&self.file, echo)?;
         self.say(question)?;
         let file = self.file.try_clone().context("could not read from the terminal")?;
-        let answer = tokio::task::spawn_blocking(move || read_line(&file)).await.context("the terminal is gone")??;
+        let answer =
+            tokio::task::spawn_blocking(move || read_line(&file)).await.context("the terminal was closed")??;
         if echo == Echo::Hidden || answer.is_none() {
             self.say("\n")?;
         }
@@ -67,12 +77,12 @@ fn read_line(mut file: &File) -> anyhow::Result<Option<String>> {
             _ if byte == *b"\n" => break,
             _ => line.extend_from_slice(&byte),
         }
-        anyhow::ensure!(line.len() <= ANSWER_MAX_BYTES, "that is longer than {ANSWER_MAX_BYTES} bytes");
+        anyhow::ensure!(line.len() <= ANSWER_MAX_BYTES, "the line is longer than {ANSWER_MAX_BYTES} bytes");
     }
-    String::from_utf8(line).map(Some).context("what was typed is not UTF-8")
+    String::from_utf8(line).map(Some).context("the input is not UTF-8")
 }
 
-/// How the terminal behaves while somebody types. Gives back what was there before when it is dropped.
+/// The mode of the terminal during a prompt. Restores the previous mode when dropped.
 struct Mode {
     file: File,
     before: Termios,
@@ -89,7 +99,7 @@ impl Mode {
             Echo::Shown => during.local_modes |= LocalModes::ECHO,
             Echo::Hidden => {
                 during.local_modes &= !(LocalModes::ECHO | LocalModes::ECHONL);
-                // Whoever would go back to the shell in between would find it without echo.
+                // Ctrl-Z would return to a shell without echo.
                 during.special_codes[SpecialCodeIndex::VSUSP] = DISABLED;
             }
         }

@@ -1,15 +1,15 @@
-//! Words for a shell: what is printed can be pasted, and means what was meant.
+//! Quotes text for the shell, so that printed commands can be pasted.
 
 use std::fmt::Write as _;
 
 use crate::terminal::output::line;
 
-/// One word, in quotes. What a terminal would act on, or hide, stands as an escape that the shell takes back.
+/// Quotes a word. Control and invisible characters become escapes that the shell decodes.
 pub(crate) fn word(text: &str) -> String {
     if line(text) == text {
         return format!("'{}'", text.replace('\'', "'\\''"));
     }
-    // Bash, zsh and ksh know this form; for others nothing safe to print would be the same word.
+    // Bash, zsh and ksh support this form. Other shells have no safe form for these characters.
     let mut out = String::from("$'");
     let mut buffer = [0; 4];
     for c in text.chars() {
@@ -28,7 +28,7 @@ pub(crate) fn word(text: &str) -> String {
     out + "'"
 }
 
-/// The same without quotes where none are needed.
+/// Quotes a word only if it needs quotes.
 pub(crate) fn plain_word(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:@%+=,".contains(&byte);
     if !text.is_empty() && text.bytes().all(is_plain) { text.to_owned() } else { word(text) }

@@ -1,4 +1,4 @@
-//! JSON and YAML in which no character acts on a terminal or hides from a reader, and which mean the same to programs.
+//! Formats JSON and YAML without control or invisible characters. Programs read the same values.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::terminal::output::lines;
 
-/// On one line.
+/// Formats a value as JSON on one line.
 pub(crate) fn json(value: &(impl Serialize + ?Sized)) -> anyhow::Result<String> {
     Ok(escaped(serde_json::to_string(value)?, escape_json))
 }
@@ -17,23 +17,23 @@ pub(crate) fn json_pretty(value: &impl Serialize) -> anyhow::Result<String> {
 }
 
 pub(crate) fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
-    // By way of a value: JSON that is passed through as it came means nothing to a writer of YAML.
+    // Raw JSON has no meaning for the YAML writer, so convert it to a value first.
     let value = serde_json::to_value(value)?;
     let text = serde_saphyr::to_string(&value).context("could not write YAML")?;
     if !is_hidden(&text) {
         return Ok(text);
     }
-    // Only between quotation marks has YAML escapes. With those around every string it is the same as JSON.
+    // YAML has escapes only in double quotes. With all strings in double quotes, YAML looks like JSON.
     Ok(escaped(serde_json::to_string_pretty(&value)? + "\n", escape_yaml))
 }
 
 fn is_hidden(text: &str) -> bool {
-    // Most texts need no second look.
+    // Plain ASCII needs no escapes.
     let is_plain = text.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte));
     !is_plain && lines(text) != text
 }
 
-/// Hidden characters stand in strings only, between quotation marks, because nothing else in JSON has them.
+/// Escapes hidden characters. In JSON they occur only inside strings, so an escape is always valid there.
 fn escaped(text: String, escape: fn(&mut String, char)) -> String {
     if !is_hidden(&text) {
         return text;

@@ -242,3 +242,10 @@ pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+/// Returns the names in the `Commands:` section of a help text.
+pub(crate) fn subcommands(help: &str) -> Vec<&str> {
+    let section = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = section.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    names.filter_map(|line| line.split_whitespace().next()).collect()
+}

@@ -1,4 +1,4 @@
-//! One client's dealings with the gateway: its session, if it has one, and the way back when the gateway restarts.
+//! The MCP session of one client, and its recovery after a restart of the gateway.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -19,30 +19,30 @@ use crate::home::lock::Running;
 const LISTEN_PAUSE: Duration = Duration::from_secs(1);
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-const GONE: &str = "the gateway has stopped; restart this server in the client to start one";
+const GONE: &str = "The gateway has stopped. Restart this MCP server in your client to start it again.";
 
 pub(super) struct Session {
     home: Home,
     headers: HeaderMap,
     pub(super) out: Out,
     state: Mutex<State>,
-    /// Held while one of many failed requests brings the session back for all.
+    /// Held by the one failed request that recovers the session for all others.
     reviving: tokio::sync::Mutex<()>,
 }
 
 struct State {
     http: Http,
-    /// Counts the sessions, so that nobody brings back one that is back already.
+    /// Counts the sessions, so that a recovered session is not recovered twice.
     generation: u64,
     id: Option<HeaderValue>,
     revision: Option<HeaderValue>,
-    /// The client's own `initialize`, to say it again to a gateway that has forgotten.
+    /// The client's `initialize`, to repeat it after a restart of the gateway.
     initialize: Option<String>,
 }
 
-/// Why a message got no answer that can be forwarded.
-enum Trouble {
-    /// The gateway does not know our session, or is not where it was. Nothing was done, so saying it again is safe.
+/// An error without an answer to forward.
+enum SendFailure {
+    /// The gateway does not know the session or has moved. It processed nothing, so a retry is safe.
     Lost,
     Failed(String),
 }
@@ -54,7 +54,7 @@ impl Session {
         Ok(Self { home, headers, out, state: Mutex::new(state), reviving: tokio::sync::Mutex::default() })
     }
 
-    /// Begins a session and forwards what the gateway says to it.
+    /// Starts a session and forwards the answer.
     pub(super) async fn initialize(&self, text: &str, envelope: &Envelope) {
         let forgotten = { lock(&self.state).id.take() };
         if forgotten.is_some() {
@@ -64,11 +64,11 @@ impl Session {
         self.exchange(text, Some(envelope)).await;
     }
 
-    /// Sends one message and forwards everything that comes back.
+    /// Sends a message and forwards everything that comes back.
     pub(super) async fn exchange(&self, text: &str, envelope: Option<&Envelope>) {
         let generation = lock(&self.state).generation;
         let mut outcome = self.attempt(text, envelope).await;
-        if let Err(Trouble::Lost) = outcome {
+        if let Err(SendFailure::Lost) = outcome {
             outcome = match self.revive(generation, envelope).await {
                 Ok(()) => self.attempt(text, envelope).await,
                 Err(trouble) => Err(trouble),
@@ -76,17 +76,17 @@ impl Session {
         }
         let message = match outcome {
             Ok(()) => return,
-            Err(Trouble::Lost) => GONE.to_owned(),
-            Err(Trouble::Failed(message)) => message,
+            Err(SendFailure::Lost) => GONE.to_owned(),
+            Err(SendFailure::Failed(message)) => message,
         };
         let id = envelope.filter(|envelope| envelope.method.is_some()).and_then(|envelope| envelope.id.as_deref());
         match id {
             Some(id) => self.out.error(Some(id), INTERNAL_ERROR, &message).await,
-            None => tracing::warn!("a message of the client was lost: {message}"),
+            None => tracing::warn!("lost a message of the client: {message}"),
         }
     }
 
-    async fn attempt(&self, text: &str, envelope: Option<&Envelope>) -> Result<(), Trouble> {
+    async fn attempt(&self, text: &str, envelope: Option<&Envelope>) -> Result<(), SendFailure> {
         let revision = envelope.and_then(Envelope::revision);
         let (http, mut headers) = self.state_for_request();
         let has_session = match (&revision, envelope) {
@@ -99,11 +99,11 @@ impl Session {
         };
         let response = match http.send(Method::POST, ENDPOINT, headers, Bytes::from(text.to_owned())).await {
             Ok(response) => response,
-            Err(SendError::NotConnected) => return Err(Trouble::Lost),
-            Err(other) => return Err(Trouble::Failed(format!("{:#}", anyhow::Error::from(other)))),
+            Err(SendError::NotConnected) => return Err(SendFailure::Lost),
+            Err(other) => return Err(SendFailure::Failed(format!("{:#}", anyhow::Error::from(other)))),
         };
         if response.status() == StatusCode::NOT_FOUND && has_session {
-            return Err(Trouble::Lost);
+            return Err(SendFailure::Lost);
         }
         let is_initialize = envelope.is_some_and(|envelope| envelope.method.as_deref() == Some("initialize"));
         if is_initialize && let Some(id) = response.headers().get(SESSION_ID) {
@@ -117,9 +117,9 @@ impl Session {
         Ok(())
     }
 
-    /// Forwards the messages of a response, and returns the answer to `wanted` among them.
-    async fn forward(&self, response: Response<Incoming>, wanted: Option<&str>) -> Result<Option<String>, Trouble> {
-        let failed = |error: anyhow::Error| Trouble::Failed(format!("{error:#}"));
+    /// Forwards the messages of a response, and returns the answer to `wanted`.
+    async fn forward(&self, response: Response<Incoming>, wanted: Option<&str>) -> Result<Option<String>, SendFailure> {
+        let failed = |error: anyhow::Error| SendFailure::Failed(format!("{error:#}"));
         let status = response.status();
         let mut answer = None;
         if is_event_stream(&response) {
@@ -140,16 +140,16 @@ impl Session {
                     answer = Some(text);
                 }
             } else {
-                return Err(Trouble::Failed(format!("the gateway answered {status}: {}", reason(&text))));
+                return Err(SendFailure::Failed(format!("the gateway answered {status}: {}", reason(&text))));
             }
         }
         match (wanted, &answer) {
-            (Some(_), None) => Err(Trouble::Failed("the gateway ended the stream before it answered".to_owned())),
+            (Some(_), None) => Err(SendFailure::Failed("the gateway ended the stream before it answered".to_owned())),
             _ => Ok(answer),
         }
     }
 
-    /// Forwards what the gateway says unasked, for as long as it is polled.
+    /// Forwards notifications of the gateway until dropped.
     pub(super) async fn listen(&self) {
         loop {
             let (http, headers) = self.state_for_request();
@@ -160,7 +160,7 @@ impl Session {
                     return;
                 }
                 if is_event_stream(&response)
-                    && let Err(Trouble::Failed(message)) = self.forward(response, None).await
+                    && let Err(SendFailure::Failed(message)) = self.forward(response, None).await
                 {
                     tracing::debug!("the gateway's stream ended: {message}");
                 }
@@ -169,16 +169,16 @@ impl Session {
         }
     }
 
-    /// Finds the gateway again and begins the session anew. `generation` is the one the caller saw fail.
-    async fn revive(&self, generation: u64, envelope: Option<&Envelope>) -> Result<(), Trouble> {
+    /// Finds the gateway again and starts a new session. `generation` is the one that failed.
+    async fn revive(&self, generation: u64, envelope: Option<&Envelope>) -> Result<(), SendFailure> {
         let _one_at_a_time = self.reviving.lock().await;
         if lock(&self.state).generation != generation {
             return Ok(());
         }
         let home = self.home.clone();
         let running = tokio::task::spawn_blocking(move || home.running()).await;
-        let Ok(Ok(Some(running))) = running else { return Err(Trouble::Failed(GONE.to_owned())) };
-        let http = Http::new(&running).map_err(|error| Trouble::Failed(format!("{error:#}")))?;
+        let Ok(Ok(Some(running))) = running else { return Err(SendFailure::Failed(GONE.to_owned())) };
+        let http = Http::new(&running).map_err(|error| SendFailure::Failed(format!("{error:#}")))?;
         let initialize = {
             let mut state = lock(&self.state);
             state.http = http;
@@ -191,9 +191,9 @@ impl Session {
         self.replay(&initialize).await
     }
 
-    /// Says `initialize` again in the client's name. The client has its answer already, so this one is kept back.
-    async fn replay(&self, initialize: &str) -> Result<(), Trouble> {
-        let failed = |error: anyhow::Error| Trouble::Failed(format!("{error:#}"));
+    /// Repeats the client's `initialize`. The client already has an answer, so this one is dropped.
+    async fn replay(&self, initialize: &str) -> Result<(), SendFailure> {
+        let failed = |error: anyhow::Error| SendFailure::Failed(format!("{error:#}"));
         let http = lock(&self.state).http.clone();
         let body = Bytes::from(initialize.to_owned());
         let sent = http.send(Method::POST, ENDPOINT, self.headers.clone(), body).await;
@@ -211,7 +211,7 @@ impl Session {
         sent.map(|_| ()).map_err(|error| failed(error.into()))
     }
 
-    /// Ends the session at the gateway, if there is one.
+    /// Ends the session, if there is one.
     pub(super) async fn end(&self) {
         let (http, headers) = self.state_for_request();
         if headers.contains_key(SESSION_ID) {
@@ -243,7 +243,7 @@ fn answers(text: &str, wanted: &str) -> bool {
         .is_ok_and(|envelope| envelope.method.is_none() && envelope.id.is_some_and(|id| id.get() == wanted))
 }
 
-/// The gateway's own words in an error answer, whichever of its shapes it has.
+/// Returns the message of an error answer, as JSON-RPC or REST.
 fn reason(text: &str) -> String {
     let value: Option<Value> = serde_json::from_str(text).ok();
     let message = value.as_ref().and_then(|value| value.pointer("/error/message")?.as_str());

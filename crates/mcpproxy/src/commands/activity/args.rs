@@ -1,4 +1,4 @@
-//! Which records a command is about, as arguments say it.
+//! Arguments that select records.
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -10,9 +10,9 @@ use mcpproxy_store::{Filter, Kind, Status};
 use crate::commands::args::VariantArg;
 use crate::exit::{Exit, Failure};
 
-/// What a record must have.
+/// Filters on the fields of a record.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Which records")]
+#[command(next_help_heading = "Filters")]
 pub(super) struct Matching {
     /// Only calls with this intent
     #[arg(long, value_enum, value_name = "INTENT")]
@@ -20,34 +20,34 @@ pub(super) struct Matching {
     /// Only records of this type
     #[arg(long = "type", value_name = "TYPE", value_parser = words(Kind::ALL.map(Kind::as_str), Kind::parse))]
     kind: Option<Kind>,
-    /// Only records that ended so
+    /// Only records with this status
     #[arg(long, value_name = "STATUS", value_parser = words(Status::ALL.map(Status::as_str), Status::parse))]
     status: Option<Status>,
-    /// Only what concerns this server
+    /// Only records of this server
     #[arg(long, value_name = "NAME")]
     server: Option<String>,
-    /// Only calls of this tool: its own name, or `server:tool`
+    /// Only calls of this tool, as `tool` or `server:tool`
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only what this agent did
+    /// Only records of this agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Only calls of tools with this risk
+    /// Only calls of tools with this risk level
     #[arg(long, value_name = "RISK", value_parser = words(RiskLevel::ALL.map(RiskLevel::as_str), RiskLevel::parse))]
     risk: Option<RiskLevel>,
-    /// Only records with this text in a name, code, message or note, in upper or lower case
+    /// Only records that contain this text in a name, code, message or note, ignoring case
     #[arg(short, long, value_name = "TEXT")]
     query: Option<String>,
 }
 
-/// When it must have happened.
+/// Filters on the time of a record.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Which records")]
+#[command(next_help_heading = "Filters")]
 pub(super) struct Within {
-    /// Not before this time: `2h`, `7d`, `2026-01-31` or `2026-01-31T10:00:00Z`
+    /// Start of the period: `2h`, `7d`, `2026-01-31` or `2026-01-31T10:00:00Z`
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(super) since: Option<Timestamp>,
-    /// Not after this time
+    /// End of the period
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(super) until: Option<Timestamp>,
 }
@@ -55,7 +55,7 @@ pub(super) struct Within {
 impl Matching {
     pub(super) fn filter(&self, within: &Within) -> Result<Filter, Failure> {
         within.check()?;
-        // Records keep the two halves of a tool's name apart.
+        // Records store the server and the tool in separate fields.
         let (server, tool) = match self.tool.as_deref().map(|name| name.split_once(':').unwrap_or(("", name))) {
             Some(("", tool)) => (None, Some(tool)),
             Some((server, tool)) => (Some(server), Some(tool)),
@@ -64,7 +64,7 @@ impl Matching {
         if let (Some(asked), Some(named)) = (self.server.as_deref(), server)
             && asked != named
         {
-            return Err(Failure::new(Exit::Usage, "--server and --tool name two different servers"));
+            return Err(Failure::new(Exit::Usage, "--server and --tool name different servers"));
         }
         Ok(Filter {
             intent_type: self.intent_type.map(Into::into),
@@ -92,7 +92,7 @@ impl Within {
     }
 }
 
-/// Takes one of these words, and names them all when it is another.
+/// Parses one of these words. The error for any other word lists all of them.
 fn words<T: Clone + Send + Sync + 'static>(
     all: impl IntoIterator<Item = &'static str>,
     parse: fn(&str) -> Option<T>,
@@ -105,7 +105,7 @@ pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
         .ok_or_else(|| "expected a time such as 2h, 7d, 2026-01-31 or 2026-01-31T10:00:00Z".to_owned())
 }
 
-/// A point in time, or how long before `now` it was.
+/// Parses a point in time, or a duration before `now`.
 fn time_before(text: &str, now: Timestamp) -> Option<Timestamp> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Some(time);
@@ -114,7 +114,7 @@ fn time_before(text: &str, now: Timestamp) -> Option<Timestamp> {
         return time.to_zoned(TimeZone::system()).ok().map(|time| time.timestamp());
     }
     let span: Span = text.parse().ok().filter(|span: &Span| !span.is_negative())?;
-    // Only a calendar knows how long a day is.
+    // The length of a day depends on the calendar.
     now.to_zoned(TimeZone::UTC).checked_sub(span).ok().map(|time| time.timestamp())
 }
 

@@ -1,4 +1,4 @@
-//! Signed bundles: records that prove themselves, made here and checked anywhere.
+//! Writes and verifies signed bundles of records.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -19,18 +19,18 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::terminal::output::{self, Format, line};
 
-/// What a bundle is about.
+/// The records of a bundle.
 pub(super) enum Selected<'a> {
-    /// An id, or its beginning.
+    /// One record, by its id or a prefix.
     Record(&'a str),
     Matching {
         filter: Filter,
-        /// The name of the chain, if it was said.
+        /// The chain, if `--chain` names one.
         chain: Option<&'a str>,
     },
 }
 
-/// Writes a bundle and returns how many records it shows.
+/// Writes a bundle and returns its number of records.
 pub(super) async fn export(
     home: &Home,
     store: &Store,
@@ -45,8 +45,8 @@ pub(super) async fn export(
     let others = chains.len().saturating_sub(1);
     if let (Selected::Matching { chain: None, .. }, Some(own), 1..) = (&selected, own, others) {
         output::tell(&format!(
-            "a bundle is about one chain, here {own}; {} not in it, --chain NAME chooses one",
-            if others == 1 { "the other chain is".to_owned() } else { format!("the {others} others are") }
+            "note: A bundle covers one chain, here {own}. {} not included. Choose another with --chain NAME.",
+            if others == 1 { "1 other chain is".to_owned() } else { format!("{others} other chains are") }
         ));
     }
     let (filter, id, chain) = match selected {
@@ -57,7 +57,7 @@ pub(super) async fn export(
         }
         Selected::Matching { filter, chain } => (filter, None, chain.or(own).map(str::to_owned)),
     };
-    // Our key signs what our gateway wrote. For the chains of others, their own checkpoints have to do.
+    // This gateway's key signs only its own chain. Other chains are proven by their own checkpoints.
     let key = key.as_ref().filter(|key| chain.as_deref() == Some(key.verifier().chain()));
     let newest = key.and_then(|_| std::fs::read_to_string(home.checkpoint()).ok());
     let selection = Selection { filter, id, chain, key, newest, now_ms: Timestamp::now().as_millisecond() };
@@ -69,12 +69,12 @@ pub(super) async fn export(
 fn refused(error: ExportError) -> anyhow::Error {
     let message = error.to_string();
     match error {
-        ExportError::Nothing => Failure::new(Exit::Failed, "no record matches, so there is nothing to sign").into(),
+        ExportError::Nothing => Failure::new(Exit::Failed, "No record matches, so there is nothing to sign.").into(),
         ExportError::WhichChain { .. } | ExportError::NoSuchChain { .. } => Failure::new(Exit::Usage, message)
-            .hint("`mcpproxy activity verify` lists the chains; choose one with --chain")
+            .hint("list the chains with `mcpproxy activity verify` and choose one with --chain")
             .into(),
         ExportError::Damaged { source } => Failure::new(Exit::Failed, format!("{message}: {source}"))
-            .hint("`mcpproxy activity verify` tells more")
+            .hint("see the details with `mcpproxy activity verify`")
             .into(),
         other => other.into(),
     }
@@ -82,7 +82,9 @@ fn refused(error: ExportError) -> anyhow::Error {
 
 pub(super) fn verify(path: &Path, format: Format, keys: &[Verifier]) -> anyhow::Result<Exit> {
     let ([] | [_]) = keys else {
-        return Err(Failure::new(Exit::Usage, "a bundle is signed by one gateway: give one --key").into());
+        return Err(
+            Failure::new(Exit::Usage, "A bundle is signed by one gateway, so --key can be used only once.").into()
+        );
     };
     let file = File::open(path).with_context(|| format!("could not read `{}`", path.display()))?;
     let mut progress = Progress::new("lines", Output::Elsewhere);
@@ -95,15 +97,13 @@ pub(super) fn verify(path: &Path, format: Format, keys: &[Verifier]) -> anyhow::
             let intact = Intact::from(&verdict);
             format.print(&intact, || intact.text())?;
             if !verdict.is_sealed {
-                output::tell(
-                    "warning: the bundle has no seal; what it shows is true, but some may have been withheld since",
-                );
+                output::tell("warning: The bundle has no seal. Its records are genuine, but some may be missing.");
             }
             if verdict.key_from == KeyFrom::Bundle {
                 output::tell(&format!(
-                    "warning: the key was taken from the bundle itself, and may be anybody's\n\
+                    "warning: The key comes from the bundle itself, so anyone could have signed it.\n\
                      key: {}\n\
-                     hint: compare it with `mcpproxy activity key` at its gateway, or use --key",
+                     hint: compare it with the output of `mcpproxy activity key` on the gateway, or use --key",
                     line(&verdict.verifier)
                 ));
             }
@@ -121,13 +121,13 @@ pub(super) fn verify(path: &Path, format: Format, keys: &[Verifier]) -> anyhow::
     }
 }
 
-/// What a bundle proves.
+/// The proof of an intact bundle.
 #[derive(Serialize)]
 struct Intact {
     intact: bool,
     chain: String,
     key: String,
-    /// Whether the key is the one that was handed in.
+    /// True if the key is the one of `--key`.
     key_trusted: bool,
     first: i64,
     last: i64,
@@ -140,19 +140,19 @@ struct Intact {
     first_signed: String,
     last_signed: String,
     exported: String,
-    /// Whether the bundle as a whole is signed too.
+    /// True if the whole bundle is signed, not only its checkpoints.
     sealed: bool,
 }
 
 #[derive(Serialize)]
 struct Damaged {
     intact: bool,
-    damage: Place,
+    damage: BundleDamage,
 }
 
-/// Where in the bundle something is wrong, and what.
+/// The first damage in a bundle, and its position.
 #[derive(Serialize)]
-struct Place {
+struct BundleDamage {
     line: Option<u64>,
     seq: Option<i64>,
     id: Option<String>,
@@ -208,6 +208,6 @@ impl From<&BundleError> for Damaged {
             BundleError::Position { line, seq, .. } => (Some(*line), Some(*seq), None),
             BundleError::Record { line, seq, id, .. } => (Some(*line), Some(*seq), Some(id.to_string())),
         };
-        Self { intact: false, damage: Place { line, seq, id, what: error.to_string() } }
+        Self { intact: false, damage: BundleDamage { line, seq, id, what: error.to_string() } }
     }
 }

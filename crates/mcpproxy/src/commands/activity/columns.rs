@@ -1,4 +1,4 @@
-//! Records as rows: a list whose columns are as wide as they must be, and a stream whose columns keep their width.
+//! Formats records as rows: a list with fitted columns, and a stream with fixed columns.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
 use mcpproxy_core::{RiskLevel, Variant};
@@ -11,39 +11,39 @@ use crate::terminal::time::{local, local_time};
 const HEADER: [&str; 7] = ["ID", "TIME", "SERVER", "TOOL", "INTENT", "STATUS", "DURATION"];
 const SERVER: usize = 2;
 const TOOL: usize = 3;
-/// Where the risk stands when there is room for it: after the intent.
+/// Position of the risk column, which is shown if there is room.
 const RISK: usize = 5;
-/// So much of an id tells any two records apart: the rest of it is left to chance.
+/// Characters of an id that are unique. The rest is random.
 const ID_CHARS: usize = 15;
 const GAP: u16 = 2;
-/// As wide as the widest of each column can be, but for the names of servers and tools.
+/// Column widths of the stream. Names of servers and tools can be cut.
 const STEADY: [u16; 7] = [15, 19, 16, 32, 13, 11, 8];
-/// Without the last letters of `interrupted`.
+/// Narrow column widths. They cut the word `interrupted`.
 const STEADY_SHORT: [u16; 7] = [15, 8, 16, 32, 7, 9, 8];
-/// So much of the names of servers and tools is enough for most of them.
+/// Widths that are enough for most names of servers and tools.
 const SERVER_ENOUGH: u16 = 12;
 const TOOL_ENOUGH: u16 = 24;
-/// They are never cut below this.
+/// Minimum width of a name.
 const NAME_MIN: u16 = 4;
 
-/// How much a row says.
+/// The amount of detail in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wording {
     Full,
-    /// Without the year and the seconds, and with `destr` for `destructive`.
+    /// No year, no seconds, and `destr` for `destructive`.
     Short,
-    /// As short, but with the seconds in place of the day: what happens now, happens today.
+    /// Like `Short`, with the time of day instead of the date.
     Live,
 }
 
-/// The width of the terminal that standard output is, if it is one.
+/// Returns the width of the terminal, if standard output is one.
 pub(super) fn terminal_width() -> Option<u16> {
     Table::new().width()
 }
 
 pub(super) fn list(records: &[Record], terminal: Option<u16>) -> String {
     if records.is_empty() {
-        return "no records\n".to_owned();
+        return "No records.\n".to_owned();
     }
     let room = terminal.unwrap_or(u16::MAX);
     let has_risks = records.iter().any(|record| record.risk.is_some());
@@ -72,7 +72,7 @@ fn rows(records: &[Record], wording: Wording) -> Table {
     table(std::iter::once(header).chain(records.iter().map(|record| cells(record, wording))).collect())
 }
 
-/// With one column more, for where there is room.
+/// Adds the risk column.
 fn with_risks(records: &[Record]) -> Table {
     let risk = |record: &Record| record.risk.map_or(NONE, RiskLevel::as_str).to_owned();
     let with = |mut cells: Vec<String>, risk: String| {
@@ -84,10 +84,10 @@ fn with_risks(records: &[Record]) -> Table {
     table(std::iter::once(header).chain(rows).collect())
 }
 
-/// Rows that come one after the other, all with the same columns.
+/// Formats rows one at a time, with fixed columns.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stream {
-    /// None without a terminal: then nothing is cut.
+    /// `None` without a terminal. Then nothing is cut.
     widths: Option<[u16; 7]>,
     wording: Wording,
 }
@@ -145,18 +145,18 @@ fn cells(record: &Record, wording: Wording) -> Vec<String> {
     ]
 }
 
-/// The tool, or in its place what else a record is about.
+/// Returns the tool, or the subject of a record that has no tool.
 fn subject(record: &Record) -> String {
     match record.kind {
         Kind::Call | Kind::Refusal => word(&record.tool),
-        // A question about a call is no call, and must not look like one that succeeded.
+        // An approval request is not a call, and must not look like a successful one.
         Kind::Approval if record.tool.is_some() => format!("{} ({})", word(&record.tool), step(record)),
         Kind::Auth if record.code.is_some() => format!("({})", who_did(record)),
         Kind::Approval | Kind::Server | Kind::Settings | Kind::Auth => format!("({})", record.kind.as_str()),
     }
 }
 
-/// What somebody did at the door, and who: `login failed: anna`.
+/// Returns an authentication event and its user: `login failed: anna`.
 fn who_did(record: &Record) -> String {
     let what = word(&record.code).replace('_', " ");
     let metadata: serde_json::Value = serde_json::from_str(record.metadata.for_json()).unwrap_or_default();
@@ -166,14 +166,14 @@ fn who_did(record: &Record) -> String {
     }
 }
 
-/// What happened to an approval or a grant: `requested`, `denied`, `grant used`.
+/// Returns the step of an approval: `requested`, `denied`, `grant used`.
 fn step(record: &Record) -> String {
     let code = word(&record.code);
     let step = code.strip_prefix("approval_").unwrap_or(&code).replace('_', " ");
     if step == NONE { record.kind.as_str().to_owned() } else { step }
 }
 
-/// All rows are equal; the names of the columns are the first.
+/// Builds a table whose first row holds the names of the columns.
 fn table(rows: Vec<Vec<String>>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -208,7 +208,7 @@ fn total(widths: &[u16]) -> u16 {
     widths.iter().fold(gaps, |sum, width| sum.saturating_add(*width))
 }
 
-/// Takes from the names of servers and tools what is too much, from the longer first.
+/// Shortens the name columns until the row fits, the longer one first.
 fn fitted(mut widths: Vec<u16>, room: u16) -> Vec<u16> {
     while total(&widths) > room {
         let [_, _, server, tool, ..] = widths.as_mut_slice() else { break };

@@ -1,4 +1,4 @@
-//! Where an export goes: standard output, or a file that has its name only once it is whole.
+//! The target of an export: standard output, a device, or a file that appears only when it is complete.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 pub(super) enum Destination {
     Standard(BufWriter<io::Stdout>),
-    /// A device or a pipe: it is written to, and never replaced.
+    /// A device or a pipe, which is never replaced.
     Device(BufWriter<File>),
     File {
         part: BufWriter<NamedTempFile>,
@@ -37,7 +37,7 @@ impl Destination {
         Ok(Self::File { part: BufWriter::new(part), path })
     }
 
-    /// Gives the file its name. If this is never called, nothing is left of it.
+    /// Completes the export. Without this call, no file is left behind.
     pub(super) fn finish(self) -> anyhow::Result<()> {
         match self {
             Self::Standard(mut out) => out.flush().context("could not print"),

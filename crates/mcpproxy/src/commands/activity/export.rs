@@ -1,4 +1,4 @@
-//! `activity export`: records as a file, for other programs or, signed, for whoever has to believe them.
+//! `activity export`: writes records to a file, plain or signed.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -20,22 +20,22 @@ use crate::terminal::visible;
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// One record, by its id or the beginning of it; needs --signed
+    /// Id of one record, or a prefix; requires --signed
     #[arg(requires = "signed", conflicts_with_all = ["Matching", "Within"])]
     id: Option<String>,
-    /// How to write records [default: jsonl]
+    /// File format [default: jsonl]
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "signed")]
     format: Option<FileFormat>,
-    /// Make a bundle that proves its records, for `mcpproxy activity verify`
+    /// Write a signed bundle, for `mcpproxy activity verify`
     #[arg(long)]
     signed: bool,
-    /// Of this chain, where several gateways share a database [default: this gateway's]
+    /// Chain to export, if several gateways share the database [default: this gateway's]
     #[arg(long, value_name = "NAME", requires = "signed", conflicts_with = "id")]
     chain: Option<String>,
-    /// Include arguments and results; a signed bundle always does
+    /// Include arguments and results; always on for a signed bundle
     #[arg(long, conflicts_with = "signed")]
     payloads: bool,
-    /// Write to this file, in place of standard output
+    /// Output file [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -50,7 +50,7 @@ enum FileFormat {
     Csv,
 }
 
-/// Whether arguments and results are written too.
+/// Selects whether arguments and results are exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Payloads {
     With,
@@ -59,15 +59,15 @@ enum Payloads {
 
 pub(super) async fn run(home: &Home, format: Format, export: &Export) -> anyhow::Result<Exit> {
     if format != Format::Table {
-        return Err(Failure::new(Exit::Usage, "an export is not printed with --output")
-            .hint("choose with --format jsonl, --format csv or --signed")
+        return Err(Failure::new(Exit::Usage, "--output does not apply to an export.")
+            .hint("use --format jsonl, --format csv or --signed")
             .into());
     }
     let filter = export.matching.filter(&export.within)?;
     let end = EndSignal::listen()?;
     tokio::select! {
         // What was written so far has no name yet, and is gone when this returns.
-        () = end.wait() => Err(Failure::new(Exit::Failed, "stopped before the export was complete").into()),
+        () = end.wait() => Err(Failure::new(Exit::Failed, "The export was stopped before it was complete.").into()),
         done = write(home, export, filter) => done.map(|()| Exit::Done),
     }
 }
@@ -76,7 +76,7 @@ async fn write(home: &Home, export: &Export, filter: Filter) -> anyhow::Result<(
     let store = open(home).await?;
     let mut out = Destination::open(export.out.as_deref())?;
     let written = if export.signed {
-        let store = store.ok_or_else(|| Failure::new(Exit::Failed, "there are no records to sign"))?;
+        let store = store.ok_or_else(|| Failure::new(Exit::Failed, "There are no records to sign."))?;
         let selected = match &export.id {
             Some(id) => bundle::Selected::Record(id),
             None => bundle::Selected::Matching { filter, chain: export.chain.as_deref() },
@@ -87,17 +87,17 @@ async fn write(home: &Home, export: &Export, filter: Filter) -> anyhow::Result<(
     };
     out.finish()?;
     if let Some(path) = &export.out {
-        output::tell(&format!("wrote {} to {}", counted(written, "record"), path.display()));
+        output::tell(&format!("Wrote {} to {}", counted(written, "record"), path.display()));
     }
     Ok(())
 }
 
-/// Where the data goes, as far as progress is concerned.
+/// Returns whether progress messages would mix with the data.
 fn whereabouts(export: &Export) -> Output {
     if export.out.is_some() { Output::Elsewhere } else { Output::ToStandardOutput }
 }
 
-/// Newest first, page by page, and returns how many.
+/// Writes records page by page, newest first, and returns their number.
 async fn plain(store: Option<&Store>, export: &Export, filter: &Filter, out: &mut Destination) -> anyhow::Result<u64> {
     let payloads = if export.payloads { Payloads::With } else { Payloads::Without };
     let format = export.format.unwrap_or(FileFormat::Jsonl);

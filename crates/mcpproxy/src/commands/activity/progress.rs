@@ -1,11 +1,11 @@
-//! What long work says about itself on the way: a line on standard error that is rewritten, and gone at the end.
+//! Shows the progress of long work as one line on standard error, removed at the end.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use super::words::grouped;
 
-/// What is done sooner needs no progress.
+/// Work that ends sooner shows no progress.
 const MOMENT: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -16,7 +16,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Without a terminal on standard error, and when it would stand between our own data, nothing is shown.
+    /// Shows nothing if standard error is no terminal, or if the data goes to the same terminal.
     pub(super) fn new(things: &'static str, out: Output) -> Self {
         let is_alone = out == Output::Elsewhere || !io::stdout().is_terminal();
         let is_shown = io::stderr().is_terminal() && is_alone;
@@ -35,7 +35,7 @@ impl Progress {
     }
 }
 
-/// Where the data goes meanwhile.
+/// The target of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Output {
     ToStandardOutput,

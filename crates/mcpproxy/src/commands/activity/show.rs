@@ -1,4 +1,4 @@
-//! One record as a page of text: facts, intent, notes, arguments, result, and where it stands in the log.
+//! Formats a record as a page of text: facts, intent, arguments, result and position in the log.
 
 use mcpproxy_core::{RiskLevel, Untrusted};
 use mcpproxy_store::{PayloadFacts, WholeRecord};
@@ -9,10 +9,10 @@ use super::words::{NONE, counted, duration, grouped, intent, word};
 use crate::terminal::output::{self, lines, member};
 use crate::terminal::time::local;
 
-/// So wide that the sections of a record line up.
+/// Width of the labels, so that the sections line up.
 const NAME_CHARS: usize = 11;
 
-/// `activity` is the same for programs, and `chain` the name of the record's chain.
+/// Formats a record. `activity` is its JSON form, and `chain` the name of its chain.
 pub(super) fn text(whole: &WholeRecord, activity: &Activity, chain: &str) -> String {
     let record = &whole.record;
     let client = record.client.as_ref().map(|client| format!(" ({})", client.for_terminal())).unwrap_or_default();
@@ -58,7 +58,7 @@ pub(super) fn text(whole: &WholeRecord, activity: &Activity, chain: &str) -> Str
     payload(&mut out, "Arguments", whole.args.as_ref(), record.args);
     payload(&mut out, "Result", whole.result.as_ref(), record.result);
     let position = match record.end_seq {
-        Some(end) => format!("{}, and its end at {}", grouped(record.seq), grouped(end)),
+        Some(end) => format!("{}, end at {}", grouped(record.seq), grouped(end)),
         None => grouped(record.seq),
     };
     let has_payloads = record.args.is_some() || record.result.is_some();
@@ -75,23 +75,26 @@ pub(super) fn text(whole: &WholeRecord, activity: &Activity, chain: &str) -> Str
     );
     for (name, what) in [("approval_id", "approval"), ("grant_id", "grant")] {
         if let Some(id) = metadata.get(name).and_then(Value::as_str) {
-            out.push_str(&format!("\nAll about this {what}: mcpproxy activity list --query {}\n", output::line(id)));
+            out.push_str(&format!(
+                "\nAll records of this {what}: mcpproxy activity list --query {}\n",
+                output::line(id)
+            ));
         }
     }
     out
 }
 
-/// What a server's error is under the tool's contract.
+/// Formats a server's error under the tool's contract.
 fn failure(failure: &Value) -> String {
     let code = member(failure, "code");
     match (failure.get("declared").and_then(Value::as_bool), member(failure, "original").as_str()) {
-        (Some(true), _) => format!("{code}, as the contract declares"),
-        (_, NONE) => format!("{code}: the contract declares nothing like it"),
-        (_, original) => format!("{code}: the contract does not declare {original}"),
+        (Some(true), _) => format!("{code}, declared in the contract"),
+        (_, NONE) => format!("{code}: not declared in the contract"),
+        (_, original) => format!("{code}: {original} is not declared in the contract"),
     }
 }
 
-/// A heading and its facts; those that say nothing are left out.
+/// Formats a section. Facts without a value are left out.
 fn section(out: &mut String, heading: Option<&str>, facts: &[(&str, String)]) {
     let facts: Vec<_> = facts.iter().filter(|(_, value)| value != NONE).collect();
     if facts.is_empty() {
@@ -123,7 +126,7 @@ fn payload(out: &mut String, heading: &str, text: Option<&Untrusted>, facts: Opt
     }
 }
 
-/// JSON on several lines, with every string and number as it was recorded.
+/// Formats JSON on several lines, with every string and number as recorded.
 pub(crate) fn indented(json: &str) -> String {
     if serde_json::from_str::<&serde_json::value::RawValue>(json).is_err() {
         return json.to_owned();
@@ -171,7 +174,7 @@ pub(crate) fn indented(json: &str) -> String {
     out
 }
 
-/// What is nested deeper than any reader follows is not moved further to the right.
+/// Limits the indentation of deeply nested JSON.
 const DEPTH_MAX: usize = 16;
 
 fn line_break(out: &mut String, depth: usize) {

@@ -1,4 +1,4 @@
-//! `activity summary`: how many records there were of what, and how long calls took.
+//! `activity summary`: counts records and measures call durations.
 
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Row, Table, presets};
@@ -16,16 +16,16 @@ use crate::home::Home;
 use crate::terminal::output::Format;
 use crate::terminal::time::local;
 
-/// So many servers and tools are listed for people; programs get them all.
+/// Rows per section in the table. JSON and YAML contain all of them.
 const ROWS_MAX: usize = 20;
 const HOUR_MS: i64 = 3_600_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct Summarize {
-    /// Not before this time: `2h`, `7d`, `2026-01-31` or `2026-01-31T10:00:00Z`
+    /// Start of the period: `2h`, `7d`, `2026-01-31` or `2026-01-31T10:00:00Z`
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "24h")]
     since: Timestamp,
-    /// Not after this time [default: now]
+    /// End of the period [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     until: Option<Timestamp>,
 }
@@ -43,7 +43,7 @@ pub(super) async fn run(home: &Home, format: Format, summarize: &Summarize) -> a
     Ok(Exit::Done)
 }
 
-/// Where there is no log, there is nothing in each of its hours.
+/// Returns the summary of a folder without a log.
 fn empty(since_ms: i64, until_ms: i64) -> Summary {
     let hour = |time_ms: i64| time_ms - time_ms.rem_euclid(HOUR_MS);
     Summary {
@@ -65,7 +65,7 @@ fn text(summary: &Summary) -> String {
     let (from, to) = (local(summary.from_ms, hour), local(summary.to_ms, hour));
     let mut out = format!("{} from {from} to {to}\n", counted(summary.total, "record"));
     if let (Some(p50_us), Some(p95_us)) = (summary.duration.p50_us, summary.duration.p95_us) {
-        out.push_str(&format!("calls took {} (p50), {} (p95)\n", duration(p50_us), duration(p95_us)));
+        out.push_str(&format!("call duration: {} (p50), {} (p95)\n", duration(p50_us), duration(p95_us)));
     }
     let icon = |count: &Count| {
         let variant = [Variant::Read, Variant::Write, Variant::Destructive];
@@ -86,7 +86,7 @@ fn name(count: &Count) -> String {
     count.name.for_terminal().into_owned()
 }
 
-/// What says all with its name and how many there were.
+/// Builds a section that has only names and counts.
 fn few(rows: &mut Vec<Vec<String>>, heading: &str, counts: Vec<(String, u64)>) {
     if counts.is_empty() {
         return;
@@ -113,7 +113,7 @@ fn many(rows: &mut Vec<Vec<String>>, heading: &str, counts: &[Count], name: impl
     }
 }
 
-/// All sections in one table, so that their numbers stand below each other.
+/// Puts all sections into one table, so that their numbers line up.
 fn table(rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     let is_terminal = terminal_width().is_some();

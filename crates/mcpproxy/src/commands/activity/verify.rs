@@ -1,4 +1,4 @@
-//! `activity verify` and `activity key`: the proof that a log is as it was written.
+//! `activity verify` and `activity key`: verifies the log and prints its public key.
 
 use std::path::PathBuf;
 
@@ -16,12 +16,12 @@ use crate::terminal::output::{self, Format, line};
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// A signed bundle [default: the whole log of the data folder]
+    /// Signed bundle to verify [default: the log of the data folder]
     bundle: Option<PathBuf>,
-    /// A file with checkpoints that were kept elsewhere; may be given more than once
+    /// File with checkpoints from outside the database; repeatable
     #[arg(long = "checkpoint", value_name = "FILE", conflicts_with = "bundle")]
     checkpoints: Vec<PathBuf>,
-    /// The key that must have signed, as `mcpproxy activity key` prints it; may be given more than once
+    /// Public key that must have signed, from `mcpproxy activity key`; repeatable
     #[arg(long = "key", value_name = "KEY", value_parser = parse_key)]
     keys: Vec<Verifier>,
 }
@@ -35,8 +35,8 @@ pub(super) async fn run(home: &Home, format: Format, verify: &Verify) -> anyhow:
 
 pub(super) fn print_key(home: &Home, format: Format) -> anyhow::Result<Exit> {
     let key = home.existing_signing_key()?.ok_or_else(|| {
-        Failure::new(Exit::NoGateway, "this folder has no key yet")
-            .hint("start the gateway once, it makes one: mcpproxy serve")
+        Failure::new(Exit::NoGateway, "The data folder has no signing key yet.")
+            .hint("start the gateway once to create it: mcpproxy serve")
     })?;
     let verifier = key.verifier();
     let printed = Key { chain: verifier.chain().to_owned(), key: verifier.to_string() };
@@ -60,7 +60,7 @@ struct Log {
 struct Chain {
     chain: String,
     intact: bool,
-    /// Whether its key was known from elsewhere than the database.
+    /// True if the key comes from outside the database.
     key_trusted: bool,
     lines: i64,
     lines_removed: i64,
@@ -69,25 +69,25 @@ struct Chain {
     signed_to: Option<i64>,
     payloads_checked: u64,
     payloads_erased: u64,
-    damage: Option<Broken>,
+    damage: Option<ChainDamage>,
 }
 
-/// The first thing that is wrong.
+/// The first damage of a chain.
 #[derive(Serialize)]
-struct Broken {
+struct ChainDamage {
     seq: i64,
     id: Option<String>,
     what: String,
 }
 
 async fn log(home: &Home, format: Format, verify: &Verify) -> anyhow::Result<Exit> {
-    // Before the log: a gateway that runs signs only what it has written.
+    // Read checkpoints before the log. A running gateway signs only records that are already written.
     let notes = checkpoints(home, &verify.checkpoints)?;
     let mut trusted = verify.keys.clone();
     match home.existing_signing_key() {
         Ok(key) => trusted.extend(key.map(|key| key.verifier().clone())),
-        // An auditor may read the log and not the secret.
-        Err(error) => output::tell(&format!("going on without this gateway's key: {error:#}")),
+        // An auditor may be allowed to read the log but not the signing key.
+        Err(error) => output::tell(&format!("note: This gateway's key is not used: {error:#}")),
     }
     let Some(store) = open(home).await? else {
         return nothing(format, &notes);
@@ -99,30 +99,30 @@ async fn log(home: &Home, format: Format, verify: &Verify) -> anyhow::Result<Exi
     let chains: Vec<Chain> = verdicts.iter().map(Chain::from).collect();
     let log = Log { intact: chains.iter().all(|chain| chain.intact), chains };
     format.print(&log, || match log.chains.as_slice() {
-        [] => "no records\n".to_owned(),
+        [] => "No records.\n".to_owned(),
         chains => chains.iter().map(text).collect(),
     })?;
     for chain in log.chains.iter().filter(|chain| chain.intact && !chain.key_trusted) {
         output::tell(&format!(
-            "warning: the key of chain {} was taken from the database itself\n\
-             hint: hand in what `mcpproxy activity key` prints on that gateway, with --key",
+            "warning: The key of chain {} comes from the database itself.\n\
+             hint: pass the output of `mcpproxy activity key` on that gateway with --key",
             line(&chain.chain)
         ));
     }
     Ok(exit(log.intact))
 }
 
-/// No log at all is what a new folder has, and what is left of a log that somebody removed.
+/// Reports a missing log: fine for a new folder, damage if a checkpoint proves that there was one.
 fn nothing(format: Format, notes: &[String]) -> anyhow::Result<Exit> {
     if let Some(chain) = notes.iter().find_map(|note| Checkpoint::claimed_chain(note)) {
-        let message = format!("the log is gone: there is no database, but a checkpoint of chain {}", line(chain));
+        let message = format!("The log is gone. There is a checkpoint of chain {}, but no database.", line(chain));
         return Err(Failure::new(Exit::Failed, message).into());
     }
-    format.print(&Log { intact: true, chains: Vec::new() }, || "no records\n".to_owned())?;
+    format.print(&Log { intact: true, chains: Vec::new() }, || "No records.\n".to_owned())?;
     Ok(Exit::Done)
 }
 
-/// All checkpoints that are not in the database.
+/// Returns all checkpoints from outside the database.
 fn checkpoints(home: &Home, files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
     let newest = home.checkpoint();
     let mut notes = Vec::new();
@@ -130,7 +130,7 @@ fn checkpoints(home: &Home, files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
         let text = std::fs::read_to_string(path).with_context(|| format!("could not read `{}`", path.display()))?;
         let found = Checkpoint::notes(&text);
         if found.is_empty() {
-            return Err(Failure::new(Exit::Failed, format!("`{}` holds no checkpoint", path.display())).into());
+            return Err(Failure::new(Exit::Failed, format!("`{}` contains no checkpoint", path.display())).into());
         }
         notes.extend(found);
     }
@@ -138,16 +138,16 @@ fn checkpoints(home: &Home, files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
 }
 
 fn text(chain: &Chain) -> String {
-    // Of a damaged chain, what comes after the damage was not looked at.
+    // Records after the damage are not verified.
     let signed = match (chain.signed_to, &chain.damage) {
         (Some(seq), _) => format!("signed up to {}", grouped(seq)),
-        (None, Some(_)) => "none of them signed".to_owned(),
+        (None, Some(_)) => "none signed".to_owned(),
         (None, None) => "not signed yet".to_owned(),
     };
-    let good = if chain.damage.is_some() { "good line" } else { "line" };
+    let good = if chain.damage.is_some() { "valid line" } else { "line" };
     let mut facts = vec![counted(chain.lines.unsigned_abs(), good)];
     if chain.lines_removed > 0 {
-        facts.push(format!("{} before these removed by retention", grouped(chain.lines_removed)));
+        facts.push(format!("{} older removed by retention", grouped(chain.lines_removed)));
     }
     facts.extend([counted(chain.checkpoints, "checkpoint"), signed]);
     let name = line(&chain.chain);
@@ -162,7 +162,7 @@ fn exit(is_intact: bool) -> Exit {
 }
 
 fn parse_key(text: &str) -> Result<Verifier, String> {
-    Verifier::parse(text).ok_or_else(|| "expected a key as `mcpproxy activity key` prints it".to_owned())
+    Verifier::parse(text).ok_or_else(|| "expected a key from `mcpproxy activity key`".to_owned())
 }
 
 impl From<&ChainVerdict> for Chain {
@@ -178,12 +178,12 @@ impl From<&ChainVerdict> for Chain {
             signed_to: verdict.last_signed,
             payloads_checked: verdict.payloads,
             payloads_erased: verdict.erased,
-            damage: verdict.damage.as_ref().map(Broken::from),
+            damage: verdict.damage.as_ref().map(ChainDamage::from),
         }
     }
 }
 
-impl From<&Damage> for Broken {
+impl From<&Damage> for ChainDamage {
     fn from(damage: &Damage) -> Self {
         Self { seq: damage.seq, id: damage.id.map(|id| id.to_string()), what: damage.to_string() }
     }

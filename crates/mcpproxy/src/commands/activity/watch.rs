@@ -1,4 +1,4 @@
-//! `activity watch`: the last few records, then every new one as it comes.
+//! `activity watch`: prints the last records, then follows new ones.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::runtime::EndSignal;
 use crate::terminal::output::{self, Format};
 use crate::terminal::visible;
 
-/// How soon a record is seen, and how often the database is asked while nothing happens.
+/// Time between two queries.
 const PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
-    /// How many records of before to begin with
+    /// Number of earlier records to print first
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(..=500))]
     lines: u16,
     #[command(flatten)]
@@ -39,9 +39,9 @@ pub(super) async fn run(home: &Home, format: Format, watch: &Watch) -> anyhow::R
 
 async fn follow(home: &Home, filter: &Filter, lines: usize, mut printer: Printer) -> anyhow::Result<()> {
     let store = wait_for_store(home).await?;
-    // The end first: what comes between the two questions is then in both answers, and not in none.
+    // Find the end first. A record that arrives in between is then in both answers, instead of in none.
     let mut cursor = store.feed_end().await?;
-    // A call that ends while it is read can be in two answers, already ended in the first.
+    // A call that ends between the queries can be in both answers with the same state.
     let mut seen: HashMap<RecordId, Option<i64>> = HashMap::new();
     if lines > 0 {
         let page = store.list(filter, None, lines).await?;
@@ -76,12 +76,12 @@ async fn follow(home: &Home, filter: &Filter, lines: usize, mut printer: Printer
     }
 }
 
-/// Which record, and whether it has ended.
+/// Returns the id of a record and its end, which changes when the call ends.
 fn state(record: &Record) -> (RecordId, Option<i64>) {
     (record.id, record.end_seq)
 }
 
-/// A folder where no gateway ran yet may be watched before one does.
+/// Waits for the first gateway that runs on the data folder.
 async fn wait_for_store(home: &Home) -> anyhow::Result<Store> {
     let mut was_told = false;
     loop {
@@ -89,14 +89,14 @@ async fn wait_for_store(home: &Home) -> anyhow::Result<Store> {
             return Ok(store);
         }
         if !was_told {
-            output::tell("no records yet; waiting for the first");
+            output::tell("No records yet. Waiting for the first one.");
             was_told = true;
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// A database that is away for a while is no reason to stop watching.
+/// Reports an unreachable database once, and its return.
 #[derive(Default)]
 struct Outage {
     was_told: bool,
@@ -108,7 +108,7 @@ impl Outage {
             return Err(error.into());
         }
         if !self.was_told {
-            output::tell(&format!("{:#}; trying again", anyhow::Error::from(error)));
+            output::tell(&format!("{:#}. Trying again.", anyhow::Error::from(error)));
             self.was_told = true;
         }
         Ok(())
@@ -116,16 +116,16 @@ impl Outage {
 
     fn is_over(&mut self) {
         if self.was_told {
-            output::tell("the database answers again");
+            output::tell("The database is reachable again.");
             self.was_told = false;
         }
     }
 }
 
-/// One record after the other, each printed as soon as it is known.
+/// Prints records one at a time.
 struct Printer {
     format: Format,
-    /// The columns in use; none before the first row.
+    /// The current columns; `None` before the first row.
     stream: Option<Stream>,
 }
 
@@ -134,7 +134,7 @@ impl Printer {
         Self { format, stream: None }
     }
 
-    /// The names of the columns, for whoever waits for the first row.
+    /// Prints the names of the columns before the first row.
     fn begin(&mut self) -> anyhow::Result<()> {
         match self.format {
             Format::Table => self.columns().map(drop),
@@ -151,7 +151,7 @@ impl Printer {
         output::print(&text)
     }
 
-    /// The columns for the terminal as it is now; their names stand above the first row and wherever they change.
+    /// Returns the columns for the current terminal width, and prints their names whenever they change.
     fn columns(&mut self) -> anyhow::Result<&Stream> {
         let now = Stream::new(terminal_width());
         if self.stream.as_ref() != Some(&now) {

@@ -4,7 +4,7 @@ use mcpproxy_core::{Untrusted, Variant};
 
 pub(super) const NONE: &str = "-";
 
-/// An icon and a word: neither colour nor shape alone may carry it.
+/// Returns an icon and a word, because neither colour nor shape alone may carry the meaning.
 pub(super) fn intent(variant: Variant) -> &'static str {
     match variant {
         Variant::Read => "○ read",
@@ -26,12 +26,12 @@ fn milliseconds(duration_us: u64) -> f64 {
     duration_us as f64 / 1000.0
 }
 
-/// A word of others, or a dash.
+/// Returns untrusted text escaped for the terminal; a dash if there is none.
 pub(super) fn word(text: &Option<Untrusted>) -> String {
     text.as_ref().map_or(NONE.to_owned(), |text| text.for_terminal().into_owned())
 }
 
-/// `12,345`
+/// Formats a number with separators: `12,345`.
 pub(super) fn grouped(number: impl TryInto<u64>) -> String {
     let digits = number.try_into().unwrap_or_default().to_string();
     let mut out = String::new();
@@ -44,7 +44,7 @@ pub(super) fn grouped(number: impl TryInto<u64>) -> String {
     out
 }
 
-/// `1 record`, `12,345 records`
+/// Formats a count with its noun: `12,345 records`.
 pub(super) fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! One approval by its id, of which the beginning is enough.
+//! Finds an approval request by its id or a prefix of it.
 
 use http::Method;
 use mcpproxy_core::ApprovalId;
@@ -9,14 +9,15 @@ use crate::client::Rest;
 use crate::exit::{Exit, Failure};
 use crate::terminal::output::line;
 
-/// All there is to know about one.
+/// Returns an approval request with all its fields.
 pub(super) async fn approval(rest: &Rest, given: &str) -> anyhow::Result<View> {
     let id = id(rest, given).await?;
     let (value, text) = rest.ask_for_text(Method::GET, &format!("/api/v1/approvals/{id}")).await?;
     Ok(View { value, text })
 }
 
-/// The id that begins so. Ids are in the order of time, so the page before the last one that could begin so has it.
+/// Returns the one id with this prefix. Ids sort by time, so the page that ends at the greatest possible id with this
+/// prefix contains it.
 pub(super) async fn id(rest: &Rest, given: &str) -> anyhow::Result<ApprovalId> {
     if let Some(id) = ApprovalId::parse(given) {
         return Ok(id);
@@ -29,12 +30,12 @@ pub(super) async fn id(rest: &Rest, given: &str) -> anyhow::Result<ApprovalId> {
     Ok(ApprovalId::parse(id).ok_or_else(|| none(given))?)
 }
 
-/// The greatest that can be an id and begin so.
+/// Returns the greatest id that can start with this prefix.
 fn last_with(beginning: &str) -> Option<ApprovalId> {
     (!beginning.is_empty()).then(|| ApprovalId::parse(&format!("{beginning:Z<0$}", ApprovalId::CHARS)))?
 }
 
-/// The one of these that begins so, in upper or lower case.
+/// Returns the only id that starts with the prefix, ignoring case.
 pub(super) fn only_one<T: AsRef<str>>(
     beginning: &str,
     ids: impl IntoIterator<Item = T>,
@@ -47,15 +48,15 @@ pub(super) fn only_one<T: AsRef<str>>(
         (None, _) => Err(none(beginning)),
         (Some(one), Some(other)) => Err(Failure::new(
             Exit::Failed,
-            format!("more than one begins with `{}`: {}, {}, …", line(beginning), one.as_ref(), other.as_ref()),
+            format!("More than one id starts with `{}`: {}, {}, …", line(beginning), one.as_ref(), other.as_ref()),
         )
-        .hint("give more of the id")),
+        .hint("type more characters of the id")),
     }
 }
 
 fn none(given: &str) -> Failure {
-    Failure::new(Exit::Failed, format!("no approval begins with `{}`", line(given)))
-        .hint("`mcpproxy approvals list --state all` shows the ids")
+    Failure::new(Exit::Failed, format!("No approval request starts with `{}`.", line(given)))
+        .hint("list all ids with `mcpproxy approvals list --state all`")
 }
 
 #[cfg(test)]
@@ -72,8 +73,8 @@ mod tests {
         check("01HG", Ok("01HG000000"));
         check("01hg", Ok("01HG000000"));
         check("01HF7YAT01", Ok("01HF7YAT01"));
-        check("01HF", Err("more than one begins with `01HF`: 01HF7YAT00, 01HF7YAT01, …"));
-        check("02\u{1b}", Err("no approval begins with `02\\u{1b}`"));
+        check("01HF", Err("More than one id starts with `01HF`: 01HF7YAT00, 01HF7YAT01, …"));
+        check("02\u{1b}", Err("No approval request starts with `02\\u{1b}`."));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `approvals grants` and `approvals revoke`: what users allowed for a while.
+//! `approvals grants` and `approvals revoke`: lists and revokes standing approvals.
 
 use http::Method;
 use serde_json::Value;
@@ -25,7 +25,7 @@ async fn ask(rest: &Rest, all: bool) -> anyhow::Result<Value> {
 
 fn table(grants: &[Value], now_ms: i64) -> String {
     if grants.is_empty() {
-        return "no grants\n".to_owned();
+        return "No standing approvals.\n".to_owned();
     }
     let row = |grant: &Value| {
         let left = match text(grant, "state").as_str() {
@@ -54,13 +54,13 @@ pub(super) async fn revoke(home: &Home, format: Format, given: &str) -> anyhow::
     let id = only_one(given, ids, none)?;
     let revoked = rest.ask(Method::DELETE, &format!("{PATH}/{id}")).await?;
     match format {
-        Format::Table => output::tell(&format!("revoked {}", line(id))),
+        Format::Table => output::tell(&format!("Revoked {}.", line(id))),
         Format::Json | Format::Yaml => format.print(&revoked, String::new)?,
     }
     Ok(Exit::Done)
 }
 
 fn none(given: &str) -> Failure {
-    Failure::new(Exit::Failed, format!("no grant begins with `{}`", line(given)))
-        .hint("`mcpproxy approvals grants --all` shows the ids")
+    Failure::new(Exit::Failed, format!("No standing approval starts with `{}`.", line(given)))
+        .hint("list all ids with `mcpproxy approvals grants --all`")
 }

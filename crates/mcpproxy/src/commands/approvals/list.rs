@@ -1,4 +1,4 @@
-//! `approvals list`: what waits, and with `--watch` what comes.
+//! `approvals list`: lists approval requests and, with `--watch`, follows them.
 
 use clap::{Args, ValueEnum};
 use http::Method;
@@ -19,27 +19,27 @@ const HEADER: [&str; 6] = ["ID", "STATE", "RISK", "AGENT", "LEFT", "TOOL"];
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Only those in this state
+    /// Only requests in this state
     #[arg(long, value_enum, value_name = "STATE", default_value = "pending")]
     pub(super) state: State,
-    /// Only the calls of this agent
+    /// Only calls of this agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Only calls of this tool: `server:tool`
+    /// Only calls of this tool, as `server:tool`
     #[arg(long, value_name = "NAME", value_parser = ToolName::parse)]
     tool: Option<ToolName>,
-    /// At most so many
+    /// Maximum number of requests
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
-    /// Where the page before this one said the next begins
+    /// Cursor from the previous page
     #[arg(long, value_name = "CURSOR", conflicts_with = "watch")]
     cursor: Option<String>,
-    /// Go on, and print each question when it is asked and when it is decided
+    /// Keep running and print each request when it is made and when it is decided
     #[arg(long)]
     watch: bool,
 }
 
-/// `ApprovalState`, as an argument.
+/// The state of an approval request, as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum State {
     Pending,
@@ -96,16 +96,18 @@ pub(super) async fn run(home: &Home, format: Format, list: &List) -> anyhow::Res
         if approvals.is_empty() { nothing(list.state) } else { table(approvals, now_ms()) }
     })?;
     if let Some(next) = page.get("next").and_then(Value::as_str).filter(|_| format == Format::Table) {
-        output::tell(&format!("more: add --cursor {}", output::line(next)));
+        output::tell(&format!("More requests: add --cursor {}", output::line(next)));
     }
     Ok(Exit::Done)
 }
 
 fn nothing(state: State) -> String {
     match state {
-        State::Pending => "no call waits for a user\n".to_owned(),
-        State::All => "no call has needed a user yet\n".to_owned(),
-        _ => "no approvals\n".to_owned(),
+        State::Pending => "No call waits for an approval.\n".to_owned(),
+        State::All => "No call has needed an approval yet.\n".to_owned(),
+        State::Approved | State::Consumed | State::Denied | State::Expired | State::Cancelled => {
+            "No approval requests in this state.\n".to_owned()
+        }
     }
 }
 

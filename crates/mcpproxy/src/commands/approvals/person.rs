@@ -1,4 +1,4 @@
-//! The user at the terminal: asked for what only they know, and signed in with it.
+//! Signs in the user at the terminal.
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use crate::runtime::EndSignal;
 use crate::terminal::prompt::{Echo, Terminal};
 
 const CSRF: HeaderName = HeaderName::from_static("x-csrf-token");
-/// Whoever mistypes may try again; the gateway counts too.
+/// Attempts for a name, password or code. The gateway has its own limit.
 pub(super) const TRIES: usize = 3;
 
 pub(super) struct Person {
@@ -22,7 +22,7 @@ pub(super) struct Person {
 }
 
 impl Person {
-    /// From here on a signal does not end us by itself, which would leave the terminal without echo.
+    /// Takes over signal handling, so that Ctrl-C during a password prompt does not leave the terminal without echo.
     pub(super) fn at(terminal: Terminal) -> anyhow::Result<Self> {
         Ok(Self { terminal, end: EndSignal::listen()? })
     }
@@ -31,7 +31,7 @@ impl Person {
         self.terminal.say(&format!("{}\n", text.trim_end_matches('\n')))
     }
 
-    /// One answer. Ctrl-C, the end of input and an empty line all mean that nothing is to be decided.
+    /// Asks for one line. Ctrl-C, the end of input and an empty line all mean that the user decides nothing.
     pub(super) async fn ask(&mut self, question: &str, echo: Echo) -> anyhow::Result<String> {
         let answer = tokio::select! {
             answer = self.terminal.ask(question, echo) => answer?,
@@ -39,11 +39,11 @@ impl Person {
         };
         match answer.filter(|answer| !answer.is_empty()) {
             Some(answer) => Ok(answer),
-            None => Err(Failure::new(Exit::Refused, "nothing was decided").into()),
+            None => Err(Failure::new(Exit::Refused, "You made no decision. The request stays open.").into()),
         }
     }
 
-    /// A session of this user, to be ended with `close`.
+    /// Signs the user in. End the session with `close`.
     pub(super) async fn sign_in(&mut self, http: &Http) -> anyhow::Result<Session> {
         for left in (0..TRIES).rev() {
             let name = self.ask("Name: ", Echo::Shown).await?;
@@ -52,9 +52,9 @@ impl Person {
             let reply = http.ask(Method::POST, "/api/v1/login", json_headers(), Bytes::from(body.to_string())).await?;
             match reply.status {
                 StatusCode::OK => return Session::open(http.clone(), &reply),
-                StatusCode::UNAUTHORIZED if left > 0 => self.tell("Name or password is wrong.")?,
+                StatusCode::UNAUTHORIZED if left > 0 => self.tell("Wrong name or password.")?,
                 StatusCode::UNAUTHORIZED => {
-                    return Err(Failure::new(Exit::Refused, "name or password is wrong").into());
+                    return Err(Failure::new(Exit::Refused, "Wrong name or password.").into());
                 }
                 StatusCode::TOO_MANY_REQUESTS => {
                     let why = reply.failure().to_string();
@@ -63,11 +63,11 @@ impl Person {
                 _ => return Err(reply.failure().into()),
             }
         }
-        Err(Failure::new(Exit::Refused, "name or password is wrong").into())
+        Err(Failure::new(Exit::Refused, "Wrong name or password.").into())
     }
 }
 
-/// A user who is signed in, for as long as one decision takes.
+/// The session of a signed-in user, for one decision.
 pub(super) struct Session {
     http: Http,
     headers: HeaderMap,
@@ -78,25 +78,26 @@ pub(super) struct Session {
 impl Session {
     fn open(http: Http, reply: &Reply) -> anyhow::Result<Self> {
         let set = reply.headers.get(SET_COOKIE).and_then(|value| value.to_str().ok());
-        let cookie = set.and_then(|set| set.split(';').next()).context("the gateway opened no session")?;
-        let csrf = reply.answer.get("csrf").and_then(Value::as_str).context("the gateway opened no session")?;
+        let cookie = set.and_then(|set| set.split(';').next()).context("the gateway did not open a session")?;
+        let csrf = reply.answer.get("csrf").and_then(Value::as_str).context("the gateway did not open a session")?;
         let mut headers = json_headers();
         for (name, value) in [(COOKIE, cookie), (CSRF, csrf)] {
-            let mut value = HeaderValue::from_str(value).context("the gateway opened no session")?;
+            let mut value = HeaderValue::from_str(value).context("the gateway did not open a session")?;
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        let page_key = reply.answer.get("page_key").and_then(Value::as_str).context("the gateway opened no session")?;
+        let page_key =
+            reply.answer.get("page_key").and_then(Value::as_str).context("the gateway did not open a session")?;
         let has_totp = array(&reply.answer, "factors").iter().any(|factor| factor == "totp");
         Ok(Self { http, headers, page_key: page_key.to_owned(), has_totp })
     }
 
-    /// What a yes takes beside the session, where it takes no code.
+    /// Returns the key that an approval without a code needs besides the session cookie.
     pub(super) fn page_key(&self) -> &str {
         &self.page_key
     }
 
-    /// Whether a code can be asked for. A passkey works in a browser only.
+    /// Returns whether the account has an authenticator app. Passkeys work in a browser only.
     pub(super) fn has_totp(&self) -> bool {
         self.has_totp
     }
@@ -109,7 +110,7 @@ impl Session {
         self.http.ask(Method::POST, path, self.headers.clone(), Bytes::from(body.to_string())).await
     }
 
-    /// Ends it. If that fails it ends by itself, a quarter of an hour later.
+    /// Ends the session. If this fails, the session expires after 15 minutes.
     pub(super) async fn close(self) {
         let _ends_by_itself = self.post("/api/v1/logout", &json!({})).await;
     }

@@ -1,4 +1,4 @@
-//! The parts of an approval whose numbers must be shown with the digits they came with.
+//! The parts of an approval request whose numbers are shown with their original digits.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ pub(super) struct Exact {
 pub(super) struct Change {
     pub(super) pointer: String,
     pub(super) change: String,
-    /// What it was is not known.
+    /// The previous value is not known.
     #[serde(default)]
     pub(super) hidden: bool,
     pub(super) before: Option<Box<RawValue>>,

@@ -1,4 +1,4 @@
-//! One approval as a page of text: everything that helps a person to decide.
+//! Formats an approval request as a page of text: everything that helps a user to decide.
 
 use mcpproxy_core::json::{quote, string_value};
 use mcpproxy_core::{ApprovalState, Assurance, canonical};
@@ -14,25 +14,25 @@ use crate::terminal::output::{line, lines};
 
 const NAME_CHARS: usize = 11;
 
-/// In the order of the page, and each part under the name of who says it.
+/// Formats the request in the order of the approval page. Each part names its source.
 pub(super) fn text(whole: &View, now_ms: i64) -> String {
     let view = &whole.value;
     let mut out = String::new();
     facts(&mut out, view, now_ms);
-    said(&mut out, view, SaidBy::Operator, "What will happen, says the operator");
+    said(&mut out, view, SaidBy::Operator, "What happens, according to the operator");
     said(&mut out, view, SaidBy::Server, "What the server says (not verified)");
     let exact = whole.exact();
     dry_run(&mut out, view, exact.dry_run.as_ref());
     arguments(&mut out, view, &exact);
     attached(&mut out, exact.attached.as_deref());
     section(&mut out, "What the agent says (not verified)", &words_of_agent(view));
-    section(&mut out, "Who asks you", &list(view, "asked_by"));
+    section(&mut out, "Why approval is required", &list(view, "asked_by"));
     out
 }
 
 fn facts(out: &mut String, view: &Value, now_ms: i64) {
     let state = state(view);
-    let factor = if view.get("needs_step_up") == Some(&Value::Bool(true)) { ", takes a fresh factor" } else { "" };
+    let factor = if view.get("needs_step_up") == Some(&Value::Bool(true)) { ", requires a second factor" } else { "" };
     let is_open = matches!(state, Some(ApprovalState::Pending | ApprovalState::Approved));
     let left = time_ms(view, "expires").filter(|_| is_open).map(|until| format!(" ({} left)", left(until, now_ms)));
     let record = member(view, "record");
@@ -65,7 +65,7 @@ fn given(view: &Value) -> &'static str {
         None => "",
         Some(Assurance::Form) => ", in the agent's client",
         Some(Assurance::Session) => ", signed in",
-        Some(Assurance::Factor) => ", with a fresh factor",
+        Some(Assurance::Factor) => ", with a second factor",
     }
 }
 
@@ -85,7 +85,7 @@ fn said(out: &mut String, view: &Value, who: SaidBy, heading: &str) {
 }
 
 fn words_of_agent(view: &Value) -> Vec<String> {
-    let words = [("Reason", "reason"), ("It calls the data", "sensitivity"), ("Its program calls itself", "client")];
+    let words = [("Reason", "reason"), ("Data sensitivity", "sensitivity"), ("Client name", "client")];
     let words = words.map(|(name, member)| (name, self::member(view, member)));
     words.into_iter().filter(|(_, word)| word != NONE).map(|(name, word)| format!("{name}: {word}")).collect()
 }
@@ -104,12 +104,12 @@ fn section(out: &mut String, heading: &str, rows: &[String]) {
     }
 }
 
-/// Each value, with a mark for what differs from the last call of this kind that was approved and made. If they are too
-/// many for that, all of them follow as they are.
+/// Lists the arguments and marks those that differ from the last approved call. If there are too many to list one by
+/// one, the whole JSON follows.
 fn arguments(out: &mut String, view: &Value, exact: &raw::Exact) {
     let heading = match member(view, "previous").as_str() {
-        NONE => "Arguments (this agent had no such call approved before)".to_owned(),
-        previous => format!("Arguments, with what changed since the last approved call ({previous})"),
+        NONE => "Arguments (no earlier call of this agent to compare with)".to_owned(),
+        previous => format!("Arguments, compared with the last approved call ({previous})"),
     };
     let is_masked = view.get("masked") != Some(&Value::Bool(false));
     let rows: Vec<String> = exact.changes.iter().map(|change| row(change, is_masked)).collect();
@@ -118,7 +118,7 @@ fn arguments(out: &mut String, view: &Value, exact: &raw::Exact) {
     if let Some(all) = exact.arguments.as_ref().filter(|_| left_out > 0) {
         let all = lines(&indented(all.get()));
         let rows: Vec<String> = all.lines().map(str::to_owned).collect();
-        section(out, &format!("{left_out} more values are not above; these are all arguments"), &rows);
+        section(out, &format!("All arguments ({left_out} values are not in the list above)"), &rows);
     }
 }
 
@@ -133,7 +133,7 @@ fn row(change: &raw::Change, is_masked: bool) -> String {
             format!("~ {place}: {after} (hidden; differs from the last approved call)")
         }
         "changed" if change.hidden => {
-            format!("~ {place}: {after} (differs from the last approved call, which is not kept)")
+            format!("~ {place}: {after} (differs from the last approved call, whose value is not stored)")
         }
         "changed" => format!("~ {place}: {before} → {after}"),
         "unknown" => format!("? {place}: {after} (hidden; may differ from the last approved call)"),
@@ -141,14 +141,14 @@ fn row(change: &raw::Change, is_masked: bool) -> String {
     }
 }
 
-/// Answers to questions of the server, and whatever else the agent sends with the call.
+/// Lists the answers to the server's prompts, and everything else that the agent sends with the call.
 fn attached(out: &mut String, exact: Option<&RawValue>) {
     let Some(exact) = exact else { return };
     let rows: Vec<String> = lines(&indented(&canonical(exact.get()))).lines().map(str::to_owned).collect();
-    section(out, "Sent besides the arguments (inputResponses are answers to questions of the server)", &rows);
+    section(out, "Sent besides the arguments (inputResponses answer prompts of the server)", &rows);
 }
 
-/// A text with no escapes but those that it needs: letters can be written as numbers that nobody reads.
+/// Removes unnecessary escapes: `\u0061` reads as `a`, so that escapes cannot hide text.
 fn shown(value: &str) -> String {
     line(&string_value(value).map_or_else(|| value.to_owned(), |text| quote(&text)))
 }
@@ -157,7 +157,7 @@ fn dry_run(out: &mut String, view: &Value, exact: Option<&raw::DryRun>) {
     let Some(exact) = exact else { return };
     let time = view.get("dry_run").map_or(NONE.to_owned(), |dry_run| time(dry_run, "time"));
     let by = match (exact.native, said_by(view, "side_effects")) {
-        (true, _) => "says the server (not verified)",
+        (true, _) => "by the server (not verified)",
         (false, Some(SaidBy::Server)) => "made from the server's contract (not verified)",
         (false, Some(SaidBy::Operator) | None) => "made from the contract",
     };

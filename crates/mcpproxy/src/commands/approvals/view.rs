@@ -1,4 +1,4 @@
-//! One approval as the gateway gave it.
+//! An approval request as the gateway returned it.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,12 +10,12 @@ use crate::terminal::visible;
 
 pub(super) struct View {
     pub(super) value: Value,
-    /// The same, digit for digit.
+    /// The JSON text, with the original digits of every number.
     pub(super) text: String,
 }
 
 impl View {
-    /// Of an answer that is one.
+    /// Reads the answer of the gateway.
     pub(super) fn of(reply: Reply) -> anyhow::Result<Self> {
         let text = reply.text()?.to_owned();
         Ok(Self { value: reply.answer, text })
@@ -25,7 +25,7 @@ impl View {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
 
-    /// What a user decides on is printed as it is, for programs too.
+    /// Prints the request. JSON output is the original text, because a user decides on it.
     pub(super) fn print(&self, format: Format, text: impl FnOnce() -> String) -> anyhow::Result<()> {
         match format {
             Format::Table | Format::Yaml => format.print(&self.value, text),

@@ -1,4 +1,4 @@
-//! `approvals wait`: until a user has decided, or the time is over.
+//! `approvals wait`: waits until a user decides or the timeout ends.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::home::Home;
 use crate::terminal::output::{Format, tell};
 
-/// How soon a decision is seen.
+/// Time between two requests to the gateway.
 const PAUSE: Duration = Duration::from_millis(250);
 
 pub(super) async fn run(home: &Home, format: Format, given: &str, timeout: Duration) -> anyhow::Result<Exit> {
@@ -24,7 +24,7 @@ pub(super) async fn run(home: &Home, format: Format, given: &str, timeout: Durat
     let mut rest = Some(rest);
     let mut last = Value::Null;
     loop {
-        // An approval outlives the gateway it was asked at, and so does who waits for it.
+        // The request survives a restart of the gateway, so keep waiting.
         if let Some(found) = watch::ask_again(home, &mut rest, &path).await? {
             last = found;
         }
@@ -37,7 +37,7 @@ pub(super) async fn run(home: &Home, format: Format, given: &str, timeout: Durat
     format.print(&last, || words(&last))?;
     let exit = exit(state(&last));
     if exit == Exit::Waiting {
-        tell(&format!("nobody has decided yet: {}", text(&last, "url")));
+        tell(&format!("No decision yet. Open {}", text(&last, "url")));
     }
     Ok(exit)
 }

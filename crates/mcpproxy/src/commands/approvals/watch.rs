@@ -1,4 +1,4 @@
-//! `approvals list --watch`: each question when it is asked, and again when it is decided.
+//! `approvals list --watch`: prints each approval request when it is made and when it is decided.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,34 +15,34 @@ use crate::home::Home;
 use crate::terminal::output::{self, Format};
 use crate::terminal::visible;
 
-/// How soon a question is seen, and how often the gateway is asked while nothing happens.
+/// Time between two requests to the gateway.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Prints what is there, then whatever comes, for as long as it is polled. A gateway that restarts is waited for.
+/// Prints the current requests, then every change, until dropped. Waits for a gateway that restarts.
 pub(super) async fn follow(home: &Home, format: Format, list: &List) -> anyhow::Result<()> {
     let mut rest = Some(Rest::connect(home)?);
-    let (mut seen, mut is_first) = (Seen::default(), true);
+    let (mut seen, mut is_first) = (PrintedStates::default(), true);
     loop {
         let was_away = rest.is_none();
-        // Decisions are news too, so nothing is left out by its state here.
+        // Ask for all states: a decision is a change too.
         match ask_again(home, &mut rest, &list.path(None)).await? {
             Some(page) => {
                 let news = seen.news(array(&page, "approvals"), list.state.wanted());
                 print(format, &news)?;
                 if !is_first && news.iter().any(|one| state(one) == Some(ApprovalState::Pending)) {
-                    // Whoever watches may be looking elsewhere.
+                    // The user may be looking elsewhere.
                     output::ring();
                 }
                 is_first = false;
             }
-            None if !was_away => output::tell("the gateway has stopped; waiting for it"),
+            None if !was_away => output::tell("The gateway stopped. Waiting for it to start again."),
             None => {}
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// One answer, or none while no gateway runs; then the next one that does is found.
+/// Returns one answer, or `None` while no gateway runs. Reconnects when one starts.
 pub(super) async fn ask_again(home: &Home, rest: &mut Option<Rest>, path: &str) -> anyhow::Result<Option<Value>> {
     let connected = match rest.take() {
         Some(connected) => connected,
@@ -62,7 +62,7 @@ pub(super) async fn ask_again(home: &Home, rest: &mut Option<Rest>, path: &str) 
     }
 }
 
-/// Whether an error goes away when a gateway runs again: there is none, or it went while it answered.
+/// Returns whether the error means that no gateway runs, or that it stopped while it answered.
 fn is_away(error: &anyhow::Error) -> bool {
     match error.downcast_ref::<Failure>() {
         Some(failure) => failure.exit() == Exit::NoGateway,
@@ -72,14 +72,14 @@ fn is_away(error: &anyhow::Error) -> bool {
     }
 }
 
-/// The states that were printed.
+/// The last printed state of each request.
 #[derive(Default)]
-struct Seen {
+struct PrintedStates {
     states: HashMap<String, String>,
 }
 
-impl Seen {
-    /// What is new of a page, oldest first: questions in the wanted state, and what became of those that were printed.
+impl PrintedStates {
+    /// Returns the changes of a page, oldest first: new requests in the wanted state, and new states of printed requests.
     fn news(&mut self, approvals: &[Value], wanted: Option<ApprovalState>) -> Vec<Value> {
         let mut news = Vec::new();
         for approval in approvals.iter().rev() {
@@ -107,13 +107,11 @@ fn print(format: Format, news: &[Value]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One line, and below a question the address where it is decided.
+/// Formats a request as one line, with the approval page below if it is pending.
 fn row(approval: &Value, now_ms: i64) -> String {
     let [id, state, risk, agent, left, tool] = cells(approval, now_ms);
-    let below = match self::state(approval) {
-        Some(ApprovalState::Pending) => format!("    {left} left: {}\n", text(approval, "url")),
-        _ => String::new(),
-    };
+    let is_pending = self::state(approval) == Some(ApprovalState::Pending);
+    let below = if is_pending { format!("    {left} left: {}\n", text(approval, "url")) } else { String::new() };
     format!("{id}  {state:<11}  {risk:<14}  {agent}  {tool}\n{below}")
 }
 
@@ -126,7 +124,7 @@ mod tests {
     #[test]
     fn news_are_told_once() {
         let one = |id: &str, state: &str| json!({"id": id, "state": state});
-        let mut seen = Seen::default();
+        let mut seen = PrintedStates::default();
         let mut check = |page: &[Value], expected: &[&str]| {
             let news = seen.news(page, Some(ApprovalState::Pending));
             let news: Vec<String> =

@@ -1,4 +1,4 @@
-//! Fields of approvals in words for people, and what else the commands share.
+//! Formats fields of approval requests for people.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::terminal::output::line;
 use crate::terminal::time::local_time;
 
 pub(super) const NONE: &str = "-";
-/// So much of an id tells any two approvals apart that a person could confuse.
+/// Characters of an id that are enough to tell recent requests apart.
 const ID_CHARS: usize = 15;
 const TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// A member as one line, whoever wrote it; a dash when it is not there.
+/// Returns a member as one escaped line; a dash if it is missing.
 pub(super) fn text(value: &Value, name: &str) -> String {
     crate::terminal::output::member(value, name)
 }
@@ -29,7 +29,7 @@ pub(super) fn state(approval: &Value) -> Option<ApprovalState> {
     ApprovalState::parse(approval.get("state")?.as_str()?)
 }
 
-/// An icon and a word.
+/// Returns an icon and a word.
 pub(super) fn state_words(state: ApprovalState) -> &'static str {
     match state {
         ApprovalState::Pending => "… pending",
@@ -41,17 +41,17 @@ pub(super) fn state_words(state: ApprovalState) -> &'static str {
     }
 }
 
-/// An icon and a word: neither colour nor shape alone may carry it. What only the server says can warn, and not calm.
+/// Returns an icon and a word for the risk level. A server's own risk level can raise the warning, never lower it.
 pub(super) fn risk_words(approval: &Value) -> String {
     let given = approval.get("risk").and_then(Value::as_str);
     let is_claim = said_by(approval, "risk") == Some(SaidBy::Server);
     match given.map(|risk| (RiskLevel::parse(risk), risk)) {
         Some((Some(RiskLevel::Low | RiskLevel::Medium), risk)) if is_claim => {
-            format!("? unclassified; the server calls it {risk}")
+            format!("? unclassified (server says {risk})")
         }
-        Some((Some(RiskLevel::High), _)) if is_claim => "▲ high, says the server".to_owned(),
+        Some((Some(RiskLevel::High), _)) if is_claim => "▲ high (server says)".to_owned(),
         Some((Some(RiskLevel::Critical | RiskLevel::Forbidden), risk)) if is_claim => {
-            format!("■ {risk}, says the server")
+            format!("■ {risk} (server says)")
         }
         None => "? unclassified".to_owned(),
         Some((Some(RiskLevel::Low), _)) => "○ low".to_owned(),
@@ -62,7 +62,7 @@ pub(super) fn risk_words(approval: &Value) -> String {
     }
 }
 
-/// Whose words a part of an approval is. What nobody is known to have said is no word of the operator's.
+/// Returns the source of a part of an approval request. An unknown source never counts as the operator.
 pub(super) fn said_by(approval: &Value, name: &str) -> Option<SaidBy> {
     match approval.get(format!("{name}_said_by"))?.as_str()? {
         "operator" => Some(SaidBy::Operator),
@@ -78,18 +78,18 @@ pub(super) fn now_ms() -> i64 {
     Timestamp::now().as_millisecond()
 }
 
-/// A time of the interface, in milliseconds.
+/// Returns a time of the REST API in milliseconds.
 pub(super) fn time_ms(value: &Value, name: &str) -> Option<i64> {
     let time: Timestamp = value.get(name)?.as_str()?.parse().ok()?;
     Some(time.as_millisecond())
 }
 
-/// The same for people, where they are.
+/// Formats a time of the REST API in the local time zone.
 pub(super) fn time(value: &Value, name: &str) -> String {
     time_ms(value, name).map_or(NONE.to_owned(), local_time)
 }
 
-/// How much is left until then: `9m`, `45s`; a dash if nothing is.
+/// Formats the time that is left, such as `9m` or `45s`; a dash if none is.
 pub(super) fn left(until_ms: i64, now_ms: i64) -> String {
     match (until_ms - now_ms) / 1000 {
         ..=0 => NONE.to_owned(),
@@ -142,8 +142,8 @@ mod tests {
         check(json!("critical"), "■ critical");
         check(json!("new\u{1b}"), "new\\u{1b}");
         let claim = |risk: &str| risk_words(&json!({"risk": risk, "risk_said_by": "server"}));
-        assert_eq!(claim("low"), "? unclassified; the server calls it low");
-        assert_eq!(claim("critical"), "■ critical, says the server");
+        assert_eq!(claim("low"), "? unclassified (server says low)");
+        assert_eq!(claim("critical"), "■ critical (server says)");
         let words = ApprovalState::ALL.map(state_words).join(", ");
         assert_eq!(words, "… pending, ✓ approved, ✓ consumed, ✗ denied, ✗ expired, ✗ cancelled");
     }

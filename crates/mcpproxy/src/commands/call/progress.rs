@@ -1,4 +1,4 @@
-//! What is said while a call is held: where a user can approve it.
+//! Tells the user where to approve a call while the gateway holds it.
 
 use mcpproxy_core::ApprovalId;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::terminal::output::{line, tell};
 
 const PATH: &str = "/ui/approvals/";
 
-/// Tells of a question once, however often it is repeated.
+/// Prints each approval request once, however often the gateway repeats it.
 pub(super) struct Progress {
     port: Option<u16>,
     told: Option<ApprovalId>,
@@ -26,15 +26,15 @@ impl Progress {
         }
     }
 
-    /// A server can send the same kind of message. So an address is shown only if it is that of the gateway, and
-    /// nobody is led elsewhere to type a password.
+    /// A server can send the same kind of progress message. So a link is printed only if it leads to the gateway:
+    /// otherwise a server could send the user to a page that asks for a password.
     fn words(&mut self, message: &str) -> Option<String> {
         let message: Value = serde_json::from_str(message).ok()?;
         if message.get("method")?.as_str()? != "notifications/progress" {
             return None;
         }
         let words = message.pointer("/params/message")?.as_str()?;
-        let url = Url::parse(words.strip_prefix("Waiting for a person to approve")?.rsplit(' ').next()?).ok()?;
+        let url = Url::parse(words.rsplit(' ').next()?).ok()?;
         let id = ApprovalId::parse(url.path().strip_prefix(PATH)?)?;
         if self.told.replace(id.clone()).as_ref() == Some(&id) {
             return None;
@@ -43,8 +43,8 @@ impl Progress {
             && url.port_or_known_default() == self.port
             && url.scheme() == "http";
         Some(match is_ours {
-            true => format!("Waiting for a person to approve: {}", line(url.as_str())),
-            false => format!("Waiting for a person to approve: mcpproxy approvals show {id}"),
+            true => format!("Waiting for a user to approve the call: {}", line(url.as_str())),
+            false => format!("Waiting for a user to approve the call: mcpproxy approvals show {id}"),
         })
     }
 }
@@ -61,7 +61,7 @@ mod tests {
             let message = serde_json::json!({"method": "notifications/progress", "params": {
                 "message": format!("Waiting for a person to approve this: {url}"),
             }});
-            let expected = expected.map(|rest| format!("Waiting for a person to approve: {rest}"));
+            let expected = expected.map(|rest| format!("Waiting for a user to approve the call: {rest}"));
             assert_eq!(progress.words(&message.to_string()), expected, "{url}");
             assert_eq!(progress.words(&message.to_string()), None, "it is told once");
         };

@@ -1,4 +1,4 @@
-//! `contract coverage`: which tools somebody has classified.
+//! `contract coverage`: lists which tools have a risk level.
 
 use http::Method;
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn told(answer: &Value) -> String {
     let list = |name: &str| answer.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let (tools, totals) = (list("tools"), list("totals"));
     if tools.is_empty() {
-        return "no tools yet; see `mcpproxy servers list`\n".to_owned();
+        return "No tools yet. See the state of the servers with `mcpproxy servers list`.\n".to_owned();
     }
     let rows = tools.iter().map(|tool| {
         vec![member(tool, "name"), member(tool, "risk_level"), member(tool, "operation"), classifier(tool)]
@@ -28,7 +28,7 @@ fn told(answer: &Value) -> String {
     let is_hidden = |tool: &Value| tool.get("hidden_from_agents").and_then(Value::as_bool) == Some(true);
     match tools.iter().filter(|tool| is_hidden(tool)).count() {
         0 => {}
-        hidden => text.push_str(&format!("{} forbidden and so {HIDDEN}\n", counted(hidden, "tool"))),
+        hidden => text.push_str(&format!("{} forbidden and {HIDDEN}\n", counted(hidden, "tool"))),
     }
     for total in totals {
         let count = |name: &str| total.get(name).and_then(Value::as_u64).unwrap_or_default();
@@ -37,7 +37,7 @@ fn told(answer: &Value) -> String {
         let server = member(total, "server");
         text.push_str(&match count("by_nobody") {
             0 => format!("{server}: {tools}, {who}\n"),
-            none => format!("{server}: {tools}, {who}, {none} by nobody; try `mcpproxy contract draft {server}`\n"),
+            none => format!("{server}: {tools}, {who}, {none} unclassified. Draft contracts with `mcpproxy contract draft {server}`.\n"),
         });
     }
     text

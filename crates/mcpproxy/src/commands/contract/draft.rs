@@ -1,4 +1,4 @@
-//! `contract draft`: a first contract file for a server's tools.
+//! `contract draft`: writes a first contract file for the tools of a server.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -23,20 +23,20 @@ pub(super) async fn run(home: &Home, format: Format, server: &ServerName, to: Op
     let Some(path) = to else {
         format.print(&answer, || text)?;
         let target = folder.join(format!("{server}.yaml"));
-        tell(&format!("a draft: read it and correct it before you put it into {}", target.display()));
+        tell(&format!("This is a draft. Review it before you move it to {}.", target.display()));
         return Ok(());
     };
     write_new(path, &text, &folder)?;
-    print(&format!("wrote {}\n", path.display()))?;
+    print(&format!("Wrote {}\n", path.display()))?;
     let is_in_force = std::path::absolute(path).is_ok_and(|path| path.parent() == Some(&folder));
     tell(&match is_in_force {
-        true => "it counts from now on, so read it and correct it now; then: mcpproxy contract lint".to_owned(),
-        false => format!("a draft: read it and correct it before you put it into {}", folder.display()),
+        true => "The draft is in force now. Review it, then run `mcpproxy contract lint`.".to_owned(),
+        false => format!("This is a draft. Review it before you move it to {}.", folder.display()),
     });
     Ok(())
 }
 
-/// Never over a file that is there: it may be somebody's work.
+/// Writes a new file. Never overwrites an existing one.
 fn write_new(path: &Path, text: &str, folder: &Path) -> anyhow::Result<()> {
     let doing = || format!("could not write `{}`", path.display());
     if std::path::absolute(path).is_ok_and(|path| path.parent() == Some(folder)) {
@@ -45,8 +45,8 @@ fn write_new(path: &Path, text: &str, folder: &Path) -> anyhow::Result<()> {
     let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            return Err(Failure::new(Exit::Failed, format!("`{}` exists already", path.display()))
-                .hint("nothing was written; choose another name with --to, or print the draft without it")
+            return Err(Failure::new(Exit::Failed, format!("`{}` already exists", path.display()))
+                .hint("choose another file with --to, or leave out --to to print the draft")
                 .into());
         }
         Err(error) => return Err(error).with_context(doing),

@@ -1,4 +1,4 @@
-//! `contract lint`: what is wrong or doubtful about contracts, in files and against servers.
+//! `contract lint`: reports errors and questionable choices in contracts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::home::Home;
 use crate::operator_files::{self, CONTRACTS, MISTAKES_MAX};
 use crate::terminal::output::{Format, tell};
 
-/// What a contract says by itself. The other codes need to know the tool it is for.
+/// Codes of findings that need only the contract. All other codes need the tool as well.
 const ALONE: [&str; 9] = ["C003", "C105", "C106", "C301", "C302", "C303", "C304", "C305", "C501"];
-/// A gateway sees changed files within half a second, unless they are wrong.
+/// Time for a running gateway to reload changed files.
 const TAKE_OVER: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) async fn run(home: &Home, format: Format, files: &[PathBuf], is_strict: bool) -> anyhow::Result<Exit> {
     let mut report = Report::default();
     if files.is_empty() {
-        operator_files::tell_left_out(&home.settings(), &[CONTRACTS]);
+        operator_files::tell_ignored(&home.settings(), &[CONTRACTS]);
     }
     let texts = if files.is_empty() { CONTRACTS.read(&home.settings()) } else { operator_files::read_given(files) };
     match texts {
@@ -40,10 +40,12 @@ pub(super) async fn run(home: &Home, format: Format, files: &[PathBuf], is_stric
                     let shown = mistakes.into_iter().take(MISTAKES_MAX);
                     report.add(shown.map(|(file, mistake)| Finding::of_mistake(file, mistake)));
                     if more > 0 {
-                        tell(&format!("note: … and {more} more errors, which are not shown"));
+                        tell(&format!("note: {more} more errors are not shown."));
                     }
                     if files.is_empty() {
-                        tell("note: the servers' tools were not looked at, because of these errors");
+                        tell(
+                            "note: Because of these errors, the contracts were not compared with the tools of the servers.",
+                        );
                     }
                 }
                 Ok(contracts) if files.is_empty() && home.running()?.is_some() => {
@@ -56,7 +58,9 @@ pub(super) async fn run(home: &Home, format: Format, files: &[PathBuf], is_stric
                 Ok(contracts) => {
                     report.add(alone(&contracts));
                     if files.is_empty() {
-                        tell("note: no gateway is running, so the servers' tools were not looked at");
+                        tell(
+                            "note: No gateway is running, so the contracts were not compared with the tools of the servers.",
+                        );
                     }
                 }
             }
@@ -68,7 +72,7 @@ pub(super) async fn run(home: &Home, format: Format, files: &[PathBuf], is_stric
     Ok(report.exit(is_strict))
 }
 
-/// What can be said without knowing the tools: each contract is held against a tool that has nothing but its name.
+/// Checks each contract on its own, against a tool that has nothing but a name.
 fn alone(contracts: &Contracts) -> Vec<Finding> {
     let named = contracts.iter().filter(|(pattern, _)| pattern.is_exact);
     let offers = named.map(|(pattern, _)| {
@@ -90,7 +94,7 @@ struct Answer {
     version: String,
 }
 
-/// What the gateway finds, once it has taken over the very contracts we read, and whether it has.
+/// Returns the findings of the gateway, and whether it uses the contracts that this command read.
 async fn of_gateway(rest: &Rest, contracts: &Contracts) -> anyhow::Result<(Vec<Finding>, bool)> {
     let ours = version(contracts);
     let start = Instant::now();
@@ -100,8 +104,8 @@ async fn of_gateway(rest: &Rest, contracts: &Contracts) -> anyhow::Result<(Vec<F
         if is_same || start.elapsed() > TAKE_OVER {
             if !is_same {
                 tell(
-                    "warning: the gateway does not use these files, so this is about the contracts before; the settings \
-                     or the policies may be wrong: mcpproxy config check",
+                    "warning: The running gateway still uses its previous contracts, and these findings are about them. \
+                     Find the reason with `mcpproxy config check`.",
                 );
             }
             return Ok((answer.findings, is_same));

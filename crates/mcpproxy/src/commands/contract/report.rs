@@ -1,4 +1,4 @@
-//! Findings about contracts: from files and from the gateway, in one list.
+//! Collects findings about contracts, from the files and from the gateway.
 
 use mcpproxy_core::Mistake;
 use mcpproxy_core::review::lint::{self, Severity};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::exit::Exit;
 use crate::terminal::output::{counted, line, lines};
 
-/// The code of a file that cannot be read. Every other one is the gateway's.
+/// Code of a file that cannot be read. All other codes come from the gateway.
 const UNREADABLE: &str = "C000";
 
 #[derive(Debug, Default, Serialize)]
@@ -16,11 +16,11 @@ pub(super) struct Report {
     errors: usize,
     warnings: usize,
     hints: usize,
-    /// Whether they were held against what the servers offer.
+    /// True if the contracts were compared with the tools of the servers.
     servers_checked: bool,
 }
 
-/// One doubt, wherever it came from.
+/// One error or questionable choice.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     code: String,
@@ -60,11 +60,11 @@ impl Finding {
             line: Some(mistake.line),
             column: Some(mistake.column),
             message: mistake.message,
-            fix: "until it is mended nothing new counts: a gateway keeps the contracts before".to_owned(),
+            fix: "Fix the file. Until then, a running gateway keeps its previous contracts.".to_owned(),
         }
     }
 
-    /// Something about the files as such: one is missing, not text, or not ours.
+    /// A finding about a file itself: it is missing, not text, or not owned by this user.
     pub(super) fn of_failure(subject: String, message: String) -> Self {
         let mistake = Mistake { line: 0, column: 0, message };
         Self { file: None, line: None, column: None, fix: String::new(), ..Self::of_mistake(subject, mistake) }
@@ -76,7 +76,7 @@ impl Finding {
         format!("{}{}{}", line(file), number(self.line), number(self.column))
     }
 
-    /// What, about whom and where on one line, then why and what to do: that fits any terminal.
+    /// Formats a finding: code, tool and position on one line, then the reason and the fix.
     fn told(&self) -> String {
         let sign = match self.severity.as_str() {
             "error" => "✗",
@@ -114,7 +114,7 @@ impl Report {
         self.servers_checked = true;
     }
 
-    /// What matters most comes first.
+    /// Sorts errors before warnings before notes.
     pub(super) fn sort(&mut self) {
         self.findings.sort_by_key(|finding| match finding.severity.as_str() {
             "error" => 0,

@@ -1,4 +1,4 @@
-//! `contract show`: the contract that counts for a tool, field by field, with who said so.
+//! `contract show`: shows the effective contract of a tool, with the source of each field.
 
 use http::Method;
 use mcpproxy_core::{ToolName, nearest};
@@ -20,7 +20,7 @@ pub(super) async fn run(home: &Home, format: Format, name: &ToolName) -> anyhow:
     format.print(&contract, || told(&contract))
 }
 
-/// The same as a failure that names the nearest tool, if the name is that of none.
+/// Returns a failure that suggests the nearest name, if the tool does not exist.
 async fn unknown(rest: &Rest, name: &ToolName) -> Option<Failure> {
     let coverage = rest.ask(Method::GET, "/api/v1/contracts").await.ok()?;
     let tools = coverage.get("tools")?.as_array()?;
@@ -30,14 +30,17 @@ async fn unknown(rest: &Rest, name: &ToolName) -> Option<Failure> {
         return None;
     }
     let near = nearest(&asked, names.iter().copied())?;
-    Some(Failure::new(Exit::Failed, format!("no such tool `{name}`")).hint(format!("did you mean `{}`?", line(near))))
+    Some(
+        Failure::new(Exit::Failed, format!("There is no tool `{name}`."))
+            .hint(format!("did you mean `{}`?", line(near))),
+    )
 }
 
 fn told(contract: &Value) -> String {
     let is = |name: &str| contract.get(name).and_then(Value::as_bool) == Some(true);
     let mut text = format!("{}\n\n", member(contract, "tool"));
     if is("hidden_from_agents") {
-        text.push_str(&format!("Forbidden:  {HIDDEN}; nobody can call it\n"));
+        text.push_str(&format!("Forbidden:  {HIDDEN}\n"));
     } else {
         text.push_str(&format!("Call with:  {}\n", member(contract, "call_with")));
         text.push_str(&format!("Needs:      {}\n", needs(contract)));
@@ -45,8 +48,8 @@ fn told(contract: &Value) -> String {
     if !is("written") {
         let tool = member(contract, "tool");
         let server = tool.split(':').next().unwrap_or_default();
-        text.push_str("Contract:   none; the server's annotations are all there is\n");
-        text.push_str(&format!("            `mcpproxy contract draft {server}` makes a first one\n"));
+        text.push_str("Contract:   none (only the server's annotations apply)\n");
+        text.push_str(&format!("            Draft one with `mcpproxy contract draft {server}`.\n"));
     }
     let fields = contract.get("fields").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if fields.is_empty() {
@@ -59,7 +62,7 @@ fn told(contract: &Value) -> String {
     text + &output::table(&["FIELD", "VALUE", "SOURCE"], rows)
 }
 
-/// Words, and what is made of few of them, read better without brackets and quotation marks.
+/// Formats a value without JSON brackets and quotation marks where it is short.
 fn value(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -109,7 +112,7 @@ mod tests {
         });
         assert_eq!(
             told(&contract),
-            "fx:key\n\nForbidden:  hidden from agents; nobody can call it\n\n\
+            "fx:key\n\nForbidden:  hidden from agents\n\n\
              FIELD      VALUE      SOURCE\nriskLevel  forbidden  operator, contracts/a.yaml:2\n"
         );
     }

@@ -1,4 +1,4 @@
-//! `policy check`: reads policies and says what is wrong with them.
+//! `policy check`: reads policies and reports their errors.
 
 use std::path::PathBuf;
 
@@ -29,26 +29,26 @@ pub(super) fn run(home: &Home, format: Format, files: &[PathBuf]) -> anyhow::Res
     Ok(Exit::Done)
 }
 
-/// Policies, and where they came from.
-pub(super) struct Read {
-    pub(super) policies: Policies,
+/// Policies and their source.
+pub(super) struct ReadPolicies {
+    pub(super) rules: Policies,
     files: usize,
     place: String,
 }
 
-/// The policies of these files, or those of the data folder.
-pub(super) fn read(home: &Home, files: &[PathBuf]) -> anyhow::Result<Read> {
+/// Reads the policies of these files, or those of the data folder.
+pub(super) fn read(home: &Home, files: &[PathBuf]) -> anyhow::Result<ReadPolicies> {
     let settings = home.settings();
     if files.is_empty() {
         let place = POLICIES.beside(&settings).display().to_string();
-        operator_files::tell_left_out(&settings, &[POLICIES]);
+        operator_files::tell_ignored(&settings, &[POLICIES]);
         let files = POLICIES.read(&settings)?.len();
-        return Ok(Read { policies: operator_files::read_policies(&settings)?, files, place });
+        return Ok(ReadPolicies { rules: operator_files::read_rules(&settings)?, files, place });
     }
     let texts = operator_files::read_given(files)?;
     let policies = Policies::parse(&texts).map_err(|mistakes| operator_files::bad_given(&mistakes))?;
     let place = texts.iter().map(|(name, _)| line(name)).collect::<Vec<_>>().join(", ");
-    Ok(Read { policies, files: texts.len(), place })
+    Ok(ReadPolicies { rules, files: texts.len(), place })
 }
 
 #[derive(Serialize)]
@@ -69,15 +69,14 @@ struct Checked {
 
 fn told(all: &All, place: &str) -> String {
     if all.files == 0 {
-        return format!(
-            "{place}: no policies, so none forbids anything; `mcpproxy policy check --help` has an example\n"
-        );
+        return format!("{place}: no policies. See an example with `mcpproxy policy check --help`.\n");
     }
     let rows = all.policies.iter().map(|policy| {
         let message = policy.message.as_deref().map_or("-".to_owned(), |text| shorten(&line(text), MESSAGE_MAX_CHARS));
         vec![line(&policy.policy), format!("{}:{}", line(&policy.file), policy.line), message]
     });
-    let table = output::table(&["POLICY", "WHERE", "MESSAGE"], rows);
-    let (policies, files) = (output::counted(all.policies.len(), "policy"), output::counted(all.files, "file"));
-    format!("{table}\n{place}: good, {policies} in {files}\n")
+    let table = output::table(&["POLICY", "FILE", "MESSAGE"], rows);
+    let (rules, files) =
+        (output::counted_as(all.rules.len(), "policy", "policies"), output::counted(all.files, "file"));
+    format!("{table}\n{place}: valid, {rules} in {files}\n")
 }

@@ -1,4 +1,4 @@
-//! `policy explain`: what would become of a call, check by check and policy by policy.
+//! `policy explain`: shows the decision on a call, check by check and policy by policy.
 
 use clap::Args;
 use http::Method;
@@ -16,31 +16,31 @@ use crate::terminal::output::{Format, line, member};
 
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// `server:tool`
+    /// Name of the tool, as `server:tool`
     #[arg(value_parser = ToolName::parse)]
     name: ToolName,
-    /// Which `call_tool_*` the agent would use
+    /// Variant of `call_tool_*` that the agent uses
     #[arg(long, value_enum)]
     variant: VariantArg,
-    /// The arguments: a JSON object, @FILE, or - for standard input
+    /// Arguments of the tool: a JSON object, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     args: Option<String>,
-    /// What the agent would declare as `intent.operation_type`
+    /// Value of `intent.operation_type`
     #[arg(long, value_enum, value_name = "OPERATION")]
     declared: Option<VariantArg>,
-    /// How sensitive the agent would call the data, for policies that ask
+    /// Value of `intent.data_sensitivity`
     #[arg(long, value_enum, value_name = "LEVEL")]
     sensitivity: Option<Sensitivity>,
-    /// Why, for policies that ask whether there is a reason
+    /// Value of `intent.reason`
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Whose token would be used [default: one that covers everything]
+    /// Agent that makes the call [default: an agent with all permissions]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
 }
 
-pub(super) async fn run(home: &Home, format: Format, asked: Explain) -> anyhow::Result<Exit> {
-    let Explain { name, variant, args, declared, sensitivity, reason, agent } = asked;
+pub(super) async fn run(home: &Home, format: Format, explain: Explain) -> anyhow::Result<Exit> {
+    let Explain { name, variant, args, declared, sensitivity, reason, agent } = explain;
     let args = args.as_deref().map(read_args).transpose()?;
     let intent = declared.map(|declared| json!({ "operation_type": Variant::from(declared).operation() }));
     let parameters = Parameters {
@@ -51,14 +51,14 @@ pub(super) async fn run(home: &Home, format: Format, asked: Explain) -> anyhow::
         intent_reason: reason.as_deref(),
     };
     let variant = Variant::from(variant);
-    let asked = Asked { variant: variant.operation(), agent: agent.as_deref(), parameters };
+    let request = ExplainRequest { variant: variant.operation(), agent: agent.as_deref(), parameters };
     let rest = Rest::connect(home)?;
-    let answer = rest.post("/api/v1/policy/explain", serde_json::to_string(&asked)?).await?;
+    let answer = rest.post("/api/v1/policy/explain", serde_json::to_string(&request)?).await?;
     let mut text = told(&answer, &name, variant);
     if answer.pointer("/error/code").and_then(Value::as_str) == Some("tool_not_found") && is_hidden(&rest, &name).await
     {
         text.push_str(&format!(
-            "\nIt is forbidden, so agents are told that it does not exist: mcpproxy contract show {name}\n"
+            "\nThe tool is forbidden, so agents cannot see it. See its contract with `mcpproxy contract show {name}`.\n"
         ));
     }
     format.print(&answer, || text)?;
@@ -66,14 +66,15 @@ pub(super) async fn run(home: &Home, format: Format, asked: Explain) -> anyhow::
     Ok(if is_allowed { Exit::Done } else { Exit::Refused })
 }
 
-/// Whether an operator, who may know, finds the tool among the forbidden ones.
+/// Returns whether the tool exists but is forbidden, which only operators may know.
 async fn is_hidden(rest: &Rest, name: &ToolName) -> bool {
     let contract = rest.ask(Method::GET, &format!("/api/v1/contracts/{}/{}", name.server(), name.tool())).await;
     contract.is_ok_and(|contract| contract.get("hidden_from_agents").and_then(Value::as_bool) == Some(true))
 }
 
 #[derive(Serialize)]
-struct Asked<'a> {
+/// The body of the REST request.
+struct ExplainRequest<'a> {
     variant: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<&'a str>,
@@ -110,31 +111,31 @@ fn told(answer: &Value, name: &ToolName, variant: Variant) -> String {
     }
     text.push_str(&policies(list(answer, "rules")));
     if is_allowed && answer.get("intent_verified").and_then(Value::as_bool) == Some(false) {
-        text.push_str("\nThe server's annotations do not bear the variant out; the record will say so.\n");
+        text.push_str("\nThe server's annotations do not confirm the variant. The record of the call says so.\n");
     }
     let call_with = answer.get("call_with").and_then(Value::as_str).and_then(Variant::from_tool);
     if let (false, Some(right)) = (is_allowed, call_with.filter(|right| *right != variant)) {
-        text.push_str(&format!("\nThis one asks for {}: mcpproxy call tool-{right} {name}\n", right.tool()));
+        text.push_str(&format!("\nThis tool needs {}. Use `mcpproxy call tool-{right} {name}`.\n", right.tool()));
     }
     text
 }
 
-/// Those that decide first: among many that have nothing to say they would be overlooked.
-fn policies(policies: &[Value]) -> String {
-    if policies.is_empty() {
+/// Lists policies that forbid the call first, so that they stand out among the others.
+fn rules(rules: &[Value]) -> String {
+    if rules.is_empty() {
         return String::new();
     }
     let (deciding, others): (Vec<&Value>, Vec<&Value>) =
-        policies.iter().partition(|policy| matches!(member(policy, "outcome").as_str(), "forbids" | "failed"));
-    let width = policies.iter().map(|policy| member(policy, "rule").chars().count()).max().unwrap_or_default();
-    let mut text = "\nRules that were looked at:\n".to_owned();
-    for policy in deciding.into_iter().chain(others) {
-        let (sign, words) = match member(policy, "outcome").as_str() {
-            "forbids" => ("✗", "forbids it".to_owned()),
-            "failed" => ("✗", format!("could not be evaluated, which forbids it: {}", member(policy, "reason"))),
-            "not_met" => ("·", "its conditions are not met".to_owned()),
-            "other_agent" => ("·", "is about another agent".to_owned()),
-            "other_variant" => ("·", "is about another variant".to_owned()),
+        rules.iter().partition(|rule| matches!(member(rule, "outcome").as_str(), "forbids" | "failed"));
+    let width = rules.iter().map(|rule| member(rule, "rule").chars().count()).max().unwrap_or_default();
+    let mut text = "\nPolicies:\n".to_owned();
+    for rule in deciding.into_iter().chain(others) {
+        let (sign, words) = match member(rule, "outcome").as_str() {
+            "forbids" => ("✗", "forbids the call".to_owned()),
+            "failed" => ("✗", format!("cannot be evaluated, so it forbids the call: {}", member(rule, "reason"))),
+            "not_met" => ("·", "conditions not met".to_owned()),
+            "other_agent" => ("·", "applies to another agent".to_owned()),
+            "other_variant" => ("·", "applies to another variant".to_owned()),
             other => ("·", other.to_owned()),
         };
         let place = format!("{}:{}", member(policy, "file"), member(policy, "line"));
@@ -171,12 +172,12 @@ mod tests {
         ]);
         assert_eq!(
             told,
-            "\nRules that were looked at:\n\
-             ✗ weekend             forbids it (policies/a.cedar:9)\n\
-             ✗ sums                could not be evaluated, which forbids it: overflow\\u{1b} (policies/a.cedar:12)\n\
-             · night               its conditions are not met (policies/a.cedar:1)\n\
-             · policies/a.cedar:5  is about another agent\n\
-             · writes              is about another variant (policies/a.cedar:15)\n"
+            "\nPolicies:\n\
+             ✗ weekend             forbids the call (policies/a.cedar:9)\n\
+             ✗ sums                cannot be evaluated, so it forbids the call: overflow\\u{1b} (policies/a.cedar:12)\n\
+             · night               conditions not met (policies/a.cedar:1)\n\
+             · policies/a.cedar:5  applies to another agent\n\
+             · writes              applies to another variant (policies/a.cedar:15)\n"
         );
         assert_eq!(policies(&[]), "");
     }

@@ -1,4 +1,4 @@
-//! `policy test`: runs the operator's cases against the policies.
+//! `policy test`: runs test cases against policies.
 
 use std::path::PathBuf;
 
@@ -14,11 +14,11 @@ use crate::terminal::output::{Format, counted, line};
 
 #[derive(Debug, Args)]
 pub(crate) struct Test {
-    /// The cases, in YAML or JSON
+    /// Test cases, in YAML or JSON
     file: PathBuf,
-    /// The policies to test; may be given more than once [default: policies/ in the data folder]
-    #[arg(long = "rules", value_name = "FILE")]
-    policies: Vec<PathBuf>,
+    /// Policy file to test; repeatable [default: all files of policies/ in the data folder]
+    #[arg(long, value_name = "FILE")]
+    rules: Vec<PathBuf>,
 }
 
 pub(super) fn run(home: &Home, format: Format, test: &Test) -> anyhow::Result<Exit> {
@@ -32,7 +32,7 @@ pub(super) fn run(home: &Home, format: Format, test: &Test) -> anyhow::Result<Ex
         })?);
     }
     let file = test.file.display().to_string();
-    let results: Vec<Ran> = cases.iter().map(|case| Ran::new(case, cases::run(&policies, case))).collect();
+    let results: Vec<CaseResult> = cases.iter().map(|case| CaseResult::new(case, cases::run(&rules, case))).collect();
     let failed = results.iter().filter(|ran| !ran.ok).count();
     let all = All { passed: results.len() - failed, failed, cases: results };
     format.print(&all, || told(&all, &file))?;
@@ -41,20 +41,20 @@ pub(super) fn run(home: &Home, format: Format, test: &Test) -> anyhow::Result<Ex
 
 #[derive(Serialize)]
 struct All {
-    cases: Vec<Ran>,
+    cases: Vec<CaseResult>,
     passed: usize,
     failed: usize,
 }
 
-/// One case and what came of it.
+/// The result of one test case.
 #[derive(Serialize)]
-struct Ran {
+struct CaseResult {
     name: String,
     line: usize,
     ok: bool,
-    /// What was not as expected.
+    /// The difference from the expected decision.
     failure: Option<String>,
-    /// The policies that refuse the call.
+    /// The policies that forbid the call.
     deciding: Vec<Deciding>,
 }
 
@@ -67,7 +67,7 @@ struct Deciding {
     message: Option<String>,
 }
 
-impl Ran {
+impl CaseResult {
     fn new(case: &Case, verdict: Verdict) -> Self {
         let deciding = verdict.deciding.into_iter().map(|violation| Deciding {
             policy: violation.policy,
@@ -91,10 +91,10 @@ fn told(all: &All, file: &str) -> String {
     }
     let mut text = String::new();
     for ran in &all.cases {
-        let policies: Vec<String> = ran.deciding.iter().map(|one| line(&one.policy)).collect();
-        let decided = match policies.as_slice() {
-            [] => "no policy refuses it".to_owned(),
-            policies => format!("refused by {}", policies.join(", ")),
+        let rules: Vec<String> = ran.deciding.iter().map(|one| line(&one.rule)).collect();
+        let decided = match rules.as_slice() {
+            [] => "no policy forbids it".to_owned(),
+            rules => format!("forbidden by {}", rules.join(", ")),
         };
         match &ran.failure {
             None => text.push_str(&format!("ok      {} ({decided})\n", line(&ran.name))),

@@ -1,4 +1,4 @@
-//! What `tools search` prints: the tools with their scores, and for who asks, why they have them.
+//! Formats the result of `tools search`: tools with their scores and, with `--explain`, the reasons.
 
 use serde_json::Value;
 
@@ -6,18 +6,17 @@ use super::{members, row};
 use crate::terminal::listing::listing;
 use crate::terminal::output::{line, member, shorten};
 
-/// Prose is wrapped here, whatever the terminal has.
+/// Prose is wrapped at this column, whatever the width of the terminal.
 const WIDTH: usize = 80;
 const WORD_MAX_CHARS: usize = 24;
-const LEGEND: &str = "Score: 0 to 1. Words: how much of the query the tool's own words cover, 0 to 1. Meaning: how near the \
-    tool is to what the query means, 0 to 1. Sum: what the score is made of, by feature. Share: how much a word counts; \
-    rare words count more.";
-const NEXT: &str = "See all tools with `mcpproxy tools list`, and all servers with `mcpproxy servers list`.";
+const LEGEND: &str = "Score: 0 to 1. Words: share of the query that the tool's own words cover, 0 to 1. Meaning: similarity \
+    of meaning, 0 to 1. Sum: the features that make up the score. Share: weight of a word; rare words weigh more.";
+const NEXT: &str = "List all tools with `mcpproxy tools list` and all servers with `mcpproxy servers list`.";
 
 pub(super) fn found(answer: &Value) -> String {
     let tools = members(answer, "tools");
     if tools.is_empty() {
-        let note = answer.get("note").and_then(Value::as_str).unwrap_or("No tool fits.");
+        let note = answer.get("note").and_then(Value::as_str).unwrap_or("No tool matches.");
         return wrapped(&format!("{} {NEXT}", line(note)), 0);
     }
     let rows = tools.iter().map(|tool| {
@@ -37,13 +36,13 @@ fn why(tool: &Value) -> Option<&Value> {
     tool.get("why").filter(|why| why.is_object())
 }
 
-/// One tool: its numbers, and a line for each word of the query.
+/// Formats the reasons for one tool: its numbers, and a line for each word of the query.
 fn reason(tool: &Value, why: &Value) -> String {
     let is_named = why.get("named").and_then(Value::as_bool).unwrap_or_default();
     let numbers = format!(
         "  score {}{}   words {}   meaning {}\n{}",
         number(tool, "score"),
-        if is_named { ", as the query is its name" } else { "" },
+        if is_named { ", because the query is its name" } else { "" },
         number(why, "lexical"),
         number(why, "semantic"),
         sum(why)
@@ -94,7 +93,7 @@ fn share(word: &Value) -> String {
     weight.map_or_else(|| "-".to_owned(), |weight| format!("{:.0}%", weight * 100.0))
 }
 
-/// Lines of at most `WIDTH` characters, all of them indented.
+/// Wraps text into indented lines of at most `WIDTH` characters.
 fn wrapped(text: &str, indent: usize) -> String {
     let mut lines = String::new();
     let mut length = 0;

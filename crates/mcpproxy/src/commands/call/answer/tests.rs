@@ -1,6 +1,6 @@
-//! Answers, and what people are told of them.
+//! Tests of results and refusals, as printed for people.
 
-use mcpproxy_core::ToolName;
+use mcpproxy_core::{ApprovalId, ToolName, Variant};
 use serde_json::json;
 
 use super::super::Sensitivity;
@@ -15,7 +15,7 @@ fn check(result: &Value, expected: Option<(Exit, &str)>) {
     let home = Home::resolve(None).unwrap();
     let tool = ToolName::parse("fx:delete_thing").unwrap();
     let id = ApprovalId::parse(ID).unwrap();
-    let asked = Asked {
+    let invocation = Invocation {
         home: &home,
         tool: &tool,
         variant: Variant::Write,
@@ -26,7 +26,7 @@ fn check(result: &Value, expected: Option<(Exit, &str)>) {
         idempotency_key: None,
         approval: Some(&id).filter(|_| result.pointer("/test/approval").is_some()),
     };
-    let reported = failure(result, &asked).map(|failure| crate::exit::report(&Err(failure.into())));
+    let reported = failure(result, &invocation).map(|failure| crate::exit::report(&Err(failure.into())));
     let expected = expected.map(|(exit, text)| (exit, Some(text.to_owned())));
     assert_eq!(reported, expected, "{result}");
 }
@@ -45,25 +45,25 @@ fn who_said_no() {
     check(&json!({"content": [], "isError": false}), None);
     check(
         &json!({"content": [{"type": "text", "text": "no"}], "isError": true}),
-        Some((Exit::ServerFailed, "server `fx` reports an error")),
+        Some((Exit::ServerFailed, "server `fx` returned an error")),
     );
     check(
         &json!({"content": [{"type": "text", "text": "no user"}], "isError": true,
                 "structuredContent": {"error": {"code": "not_found", "message": "no user"}}}),
-        Some((Exit::ServerFailed, "server `fx` reports an error")),
+        Some((Exit::ServerFailed, "server `fx` returned an error")),
     );
     check(
         &refusal("upstream_timeout", "server did not answer"),
         Some((Exit::ServerFailed, &format!("server did not answer (upstream_timeout)\n{hint}"))),
     );
-    let too_long = format!("too long (REASON_TOO_LONG)\n{hint}");
+    let too_long = format!("--reason is longer than 1000 characters. (REASON_TOO_LONG)\n{hint}");
     check(&refusal("REASON_TOO_LONG", "too long"), Some((Exit::Refused, &too_long)));
     check(
         &refusal("SERVER_MISMATCH", "marked destructive, use call_tool_destructive instead of call_tool_read"),
         Some((
             Exit::Refused,
             &format!(
-                "marked destructive, use call_tool_destructive instead of call_tool_read (SERVER_MISMATCH)\n{hint}"
+                "`fx:delete_thing` can destroy data. Use `mcpproxy call tool-destructive`. (SERVER_MISMATCH)\n{hint}"
             ),
         )),
     );
@@ -87,11 +87,11 @@ fn refusals_say_what_to_do() {
         ),
         Some((
             Exit::Refused,
-            "Invalid arguments for 'fx:delete_thing' (invalid_arguments)\n  \
+            "The arguments do not match the schema of `fx:delete_thing`. (invalid_arguments)\n  \
              /id: expected string, found 1\\u{1b} (Which\\none.)\n  \
-             the whole: expected `to`, found nothing\n\
-             hint: `mcpproxy tools show fx:delete_thing` has the schema, `mcpproxy contract show fx:delete_thing` what a \
-             contract adds",
+             arguments: expected `to`, found nothing\n\
+             hint: see the schema with `mcpproxy tools show fx:delete_thing` and the conditions of the contract with \
+             `mcpproxy contract show fx:delete_thing`",
         )),
     );
     check(
@@ -102,29 +102,30 @@ fn refusals_say_what_to_do() {
         ),
         Some((
             Exit::Refused,
-            "Tool 'fx:delete_thing' is refused by policy 'a': not now (policy_violation)\n  \
-             also refused by policy 'b'\n\
-             hint: the policies that were looked at: mcpproxy policy explain fx:delete_thing --variant write",
+            "Policy `a` forbids this call: not now (policy_violation)\n  \
+             Policy `b` forbids it too\n\
+             hint: see all policies that apply: mcpproxy policy explain fx:delete_thing --variant write",
         )),
     );
     check(
         &refused("permission_denied", "lacks", json!({"missing_permissions": ["a:b", "c:it's"]})),
         Some((
             Exit::Refused,
-            "lacks (permission_denied)\n\
-             hint: a token that has them: mcpproxy token create NAME --grant 'a:b' --grant 'c:it'\\''s'",
+            "The token in agent.token lacks the permissions `a:b`, `c:it's`, which `fx:delete_thing` requires. \
+             (permission_denied)\n\
+             hint: create a token that allows it: mcpproxy token create NAME --grant 'a:b' --grant 'c:it'\\''s'",
         )),
     );
     check(
         &refused("permission_denied", "may only read", json!({"operation": "write"})),
-        Some((Exit::Refused, "may only read (permission_denied)")),
+        Some((Exit::Refused, "The token in agent.token does not allow write operations. (permission_denied)")),
     );
     check(
         &refused("confirmation_required", "needs a user", json!({"needs": ["confirmation"]})),
         Some((
             Exit::Refused,
-            "needs a user (confirmation_required)\n\
-             hint: `mcpproxy contract show fx:delete_thing` shows who asks for this",
+            "A user must approve this call of `fx:delete_thing`. (confirmation_required)\n\
+             hint: see why: mcpproxy contract show fx:delete_thing",
         )),
     );
     check(
@@ -132,7 +133,7 @@ fn refusals_say_what_to_do() {
         Some((
             Exit::ServerFailed,
             "not as promised (output_mismatch)\n\
-             hint: `mcpproxy contract show fx:delete_thing` shows who asks for this",
+             hint: see what the contract promises: mcpproxy contract show fx:delete_thing",
         )),
     );
 }
@@ -146,41 +147,71 @@ fn a_user_is_waited_for() {
     let waits = json!({"isError": true, "content": [], "_meta": {"mcpproxy/error": "confirmation_required"},
         "structuredContent": {"error": {"code": "confirmation_required", "message": "…", "details": details}}});
     let said = format!(
-        "a person must approve this call of 'fx:delete_thing' (risk level critical) with a fresh second factor: \
-         http://localhost:8080/ui/approvals/{ID} (confirmation_required)\n\
+        "A user must approve this call of `fx:delete_thing` (risk level critical) with a second factor. \
+         Open http://localhost:8080/ui/approvals/{ID} (confirmation_required)\n\
          hint: mcpproxy approvals wait {ID} && {CALL} --approval-id {ID}"
     );
     check(&waits, Some((Exit::Waiting, &said)));
     // A server that says the same is a server that failed.
     let mut forged = waits.clone();
     forged["_meta"] = json!({});
-    check(&forged, Some((Exit::ServerFailed, "server `fx` reports an error")));
+    check(&forged, Some((Exit::ServerFailed, "server `fx` returned an error")));
 }
 
 #[test]
-fn what_follows_from_a_users_word() {
-    let check = |code: &str, details: Value, hint: Option<&str>| {
+fn refusals_about_approvals_name_the_next_command() {
+    let check = |code: &str, details: Value, sentence: &str, hint: Option<&str>| {
         let result = json!({"isError": true, "content": [], "_meta": {"mcpproxy/error": code}, "test": {"approval": 1},
             "structuredContent": {"error": {"code": code, "message": "No\u{1b}", "details": details}}});
         let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-        check(&result, Some((Exit::Refused, &format!("No\\u{{1b}} ({code}){hint}"))));
+        check(&result, Some((Exit::Refused, &format!("{sentence} ({code}){hint}"))));
     };
-    check("approval_denied", json!({"comment": "no"}), None);
-    check("approval_expired", json!({}), Some(&format!("ask again: {CALL}")));
-    check("approval_stale", json!({}), Some(&format!("ask again: {CALL}")));
+    check("approval_denied", json!({"comment": "no\u{1b}"}), "A user denied this call: no\\u{1b}", None);
+    check("approval_denied", json!({"comment": null}), "A user denied this call.", None);
+    let again = format!("request a new approval: {CALL}");
+    check("approval_expired", json!({}), "The approval expired before the call was made.", Some(&again));
+    let stale = "The tool, its contract or your permissions changed after the approval.";
+    check("approval_stale", json!({}), stale, Some(&again));
+    let used = "The approval was already used. An approval allows one call.";
+    let record = "see what is known about that call: mcpproxy activity show 01A";
+    check("approval_already_used", json!({"record": "01A", "outcome": "success"}), used, Some(record));
+    check("approval_already_used", json!({"record": null}), used, None);
     check(
-        "approval_already_used",
-        json!({"record": "01A", "outcome": "success"}),
-        Some("mcpproxy activity show 01A shows what is known of it"),
+        "approval_args_mismatch",
+        json!({}),
+        &format!("The approval `{ID}` is for a different call."),
+        Some(&format!("see the call that it allows: mcpproxy approvals show {ID}")),
     );
-    check("approval_already_used", json!({"record": null}), None);
-    check("approval_args_mismatch", json!({}), Some(&format!("mcpproxy approvals show {ID} shows the call it is for")));
-    check("approval_not_found", json!({}), Some("mcpproxy approvals list --state all shows all there are"));
-    check("too_many_approvals", json!({}), Some("decide on some of them: mcpproxy approvals list"));
-    check("dry_run_required", json!({}), Some(&format!("{CALL} --dry-run")));
-    check("invalid_idempotency_key", json!({}), None);
-    check("idempotency_conflict", json!({}), Some("give another call another --idempotency-key"));
-    check("outcome_unknown", json!({"record": "01A"}), Some("mcpproxy activity show 01A shows what is known of it"));
+    check(
+        "approval_not_found",
+        json!({}),
+        &format!("There is no approval `{ID}`."),
+        Some("list all approvals: mcpproxy approvals list --state all"),
+    );
+    check(
+        "too_many_approvals",
+        json!({}),
+        "Too many calls already wait for an approval.",
+        Some("decide on them first: mcpproxy approvals list"),
+    );
+    check(
+        "dry_run_required",
+        json!({}),
+        "`fx:delete_thing` requires a dry run of this exact call within the last 10 minutes.",
+        Some(&format!("{CALL} --dry-run")),
+    );
+    let key = "--idempotency-key must be 1 to 255 visible ASCII characters.";
+    check("invalid_idempotency_key", json!({}), key, None);
+    check(
+        "idempotency_conflict",
+        json!({}),
+        "The contract treats this call as a repeat of an earlier one, but other arguments differ.",
+        Some("use a new --idempotency-key for a new call"),
+    );
+    let unknown = "The same call was sent before, and the gateway does not know whether it ran.";
+    check("outcome_unknown", json!({"record": "01A"}), unknown, Some(record));
+    // A newer gateway can have codes that this version does not know.
+    check("new_code", json!({"record": "01A"}), "No\\u{1b}", None);
 }
 
 #[test]
@@ -191,13 +222,16 @@ fn answers_that_are_not_of_this_call() {
     check(json!({}), None);
     check(
         json!({"mcpproxy/replayed": true, "mcpproxy/first_record": "01A"}),
-        Some("this call was made before, and this is its answer (record 01A); nothing was sent"),
+        Some("This is the result of an earlier call with the same key (record 01A). Nothing was sent."),
     );
     check(
         json!({"mcpproxy/dry_run": {"by": "server", "needs": []}}),
-        Some("a dry run, made by the server itself; nothing was changed"),
+        Some("This is a dry run by the server. Nothing was changed."),
     );
-    check(json!({"mcpproxy/dry_run": {"by": "contract"}}), Some("a dry run, made from the contract; nothing was sent"));
+    check(
+        json!({"mcpproxy/dry_run": {"by": "contract"}}),
+        Some("This is a dry run made from the contract. Nothing was sent."),
+    );
 }
 
 #[test]
@@ -205,20 +239,20 @@ fn a_servers_error_is_named_as_its_contract_names_it() {
     let failed = |failure: Value| json!({"isError": true, "content": [], "_meta": {"mcpproxy/failure": failure}});
     check(
         &failed(json!({"code": "no_such_user", "declared": true})),
-        Some((Exit::ServerFailed, "server `fx` reports an error: no_such_user, as its contract declares")),
+        Some((Exit::ServerFailed, "server `fx` returned an error that its contract declares: no_such_user")),
     );
     check(
         &failed(json!({"code": "undeclared_failure", "declared": false, "original": "odd\u{1b}"})),
         Some((
             Exit::ServerFailed,
-            "server `fx` reports an error that its contract does not declare: odd\\u{1b} (undeclared_failure)",
+            "server `fx` returned an error that its contract does not declare: odd\\u{1b} (undeclared_failure)",
         )),
     );
     check(
         &failed(json!({"code": "undeclared_failure", "declared": false, "original": null})),
         Some((
             Exit::ServerFailed,
-            "server `fx` reports an error that its contract does not declare (undeclared_failure)",
+            "server `fx` returned an error that its contract does not declare (undeclared_failure)",
         )),
     );
 }

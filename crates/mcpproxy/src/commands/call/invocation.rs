@@ -1,4 +1,4 @@
-//! What was asked, to say how to ask better or to go on.
+//! The call as typed, to build the next command from it.
 
 use mcpproxy_core::{ApprovalId, ToolName, Variant};
 
@@ -6,7 +6,8 @@ use super::{Call, Sensitivity};
 use crate::home::Home;
 use crate::terminal::shell;
 
-pub(super) struct Asked<'a> {
+/// The arguments of one `mcpproxy call`.
+pub(super) struct Invocation<'a> {
     pub(super) home: &'a Home,
     pub(super) tool: &'a ToolName,
     pub(super) variant: Variant,
@@ -18,7 +19,7 @@ pub(super) struct Asked<'a> {
     pub(super) approval: Option<&'a ApprovalId>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Invocation<'a> {
     pub(super) fn new(home: &'a Home, variant: Variant, tool: &'a ToolName, call: &'a Call) -> Self {
         Self {
             home,
@@ -33,27 +34,27 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Any command, on the same data folder.
+    /// Returns a command line for the same data folder.
     pub(super) fn command(&self, rest: &str) -> String {
         self.home.command("mcpproxy", rest)
     }
 
-    /// The same call with another variant; where is what whoever typed it knows.
+    /// Returns the same call with another variant. `--home` is left out, because the user has just typed it.
     pub(super) fn with_variant(&self, variant: Variant) -> String {
         format!("mcpproxy {}", self.words(variant, self.dry_run, self.approval))
     }
 
-    /// Its dry run.
+    /// Returns the dry run of the same call.
     pub(super) fn as_dry_run(&self) -> String {
         self.call(self.variant, true, None)
     }
 
-    /// The same call as a new question.
+    /// Returns the same call without an approval, which requests a new one.
     pub(super) fn without_approval(&self) -> String {
         self.call(self.variant, self.dry_run, None)
     }
 
-    /// Waits for the user, then makes the same call.
+    /// Returns a command that waits for the approval, then makes the same call.
     pub(super) fn after_approval(&self, id: &ApprovalId) -> String {
         let wait = self.command(&format!("approvals wait {id}"));
         format!("{wait} && {}", self.call(self.variant, self.dry_run, Some(id)))
@@ -75,7 +76,7 @@ impl<'a> Asked<'a> {
             sensitivity.unwrap_or_default(),
             option("reason", self.reason),
             if dry_run { " --dry-run" } else { "" },
-            // A dry run is never sent twice, so it has no key.
+            // A dry run takes no idempotency key.
             option("idempotency-key", self.idempotency_key.filter(|_| !dry_run)),
             approval.map(|id| format!(" --approval-id {id}")).unwrap_or_default(),
         )
@@ -93,7 +94,7 @@ mod tests {
         let home = Home::resolve(Some(PathBuf::from("/my data"))).unwrap();
         let tool = ToolName::parse("fx:send").unwrap();
         let id = ApprovalId::parse("01HF7YAT00ZZZZZZZZZZZZZZZZ").unwrap();
-        let asked = Asked {
+        let invocation = Invocation {
             home: &home,
             tool: &tool,
             variant: Variant::Write,
@@ -106,16 +107,16 @@ mod tests {
         };
         let args = "--args $'{\"a\": \"it\\'s\\xe2\\x80\\xae\"}' --sensitivity private --reason 'because'";
         let call = format!("mcpproxy --home '/my data' call tool-write fx:send {args}");
-        assert_eq!(asked.as_dry_run(), format!("{call} --dry-run"));
-        assert_eq!(asked.without_approval(), format!("{call} --idempotency-key 'k 1'"));
+        assert_eq!(invocation.as_dry_run(), format!("{call} --dry-run"));
+        assert_eq!(invocation.without_approval(), format!("{call} --idempotency-key 'k 1'"));
         assert_eq!(
-            asked.after_approval(&id),
+            invocation.after_approval(&id),
             format!(
                 "mcpproxy --home '/my data' approvals wait {id} && {call} --idempotency-key 'k 1' --approval-id {id}"
             )
         );
         assert_eq!(
-            asked.with_variant(Variant::Destructive),
+            invocation.with_variant(Variant::Destructive),
             format!("mcpproxy call tool-destructive fx:send {args} --idempotency-key 'k 1' --approval-id {id}")
         );
     }
