@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mcpproxy_core::settings::Retention;
 use mcpproxy_core::{RiskLevel, Variant, mask};
 use mcpproxy_store::{
-    Cursor, Filter, Kind, Ledger, LedgerOptions, Location, NewRecord, Payload, SigningKey, Status, Store, Wait,
+    Cursor, Filter, Kind, Ledger, LedgerOptions, Location, NewRecord, Payload, SigningKey, Status, Store, WaitFor,
 };
 
 const SIZES: [u64; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
@@ -65,7 +65,7 @@ async fn fill(location: &Location, numbers: std::ops::Range<u64>) {
     let ledger = Ledger::start(&store, options).await.expect("a ledger");
     for n in numbers {
         // A disk that cannot follow at once is no reason to stop.
-        while ledger.note(record(n), Wait::Batched).await.is_err() {}
+        while ledger.append(record(n), WaitFor::Queue).await.is_err() {}
     }
     ledger.finish().await.expect("everything is written");
     store.close().await;

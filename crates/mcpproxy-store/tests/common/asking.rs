@@ -2,8 +2,8 @@
 
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Digest, RiskLevel, ToolName, Variant};
 use mcpproxy_store::{
-    Kind, Ledger, Lost, NewApproval, NewClaim, NewRecord, NewStandingApproval, Record, Status, Step, Store,
-    StoredApproval, StoredClaim, Wait,
+    Conditional, Kind, Ledger, NewApproval, NewClaim, NewRecord, NewStandingApproval, Record, Status, Step, Store,
+    StoredApproval, StoredClaim, WaitFor,
 };
 
 use super::{all, call, success};
@@ -76,7 +76,7 @@ pub(crate) fn claim(key: &str) -> NewClaim {
 }
 
 pub(crate) fn ask(new: NewApproval) -> Step {
-    Step::Ask(Box::new(new))
+    Step::RequestApproval(Box::new(new))
 }
 
 pub(crate) fn approve(n: u64) -> Step {
@@ -105,14 +105,14 @@ pub(crate) fn event() -> NewRecord {
 }
 
 /// With a record of its own.
-pub(crate) async fn note(ledger: &Ledger, steps: Vec<Step>) -> Result<(), Lost> {
-    ledger.note_if(event(), steps).await.unwrap().map(drop)
+pub(crate) async fn take_steps(ledger: &Ledger, steps: Vec<Step>) -> Conditional<()> {
+    ledger.append_if(event(), steps).await.unwrap().map(drop)
 }
 
 /// Asked and approved.
 pub(crate) async fn approved(ledger: &Ledger, n: u64) {
-    note(ledger, vec![ask(question(n))]).await.unwrap();
-    note(ledger, vec![approve(n)]).await.unwrap();
+    take_steps(ledger, vec![ask(question(n))]).await.written().unwrap();
+    take_steps(ledger, vec![approve(n)]).await.written().unwrap();
 }
 
 pub(crate) async fn stored(store: &Store, n: u64) -> StoredApproval {
@@ -135,8 +135,8 @@ pub(crate) async fn race(ledgers: &[&Ledger], count: u32, steps: impl Fn() -> Ve
         tokio::spawn(async move {
             let opened = ledger.open_if(call(n), steps).await.unwrap();
             match opened {
-                Ok(open) => ledger.close(open, success(), Wait::Durable).await.map(|()| 1).unwrap(),
-                Err(Lost(_)) => 0,
+                Conditional::Written(open) => ledger.close(open, success(), WaitFor::Disk).await.map(|()| 1).unwrap(),
+                Conditional::Conflict { step: _ } => 0,
             }
         })
     };

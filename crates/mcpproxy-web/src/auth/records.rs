@@ -1,6 +1,6 @@
 //! Records of what people do here besides deciding: signing in, factors, invitations, and who was refused.
 
-use mcpproxy_store::{Kind, NewRecord, Status, Wait};
+use mcpproxy_store::{Kind, NewRecord, Status, WaitFor};
 use serde_json::Value;
 
 use crate::auth::identity::Site;
@@ -23,7 +23,7 @@ pub(crate) fn refused(code: &str, agent: Option<String>, metadata: &Value) -> Ne
 /// A log that cannot be written keeps nobody from signing in: nothing can be decided or sent without it anyway.
 pub(crate) async fn write(site: &Site, record: NewRecord) {
     let record = NewRecord { time_ms: site.now_ms(), random: rand::random(), ..record };
-    if let Err(error) = site.web.ledger.note(record, Wait::Batched).await {
+    if let Err(error) = site.web.ledger.append(record, WaitFor::Queue).await {
         tracing::warn!(error = &error as &dyn std::error::Error, "could not write down what somebody did");
     }
 }

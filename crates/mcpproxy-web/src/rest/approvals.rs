@@ -161,7 +161,7 @@ pub(crate) async fn revoke_grant(
     if !site.web.gateway.approvals().revoke(&id, &decider(&who)?).await.map_err(unwritten)? {
         return Err(Problem::NoGrant);
     }
-    let grant = site.web.store.find_grant(&id).await?.ok_or(Problem::NoGrant)?;
+    let grant = site.web.store.find_standing_approval(&id).await?.ok_or(Problem::NoGrant)?;
     Ok(Json(wire::Grant::new(&grant, site.now_ms())))
 }
 

@@ -162,7 +162,7 @@ impl Follower {
     /// Each record with the place behind it, so that whoever breaks off anywhere goes on exactly there.
     fn events(&mut self, feed: Feed) -> Option<String> {
         self.after = feed.next;
-        let events = feed.records.into_iter().zip(feed.places).map(|(record, place)| {
+        let events = feed.records.into_iter().zip(feed.cursors).map(|(record, place)| {
             let approval = approval_event(&record)
                 .map(|event| format!("id: {place}\nevent: approval\ndata: {}\n\n", one_line(&event)));
             let activity = one_line(&wire::Activity::from(record));

@@ -213,7 +213,7 @@ pub(crate) async fn begin_passkey(State(site): State<Site>, posted: Posted) -> R
             return Ok(Err(Problem::BadBody("no passkey could be asked for".to_owned())));
         };
         let (secret, now_ms) = (&posted.signed.secret, site.now_ms());
-        site.web.store.keep_challenge(secret, NEW_PASSKEY, &challenge.state, now_ms, SETUP_MS).await?;
+        site.web.store.save_challenge(secret, NEW_PASSKEY, &challenge.state, now_ms, SETUP_MS).await?;
         Ok(Ok(challenge.for_browser))
     };
     match begun().await {
