@@ -16,8 +16,8 @@ use arc_swap::ArcSwap;
 use mcpproxy_core::settings::{ApprovalSettings, Notify};
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Untrusted};
 use mcpproxy_store::{
-    ApprovalFilter, ApprovalPage, Ledger, Conditional, PresenceProof, Step, StepUpProof, Store, StoreError, StoredApproval,
-    StoredDryRun, User,
+    ApprovalFilter, ApprovalPage, Conditional, Ledger, PresenceProof, Step, StepUpProof, Store, StoreError,
+    StoredApproval, StoredDryRun, User,
 };
 use tokio::sync::{broadcast, watch as changes};
 use ulid::Ulid;

@@ -139,7 +139,8 @@ impl Approvals {
         if request.least() > Assurance::Form {
             return Ok(StandingDecision::NotCovered(request));
         }
-        let found = self.shared.store.standing_approvals_for(&agent.name, &request.tool().name, moment.clock.now_ms).await?;
+        let found =
+            self.shared.store.standing_approvals_for(&agent.name, &request.tool().name, moment.clock.now_ms).await?;
         if found.is_empty() {
             return Ok(StandingDecision::NotCovered(request));
         }

@@ -1,7 +1,7 @@
 //! Steps in the life of an approval request, each with its record.
 
 use mcpproxy_core::{ApprovalId, Assurance};
-use mcpproxy_store::{Kind, Conditional, NewApproval, NewRecord, RecordId, Status, Step, StoreError, StoredApproval};
+use mcpproxy_store::{Conditional, Kind, NewApproval, NewRecord, RecordId, Status, Step, StoreError, StoredApproval};
 use serde_json::{Value, json};
 
 use super::{ApprovalDetails, ApprovalNotice, Approvals, NotDecided, StatedRisk};

@@ -4,7 +4,7 @@ use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Row, Table, presets};
 use jiff::Timestamp;
 use mcpproxy_core::Variant;
-use mcpproxy_store::{SummaryGroup, Summary};
+use mcpproxy_store::{Summary, SummaryGroup};
 use mcpproxy_web::records;
 
 use super::args::{Within, parse_time};
