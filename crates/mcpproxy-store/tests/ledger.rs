@@ -184,7 +184,7 @@ async fn calls_of_a_run_that_ended_badly_are_interrupted(place: &Place) {
     assert_eq!(ledger.interrupted(), 1);
     assert_eq!(statuses(&store).await, [Status::Interrupted, Status::Success]);
     let record = all(&store).await.remove(0);
-    assert_eq!(record.message, Some(Untrusted::new("the gateway stopped before the call was finished")));
+    assert_eq!(record.message, Some(Untrusted::new("the gateway stopped before the call ended")));
     assert_eq!((record.seq, record.end_seq), (1, Some(4)));
     ledger.finish().await.unwrap();
 
