@@ -1,4 +1,4 @@
-//! What it costs to look at approvals when few or many are pending, and what a call costs that claims a key.
+//! The cost of listing approvals with few or many pending, and of a call with an idempotency key.
 
 #![allow(
     clippy::unwrap_used,

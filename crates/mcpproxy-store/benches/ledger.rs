@@ -1,4 +1,4 @@
-//! What a record costs: on the way of a read call, which waits for nothing, and of a write, which waits for the disk.
+//! The cost of a record: for a read, which waits for the queue, and for a write, which waits for the disk.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark that cannot go on should stop")]
 

@@ -1,4 +1,4 @@
-//! What it costs to look into the log as it grows: 10,000 records, 100,000, a million. With `MCPPROXY_BENCH_RECORDS`
+//! The cost of reading the log as it grows: 10,000 records, 100,000, a million. With `MCPPROXY_BENCH_RECORDS`
 //! set to 10000000, ten million, which takes some minutes and about 10 GB of disk.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports, or stops")]

@@ -1,4 +1,4 @@
-//! How fast a log is proved, on both databases.
+//! The speed of verifying a log, on both databases.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "this is for people")]
 

@@ -1,4 +1,4 @@
-//! Approvals: every step from every state, what is kept of them, and how they are found.
+//! Approvals: every step from every state, stored fields, and queries.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 

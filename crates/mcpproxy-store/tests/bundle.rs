@@ -1,4 +1,4 @@
-//! Bundles: they prove what they show, and nothing that was done to them goes unnoticed.
+//! Bundles: they prove the records they show, and every change to them is detected.
 
 #![allow(
     clippy::unwrap_used,
@@ -184,7 +184,7 @@ async fn a_damaged_log_proves_nothing(place: &Place) {
     assert_eq!(verify(&text, None).unwrap().first, 5);
 }
 
-/// Who can write the database can take the last checkpoint out of it, but not out of the data folder.
+/// An attacker with access to the database can remove its last checkpoint, but not the copy in the data folder.
 async fn nothing_is_signed_against_the_newest_checkpoint(place: &Place) {
     let (store, _) = write(place).await;
     let newest = Some(std::fs::read_to_string(place.newest_checkpoint()).unwrap());

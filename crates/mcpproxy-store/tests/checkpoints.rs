@@ -1,4 +1,4 @@
-//! Checkpoints: signed on the way and at the end, copied to files, and held against the database at the next start.
+//! Checkpoints: signed while running and at the end, copied to files, and compared with the database at the next start.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 

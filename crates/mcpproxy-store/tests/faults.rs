@@ -1,5 +1,4 @@
-//! What happens to records when the log breaks: what was acknowledged is there, what was refused is not, and the rest
-//! follows by itself.
+//! Records when the log fails: acknowledged ones are there, refused ones are not, and the rest is written later.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -106,7 +105,7 @@ async fn a_statement_that_cannot_be_prepared_is_an_error_for_a_while_only() {
     assert_eq!(statuses(&store).await, [Status::Started]);
 }
 
-/// The store reaches its database through a wire that can be cut.
+/// A store whose connection to the database can be cut.
 async fn wired() -> (Place, Relay, Store, Ledger) {
     let mut place = Place::postgres();
     let relay = Relay::start(place.cluster.as_ref().unwrap().port).await;
@@ -118,7 +117,7 @@ async fn wired() -> (Place, Relay, Store, Ledger) {
     (place, relay, direct, ledger)
 }
 
-/// What was under way when the wire was cut, and what came before it was mended.
+/// Calls that were running when the connection was cut, and calls that arrived before it was restored.
 async fn cut(place_words: &'static [u8], expected: &[(i64, Status)]) {
     let (_place, relay, store, ledger) = wired().await;
     let before = ledger.open(call(1), WaitFor::Disk).await.unwrap();
@@ -155,7 +154,7 @@ async fn what_was_cut_off_before_it_was_committed_is_written_once() {
     cut(b"INSERT 0 ", &[(1, Success), (2, Refused), (3, Success), (6, Refused)]).await;
 }
 
-/// What callers were told, by those who called.
+/// The answers that callers got.
 #[derive(Default)]
 struct Told {
     opened: Mutex<Vec<RecordId>>,
@@ -192,7 +191,7 @@ fn load(ledger: &Ledger, told: &Arc<Told>) -> Vec<tokio::task::JoinHandle<()>> {
     (0..16).map(caller).collect()
 }
 
-/// Lets calls come through once more, then ends them, and checks what they were told.
+/// Makes further calls, ends them, and checks the answers.
 async fn end_load(callers: Vec<tokio::task::JoinHandle<()>>, told: &Arc<Told>, ledger: &Ledger, store: &Store) {
     more_calls(told, ledger).await;
     told.is_over.store(true, Ordering::SeqCst);
@@ -203,7 +202,7 @@ async fn end_load(callers: Vec<tokio::task::JoinHandle<()>>, told: &Arc<Told>, l
     check_told(store, told).await;
 }
 
-/// Everything that callers were told is so, and calls that nobody was told of were never sent.
+/// Every answer is true, and calls without an answer were never sent.
 async fn check_told(store: &Store, told: &Told) {
     let records = all(store).await;
     let ids: HashSet<RecordId> = records.iter().map(|record| record.id).collect();

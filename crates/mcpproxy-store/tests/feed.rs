@@ -1,4 +1,4 @@
-//! Watching the log: what is written after a place, once and in order.
+//! The feed: records after a cursor, each once and in order.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 

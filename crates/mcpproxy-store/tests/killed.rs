@@ -1,4 +1,4 @@
-//! A gateway that is killed in the middle of its work: what it acknowledged is there, and the chain goes on.
+//! A gateway that is killed at work: acknowledged records are there, and the chain continues.
 
 #![allow(
     clippy::unwrap_used,
@@ -52,7 +52,7 @@ async fn what_a_killed_process_acknowledged_is_there(place: &Place) {
     }
 }
 
-/// The call of an approval, its record, its claim and the answer: whatever was killed, they fit together.
+/// The approval, record, claim and answer of a call stay consistent, whenever the process is killed.
 async fn a_killed_process_leaves_no_half_of_anything(place: &Place) {
     let (mut opened, mut closed) = (HashSet::new(), HashSet::new());
     for round in 0..ROUNDS {
@@ -111,7 +111,7 @@ fn consume(id: &ApprovalId) -> Step {
     Step::Consume { id: id.clone(), now_ms: 0 }
 }
 
-/// Lets a process write until it has told of so many records, and kills it in the middle of the next.
+/// Kills a process after it has reported this many records.
 fn run_and_kill(place: &Place, child: &str, lines: usize, mut keep: impl FnMut(&str) -> bool) {
     let address = match &place.location {
         Location::Sqlite(path) => path.to_str().unwrap().to_owned(),

@@ -1,4 +1,4 @@
-//! The ledger: what is accepted is written, whatever happens in between.
+//! The ledger: every accepted record is written.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 

@@ -1,4 +1,4 @@
-//! Reading the log back: pages with filters, and records by their id.
+//! Lists: pages with filters, and records by id.
 
 #![allow(
     clippy::unwrap_used,

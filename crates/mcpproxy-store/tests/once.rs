@@ -1,4 +1,4 @@
-//! What may happen once happens once: in parallel, and on two gateways.
+//! Approvals and claims are used once: with parallel calls, and on two gateways.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 

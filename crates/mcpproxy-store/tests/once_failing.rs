@@ -1,4 +1,4 @@
-//! What may happen once happens at most once when the log fails in the middle, or a caller leaves.
+//! Approvals and claims are used at most once, even if the log fails or a caller leaves.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -123,7 +123,7 @@ async fn a_caller_that_leaves_may_use_up_an_approval_but_never_sends(place: &Pla
     verified(&store).await;
 }
 
-/// The store reaches its database through a wire that can be cut.
+/// A store whose connection to the database can be cut.
 async fn wired() -> (Place, Relay, Store, Ledger) {
     let mut place = Place::postgres();
     let relay = Relay::start(place.cluster.as_ref().unwrap().port).await;
@@ -136,7 +136,7 @@ async fn wired() -> (Place, Relay, Store, Ledger) {
 }
 
 /// In one batch: two that want the same approval, one that approves, one that is refused, and an end with an answer.
-/// Returns what each heard.
+/// Returns the answer to each.
 async fn cut_in_a_batch(relay: &Relay, store: &Store, ledger: &Ledger, at: &'static [u8]) -> Vec<String> {
     approved(ledger, 1).await;
     take_steps(ledger, vec![ask(question(2))]).await.written().unwrap();

@@ -1,4 +1,4 @@
-//! Several gateways with one database: a chain for each, and each chain in one hand.
+//! Several gateways with one database: each has its own chain, and each chain has one writer.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -70,7 +70,7 @@ async fn a_chain_is_in_one_hand() {
     assert_eq!(verified(&store).await, 2);
 }
 
-/// Somebody else took the chain while the connection was gone.
+/// Another gateway took the chain while the connection was lost.
 #[tokio::test]
 async fn a_gateway_whose_chain_was_taken_meanwhile_writes_nothing_more() {
     let place = Place::postgres();

@@ -1,4 +1,4 @@
-//! Retention: what was kept long enough goes, a little at a time, and the chain can still be proved.
+//! Retention: removes expired records in small steps, and the chain still verifies.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 

@@ -1,4 +1,4 @@
-//! Summaries: what was counted, and how long it took.
+//! Summaries: counts and durations.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -170,7 +170,7 @@ async fn what_is_counted_is_what_is_listed(place: &Place) {
     assert_eq!(is_within(&store, 1_234_567).await, Some(true));
 }
 
-/// Whether the median is the duration that all had, within what a step allows.
+/// Returns `true` if the median is the duration of all calls, within the precision of a step.
 async fn is_within(store: &Store, duration_us: u64) -> Option<bool> {
     let p50_us = store.summary(None, None).await.unwrap().duration.p50_us?;
     Some(p50_us.abs_diff(duration_us) <= duration_us / 16)

@@ -1,4 +1,4 @@
-//! Whatever was done to the log is found, and named.
+//! Tampering: every change to the log is detected and named.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -197,7 +197,7 @@ async fn checkpoints_must_be_signed_by_the_chain(place: &Place) {
     assert!(matches!(refused, Err(StoreError::Checkpoint { .. })), "{refused:?}");
 }
 
-/// The same key signed two histories: one of them is not the one that was signed elsewhere.
+/// The same key signed two histories, and a saved checkpoint tells which one is false.
 async fn another_past_is_noticed(place: &Place) {
     let (store, other_place) = (write(place).await, Place::sqlite());
     let other_store = other_place.store().await;

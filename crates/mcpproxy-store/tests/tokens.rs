@@ -1,4 +1,4 @@
-//! Tokens: made, listed, looked up and revoked, also by several processes at once.
+//! Tokens: created, listed, found and revoked, also by several processes at once.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 

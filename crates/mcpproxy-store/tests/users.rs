@@ -1,4 +1,4 @@
-//! Users: invitations, sessions, challenges and factors, each good for what it is for, and no longer.
+//! Users: invitations, sessions, challenges and factors, their purposes and expiry.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -148,7 +148,7 @@ async fn sessions_are_closed_one_by_one(place: &Place) {
     assert_eq!((is_open(&one).await, is_open(&two).await, is_open(&three).await), (false, true, true));
 }
 
-/// The cookie's secret is no such key, and neither is the key of another session of the same user.
+/// Neither the cookie nor the page key of another session of the same user proves presence.
 async fn the_key_of_a_session_s_pages_is_of_this_session_alone(place: &Place) {
     let store = place.store().await;
     first(&store, "anna").await;
@@ -347,7 +347,7 @@ async fn what_is_left_of_sign_ins_is_forgotten(place: &Place) {
     assert!(store.has_users().await.unwrap());
 }
 
-/// Of invitations and sessions there is nothing in the database that would open anything.
+/// The database contains no secret of an invitation or a session.
 async fn no_secret_can_be_read_in_the_database(place: &Place) {
     let store = place.store().await;
     let anna = first(&store, "anna").await;

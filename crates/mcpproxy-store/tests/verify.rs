@@ -1,4 +1,4 @@
-//! Proving the log: what it finds out about chains, and that it disturbs nobody who writes.
+//! Verifying the log: verdicts on chains, without disturbing a writer.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -114,7 +114,7 @@ async fn open_calls_are_no_damage(place: &Place) {
     assert_eq!((found[0].lines, found[0].last_signed, &found[0].damage), (11, Some(11), &None));
 }
 
-/// An end that comes before its beginning was written makes one line of both. Whether it does is a matter of luck.
+/// An end that arrives before its beginning is written makes one line of both, which depends on timing.
 async fn calls_in_one_line_are_checked_in_full(place: &Place) {
     let (store, ledger) = place.open().await;
     let mut seq = None;

@@ -22,7 +22,7 @@ const SESSIONS_KEPT_MS: i64 = 7 * DAY_MS;
 /// Rows to remove in one transaction. It stays short, because calls wait for it.
 const STEP_ROWS: u64 = 500;
 
-/// What to remove, and how long after it expired.
+/// Statements that remove expired rows, each with the time to keep a row after it expired.
 pub(super) const EXPIRED: [(&str, i64); 6] = [
     (
         "DELETE FROM claims WHERE (agent, tool, key) IN \

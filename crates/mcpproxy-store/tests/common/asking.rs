@@ -1,4 +1,4 @@
-//! Questions, grants and claims to test with, and records to write them with.
+//! Approval requests, standing approvals and claims for tests, and the records that carry them.
 
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Digest, RiskLevel, ToolName, Variant};
 use mcpproxy_store::{
@@ -8,7 +8,7 @@ use mcpproxy_store::{
 
 use super::{all, call, success};
 
-/// When everything begins.
+/// The time at which every test starts.
 pub(crate) const T: i64 = 1_700_000_000_000;
 pub(crate) const MINUTE: i64 = 60_000;
 pub(crate) const EXPIRES: i64 = T + 10 * MINUTE;
@@ -21,7 +21,7 @@ pub(crate) fn tool() -> ToolName {
     ToolName::parse("mail:send").unwrap()
 }
 
-/// Each with a binding of its own.
+/// Every request has its own binding.
 pub(crate) fn question(n: u64) -> NewApproval {
     let args = format!(r#"{{"to":"{n}"}}"#);
     NewApproval {
@@ -99,17 +99,17 @@ pub(crate) fn finish_claim(key: &str, answer: &str) -> Step {
     Step::FinishClaim { agent: "local".into(), tool: "mail:send".into(), key: key.into(), answer: answer.into() }
 }
 
-/// What is recorded with a step that is no call.
+/// The record of a step that is not a call.
 pub(crate) fn event() -> NewRecord {
     NewRecord { kind: Kind::Approval, status: Status::Success, code: Some("step".into()), args: None, ..call(0) }
 }
 
-/// With a record of its own.
+/// Takes steps with a record of their own.
 pub(crate) async fn take_steps(ledger: &Ledger, steps: Vec<Step>) -> Conditional<()> {
     ledger.append_if(event(), steps).await.unwrap().map(drop)
 }
 
-/// Asked and approved.
+/// Requests and approves a call.
 pub(crate) async fn approved(ledger: &Ledger, n: u64) {
     take_steps(ledger, vec![ask(question(n))]).await.written().unwrap();
     take_steps(ledger, vec![approve(n)]).await.written().unwrap();
@@ -127,7 +127,7 @@ pub(crate) async fn find_claim(store: &Store, key: &str) -> Option<StoredClaim> 
     store.find_claim("local", "mail:send", key, T).await.unwrap()
 }
 
-/// Runs all of them at once, and returns how many won.
+/// Runs all calls at once. Returns the number without a conflict.
 pub(crate) async fn race(ledgers: &[&Ledger], count: u32, steps: impl Fn() -> Vec<Step>) -> usize {
     let run = |n: u32| {
         let ledger = Ledger::clone(ledgers.iter().cycle().nth(n as usize).unwrap());

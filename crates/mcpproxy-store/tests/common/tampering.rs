@@ -1,4 +1,4 @@
-//! A small log with something of everything, and what is done to it.
+//! A small log with every kind of record, and ways to tamper with it.
 
 use mcpproxy_core::RiskLevel;
 use mcpproxy_store::{ChainVerdict, Damage, DamageKind, NewRecord, Outcome, Status, Store, VerifyOptions, WaitFor};
@@ -42,7 +42,7 @@ pub(crate) async fn damage(store: &Store) -> Option<Damage> {
     verdicts(store, VerifyOptions::default()).await.into_iter().find_map(|verdict| verdict.damage)
 }
 
-/// Does something to the log, looks what is found, and takes it back.
+/// Tampers with the log, verifies it, and restores it.
 pub(crate) struct Tampering<'p> {
     pub(crate) place: &'p Place,
     pub(crate) store: Store,

@@ -45,7 +45,7 @@ pub(crate) struct ChainRow {
     pub(crate) signed_seq: Option<i64>,
 }
 
-/// What retention claims to have removed from a chain, read in one query.
+/// The removal that a chain claims, with its stubs, read in one query.
 pub(crate) struct RemovalRow {
     pub(crate) seq: i64,
     pub(crate) hash: Option<Hash>,
