@@ -16,8 +16,8 @@ use arc_swap::ArcSwap;
 use mcpproxy_core::settings::{ApprovalSettings, Notify};
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Untrusted};
 use mcpproxy_store::{
-    ApprovalFilter, ApprovalPage, Ledger, Lost, PresenceProof, Step, StepUpProof, Store, StoreError, StoredApproval,
-    StoredDryRun, User,
+    ApprovalFilter, ApprovalPage, Conditional, Ledger, PresenceProof, Step, StepUpProof, Store, StoreError,
+    StoredApproval, StoredDryRun, User,
 };
 use tokio::sync::{broadcast, watch as changes};
 use ulid::Ulid;
@@ -174,7 +174,7 @@ impl Approvals {
         step_up: Option<&StepUpProof>,
     ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
         let user = presence.user();
-        let is_for_this = |proof: &&StepUpProof| proof.user() == user && proof.approval() == id.as_str();
+        let is_for_this = |proof: &&StepUpProof| proof.user() == user && proof.purpose() == id.as_str();
         let given = if step_up.filter(is_for_this).is_some() { Assurance::Factor } else { Assurance::Session };
         self.approve_as(id, user.name(), given).await
     }
@@ -260,13 +260,13 @@ impl Approvals {
         record: mcpproxy_store::NewRecord,
         step: Step,
     ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        let written = self.shared.ledger.note_if(record, vec![step]).await?;
+        let written = self.shared.ledger.append_if(record, vec![step]).await?;
         let now = self.shared.store.find_approval(&found.id).await?;
         self.has_changed();
         Ok(match (written, now) {
             (_, None) => Err(NotDecided::NotFound),
-            (Ok(_), Some(now)) => Ok(now),
-            (Err(Lost(_)), Some(now)) => Err(NotDecided::over(&now)),
+            (Conditional::Written(_), Some(now)) => Ok(now),
+            (Conditional::Conflict { .. }, Some(now)) => Err(NotDecided::over(&now)),
         })
     }
 

@@ -9,7 +9,7 @@ use mcpproxy_core::{
     Agent, ApprovalRef, Catalog, Check, Declared, Denial, Intent, Permit, RiskLevel, ServerName, Tool, ToolName,
     Warning, mask,
 };
-use mcpproxy_store::{Kind, Ledger, NewRecord, Payload, RecordId, Status, Wait};
+use mcpproxy_store::{Kind, Ledger, NewRecord, Payload, RecordId, Status, WaitFor};
 
 use crate::message::{member, with_members};
 use crate::sensitive::Sensitive;
@@ -227,7 +227,7 @@ pub(crate) async fn note_settings(ledger: &Ledger, failure: Option<String>) {
 
 /// Writes a record that nothing depends on. Returns its id.
 pub(crate) async fn note(ledger: &Ledger, record: NewRecord) -> Option<RecordId> {
-    let noted = ledger.note(record, Wait::Batched).await;
+    let noted = ledger.append(record, WaitFor::Queue).await;
     noted.inspect_err(|error| tracing::debug!(%error, "could not write to the activity log")).ok()
 }
 

@@ -1,4 +1,4 @@
-//! What it costs to look at approvals when few or many are pending, and what a call costs that claims a key.
+//! The cost of listing approvals with few or many pending, and of a call with an idempotency key.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,9 +19,9 @@ use mcpproxy_core::settings::Retention;
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Digest, RiskLevel, ToolName, Variant};
 use mcpproxy_store::{
     ApprovalFilter, Kind, Ledger, LedgerOptions, Location, NewApproval, NewClaim, NewRecord, Outcome, SigningKey,
-    Status, Step, Store, Wait,
+    Status, Step, Store, WaitFor,
 };
-use postgres::{Cluster, Durability};
+use postgres::{Cluster, WaitFor};
 
 // The allocator of the product.
 #[global_allocator]
@@ -42,7 +42,7 @@ const BEGIN_MS: i64 = 1_700_000_000_000;
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("runtime");
     let folder = tempfile::tempdir_in(Path::new(env!("CARGO_TARGET_TMPDIR"))).expect("a folder on a disk");
-    let cluster = Cluster::start(Durability::On);
+    let cluster = Cluster::start(WaitFor::On);
     let places = [
         ("SQLite", Location::Sqlite(folder.path().join("mcpproxy.db"))),
         ("PostgreSQL", Location::Postgres(cluster.new_database(""))),
@@ -96,8 +96,13 @@ async fn ask(ledger: &Ledger, numbers: std::ops::Range<u64>) {
     for n in numbers {
         let ledger = ledger.clone();
         asking.spawn(async move {
-            let steps = vec![Step::Ask(Box::new(question(n)))];
-            ledger.note_if(record(n, Kind::Approval, Status::Success), steps).await.expect("written").expect("asked");
+            let steps = vec![Step::RequestApproval(Box::new(question(n)))];
+            ledger
+                .append_if(record(n, Kind::Approval, Status::Success), steps)
+                .await
+                .expect("written")
+                .written()
+                .expect("asked");
         });
         if asking.len() as u64 >= PARALLEL {
             asking.join_next().await.expect("a task").expect("it ended well");
@@ -173,7 +178,7 @@ async fn calls(name: &str, location: &Location) {
         }
         let rate = CALLS as f64 / begin.elapsed().as_secs_f64();
         println!("{name}: {rate:.0} calls a second {what}, {PARALLEL} in parallel");
-        store.forget_expired(BEGIN_MS + 2).await.expect("forgotten");
+        store.remove_expired(BEGIN_MS + 2).await.expect("forgotten");
     }
     ledger.finish().await.expect("everything is written");
     store.close().await;
@@ -193,12 +198,17 @@ async fn make_calls(ledger: Ledger, task: u64, has_key: bool) {
                 now_ms: BEGIN_MS,
                 expires_ms: BEGIN_MS + 1,
             };
-            let open = ledger.open_if(record, vec![Step::Claim(Box::new(claim))]).await.expect("written").expect("won");
+            let open = ledger
+                .open_if(record, vec![Step::Claim(Box::new(claim))])
+                .await
+                .expect("written")
+                .written()
+                .expect("won");
             let finish = Step::FinishClaim { agent, tool, key, answer: "{\"content\":[]}".to_owned() };
-            ledger.close_with(open, end, Wait::Batched, vec![finish]).await.expect("written");
+            ledger.close_with(open, end, WaitFor::Queue, vec![finish]).await.expect("written");
         } else {
-            let open = ledger.open(record, Wait::Durable).await.expect("written");
-            ledger.close(open, end, Wait::Batched).await.expect("written");
+            let open = ledger.open(record, WaitFor::Disk).await.expect("written");
+            ledger.close(open, end, WaitFor::Queue).await.expect("written");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a record costs: on the way of a read call, which waits for nothing, and of a write, which waits for the disk.
+//! The cost of a record: for a read, which waits for the queue, and for a write, which waits for the disk.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark that cannot go on should stop")]
 
@@ -13,9 +13,9 @@ use criterion::{Criterion, Throughput};
 use mcpproxy_core::settings::Retention;
 use mcpproxy_core::{RiskLevel, Variant, mask};
 use mcpproxy_store::{
-    Kind, Ledger, LedgerOptions, Location, NewRecord, Outcome, Payload, SigningKey, Status, Store, Wait,
+    Kind, Ledger, LedgerOptions, Location, NewRecord, Outcome, Payload, SigningKey, Status, Store, WaitFor,
 };
-use postgres::{Cluster, Durability};
+use postgres::{Cluster, WaitFor};
 use tokio::runtime::Runtime;
 
 // The allocator of the product: with the system's, most of what is measured is two threads waiting for it.
@@ -35,7 +35,7 @@ fn main() {
     criterion.final_summary();
     report_cpu(&runtime);
     report_rates(&runtime, "SQLite", [2_000, 100_000], &sqlite);
-    let cluster = Cluster::start(Durability::On);
+    let cluster = Cluster::start(WaitFor::On);
     report_rates(&runtime, "PostgreSQL", [1_000, 50_000], &|_| Location::Postgres(cluster.new_database("")));
 }
 
@@ -102,10 +102,10 @@ async fn read_calls(ledger: Ledger, calls: std::ops::Range<u64>, in_flight: u64)
     let mut open = Vec::new();
     let last = calls.end - 1;
     for n in calls {
-        open.push(ledger.open(call(n, Variant::Read), Wait::Batched).await.expect("open"));
+        open.push(ledger.open(call(n, Variant::Read), WaitFor::Queue).await.expect("open"));
         if open.len() as u64 == in_flight || n == last {
             for record in open.drain(..) {
-                ledger.close(record, success(n), Wait::Batched).await.expect("close");
+                ledger.close(record, success(n), WaitFor::Queue).await.expect("close");
             }
         }
     }
@@ -117,7 +117,7 @@ async fn durable_records(ledger: Ledger, records: u64, parallel: u64) {
             let ledger = ledger.clone();
             tokio::spawn(async move {
                 for n in (task..records).step_by(parallel as usize) {
-                    ledger.note(call(n, Variant::Write), Wait::Durable).await.expect("note");
+                    ledger.append(call(n, Variant::Write), WaitFor::Disk).await.expect("note");
                 }
             })
         })

@@ -1,4 +1,4 @@
-//! What it costs to look into the log as it grows: 10,000 records, 100,000, a million. With `MCPPROXY_BENCH_RECORDS`
+//! The cost of reading the log as it grows: 10,000 records, 100,000, a million. With `MCPPROXY_BENCH_RECORDS`
 //! set to 10000000, ten million, which takes some minutes and about 10 GB of disk.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports, or stops")]
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mcpproxy_core::settings::Retention;
 use mcpproxy_core::{RiskLevel, Variant, mask};
 use mcpproxy_store::{
-    Cursor, Filter, Kind, Ledger, LedgerOptions, Location, NewRecord, Payload, SigningKey, Status, Store, Wait,
+    Cursor, Filter, Kind, Ledger, LedgerOptions, Location, NewRecord, Payload, SigningKey, Status, Store, WaitFor,
 };
 
 const SIZES: [u64; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
@@ -65,7 +65,7 @@ async fn fill(location: &Location, numbers: std::ops::Range<u64>) {
     let ledger = Ledger::start(&store, options).await.expect("a ledger");
     for n in numbers {
         // A disk that cannot follow at once is no reason to stop.
-        while ledger.note(record(n), Wait::Batched).await.is_err() {}
+        while ledger.append(record(n), WaitFor::Queue).await.is_err() {}
     }
     ledger.finish().await.expect("everything is written");
     store.close().await;

@@ -1,4 +1,4 @@
-//! How fast a log is proved, on both databases.
+//! The speed of verifying a log, on both databases.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "this is for people")]
 
@@ -8,7 +8,7 @@ mod common;
 use std::time::Instant;
 
 use common::{Place, call, payload, refusal, success};
-use mcpproxy_store::{NewRecord, Outcome, VerifyOptions, Wait};
+use mcpproxy_store::{NewRecord, Outcome, VerifyOptions, WaitFor};
 
 const CALLS: u32 = 100_000;
 
@@ -27,14 +27,14 @@ async fn measure(place: &Place) {
         let args = payload(r#"{"to":"somebody@example.com","subject":"a letter","body":"a few words, and no more"}"#);
         let record = NewRecord { args: Some(args), ..call(n) };
         // Every hundredth wait lets the writer keep up; the ends come later, and are lines of their own.
-        let wait = if n % 100 == 0 { Wait::Durable } else { Wait::Batched };
+        let wait = if n % 100 == 0 { WaitFor::Disk } else { WaitFor::Queue };
         open.push(ledger.open(record, wait).await.unwrap());
         if open.len() == 500 {
-            ledger.note(refusal(n), Wait::Durable).await.unwrap();
+            ledger.append(refusal(n), WaitFor::Disk).await.unwrap();
             for (index, open) in open.drain(..).enumerate() {
                 let end =
                     Outcome { result: Some(payload(r#"{"content":[{"type":"text","text":"sent"}]}"#)), ..success() };
-                let wait = if index % 100 == 99 { Wait::Durable } else { Wait::Batched };
+                let wait = if index % 100 == 99 { WaitFor::Disk } else { WaitFor::Queue };
                 ledger.close(open, end, wait).await.unwrap();
             }
         }

@@ -1,8 +1,8 @@
-//! Agents with their tokens, users with their factors and sessions.
+//! Agents with their tokens, and users with their factors, sessions and invitations. Each file holds a table's types,
+//! methods and SQL.
 
 mod scope;
 mod secret;
 pub(crate) mod session;
-mod sql;
 pub(crate) mod token;
 pub(crate) mod user;

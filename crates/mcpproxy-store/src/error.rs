@@ -1,12 +1,12 @@
-//! What can go wrong with the store.
+//! Errors of the store. Messages speak to the operator: what happened, and what to do.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{Location, NoteError};
+use crate::Location;
 
-/// Cloneable, because one failed commit answers every call that waited for it.
+/// Cloneable, because one failed commit answers every call that waits for it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("could not open the database `{}`", path.display())]
@@ -16,47 +16,45 @@ pub enum StoreError {
     Database { doing: &'static str, source: Arc<sqlx::Error> },
 
     #[error(
-        "the database `{location}` has version {found}, and this mcpproxy knows versions up to {known}; \
-         use a newer mcpproxy"
+        "the database `{location}` has schema version {found}, but this mcpproxy supports versions up to {known}; \
+         install a newer mcpproxy"
     )]
     Newer { location: Location, found: i64, known: i64 },
 
-    #[error("the database `{location}` has no tables yet; start the gateway once to make them")]
+    #[error("the database `{location}` has no tables yet; start the gateway once to create them")]
     NotReady { location: Location },
 
     #[error(
-        "the database `{location}` has version {found}, and this mcpproxy needs version {known}; \
-         start the gateway once to bring it there"
+        "the database `{location}` has schema version {found}, but this mcpproxy needs version {known}; \
+         start the gateway once to upgrade it"
     )]
     Older { location: Location, found: i64, known: i64 },
 
-    #[error("the database does not answer")]
+    #[error("the database does not respond")]
     NoAnswer,
 
     #[error(
-        "another gateway writes to the chain `{chain}` at this moment; \
-         every gateway needs a data folder of its own, with its own `signing.key`"
+        "another gateway is writing to the chain `{chain}`; \
+         give every gateway its own data folder, with its own `signing.key`"
     )]
     ChainTaken { chain: String },
 
-    #[error(
-        "the database has as many chains as it can take; use a new database, or a data folder that was used before"
-    )]
+    #[error("the database cannot hold any more chains; use a new database, or the data folder of an existing chain")]
     ChainsFull,
 
     #[error(
-        "the activity log ends at position {found} of chain `{chain}`, but position {signed} was signed: records are \
-         missing. `mcpproxy activity verify` tells more"
+        "records are missing: the activity log of chain `{chain}` ends at position {found}, but position {signed} was \
+         signed; run `mcpproxy activity verify` for details"
     )]
     Truncated { chain: String, found: i64, signed: i64 },
 
     #[error(
-        "the activity log of chain `{chain}` is not the one that was signed at position {seq}. \
-         `mcpproxy activity verify` tells more"
+        "the activity log of chain `{chain}` does not match the checkpoint signed for position {seq}; \
+         run `mcpproxy activity verify` for details"
     )]
     Rewritten { chain: String, seq: i64 },
 
-    #[error("this is not a checkpoint of the chain")]
+    #[error("not a valid checkpoint of this chain")]
     Checkpoint { source: NoteError },
 
     #[error("the database is open for reading only")]
@@ -66,39 +64,50 @@ pub enum StoreError {
     Closed,
 
     /// Nothing was recorded, so nothing may be sent.
-    #[error("the activity log takes no records at the moment")]
+    #[error("the activity log cannot accept records at the moment")]
     LogUnavailable,
 
-    #[error("agent names consist of 1 to 64 letters, digits, `.`, `_` and `-`")]
+    #[error("agent names have 1 to 64 characters: letters, digits, `.`, `_` and `-`")]
     AgentName,
 
-    #[error("an agent named `{name}` exists already; revoke it first or choose another name")]
+    #[error("an agent named `{name}` already exists; revoke its token first, or choose another name")]
     AgentExists { name: String },
 
     #[error("no agent named `{name}` has a token")]
     NoSuchAgent { name: String },
 
-    #[error("names of people consist of 1 to 64 letters, digits, `.`, `_`, `-`, `@` and `+`")]
+    #[error("user names have 1 to 64 characters: letters, digits, `.`, `_`, `-`, `@` and `+`")]
     UserName,
 
-    #[error("somebody named `{name}` exists already; choose another name")]
+    #[error("a user named `{name}` already exists; choose another name")]
     UserExists { name: String },
 
-    #[error("there is nobody named `{name}`")]
+    #[error("no user named `{name}` exists")]
     NoSuchUser { name: String },
 
-    #[error("more than one record begins with `{prefix}`; give more of its id")]
+    #[error("several records have ids that start with `{prefix}`; use more characters of the id")]
     AmbiguousId { prefix: String },
 
-    #[error("this is not a cursor of an earlier page")]
+    #[error("not a cursor that an earlier page returned")]
     Cursor,
 
-    #[error("the database holds something that mcpproxy did not write: {what}")]
+    #[error("the database contains a value that mcpproxy did not write: {what}")]
     Corrupt { what: String },
 }
 
+/// Reasons to reject a signed note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoteError {
+    #[error("not in the signed note format")]
+    Form,
+    #[error("signed with a different key")]
+    OtherKey,
+    #[error("the signature is invalid")]
+    Signature,
+}
+
 impl StoreError {
-    /// For `map_err`: says what was being tried.
+    /// For `map_err`: names what was being done.
     pub(crate) fn while_trying(doing: &'static str) -> impl Fn(sqlx::Error) -> Self {
         move |source| Self::Database { doing, source: Arc::new(source) }
     }
@@ -106,4 +115,10 @@ impl StoreError {
     pub(crate) fn corrupt(what: impl Into<String>) -> Self {
         Self::Corrupt { what: what.into() }
     }
+}
+
+/// An error and all its causes on one line, for log messages.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

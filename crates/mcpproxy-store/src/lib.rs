@@ -1,5 +1,18 @@
-//! What survives a restart: the tokens of agents, the records of what they did, what users said to it, and who the
-//! users are; in SQLite or PostgreSQL.
+//! Everything that survives a restart, in SQLite or PostgreSQL: records, approvals, tokens of agents, and users.
+//!
+//! Modules depend on each other in one direction only:
+//!
+//! ```text
+//! log ──▶ approvals ──▶ record ──▶ text
+//!  │         │   accounts ──▶ record
+//!  └────▶ store ──▶ sql ──▶ error ──▶ location
+//! ```
+//!
+//! `record` is plain data. `approvals`, `accounts` and `log` add methods to [`Store`] and hold the SQL of their tables.
+//! `log` is on top, because a record is written together with the steps that change approvals.
+//!
+//! To add a table: add it to a new file in `sql/schema/`, list that file in `sql/migrate.rs`, and put types, methods and SQL
+//! into one file of a room.
 
 mod accounts;
 mod approvals;
@@ -17,20 +30,22 @@ pub use accounts::user::{PasskeyRow, PresenceProof, StepUpProof, Totp, USER_NAME
 pub use approvals::approval::{ApprovalFilter, ApprovalPage, NewApproval, StoredApproval};
 pub use approvals::claim::{NewClaim, NewDryRun, StoredClaim, StoredDryRun};
 pub use approvals::standing::{NewStandingApproval, StoredStandingApproval};
-pub use approvals::step::{Lost, Step};
-pub use error::StoreError;
+pub use approvals::step::{Conditional, Step};
+pub use error::{NoteError, StoreError};
 pub use location::Location;
 pub use log::bundle::{BundleError, BundleVerdict, ExportError, Exported, KeyFrom, Selection, verify_bundle};
 pub use log::checkpoint::Checkpoint;
 pub use log::damage::{Damage, DamageKind};
 pub use log::feed::{Feed, FeedCursor};
+pub use log::filter::{Filter, SCAN_MAX};
 pub use log::health::Health;
-pub use log::ledger::{Ledger, LedgerOptions, OpenRecord, Wait};
-pub use log::list::{Cursor, Filter, LIMIT_MAX, Page, SCAN_MAX};
-pub use log::signature::{NoteError, SigningKey, Verifier};
-pub use log::summary::{Count, Durations, Summary};
+pub use log::ledger::{Ledger, LedgerOptions, WaitFor};
+pub use log::list::{Cursor, Page};
+pub use log::queue::OpenRecord;
+pub use log::signature::{SigningKey, Verifier};
+pub use log::summary::{Durations, Summary, SummaryGroup};
 pub use log::verify::{ChainInfo, ChainVerdict, Progress, VerifyOptions};
 pub use record::id::RecordId;
 pub use record::payload::{Digests, PAYLOAD_MAX_BYTES, Payload, PayloadFacts};
 pub use record::{Kind, NewRecord, Outcome, Record, Status, WholeRecord};
-pub use store::Store;
+pub use store::{LIMIT_MAX, Store};

@@ -1,9 +1,9 @@
-//! Where a store is: a file on this machine, or a database that several gateways share.
+//! The location of a store: a SQLite file, or a PostgreSQL database that several gateways share.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Its `Debug` and `Display` show no password.
+/// `Debug` and `Display` leave out the password.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Location {
     Sqlite(PathBuf),
@@ -17,8 +17,8 @@ impl fmt::Display for Location {
             Self::Sqlite(path) => path.display().fmt(f),
             Self::Postgres(url) => {
                 let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", ""));
-                let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-                write!(f, "{scheme}://{}", place.split('?').next().unwrap_or_default())
+                let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+                write!(f, "{scheme}://{}", host.split('?').next().unwrap_or_default())
             }
         }
     }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_secret_is_shown() {
+    fn passwords_are_not_shown() {
         let check = |url: &str, shown: &str| assert_eq!(Location::Postgres(url.into()).to_string(), shown);
         check("postgres://me:pa@ss@db.example:5432/log?sslmode=require", "postgres://db.example:5432/log");
         check("postgresql:///log?host=/run/postgresql&password=x", "postgresql:///log");

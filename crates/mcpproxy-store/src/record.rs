@@ -1,4 +1,4 @@
-//! A record, one thing that happened: as it is handed in, as it is finished, and as it is read back.
+//! A record of the activity log: as it is passed in, as it ends, and as it is read back.
 
 pub(crate) mod id;
 pub(crate) mod payload;
@@ -11,11 +11,11 @@ use crate::{Payload, PayloadFacts, RecordId};
 const MESSAGE_MAX_BYTES: usize = 4 * 1024;
 const WORD_MAX_BYTES: usize = 256;
 
-/// A record to be written. What it says about time and chance is handed in.
+/// A record to write. The caller passes in the time and the random number.
 #[derive(Clone, Debug)]
 pub struct NewRecord {
     pub time_ms: i64,
-    /// Becomes part of the id.
+    /// Part of the id.
     pub random: u64,
     pub kind: Kind,
     pub status: Status,
@@ -24,7 +24,7 @@ pub struct NewRecord {
     pub client: Option<String>,
     pub server: Option<String>,
     pub tool: Option<String>,
-    /// Whether there is such a tool. Names that an agent made up are not counted one by one.
+    /// `true` if the tool exists. Names that an agent invented are masked and not counted.
     pub is_known_tool: bool,
     pub intent_type: Option<Variant>,
     pub risk: Option<RiskLevel>,
@@ -36,7 +36,7 @@ pub struct NewRecord {
     pub args: Option<Payload>,
 }
 
-/// How an open record ends.
+/// The end of an open record.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub status: Status,
@@ -44,18 +44,18 @@ pub struct Outcome {
     pub message: Option<String>,
     pub duration_us: Option<u64>,
     pub result: Option<Payload>,
-    /// A JSON object with what became known at the end.
+    /// A JSON object with details known only at the end.
     pub metadata: Option<String>,
 }
 
-/// A record as it was read back, without its payloads. Whatever an agent or a server may have worded is `Untrusted`.
+/// A record as stored, without its payloads. Text that may come from an agent or a server is `Untrusted`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub id: RecordId,
-    /// The number of the chain it belongs to, and its position there.
+    /// The number of its chain, and its position there.
     pub chain: u16,
     pub seq: i64,
-    /// The position of its end, if that was written later than its beginning.
+    /// The position of its end, if its beginning has a line of its own.
     pub end_seq: Option<i64>,
     pub kind: Kind,
     pub status: Status,
@@ -70,13 +70,13 @@ pub struct Record {
     pub duration_us: Option<u64>,
     /// A JSON object.
     pub metadata: Untrusted,
-    /// A JSON object with what became known at the end.
+    /// A JSON object with details known only at the end.
     pub end_metadata: Option<Untrusted>,
     pub args: Option<PayloadFacts>,
     pub result: Option<PayloadFacts>,
 }
 
-/// A record with its payloads, as far as they are kept.
+/// A record with its payloads, as far as they are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WholeRecord {
     pub record: Record,
@@ -101,7 +101,7 @@ pub enum Status {
     Error,
     Refused,
     Cancelled,
-    /// The gateway stopped before the call was finished; nobody knows what became of it.
+    /// The gateway stopped before the call ended. Its outcome is unknown.
     Interrupted,
 }
 
@@ -151,11 +151,11 @@ impl Status {
 }
 
 impl NewRecord {
-    /// Words from outside have no length of their own; the log gives them one, and keeps no secret that it knows.
+    /// Masks secrets and truncates text from outside.
     pub(crate) fn bounded(mut self) -> Self {
         self.client = self.client.map(masked);
         if !self.is_known_tool {
-            // An agent can put anything in the place of a name.
+            // An agent can send anything as a name.
             self.server = self.server.map(masked);
             self.tool = self.tool.map(masked);
         }
@@ -169,13 +169,13 @@ impl NewRecord {
     }
 
     pub(crate) fn text_bytes(&self) -> usize {
-        // The short fields are bounded and count as part of the flat cost of a record.
+        // Short fields are part of the flat cost of a record.
         self.metadata.len() + length(&self.message) + self.args.as_ref().map_or(0, |args| args.text().len())
     }
 }
 
 impl Outcome {
-    /// An end that says nothing but how.
+    /// An end with only a status.
     pub fn bare(status: Status) -> Self {
         Self { status, code: None, message: None, duration_us: None, result: None, metadata: None }
     }
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_survive_the_way_through_text() {
+    fn kinds_and_statuses_round_trip_through_text() {
         assert!(Kind::ALL.iter().all(|kind| Kind::parse(kind.as_str()) == Some(*kind)));
         assert!(Status::ALL.iter().all(|status| Status::parse(status.as_str()) == Some(*status)));
         assert_eq!((Kind::parse("Call"), Status::parse("")), (None, None));

@@ -7,4 +7,4 @@ pub(crate) mod driver;
 mod migrate;
 
 pub(crate) use database::{Database, connect};
-pub(crate) use driver::{Row, Statement, Value};
+pub(crate) use driver::{Connection, Dialect, Row, Statement, Value};

@@ -1,28 +1,31 @@
-//! The store: one database, opened.
+//! The store: one open database. Its methods are in `log/`, `approvals/` and `accounts/`.
 
 use std::sync::Arc;
 
 use crate::sql::Database;
 use crate::{Location, StoreError};
 
-/// Tokens and records. Clones share everything; several processes may have the same database open.
+/// The longest page that any list returns.
+pub const LIMIT_MAX: usize = 500;
+
+/// An open database. Clones share one connection pool. Several processes may open the same database.
 #[derive(Clone)]
 pub struct Store {
     database: Arc<Database>,
 }
 
 impl Store {
-    /// Opens the database, and makes it or brings it to the current version first where needed.
+    /// Opens the database. Creates it, or upgrades its schema, if needed.
     pub async fn open(location: &Location) -> Result<Self, StoreError> {
         Ok(Self { database: Arc::new(Database::open(location).await?) })
     }
 
-    /// Opens a database that exists, to look at it.
+    /// Opens an existing database for reading.
     pub async fn open_read_only(location: &Location) -> Result<Self, StoreError> {
         Ok(Self { database: Arc::new(Database::open_read_only(location).await?) })
     }
 
-    /// Lets go of all connections.
+    /// Closes all connections.
     pub async fn close(&self) {
         self.database.close().await;
     }

@@ -1,4 +1,4 @@
-//! Approvals: every step from every state, what is kept of them, and how they are found.
+//! Approvals: every step from every state, stored fields, and queries.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -9,7 +9,7 @@ use common::asking::{
 };
 use common::{Place, all, call, success, verified};
 use mcpproxy_core::{Approval, ApprovalState, Assurance, Digest, ToolName};
-use mcpproxy_store::{ApprovalFilter, Ledger, Lost, NewApproval, Status, Step, Store, StoreError, Wait};
+use mcpproxy_store::{ApprovalFilter, Conditional, Ledger, NewApproval, Status, Step, Store, StoreError, WaitFor};
 
 on_both!(
     an_approval_is_asked_given_and_used_with_the_records_of_it,
@@ -27,7 +27,7 @@ on_both!(
 async fn an_approval_is_asked_given_and_used_with_the_records_of_it(place: &Place) {
     let (store, ledger) = place.open().await;
     assert_eq!(store.approvals_version().await.unwrap(), 0);
-    note(&ledger, vec![ask(question(1))]).await.unwrap();
+    take_steps(&ledger, vec![ask(question(1))]).await.written().unwrap();
     let pending = stored(&store, 1).await;
     assert_eq!(pending.args.as_deref(), Some(r#"{"to":"1"}"#));
     let binding = question(1).binding;
@@ -35,7 +35,7 @@ async fn an_approval_is_asked_given_and_used_with_the_records_of_it(place: &Plac
     assert_eq!(pending.approval(), expected);
     assert_eq!(store.count_pending().await.unwrap(), 1);
 
-    note(&ledger, vec![approve(1)]).await.unwrap();
+    take_steps(&ledger, vec![approve(1)]).await.written().unwrap();
     let given = stored(&store, 1).await;
     assert_eq!((given.state, given.given), (ApprovalState::Approved, Some(Assurance::Session)));
     assert_eq!((given.decided_by.as_deref(), given.decided_ms), (Some("anna"), Some(T + 1)));
@@ -43,15 +43,15 @@ async fn an_approval_is_asked_given_and_used_with_the_records_of_it(place: &Plac
     assert_eq!(store.find_open_approval(&binding, T).await.unwrap().unwrap(), given);
     assert_eq!(store.find_open_approval(&binding, EXPIRES).await.unwrap(), None);
 
-    let open = ledger.open_if(call(1), vec![consume(1)]).await.unwrap().unwrap();
+    let open = ledger.open_if(call(1), vec![consume(1)]).await.unwrap().written().unwrap();
     let used = stored(&store, 1).await;
     assert_eq!((used.state, used.record, used.consumed_ms), (ApprovalState::Consumed, Some(open.id()), Some(T + 2)));
     assert_eq!((used.args.as_deref(), used.shown_args.for_json()), (None, r#"{"to":"1"}"#));
     assert_eq!(store.find_open_approval(&binding, T).await.unwrap(), None);
     assert_eq!(store.last_approved(&tool(), "local").await.unwrap().unwrap().id, id(1));
     assert_eq!(store.last_approved(&tool(), "other").await.unwrap(), None);
-    assert_eq!(ledger.open_if(call(2), vec![consume(1)]).await.unwrap().unwrap_err(), Lost(0));
-    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    assert_eq!(ledger.open_if(call(2), vec![consume(1)]).await.unwrap(), Conditional::Conflict { step: 0 });
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
     assert_eq!(store.approvals_version().await.unwrap(), 3);
     let statuses: Vec<_> = all(&store).await.iter().map(|record| record.status).collect();
     assert_eq!(statuses, [Status::Success; 3], "what lost left no record");
@@ -61,7 +61,7 @@ async fn an_approval_is_asked_given_and_used_with_the_records_of_it(place: &Plac
 /// Brings an approval into a state.
 async fn bring(ledger: &Ledger, n: u64, to: ApprovalState) {
     let attached = Some(r#"{"inputResponses":{}}"#.to_owned());
-    note(ledger, vec![ask(NewApproval { attached, ..question(n) })]).await.unwrap();
+    take_steps(ledger, vec![ask(NewApproval { attached, ..question(n) })]).await.written().unwrap();
     let steps = match to {
         ApprovalState::Pending => vec![],
         ApprovalState::Approved => vec![approve(n)],
@@ -71,7 +71,7 @@ async fn bring(ledger: &Ledger, n: u64, to: ApprovalState) {
         ApprovalState::Cancelled => vec![Step::Cancel { id: id(n), now_ms: T }],
     };
     if !steps.is_empty() {
-        note(ledger, steps).await.unwrap();
+        take_steps(ledger, steps).await.written().unwrap();
     }
 }
 
@@ -120,24 +120,24 @@ async fn every_step_from_every_state(place: &Place) {
                 n += 1;
                 bring(&ledger, n, from).await;
                 let before = stored(&store, n).await;
-                let outcome = note(&ledger, vec![step(n, now_ms)]).await;
+                let outcome = take_steps(&ledger, vec![step(n, now_ms)]).await;
                 let after = stored(&store, n).await;
                 let what = format!("{name} {from:?} at {now_ms}");
                 match expected {
-                    Some(to) => assert_eq!((outcome, after.state), (Ok(()), to), "{what}"),
-                    None => assert_eq!((outcome, &after), (Err(Lost(0)), &before), "{what}"),
+                    Some(to) => assert_eq!((outcome, after.state), (Conditional::Written(()), to), "{what}"),
+                    None => assert_eq!((outcome, &after), (Conditional::Conflict { step: 0 }, &before), "{what}"),
                 }
                 let is_open = matches!(after.state, Pending | Approved);
                 assert_eq!(after.args.is_some(), is_open, "{what}");
                 assert_eq!(after.attached.is_some(), is_open, "{what}");
                 assert_eq!(after.record.is_some(), after.state == Consumed, "{what}");
-                note(&ledger, vec![Step::Cancel { id: id(n), now_ms: T }]).await.ok();
+                take_steps(&ledger, vec![Step::Cancel { id: id(n), now_ms: T }]).await.written();
             }
         }
     }
     // Of what is not there, nothing can become anything.
     for (_, step) in steps {
-        assert_eq!(note(&ledger, vec![step(9999, T)]).await, Err(Lost(0)));
+        assert_eq!(take_steps(&ledger, vec![step(9999, T)]).await, Conditional::Conflict { step: 0 });
     }
     verified(&store).await;
 }
@@ -145,14 +145,14 @@ async fn every_step_from_every_state(place: &Place) {
 async fn a_yes_has_a_time_of_its_own(place: &Place) {
     let (store, ledger) = place.open().await;
     for (n, until_ms, expected) in [(1, T + 5, T + 5), (2, EXPIRES, EXPIRES), (3, EXPIRES + 1, EXPIRES + 1)] {
-        note(&ledger, vec![ask(question(n))]).await.unwrap();
+        take_steps(&ledger, vec![ask(question(n))]).await.written().unwrap();
         let approve =
             Step::Approve { id: id(n), by: "anna".into(), given: Assurance::Session, now_ms: T + 1, until_ms };
-        note(&ledger, vec![approve]).await.unwrap();
+        take_steps(&ledger, vec![approve]).await.written().unwrap();
         assert_eq!(stored(&store, n).await.expires_ms, expected);
         let consume = |now_ms| Step::Consume { id: id(n), now_ms };
-        assert_eq!(note(&ledger, vec![consume(expected)]).await, Err(Lost(0)));
-        note(&ledger, vec![consume(expected - 1)]).await.unwrap();
+        assert_eq!(take_steps(&ledger, vec![consume(expected)]).await, Conditional::Conflict { step: 0 });
+        take_steps(&ledger, vec![consume(expected - 1)]).await.written().unwrap();
     }
 }
 
@@ -161,16 +161,22 @@ async fn a_yes_and_its_grant_are_both_written_or_neither(place: &Place) {
     let states = [ApprovalState::Approved, ApprovalState::Consumed, ApprovalState::Denied, ApprovalState::Expired];
     for (n, state) in (1..).zip(states) {
         bring(&ledger, n, state).await;
-        let steps = vec![approve(n), Step::StandingApproval(Box::new(grant(n)))];
-        assert_eq!(note(&ledger, steps).await, Err(Lost(0)), "{state:?}");
-        assert_eq!(store.find_grant(&grant(n).id).await.unwrap(), None, "{state:?}");
+        let steps = vec![approve(n), Step::CreateStandingApproval(Box::new(grant(n)))];
+        assert_eq!(take_steps(&ledger, steps).await, Conditional::Conflict { step: 0 }, "{state:?}");
+        assert_eq!(store.find_standing_approval(&grant(n).id).await.unwrap(), None, "{state:?}");
     }
-    note(&ledger, vec![ask(question(9))]).await.unwrap();
+    take_steps(&ledger, vec![ask(question(9))]).await.written().unwrap();
     let late =
         Step::Approve { id: id(9), by: "anna".into(), given: Assurance::Factor, now_ms: EXPIRES, until_ms: i64::MAX };
-    assert_eq!(note(&ledger, vec![late, Step::StandingApproval(Box::new(grant(9)))]).await, Err(Lost(0)));
-    note(&ledger, vec![approve(9), Step::StandingApproval(Box::new(grant(9)))]).await.unwrap();
-    assert_eq!((state(&store, 9).await, store.list_grants(true, T).await.unwrap().len()), (ApprovalState::Approved, 1));
+    assert_eq!(
+        take_steps(&ledger, vec![late, Step::CreateStandingApproval(Box::new(grant(9)))]).await,
+        Conditional::Conflict { step: 0 }
+    );
+    take_steps(&ledger, vec![approve(9), Step::CreateStandingApproval(Box::new(grant(9)))]).await.written().unwrap();
+    assert_eq!(
+        (state(&store, 9).await, store.list_standing_approvals(true, T).await.unwrap().len()),
+        (ApprovalState::Approved, 1)
+    );
     verified(&store).await;
 }
 
@@ -179,7 +185,7 @@ async fn an_agent_has_no_more_pending_than_it_may(place: &Place) {
     // In parallel, so that they meet in one batch.
     let asked = (1..=50).map(|n| {
         let ledger = ledger.clone();
-        tokio::spawn(async move { note(&ledger, vec![ask(question(n))]).await })
+        tokio::spawn(async move { take_steps(&ledger, vec![ask(question(n))]).await })
     });
     let mut won = 0;
     for asked in asked.collect::<Vec<_>>() {
@@ -187,7 +193,7 @@ async fn an_agent_has_no_more_pending_than_it_may(place: &Place) {
     }
     assert_eq!((won, store.count_pending().await.unwrap()), (20, 20));
     let other = NewApproval { agent: "other".into(), ..question(51) };
-    note(&ledger, vec![ask(other)]).await.unwrap();
+    take_steps(&ledger, vec![ask(other)]).await.written().unwrap();
     // One that is decided makes room for one, and so does one whose time is over.
     let pending = ApprovalFilter {
         state: Some(ApprovalState::Pending),
@@ -196,11 +202,11 @@ async fn an_agent_has_no_more_pending_than_it_may(place: &Place) {
     };
     let last = store.list_approvals(&pending, None, 1).await.unwrap().approvals.remove(0);
     let decide = Step::Approve { id: last.id, by: "anna".into(), given: Assurance::Form, now_ms: T, until_ms: EXPIRES };
-    note(&ledger, vec![decide]).await.unwrap();
-    note(&ledger, vec![ask(question(60))]).await.unwrap();
-    assert_eq!(note(&ledger, vec![ask(question(61))]).await, Err(Lost(0)));
+    take_steps(&ledger, vec![decide]).await.written().unwrap();
+    take_steps(&ledger, vec![ask(question(60))]).await.written().unwrap();
+    assert_eq!(take_steps(&ledger, vec![ask(question(61))]).await, Conditional::Conflict { step: 0 });
     let later = NewApproval { created_ms: EXPIRES, expires_ms: EXPIRES + MINUTE, ..question(61) };
-    note(&ledger, vec![ask(later)]).await.unwrap();
+    take_steps(&ledger, vec![ask(later)]).await.written().unwrap();
 }
 
 async fn the_same_question_is_asked_once(place: &Place) {
@@ -211,7 +217,7 @@ async fn the_same_question_is_asked_once(place: &Place) {
     };
     let asked = (1..=20).map(|n| {
         let (ledger, steps) = (ledger.clone(), again(n, T));
-        tokio::spawn(async move { note(&ledger, steps).await.is_ok().then_some(n) })
+        tokio::spawn(async move { take_steps(&ledger, steps).await.is_written().then_some(n) })
     });
     let mut won = Vec::new();
     for asked in asked.collect::<Vec<_>>() {
@@ -219,14 +225,14 @@ async fn the_same_question_is_asked_once(place: &Place) {
     }
     let [first] = won[..] else { panic!("{won:?}") };
     // As long as it is open.
-    note(&ledger, vec![approve(first)]).await.unwrap();
-    assert_eq!(note(&ledger, again(30, T + 1)).await, Err(Lost(0)));
-    note(&ledger, vec![consume(first)]).await.unwrap();
-    note(&ledger, again(31, T + 1)).await.unwrap();
-    note(&ledger, again(32, T + 1 + MINUTE)).await.unwrap();
+    take_steps(&ledger, vec![approve(first)]).await.written().unwrap();
+    assert_eq!(take_steps(&ledger, again(30, T + 1)).await, Conditional::Conflict { step: 0 });
+    take_steps(&ledger, vec![consume(first)]).await.written().unwrap();
+    take_steps(&ledger, again(31, T + 1)).await.written().unwrap();
+    take_steps(&ledger, again(32, T + 1 + MINUTE)).await.written().unwrap();
     // The id is one, too.
     let same_id = NewApproval { binding: Digest::of(b"other"), ..question(32) };
-    assert_eq!(note(&ledger, vec![ask(same_id)]).await, Err(Lost(0)));
+    assert_eq!(take_steps(&ledger, vec![ask(same_id)]).await, Conditional::Conflict { step: 0 });
 }
 
 async fn steps_that_belong_together_win_or_lose_together(place: &Place) {
@@ -235,11 +241,11 @@ async fn steps_that_belong_together_win_or_lose_together(place: &Place) {
     approved(&ledger, 2).await;
     let version = store.approvals_version().await.unwrap();
     let steps = vec![deny(1), consume(2), consume(3), consume(2)];
-    assert_eq!(note(&ledger, steps).await, Err(Lost(2)));
+    assert_eq!(take_steps(&ledger, steps).await, Conditional::Conflict { step: 2 });
     assert_eq!((state(&store, 1).await, state(&store, 2).await), (ApprovalState::Approved, ApprovalState::Approved));
     assert_eq!(store.approvals_version().await.unwrap(), version, "nothing is new");
-    assert_eq!(note(&ledger, vec![consume(1), consume(1)]).await, Err(Lost(1)));
-    note(&ledger, vec![deny(1), consume(2)]).await.unwrap();
+    assert_eq!(take_steps(&ledger, vec![consume(1), consume(1)]).await, Conditional::Conflict { step: 1 });
+    take_steps(&ledger, vec![deny(1), consume(2)]).await.written().unwrap();
     assert_eq!((state(&store, 1).await, state(&store, 2).await), (ApprovalState::Denied, ApprovalState::Consumed));
     verified(&store).await;
 }
@@ -265,9 +271,12 @@ async fn pages_go_through_all_newest_first(place: &Place) {
         let agent = if n % 2 == 0 { "even" } else { "odd" };
         let name = if n % 3 == 0 { "mail:send" } else { "files:write" };
         let tool = ToolName::parse(name).unwrap();
-        note(&ledger, vec![ask(NewApproval { agent: agent.into(), tool, most: 100, ..question(n) })]).await.unwrap();
+        take_steps(&ledger, vec![ask(NewApproval { agent: agent.into(), tool, most: 100, ..question(n) })])
+            .await
+            .written()
+            .unwrap();
         if n % 5 == 0 {
-            note(&ledger, vec![deny(n)]).await.unwrap();
+            take_steps(&ledger, vec![deny(n)]).await.written().unwrap();
         }
     }
     for limit in [1, 7, 60, 1000] {
@@ -298,17 +307,17 @@ async fn what_is_over_long_enough_is_forgotten(place: &Place) {
     let (store, ledger) = place.open().await;
     for n in 1..=3 {
         approved(&ledger, n).await;
-        note(&ledger, vec![consume(n)]).await.unwrap();
+        take_steps(&ledger, vec![consume(n)]).await.written().unwrap();
     }
-    note(&ledger, vec![ask(question(4)), deny(4)]).await.unwrap();
-    note(&ledger, vec![ask(question(5))]).await.unwrap();
+    take_steps(&ledger, vec![ask(question(4)), deny(4)]).await.written().unwrap();
+    take_steps(&ledger, vec![ask(question(5))]).await.written().unwrap();
     approved(&ledger, 6).await;
     let month = 30 * 24 * 60 * MINUTE;
-    assert_eq!(store.forget_expired(T + month - 1).await.unwrap(), 0);
-    assert_eq!(store.forget_expired(T + month).await.unwrap(), 3);
+    assert_eq!(store.remove_expired(T + month - 1).await.unwrap(), 0);
+    assert_eq!(store.remove_expired(T + month).await.unwrap(), 3);
     let left = read_all(&store, &ApprovalFilter::default(), 10).await;
     assert_eq!(left, [id(6), id(5), id(3)].map(|id| id.to_string()), "open ones, and the last that was used");
-    assert_eq!(store.forget_expired(T + 2 * month).await.unwrap(), 0);
+    assert_eq!(store.remove_expired(T + 2 * month).await.unwrap(), 0);
 }
 
 async fn odd_words_are_taken_as_they_are(place: &Place) {
@@ -323,15 +332,18 @@ async fn odd_words_are_taken_as_they_are(place: &Place) {
         client: Some("\0\u{1b}[2J".into()),
         ..question(1)
     };
-    note(&ledger, vec![ask(odd)]).await.unwrap();
+    take_steps(&ledger, vec![ask(odd)]).await.written().unwrap();
     let found = stored(&store, 1).await;
     assert_eq!(found.args.as_deref(), Some(args), "to the byte");
     assert_eq!(found.attached.as_deref(), Some(args), "to the byte");
     assert_eq!(found.shown_args.for_json(), "nul \u{fffd}");
     assert_eq!(found.shown_attached.unwrap().for_json(), "nul \u{fffd}");
     let comment = Some("no\0\u{1b}".to_owned());
-    note(&ledger, vec![Step::Deny { id: id(1), by: "an\0na".into(), comment, now_ms: T }]).await.unwrap();
+    take_steps(&ledger, vec![Step::Deny { id: id(1), by: "an\0na".into(), comment, now_ms: T }])
+        .await
+        .written()
+        .unwrap();
     assert_eq!(stored(&store, 1).await.comment.unwrap().for_json(), "no\u{fffd}\u{1b}");
-    let _open = ledger.open_if(call(9), vec![]).await.unwrap().unwrap();
+    let _open = ledger.open_if(call(9), vec![]).await.unwrap().written().unwrap();
     verified(&store).await;
 }

@@ -1,4 +1,4 @@
-//! Bundles: they prove what they show, and nothing that was done to them goes unnoticed.
+//! Bundles: they prove the records they show, and every change to them is detected.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use common::{Place, call, key, payload, refusal, success};
 use mcpproxy_core::Variant;
 use mcpproxy_store::{
     BundleError, BundleVerdict, ExportError, Exported, Filter, KeyFrom, Ledger, LedgerOptions, NewRecord, RecordId,
-    Selection, SigningKey, Store, Verifier, Wait, verify_bundle,
+    Selection, SigningKey, Store, Verifier, WaitFor, verify_bundle,
 };
 
 on_both!(
@@ -36,20 +36,20 @@ const NOW_MS: i64 = 1_700_000_100_000;
 async fn write(place: &Place) -> (Store, Vec<RecordId>) {
     let (store, ledger) = place.open().await;
     let destructive = |n: u32| NewRecord { intent_type: Some(Variant::Destructive), ..call(n) };
-    let mut ids = vec![ledger.note(refusal(1), Wait::Durable).await.unwrap()];
-    let open = ledger.open(destructive(2), Wait::Durable).await.unwrap();
+    let mut ids = vec![ledger.append(refusal(1), WaitFor::Disk).await.unwrap()];
+    let open = ledger.open(destructive(2), WaitFor::Disk).await.unwrap();
     ids.push(open.id());
-    ids.push(ledger.note(refusal(3), Wait::Durable).await.unwrap());
-    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    ids.push(ledger.append(refusal(3), WaitFor::Disk).await.unwrap());
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     let ledger = place.ledger(&store).await;
-    let open = ledger.open(call(4), Wait::Durable).await.unwrap();
+    let open = ledger.open(call(4), WaitFor::Disk).await.unwrap();
     ids.push(open.id());
     let long = mcpproxy_store::Outcome { result: Some(payload(&"\u{1}€\"".repeat(20_000))), ..success() };
-    ledger.close(open, long, Wait::Durable).await.unwrap();
-    let open = ledger.open(destructive(5), Wait::Durable).await.unwrap();
+    ledger.close(open, long, WaitFor::Disk).await.unwrap();
+    let open = ledger.open(destructive(5), WaitFor::Disk).await.unwrap();
     ids.push(open.id());
-    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     (store, ids)
 }
@@ -148,7 +148,7 @@ async fn a_bundle_begins_at_the_checkpoint_before(place: &Place) {
 async fn what_is_not_signed_yet_needs_the_key(place: &Place) {
     let (store, _) = write(place).await;
     let ledger = place.ledger(&store).await;
-    ledger.note(refusal(8), Wait::Durable).await.unwrap();
+    ledger.append(refusal(8), WaitFor::Disk).await.unwrap();
     let refused = export(&store, &everything()).await;
     assert!(matches!(refused, Err(ExportError::NotSignedYet { seq: 9 })), "{refused:?}");
     assert_eq!(export(&store, &selected(destructive(), None)).await.unwrap().0.last, 8, "this much is signed");
@@ -184,7 +184,7 @@ async fn a_damaged_log_proves_nothing(place: &Place) {
     assert_eq!(verify(&text, None).unwrap().first, 5);
 }
 
-/// Who can write the database can take the last checkpoint out of it, but not out of the data folder.
+/// An attacker with access to the database can remove its last checkpoint, but not the copy in the data folder.
 async fn nothing_is_signed_against_the_newest_checkpoint(place: &Place) {
     let (store, _) = write(place).await;
     let newest = Some(std::fs::read_to_string(place.newest_checkpoint()).unwrap());
@@ -203,7 +203,7 @@ async fn a_bundle_is_about_one_chain(place: &Place) {
     let (store, ids) = write(place).await;
     let options = LedgerOptions { newest_checkpoint: None, checkpoints_to: None, ..place.options(2) };
     let other = Ledger::start(&store, options).await.unwrap();
-    other.note(refusal(3), Wait::Durable).await.unwrap();
+    other.append(refusal(3), WaitFor::Disk).await.unwrap();
     other.finish().await.unwrap();
     let refused = export(&store, &everything()).await.unwrap_err();
     assert!(matches!(&refused, ExportError::WhichChain { names } if names.len() == 2), "{refused:?}");
@@ -233,10 +233,10 @@ enum Seal {
 async fn small_bundle(seal: Seal) -> String {
     let place = Place::sqlite();
     let (store, ledger) = place.open().await;
-    ledger.note(refusal(1), Wait::Durable).await.unwrap();
-    let open = ledger.open(call(2), Wait::Durable).await.unwrap();
-    ledger.note(refusal(3), Wait::Durable).await.unwrap();
-    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    ledger.append(refusal(1), WaitFor::Disk).await.unwrap();
+    let open = ledger.open(call(2), WaitFor::Disk).await.unwrap();
+    ledger.append(refusal(3), WaitFor::Disk).await.unwrap();
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     let filter = Filter { tool: Some("send".into()), text: Some("write".into()), ..Filter::default() };
     let calls = Filter { kind: Some(mcpproxy_store::Kind::Call), ..filter };
@@ -311,29 +311,32 @@ async fn nothing_that_does_not_belong_there_is_passed_over() {
         let found = verify(&changed, None).map_err(|error| error.to_string());
         assert_eq!(found.err().as_deref(), Some(expected), "{changed}");
     };
-    let no_line = "line 3 of the bundle: it is not a line of a bundle";
+    let no_line = "bundle line 3: not a line of a bundle";
     check(text.replacen("{\"digest\"", "{\"more\":1,\"digest\"", 1), no_line);
     check(text.replacen("{\"digest\":", "{\"digest\":\"\",\"digest\":", 1), no_line);
     check(text.replacen("{\"digest\"", "{\"line\":\"\",\"digest\"", 1), no_line);
-    let first = "line 1 of the bundle: it is not the first line of a bundle";
+    let first = "bundle line 1: not the header of a bundle";
     check(text.replacen("\"version\"", "\"more\":{},\"version\"", 1), first);
     check(text.replacen("\"q\"", "\"quite\"", 1), first);
     check(format!("\n{text}"), first);
-    check(format!("{text}\n"), "line 10 of the bundle, position 4: it is not a line of a bundle");
-    check(text.trim_end().to_owned(), "line 9 of the bundle: it ends in the middle of a line");
-    check("x".repeat(3 << 20), "line 1 of the bundle: it is too long");
-    check(String::new(), "line 1 of the bundle: it is empty");
-    let version = "line 1 of the bundle: it is not a bundle of a version that this mcpproxy knows";
+    check(format!("{text}\n"), "bundle line 10, position 4: not a line of a bundle");
+    check(text.trim_end().to_owned(), "bundle line 9: the file ends in the middle of a line");
+    check("x".repeat(3 << 20), "bundle line 1: the line is too long");
+    check(String::new(), "bundle line 1: the file is empty");
+    let version = "bundle line 1: not a bundle version that this mcpproxy supports; use a newer mcpproxy";
     check(text.replacen("\"version\":1", "\"version\":2", 1), version);
     check(
         text.replacen("\"start\":{\"seq\":0", "\"start\":{\"seq\":-1", 1),
-        "line 2 of the bundle: the chain cannot be taken up here",
+        "bundle line 2: a `start` line is not allowed here",
     );
     check(
         text.replacen("\\\"tool\\\":\\\"send", "\\\"tool\\\":\\\"burn", 1),
-        "line 4 of the bundle, position 2: its content does not match its hash",
+        "bundle line 4, position 2: the record does not match its hash; it was changed",
     );
     let changed = text.replacen("{\\\"to\\\":\\\"you\\\"}", "{\\\"to\\\":\\\"him\\\"}", 1);
     let id = verify(&text, None).unwrap().ids[0];
-    check(changed, &format!("line 5 of the bundle, position 2 (record {id}): its payload does not match its digest"));
+    check(
+        changed,
+        &format!("bundle line 5, position 2 (record {id}): the payload does not match its digest; it was changed"),
+    );
 }

@@ -1,11 +1,11 @@
-//! Checkpoints: signed on the way and at the end, copied to files, and held against the database at the next start.
+//! Checkpoints: signed while running and at the end, copied to files, and compared with the database at the next start.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
 mod common;
 
 use common::{Place, call, key, refusal, success, verified};
-use mcpproxy_store::{Checkpoint, Health, Ledger, LedgerOptions, StoreError, Wait};
+use mcpproxy_store::{Checkpoint, Health, Ledger, LedgerOptions, StoreError, WaitFor};
 
 on_both!(
     checkpoints_are_signed_on_the_way_and_at_the_end,
@@ -24,10 +24,10 @@ fn positions(notes: &str) -> Vec<i64> {
 async fn checkpoints_are_signed_on_the_way_and_at_the_end(place: &Place) {
     let (store, ledger) = place.open().await;
     for n in 0..2_500 {
-        ledger.note(refusal(n), Wait::Batched).await.unwrap();
+        ledger.append(refusal(n), WaitFor::Queue).await.unwrap();
     }
-    let open = ledger.open(call(2_500), Wait::Durable).await.unwrap();
-    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    let open = ledger.open(call(2_500), WaitFor::Disk).await.unwrap();
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
 
     let copied = positions(&std::fs::read_to_string(place.all_checkpoints()).unwrap());
@@ -49,13 +49,13 @@ async fn nothing_new_is_nothing_to_sign(place: &Place) {
     ledger.finish().await.unwrap();
     assert!(!place.newest_checkpoint().exists());
     let ledger = place.ledger(&store).await;
-    ledger.note(refusal(1), Wait::Durable).await.unwrap();
+    ledger.append(refusal(1), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     place.ledger(&store).await.finish().await.unwrap();
     assert_eq!(place.sql("SELECT seq FROM checkpoints").await, [1]);
     // What is signed after a restart goes on from there.
     let ledger = place.ledger(&store).await;
-    ledger.note(refusal(2), Wait::Durable).await.unwrap();
+    ledger.append(refusal(2), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     assert_eq!(positions(&std::fs::read_to_string(place.all_checkpoints()).unwrap()), [1, 2]);
 }
@@ -63,7 +63,7 @@ async fn nothing_new_is_nothing_to_sign(place: &Place) {
 async fn a_database_behind_its_checkpoint_is_refused(place: &Place) {
     let (store, ledger) = place.open().await;
     for n in 0..3 {
-        ledger.note(refusal(n), Wait::Durable).await.unwrap();
+        ledger.append(refusal(n), WaitFor::Disk).await.unwrap();
     }
     ledger.finish().await.unwrap();
     place.sql("DELETE FROM records WHERE seq = 3").await;
@@ -76,8 +76,8 @@ async fn a_database_behind_its_checkpoint_is_refused(place: &Place) {
 
 async fn a_database_that_is_another_than_was_signed_is_refused(place: &Place) {
     let (store, ledger) = place.open().await;
-    let open = ledger.open(call(1), Wait::Durable).await.unwrap();
-    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    let open = ledger.open(call(1), WaitFor::Disk).await.unwrap();
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     place.sql("UPDATE records SET end_hash = hash").await;
     let refused = Ledger::start(&store, place.options(1)).await.err().unwrap();
@@ -88,12 +88,12 @@ async fn a_database_that_is_another_than_was_signed_is_refused(place: &Place) {
 async fn a_checkpoint_of_another_chain_or_none_says_nothing(place: &Place) {
     let (store, ledger) = place.open().await;
     for n in 0..3 {
-        ledger.note(refusal(n), Wait::Durable).await.unwrap();
+        ledger.append(refusal(n), WaitFor::Disk).await.unwrap();
     }
     ledger.finish().await.unwrap();
     // The file now speaks of a chain that is longer than the one of this key.
     let other = Ledger::start(&store, place.options(2)).await.unwrap();
-    other.note(refusal(9), Wait::Durable).await.unwrap();
+    other.append(refusal(9), WaitFor::Disk).await.unwrap();
     other.finish().await.unwrap();
     assert_eq!(verified(&store).await, 4);
     std::fs::write(place.newest_checkpoint(), "").unwrap();
@@ -107,7 +107,7 @@ async fn a_copy_that_cannot_be_made_stops_nothing(place: &Place) {
     let nowhere = Some(place.folder.path().join("no/such/folder"));
     let options = LedgerOptions { checkpoints_to: nowhere.clone(), newest_checkpoint: nowhere, ..place.options(1) };
     let ledger = Ledger::start(&store, options).await.unwrap();
-    ledger.note(refusal(1), Wait::Durable).await.unwrap();
+    ledger.append(refusal(1), WaitFor::Disk).await.unwrap();
     assert_eq!(ledger.health(), Health::Well);
     ledger.finish().await.unwrap();
     assert_eq!(place.sql("SELECT seq FROM checkpoints").await, [1]);

@@ -1,5 +1,4 @@
-//! What happens to records when the log breaks: what was acknowledged is there, what was refused is not, and the rest
-//! follows by itself.
+//! Records when the log fails: acknowledged ones are there, refused ones are not, and the rest is written later.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -10,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::postgres::{Cluster, Durability};
+use common::postgres::{Cluster, WaitFor};
 use common::relay::Relay;
 use common::{Place, all, call, refusal, statuses, success, until, verified};
-use mcpproxy_store::{Health, Ledger, LedgerOptions, Location, RecordId, Status, Store, StoreError, Wait};
+use mcpproxy_store::{Health, Ledger, LedgerOptions, Location, RecordId, Status, Store, StoreError, WaitFor};
 
 on_both!(
     a_log_that_cannot_be_written_refuses_calls_and_forgets_nothing_that_happened,
@@ -25,21 +24,21 @@ on_both!(
 
 async fn a_log_that_cannot_be_written_refuses_calls_and_forgets_nothing_that_happened(place: &Place) {
     let (store, ledger) = place.open().await;
-    let written = ledger.open(call(1), Wait::Durable).await.unwrap();
+    let written = ledger.open(call(1), WaitFor::Disk).await.unwrap();
     place.break_log().await;
 
-    let read = ledger.open(call(2), Wait::Batched).await.unwrap();
-    let refused = ledger.open(call(3), Wait::Durable).await.unwrap_err();
+    let read = ledger.open(call(2), WaitFor::Queue).await.unwrap();
+    let refused = ledger.open(call(3), WaitFor::Disk).await.unwrap_err();
     assert_eq!(refused.to_string(), "could not write to the activity log");
-    ledger.close(written, success(), Wait::Durable).await.unwrap_err();
-    ledger.close(read, success(), Wait::Durable).await.unwrap_err();
-    ledger.note(refusal(4), Wait::Durable).await.unwrap_err();
-    ledger.open(call(5), Wait::Durable).await.unwrap_err();
+    ledger.close(written, success(), WaitFor::Disk).await.unwrap_err();
+    ledger.close(read, success(), WaitFor::Disk).await.unwrap_err();
+    ledger.append(refusal(4), WaitFor::Disk).await.unwrap_err();
+    ledger.open(call(5), WaitFor::Disk).await.unwrap_err();
     assert_eq!(statuses(&store).await, [Status::Started]);
 
     place.mend_log().await;
-    let record = ledger.open(call(6), Wait::Durable).await.unwrap();
-    ledger.close(record, success(), Wait::Durable).await.unwrap();
+    let record = ledger.open(call(6), WaitFor::Disk).await.unwrap();
+    ledger.close(record, success(), WaitFor::Disk).await.unwrap();
     let seen: Vec<_> = all(&store).await.iter().map(|record| (second(record.id), record.status)).collect();
     assert_eq!(seen, [(1, Status::Success), (2, Status::Success), (4, Status::Refused), (6, Status::Success)]);
     assert_eq!(verified(&store).await, 6);
@@ -48,7 +47,7 @@ async fn a_log_that_cannot_be_written_refuses_calls_and_forgets_nothing_that_hap
 async fn a_log_that_stays_broken_is_reported_at_the_end(place: &Place) {
     let (_store, ledger) = place.open().await;
     place.break_log().await;
-    ledger.note(refusal(1), Wait::Batched).await.unwrap();
+    ledger.append(refusal(1), WaitFor::Queue).await.unwrap();
     assert_eq!(ledger.finish().await.unwrap_err().to_string(), "could not write to the activity log");
 }
 
@@ -56,12 +55,12 @@ async fn a_log_that_works_again_says_so_without_being_asked(place: &Place) {
     let (store, ledger) = place.open().await;
     assert_eq!(ledger.health(), Health::Well);
     place.break_log().await;
-    ledger.open(call(1), Wait::Durable).await.unwrap_err();
+    ledger.open(call(1), WaitFor::Disk).await.unwrap_err();
     let Health::Failing { since_ms, reason } = ledger.health() else { panic!("it fails") };
     assert!(reason.starts_with("could not write to the activity log: ") && reason.contains("full"), "{reason}");
     assert!((common::now_ms() - since_ms).abs() < 10_000);
     // It is asked again, and nothing has changed.
-    ledger.open(call(2), Wait::Durable).await.unwrap_err();
+    ledger.open(call(2), WaitFor::Disk).await.unwrap_err();
     assert!(matches!(ledger.health(), Health::Failing { since_ms: since, .. } if since == since_ms));
     place.mend_log().await;
     until("the log is well", async || ledger.health() == Health::Well).await;
@@ -71,10 +70,10 @@ async fn a_log_that_works_again_says_so_without_being_asked(place: &Place) {
 async fn nothing_is_taken_on_trust_while_the_log_fails(place: &Place) {
     let (store, ledger) = place.open().await;
     place.break_log().await;
-    ledger.open(call(1), Wait::Durable).await.unwrap_err();
-    ledger.open(call(2), Wait::Batched).await.unwrap_err();
+    ledger.open(call(1), WaitFor::Disk).await.unwrap_err();
+    ledger.open(call(2), WaitFor::Queue).await.unwrap_err();
     place.mend_log().await;
-    until("a read is recorded again", async || ledger.open(call(3), Wait::Batched).await.is_ok()).await;
+    until("a read is recorded again", async || ledger.open(call(3), WaitFor::Queue).await.is_ok()).await;
     ledger.finish().await.unwrap();
     assert!(all(&store).await.iter().all(|record| second(record.id) == 3));
     verified(&store).await;
@@ -85,9 +84,9 @@ async fn a_caller_that_leaves_early_leaves_no_open_call(place: &Place) {
     for n in 0..50 {
         // Polled once, so that it stands in the queue, and then dropped before or while it is written.
         let leaving =
-            tokio::time::timeout(Duration::from_micros(u64::from(n) * 40), ledger.open(call(n), Wait::Durable));
+            tokio::time::timeout(Duration::from_micros(u64::from(n) * 40), ledger.open(call(n), WaitFor::Disk));
         if let Ok(opened) = leaving.await {
-            ledger.close(opened.unwrap(), success(), Wait::Batched).await.unwrap();
+            ledger.close(opened.unwrap(), success(), WaitFor::Queue).await.unwrap();
         }
     }
     ledger.finish().await.unwrap();
@@ -100,13 +99,13 @@ async fn a_statement_that_cannot_be_prepared_is_an_error_for_a_while_only() {
     let place = Place::sqlite();
     let (store, ledger) = place.open().await;
     place.sql("ALTER TABLE records RENAME TO away").await;
-    ledger.open(call(1), Wait::Durable).await.unwrap_err();
+    ledger.open(call(1), WaitFor::Disk).await.unwrap_err();
     place.sql("ALTER TABLE away RENAME TO records").await;
-    let _open = ledger.open(call(2), Wait::Durable).await.unwrap();
+    let _open = ledger.open(call(2), WaitFor::Disk).await.unwrap();
     assert_eq!(statuses(&store).await, [Status::Started]);
 }
 
-/// The store reaches its database through a wire that can be cut.
+/// A store whose connection to the database can be cut.
 async fn wired() -> (Place, Relay, Store, Ledger) {
     let mut place = Place::postgres();
     let relay = Relay::start(place.cluster.as_ref().unwrap().port).await;
@@ -118,21 +117,21 @@ async fn wired() -> (Place, Relay, Store, Ledger) {
     (place, relay, direct, ledger)
 }
 
-/// What was under way when the wire was cut, and what came before it was mended.
+/// Calls that were running when the connection was cut, and calls that arrived before it was restored.
 async fn cut(place_words: &'static [u8], expected: &[(i64, Status)]) {
     let (_place, relay, store, ledger) = wired().await;
-    let before = ledger.open(call(1), Wait::Durable).await.unwrap();
+    let before = ledger.open(call(1), WaitFor::Disk).await.unwrap();
     relay.cut_at(place_words);
     // One batch: an event that nobody waits for, and a call that somebody does.
-    ledger.note(refusal(2), Wait::Batched).await.unwrap();
-    let read = ledger.open(call(3), Wait::Batched).await.unwrap();
-    ledger.open(call(4), Wait::Durable).await.unwrap_err();
+    ledger.append(refusal(2), WaitFor::Queue).await.unwrap();
+    let read = ledger.open(call(3), WaitFor::Queue).await.unwrap();
+    ledger.open(call(4), WaitFor::Disk).await.unwrap_err();
     assert!(relay.is_cut());
     // None of these was ever on the wire.
-    ledger.open(call(5), Wait::Durable).await.unwrap_err();
-    ledger.note(refusal(6), Wait::Batched).await.unwrap_err();
-    ledger.close(before, success(), Wait::Batched).await.unwrap();
-    ledger.close(read, success(), Wait::Durable).await.unwrap_err();
+    ledger.open(call(5), WaitFor::Disk).await.unwrap_err();
+    ledger.append(refusal(6), WaitFor::Queue).await.unwrap_err();
+    ledger.close(before, success(), WaitFor::Queue).await.unwrap();
+    ledger.close(read, success(), WaitFor::Disk).await.unwrap_err();
     assert!(matches!(ledger.health(), Health::Failing { .. }));
     relay.mend();
     until("the log is well", async || ledger.health() == Health::Well).await;
@@ -155,7 +154,7 @@ async fn what_was_cut_off_before_it_was_committed_is_written_once() {
     cut(b"INSERT 0 ", &[(1, Success), (2, Refused), (3, Success), (6, Refused)]).await;
 }
 
-/// What callers were told, by those who called.
+/// The answers that callers got.
 #[derive(Default)]
 struct Told {
     opened: Mutex<Vec<RecordId>>,
@@ -172,11 +171,11 @@ fn load(ledger: &Ledger, told: &Arc<Told>) -> Vec<tokio::task::JoinHandle<()>> {
             let mut n = task;
             while !told.is_over.load(Ordering::SeqCst) {
                 n += 16;
-                match ledger.open(call(n), Wait::Durable).await {
+                match ledger.open(call(n), WaitFor::Disk).await {
                     Ok(open) => {
                         let id = open.id();
                         told.opened.lock().unwrap().push(id);
-                        if ledger.close(open, success(), Wait::Durable).await.is_ok() {
+                        if ledger.close(open, success(), WaitFor::Disk).await.is_ok() {
                             told.closed.lock().unwrap().push(id);
                         }
                     }
@@ -192,7 +191,7 @@ fn load(ledger: &Ledger, told: &Arc<Told>) -> Vec<tokio::task::JoinHandle<()>> {
     (0..16).map(caller).collect()
 }
 
-/// Lets calls come through once more, then ends them, and checks what they were told.
+/// Makes further calls, ends them, and checks the answers.
 async fn end_load(callers: Vec<tokio::task::JoinHandle<()>>, told: &Arc<Told>, ledger: &Ledger, store: &Store) {
     more_calls(told, ledger).await;
     told.is_over.store(true, Ordering::SeqCst);
@@ -203,7 +202,7 @@ async fn end_load(callers: Vec<tokio::task::JoinHandle<()>>, told: &Arc<Told>, l
     check_told(store, told).await;
 }
 
-/// Everything that callers were told is so, and calls that nobody was told of were never sent.
+/// Every answer is true, and calls without an answer were never sent.
 async fn check_told(store: &Store, told: &Told) {
     let records = all(store).await;
     let ids: HashSet<RecordId> = records.iter().map(|record| record.id).collect();
@@ -246,7 +245,7 @@ async fn connections_that_are_ended_under_load_lose_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_crashes_under_load_loses_nothing() {
-    let cluster = Arc::new(Cluster::start(Durability::On));
+    let cluster = Arc::new(Cluster::start(WaitFor::On));
     let place = Place::on(Arc::clone(&cluster));
     let (store, ledger) = place.open().await;
     let told = Arc::new(Told::default());
@@ -264,7 +263,7 @@ async fn a_server_that_crashes_under_load_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_hangs_holds_nobody_up_for_long() {
-    let cluster = Arc::new(Cluster::start(Durability::Off));
+    let cluster = Arc::new(Cluster::start(WaitFor::Off));
     let place = Place::on(Arc::clone(&cluster));
     let store = place.store().await;
     let options = LedgerOptions { patience: Duration::from_millis(900), ..place.options(1) };
@@ -275,7 +274,7 @@ async fn a_server_that_hangs_holds_nobody_up_for_long() {
     cluster.freeze();
     until("the log fails", async || ledger.health() != Health::Well).await;
     let begin = Instant::now();
-    let refused = ledger.open(call(1_000_000), Wait::Durable).await.unwrap_err();
+    let refused = ledger.open(call(1_000_000), WaitFor::Disk).await.unwrap_err();
     assert!(matches!(refused, StoreError::LogUnavailable | StoreError::NoAnswer), "{refused:?}");
     assert!(begin.elapsed() < Duration::from_millis(1_500), "{:?}", begin.elapsed());
     cluster.thaw();

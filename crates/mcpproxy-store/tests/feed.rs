@@ -1,4 +1,4 @@
-//! Watching the log: what is written after a place, once and in order.
+//! The feed: records after a cursor, each once and in order.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -7,7 +7,7 @@ mod common;
 use std::collections::HashMap;
 
 use common::{Place, all, call, refusal, success};
-use mcpproxy_store::{Feed, FeedCursor, Filter, Ledger, LedgerOptions, NewRecord, SCAN_MAX, Status, Store, Wait};
+use mcpproxy_store::{Feed, FeedCursor, Filter, Ledger, LedgerOptions, NewRecord, SCAN_MAX, Status, Store, WaitFor};
 
 on_both!(
     a_call_appears_when_it_begins_and_when_it_ends,
@@ -29,14 +29,14 @@ async fn read(store: &Store, cursor: &mut FeedCursor, filter: &Filter, limit: us
 
 async fn a_call_appears_when_it_begins_and_when_it_ends(place: &Place) {
     let (store, ledger) = place.open().await;
-    ledger.note(refusal(0), Wait::Durable).await.unwrap();
+    ledger.append(refusal(0), WaitFor::Disk).await.unwrap();
     let (mut cursor, everything) = (store.feed_end().await.unwrap(), Filter::default());
     assert_eq!(read(&store, &mut cursor, &everything, 10).await, []);
-    let open = ledger.open(call(1), Wait::Durable).await.unwrap();
+    let open = ledger.open(call(1), WaitFor::Disk).await.unwrap();
     assert_eq!(read(&store, &mut cursor, &everything, 10).await, [(2, Status::Started)]);
     assert_eq!(read(&store, &mut cursor, &everything, 10).await, []);
-    ledger.note(refusal(2), Wait::Durable).await.unwrap();
-    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    ledger.append(refusal(2), WaitFor::Disk).await.unwrap();
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
     assert_eq!(cursor, FeedCursor::parse(&cursor.to_string()).unwrap());
     assert_eq!(read(&store, &mut cursor, &everything, 10).await, [(3, Status::Refused), (2, Status::Success)]);
     assert_eq!(read(&store, &mut cursor, &everything, 10).await, []);
@@ -46,9 +46,9 @@ async fn a_call_appears_when_it_begins_and_when_it_ends(place: &Place) {
 async fn a_call_that_is_over_appears_once(place: &Place) {
     let (store, ledger) = place.open().await;
     let (mut cursor, everything) = (store.feed_end().await.unwrap(), Filter::default());
-    let open = ledger.open(call(1), Wait::Durable).await.unwrap();
-    ledger.note(refusal(2), Wait::Durable).await.unwrap();
-    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    let open = ledger.open(call(1), WaitFor::Disk).await.unwrap();
+    ledger.append(refusal(2), WaitFor::Disk).await.unwrap();
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
     let expected = [(2, Status::Refused), (1, Status::Success)];
     assert_eq!(read(&store, &mut cursor.clone(), &everything, 10).await, expected);
     // Also when it is read one by one.
@@ -61,12 +61,12 @@ async fn what_does_not_fit_is_passed_by(place: &Place) {
     let (store, ledger) = place.open().await;
     let filter = Filter { status: Some(Status::Refused), ..Filter::default() };
     let mut cursor = FeedCursor::default();
-    let open = ledger.open(call(1), Wait::Durable).await.unwrap();
+    let open = ledger.open(call(1), WaitFor::Disk).await.unwrap();
     assert_eq!(read(&store, &mut cursor, &filter, 1).await, []);
     assert_eq!(cursor, store.feed_end().await.unwrap());
-    ledger.close(open, success(), Wait::Durable).await.unwrap();
-    ledger.note(refusal(2), Wait::Durable).await.unwrap();
-    ledger.note(NewRecord { status: Status::Success, ..call(3) }, Wait::Durable).await.unwrap();
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
+    ledger.append(refusal(2), WaitFor::Disk).await.unwrap();
+    ledger.append(NewRecord { status: Status::Success, ..call(3) }, WaitFor::Disk).await.unwrap();
     let feed = store.feed(&cursor, &filter, 1).await.unwrap();
     assert_eq!(feed.records.iter().map(|record| record.seq).collect::<Vec<_>>(), [3]);
     assert_eq!((feed.next, feed.has_more), (store.feed_end().await.unwrap(), false));
@@ -78,16 +78,16 @@ async fn a_long_way_is_gone_in_steps(place: &Place) {
     for n in 0..700 {
         match n % 3 {
             0 => {
-                open.push(ledger.open(call(n), if n % 30 == 0 { Wait::Durable } else { Wait::Batched }).await.unwrap())
+                open.push(ledger.open(call(n), if n % 30 == 0 { WaitFor::Disk } else { WaitFor::Queue }).await.unwrap())
             }
-            1 => drop(ledger.note(refusal(n), Wait::Batched).await.unwrap()),
+            1 => drop(ledger.append(refusal(n), WaitFor::Queue).await.unwrap()),
             _ => {
                 let index = (n as usize * 7) % open.len();
-                ledger.close(open.swap_remove(index), success(), Wait::Batched).await.unwrap();
+                ledger.close(open.swap_remove(index), success(), WaitFor::Queue).await.unwrap();
             }
         }
     }
-    ledger.note(refusal(700), Wait::Durable).await.unwrap();
+    ledger.append(refusal(700), WaitFor::Disk).await.unwrap();
     let expected = all(&store).await;
     for limit in [1, 3, 100, 500] {
         let (mut cursor, mut seen) = (FeedCursor::default(), Vec::new());
@@ -114,18 +114,18 @@ async fn every_record_has_a_place_to_go_on_from(place: &Place) {
     let mut open = Vec::new();
     for n in 0..12 {
         let ledger = if n % 2 == 0 { &ledger } else { &other };
-        open.push((ledger, ledger.open(call(n), Wait::Durable).await.unwrap()));
-        ledger.note(refusal(n), Wait::Durable).await.unwrap();
+        open.push((ledger, ledger.open(call(n), WaitFor::Disk).await.unwrap()));
+        ledger.append(refusal(n), WaitFor::Disk).await.unwrap();
         if n % 3 == 2 {
             let (ledger, call) = open.swap_remove(0);
-            ledger.close(call, success(), Wait::Durable).await.unwrap();
+            ledger.close(call, success(), WaitFor::Disk).await.unwrap();
         }
     }
     let filter = Filter { status: Some(Status::Success), ..Filter::default() };
     for filter in [Filter::default(), filter] {
         let whole = store.feed(&FeedCursor::default(), &filter, 100).await.unwrap();
-        assert_eq!(whole.records.len(), whole.places.len());
-        for (index, place) in whole.places.iter().enumerate() {
+        assert_eq!(whole.records.len(), whole.cursors.len());
+        for (index, place) in whole.cursors.iter().enumerate() {
             let rest = store.feed(place, &filter, 100).await.unwrap();
             assert_eq!(rest.records, whole.records[index + 1..], "after {index}");
             assert_eq!(rest.next, whole.next);
@@ -135,7 +135,7 @@ async fn every_record_has_a_place_to_go_on_from(place: &Place) {
 
 async fn a_look_takes_in_so_much_and_no_more(place: &Place) {
     let (store, ledger) = place.open().await;
-    ledger.note(NewRecord { status: Status::Success, ..call(0) }, Wait::Durable).await.unwrap();
+    ledger.append(NewRecord { status: Status::Success, ..call(0) }, WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     let sql = format!(
         "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {0}) \
@@ -169,8 +169,8 @@ async fn chains_are_watched_together(place: &Place) {
     };
     let record = |n: u32, agent: &str| NewRecord { agent: Some(agent.into()), ..refusal(n) };
     for n in 0..6 {
-        ledger.note(record(2 * n, &format!("a{n}")), Wait::Durable).await.unwrap();
-        other.note(record(2 * n + 1, &format!("b{n}")), Wait::Durable).await.unwrap();
+        ledger.append(record(2 * n, &format!("a{n}")), WaitFor::Disk).await.unwrap();
+        other.append(record(2 * n + 1, &format!("b{n}")), WaitFor::Disk).await.unwrap();
     }
     assert_eq!(agents(&mut cursor, 5).await, ["a0", "b0", "a1", "b1", "a2"], "by time, so that none is left behind");
     assert_eq!(agents(&mut cursor, 5).await, ["b2", "a3", "b3", "a4", "b4"]);
@@ -184,9 +184,9 @@ async fn nothing_is_missed_while_calls_come_in(place: &Place) {
     let (store, ledger) = place.open().await;
     let writing = tokio::spawn(async move {
         for n in 0..300 {
-            let open = ledger.open(call(n), Wait::Durable).await.unwrap();
-            ledger.note(refusal(n), Wait::Batched).await.unwrap();
-            ledger.close(open, success(), Wait::Batched).await.unwrap();
+            let open = ledger.open(call(n), WaitFor::Disk).await.unwrap();
+            ledger.append(refusal(n), WaitFor::Queue).await.unwrap();
+            ledger.close(open, success(), WaitFor::Queue).await.unwrap();
         }
         ledger.finish().await.unwrap();
     });

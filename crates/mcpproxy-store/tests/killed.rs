@@ -1,4 +1,4 @@
-//! A gateway that is killed in the middle of its work: what it acknowledged is there, and the chain goes on.
+//! A gateway that is killed at work: acknowledged records are there, and the chain continues.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ use common::{Place, all, call, location, now_ms, success, verified};
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Digest};
 use mcpproxy_store::{
     ApprovalFilter, Kind, Ledger, LedgerOptions, Location, NewApproval, NewClaim, NewRecord, RecordId, Status, Step,
-    Store, StoredApproval, Wait,
+    Store, StoredApproval, WaitFor,
 };
 
 on_both!(what_a_killed_process_acknowledged_is_there, a_killed_process_leaves_no_half_of_anything);
@@ -52,7 +52,7 @@ async fn what_a_killed_process_acknowledged_is_there(place: &Place) {
     }
 }
 
-/// The call of an approval, its record, its claim and the answer: whatever was killed, they fit together.
+/// The approval, record, claim and answer of a call stay consistent, whenever the process is killed.
 async fn a_killed_process_leaves_no_half_of_anything(place: &Place) {
     let (mut opened, mut closed) = (HashSet::new(), HashSet::new());
     for round in 0..ROUNDS {
@@ -83,7 +83,7 @@ async fn a_killed_process_leaves_no_half_of_anything(place: &Place) {
                 other => panic!("{other:?}"),
             };
             assert_eq!(claim.answer, expected, "the answer is there exactly when the end is");
-            assert!(ledger.open_if(call(1), vec![consume(&approval.id)]).await.unwrap().is_err());
+            assert!(ledger.open_if(call(1), vec![consume(&approval.id)]).await.unwrap().written().is_none());
         }
         assert_eq!(calls.len(), found.len(), "every call has its approval");
         assert!(opened.iter().all(|id| calls.contains(id)));
@@ -111,7 +111,7 @@ fn consume(id: &ApprovalId) -> Step {
     Step::Consume { id: id.clone(), now_ms: 0 }
 }
 
-/// Lets a process write until it has told of so many records, and kills it in the middle of the next.
+/// Kills a process after it has reported this many records.
 fn run_and_kill(place: &Place, child: &str, lines: usize, mut keep: impl FnMut(&str) -> bool) {
     let address = match &place.location {
         Location::Sqlite(path) => path.to_str().unwrap().to_owned(),
@@ -179,10 +179,10 @@ async fn as_child() -> Option<Ledger> {
 async fn calls_without_end(ledger: Ledger, n: u64) {
     loop {
         let record = NewRecord { time_ms: now_ms(), random: n, ..call(0) };
-        let open = ledger.open(record, Wait::Durable).await.unwrap();
+        let open = ledger.open(record, WaitFor::Disk).await.unwrap();
         let id = open.id();
         println!("opened {id}");
-        ledger.close(open, success(), Wait::Durable).await.unwrap();
+        ledger.close(open, success(), WaitFor::Disk).await.unwrap();
         println!("closed {id}");
     }
 }
@@ -201,8 +201,8 @@ async fn approvals_without_end(ledger: Ledger, caller: u64) {
             now_ms: 0,
             until_ms: i64::MAX,
         };
-        let steps = vec![Step::Ask(Box::new(asked)), approve];
-        ledger.note_if(event(), steps).await.unwrap().unwrap();
+        let steps = vec![Step::RequestApproval(Box::new(asked)), approve];
+        ledger.append_if(event(), steps).await.unwrap().written().unwrap();
         let key = id.to_string();
         let (agent, tool) = ("local".to_owned(), tool().to_string());
         let args_digest = Digest::of(b"");
@@ -216,11 +216,11 @@ async fn approvals_without_end(ledger: Ledger, caller: u64) {
         };
         let record = NewRecord { time_ms: now_ms(), random: caller, ..call(0) };
         let steps = vec![consume(&id), Step::Claim(Box::new(claim))];
-        let open = ledger.open_if(record, steps).await.unwrap().unwrap();
+        let open = ledger.open_if(record, steps).await.unwrap().written().unwrap();
         let opened = open.id();
         println!("opened {opened}");
         let finish = Step::FinishClaim { agent, tool, answer: key.clone(), key };
-        ledger.close_with(open, success(), Wait::Durable, vec![finish]).await.unwrap();
+        ledger.close_with(open, success(), WaitFor::Disk, vec![finish]).await.unwrap();
         println!("closed {opened}");
     }
 }

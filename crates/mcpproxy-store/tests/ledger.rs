@@ -1,4 +1,4 @@
-//! The ledger: what is accepted is written, whatever happens in between.
+//! The ledger: every accepted record is written.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -6,7 +6,7 @@ mod common;
 
 use common::{Place, all, call, payload, refusal, statuses, success};
 use mcpproxy_core::{RiskLevel, Untrusted, Variant};
-use mcpproxy_store::{Filter, Kind, NewRecord, OpenRecord, Outcome, PAYLOAD_MAX_BYTES, Record, Status, Store, Wait};
+use mcpproxy_store::{Filter, Kind, NewRecord, OpenRecord, Outcome, PAYLOAD_MAX_BYTES, Record, Status, Store, WaitFor};
 use mcpproxy_store::{RecordId, StoreError};
 
 on_both!(
@@ -28,12 +28,12 @@ on_both!(
 async fn every_field_comes_back(place: &Place) {
     let (store, ledger) = place.open().await;
     // Beginning and end in one line, and in two.
-    for (n, open, end_seq) in [(1, Wait::Batched, None), (2, Wait::Durable, Some(3))] {
+    for (n, open, end_seq) in [(1, WaitFor::Queue, None), (2, WaitFor::Disk, Some(3))] {
         let record = NewRecord { risk: Some(RiskLevel::High), ..call(n) };
         let (args, result) = (payload(r#"{"to":"you"}"#), payload("sent"));
         let record = ledger.open(record, open).await.unwrap();
         let id = record.id();
-        ledger.close(record, success(), Wait::Durable).await.unwrap();
+        ledger.close(record, success(), WaitFor::Disk).await.unwrap();
         let expected = Record {
             id,
             chain: 0,
@@ -65,7 +65,7 @@ async fn every_field_comes_back(place: &Place) {
 
 async fn the_end_says_what_went_wrong_and_what_became_known(place: &Place) {
     let (store, ledger) = place.open().await;
-    for (n, open) in [(1, Wait::Batched), (2, Wait::Durable)] {
+    for (n, open) in [(1, WaitFor::Queue), (2, WaitFor::Disk)] {
         let record = ledger.open(call(n), open).await.unwrap();
         let outcome = Outcome {
             status: Status::Error,
@@ -75,7 +75,7 @@ async fn the_end_says_what_went_wrong_and_what_became_known(place: &Place) {
             result: None,
             metadata: Some(r#"{"warnings":["late"]}"#.into()),
         };
-        ledger.close(record, outcome, Wait::Durable).await.unwrap();
+        ledger.close(record, outcome, WaitFor::Disk).await.unwrap();
         let record = all(&store).await.pop().unwrap();
         assert_eq!((record.status, record.duration_us, record.result), (Status::Error, Some(1), None));
         assert_eq!(record.code, Some(Untrusted::new("timeout")));
@@ -87,11 +87,11 @@ async fn the_end_says_what_went_wrong_and_what_became_known(place: &Place) {
 
 async fn an_end_that_comes_in_time_makes_one_line(place: &Place) {
     let (store, ledger) = place.open().await;
-    let early = ledger.open(call(1), Wait::Batched).await.unwrap();
-    ledger.close(early, success(), Wait::Batched).await.unwrap();
-    let late = ledger.open(call(2), Wait::Durable).await.unwrap();
-    ledger.note(refusal(3), Wait::Durable).await.unwrap();
-    ledger.close(late, success(), Wait::Durable).await.unwrap();
+    let early = ledger.open(call(1), WaitFor::Queue).await.unwrap();
+    ledger.close(early, success(), WaitFor::Queue).await.unwrap();
+    let late = ledger.open(call(2), WaitFor::Disk).await.unwrap();
+    ledger.append(refusal(3), WaitFor::Disk).await.unwrap();
+    ledger.close(late, success(), WaitFor::Disk).await.unwrap();
     let positions: Vec<_> = all(&store).await.iter().map(|record| (record.seq, record.end_seq)).collect();
     assert_eq!(positions, [(1, None), (2, Some(4)), (3, None)]);
 }
@@ -99,24 +99,24 @@ async fn an_end_that_comes_in_time_makes_one_line(place: &Place) {
 async fn a_durable_beginning_is_on_disk_when_it_returns(place: &Place) {
     let (_store, ledger) = place.open().await;
     let reader = Store::open_read_only(&place.location).await.unwrap();
-    let record = ledger.open(call(1), Wait::Durable).await.unwrap();
+    let record = ledger.open(call(1), WaitFor::Disk).await.unwrap();
     assert_eq!(statuses(&reader).await, [Status::Started]);
-    ledger.close(record, success(), Wait::Durable).await.unwrap();
+    ledger.close(record, success(), WaitFor::Disk).await.unwrap();
     assert_eq!(statuses(&reader).await, [Status::Success]);
 }
 
 async fn what_nobody_waits_for_is_written_at_the_end(place: &Place) {
     let (store, ledger) = place.open().await;
     for n in 0..1000 {
-        let record = ledger.open(call(n), Wait::Batched).await.unwrap();
-        ledger.close(record, success(), Wait::Batched).await.unwrap();
+        let record = ledger.open(call(n), WaitFor::Queue).await.unwrap();
+        ledger.close(record, success(), WaitFor::Queue).await.unwrap();
     }
-    let open = ledger.open(call(1000), Wait::Batched).await.unwrap();
+    let open = ledger.open(call(1000), WaitFor::Queue).await.unwrap();
     ledger.finish().await.unwrap();
     ledger.finish().await.unwrap();
-    assert!(matches!(ledger.open(call(1001), Wait::Batched).await, Err(StoreError::Closed)));
-    assert!(matches!(ledger.note(call(1001), Wait::Durable).await, Err(StoreError::Closed)));
-    assert!(matches!(ledger.close(open, success(), Wait::Durable).await, Err(StoreError::Closed)));
+    assert!(matches!(ledger.open(call(1001), WaitFor::Queue).await, Err(StoreError::Closed)));
+    assert!(matches!(ledger.append(call(1001), WaitFor::Disk).await, Err(StoreError::Closed)));
+    assert!(matches!(ledger.close(open, success(), WaitFor::Disk).await, Err(StoreError::Closed)));
     store.close().await;
 
     let store = Store::open_read_only(&place.location).await.unwrap();
@@ -131,16 +131,16 @@ async fn calls_that_overlap_get_their_own_ends(place: &Place) {
     let outcome = |id: RecordId| Outcome { message: Some(id.to_string()), ..success() };
     let mut open: Vec<OpenRecord> = Vec::new();
     for n in 0..300 {
-        open.push(ledger.open(call(n), Wait::Batched).await.unwrap());
+        open.push(ledger.open(call(n), WaitFor::Queue).await.unwrap());
         if n % 3 == 0 {
             let record = open.swap_remove(open.len() / 2);
             let outcome = outcome(record.id());
-            ledger.close(record, outcome, Wait::Batched).await.unwrap();
+            ledger.close(record, outcome, WaitFor::Queue).await.unwrap();
         }
     }
     for record in open {
         let outcome = outcome(record.id());
-        ledger.close(record, outcome, Wait::Batched).await.unwrap();
+        ledger.close(record, outcome, WaitFor::Queue).await.unwrap();
     }
     ledger.finish().await.unwrap();
     let records = all(&store).await;
@@ -158,10 +158,10 @@ async fn many_durable_calls_at_once(place: &Place) {
             let (ledger, reader) = (ledger.clone(), reader.clone());
             tokio::spawn(async move {
                 for round in 0..4 {
-                    let record = ledger.open(call(n * 4 + round), Wait::Durable).await.unwrap();
+                    let record = ledger.open(call(n * 4 + round), WaitFor::Disk).await.unwrap();
                     let seen = reader.find(&record.id().to_string()).await.unwrap().unwrap();
                     assert_eq!(seen.record.status, Status::Started);
-                    ledger.close(record, success(), Wait::Durable).await.unwrap();
+                    ledger.close(record, success(), WaitFor::Disk).await.unwrap();
                 }
             })
         })
@@ -174,9 +174,9 @@ async fn many_durable_calls_at_once(place: &Place) {
 
 async fn calls_of_a_run_that_ended_badly_are_interrupted(place: &Place) {
     let (store, ledger) = place.open().await;
-    let _lost = ledger.open(call(1), Wait::Durable).await.unwrap();
-    let done = ledger.open(call(2), Wait::Durable).await.unwrap();
-    ledger.close(done, success(), Wait::Durable).await.unwrap();
+    let _lost = ledger.open(call(1), WaitFor::Disk).await.unwrap();
+    let done = ledger.open(call(2), WaitFor::Disk).await.unwrap();
+    ledger.close(done, success(), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     store.close().await;
 
@@ -184,7 +184,7 @@ async fn calls_of_a_run_that_ended_badly_are_interrupted(place: &Place) {
     assert_eq!(ledger.interrupted(), 1);
     assert_eq!(statuses(&store).await, [Status::Interrupted, Status::Success]);
     let record = all(&store).await.remove(0);
-    assert_eq!(record.message, Some(Untrusted::new("the gateway stopped before the call was finished")));
+    assert_eq!(record.message, Some(Untrusted::new("the gateway stopped before the call ended")));
     assert_eq!((record.seq, record.end_seq), (1, Some(4)));
     ledger.finish().await.unwrap();
 
@@ -196,7 +196,7 @@ async fn calls_of_a_run_that_ended_badly_are_interrupted(place: &Place) {
 async fn more_calls_than_one_step_takes_are_interrupted(place: &Place) {
     let (store, ledger) = place.open().await;
     for n in 0..600 {
-        let _lost = ledger.open(call(n), Wait::Batched).await.unwrap();
+        let _lost = ledger.open(call(n), WaitFor::Queue).await.unwrap();
     }
     ledger.finish().await.unwrap();
     let ledger = place.ledger(&store).await;
@@ -209,12 +209,12 @@ async fn ids_tell_the_time_and_grow(place: &Place) {
     let mut ids = Vec::new();
     // The clock stands, goes back, and goes on.
     for n in [5, 5, 5, 4, 9, 1] {
-        ids.push(ledger.note(refusal(n), Wait::Batched).await.unwrap());
+        ids.push(ledger.append(refusal(n), WaitFor::Queue).await.unwrap());
     }
     ledger.finish().await.unwrap();
     let ledger = place.ledger(&store).await;
     // The clock is behind what an earlier run has written.
-    ids.push(ledger.note(refusal(2), Wait::Durable).await.unwrap());
+    ids.push(ledger.append(refusal(2), WaitFor::Disk).await.unwrap());
     assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
     let times: Vec<i64> = ids.iter().map(|id| (id.time_ms() - 1_700_000_000_000) / 1_000).collect();
     assert_eq!(times, [5, 5, 5, 5, 9, 9, 9]);
@@ -231,10 +231,10 @@ async fn long_texts_are_cut_and_their_size_is_kept(place: &Place) {
         tool: Some("é".repeat(200)),
         ..call(1)
     };
-    let record = ledger.open(record, Wait::Durable).await.unwrap();
+    let record = ledger.open(record, WaitFor::Disk).await.unwrap();
     let id = record.id().to_string();
     let outcome = Outcome { result: Some(payload(&long)), code: Some(long.clone()), ..success() };
-    ledger.close(record, outcome, Wait::Durable).await.unwrap();
+    ledger.close(record, outcome, WaitFor::Disk).await.unwrap();
     let found = store.find(&id).await.unwrap().unwrap();
     let length = |text: &Option<Untrusted>| text.as_ref().map(|text| text.for_json().len());
     assert_eq!((length(&found.args), length(&found.result)), (Some(PAYLOAD_MAX_BYTES), Some(PAYLOAD_MAX_BYTES)));
@@ -277,9 +277,9 @@ async fn text_is_stored_as_it_came(place: &Place) {
             metadata: Some(metadata.clone()),
             ..success()
         };
-        let record = ledger.open(record, Wait::Durable).await.unwrap();
+        let record = ledger.open(record, WaitFor::Disk).await.unwrap();
         let id = record.id().to_string();
-        ledger.close(record, outcome, Wait::Durable).await.unwrap();
+        ledger.close(record, outcome, WaitFor::Disk).await.unwrap();
         // PostgreSQL has no NUL in its texts, and a log should not depend on where it is kept.
         let kept = |text: &str| text.replace('\0', "\u{fffd}");
         let found = store.find(&id).await.unwrap().unwrap();
@@ -299,6 +299,6 @@ async fn news_of_commits_arrive(place: &Place) {
     let (_store, ledger) = place.open().await;
     let mut committed = ledger.committed();
     committed.mark_unchanged();
-    ledger.note(refusal(1), Wait::Batched).await.unwrap();
+    ledger.append(refusal(1), WaitFor::Queue).await.unwrap();
     tokio::time::timeout(common::PATIENCE, committed.changed()).await.unwrap().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Reading the log back: pages with filters, and records by their id.
+//! Lists: pages with filters, and records by id.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ mod common;
 use common::{Place, call, payload, success};
 use mcpproxy_core::{RiskLevel, Untrusted, Variant};
 use mcpproxy_store::{
-    Cursor, Filter, Kind, LIMIT_MAX, Ledger, NewRecord, Record, SCAN_MAX, Status, Store, StoreError, Wait,
+    Cursor, Filter, Kind, LIMIT_MAX, Ledger, NewRecord, Record, SCAN_MAX, Status, Store, StoreError, WaitFor,
 };
 
 const COUNT: u32 = 600;
@@ -51,9 +51,9 @@ fn record(n: u32) -> NewRecord {
 async fn filled(place: &Place) -> (Store, Ledger) {
     let (store, ledger) = place.open().await;
     for n in 0..COUNT - 1 {
-        ledger.note(record(n), Wait::Batched).await.unwrap();
+        ledger.append(record(n), WaitFor::Queue).await.unwrap();
     }
-    ledger.note(record(COUNT - 1), Wait::Durable).await.unwrap();
+    ledger.append(record(COUNT - 1), WaitFor::Disk).await.unwrap();
     (store, ledger)
 }
 
@@ -139,16 +139,16 @@ async fn a_text_is_found_wherever_it_stands(place: &Place) {
     let mut ids = Vec::new();
     for (n, text) in (0..).zip(texts) {
         let record = NewRecord { message: Some(text.to_owned()), ..call(n) };
-        ids.push(ledger.note(NewRecord { status: Status::Error, ..record }, Wait::Durable).await.unwrap());
+        ids.push(ledger.append(NewRecord { status: Status::Error, ..record }, WaitFor::Disk).await.unwrap());
     }
-    let open = ledger.open(NewRecord { tool: Some("Erase".into()), ..call(50) }, Wait::Durable).await.unwrap();
+    let open = ledger.open(NewRecord { tool: Some("Erase".into()), ..call(50) }, WaitFor::Disk).await.unwrap();
     let outcome = mcpproxy_store::Outcome { metadata: Some(r#"{"seen":"at the END"}"#.into()), ..success() };
     ids.push(open.id());
-    ledger.close(open, outcome, Wait::Durable).await.unwrap();
+    ledger.close(open, outcome, WaitFor::Disk).await.unwrap();
     // The id of something else, which has the form of a record's.
     let approval = "01M7GS199QP86ASBBJJ7V5YN49";
     let about = NewRecord { metadata: format!(r#"{{"approval_id":"{approval}"}}"#), ..call(60) };
-    ids.push(ledger.note(NewRecord { status: Status::Success, ..about }, Wait::Durable).await.unwrap());
+    ids.push(ledger.append(NewRecord { status: Status::Success, ..about }, WaitFor::Disk).await.unwrap());
     let check = async |text: &str, expected: &[usize]| {
         let filter = Filter { text: Some(text.to_owned()), ..Filter::default() };
         let page = store.list(&filter, None, 100).await.unwrap();
@@ -191,7 +191,7 @@ async fn a_text_is_found_wherever_it_stands(place: &Place) {
 async fn records_that_arrive_meanwhile_do_not_move_the_pages(place: &Place) {
     let (store, ledger) = filled(place).await;
     let first = store.list(&Filter::default(), None, 10).await.unwrap();
-    ledger.note(record(COUNT), Wait::Durable).await.unwrap();
+    ledger.append(record(COUNT), WaitFor::Disk).await.unwrap();
     let second = store.list(&Filter::default(), first.next, 10).await.unwrap();
     assert_eq!(second.records[0].seq, first.records[9].seq - 1);
 }
@@ -205,7 +205,7 @@ async fn a_page_has_one_record_at_least_and_five_hundred_at_most(place: &Place) 
 async fn a_page_looks_at_so_many_records_and_no_more(place: &Place) {
     let (store, ledger) = place.open().await;
     let rare = NewRecord { message: Some("rare".into()), status: Status::Error, ..call(0) };
-    ledger.note(rare, Wait::Durable).await.unwrap();
+    ledger.append(rare, WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     let scan_max = u32::try_from(SCAN_MAX).unwrap();
     // One more every second, written past the gateway: it would take a while. Only the last is rare again.
@@ -240,7 +240,7 @@ async fn a_record_is_found_by_as_much_of_its_id_as_is_unique(place: &Place) {
     let (store, ledger) = place.open().await;
     for (time_ms, random) in [(1_700_000_000_000, 1), (1_700_000_000_000, 2), (1_800_000_000_000, 3)] {
         let record = NewRecord { time_ms, random, status: Status::Success, ..call(0) };
-        ledger.note(record, Wait::Durable).await.unwrap();
+        ledger.append(record, WaitFor::Disk).await.unwrap();
     }
     let check = async |text: &str, expected: Result<Option<&str>, &str>| {
         let found = store.find(text).await.map(|found| found.map(|found| found.record.id.to_string()));
@@ -252,8 +252,8 @@ async fn a_record_is_found_by_as_much_of_its_id_as_is_unique(place: &Place) {
     check("01MCC5RM000000000000000003", last).await;
     check("01mc", last).await;
     check("01M", last).await;
-    check("01HF", Err("more than one record begins with `01HF`; give more of its id")).await;
-    check("0", Err("more than one record begins with `0`; give more of its id")).await;
+    check("01HF", Err("several records have ids that start with `01HF`; use more characters of the id")).await;
+    check("0", Err("several records have ids that start with `0`; use more characters of the id")).await;
     for nothing in ["", "7", "01HF7YAT000000000000000004", "01HF7YAT0000000000000000011", "%", "01M_", "~", "é"] {
         check(nothing, Ok(None)).await;
     }
@@ -262,7 +262,11 @@ async fn a_record_is_found_by_as_much_of_its_id_as_is_unique(place: &Place) {
     let id = second.id.to_string();
     check(&id, Ok(Some(&id))).await;
     check(&id[..15], Ok(Some(&id))).await;
-    check(&id[..10], Err(&format!("more than one record begins with `{}`; give more of its id", &id[..10]))).await;
+    check(
+        &id[..10],
+        Err(&format!("several records have ids that start with `{}`; use more characters of the id", &id[..10])),
+    )
+    .await;
     assert!(matches!(Cursor::parse("01HF"), Err(StoreError::Cursor)));
 }
 
@@ -271,10 +275,10 @@ async fn payloads_come_in_the_order_they_were_asked_for(place: &Place) {
     let mut ids = Vec::new();
     for n in 0..4 {
         let args = (n != 2).then(|| payload(&format!("[{n}]")));
-        let open = ledger.open(NewRecord { args, ..call(n) }, Wait::Batched).await.unwrap();
+        let open = ledger.open(NewRecord { args, ..call(n) }, WaitFor::Queue).await.unwrap();
         ids.push(open.id());
         if n == 3 {
-            ledger.close(open, success(), Wait::Durable).await.unwrap();
+            ledger.close(open, success(), WaitFor::Disk).await.unwrap();
         }
     }
     let asked = [ids[3], ids[2], ids[0]];

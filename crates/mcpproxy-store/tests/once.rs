@@ -1,4 +1,4 @@
-//! What may happen once happens once: in parallel, and on two gateways.
+//! Approvals and claims are used once: with parallel calls, and on two gateways.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -11,7 +11,7 @@ use common::asking::{
 use common::{Place, all, call, success, verified};
 use mcpproxy_core::Digest;
 use mcpproxy_store::{
-    Ledger, Lost, NewClaim, NewDryRun, NewStandingApproval, Outcome, Status, Step, StoredClaim, Wait,
+    Conditional, Ledger, NewClaim, NewDryRun, NewStandingApproval, Outcome, Status, Step, StoredClaim, WaitFor,
 };
 
 on_both!(
@@ -47,10 +47,10 @@ async fn of_a_hundred_that_claim_one_key_one_wins(place: &Place) {
 
 async fn of_many_that_use_a_grant_as_many_win_as_it_has_uses(place: &Place) {
     let (store, ledger) = place.open().await;
-    note(&ledger, vec![Step::StandingApproval(Box::new(grant(1)))]).await.unwrap();
-    let steps = || vec![Step::Use { id: "grant1".into(), now_ms: T }];
+    take_steps(&ledger, vec![Step::CreateStandingApproval(Box::new(grant(1)))]).await.written().unwrap();
+    let steps = || vec![Step::UseStandingApproval { id: "grant1".into(), now_ms: T }];
     assert_eq!(race(&[&ledger], 30, steps).await, 3);
-    assert_eq!(store.find_grant("grant1").await.unwrap().unwrap().uses_left, 0);
+    assert_eq!(store.find_standing_approval("grant1").await.unwrap().unwrap().uses_left, 0);
     verified(&store).await;
 }
 
@@ -75,7 +75,7 @@ async fn two_gateways_share_what_may_happen_once(place: &Place) {
     let mut asked = Vec::new();
     for n in 1000..1060_u64 {
         let ledger = both[n as usize % 2].clone();
-        asked.push(tokio::spawn(async move { note(&ledger, vec![ask(question(n / 2 * 2))]).await.is_ok() }));
+        asked.push(tokio::spawn(async move { take_steps(&ledger, vec![ask(question(n / 2 * 2))]).await.is_written() }));
     }
     let mut won = 0;
     for asked in asked {
@@ -88,7 +88,7 @@ async fn two_gateways_share_what_may_happen_once(place: &Place) {
 async fn a_claim_tells_how_its_call_went(place: &Place) {
     let (store, ledger) = place.open().await;
     assert_eq!(find_claim(&store, "k").await, None);
-    let open = ledger.open_if(call(1), vec![take_claim("k")]).await.unwrap().unwrap();
+    let open = ledger.open_if(call(1), vec![take_claim("k")]).await.unwrap().written().unwrap();
     let expected = StoredClaim {
         args_digest: Digest::of(b"arguments"),
         record: open.id(),
@@ -99,7 +99,7 @@ async fn a_claim_tells_how_its_call_went(place: &Place) {
     };
     assert_eq!(find_claim(&store, "k").await.unwrap(), expected);
     let steps = vec![finish_claim("k", "{\"sent\":\"\0 €\"}")];
-    ledger.close_with(open, success(), Wait::Durable, steps).await.unwrap();
+    ledger.close_with(open, success(), WaitFor::Disk, steps).await.unwrap();
     let answer = Some("{\"sent\":\"\0 €\"}".to_owned());
     let finished = StoredClaim { status: Status::Success, answer, ..expected };
     assert_eq!(find_claim(&store, "k").await.unwrap(), finished);
@@ -112,7 +112,7 @@ async fn a_claim_tells_how_its_call_went(place: &Place) {
         assert_eq!(store.find_claim(agent, tool, key, now_ms).await.unwrap(), None);
     }
     // One that is under way when everything stops.
-    let _open = ledger.open_if(call(2), vec![take_claim("k2")]).await.unwrap().unwrap();
+    let _open = ledger.open_if(call(2), vec![take_claim("k2")]).await.unwrap().written().unwrap();
     ledger.finish().await.unwrap();
     let again = place.ledger(&store).await;
     assert_eq!(again.interrupted(), 1);
@@ -136,74 +136,77 @@ async fn a_claim_can_be_taken_again_when_it_expired_or_nothing_was_sent(place: &
     ];
     for (n, (outcome, now_ms, may)) in table.into_iter().enumerate() {
         let key = format!("key {n}");
-        let open = ledger.open_if(call(1), vec![take_claim(&key)]).await.unwrap().unwrap();
+        let open = ledger.open_if(call(1), vec![take_claim(&key)]).await.unwrap().written().unwrap();
         let first = open.id();
         let what = format!("{outcome:?} at {now_ms}");
-        ledger.close_with(open, outcome, Wait::Durable, vec![finish_claim(&key, "first")]).await.unwrap();
+        ledger.close_with(open, outcome, WaitFor::Disk, vec![finish_claim(&key, "first")]).await.unwrap();
         let expires_ms = now_ms + 10 * MINUTE;
         let again = NewClaim { args_digest: Digest::of(b"others"), now_ms, expires_ms, ..claim(&key) };
         let second = ledger.open_if(call(2), vec![Step::Claim(Box::new(again))]).await.unwrap();
-        assert_eq!(second.is_ok(), may, "{what}");
+        assert_eq!(second.is_written(), may, "{what}");
         let found = find_claim(&store, &key).await.unwrap();
         match second {
-            Ok(open) => {
+            Conditional::Written(open) => {
                 assert_eq!((found.record, found.answer.as_deref()), (open.id(), None), "{what}");
                 assert_eq!((found.args_digest, found.expires_ms), (Digest::of(b"others"), expires_ms), "{what}");
             }
-            Err(lost) => {
-                assert_eq!((lost, found.record, found.answer.as_deref()), (Lost(0), first, Some("first")), "{what}");
+            Conditional::Conflict { step } => {
+                assert_eq!((step, found.record, found.answer.as_deref()), (0, first, Some("first")), "{what}");
             }
         }
     }
-    assert_eq!(store.forget_expired(EXPIRES).await.unwrap(), 5, "one was made anew, later");
+    assert_eq!(store.remove_expired(EXPIRES).await.unwrap(), 5, "one was made anew, later");
     verified(&store).await;
 }
 
 async fn an_answer_belongs_to_the_call_that_claimed(place: &Place) {
     let (store, ledger) = place.open().await;
-    let slow = ledger.open_if(call(1), vec![take_claim("k")]).await.unwrap().unwrap();
+    let slow = ledger.open_if(call(1), vec![take_claim("k")]).await.unwrap().written().unwrap();
     let later = NewClaim { now_ms: EXPIRES, expires_ms: EXPIRES + MINUTE, ..claim("k") };
-    let next = ledger.open_if(call(2), vec![Step::Claim(Box::new(later))]).await.unwrap().unwrap();
-    ledger.close_with(slow, success(), Wait::Durable, vec![finish_claim("k", "late")]).await.unwrap();
+    let next = ledger.open_if(call(2), vec![Step::Claim(Box::new(later))]).await.unwrap().written().unwrap();
+    ledger.close_with(slow, success(), WaitFor::Disk, vec![finish_claim("k", "late")]).await.unwrap();
     assert_eq!(find_claim(&store, "k").await.unwrap().answer, None);
-    ledger.close_with(next, success(), Wait::Durable, vec![finish_claim("k", "in time")]).await.unwrap();
+    ledger.close_with(next, success(), WaitFor::Disk, vec![finish_claim("k", "in time")]).await.unwrap();
     assert_eq!(find_claim(&store, "k").await.unwrap().answer.as_deref(), Some("in time"));
     // Of a claim that is not there, there is nothing to finish; the end is written all the same.
-    let open = ledger.open(call(3), Wait::Batched).await.unwrap();
-    ledger.close_with(open, success(), Wait::Durable, vec![finish_claim("other", "x")]).await.unwrap();
+    let open = ledger.open(call(3), WaitFor::Queue).await.unwrap();
+    ledger.close_with(open, success(), WaitFor::Disk, vec![finish_claim("other", "x")]).await.unwrap();
     assert_eq!(calls(&store).await, [Status::Success; 3]);
     verified(&store).await;
 }
 
 async fn grants_are_listed_used_and_revoked(place: &Place) {
     let (store, ledger) = place.open().await;
-    let make = |new: NewStandingApproval| vec![Step::StandingApproval(Box::new(new))];
-    let using = |n: u64, now_ms: i64| vec![Step::Use { id: format!("grant{n}"), now_ms }];
-    note(&ledger, make(grant(1))).await.unwrap();
-    assert_eq!(note(&ledger, make(grant(1))).await, Err(Lost(0)), "one id, one grant");
-    note(&ledger, make(NewStandingApproval { uses: 1, created_ms: T + 1, ..grant(2) })).await.unwrap();
-    note(&ledger, make(NewStandingApproval { agent: "other".into(), created_ms: T + 2, ..grant(3) })).await.unwrap();
+    let make = |new: NewStandingApproval| vec![Step::CreateStandingApproval(Box::new(new))];
+    let using = |n: u64, now_ms: i64| vec![Step::UseStandingApproval { id: format!("grant{n}"), now_ms }];
+    take_steps(&ledger, make(grant(1))).await.written().unwrap();
+    assert_eq!(take_steps(&ledger, make(grant(1))).await, Conditional::Conflict { step: 0 }, "one id, one grant");
+    take_steps(&ledger, make(NewStandingApproval { uses: 1, created_ms: T + 1, ..grant(2) })).await.written().unwrap();
+    take_steps(&ledger, make(NewStandingApproval { agent: "other".into(), created_ms: T + 2, ..grant(3) }))
+        .await
+        .written()
+        .unwrap();
     let ids = |grants: Vec<mcpproxy_store::StoredStandingApproval>| {
         grants.into_iter().map(|grant| grant.id).collect::<Vec<_>>()
     };
-    assert_eq!(ids(store.list_grants(false, T).await.unwrap()), ["grant3", "grant2", "grant1"]);
-    assert_eq!(ids(store.grants_for("local", &tool(), T).await.unwrap()).len(), 2);
-    note(&ledger, using(1, EXPIRES - 1)).await.unwrap();
-    assert_eq!(note(&ledger, using(1, EXPIRES)).await, Err(Lost(0)), "expired");
-    note(&ledger, using(2, T)).await.unwrap();
-    assert_eq!(note(&ledger, using(2, T)).await, Err(Lost(0)), "used up");
-    let revoke = || vec![Step::Revoke { id: "grant1".into(), by: "admin key".into(), now_ms: T + 5 }];
-    note(&ledger, revoke()).await.unwrap();
-    assert_eq!(note(&ledger, revoke()).await, Err(Lost(0)));
-    assert_eq!(note(&ledger, using(1, T)).await, Err(Lost(0)), "revoked");
-    let revoked = store.find_grant("grant1").await.unwrap().unwrap();
+    assert_eq!(ids(store.list_standing_approvals(false, T).await.unwrap()), ["grant3", "grant2", "grant1"]);
+    assert_eq!(ids(store.standing_approvals_for("local", &tool(), T).await.unwrap()).len(), 2);
+    take_steps(&ledger, using(1, EXPIRES - 1)).await.written().unwrap();
+    assert_eq!(take_steps(&ledger, using(1, EXPIRES)).await, Conditional::Conflict { step: 0 }, "expired");
+    take_steps(&ledger, using(2, T)).await.written().unwrap();
+    assert_eq!(take_steps(&ledger, using(2, T)).await, Conditional::Conflict { step: 0 }, "used up");
+    let revoke = || vec![Step::RevokeStandingApproval { id: "grant1".into(), by: "admin key".into(), now_ms: T + 5 }];
+    take_steps(&ledger, revoke()).await.written().unwrap();
+    assert_eq!(take_steps(&ledger, revoke()).await, Conditional::Conflict { step: 0 });
+    assert_eq!(take_steps(&ledger, using(1, T)).await, Conditional::Conflict { step: 0 }, "revoked");
+    let revoked = store.find_standing_approval("grant1").await.unwrap().unwrap();
     assert_eq!((revoked.uses, revoked.uses_left, revoked.revoked_ms), (3, 2, Some(T + 5)));
     assert_eq!((revoked.revoked_by.as_deref(), revoked.schema.as_str()), (Some("admin key"), r#"{"type":"object"}"#));
-    assert_eq!(ids(store.list_grants(false, T).await.unwrap()), ["grant3"]);
-    assert_eq!(ids(store.list_grants(true, T).await.unwrap()), ["grant3", "grant2", "grant1"]);
-    assert_eq!(store.grants_for("local", &tool(), T).await.unwrap(), []);
-    assert_eq!(store.grants_for("other", &tool(), EXPIRES).await.unwrap(), []);
-    assert_eq!(store.find_grant("grant9").await.unwrap(), None);
+    assert_eq!(ids(store.list_standing_approvals(false, T).await.unwrap()), ["grant3"]);
+    assert_eq!(ids(store.list_standing_approvals(true, T).await.unwrap()), ["grant3", "grant2", "grant1"]);
+    assert_eq!(store.standing_approvals_for("local", &tool(), T).await.unwrap(), []);
+    assert_eq!(store.standing_approvals_for("other", &tool(), EXPIRES).await.unwrap(), []);
+    assert_eq!(store.find_standing_approval("grant9").await.unwrap(), None);
     assert_eq!(store.approvals_version().await.unwrap(), 6);
 }
 
@@ -212,17 +215,17 @@ async fn dry_runs_replace_each_other_and_are_forgotten(place: &Place) {
     let binding = Digest::of(b"this very call");
     let dry_run = |preview: &str, is_native: bool, at_ms: i64| {
         let (agent, tool) = ("local".into(), "mail:send".into());
-        vec![Step::KeepDryRun(Box::new(NewDryRun { binding, agent, tool, preview: preview.into(), is_native, at_ms }))]
+        vec![Step::SaveDryRun(Box::new(NewDryRun { binding, agent, tool, preview: preview.into(), is_native, at_ms }))]
     };
     assert_eq!(store.find_dry_run(&binding).await.unwrap(), None);
-    note(&ledger, dry_run("{}", false, T)).await.unwrap();
-    let open = ledger.open(call(1), Wait::Durable).await.unwrap();
-    ledger.close_with(open, success(), Wait::Durable, dry_run("\"\0\"", true, T + 1)).await.unwrap();
+    take_steps(&ledger, dry_run("{}", false, T)).await.written().unwrap();
+    let open = ledger.open(call(1), WaitFor::Disk).await.unwrap();
+    ledger.close_with(open, success(), WaitFor::Disk, dry_run("\"\0\"", true, T + 1)).await.unwrap();
     let found = store.find_dry_run(&binding).await.unwrap().unwrap();
     assert_eq!((found.preview.for_json(), found.is_native, found.at_ms), ("\"\u{fffd}\"", true, T + 1));
     let week = 7 * 24 * 60 * MINUTE;
-    assert_eq!(store.forget_expired(T + week).await.unwrap(), 0);
-    assert_eq!(store.forget_expired(T + 1 + week).await.unwrap(), 1);
+    assert_eq!(store.remove_expired(T + week).await.unwrap(), 0);
+    assert_eq!(store.remove_expired(T + 1 + week).await.unwrap(), 1);
     assert_eq!(store.find_dry_run(&binding).await.unwrap(), None);
 }
 
@@ -232,15 +235,15 @@ async fn more_steps_than_fit_into_one_transaction(place: &Place) {
         let ledger = ledger.clone();
         let steps = vec![take_claim(&format!("{n} a")), take_claim(&format!("{n} b"))];
         tokio::spawn(async move {
-            let open = ledger.open_if(call(n), steps).await.unwrap().unwrap();
-            ledger.close(open, success(), Wait::Batched).await.unwrap();
+            let open = ledger.open_if(call(n), steps).await.unwrap().written().unwrap();
+            ledger.close(open, success(), WaitFor::Queue).await.unwrap();
         })
     });
     for opened in opened.collect::<Vec<_>>() {
         opened.await.unwrap();
     }
     let many = (0..200).map(|n| take_claim(&format!("many {n}"))).collect();
-    note(&ledger, many).await.unwrap();
+    take_steps(&ledger, many).await.written().unwrap();
     ledger.finish().await.unwrap();
     assert_eq!(all(&store).await.len(), 301);
     verified(&store).await;

@@ -1,4 +1,4 @@
-//! What may happen once happens at most once when the log fails in the middle, or a caller leaves.
+//! Approvals and claims are used at most once, even if the log fails or a caller leaves.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -13,7 +13,9 @@ use common::asking::{
 use common::relay::Relay;
 use common::{Place, all, call, success, until, verified};
 use mcpproxy_core::{ApprovalState, Digest};
-use mcpproxy_store::{Health, Ledger, Location, Lost, NewDryRun, NewRecord, Status, Step, Store, StoreError, Wait};
+use mcpproxy_store::{
+    Conditional, Health, Ledger, Location, NewDryRun, NewRecord, Status, Step, Store, StoreError, WaitFor,
+};
 
 on_both!(
     a_failing_log_consumes_nothing,
@@ -25,12 +27,12 @@ on_both!(
 async fn a_failing_log_consumes_nothing(place: &Place) {
     let (store, ledger) = place.open().await;
     approved(&ledger, 1).await;
-    note(&ledger, vec![ask(question(2))]).await.unwrap();
+    take_steps(&ledger, vec![ask(question(2))]).await.written().unwrap();
     place.break_log().await;
     ledger.open_if(call(1), vec![consume(1), take_claim("k")]).await.unwrap_err();
-    ledger.note_if(event(), vec![approve(2)]).await.unwrap_err();
+    ledger.append_if(event(), vec![approve(2)]).await.unwrap_err();
     // Who loses needs no log to hear of it, and proves nothing about it.
-    assert_eq!(note(&ledger, vec![deny(1), approve(3)]).await, Err(Lost(1)));
+    assert_eq!(take_steps(&ledger, vec![deny(1), approve(3)]).await, Conditional::Conflict { step: 1 });
     assert!(matches!(ledger.health(), Health::Failing { .. }));
     place.mend_log().await;
     until("the log is well", async || ledger.health() == Health::Well).await;
@@ -38,19 +40,19 @@ async fn a_failing_log_consumes_nothing(place: &Place) {
     assert_eq!(find_claim(&store, "k").await, None);
     assert_eq!(all(&store).await.len(), 3, "what was refused is not written later");
     // And all of it can be tried again.
-    note(&ledger, vec![approve(2)]).await.unwrap();
+    take_steps(&ledger, vec![approve(2)]).await.written().unwrap();
     assert_eq!(race(&[&ledger], 10, || vec![consume(1), take_claim("k")]).await, 1);
     verified(&store).await;
 }
 
 async fn a_claim_survives_a_log_that_fails_in_the_middle(place: &Place) {
     let (store, ledger) = place.open().await;
-    let written = ledger.open_if(call(1), vec![take_claim("k")]).await.unwrap().unwrap();
-    let read = ledger.open(call(2), Wait::Durable).await.unwrap();
+    let written = ledger.open_if(call(1), vec![take_claim("k")]).await.unwrap().written().unwrap();
+    let read = ledger.open(call(2), WaitFor::Disk).await.unwrap();
     place.break_log().await;
     // Both ends wait, one with somebody who waits for it. So does a call that begins and ends meanwhile.
-    ledger.close_with(written, success(), Wait::Durable, vec![finish_claim("k", "sent")]).await.unwrap_err();
-    ledger.close_with(read, success(), Wait::Batched, vec![finish_claim("k", "not mine")]).await.unwrap();
+    ledger.close_with(written, success(), WaitFor::Disk, vec![finish_claim("k", "sent")]).await.unwrap_err();
+    ledger.close_with(read, success(), WaitFor::Queue, vec![finish_claim("k", "not mine")]).await.unwrap();
     assert_eq!(find_claim(&store, "k").await.unwrap().status, Status::Started);
     place.mend_log().await;
     until("the answer is there", async || find_claim(&store, "k").await.unwrap().answer.is_some()).await;
@@ -67,16 +69,16 @@ async fn steps_of_an_end_come_with_it_however_it_is_written(place: &Place) {
     let dry_run = |n: u32| {
         let binding = Digest::of(&n.to_be_bytes());
         let (agent, tool, preview) = ("local".into(), "mail:send".into(), "{}".into());
-        vec![Step::KeepDryRun(Box::new(NewDryRun { binding, agent, tool, preview, is_native: true, at_ms: T }))]
+        vec![Step::SaveDryRun(Box::new(NewDryRun { binding, agent, tool, preview, is_native: true, at_ms: T }))]
     };
     let is_kept = async |n: u32| store.find_dry_run(&Digest::of(&n.to_be_bytes())).await.unwrap().is_some();
-    let at_once = ledger.open(call(1), Wait::Batched).await.unwrap();
-    ledger.close_with(at_once, success(), Wait::Durable, dry_run(1)).await.unwrap();
+    let at_once = ledger.open(call(1), WaitFor::Queue).await.unwrap();
+    ledger.close_with(at_once, success(), WaitFor::Disk, dry_run(1)).await.unwrap();
     assert!(is_kept(1).await);
     place.break_log().await;
-    let before = ledger.open(call(2), Wait::Batched).await.unwrap();
-    ledger.note_if(event(), vec![take_claim("k")]).await.unwrap_err();
-    ledger.close_with(before, success(), Wait::Durable, dry_run(2)).await.unwrap_err();
+    let before = ledger.open(call(2), WaitFor::Queue).await.unwrap();
+    ledger.append_if(event(), vec![take_claim("k")]).await.unwrap_err();
+    ledger.close_with(before, success(), WaitFor::Disk, dry_run(2)).await.unwrap_err();
     place.mend_log().await;
     until("the log is well", async || ledger.health() == Health::Well).await;
     assert_eq!((is_kept(2).await, find_claim(&store, "k").await), (true, None));
@@ -92,7 +94,7 @@ async fn a_caller_that_leaves_may_use_up_an_approval_but_never_sends(place: &Pla
         let steps = vec![consume(n), take_claim(&n.to_string())];
         let leaving = tokio::time::timeout(Duration::from_micros(n * 60), ledger.open_if(call(0), steps));
         if let Ok(opened) = leaving.await {
-            ledger.close(opened.unwrap().unwrap(), success(), Wait::Batched).await.unwrap();
+            ledger.close(opened.unwrap().written().unwrap(), success(), WaitFor::Queue).await.unwrap();
         }
     }
     ledger.finish().await.unwrap();
@@ -112,16 +114,16 @@ async fn a_caller_that_leaves_may_use_up_an_approval_but_never_sends(place: &Pla
         }] += 1;
         // What was not sent may be tried again, with a new approval.
         let retry = again.open_if(call(0), vec![take_claim(&n.to_string())]).await.unwrap();
-        assert_eq!(retry.is_ok(), now.is_none_or(|(_, was_sent)| !was_sent));
-        if let Ok(open) = retry {
-            again.close(open, success(), Wait::Batched).await.unwrap();
+        assert_eq!(retry.is_written(), now.is_none_or(|(_, was_sent)| !was_sent));
+        if let Conditional::Written(open) = retry {
+            again.close(open, success(), WaitFor::Queue).await.unwrap();
         }
     }
     assert!(seen[0] + seen[1] > 0, "{seen:?}");
     verified(&store).await;
 }
 
-/// The store reaches its database through a wire that can be cut.
+/// A store whose connection to the database can be cut.
 async fn wired() -> (Place, Relay, Store, Ledger) {
     let mut place = Place::postgres();
     let relay = Relay::start(place.cluster.as_ref().unwrap().port).await;
@@ -134,19 +136,19 @@ async fn wired() -> (Place, Relay, Store, Ledger) {
 }
 
 /// In one batch: two that want the same approval, one that approves, one that is refused, and an end with an answer.
-/// Returns what each heard.
+/// Returns the answer to each.
 async fn cut_in_a_batch(relay: &Relay, store: &Store, ledger: &Ledger, at: &'static [u8]) -> Vec<String> {
     approved(ledger, 1).await;
-    note(ledger, vec![ask(question(2))]).await.unwrap();
-    let running = ledger.open_if(call(1), vec![take_claim("running")]).await.unwrap().unwrap();
+    take_steps(ledger, vec![ask(question(2))]).await.written().unwrap();
+    let running = ledger.open_if(call(1), vec![take_claim("running")]).await.unwrap().written().unwrap();
     assert_eq!(store.count_pending().await.unwrap(), 1);
     relay.cut_at(at);
     let spawn = |record: NewRecord, steps: Vec<Step>| {
         let ledger = ledger.clone();
         tokio::spawn(async move {
             match ledger.open_if(record, steps).await {
-                Ok(Ok(_open)) => "won".to_owned(),
-                Ok(Err(Lost(index))) => format!("lost {index}"),
+                Ok(Conditional::Written(_open)) => "won".to_owned(),
+                Ok(Conditional::Conflict { step }) => format!("conflict {step}"),
                 Err(StoreError::LogUnavailable | StoreError::Database { .. } | StoreError::NoAnswer) => {
                     "error".to_owned()
                 }
@@ -159,9 +161,9 @@ async fn cut_in_a_batch(relay: &Relay, store: &Store, ledger: &Ledger, at: &'sta
         let steps = || vec![consume(1), take_claim("k")];
         (spawn(call(2), steps()), spawn(call(3), steps()))
     };
-    let answering = ledger.close_with(running, success(), Wait::Batched, vec![finish_claim("running", "done")]);
+    let answering = ledger.close_with(running, success(), WaitFor::Queue, vec![finish_claim("running", "done")]);
     answering.await.unwrap();
-    let approving = ledger.note_if(event(), vec![approve(2)]).await;
+    let approving = ledger.append_if(event(), vec![approve(2)]).await;
     assert!(approving.is_err());
     assert!(relay.is_cut());
     relay.mend();

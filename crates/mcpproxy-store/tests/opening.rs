@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use common::postgres::Cluster;
 use common::{Place, call, location, success, verified};
 use mcpproxy_core::Scope;
-use mcpproxy_store::{Filter, Ledger, Location, Store, StoreError, Wait};
+use mcpproxy_store::{Filter, Ledger, Location, Store, StoreError, WaitFor};
 
 on_both!(
     what_was_stored_is_there_after_a_restart,
@@ -35,7 +35,7 @@ async fn a_newer_database_is_refused_and_left_alone(place: &Place) {
     place.store().await.close().await;
     place.sql("UPDATE schema_version SET version = 99; DROP TABLE tokens").await;
     let expected = format!(
-        "the database `{}` has version 99, and this mcpproxy knows versions up to 2; use a newer mcpproxy",
+        "the database `{}` has schema version 99, but this mcpproxy supports versions up to 2; install a newer mcpproxy",
         place.location
     );
     for refused in [Store::open(&place.location).await, Store::open_read_only(&place.location).await] {
@@ -50,7 +50,7 @@ async fn a_step_that_fails_changes_nothing(place: &Place) {
     }
     place.sql("CREATE TABLE records (somebody_elses TEXT)").await;
     let refused = Store::open(&place.location).await.err().unwrap();
-    assert_eq!(refused.to_string(), "could not bring the database to the current version");
+    assert_eq!(refused.to_string(), "could not upgrade the database schema");
     // The step makes `tokens` before it comes to `records`.
     place.sql("CREATE TABLE tokens (x TEXT)").await;
 }
@@ -67,8 +67,8 @@ async fn a_database_without_tables_is_not_for_reading(place: &Place) {
 async fn a_database_of_the_first_version_goes_on(place: &Place) {
     let (store, ledger) = place.open().await;
     let secret = store.create_token("x", &Scope::everything(), [1; 32], 1).await.unwrap();
-    let open = ledger.open(call(1), Wait::Durable).await.unwrap();
-    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    let open = ledger.open(call(1), WaitFor::Disk).await.unwrap();
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     store.close().await;
     let tables = "approvals approvals_version grants claims dry_runs shared_secrets users passkeys invitations \
@@ -79,7 +79,7 @@ async fn a_database_of_the_first_version_goes_on(place: &Place) {
     place.sql("UPDATE schema_version SET version = 1").await;
     let looking = Store::open_read_only(&place.location).await.err().unwrap();
     let expected = format!(
-        "the database `{}` has version 1, and this mcpproxy needs version 2; start the gateway once to bring it there",
+        "the database `{}` has schema version 1, but this mcpproxy needs version 2; start the gateway once to upgrade it",
         place.location
     );
     assert_eq!(looking.to_string(), expected);
@@ -87,8 +87,8 @@ async fn a_database_of_the_first_version_goes_on(place: &Place) {
     assert!(store.find_agent(&secret).await.unwrap().is_some());
     assert!(!store.has_users().await.unwrap());
     assert_eq!(store.count_pending().await.unwrap(), 0);
-    let open = ledger.open_if(call(2), vec![]).await.unwrap().unwrap();
-    ledger.close(open, success(), Wait::Durable).await.unwrap();
+    let open = ledger.open_if(call(2), vec![]).await.unwrap().written().unwrap();
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
     assert_eq!(verified(&store).await, 4);
 }
 
@@ -153,7 +153,7 @@ async fn opens_and_writes() {
     let place = Place::sqlite();
     let store = Store::open(&location).await.unwrap();
     let ledger = Ledger::start(&store, place.options(seed.parse().unwrap())).await.unwrap();
-    ledger.note(call(1), Wait::Durable).await.unwrap();
+    ledger.append(call(1), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     store.close().await;
 }
@@ -203,7 +203,7 @@ async fn nobody_else_may_read_the_files() {
     let place = Place::sqlite();
     let Location::Sqlite(path) = &place.location else { panic!("a file") };
     let (_store, ledger) = place.open().await;
-    ledger.note(call(1), Wait::Durable).await.unwrap();
+    ledger.append(call(1), WaitFor::Disk).await.unwrap();
     let private = Some(0o600);
     assert_eq!(["", "-wal", "-shm"].map(|suffix| mode(path, suffix)), [private; 3]);
     for suffix in ["", "-wal", "-shm"] {

@@ -1,11 +1,11 @@
-//! Several gateways with one database: a chain for each, and each chain in one hand.
+//! Several gateways with one database: each has its own chain, and each chain has one writer.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
 mod common;
 
 use common::{Place, all, call, key, refusal, success, verified};
-use mcpproxy_store::{Ledger, LedgerOptions, Status, StoreError, Wait};
+use mcpproxy_store::{Ledger, LedgerOptions, Status, StoreError, WaitFor};
 
 on_both!(two_chains_grow_side_by_side, an_interrupted_call_is_closed_by_its_own_gateway_alone);
 
@@ -18,9 +18,9 @@ async fn two_chains_grow_side_by_side(place: &Place) {
         writing.push(tokio::spawn(async move {
             for n in 0..100 {
                 // The same clock and the same chance: the ids differ all the same.
-                let open = ledger.open(call(n), Wait::Durable).await.unwrap();
-                ledger.note(refusal(n), Wait::Batched).await.unwrap();
-                ledger.close(open, success(), Wait::Durable).await.unwrap();
+                let open = ledger.open(call(n), WaitFor::Disk).await.unwrap();
+                ledger.append(refusal(n), WaitFor::Queue).await.unwrap();
+                ledger.close(open, success(), WaitFor::Disk).await.unwrap();
             }
             ledger.finish().await.unwrap();
         }));
@@ -43,7 +43,7 @@ async fn two_chains_grow_side_by_side(place: &Place) {
 async fn an_interrupted_call_is_closed_by_its_own_gateway_alone(place: &Place) {
     let store = place.store().await;
     let first = Ledger::start(&store, place.options(1)).await.unwrap();
-    let _running = first.open(call(1), Wait::Durable).await.unwrap();
+    let _running = first.open(call(1), WaitFor::Disk).await.unwrap();
     let second = Ledger::start(&store, place.options(2)).await.unwrap();
     assert_eq!(second.interrupted(), 0);
     second.finish().await.unwrap();
@@ -62,20 +62,20 @@ async fn a_chain_is_in_one_hand() {
     let expected = StoreError::ChainTaken { chain: key(1).verifier().chain().into() };
     assert_eq!(format!("{refused:?}"), format!("{expected:?}"));
     // The first goes on as if nothing had happened.
-    ledger.note(refusal(1), Wait::Durable).await.unwrap();
+    ledger.append(refusal(1), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     // Free again at once, although the server may learn a moment later that the first is gone.
     let again = place.ledger(&store).await;
-    again.note(refusal(2), Wait::Durable).await.unwrap();
+    again.append(refusal(2), WaitFor::Disk).await.unwrap();
     assert_eq!(verified(&store).await, 2);
 }
 
-/// Somebody else took the chain while the connection was gone.
+/// Another gateway took the chain while the connection was lost.
 #[tokio::test]
 async fn a_gateway_whose_chain_was_taken_meanwhile_writes_nothing_more() {
     let place = Place::postgres();
     let (store, ledger) = place.open().await;
-    ledger.note(refusal(1), Wait::Durable).await.unwrap();
+    ledger.append(refusal(1), WaitFor::Disk).await.unwrap();
     let ended = place
         .sql(
             "SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks l JOIN pg_stat_activity USING (pid) \
@@ -84,15 +84,15 @@ async fn a_gateway_whose_chain_was_taken_meanwhile_writes_nothing_more() {
         .await;
     assert_eq!(ended, [1]);
     let usurper = place.ledger(&store).await;
-    usurper.note(refusal(2), Wait::Durable).await.unwrap();
-    ledger.open(call(3), Wait::Durable).await.unwrap_err();
-    ledger.open(call(3), Wait::Durable).await.unwrap_err();
+    usurper.append(refusal(2), WaitFor::Disk).await.unwrap();
+    ledger.open(call(3), WaitFor::Disk).await.unwrap_err();
+    ledger.open(call(3), WaitFor::Disk).await.unwrap_err();
     usurper.finish().await.unwrap();
     // Also when the chain is free: it is not where this gateway had left it.
     let mut reason = String::new();
     for _ in 0..3 {
-        reason = ledger.open(call(3), Wait::Durable).await.unwrap_err().to_string();
+        reason = ledger.open(call(3), WaitFor::Disk).await.unwrap_err().to_string();
     }
-    assert!(reason.contains("is not the one that was signed"), "{reason}");
+    assert!(reason.contains("does not match the checkpoint signed"), "{reason}");
     assert_eq!(verified(&store).await, 2);
 }

@@ -1,4 +1,4 @@
-//! Retention: what was kept long enough goes, a little at a time, and the chain can still be proved.
+//! Retention: removes expired records in small steps, and the chain still verifies.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{NO_RETENTION, Place, all, call, now_ms, payload, refusal, success, until, verified};
 use mcpproxy_core::settings::Retention;
-use mcpproxy_store::{Ledger, LedgerOptions, NewRecord, Outcome, Status, Store, VerifyOptions, Wait};
+use mcpproxy_store::{Ledger, LedgerOptions, NewRecord, Outcome, Status, Store, VerifyOptions, WaitFor};
 
 on_both!(
     old_records_go_and_the_chain_holds,
@@ -41,16 +41,16 @@ async fn start(place: &Place, store: &Store, retention: Retention) -> Ledger {
 async fn old_records_go_and_the_chain_holds(place: &Place) {
     let (store, ledger) = place.open().await;
     // One call ends when everything around its beginning is long gone, and one never does.
-    let straddling = ledger.open(at(2 * DAY, call(0)), Wait::Durable).await.unwrap();
+    let straddling = ledger.open(at(2 * DAY, call(0)), WaitFor::Disk).await.unwrap();
     for n in 0..OLD {
-        ledger.note(old(n), Wait::Batched).await.unwrap();
+        ledger.append(old(n), WaitFor::Queue).await.unwrap();
     }
-    let _lost = ledger.open(at(2 * DAY, call(1)), Wait::Durable).await.unwrap();
+    let _lost = ledger.open(at(2 * DAY, call(1)), WaitFor::Disk).await.unwrap();
     for n in 0..YOUNG {
-        ledger.note(young(n), Wait::Batched).await.unwrap();
+        ledger.append(young(n), WaitFor::Queue).await.unwrap();
     }
-    ledger.close(straddling, success(), Wait::Durable).await.unwrap();
-    ledger.note(young(YOUNG), Wait::Durable).await.unwrap();
+    ledger.close(straddling, success(), WaitFor::Disk).await.unwrap();
+    ledger.append(young(YOUNG), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     let lines = verified(&store).await;
     let kept: Vec<_> = all(&store).await.into_iter().filter(|record| record.time_ms() > now_ms() - 3_600_000).collect();
@@ -58,7 +58,7 @@ async fn old_records_go_and_the_chain_holds(place: &Place) {
     let ledger = start(place, &store, Retention { records: Some(DAY), ..NO_RETENTION }).await;
     assert_eq!(ledger.interrupted(), 1);
     // The lost call holds the end of the chain until this.
-    ledger.note(young(YOUNG + 1), Wait::Durable).await.unwrap();
+    ledger.append(young(YOUNG + 1), WaitFor::Disk).await.unwrap();
     until("old records are gone", async || all(&store).await.len() == YOUNG as usize + 2).await;
     assert_eq!(all(&store).await[..kept.len()], kept);
     assert_eq!(place.sql("SELECT removed_seq FROM chains").await, [i64::from(OLD) + 2]);
@@ -73,7 +73,7 @@ async fn old_records_go_and_the_chain_holds(place: &Place) {
     ledger.finish().await.unwrap();
 
     let ledger = place.ledger(&store).await;
-    ledger.note(young(YOUNG + 2), Wait::Durable).await.unwrap();
+    ledger.append(young(YOUNG + 2), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     assert_eq!(verified(&store).await, left + 1);
 }
@@ -81,20 +81,20 @@ async fn old_records_go_and_the_chain_holds(place: &Place) {
 async fn the_end_of_the_chain_stays(place: &Place) {
     let (store, ledger) = place.open().await;
     for n in 0..3 {
-        ledger.note(old(n), Wait::Durable).await.unwrap();
+        ledger.append(old(n), WaitFor::Disk).await.unwrap();
     }
-    let last = ledger.open(at(2 * DAY, call(3)), Wait::Durable).await.unwrap();
+    let last = ledger.open(at(2 * DAY, call(3)), WaitFor::Disk).await.unwrap();
     for n in 4..6 {
-        ledger.note(old(n), Wait::Durable).await.unwrap();
+        ledger.append(old(n), WaitFor::Disk).await.unwrap();
     }
-    ledger.close(last, success(), Wait::Durable).await.unwrap();
+    ledger.close(last, success(), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     let ledger = start(place, &store, Retention { records: Some(DAY), ..NO_RETENTION }).await;
     // The call holds the end of the chain, and what began after it stays with it.
     until("old records are gone", async || all(&store).await.len() == 3).await;
     ledger.finish().await.unwrap();
     let ledger = place.ledger(&store).await;
-    ledger.note(young(1), Wait::Durable).await.unwrap();
+    ledger.append(young(1), WaitFor::Disk).await.unwrap();
     assert_eq!(all(&store).await.last().unwrap().seq, 8);
     assert_eq!(verified(&store).await, 5);
 }
@@ -102,11 +102,11 @@ async fn the_end_of_the_chain_stays(place: &Place) {
 async fn old_payloads_go_and_their_records_stay(place: &Place) {
     let (store, ledger) = place.open().await;
     for n in 0..OLD {
-        ledger.note(old(n), Wait::Batched).await.unwrap();
+        ledger.append(old(n), WaitFor::Queue).await.unwrap();
     }
-    let call = ledger.open(at(HOUR, call(0)), Wait::Durable).await.unwrap();
+    let call = ledger.open(at(HOUR, call(0)), WaitFor::Disk).await.unwrap();
     let id = call.id().to_string();
-    ledger.close(call, success(), Wait::Durable).await.unwrap();
+    ledger.close(call, success(), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     let before = all(&store).await;
 
@@ -129,9 +129,9 @@ async fn payloads_over_the_limit_go_oldest_first(place: &Place) {
     // Ten calls in each of four hours.
     for (hours, n) in (0..40).map(|n| (4 - n / 10, n)) {
         let record = NewRecord { args: Some(text.clone()), ..at(hours * HOUR, call(n)) };
-        let open = ledger.open(record, Wait::Batched).await.unwrap();
+        let open = ledger.open(record, WaitFor::Queue).await.unwrap();
         let outcome = Outcome { result: Some(text.clone()), ..Outcome::bare(Status::Success) };
-        ledger.close(open, outcome, Wait::Batched).await.unwrap();
+        ledger.close(open, outcome, WaitFor::Queue).await.unwrap();
     }
     ledger.finish().await.unwrap();
     let limit = Retention { payload_bytes: Some(EACH as u64 * 20), ..NO_RETENTION };

@@ -1,4 +1,4 @@
-//! Summaries: what was counted, and how long it took.
+//! Summaries: counts and durations.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -6,7 +6,7 @@ mod common;
 
 use common::{Place, all, call, refusal, success};
 use mcpproxy_core::{RiskLevel, Untrusted, Variant};
-use mcpproxy_store::{Count, Durations, Kind, NewRecord, Outcome, Status, Store, Summary, Wait};
+use mcpproxy_store::{Durations, Kind, NewRecord, Outcome, Status, Store, Summary, SummaryGroup, WaitFor};
 
 const HOUR_MS: i64 = 3_600_000;
 /// The first millisecond of an hour.
@@ -21,8 +21,8 @@ on_both!(
     what_is_counted_is_what_is_listed,
 );
 
-fn count(name: &str, count: u64, errors: u64, refused: u64, p50: Option<u64>, p95: Option<u64>) -> Count {
-    Count { name: Untrusted::new(name), count, errors, refused, p50_us: p50, p95_us: p95 }
+fn count(name: &str, count: u64, errors: u64, refused: u64, p50: Option<u64>, p95: Option<u64>) -> SummaryGroup {
+    SummaryGroup { name: Untrusted::new(name), count, errors, refused, p50_us: p50, p95_us: p95 }
 }
 
 async fn nothing_sums_up_to_nothing(place: &Place) {
@@ -49,17 +49,17 @@ async fn everything_is_counted_once(place: &Place) {
     // The durations are steps of their own up to 15, and the middle of their step from there on.
     for (n, duration_us) in (0..).zip([1, 2, 3, 4, 1_000]) {
         let record = NewRecord { time_ms: BEGIN_MS, risk: Some(RiskLevel::Low), ..call(n) };
-        let open = ledger.open(record, if n % 2 == 0 { Wait::Durable } else { Wait::Batched }).await.unwrap();
+        let open = ledger.open(record, if n % 2 == 0 { WaitFor::Disk } else { WaitFor::Queue }).await.unwrap();
         let status = if n == 0 { Status::Error } else { Status::Success };
         let outcome = Outcome { status, duration_us: Some(duration_us), ..success() };
-        ledger.close(open, outcome, Wait::Durable).await.unwrap();
+        ledger.close(open, outcome, WaitFor::Disk).await.unwrap();
     }
     let record = NewRecord { time_ms: BEGIN_MS, intent_type: None, ..refusal(9) };
-    ledger.note(NewRecord { tool: None, ..record.clone() }, Wait::Durable).await.unwrap();
+    ledger.append(NewRecord { tool: None, ..record.clone() }, WaitFor::Disk).await.unwrap();
     ledger
-        .note(
+        .append(
             NewRecord { kind: Kind::Auth, status: Status::Success, server: None, tool: None, ..record },
-            Wait::Durable,
+            WaitFor::Disk,
         )
         .await
         .unwrap();
@@ -85,7 +85,7 @@ async fn everything_is_counted_once(place: &Place) {
 async fn hours_are_whole(place: &Place) {
     let (store, ledger) = place.open().await;
     for (n, hour) in (0..).zip([0, 1, 1, 3]) {
-        ledger.note(NewRecord { time_ms: BEGIN_MS + hour * HOUR_MS + 5, ..refusal(n) }, Wait::Durable).await.unwrap();
+        ledger.append(NewRecord { time_ms: BEGIN_MS + hour * HOUR_MS + 5, ..refusal(n) }, WaitFor::Disk).await.unwrap();
     }
     let check = async |since: Option<i64>, until: Option<i64>, from: i64, to: i64, total: u64| {
         let at = |hours: Option<i64>| hours.map(|ms| BEGIN_MS + ms);
@@ -105,12 +105,12 @@ async fn hours_are_whole(place: &Place) {
 
 async fn a_call_is_counted_while_it_is_open_and_when_it_is_over(place: &Place) {
     let (store, ledger) = place.open().await;
-    let open = ledger.open(NewRecord { time_ms: BEGIN_MS, ..call(1) }, Wait::Durable).await.unwrap();
+    let open = ledger.open(NewRecord { time_ms: BEGIN_MS, ..call(1) }, WaitFor::Disk).await.unwrap();
     let summary = store.summary(Some(BEGIN_MS), Some(BEGIN_MS)).await.unwrap();
     assert_eq!(summary.by_status, [count("started", 1, 0, 0, None, None)]);
     assert_eq!(summary.by_tool, [count("mail:send", 1, 0, 0, None, None)]);
     assert_eq!(store.summary(Some(BEGIN_MS + HOUR_MS), None).await.unwrap().total, 0);
-    ledger.close(open, Outcome { duration_us: Some(7), ..success() }, Wait::Durable).await.unwrap();
+    ledger.close(open, Outcome { duration_us: Some(7), ..success() }, WaitFor::Disk).await.unwrap();
     let summary = store.summary(Some(BEGIN_MS), Some(BEGIN_MS)).await.unwrap();
     assert_eq!(summary.by_status, [count("success", 1, 0, 0, Some(7), Some(7))]);
 }
@@ -119,7 +119,7 @@ async fn names_that_agents_make_up_are_not_counted_one_by_one(place: &Place) {
     let (store, ledger) = place.open().await;
     for n in 0..20 {
         let record = NewRecord { tool: Some(format!("made-up-{n}")), is_known_tool: false, ..refusal(n) };
-        ledger.note(record, Wait::Durable).await.unwrap();
+        ledger.append(record, WaitFor::Disk).await.unwrap();
     }
     let summary = store.summary(None, None).await.unwrap();
     assert_eq!((summary.total, summary.by_tool, summary.by_server), (20, vec![], vec![]));
@@ -137,11 +137,11 @@ async fn what_is_counted_is_what_is_listed(place: &Place) {
             time_ms: BEGIN_MS + i64::from(n) * HOUR_MS / 10,
             ..call(n)
         };
-        let open = ledger.open(record, if n % 4 == 0 { Wait::Durable } else { Wait::Batched }).await.unwrap();
+        let open = ledger.open(record, if n % 4 == 0 { WaitFor::Disk } else { WaitFor::Queue }).await.unwrap();
         let statuses = [Status::Success, Status::Error, Status::Cancelled];
         let outcome = Outcome { status: statuses[n as usize % 3], ..success() };
         if n % 50 != 0 {
-            ledger.close(open, outcome, Wait::Batched).await.unwrap();
+            ledger.close(open, outcome, WaitFor::Queue).await.unwrap();
         }
     }
     ledger.finish().await.unwrap();
@@ -155,7 +155,7 @@ async fn what_is_counted_is_what_is_listed(place: &Place) {
         counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         counts
     };
-    let counted = |counts: &[Count]| {
+    let counted = |counts: &[SummaryGroup]| {
         counts.iter().map(|count| (count.name.for_json().to_owned(), count.count)).collect::<Vec<_>>()
     };
     let word = |word: &Option<Untrusted>| word.as_ref().map(|word| word.for_json().to_owned());
@@ -170,7 +170,7 @@ async fn what_is_counted_is_what_is_listed(place: &Place) {
     assert_eq!(is_within(&store, 1_234_567).await, Some(true));
 }
 
-/// Whether the median is the duration that all had, within what a step allows.
+/// Returns `true` if the median is the duration of all calls, within the precision of a step.
 async fn is_within(store: &Store, duration_us: u64) -> Option<bool> {
     let p50_us = store.summary(None, None).await.unwrap().duration.p50_us?;
     Some(p50_us.abs_diff(duration_us) <= duration_us / 16)

@@ -1,4 +1,4 @@
-//! Whatever was done to the log is found, and named.
+//! Tampering: every change to the log is detected and named.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -12,7 +12,7 @@ use common::{NO_RETENTION, Place, call, key, now_ms, payload, refusal, success, 
 use mcpproxy_core::settings::Retention;
 use mcpproxy_store::{
     Checkpoint, Damage, DamageKind, Filter, Ledger, LedgerOptions, NewRecord, Selection, StoreError, VerifyOptions,
-    Wait, verify_bundle,
+    WaitFor, verify_bundle,
 };
 
 on_both!(
@@ -170,7 +170,7 @@ async fn a_tail_that_was_cut_is_missed(place: &Place) {
         assert_eq!(found[0].damage, Some(expected.clone()));
         assert_eq!(
             expected.to_string(),
-            "position 7: the log ends before it, but a checkpoint was signed for position 10: the last records are gone"
+            "position 7: the log ends before this position, but position 10 was signed; the last records are missing"
         );
     }
 }
@@ -197,13 +197,13 @@ async fn checkpoints_must_be_signed_by_the_chain(place: &Place) {
     assert!(matches!(refused, Err(StoreError::Checkpoint { .. })), "{refused:?}");
 }
 
-/// The same key signed two histories: one of them is not the one that was signed elsewhere.
+/// The same key signed two histories, and a saved checkpoint tells which one is false.
 async fn another_past_is_noticed(place: &Place) {
     let (store, other_place) = (write(place).await, Place::sqlite());
     let other_store = other_place.store().await;
     let ledger = Ledger::start(&other_store, other_place.options(1)).await.unwrap();
     for n in 0..6 {
-        ledger.note(NewRecord { args: Some(payload("other")), ..refusal(n) }, Wait::Durable).await.unwrap();
+        ledger.append(NewRecord { args: Some(payload("other")), ..refusal(n) }, WaitFor::Disk).await.unwrap();
     }
     ledger.finish().await.unwrap();
     let checkpoints = Checkpoint::notes(&fs::read_to_string(other_place.newest_checkpoint()).unwrap());
@@ -228,7 +228,7 @@ async fn a_chain_that_is_gone_is_missed(place: &Place) {
     );
     let options = VerifyOptions { checkpoints: vec![], ..options };
     let damage = verdicts(&store, options).await[0].damage.clone().unwrap();
-    assert_eq!(damage.to_string(), "the database has no chain of this key");
+    assert_eq!(damage.to_string(), "the database has no chain for this key");
 }
 
 async fn only_the_gateway_removes_records(place: &Place) {
@@ -236,13 +236,13 @@ async fn only_the_gateway_removes_records(place: &Place) {
     let (store, ledger) = place.open().await;
     let young = |n: u32| NewRecord { time_ms: now_ms(), ..refusal(n) };
     // Positions 1 to 3 are years old, and the call that began at 2 ended at 5.
-    ledger.note(refusal(1), Wait::Durable).await.unwrap();
-    let long = ledger.open(call(2), Wait::Durable).await.unwrap();
-    ledger.note(refusal(3), Wait::Durable).await.unwrap();
-    ledger.note(young(4), Wait::Durable).await.unwrap();
-    ledger.close(long, success(), Wait::Durable).await.unwrap();
+    ledger.append(refusal(1), WaitFor::Disk).await.unwrap();
+    let long = ledger.open(call(2), WaitFor::Disk).await.unwrap();
+    ledger.append(refusal(3), WaitFor::Disk).await.unwrap();
+    ledger.append(young(4), WaitFor::Disk).await.unwrap();
+    ledger.close(long, success(), WaitFor::Disk).await.unwrap();
     for n in 6..9 {
-        ledger.note(young(n), Wait::Durable).await.unwrap();
+        ledger.append(young(n), WaitFor::Disk).await.unwrap();
     }
     ledger.finish().await.unwrap();
     let retention = Retention { records: Some(Duration::from_secs(3600)), ..NO_RETENTION };

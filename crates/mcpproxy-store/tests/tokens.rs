@@ -1,4 +1,4 @@
-//! Tokens: made, listed, looked up and revoked, also by several processes at once.
+//! Tokens: created, listed, found and revoked, also by several processes at once.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -6,7 +6,7 @@ mod common;
 
 use common::{Place, call};
 use mcpproxy_core::{Agent, Scope, ServerName, Variant};
-use mcpproxy_store::{Kind, NewRecord, Status, Store, StoreError, TokenInfo, Wait};
+use mcpproxy_store::{Kind, NewRecord, Status, Store, StoreError, TokenInfo, WaitFor};
 
 on_both!(
     a_token_names_its_agent_until_it_is_revoked,
@@ -43,7 +43,7 @@ async fn a_name_is_free_again_after_it_was_revoked(place: &Place) {
     let store = place.store().await;
     store.create_token("ci", &Scope::everything(), [1; 32], 1000).await.unwrap();
     let taken = store.create_token("ci", &Scope::read_only(), [2; 32], 1500).await.unwrap_err();
-    assert_eq!(taken.to_string(), "an agent named `ci` exists already; revoke it first or choose another name");
+    assert_eq!(taken.to_string(), "an agent named `ci` already exists; revoke its token first, or choose another name");
     let bad = store.create_token("c i", &Scope::read_only(), [2; 32], 1500).await.unwrap_err();
     assert!(matches!(bad, StoreError::AgentName));
     store.revoke_token("ci", 2000).await.unwrap();
@@ -51,7 +51,7 @@ async fn a_name_is_free_again_after_it_was_revoked(place: &Place) {
     let used =
         NewRecord { time_ms: 4000, kind: Kind::Auth, status: Status::Success, agent: Some("ci".into()), ..call(1) };
     let ledger = place.ledger(&store).await;
-    ledger.note(used, Wait::Durable).await.unwrap();
+    ledger.append(used, WaitFor::Disk).await.unwrap();
     let info = |scope, created_ms, revoked_ms, last_used_ms| TokenInfo {
         name: "ci".into(),
         scope,

@@ -1,4 +1,4 @@
-//! Users: invitations, sessions, challenges and factors, each good for what it is for, and no longer.
+//! Users: invitations, sessions, challenges and factors, their purposes and expiry.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -83,7 +83,7 @@ async fn a_name_is_taken_once_and_costs_no_invitation(place: &Place) {
     let anna = first(&store, "anna").await;
     let invitation = store.invite([2; 32], Some(&anna), T, HOUR).await.unwrap();
     let taken = store.create_user(&invitation, "anna", "another hash", T).await;
-    assert_eq!(taken.unwrap_err().to_string(), "somebody named `anna` exists already; choose another name");
+    assert_eq!(taken.unwrap_err().to_string(), "a user named `anna` already exists; choose another name");
     let odd = store.create_user(&invitation, "an na", "hash", T).await;
     assert!(matches!(odd, Err(StoreError::UserName)));
     assert_eq!(store.find_user("anna").await.unwrap().unwrap().password_hash, "$argon2id$…");
@@ -148,7 +148,7 @@ async fn sessions_are_closed_one_by_one(place: &Place) {
     assert_eq!((is_open(&one).await, is_open(&two).await, is_open(&three).await), (false, true, true));
 }
 
-/// The cookie's secret is no such key, and neither is the key of another session of the same user.
+/// Neither the cookie nor the page key of another session of the same user proves presence.
 async fn the_key_of_a_session_s_pages_is_of_this_session_alone(place: &Place) {
     let store = place.store().await;
     first(&store, "anna").await;
@@ -180,7 +180,7 @@ async fn a_user_is_removed_with_all_they_had(place: &Place) {
     let anna = first(&store, "anna").await;
     let berta = second(&store, &anna, "berta").await;
     let (hers, _) = signed_in(&store, "berta", 3).await;
-    store.keep_challenge(&hers, "p", "state", T, MINUTE).await.unwrap();
+    store.save_challenge(&hers, "p", "state", T, MINUTE).await.unwrap();
     assert!(store.add_passkey(&berta, "id", "phone", "{}", T).await.unwrap());
     let open = store.invite([8; 32], Some(&berta), T, HOUR).await.unwrap();
     let fresh = fresh(&store, &anna).await;
@@ -236,7 +236,7 @@ async fn a_code_counts_once_and_never_an_older_one(place: &Place) {
         let fresh = store.use_totp_step(&anna, step, "01APPROVAL").await.unwrap();
         assert_eq!(fresh.is_some(), counts, "{step}");
         if let Some(fresh) = fresh {
-            assert_eq!((fresh.user(), fresh.approval()), (&anna, "01APPROVAL"));
+            assert_eq!((fresh.user(), fresh.purpose()), (&anna, "01APPROVAL"));
         }
     }
     let using = |n: i64| {
@@ -269,7 +269,7 @@ async fn passkeys_belong_to_somebody(place: &Place) {
     assert_eq!(store.use_passkey(&berta, "key1", "{9}", "p").await.unwrap(), None);
     assert_eq!(store.use_passkey(&anna, "key3", "{9}", "p").await.unwrap(), None);
     let fresh = store.use_passkey(&anna, "key1", "{1b}", "p").await.unwrap().unwrap();
-    assert_eq!((fresh.user().name(), fresh.approval()), ("anna", "p"));
+    assert_eq!((fresh.user().name(), fresh.purpose()), ("anna", "p"));
     store.update_passkey("key2", "{2b}").await.unwrap();
     assert_eq!(labels("anna").await, ["key1 laptop {1b}", "key2 phone {2b}"]);
     assert!(!store.remove_passkey(&berta, "key1").await.unwrap());
@@ -280,7 +280,7 @@ async fn passkeys_belong_to_somebody(place: &Place) {
 
 async fn a_challenge_is_answered_once(place: &Place) {
     let store = place.store().await;
-    let keep = async |purpose: &str, state: &str| store.keep_challenge("s", purpose, state, T, MINUTE).await.unwrap();
+    let keep = async |purpose: &str, state: &str| store.save_challenge("s", purpose, state, T, MINUTE).await.unwrap();
     let take =
         async |session: &str, purpose: &str, now_ms: i64| store.take_challenge(session, purpose, now_ms).await.unwrap();
     keep("approve 1", "first").await;
@@ -309,11 +309,11 @@ async fn failures_are_counted_while_they_follow_each_other(place: &Place) {
     };
     assert_eq!(failures().await, (0, 0));
     for (now_ms, expected) in [(T, 1), (T + 1, 2), (T + MINUTE, 3), (T + 3 * MINUTE, 4), (T + 3 * 24 * HOUR, 1)] {
-        store.note_failure("anna", now_ms, now_ms + 5).await.unwrap();
+        store.record_failure("anna", now_ms, now_ms + 5).await.unwrap();
         assert_eq!(failures().await, (expected, now_ms + 5));
     }
-    store.note_failure("nobody", T, T).await.unwrap();
-    store.forget_failures("anna").await.unwrap();
+    store.record_failure("nobody", T, T).await.unwrap();
+    store.reset_failures("anna").await.unwrap();
     assert_eq!(failures().await, (0, 0));
 }
 
@@ -339,15 +339,15 @@ async fn what_is_left_of_sign_ins_is_forgotten(place: &Place) {
     let store = place.store().await;
     let anna = first(&store, "anna").await;
     store.invite([2; 32], Some(&anna), T, HOUR).await.unwrap();
-    store.keep_challenge("s", "p", "state", T, MINUTE).await.unwrap();
-    assert_eq!(store.forget_expired(T + MINUTE - 1).await.unwrap(), 0);
-    assert_eq!(store.forget_expired(T + HOUR).await.unwrap(), 2);
+    store.save_challenge("s", "p", "state", T, MINUTE).await.unwrap();
+    assert_eq!(store.remove_expired(T + MINUTE - 1).await.unwrap(), 0);
+    assert_eq!(store.remove_expired(T + HOUR).await.unwrap(), 2);
     let week = 7 * 24 * HOUR;
-    assert_eq!(store.forget_expired(T + week).await.unwrap(), 1, "the session");
+    assert_eq!(store.remove_expired(T + week).await.unwrap(), 1, "the session");
     assert!(store.has_users().await.unwrap());
 }
 
-/// Of invitations and sessions there is nothing in the database that would open anything.
+/// The database contains no secret of an invitation or a session.
 async fn no_secret_can_be_read_in_the_database(place: &Place) {
     let store = place.store().await;
     let anna = first(&store, "anna").await;

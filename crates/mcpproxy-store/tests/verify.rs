@@ -1,4 +1,4 @@
-//! Proving the log: what it finds out about chains, and that it disturbs nobody who writes.
+//! Verifying the log: verdicts on chains, without disturbing a writer.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -8,7 +8,7 @@ use std::fs;
 
 use common::tampering::{damage, verdicts, write};
 use common::{Place, call, key, refusal, success};
-use mcpproxy_store::{ChainVerdict, Checkpoint, DamageKind, Ledger, LedgerOptions, Outcome, VerifyOptions, Wait};
+use mcpproxy_store::{ChainVerdict, Checkpoint, DamageKind, Ledger, LedgerOptions, Outcome, VerifyOptions, WaitFor};
 
 on_both!(
     a_log_that_nobody_touched_is_intact,
@@ -52,7 +52,7 @@ async fn every_chain_has_its_own_verdict(place: &Place) {
     let options = LedgerOptions { newest_checkpoint: None, checkpoints_to: None, ..place.options(2) };
     let other = Ledger::start(&store, options).await.unwrap();
     for n in 0..3 {
-        other.note(refusal(n), Wait::Durable).await.unwrap();
+        other.append(refusal(n), WaitFor::Disk).await.unwrap();
     }
     other.finish().await.unwrap();
     place.sql("UPDATE records SET tool = 'x' WHERE chain = 1 AND seq = 2").await;
@@ -61,7 +61,10 @@ async fn every_chain_has_its_own_verdict(place: &Place) {
     assert_eq!(found, [(10, None), (1, Some(2))]);
     let damage = damage(&store).await.unwrap();
     let id = damage.id.unwrap();
-    assert_eq!(damage.to_string(), format!("position 2 (record {id}): its content does not match its hash"));
+    assert_eq!(
+        damage.to_string(),
+        format!("position 2 (record {id}): the record does not match its hash; it was changed")
+    );
 }
 
 async fn a_gateway_may_go_on_writing(place: &Place) {
@@ -70,10 +73,10 @@ async fn a_gateway_may_go_on_writing(place: &Place) {
     let writing = tokio::spawn(async move {
         let mut open = Vec::new();
         for n in 0..1_500 {
-            let wait = if n % 10 == 0 { Wait::Durable } else { Wait::Batched };
+            let wait = if n % 10 == 0 { WaitFor::Disk } else { WaitFor::Queue };
             open.push(writer.open(call(n), wait).await.unwrap());
             if n % 3 == 0 {
-                writer.close(open.remove(0), success(), Wait::Durable).await.unwrap();
+                writer.close(open.remove(0), success(), WaitFor::Disk).await.unwrap();
             }
         }
     });
@@ -111,15 +114,15 @@ async fn open_calls_are_no_damage(place: &Place) {
     assert_eq!((found[0].lines, found[0].last_signed, &found[0].damage), (11, Some(11), &None));
 }
 
-/// An end that comes before its beginning was written makes one line of both. Whether it does is a matter of luck.
+/// An end that arrives before its beginning is written makes one line of both, which depends on timing.
 async fn calls_in_one_line_are_checked_in_full(place: &Place) {
     let (store, ledger) = place.open().await;
     let mut seq = None;
     for n in 0..200 {
-        let open = ledger.open(call(n), Wait::Batched).await.unwrap();
+        let open = ledger.open(call(n), WaitFor::Queue).await.unwrap();
         let id = open.id().to_string();
         let end = Outcome { metadata: Some("{}".into()), ..success() };
-        ledger.close(open, end, Wait::Durable).await.unwrap();
+        ledger.close(open, end, WaitFor::Disk).await.unwrap();
         let record = store.find(&id).await.unwrap().unwrap().record;
         seq = record.end_seq.is_none().then_some(record.seq);
         if seq.is_some() {

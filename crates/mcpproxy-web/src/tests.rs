@@ -24,7 +24,7 @@ use mcpproxy_core::{RiskLevel, Variant, mask};
 use mcpproxy_gateway::{Gateway, Options};
 use mcpproxy_store::{
     Kind, Ledger, LedgerOptions, Location, NewRecord, OpenRecord, Outcome, Payload, RecordId, SigningKey, Status,
-    Store, Wait,
+    Store, WaitFor,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -119,7 +119,7 @@ impl Fixture {
 
     /// Writes a record. However slow the disk is at the moment, it is there afterwards.
     async fn note(&self, record: NewRecord) -> RecordId {
-        let id = self.ledger.note(record, Wait::Batched).await.unwrap();
+        let id = self.ledger.append(record, WaitFor::Queue).await.unwrap();
         self.until(id, |_| true).await;
         id
     }
@@ -138,14 +138,14 @@ impl Fixture {
 
     async fn open(&self, record: NewRecord) -> OpenRecord {
         let record = NewRecord { status: Status::Started, ..record };
-        let open = self.ledger.open(record, Wait::Batched).await.unwrap();
+        let open = self.ledger.open(record, WaitFor::Queue).await.unwrap();
         self.until(open.id(), |_| true).await;
         open
     }
 
     async fn close(&self, open: OpenRecord, outcome: Outcome) -> RecordId {
         let id = open.id();
-        self.ledger.close(open, outcome, Wait::Batched).await.unwrap();
+        self.ledger.close(open, outcome, WaitFor::Queue).await.unwrap();
         self.until(id, |status| status != Status::Started).await;
         id
     }

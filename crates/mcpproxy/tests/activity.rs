@@ -19,7 +19,7 @@ use insta::assert_snapshot;
 use mcpproxy_core::settings::Retention;
 use mcpproxy_core::{RiskLevel, Variant, mask};
 use mcpproxy_store::{
-    Kind, Ledger, LedgerOptions, Location, NewRecord, Outcome, Payload, SigningKey, Status, Store, Wait,
+    Kind, Ledger, LedgerOptions, Location, NewRecord, Outcome, Payload, SigningKey, Status, Store, WaitFor,
 };
 use serde_json::Value;
 
@@ -57,14 +57,14 @@ impl Log {
     }
 
     async fn call(&self, record: NewRecord, duration_us: u64, result: &str) {
-        let open = self.ledger.open(record, Wait::Durable).await.unwrap();
+        let open = self.ledger.open(record, WaitFor::Disk).await.unwrap();
         let outcome = Outcome {
             duration_us: Some(duration_us),
             result: Some(payload(result)),
             metadata: Some("{\"attempts\":1}".to_owned()),
             ..Outcome::bare(Status::Success)
         };
-        self.ledger.close(open, outcome, Wait::Durable).await.unwrap();
+        self.ledger.close(open, outcome, WaitFor::Disk).await.unwrap();
     }
 
     async fn finish(self) {
@@ -118,7 +118,7 @@ async fn fill(folder: &Folder) {
     refusal.status = Status::Refused;
     refusal.code = Some("SERVER_MISMATCH".to_owned());
     refusal.message = Some("=1+1, \"no\"\u{9b}".to_owned());
-    log.ledger.note(refusal, Wait::Durable).await.unwrap();
+    log.ledger.append(refusal, WaitFor::Disk).await.unwrap();
     log.finish().await;
 }
 
@@ -354,12 +354,12 @@ async fn what_happens_is_seen_as_it_happens() {
     let parsed = |line: String| -> Value { serde_json::from_str(&line).unwrap() };
     assert!(parsed(json.line())["id"].as_str().unwrap().starts_with(FIRST));
 
-    let open = log.ledger.open(record(96, "list_repos", Variant::Read), Wait::Durable).await.unwrap();
+    let open = log.ledger.open(record(96, "list_repos", Variant::Read), WaitFor::Disk).await.unwrap();
     let begun = parsed(json.line());
     assert_eq!((&begun["id"], &begun["status"]), (&open.id().to_string().into(), &"started".into()));
     assert!(table.line().contains("started"));
-    log.ledger.note(record(97, "delete_repo", Variant::Destructive), Wait::Durable).await.unwrap();
-    log.ledger.close(open, Outcome::bare(Status::Success), Wait::Durable).await.unwrap();
+    log.ledger.append(record(97, "delete_repo", Variant::Destructive), WaitFor::Disk).await.unwrap();
+    log.ledger.close(open, Outcome::bare(Status::Success), WaitFor::Disk).await.unwrap();
     let ended = parsed(json.line());
     assert_eq!((&ended["id"], &ended["status"]), (&begun["id"], &"success".into()));
     assert!(table.line().contains("delete_repo"));

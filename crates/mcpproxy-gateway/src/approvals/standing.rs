@@ -64,7 +64,7 @@ impl Approvals {
         let Some(approval) = store.find_approval(&wanted.from).await? else {
             return Ok(Err(NotDecided::NotFound.into()));
         };
-        if step_up.user() != user || step_up.approval() != wanted.from.as_str() {
+        if step_up.user() != user || step_up.purpose() != wanted.from.as_str() {
             return Ok(Err(NotGranted::Refused("a standing approval needs a fresh code or passkey".to_owned())));
         }
         if let Err(why) = check(wanted, &approval) {
@@ -100,12 +100,12 @@ impl Approvals {
         // Both steps or neither: a standing approval exists only if this approval decided the request.
         let steps = vec![
             self.approve_step(&approval.id, user.name(), Assurance::Factor),
-            Step::StandingApproval(Box::new(new)),
+            Step::CreateStandingApproval(Box::new(new)),
         ];
-        let made = self.shared.ledger.note_if(record, steps).await?;
+        let made = self.shared.ledger.append_if(record, steps).await?;
         self.has_changed();
-        if made.is_ok()
-            && let Some(grant) = store.find_grant(id.as_str()).await?
+        if made.is_written()
+            && let Some(grant) = store.find_standing_approval(id.as_str()).await?
         {
             return Ok(Ok(grant));
         }
@@ -115,16 +115,16 @@ impl Approvals {
 
     /// Lists standing approvals that are in force, and on request those that are over.
     pub async fn grants(&self, with_over: bool) -> Result<Vec<StoredStandingApproval>, StoreError> {
-        self.shared.store.list_grants(with_over, now_ms()).await
+        self.shared.store.list_standing_approvals(with_over, now_ms()).await
     }
 
     /// Revokes a standing approval. Returns `false` if none of that id is in force.
     pub async fn revoke(&self, id: &str, by: &Decider) -> Result<bool, StoreError> {
-        let Some(grant) = self.shared.store.find_grant(id).await? else { return Ok(false) };
+        let Some(grant) = self.shared.store.find_standing_approval(id).await? else { return Ok(false) };
         let record =
             of_grant(&grant.agent, &grant.tool, "grant_revoked", &json!({"grant_id": grant.id, "by": by.name()}));
-        let step = Step::Revoke { id: grant.id.clone(), by: by.name(), now_ms: now_ms() };
-        let revoked = self.shared.ledger.note_if(record, vec![step]).await?.is_ok();
+        let step = Step::RevokeStandingApproval { id: grant.id.clone(), by: by.name(), now_ms: now_ms() };
+        let revoked = self.shared.ledger.append_if(record, vec![step]).await?.is_written();
         self.has_changed();
         Ok(revoked)
     }
@@ -139,7 +139,8 @@ impl Approvals {
         if request.least() > Assurance::Form {
             return Ok(StandingDecision::NotCovered(request));
         }
-        let found = self.shared.store.grants_for(&agent.name, &request.tool().name, moment.clock.now_ms).await?;
+        let found =
+            self.shared.store.standing_approvals_for(&agent.name, &request.tool().name, moment.clock.now_ms).await?;
         if found.is_empty() {
             return Ok(StandingDecision::NotCovered(request));
         }

@@ -1,7 +1,7 @@
 //! Steps in the life of an approval request, each with its record.
 
 use mcpproxy_core::{ApprovalId, Assurance};
-use mcpproxy_store::{Kind, Lost, NewApproval, NewRecord, RecordId, Status, Step, StoreError, StoredApproval};
+use mcpproxy_store::{Conditional, Kind, NewApproval, NewRecord, RecordId, Status, Step, StoreError, StoredApproval};
 use serde_json::{Value, json};
 
 use super::{ApprovalDetails, ApprovalNotice, Approvals, NotDecided, StatedRisk};
@@ -16,7 +16,7 @@ impl Approvals {
         &self,
         new: NewApproval,
         with: Option<Step>,
-    ) -> Result<Result<RecordId, Lost>, StoreError> {
+    ) -> Result<Conditional<RecordId>, StoreError> {
         let notice = ApprovalNotice {
             id: new.id.clone(),
             agent: new.agent.clone(),
@@ -37,9 +37,9 @@ impl Approvals {
             metadata: json!({"approval_id": new.id.as_str(), "least": new.least.as_str()}).to_string(),
             ..blank(Kind::Approval, Status::Success)
         };
-        let steps = [Step::Ask(Box::new(new))].into_iter().chain(with).collect();
-        let requested = self.shared.ledger.note_if(record, steps).await?;
-        if requested.is_ok() {
+        let steps = [Step::RequestApproval(Box::new(new))].into_iter().chain(with).collect();
+        let requested = self.shared.ledger.append_if(record, steps).await?;
+        if requested.is_written() {
             self.has_changed();
             // There may be no listener.
             let _listeners = self.shared.requested.send(notice);
@@ -73,7 +73,7 @@ impl Approvals {
             ..of_step(approval, "approval_cancelled", Status::Cancelled, json!({}))
         };
         let step = Step::Cancel { id: approval.id.clone(), now_ms: now_ms() };
-        let _was_over_already = self.shared.ledger.note_if(record, vec![step]).await?;
+        let _was_over_already = self.shared.ledger.append_if(record, vec![step]).await?;
         self.has_changed();
         Ok(())
     }
@@ -83,7 +83,7 @@ impl Approvals {
         let Some(approval) = self.shared.store.find_approval(id).await? else { return Ok(()) };
         let record = of_step(&approval, "approval_expired", Status::Cancelled, json!({}));
         let step = Step::Expire { id: id.clone(), now_ms: now_ms() };
-        if self.shared.ledger.note_if(record, vec![step]).await?.is_ok() {
+        if self.shared.ledger.append_if(record, vec![step]).await?.is_written() {
             self.has_changed();
         }
         Ok(())

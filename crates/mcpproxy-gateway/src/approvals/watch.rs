@@ -36,7 +36,7 @@ pub(crate) async fn keep_watch(approvals: Approvals, stopping: CancellationToken
             end_overdue(&approvals).await;
         }
         if forgot.is_due()
-            && let Err(error) = approvals.store().forget_expired(now_ms()).await
+            && let Err(error) = approvals.store().remove_expired(now_ms()).await
         {
             tracing::debug!(%error, "could not remove expired entries");
         }

@@ -3,7 +3,7 @@
 use mcpproxy_core::decision::Preview;
 use mcpproxy_core::json::quote;
 use mcpproxy_core::{Declared, Tool};
-use mcpproxy_store::{NewDryRun, NewRecord, Step};
+use mcpproxy_store::{Conditional, NewDryRun, NewRecord, Step};
 
 use crate::agents::ConnectedAgent;
 use crate::answer::error_result;
@@ -38,11 +38,11 @@ pub(super) async fn preview(state: &SharedState, agent: &ConnectedAgent, preview
         args: Some(sensitive.arguments(preview.arguments().as_str())),
         ..record
     };
-    let noted = state.ledger.note_if(record, keeps).await;
+    let noted = state.ledger.append_if(record, keeps).await;
     let id = match noted {
-        Ok(Ok(id)) => id,
+        Ok(Conditional::Written(id)) => id,
         // The step cannot lose. A dry run that is not stored does not count, so it fails.
-        Ok(Err(_)) | Err(_) => {
+        Ok(Conditional::Conflict { .. }) | Err(_) => {
             return Ok(error_result(
                 "audit_unavailable",
                 "The activity log cannot be written, so the dry run was not made. Try again later.",
@@ -73,7 +73,7 @@ pub(super) fn keep_step(agent: &ConnectedAgent, tool: &Tool, declared: &Declared
         MadeBy::Server(result) => (sensitive.result(result), true),
         MadeBy::Contract(preview) => (sensitive.preview(preview), false),
     };
-    Step::KeepDryRun(Box::new(NewDryRun {
+    Step::SaveDryRun(Box::new(NewDryRun {
         binding: declared.dry_run_binding(&agent.identity, tool).digest(),
         agent: agent.identity.name.clone(),
         tool: tool.name.to_string(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mcpproxy_core::decision::Claim;
 use mcpproxy_core::settings::Durability;
 use mcpproxy_core::{ApprovalRef, Arguments, Attached, Declared, Denial, Intent, Permit, Tool, Variant, Warning};
-use mcpproxy_store::{NewRecord, OpenRecord, RecordId, Step, StoreError, Wait};
+use mcpproxy_store::{Conditional, NewRecord, OpenRecord, RecordId, Step, StoreError, WaitFor};
 
 use super::approval::not_usable;
 use super::checked_reply::{CheckedReply, FAILURE_KEY, FinalReply};
@@ -33,7 +33,7 @@ pub(super) struct PermittedCall<'a> {
     server: Arc<Server>,
     agent: &'a ConnectedAgent,
     sensitive: Sensitive,
-    wait: Wait,
+    wait: WaitFor,
     warnings: Vec<Warning>,
     took: Duration,
     /// `None` for most calls.
@@ -94,7 +94,7 @@ impl<'a> PermittedCall<'a> {
             let approval = bound.approval.as_ref().map(spend);
             let claim = bound.claim.as_ref().map(|claim| claims::claim_step(self.agent, &self.tool.name, claim));
             let steps: Vec<Step> = approval.into_iter().chain(released.take()).chain(claim).collect();
-            if let Ok(open) = state.ledger.open_if(started.clone(), steps).await? {
+            if let Conditional::Written(open) = state.ledger.open_if(started.clone(), steps).await? {
                 return Ok(open);
             }
             // Without an idempotency key, only the approval can be what another call has spent.
@@ -127,7 +127,7 @@ impl<'a> PermittedCall<'a> {
         let closed = if steps.is_empty() {
             state.ledger.close(open, outcome, self.wait).await
         } else {
-            Box::pin(state.ledger.close_with(open, outcome, Wait::Durable, steps)).await
+            Box::pin(state.ledger.close_with(open, outcome, WaitFor::Disk, steps)).await
         };
         if let Err(error) = closed {
             tracing::error!(%error, tool = %self.tool.name, "could not record how a call ended");
@@ -198,14 +198,14 @@ async fn lost(state: &SharedState, approval: Option<&ApprovalRef>) -> Result<Den
 fn spend(approval: &ApprovalRef) -> Step {
     match approval {
         ApprovalRef::Approval(id) => Step::Consume { id: id.clone(), now_ms: now_ms() },
-        ApprovalRef::StandingApproval(id) => Step::Use { id: id.clone(), now_ms: now_ms() },
+        ApprovalRef::StandingApproval(id) => Step::UseStandingApproval { id: id.clone(), now_ms: now_ms() },
     }
 }
 
 /// Writes and destructive calls are on disk before they are sent. Reads need not be.
-fn durability(snapshot: &Snapshot, permit: &Permit) -> Wait {
+fn durability(snapshot: &Snapshot, permit: &Permit) -> WaitFor {
     match (snapshot.settings.activity.durability, permit.intent().variant) {
-        (Durability::Writes, Variant::Read) => Wait::Batched,
-        (Durability::Writes, Variant::Write | Variant::Destructive) | (Durability::All, _) => Wait::Durable,
+        (Durability::Writes, Variant::Read) => WaitFor::Queue,
+        (Durability::Writes, Variant::Write | Variant::Destructive) | (Durability::All, _) => WaitFor::Disk,
     }
 }

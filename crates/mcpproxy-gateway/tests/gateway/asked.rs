@@ -104,7 +104,7 @@ impl Stage {
 
     /// Writes into the store what cannot be waited for.
     pub(crate) async fn write(&self, step: Step) {
-        self.rig.ledger.note_if(blank(), vec![step]).await.unwrap().unwrap();
+        self.rig.ledger.append_if(blank(), vec![step]).await.unwrap().written().unwrap();
     }
 }
 

@@ -171,7 +171,7 @@ async fn made_at(stage: &Stage, id: &mcpproxy_core::ApprovalId, at_ms: i64) {
         is_native: false,
         at_ms,
     };
-    stage.write(Step::KeepDryRun(Box::new(made))).await;
+    stage.write(Step::SaveDryRun(Box::new(made))).await;
 }
 
 #[tokio::test]

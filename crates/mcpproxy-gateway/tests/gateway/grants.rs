@@ -42,7 +42,7 @@ async fn a_grant_covers_what_it_says_and_no_more() {
     for n in 0..3 {
         let args = format!(r#"{{"to":"ada","n":{n}}}"#);
         assert_eq!(Got::of(&mut agent, &stage.rig, &send(&args, "")).await.code(), "sent", "{n}");
-        assert_eq!(stage.rig.store.find_grant(&made.id).await.unwrap().unwrap().uses_left, 2 - n);
+        assert_eq!(stage.rig.store.find_standing_approval(&made.id).await.unwrap().unwrap().uses_left, 2 - n);
     }
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "confirmation_required");
     assert_eq!(stage.sent().len(), 4);
@@ -102,7 +102,7 @@ async fn a_grant_ends_with_its_word_its_time_and_its_tool() {
                     expires_ms: now_ms(),
                     uses: 9,
                 };
-                stage.write(Step::StandingApproval(Box::new(old))).await;
+                stage.write(Step::CreateStandingApproval(Box::new(old))).await;
             }
             "contract" => stage.rig.gateway.reload(files(&stage.peer, "riskLevel: high", never_held())),
             "critical" => stage.rig.gateway.reload(files(&stage.peer, "riskLevel: critical", never_held())),

@@ -1,4 +1,4 @@
-//! The JSON inside rows: the only types of this crate that are serialized.
+//! The JSON form of a token's scope, as stored in its row.
 
 use mcpproxy_core::{Scope, ServerName, Variant};
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,12 @@ struct ScopeRow {
     grants: Vec<String>,
     servers: Option<Vec<String>>,
     operations: Vec<String>,
-    /// Tokens from before it was known are not.
+    /// Absent in tokens that are older than this field.
     #[serde(default)]
     headless: bool,
 }
 
-pub(crate) fn to_json(scope: &Scope) -> Result<String, StoreError> {
+pub(super) fn to_json(scope: &Scope) -> Result<String, StoreError> {
     let row = ScopeRow {
         grants: scope.grants.clone(),
         servers: scope.servers.as_ref().map(|names| names.iter().map(|name| name.as_str().to_owned()).collect()),
@@ -26,8 +26,8 @@ pub(crate) fn to_json(scope: &Scope) -> Result<String, StoreError> {
     serde_json::to_string(&row).map_err(|error| StoreError::corrupt(error.to_string()))
 }
 
-/// A scope that cannot be read in full is no scope: a narrower or wider guess could let an agent do too much.
-pub(crate) fn from_json(text: &str) -> Result<Scope, StoreError> {
+/// Reads a scope completely or not at all: a guess could allow an agent too much.
+pub(super) fn from_json(text: &str) -> Result<Scope, StoreError> {
     let row: ScopeRow =
         serde_json::from_str(text).map_err(|error| StoreError::corrupt(format!("a token's scope ({error})")))?;
     let server =
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scopes_survive_the_way_through_json() {
+    fn scopes_round_trip_through_json() {
         let narrow = Scope {
             grants: vec!["emails:send".into(), "files:*".into()],
             servers: Some(vec![ServerName::parse("mail").unwrap()]),
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_that_is_not_understood_is_refused() {
+    fn an_unknown_scope_is_rejected() {
         for text in [
             "",
             "{}",

@@ -1,45 +1,71 @@
-//! Sessions: a user who has signed in, for a while. And challenges, which a session is asked once.
+//! Sessions of users who signed in, and the one-time challenges that belong to a session.
+//!
+//! A session has two secrets. The cookie proves who the user is, but a browser sends a cookie to every port of a host, so
+//! another program on the machine may see it. The page key is known to our pages alone. Only with the page key, the
+//! password or a fresh second factor does a session become a [`PresenceProof`], which approving needs. Both secrets are
+//! stored as digests.
 
 use sha2::{Digest as _, Sha256};
 
-use crate::accounts::secret::{digest, secret};
+use super::secret::{digest, secret};
+use crate::error::with_causes;
+use crate::sql::columns::Columns;
+use crate::sql::{Connection, Row, Statement, Value};
 use crate::{PresenceProof, Store, StoreError, User};
 
 const SESSION_PREFIX: &str = "session_";
 const PAGE_KEY_PREFIX: &str = "page_";
-/// A session that is used all the time is written down as used this often.
+/// A session in constant use updates its row only this often.
 const TOUCH_PAUSE_MS: i64 = 60_000;
+const READING: &str = "look up a session";
+const CHANGING: &str = "change the table of sessions";
+const FIND: &str = "SELECT users.name, sessions.created_ms, sessions.used_ms, CASE WHEN users.totp_secret IS NOT NULL \
+     OR EXISTS (SELECT 1 FROM passkeys WHERE passkeys.user_name = users.name) \
+     THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END, sessions.page_key \
+     FROM sessions JOIN users ON users.name = sessions.user_name WHERE sessions.hash = $1";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
     pub user: User,
-    /// What forms must carry to show that they are ours.
+    /// Forms carry this token to prove that they come from our pages.
     pub csrf: String,
     pub created_ms: i64,
-    /// Whether the user has a second factor.
+    /// `true` if the user has a second factor.
     pub is_enrolled: bool,
-    /// The digest of it.
-    page_key: Vec<u8>,
+    page_key_digest: Vec<u8>,
 }
 
-/// The secrets of a session that has just begun; only their digests are kept.
+/// The secrets of a new session. Only their digests are stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewSession {
     /// For the cookie, which a browser sends to every port of a host.
     pub secret: String,
-    /// For the pages alone, which keep it where no other port can read it.
+    /// For the pages, which keep it where no other port can read it.
     pub page_key: String,
 }
 
 impl Session {
-    /// Whoever has the key of this very session did not get it with the cookie.
+    /// Returns a proof of presence if this is the page key of this session. The cookie does not reveal the page key.
     pub fn present(&self, page_key: &str) -> Option<PresenceProof> {
-        (self.page_key == digest(page_key)).then(|| PresenceProof::new(self.user.clone()))
+        (self.page_key_digest == digest(page_key)).then(|| PresenceProof::new(self.user.clone()))
+    }
+
+    /// Returns the session and the time of its last use.
+    fn read(row: &Row, secret: &str) -> Result<(Self, i64), StoreError> {
+        let columns = Columns::of(row, "a malformed session");
+        let session = Self {
+            user: User::new(columns.word(0)?),
+            csrf: csrf(secret),
+            created_ms: columns.number(1)?,
+            is_enrolled: columns.number(3)? != 0,
+            page_key_digest: columns.bytes(4)?.unwrap_or_default(),
+        };
+        Ok((session, columns.number(2)?))
     }
 }
 
 impl Store {
-    /// For somebody who has just shown that they are this user.
+    /// Opens a session for a user who has just proved their identity.
     pub async fn open_session(
         &self,
         name: &str,
@@ -48,14 +74,17 @@ impl Store {
     ) -> Result<NewSession, StoreError> {
         let new =
             NewSession { secret: secret(SESSION_PREFIX, of_session), page_key: secret(PAGE_KEY_PREFIX, of_pages) };
-        if self.database().insert_session(&digest(&new.secret), &digest(&new.page_key), name, now_ms).await? {
-            Ok(new)
-        } else {
-            Err(StoreError::NoSuchUser { name: name.to_owned() })
+        let sql = "INSERT INTO sessions (hash, user_name, page_key, created_ms, used_ms) \
+                   SELECT $1, name, $3, $4, $4 FROM users WHERE name = $2";
+        let [hash, page_key] = [&new.secret, &new.page_key].map(|secret| Value::bytes(&digest(secret)));
+        let insert = Statement::new(sql, vec![hash, Value::text(name), page_key, Value::int(now_ms)]);
+        match self.database().change(insert, CHANGING).await? {
+            0 => Err(StoreError::NoSuchUser { name: name.to_owned() }),
+            _ => Ok(new),
         }
     }
 
-    /// The session, if it was used within `idle_ms` and opened within `most_ms`. Asking for it is using it.
+    /// Finds a session that was used within `idle_ms` and opened within `most_ms`. Finding it counts as a use.
     pub async fn find_session(
         &self,
         secret: &str,
@@ -63,34 +92,36 @@ impl Store {
         idle_ms: i64,
         most_ms: i64,
     ) -> Result<Option<Session>, StoreError> {
-        let hash = digest(secret);
-        let Some(row) = self.database().session(&hash).await? else { return Ok(None) };
+        let statement = Statement::new(FIND, vec![Value::bytes(&digest(secret))]);
+        let Some(row) = self.database().fetch_first(statement, READING).await? else { return Ok(None) };
+        let (session, used_ms) = Session::read(&row, secret)?;
         let is_live = |since_ms: i64, limit_ms: i64| now_ms < since_ms.saturating_add(limit_ms);
-        if !is_live(row.used_ms, idle_ms) || !is_live(row.created_ms, most_ms) {
+        if !is_live(used_ms, idle_ms) || !is_live(session.created_ms, most_ms) {
             return Ok(None);
         }
-        if !is_live(row.used_ms, TOUCH_PAUSE_MS.min(idle_ms / 2))
-            && let Err(error) = self.database().touch_session(&hash, now_ms).await
+        if !is_live(used_ms, TOUCH_PAUSE_MS.min(idle_ms / 2))
+            && let Err(error) = self.touch_session(secret, now_ms).await
         {
-            // It stays what it was, and ends earlier.
-            tracing::warn!(error = crate::log::health::chain(&error), "could not keep a session alive");
+            // The session is still valid. It only expires earlier.
+            tracing::warn!(error = with_causes(&error), "could not extend a session");
         }
-        let csrf = csrf(secret);
-        Ok(Some(Session {
-            user: User::new(row.user_name),
-            csrf,
-            created_ms: row.created_ms,
-            is_enrolled: row.is_enrolled,
-            page_key: row.page_key,
-        }))
+        Ok(Some(session))
+    }
+
+    async fn touch_session(&self, secret: &str, now_ms: i64) -> Result<(), StoreError> {
+        let sql = "UPDATE sessions SET used_ms = $2 WHERE hash = $1 AND used_ms < $2";
+        let values = vec![Value::bytes(&digest(secret)), Value::int(now_ms)];
+        self.database().change(Statement::new(sql, values), CHANGING).await.map(drop)
     }
 
     pub async fn close_session(&self, secret: &str) -> Result<(), StoreError> {
-        self.database().remove_session(&digest(secret)).await
+        let sql = "DELETE FROM sessions WHERE hash = $1";
+        let statement = Statement::new(sql, vec![Value::bytes(&digest(secret))]);
+        self.database().change(statement, CHANGING).await.map(drop)
     }
 
-    /// Keeps what is needed to check the answer to a challenge. There is one for each purpose.
-    pub async fn keep_challenge(
+    /// Saves the state that checking the answer to a challenge needs. A session has one challenge for each purpose.
+    pub async fn save_challenge(
         &self,
         session_secret: &str,
         purpose: &str,
@@ -98,23 +129,30 @@ impl Store {
         now_ms: i64,
         ttl_ms: i64,
     ) -> Result<(), StoreError> {
-        let expires_ms = now_ms.saturating_add(ttl_ms);
-        self.database().insert_challenge(&digest(session_secret), purpose, state, expires_ms).await
+        let sql = "INSERT INTO challenges (session, purpose, state, expires_ms) VALUES ($1, $2, $3, $4) \
+                   ON CONFLICT (session, purpose) DO UPDATE SET state = excluded.state, expires_ms = excluded.expires_ms";
+        let expires = Value::int(now_ms.saturating_add(ttl_ms));
+        let values = vec![Value::bytes(&digest(session_secret)), Value::text(purpose), Value::text(state), expires];
+        self.database().change(Statement::new(sql, values), CHANGING).await.map(drop)
     }
 
-    /// Once.
+    /// Removes and returns the state of a challenge, so that each challenge is answered at most once.
     pub async fn take_challenge(
         &self,
         session_secret: &str,
         purpose: &str,
         now_ms: i64,
     ) -> Result<Option<String>, StoreError> {
-        self.database().take_challenge(&digest(session_secret), purpose, now_ms).await
+        let sql = "DELETE FROM challenges WHERE session = $1 AND purpose = $2 AND expires_ms > $3 RETURNING state";
+        let values = vec![Value::bytes(&digest(session_secret)), Value::text(purpose), Value::int(now_ms)];
+        let take = async |connection: &mut Connection| connection.fetch(Statement::new(sql, values)).await;
+        let rows = self.database().write(take, CHANGING).await?;
+        rows.first().map_or(Ok(None), |row| Columns::of(row, "a challenge").text(0))
     }
 }
 
-/// Made of the secret, which cannot be made of it.
-fn csrf(secret: &str) -> String {
-    let digest = Sha256::digest(format!("mcpproxy csrf {secret}"));
-    crate::accounts::secret::secret("", digest.into())
+/// Derived from the session secret. The secret cannot be derived from it.
+fn csrf(session_secret: &str) -> String {
+    let digest = Sha256::digest(format!("mcpproxy csrf {session_secret}"));
+    secret("", digest.into())
 }

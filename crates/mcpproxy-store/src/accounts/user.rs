@@ -1,42 +1,64 @@
-//! Users: who may say yes, and how they prove who they are.
+//! Users, who approve calls, and the proofs that approving needs.
+//!
+//! The three proof types can only be made in this crate, and their fields are private. A function that takes one cannot be
+//! called by mistake for a user who has proved less:
+//!
+//! | type | made by | allows |
+//! |---|---|---|
+//! | [`User`] | a live session | reading, and changing one's own factors |
+//! | [`PresenceProof`] | the page key of a session, the password, or a second factor | approving a call |
+//! | [`StepUpProof`] | one use of a TOTP code or passkey, for one purpose | approving a critical call, removing a user |
+//!
+//! Every table change that must not race is one statement or one transaction: the first user, the last user, and each use
+//! of a TOTP step.
 
-use crate::accounts::secret::{digest, secret};
+use super::secret::{digest, secret};
+use crate::sql::columns::Columns;
+use crate::sql::{Connection, Dialect, Statement, Value};
 use crate::{Store, StoreError};
 
 pub const USER_NAME_MAX_CHARS: usize = 64;
 const INVITATION_PREFIX: &str = "invite_";
-/// Failures are counted together when no more than this lies between one and the next.
+/// Failures add up as long as no more than this time lies between two of them.
 const FAILURES_PAUSE_MS: i64 = 24 * 60 * 60_000;
+const READING: &str = "read the table of users";
+const CHANGING: &str = "change the table of users";
+/// Serializes changes of several gateways: two users must not both become the first, or remove each other.
+const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7163470114)";
+/// A bootstrap invitation, which no user made, is valid until the first user exists. Any other is valid while the user who
+/// made it exists.
+const IS_INVITED: &str = "hash = $1 AND expires_ms > $2 AND CASE WHEN invited_by IS NULL \
+    THEN NOT EXISTS (SELECT 1 FROM users) ELSE EXISTS (SELECT 1 FROM users WHERE name = invited_by) END";
 
-/// Somebody who has signed in. Only a live session makes one.
+/// A user who has signed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     name: String,
 }
 
-/// Somebody who has shown more than a session's cookie, which other programs of the machine may have: the key of the
-/// session's pages, the password, or a fresh factor. Nobody else says yes.
+/// Proof that a user has shown more than a session cookie, which other programs on the machine may have. Approving a call
+/// needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresenceProof {
     user: User,
 }
 
-/// A factor that was used just now, for one purpose. Only a code or a passkey that counts makes one.
+/// Proof that a user has just used a second factor for one purpose.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StepUpProof {
     user: User,
     purpose: String,
 }
 
-/// What is kept of a user.
+/// A user as stored, with password hash and factors.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserRow {
     pub name: String,
     pub password_hash: String,
     pub totp: Option<Totp>,
-    /// The oldest first.
+    /// Oldest first.
     pub passkeys: Vec<PasskeyRow>,
-    /// Wrong passwords or codes since the last right one, as long as they follow each other closely.
+    /// Wrong passwords or codes since the last right one. The count restarts after a day without failures.
     pub failures: u32,
     pub locked_until_ms: i64,
 }
@@ -44,7 +66,7 @@ pub struct UserRow {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Totp {
     pub secret: Vec<u8>,
-    /// Codes up to this step were used, or are too old.
+    /// Codes up to this time step were used or are too old.
     pub last_step: i64,
 }
 
@@ -57,7 +79,7 @@ pub struct PasskeyRow {
 }
 
 impl User {
-    pub(crate) fn new(name: String) -> Self {
+    pub(super) fn new(name: String) -> Self {
         Self { name }
     }
 
@@ -65,14 +87,14 @@ impl User {
         &self.name
     }
 
-    /// For somebody who has just typed the password of this user.
+    /// The caller has just checked this user's password.
     pub fn present_by_password(&self) -> PresenceProof {
         PresenceProof::new(self.clone())
     }
 }
 
 impl PresenceProof {
-    pub(crate) fn new(user: User) -> Self {
+    pub(super) fn new(user: User) -> Self {
         Self { user }
     }
 
@@ -86,8 +108,8 @@ impl StepUpProof {
         &self.user
     }
 
-    /// What it is for: the id of an approval, or another purpose.
-    pub fn approval(&self) -> &str {
+    /// The id of an approval request, or another purpose.
+    pub fn purpose(&self) -> &str {
         &self.purpose
     }
 
@@ -102,10 +124,12 @@ impl StepUpProof {
 
 impl Store {
     pub async fn has_users(&self) -> Result<bool, StoreError> {
-        self.database().has_users().await
+        let statement = Statement::plain("SELECT name FROM users LIMIT 1");
+        Ok(self.database().fetch_first(statement, READING).await?.is_some())
     }
 
-    /// Makes an invitation and returns it; only its digest is kept. One from nobody counts as long as there are no users.
+    /// Creates an invitation and returns it. Only its digest is stored. Without `by` it is a bootstrap invitation, which is
+    /// valid only until the first user exists.
     pub async fn invite(
         &self,
         random: [u8; 32],
@@ -114,17 +138,21 @@ impl Store {
         ttl_ms: i64,
     ) -> Result<String, StoreError> {
         let secret = secret(INVITATION_PREFIX, random);
-        let expires_ms = now_ms.saturating_add(ttl_ms);
-        self.database().insert_invitation(&digest(&secret), by.map(User::name), expires_ms).await?;
+        let sql = "INSERT INTO invitations (hash, invited_by, expires_ms) VALUES ($1, $2, $3)";
+        let expires = Value::int(now_ms.saturating_add(ttl_ms));
+        let values = vec![Value::bytes(&digest(&secret)), Value::optional_text(by.map(User::name)), expires];
+        self.change_users(sql, values).await?;
         Ok(secret)
     }
 
-    /// Whether somebody can be created with this invitation now.
+    /// Returns `true` if `create_user` would accept this invitation now.
     pub async fn is_invited(&self, invitation: &str, now_ms: i64) -> Result<bool, StoreError> {
-        self.database().is_invited(&digest(invitation), now_ms).await
+        let sql = format!("SELECT expires_ms FROM invitations WHERE {IS_INVITED}");
+        let values = vec![Value::bytes(&digest(invitation)), Value::int(now_ms)];
+        Ok(self.database().fetch_first(Statement::new(sql, values), READING).await?.is_some())
     }
 
-    /// Spends the invitation. `false` when it is unknown, used or expired.
+    /// Creates a user and spends the invitation. Returns `false` if the invitation is unknown, used or expired.
     pub async fn create_user(
         &self,
         invitation: &str,
@@ -135,49 +163,127 @@ impl Store {
         if !is_user_name(name) {
             return Err(StoreError::UserName);
         }
-        self.database().insert_user(&digest(invitation), name, password_hash, now_ms).await
+        let spend = format!("DELETE FROM invitations WHERE {IS_INVITED}");
+        let spend = Statement::new(spend, vec![Value::bytes(&digest(invitation)), Value::int(now_ms)]);
+        let sql = "INSERT INTO users (name, password_hash, created_ms, totp_step, failures, failed_ms, locked_until_ms) \
+                   VALUES ($1, $2, $3, 0, 0, 0, 0) ON CONFLICT (name) DO NOTHING";
+        let insert = Statement::new(sql, vec![Value::text(name), Value::text(password_hash), Value::int(now_ms)]);
+        let create = async |connection: &mut Connection| {
+            begin_alone(connection).await?;
+            let created = if connection.execute(spend).await? == 0 {
+                Created::NotInvited
+            } else if connection.execute(insert).await? == 0 {
+                Created::NameTaken
+            } else {
+                Created::Yes
+            };
+            let end = if created == Created::Yes { "COMMIT" } else { "ROLLBACK" };
+            connection.execute(Statement::plain(end)).await?;
+            Ok(created)
+        };
+        match self.database().write(create, CHANGING).await? {
+            Created::Yes => Ok(true),
+            Created::NotInvited => Ok(false),
+            Created::NameTaken => Err(StoreError::UserExists { name: name.to_owned() }),
+        }
     }
 
-    /// The names of all, in order.
+    /// Lists the names of all users in order.
     pub async fn list_users(&self) -> Result<Vec<String>, StoreError> {
-        self.database().user_names().await
+        let rows = self.database().fetch(Statement::plain("SELECT name FROM users ORDER BY name"), READING).await?;
+        rows.iter().map(|row| Columns::of(row, "a user without a name").word(0)).collect()
     }
 
-    /// Gives this user another password, and ends all their sessions but this one.
+    /// Changes this user's password, and ends all their sessions except this one.
     pub async fn change_password(
         &self,
         user: &User,
         password_hash: &str,
         session_secret: &str,
     ) -> Result<(), StoreError> {
-        self.database().change_password(&user.name, password_hash, &digest(session_secret)).await
+        let name = || Value::text(&user.name);
+        let set = "UPDATE users SET password_hash = $2 WHERE name = $1";
+        let end_others = "DELETE FROM sessions WHERE user_name = $1 AND hash <> $2";
+        let statements = vec![
+            Statement::new(set, vec![name(), Value::text(password_hash)]),
+            Statement::new(end_others, vec![name(), Value::bytes(&digest(session_secret))]),
+        ];
+        let change = async |connection: &mut Connection| connection.transaction(statements).await;
+        self.database().write(change, CHANGING).await
     }
 
-    /// Removes somebody else with their factors, and ends their sessions and the invitations they made. `false` when there
-    /// is no such user, or whoever removes is none any more: so the last one stays, also when two remove each other.
+    /// Removes another user with their factors, sessions and invitations. Returns `false` if that user does not exist, or if
+    /// the removing user no longer does. So the last user stays, even if two users remove each other at once.
     pub async fn remove_user(&self, name: &str, by: &StepUpProof) -> Result<bool, StoreError> {
-        self.database().remove_user(name, &by.user.name).await
+        let sql = "DELETE FROM users WHERE name = $1 AND name <> $2 AND EXISTS (SELECT 1 FROM users WHERE name = $2)";
+        let remove = Statement::new(sql, vec![Value::text(name), Value::text(&by.user.name)]);
+        let rest = [
+            "DELETE FROM challenges WHERE session IN (SELECT hash FROM sessions WHERE user_name = $1)",
+            "DELETE FROM sessions WHERE user_name = $1",
+            "DELETE FROM passkeys WHERE user_name = $1",
+            "DELETE FROM invitations WHERE invited_by = $1",
+        ];
+        let work = async |connection: &mut Connection| {
+            begin_alone(connection).await?;
+            let is_removed = connection.execute(remove).await? > 0;
+            for sql in rest.into_iter().filter(|_| is_removed) {
+                connection.execute(Statement::new(sql, vec![Value::text(name)])).await?;
+            }
+            connection.execute(Statement::plain("COMMIT")).await?;
+            Ok(is_removed)
+        };
+        self.database().write(work, CHANGING).await
     }
 
     pub async fn find_user(&self, name: &str) -> Result<Option<UserRow>, StoreError> {
-        self.database().user(name).await
+        let sql =
+            "SELECT name, password_hash, totp_secret, totp_step, failures, locked_until_ms FROM users WHERE name = $1";
+        let statement = Statement::new(sql, vec![Value::text(name)]);
+        let Some(row) = self.database().fetch_first(statement, READING).await? else { return Ok(None) };
+        let columns = Columns::of(&row, "a malformed user");
+        let last_step = columns.number(3)?;
+        Ok(Some(UserRow {
+            name: columns.word(0)?,
+            password_hash: columns.word(1)?,
+            totp: columns.bytes(2)?.map(|secret| Totp { secret, last_step }),
+            passkeys: self.passkeys(name).await?,
+            failures: columns.count(4)?,
+            locked_until_ms: columns.number(5)?,
+        }))
+    }
+
+    async fn passkeys(&self, user_name: &str) -> Result<Vec<PasskeyRow>, StoreError> {
+        let sql = "SELECT id, label, data, created_ms FROM passkeys WHERE user_name = $1 ORDER BY created_ms, id";
+        let rows = self.database().fetch(Statement::new(sql, vec![Value::text(user_name)]), READING).await?;
+        let passkey = |row| {
+            let columns = Columns::of(row, "a malformed passkey");
+            let (id, label, data) = (columns.word(0)?, columns.word(1)?, columns.word(2)?);
+            Ok(PasskeyRow { id, label, data, created_ms: columns.number(3)? })
+        };
+        rows.iter().map(passkey).collect()
     }
 
     /// Counts a wrong password or code.
-    pub async fn note_failure(&self, name: &str, now_ms: i64, locked_until_ms: i64) -> Result<(), StoreError> {
-        self.database().note_failure(name, now_ms, now_ms.saturating_sub(FAILURES_PAUSE_MS), locked_until_ms).await
+    pub async fn record_failure(&self, name: &str, now_ms: i64, locked_until_ms: i64) -> Result<(), StoreError> {
+        let sql = "UPDATE users SET failures = CASE WHEN failed_ms < $3 THEN 1 ELSE failures + 1 END, failed_ms = $2, \
+                   locked_until_ms = CASE WHEN locked_until_ms > $4 THEN locked_until_ms ELSE $4 END WHERE name = $1";
+        let since_ms = now_ms.saturating_sub(FAILURES_PAUSE_MS);
+        let times = [now_ms, since_ms, locked_until_ms].map(Value::int);
+        self.change_users(sql, [Value::text(name)].into_iter().chain(times).collect()).await.map(drop)
     }
 
-    pub async fn forget_failures(&self, name: &str) -> Result<(), StoreError> {
-        self.database().forget_failures(name).await
+    pub async fn reset_failures(&self, name: &str) -> Result<(), StoreError> {
+        let sql = "UPDATE users SET failures = 0, locked_until_ms = 0 WHERE name = $1";
+        self.change_users(sql, vec![Value::text(name)]).await.map(drop)
     }
 
-    /// Codes up to `step` will not be taken.
+    /// Stores a TOTP secret. Codes up to time step `step` are rejected.
     pub async fn set_totp(&self, user: &User, secret: &[u8], step: i64) -> Result<(), StoreError> {
-        self.database().set_totp(&user.name, secret, step).await
+        let sql = "UPDATE users SET totp_secret = $2, totp_step = $3 WHERE name = $1";
+        self.change_users(sql, vec![Value::text(&user.name), Value::bytes(secret), Value::int(step)]).await.map(drop)
     }
 
-    /// `false` when somebody has this passkey already.
+    /// Returns `false` if the passkey is registered already, or if the user was removed meanwhile.
     pub async fn add_passkey(
         &self,
         user: &User,
@@ -186,33 +292,37 @@ impl Store {
         data: &str,
         now_ms: i64,
     ) -> Result<bool, StoreError> {
-        let passkey =
-            PasskeyRow { id: id.to_owned(), label: label.to_owned(), data: data.to_owned(), created_ms: now_ms };
-        self.database().insert_passkey(&user.name, &passkey).await
+        // Selecting from `users` leaves no passkey behind for a later user of the same name.
+        let sql = "INSERT INTO passkeys (id, user_name, label, data, created_ms) \
+                   SELECT $1, name, $3, $4, $5 FROM users WHERE name = $2 ON CONFLICT (id) DO NOTHING";
+        let texts = [id, &user.name, label, data].map(Value::text);
+        self.change_users(sql, texts.into_iter().chain([Value::int(now_ms)]).collect()).await
     }
 
-    /// `false` when this user has no such passkey.
+    /// Returns `false` if this user has no such passkey.
     pub async fn remove_passkey(&self, user: &User, id: &str) -> Result<bool, StoreError> {
-        self.database().remove_passkey(&user.name, id).await
+        let sql = "DELETE FROM passkeys WHERE id = $1 AND user_name = $2";
+        self.change_users(sql, vec![Value::text(id), Value::text(&user.name)]).await
     }
 
     pub async fn update_passkey(&self, id: &str, data: &str) -> Result<(), StoreError> {
-        self.database().update_passkey(None, id, data).await.map(drop)
+        let sql = "UPDATE passkeys SET data = $2 WHERE id = $1";
+        self.change_users(sql, vec![Value::text(id), Value::text(data)]).await.map(drop)
     }
 
-    /// Takes a code that was found to be right, once: only a later step than the last one counts.
+    /// Spends a valid TOTP code. Each time step works once: only a later step than the last one is accepted.
     pub async fn use_totp_step(
         &self,
         user: &User,
         step: i64,
         purpose: &str,
     ) -> Result<Option<StepUpProof>, StoreError> {
-        let is_taken = self.database().take_totp_step(&user.name, step).await?;
-        Ok(is_taken.then(|| StepUpProof::of(user, purpose)))
+        let sql = "UPDATE users SET totp_step = $2 WHERE name = $1 AND totp_secret IS NOT NULL AND totp_step < $2";
+        let is_accepted = self.change_users(sql, vec![Value::text(&user.name), Value::int(step)]).await?;
+        Ok(is_accepted.then(|| StepUpProof::of(user, purpose)))
     }
 
-    /// Takes a passkey's answer that was found to be right, with what the passkey has become by it. `None` when it is not
-    /// this user's.
+    /// Accepts a valid passkey answer, and stores the passkey's new state. Returns `None` if it is another user's passkey.
     pub async fn use_passkey(
         &self,
         user: &User,
@@ -220,12 +330,33 @@ impl Store {
         data: &str,
         purpose: &str,
     ) -> Result<Option<StepUpProof>, StoreError> {
-        let is_theirs = self.database().update_passkey(Some(&user.name), id, data).await?;
+        let sql = "UPDATE passkeys SET data = $2 WHERE id = $1 AND user_name = $3";
+        let is_theirs = self.change_users(sql, [id, data, &user.name].map(Value::text).to_vec()).await?;
         Ok(is_theirs.then(|| StepUpProof::of(user, purpose)))
+    }
+
+    /// Runs one statement. Returns `true` if it changed a row.
+    async fn change_users(&self, sql: &str, values: Vec<Value>) -> Result<bool, StoreError> {
+        Ok(self.database().change(Statement::new(sql, values), CHANGING).await? > 0)
     }
 }
 
-/// Names stand in records, in terminals and on pages, and must not look like anything else.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Created {
+    Yes,
+    NotInvited,
+    NameTaken,
+}
+
+async fn begin_alone(connection: &mut Connection) -> Result<(), sqlx::Error> {
+    connection.begin().await?;
+    match connection.dialect() {
+        Dialect::Sqlite => Ok(()),
+        Dialect::Postgres => connection.run(POSTGRES_LOCK).await,
+    }
+}
+
+/// Names appear in records, terminals and pages, so they must not look like anything else.
 fn is_user_name(name: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'@' | b'+');
     (1..=USER_NAME_MAX_CHARS).contains(&name.len()) && name.bytes().all(fits)
@@ -236,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_users() {
+    fn user_names() {
         for good in ["a", "Anna", "anna.b+c@example.com", &"a".repeat(64)] {
             assert!(is_user_name(good), "{good}");
         }

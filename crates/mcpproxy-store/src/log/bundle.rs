@@ -1,4 +1,24 @@
-//! Bundles: records with the proof that they are part of a signed chain, in one file that can be checked anywhere.
+//! Bundles: records with the proof that they belong to a signed chain, in one file that can be verified anywhere.
+//!
+//! A bundle is a JSON Lines file. It starts at the checkpoint before the first selected record and ends at the checkpoint
+//! after the last one:
+//!
+//! ```text
+//! {"bundle":"mcpproxy activity","version":1,"chain":…,"verifier":…,"exported":…,"filter":{…}}
+//! {"start":{"seq":4,"hash":…}}           the position before the first
+//! {"checkpoint":"…"}                     signed for that position
+//! {"digest":…,"hash":…}                  position 5: not selected, so only its digest
+//! {"line":"{\"seq\":6,…}","hash":…}      position 6: selected
+//! {"payload":{"id":…,"part":"args","text":…}}
+//! {"checkpoint":"…"}                     signed for the last position
+//! {"seal":"…"}                           signature over the whole file
+//! ```
+//!
+//! A reader recomputes every hash. Digests stand in for records that were not selected: they prove that nothing between two
+//! records is missing, and reveal nothing. The seal proves that nothing was left out after the export.
+//!
+//! The export verifies every position on the way, so a bundle of a damaged log cannot be made. `bundle/check.rs` verifies a
+//! bundle without the database.
 
 mod check;
 mod seal;
@@ -7,56 +27,56 @@ mod wire;
 use std::io::{self, Write};
 
 use crate::log::line::Hash;
-use crate::log::positions::{Content, Line, Part, Position, Trail};
+use crate::log::positions::{ChainWalk, Content, Line, LinePayload, Position};
 use crate::log::sql::{ChainRow, Nearest};
 use crate::{Checkpoint, Damage, DamageKind, Filter, Progress, RecordId, SigningKey, Store, StoreError, Verifier};
 
-use seal::Wax;
+use seal::SealHasher;
 
 pub use check::{BundleError, BundleVerdict, KeyFrom, verify_bundle};
 
 const STRETCH: i64 = 500;
 
-/// What a bundle is to show. Everything else between is there too, but as digests only.
+/// Selects the records of a bundle. All other records between them appear as digests only.
 pub struct Selection<'k> {
     pub filter: Filter,
-    /// One record, whatever the filter says.
+    /// Selects one record instead of the filter.
     pub id: Option<RecordId>,
-    /// The name of the chain: a bundle is about one. Needed if there are several and no record or key tells which.
+    /// The name of the chain. Needed if there are several chains, and neither `id` nor `key` determines one.
     pub chain: Option<String>,
-    /// Seals the bundle, and signs its end if no checkpoint does so yet. It must be the key of the chain.
+    /// The key of the chain. Seals the bundle, and signs the last position if no checkpoint does yet.
     pub key: Option<&'k SigningKey>,
-    /// The newest checkpoint that is kept outside the database: nothing is signed that does not agree with it.
+    /// The newest checkpoint outside the database. The export fails if the log does not match it.
     pub newest: Option<String>,
     pub now_ms: i64,
 }
 
-/// What was exported.
+/// The result of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
     pub chain: String,
     /// The first and the last position of the bundle.
     pub first: i64,
     pub last: i64,
-    /// How many records are shown.
+    /// The number of records that are shown.
     pub records: u64,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    #[error("no record was selected")]
+    #[error("no record matches the selection")]
     Nothing,
-    #[error("there is more than one chain; name one of {}", names.join(", "))]
+    #[error("the database has several chains; choose one of {}", names.join(", "))]
     WhichChain { names: Vec<String> },
-    #[error("there is no chain `{name}`")]
+    #[error("no chain named `{name}` exists")]
     NoSuchChain { name: String },
-    #[error("position {seq} is not signed yet; the next checkpoint follows within a minute")]
+    #[error("position {seq} is not signed yet; try again in a minute, after the next checkpoint")]
     NotSignedYet { seq: i64 },
-    #[error("the signing key is that of chain `{found}`, and the bundle is about chain `{chain}`")]
+    #[error("the signing key belongs to chain `{found}`, but the bundle is for chain `{chain}`")]
     OtherKey { chain: String, found: String },
-    #[error("the log is damaged, and nothing can be proved with it")]
+    #[error("the log is damaged, so it proves nothing")]
     Damaged { source: Damage },
-    #[error("old records were removed meanwhile; try again")]
+    #[error("retention removed old records during the export; try again")]
     Removed,
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -65,7 +85,7 @@ pub enum ExportError {
 }
 
 impl Store {
-    /// Writes a bundle, and checks every position on the way.
+    /// Writes a bundle, and verifies every position on the way.
     pub async fn export_signed(
         &self,
         selection: &Selection<'_>,
@@ -74,42 +94,42 @@ impl Store {
     ) -> Result<Exported, ExportError> {
         let chain = self.chain_of(selection).await?;
         let range = self.range(&chain, selection).await?;
-        let mut text = wire::header(&chain.name, &range.trail.verifier, selection);
-        text.push_str(&wire::start(range.trail.seq, &range.trail.hash));
+        let mut text = wire::header(&chain.name, &range.walk.verifier, selection);
+        text.push_str(&wire::start(range.walk.seq, &range.walk.hash));
         if let Some(note) = &range.first_note {
             text.push_str(&wire::checkpoint(note));
         }
-        let (first, last) = (range.trail.seq + 1, range.last);
-        let total = (last - range.trail.seq).unsigned_abs();
+        let (first, last) = (range.walk.seq + 1, range.last);
+        let total = (last - range.walk.seq).unsigned_abs();
         let mut bundle = Bundle {
             selection,
-            trail: range.trail,
+            walk: range.walk,
             newest: range.newest,
             text,
-            wax: Wax::default(),
+            hasher: SealHasher::default(),
             records: 0,
             signed: None,
         };
-        while bundle.trail.seq < last {
-            let to = last.min(bundle.trail.seq + STRETCH);
-            let stretch = self.database().stretch(chain.number, bundle.trail.seq + 1, to).await?;
-            if let Err(source) = bundle.add(stretch.positions(&bundle.trail, to), to) {
+        while bundle.walk.seq < last {
+            let to = last.min(bundle.walk.seq + STRETCH);
+            let stretch = self.database().stretch(chain.number, bundle.walk.seq + 1, to).await?;
+            if let Err(source) = bundle.add(stretch.positions(&bundle.walk, to), to) {
                 let now = self.database().removal(chain.number).await?;
                 let is_same = now.is_some_and(|now| now.seq == range.removed_seq);
                 return Err(if is_same { ExportError::Damaged { source } } else { ExportError::Removed });
             }
             bundle.write(out)?;
-            let done = (bundle.trail.seq + 1 - first).unsigned_abs();
+            let done = (bundle.walk.seq + 1 - first).unsigned_abs();
             progress(Progress { done, total });
         }
         if bundle.signed != Some(last) {
             let key = selection.key.ok_or(ExportError::NotSignedYet { seq: last })?;
-            let note = Checkpoint::sign(key, last, &bundle.trail.hash, selection.now_ms);
+            let note = Checkpoint::sign(key, last, &bundle.walk.hash, selection.now_ms);
             bundle.text.push_str(&wire::checkpoint(&note));
         }
         bundle.write(out)?;
         if let Some(key) = selection.key {
-            let seal = std::mem::take(&mut bundle.wax).seal(key, selection.now_ms);
+            let seal = std::mem::take(&mut bundle.hasher).seal(key, selection.now_ms);
             bundle.text.push_str(&wire::seal(&seal));
             bundle.write(out)?;
         }
@@ -138,7 +158,7 @@ impl Store {
         }
     }
 
-    /// From the checkpoint before the first selected line to the one after the last.
+    /// Finds the range from the checkpoint before the first selected line to the checkpoint after the last.
     async fn range(&self, chain: &ChainRow, selection: &Selection<'_>) -> Result<Range, ExportError> {
         let database = self.database();
         let whole_chain = |what| ExportError::Damaged { source: Damage { seq: 0, id: None, what } };
@@ -155,18 +175,18 @@ impl Store {
         let extent = database.extent(&filter, chain.number).await?;
         let (first, last) = extent.ok_or(ExportError::Nothing)?;
         let removal = database.removal(chain.number).await?.ok_or(ExportError::Removed)?;
-        let mut trail = Trail::begin(chain, removal, &verifier).map_err(|source| ExportError::Damaged { source })?;
-        let removed_seq = trail.seq;
-        if trail.seq >= first {
+        let mut walk = ChainWalk::begin(chain, removal, &verifier).map_err(|source| ExportError::Damaged { source })?;
+        let removed_seq = walk.seq;
+        if walk.seq >= first {
             return Err(ExportError::Removed);
         }
         let mut first_note = None;
         let before = database.checkpoint(chain.number, Nearest::UpTo(first - 1)).await?;
-        if let Some((seq, note)) = before.filter(|(seq, _)| *seq >= trail.seq && *seq > 0) {
+        if let Some((seq, note)) = before.filter(|(seq, _)| *seq >= walk.seq && *seq > 0) {
             let wrong = Damage { seq, id: None, what: DamageKind::WrongCheckpoint };
             let opened = Checkpoint::open(&note, &verifier).ok().filter(|checkpoint| checkpoint.seq == seq);
             let checkpoint = opened.ok_or(ExportError::Damaged { source: wrong })?;
-            (trail.seq, trail.hash) = (seq, checkpoint.hash);
+            (walk.seq, walk.hash) = (seq, checkpoint.hash);
             first_note = Some(note);
         }
         let newest = selection.newest.as_ref().map(|note| Checkpoint::open(note, &verifier)).transpose()?;
@@ -176,27 +196,27 @@ impl Store {
             None if selection.key.is_some() => last.max(newest.as_ref().map_or(0, |newest| newest.seq)),
             None => return Err(ExportError::NotSignedYet { seq: last }),
         };
-        Ok(Range { trail, first_note, newest, last, removed_seq })
+        Ok(Range { walk, first_note, newest, last, removed_seq })
     }
 }
 
 struct Range {
-    /// At the position before the first.
-    trail: Trail,
+    /// Stands at the position before the first.
+    walk: ChainWalk,
     first_note: Option<String>,
     newest: Option<Checkpoint>,
     last: i64,
     removed_seq: i64,
 }
 
-/// A bundle while it is written.
+/// The state of writing a bundle.
 struct Bundle<'s> {
     selection: &'s Selection<'s>,
-    trail: Trail,
+    walk: ChainWalk,
     newest: Option<Checkpoint>,
-    /// What is to be written next.
+    /// Text to write next.
     text: String,
-    wax: Wax,
+    hasher: SealHasher,
     records: u64,
     signed: Option<i64>,
 }
@@ -204,32 +224,32 @@ struct Bundle<'s> {
 impl Bundle<'_> {
     fn write(&mut self, out: &mut (dyn Write + Send)) -> Result<(), ExportError> {
         out.write_all(self.text.as_bytes()).map_err(|source| ExportError::Write { source })?;
-        self.wax.take(self.text.as_bytes());
+        self.hasher.update(self.text.as_bytes());
         self.text.clear();
         Ok(())
     }
 
     fn add(&mut self, positions: crate::log::positions::Positions, last: i64) -> Result<(), Damage> {
         for position in &positions.list {
-            let digest = self.trail.step(position)?;
+            let digest = self.walk.step(position)?;
             self.add_position(position, &digest);
             if let Some(newest) = self.newest.as_ref().filter(|newest| newest.seq == position.seq) {
-                self.trail.look_at_checkpoint(newest)?;
+                self.walk.check_checkpoint(newest)?;
             }
             for note in positions.notes.get(&position.seq).into_iter().flatten() {
-                self.trail.look_at_note(note)?;
+                self.walk.check_note(note)?;
                 self.text.push_str(&wire::checkpoint(note));
                 self.signed = Some(position.seq);
             }
         }
-        if self.trail.seq < last {
-            return Err(Damage { seq: self.trail.seq + 1, id: None, what: DamageKind::Missing });
+        if self.walk.seq < last {
+            return Err(Damage { seq: self.walk.seq + 1, id: None, what: DamageKind::Missing });
         }
         Ok(())
     }
 
     fn add_position(&mut self, position: &Position, digest: &Hash) {
-        let hash = self.trail.hash;
+        let hash = self.walk.hash;
         let Some(line) = self.selected(position) else {
             self.text.push_str(&wire::digest(digest, &hash));
             return;
@@ -237,7 +257,7 @@ impl Bundle<'_> {
         self.text.push_str(&wire::line(&line.text, &hash));
         self.records += u64::from(line.is_first);
         for (name, part) in [("args", &line.args), ("result", &line.result)] {
-            if let Some(Part { text: Some(text), .. }) = part {
+            if let Some(LinePayload { text: Some(text), .. }) = part {
                 self.text.push_str(&wire::payload(line.record.id, name, text));
             }
         }

@@ -1,18 +1,34 @@
-//! Checkpoints: signed statements of how far a chain had come, and what its hash was then.
+//! Checkpoints: signed statements that a chain had a certain hash at a certain position.
+//!
+//! The hash chain alone does not stop somebody who can write to the database: they can change a record and recompute every
+//! hash after it. A checkpoint fixes the hash of one position with a key that is not in the database, and so fixes every
+//! position before it. The gateway signs one at least every minute or 1000 lines while it writes (`keeper.rs`), and copies
+//! it to files outside the database (`copies.rs`).
+//!
+//! The signed text has four lines. `signature.rs` describes the signature below it.
+//!
+//! ```text
+//! mcpproxy/2f1b6c0d9e8a7b6c5d4e                     name of the chain
+//! 1234                                              position
+//! 47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=      hash at this position, base64
+//! 2026-01-31T12:00:00.000Z                          time of signing
+//! ```
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::log::line::Hash;
-use crate::{SigningKey, StoreError, Verifier};
+use super::line::Hash;
+use super::signature::{SigningKey, Verifier};
+use crate::text::rfc3339;
+use crate::{NoteError, StoreError};
 
-/// So far had the chain come.
+/// A position of a chain, and its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     pub chain: String,
     pub seq: i64,
     pub(crate) hash: Hash,
-    /// As it was signed: RFC 3339, in UTC.
+    /// The time of signing, in RFC 3339 and UTC.
     pub time: String,
 }
 
@@ -23,20 +39,20 @@ impl Checkpoint {
         key.sign(&format!("mcpproxy/{chain}\n{seq}\n{}\n{time}\n", BASE64.encode(hash)))
     }
 
-    /// Reads a note that this key has signed.
+    /// Checks the signature of a note and reads it.
     pub fn open(note: &str, verifier: &Verifier) -> Result<Self, StoreError> {
         let text = verifier.open(note).map_err(|source| StoreError::Checkpoint { source })?;
         Self::read(text)
             .filter(|found| found.chain == verifier.chain())
-            .ok_or_else(|| StoreError::Checkpoint { source: crate::NoteError::Form })
+            .ok_or_else(|| StoreError::Checkpoint { source: NoteError::Form })
     }
 
-    /// The chain that a note claims to be about, before anything is checked.
+    /// The name of the chain in a note, before its signature is checked.
     pub fn claimed_chain(note: &str) -> Option<&str> {
         note.lines().next()?.strip_prefix("mcpproxy/")
     }
 
-    /// The notes in a file to which they were appended one after the other.
+    /// Splits a file to which notes were appended.
     pub fn notes(text: &str) -> Vec<String> {
         let mut notes = Vec::new();
         let mut note = String::new();
@@ -66,39 +82,12 @@ impl Checkpoint {
     }
 }
 
-/// The time in UTC, with milliseconds. Civil dates after Howard Hinnant's algorithm, for years from 1970 on.
-pub(crate) fn rfc3339(time_ms: i64) -> String {
-    let time_ms = time_ms.max(0);
-    let (days, ms_of_day) = (time_ms / 86_400_000, time_ms % 86_400_000);
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hour, minute) = (ms_of_day / 3_600_000, ms_of_day / 60_000 % 60);
-    let (second, ms) = (ms_of_day / 1000 % 60, ms_of_day % 1000);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn times() {
-        let check = |time_ms: i64, expected: &str| assert_eq!(rfc3339(time_ms), expected);
-        check(0, "1970-01-01T00:00:00.000Z");
-        check(951_782_399_999, "2000-02-28T23:59:59.999Z");
-        check(951_782_400_000, "2000-02-29T00:00:00.000Z");
-        check(1_700_000_000_123, "2023-11-14T22:13:20.123Z");
-        check(4_102_444_800_000, "2100-01-01T00:00:00.000Z");
-    }
-
-    #[test]
-    fn what_was_signed_is_what_is_read() {
+    fn a_signed_checkpoint_round_trips() {
         let key = SigningKey::from_seed(&[1; 32]).unwrap();
         let note = Checkpoint::sign(&key, 1234, &[9; 32], 1_700_000_000_123);
         let read = Checkpoint::open(&note, key.verifier()).unwrap();

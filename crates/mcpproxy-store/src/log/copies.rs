@@ -1,15 +1,22 @@
-//! Copies of checkpoints, outside the database: who can change the one cannot always change the other.
+//! Copies of checkpoints in files. Somebody who can change the database may not be able to change these files.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::log::keeper::CopyPaths;
+/// Files to which checkpoints are copied.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CopyPaths {
+    /// Contains only the newest checkpoint.
+    pub(crate) newest: Option<PathBuf>,
+    /// Contains all checkpoints, appended one after the other.
+    pub(crate) all: Option<PathBuf>,
+}
 
-/// Writes copies one after the other, off the way of calls: another disk may be slow.
+/// Writes copies in a task of its own, so that a slow disk delays no call.
 pub(crate) struct Copies {
     notes: Option<mpsc::UnboundedSender<String>>,
     task: Option<JoinHandle<()>>,
@@ -58,7 +65,7 @@ fn copy(paths: &CopyPaths, note: &str) -> io::Result<()> {
     }
 }
 
-/// In one step: a reader sees the old one or the new one.
+/// Replaces the file atomically: a reader sees the old content or the new.
 fn replace(path: &Path, note: &str) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");

@@ -1,50 +1,51 @@
-//! What can be wrong with a chain, and where.
+//! Damage: what can be wrong with a chain, and where. `mcpproxy activity verify` prints these messages.
 
 use std::fmt;
 
 use crate::RecordId;
 
-/// The first thing that is wrong with a chain.
+/// The first damage of a chain.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Damage {
-    /// Position 0 is the chain as a whole.
+    /// Position 0 means the whole chain.
     pub seq: i64,
-    /// The record at this position, if it is there.
+    /// The record at this position, if there is one.
     pub id: Option<RecordId>,
     pub what: DamageKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DamageKind {
-    /// The record, or its hash, is not as it was written.
+    /// The record or its hash was changed.
     Changed,
-    /// Nothing stands at this position.
+    /// There is no line at this position.
     Missing,
-    /// More than one line claims this position.
+    /// Several lines have this position.
     Doubled,
-    /// A record stands where all were removed when their time was over.
+    /// A record exists where retention removed all records.
     Inserted,
-    /// Its id says that it was written at another time than its position.
+    /// Its id and its position disagree about the order.
     OutOfOrder,
     ArgsChanged,
     ResultChanged,
-    /// The chain ends before this position, but was signed up to another.
+    /// The chain ends before this position, but a later position was signed.
     Truncated {
         signed: i64,
     },
-    /// The chain fits together, but not with what was signed for this position. `trusted` is the last that does fit.
+    /// The hashes are consistent, but differ from the checkpoint at this position. `trusted` is the last position whose
+    /// checkpoint matches.
     Rewritten {
         trusted: i64,
     },
-    /// What is kept as a checkpoint for this position was not signed with the key of the chain.
+    /// The checkpoint of this position was not signed with the key of the chain.
     WrongCheckpoint,
-    /// What is kept as the key of the chain is not its key.
+    /// The stored key is not the key of the chain.
     WrongKey,
-    /// Records are said to have been removed when their time was over, but the gateway has not signed that.
+    /// Records were removed without a valid signature of the gateway.
     UnsignedRemoval,
-    /// There are records of a chain that nobody began.
+    /// Records refer to a chain that does not exist.
     NoSuchChain,
-    /// The chain of a key that is trusted is not there.
+    /// The chain of a trusted key is missing.
     ChainGone,
 }
 
@@ -64,32 +65,33 @@ impl fmt::Display for Damage {
 impl fmt::Display for DamageKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Changed => f.write_str("its content does not match its hash"),
-            Self::Missing => f.write_str("the record that stood here is gone"),
-            Self::Doubled => f.write_str("more than one record claims to stand here"),
-            Self::Inserted => f.write_str("a record was put in where there is none left"),
-            Self::OutOfOrder => f.write_str("its id is out of order"),
-            Self::ArgsChanged => f.write_str("its arguments do not match their digest"),
-            Self::ResultChanged => f.write_str("its result does not match its digest"),
+            Self::Changed => f.write_str("the record does not match its hash; it was changed"),
+            Self::Missing => f.write_str("the record at this position is missing"),
+            Self::Doubled => f.write_str("more than one record has this position"),
+            Self::Inserted => f.write_str("a record was inserted where retention had removed all records"),
+            Self::OutOfOrder => f.write_str("the record id is out of order"),
+            Self::ArgsChanged => f.write_str("the arguments do not match their digest; they were changed"),
+            Self::ResultChanged => f.write_str("the result does not match its digest; it was changed"),
             Self::Truncated { signed } => write!(
                 f,
-                "the log ends before it, but a checkpoint was signed for position {signed}: the last records are gone"
+                "the log ends before this position, but position {signed} was signed; the last records are missing"
             ),
             Self::Rewritten { trusted: 0 } => f.write_str(
-                "the checkpoint signed for it says otherwise: it, or a record before it, was changed and hashed anew",
+                "the signed checkpoint does not match; this record or an earlier one was changed and rehashed",
             ),
             Self::Rewritten { trusted } => write!(
                 f,
-                "the checkpoint signed for it says otherwise: it, or a record after position {trusted}, was changed and \
-                 hashed anew"
+                "the signed checkpoint does not match; this record or one after position {trusted} was changed and rehashed"
             ),
-            Self::WrongCheckpoint => f.write_str("its checkpoint was not signed with the key of the chain"),
+            Self::WrongCheckpoint => f.write_str("the checkpoint was not signed with the key of this chain"),
             Self::WrongKey => {
-                f.write_str("the key kept for this chain is not the key it is named after, or not the trusted one")
+                f.write_str("the stored key does not match the name of this chain, or is not the trusted key")
             }
-            Self::UnsignedRemoval => f.write_str("records were taken out, and not by the gateway that wrote them"),
-            Self::NoSuchChain => f.write_str("the database knows no chain that this record could belong to"),
-            Self::ChainGone => f.write_str("the database has no chain of this key"),
+            Self::UnsignedRemoval => {
+                f.write_str("records were removed without a signature of the gateway that wrote them")
+            }
+            Self::NoSuchChain => f.write_str("the database has no chain for this record"),
+            Self::ChainGone => f.write_str("the database has no chain for this key"),
         }
     }
 }

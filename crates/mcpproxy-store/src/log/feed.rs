@@ -1,15 +1,19 @@
-//! The log as it grows: what was written after a place, oldest first, for those who watch.
+//! The feed: records written after a cursor, oldest first, for watchers of a growing log.
+//!
+//! A cursor holds one position for each chain, because only positions of one chain are committed in order. Keys of several
+//! gateways can become visible out of order: a slow gateway commits an older key later, and a reader that remembers only the
+//! newest key would miss it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use crate::log::list::SCAN_MAX;
+use super::filter::SCAN_MAX;
 use crate::{Filter, LIMIT_MAX, Record, Store, StoreError};
 
-/// So many rows of a chain are read at a time.
+/// Rows of a chain to read at a time.
 const STEP_ROWS: usize = 500;
 
-/// How far somebody has seen each chain, for callers to hand back unread. The default is before everything.
+/// A position in every chain. Callers treat it as opaque. The default is before all records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeedCursor {
     positions: BTreeMap<u16, i64>,
@@ -17,71 +21,64 @@ pub struct FeedCursor {
 
 #[derive(Clone, Debug)]
 pub struct Feed {
-    /// A call is here when it began and again when it ended, or once if both happened since.
+    /// A call appears when it begins and again when it ends, or once if both happened since the cursor.
     pub records: Vec<Record>,
-    /// The place right behind each of these records, for those who break off between two of them.
-    pub places: Vec<FeedCursor>,
+    /// The cursor after each of these records, for callers that stop between two of them.
+    pub cursors: Vec<FeedCursor>,
     pub next: FeedCursor,
-    /// Whether there was more than fits, or than one look takes in. Ask again at once.
+    /// `true` if there are more records, or the search stopped early. Read again at once.
     pub has_more: bool,
 }
 
-/// Where a chain ended when somebody looked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ChainEnd {
-    pub(crate) chain: u16,
-    pub(crate) seq: i64,
-}
-
 impl Store {
-    /// Where the log ends now.
+    /// The cursor at the current end of the log.
     pub async fn feed_end(&self) -> Result<FeedCursor, StoreError> {
         let ends = self.database().chain_ends().await?;
         Ok(FeedCursor { positions: ends.into_iter().map(|end| (end.chain, end.seq)).collect() })
     }
 
-    /// What was written after the cursor and fits the filter, at most `limit` records. What does not fit is passed by.
+    /// Reads records after the cursor that match the filter, at most `limit`. Others are skipped.
     pub async fn feed(&self, after: &FeedCursor, filter: &Filter, limit: usize) -> Result<Feed, StoreError> {
         let limit = limit.clamp(1, LIMIT_MAX);
         let mut chains = Vec::new();
-        // What was committed by now is read, and nothing later: in a chain, everything before an end is there.
+        // Reads up to the current ends. Everything before the end of a chain is committed.
         for end in self.database().chain_ends().await? {
             let seen = after.positions.get(&end.chain).copied().unwrap_or(0);
-            chains.push(Reading { chain: end.chain, seen, read: seen, end: end.seq, lines: VecDeque::new() });
+            chains.push(ChainReader { chain: end.chain, seen, read: seen, end: end.seq, lines: VecDeque::new() });
         }
-        let (mut records, mut places, mut next) = (Vec::new(), Vec::new(), after.clone());
+        let (mut records, mut cursors, mut next) = (Vec::new(), Vec::new(), after.clone());
         let mut looked_at = 0;
         let has_more = loop {
-            for reading in &mut chains {
-                looked_at += reading.fill(self, SCAN_MAX.saturating_sub(looked_at)).await?;
+            for reader in &mut chains {
+                looked_at += reader.fill(self, SCAN_MAX.saturating_sub(looked_at)).await?;
             }
-            // Of several gateways, the one that is furthest behind comes first.
-            let behind = chains.iter_mut().min_by_key(|reading| reading.lines.front().map_or(i64::MAX, Line::time_ms));
-            let Some((line, reading)) = behind.and_then(|reading| Some((reading.lines.pop_front()?, reading))) else {
-                break chains.iter().any(|reading| reading.read < reading.end);
+            // Merges several chains by time.
+            let behind = chains.iter_mut().min_by_key(|reader| reader.lines.front().map_or(i64::MAX, Line::time_ms));
+            let Some((line, reader)) = behind.and_then(|reader| Some((reader.lines.pop_front()?, reader))) else {
+                break chains.iter().any(|reader| reader.read < reader.end);
             };
             let fits = filter.fits(&line.record);
             if fits && records.len() == limit {
                 break true;
             }
-            reading.seen = if reading.lines.is_empty() { reading.read } else { line.seq };
-            next.positions.insert(reading.chain, reading.seen);
+            reader.seen = if reader.lines.is_empty() { reader.read } else { line.seq };
+            next.positions.insert(reader.chain, reader.seen);
             if fits {
                 records.push(line.record);
-                places.push(next.clone());
+                cursors.push(next.clone());
             }
         };
-        next.positions.extend(chains.iter().map(|reading| (reading.chain, reading.seen)));
-        Ok(Feed { records, places, next, has_more })
+        next.positions.extend(chains.iter().map(|reader| (reader.chain, reader.seen)));
+        Ok(Feed { records, cursors, next, has_more })
     }
 }
 
-/// One chain while it is read.
-struct Reading {
+/// The state of reader one chain.
+struct ChainReader {
     chain: u16,
-    /// So far it was handed on or passed by.
+    /// The last position that was returned or skipped.
     seen: i64,
-    /// So far it was read.
+    /// The last position that was read.
     read: i64,
     end: i64,
     lines: VecDeque<Line>,
@@ -92,21 +89,21 @@ struct Line {
     record: Record,
 }
 
-impl Reading {
-    /// Reads on when there is nothing left to hand on, and returns how many rows it took. It stops after `rows_max`.
+impl ChainReader {
+    /// Reads more rows if none are left. Returns the number of rows read, which stops near `rows_max`.
     async fn fill(&mut self, store: &Store, rows_max: usize) -> Result<usize, StoreError> {
         let mut rows = 0;
         while self.lines.is_empty() && self.read < self.end && rows < rows_max {
             let begins = store.database().begun_after(self.chain, self.read, self.end, STEP_ROWS).await?;
             let ends = store.database().ended_after(self.chain, self.read, self.end, STEP_ROWS).await?;
             rows += (begins.len() + ends.len()).max(1);
-            // Of two lists that may be cut short, only what lies before both cuts is complete.
+            // Both lists may be cut off. Only positions before both cuts are complete.
             let cut = |lines: &[Line]| lines.get(STEP_ROWS - 1).map_or(self.end, |line| line.seq);
             let begins: Vec<_> = begins.into_iter().map(|record| Line { seq: record.seq, record }).collect();
             let ends: Vec<_> =
                 ends.into_iter().filter_map(|record| Some(Line { seq: record.end_seq?, record })).collect();
             self.read = cut(&begins).min(cut(&ends));
-            // A call that has ended since appears there.
+            // A call that has ended appears at its end instead.
             let is_open = |line: &Line| line.record.end_seq.is_none_or(|end_seq| end_seq > self.end);
             let lines = begins.into_iter().filter(is_open).chain(ends);
             let mut lines: Vec<_> = lines.filter(|line| line.seq <= self.read).collect();
@@ -138,7 +135,7 @@ impl FeedCursor {
         let pairs = pairs.split('.').filter(|_| !pairs.is_empty());
         let positions: Option<BTreeMap<u16, i64>> = pairs.map(pair).collect();
         let cursor = Self { positions: positions.ok_or(StoreError::Cursor)? };
-        // One cursor, one spelling.
+        // Each cursor has one spelling.
         if cursor.to_string() == text { Ok(cursor) } else { Err(StoreError::Cursor) }
     }
 }
@@ -159,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursors_are_what_was_handed_out_and_nothing_else() {
+    fn only_returned_cursors_parse() {
         for positions in [vec![], vec![(1, 0)], vec![(1, 17), (4095, i64::MAX)]] {
             let cursor = FeedCursor { positions: positions.into_iter().collect() };
             assert_eq!(FeedCursor::parse(&cursor.to_string()).unwrap(), cursor);

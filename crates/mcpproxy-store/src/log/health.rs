@@ -1,21 +1,22 @@
-//! Whether the log can be written at the moment.
+//! The health of the log: failing means that nothing is recorded, so nothing is sent.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::StoreError;
+use crate::error::with_causes;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
     Well,
-    /// Nothing is recorded, so nothing is sent.
+    /// Nothing can be recorded, so nothing is sent.
     Failing {
         since_ms: i64,
         reason: String,
     },
 }
 
-/// What the writer last saw. Asked on the way of every call, so the answer is one load.
+/// The last state that the writer reported. Every call reads it, so reading is a single atomic load.
 #[derive(Default)]
 pub(crate) struct Pulse {
     is_failing: AtomicBool,
@@ -34,15 +35,15 @@ impl Pulse {
         }
     }
 
-    /// Returns whether this is news.
+    /// Returns `true` if the state has changed.
     pub(crate) fn fail(&self, error: &StoreError, now_ms: i64) -> bool {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         let since_ms = failure.as_ref().map_or(now_ms, |(since_ms, _)| *since_ms);
-        *failure = Some((since_ms, chain(error)));
+        *failure = Some((since_ms, with_causes(error)));
         !self.is_failing.swap(true, Ordering::Relaxed)
     }
 
-    /// Returns whether this is news.
+    /// Returns `true` if the state has changed.
     pub(crate) fn recover(&self) -> bool {
         if !self.is_failing() {
             return false;
@@ -50,10 +51,4 @@ impl Pulse {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.is_failing.swap(false, Ordering::Relaxed)
     }
-}
-
-/// An error and all its causes, as one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

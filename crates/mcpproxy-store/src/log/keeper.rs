@@ -1,10 +1,16 @@
-//! What the writer does between batches: it signs checkpoints, and removes what is kept long enough.
+//! The keeper: work between two batches. It signs checkpoints and lets retention remove expired records.
+//!
+//! It runs in the task of the writer, because both kinds of work need the head of the chain and the only connection that
+//! writes it. A checkpoint is due after 1000 new lines, or a minute after the last one if there are new lines. When the
+//! gateway stops, the keeper signs the rest, so that a clean shutdown leaves nothing unsigned.
+//!
+//! A failure here fails no call. The next checkpoint covers everything that a failed one would have covered.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::error::with_causes;
 use crate::log::copies::Copies;
 use crate::log::retention::Retainer;
 use crate::log::sql::RecordWriter;
@@ -26,7 +32,7 @@ impl Keeper {
         Self { key, copies, retainer, signed_seq, signed_at: Instant::now() }
     }
 
-    /// When there is something to do even if nothing is written.
+    /// The time at which there is work even if nothing is written.
     pub(crate) fn due(&self, database: &RecordWriter) -> Instant {
         let is_signed = database.head().seq <= self.signed_seq;
         let signing = if is_signed { None } else { Some(self.signed_at + CHECKPOINT_PAUSE) };
@@ -38,7 +44,7 @@ impl Keeper {
         if unsigned >= CHECKPOINT_LINES || (unsigned > 0 && self.signed_at.elapsed() >= CHECKPOINT_PAUSE) {
             self.sign(database, now_ms).await;
         }
-        // A gateway that is never idle must remove things, too.
+        // A gateway that is never idle must remove expired records, too.
         if self.retainer.is_late() {
             self.retainer.step(database, &self.key, now_ms).await;
         }
@@ -53,15 +59,14 @@ impl Keeper {
         }
     }
 
-    /// At the end, everything that was written is signed.
-    pub(crate) async fn last(&mut self, database: &mut RecordWriter, now_ms: i64) {
+    /// Signs everything that is not signed yet, and waits for the copies.
+    pub(crate) async fn finish(&mut self, database: &mut RecordWriter, now_ms: i64) {
         if database.head().seq > self.signed_seq {
             self.sign(database, now_ms).await;
         }
         self.copies.finish().await;
     }
 
-    /// A checkpoint that cannot be written is made again later: it says nothing that the next one does not.
     async fn sign(&mut self, database: &mut RecordWriter, now_ms: i64) {
         let head = *database.head();
         let note = Checkpoint::sign(&self.key, head.seq, &head.hash, now_ms);
@@ -71,16 +76,7 @@ impl Keeper {
                 self.signed_seq = head.seq;
                 self.copies.send(note);
             }
-            Err(error) => tracing::warn!(error = crate::log::health::chain(&error), "could not write a checkpoint"),
+            Err(error) => tracing::warn!(error = with_causes(&error), "could not write a checkpoint"),
         }
     }
-}
-
-/// Where checkpoints are copied to.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CopyPaths {
-    /// Holds the newest alone.
-    pub(crate) newest: Option<PathBuf>,
-    /// Holds all, one after the other.
-    pub(crate) all: Option<PathBuf>,
 }

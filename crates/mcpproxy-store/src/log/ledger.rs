@@ -1,4 +1,32 @@
-//! The ledger: where a call is recorded before it is sent, and again when it is over.
+//! The ledger: the only way to add a record. It records a call before the call is sent, and again when it is over.
+//!
+//! ```text
+//! let open = ledger.open(record, wait_for).await?;   // an error: nothing was recorded, so nothing may be sent
+//! let outcome = forward(permit).await;
+//! ledger.close(open, outcome, wait_for).await?;
+//! ```
+//!
+//! | method | records | with steps |
+//! |---|---|---|
+//! | `open`, `open_if` | the beginning of a call | `open_if`: only if each step's condition holds |
+//! | `close`, `close_with` | its end | `close_with`: the steps are written whatever they find |
+//! | `append`, `append_if` | an event that is over at once, such as a refusal | `append_if`: as `open_if` |
+//!
+//! A record passes the queue (`queue.rs`) to the one task that writes (`writer.rs`). [`WaitFor`] says when a method
+//! returns: a call that changes data waits for the disk, a call that only reads waits for the queue. While the log cannot be written,
+//! every record waits for the disk, so that nothing is sent that may never be recorded.
+//!
+//! Invariants:
+//! - **No record, no call.** `open` is awaited before anything is sent. It fails within `patience`, it never hangs.
+//! - **An end is never lost while the gateway runs.** The call has happened, so its end is queued even without space, and is
+//!   still written after its caller was told of an error.
+//! - **A caller may leave at any moment**, because the futures are cancelled when an agent disconnects. A beginning whose
+//!   caller left is dropped or ended as `cancelled` with the code `not_sent` (`waiting.rs`).
+//! - **One process per chain.** `start` ends the calls that an earlier run left open as `interrupted`. It must hold the lock
+//!   of the data folder, or it would end the calls of a running gateway.
+//!
+//! `start` also compares the database with the newest checkpoint outside it, and refuses to continue a log that lost records
+//! or was rewritten: new records on top would hide the damage.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,18 +37,22 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 
-use crate::log::copies::Copies;
-use crate::log::health::{Health, Pulse};
-use crate::log::keeper::{CopyPaths, Keeper};
-use crate::log::queue::{End, Limits, Place, Queue, Stage, Terms, Waiter, Written};
-use crate::log::retention::Retainer;
-use crate::log::sql::RecordWriter;
-use crate::log::subject::Subject;
-use crate::log::waiting::Waiting;
-use crate::log::writer::Writer;
-use crate::{Checkpoint, Lost, NewRecord, Outcome, RecordId, SigningKey, Step, Store, StoreError, Verifier};
+use super::checkpoint::Checkpoint;
+use super::copies::{Copies, CopyPaths};
+use super::health::{Health, Pulse};
+use super::keeper::Keeper;
+use super::operation::{End, Stage, Waiter, Written};
+use super::queue::{Limits, OpenRecord, Queue};
+use super::retention::Retainer;
+use super::signature::{SigningKey, Verifier};
+use super::sql::RecordWriter;
+use super::waiting::Waiting;
+use super::writer::Writer;
+use crate::approvals::step::{Conditional, Step, Steps};
+use crate::error::with_causes;
+use crate::{NewRecord, Outcome, RecordId, Store, StoreError};
 
-/// Writes records of one chain. All clones share one queue and one writer.
+/// Writes the records of one chain. All clones share one queue and one writer.
 #[derive(Clone)]
 pub struct Ledger {
     shared: Arc<Shared>,
@@ -32,44 +64,35 @@ struct Shared {
     committed: watch::Receiver<u64>,
     verifier: Verifier,
     interrupted: usize,
-    /// `None` when it was awaited.
+    /// `None` once it was awaited.
     writer: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
 }
 
 pub struct LedgerOptions {
-    /// Names the chain, and signs its checkpoints.
+    /// Names the chain and signs its checkpoints.
     pub key: SigningKey,
-    /// A file that holds the newest checkpoint. What the database says is held against it at the start.
+    /// A file with the newest checkpoint. `start` compares the database with it.
     pub newest_checkpoint: Option<PathBuf>,
-    /// A file to which all checkpoints are appended.
+    /// A file to append all checkpoints to.
     pub checkpoints_to: Option<PathBuf>,
     pub retention: Retention,
-    /// How long a caller waits for a log that neither takes a record nor says why.
+    /// Longest wait of a caller while the log neither accepts a record nor fails.
     pub patience: Duration,
     pub now_ms: fn() -> i64,
 }
 
-/// When a record counts as written.
+/// The moment at which a method of the ledger returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// When it is on disk.
-    Durable,
-    /// When the writer has it; it will be on disk a moment later. While the log cannot be written, this is `Durable`.
-    Batched,
-}
-
-/// A call that is under way, and must be closed.
-#[derive(Debug)]
-#[must_use = "a record that is never closed reads as interrupted after the next start"]
-pub struct OpenRecord {
-    pub(crate) id: RecordId,
-    pub(crate) place: Place,
-    pub(crate) subject: Arc<Subject>,
+pub enum WaitFor {
+    /// The record is on disk.
+    Disk,
+    /// The record is in the queue, and on disk a moment later. While the log cannot be written, this means `Disk`.
+    Queue,
 }
 
 impl Ledger {
-    /// Takes up the chain of this key. Only for the process that holds the lock of the data folder: it ends the calls
-    /// that an earlier run left open.
+    /// Continues the chain of this key, and ends the calls that an earlier run left open. The caller must hold the lock of
+    /// the data folder.
     pub async fn start(store: &Store, options: LedgerOptions) -> Result<Self, StoreError> {
         let limits = Limits { wait: options.patience, ..Limits::DEFAULT };
         Self::start_with(store, options, limits).await
@@ -101,49 +124,49 @@ impl Ledger {
         Ok(Self { shared: Arc::new(Shared { queue, pulse, committed, verifier, interrupted, writer }) })
     }
 
-    /// Records that a call begins. An error means that nothing was recorded and nothing may be sent.
-    pub async fn open(&self, record: NewRecord, wait: Wait) -> Result<OpenRecord, StoreError> {
-        let opened = self.insert(record, Stage::Begun, Terms::None, wait).await?;
-        opened.map_err(|Lost(_)| StoreError::LogUnavailable)
+    /// Records the beginning of a call. After an error, nothing was recorded and nothing may be sent.
+    pub async fn open(&self, record: NewRecord, wait_for: WaitFor) -> Result<OpenRecord, StoreError> {
+        let opened = self.insert(record, Stage::Begun, Steps::None, wait_for).await?;
+        opened.written().ok_or(StoreError::LogUnavailable)
     }
 
-    /// Records that a call begins, if each step finds what it needs; one transaction, on disk. An error means that
-    /// nothing may be sent, and in all likelihood nothing was written either. If it was, because only the word of it got
-    /// lost, the record ends as cancelled with the code `not_sent`, and what was consumed stays consumed.
-    pub async fn open_if(&self, record: NewRecord, steps: Vec<Step>) -> Result<Result<OpenRecord, Lost>, StoreError> {
-        self.insert(record, Stage::Begun, Terms::provided(steps), Wait::Durable).await
+    /// Records the beginning of a call if the condition of every step holds, in one transaction, on disk. After an error,
+    /// nothing may be sent. Most likely nothing was written either. If it was, and only the answer got lost, the record
+    /// ends as cancelled with the code `not_sent`, and consumed approvals stay consumed.
+    pub async fn open_if(&self, record: NewRecord, steps: Vec<Step>) -> Result<Conditional<OpenRecord>, StoreError> {
+        self.insert(record, Stage::Begun, Steps::if_all(steps), WaitFor::Disk).await
     }
 
-    /// Records how a call ended. An end whose waiter was told of an error is still written when the log works again.
-    pub async fn close(&self, open: OpenRecord, outcome: Outcome, wait: Wait) -> Result<(), StoreError> {
-        self.end(open, outcome, wait, Terms::None).await
+    /// Records the end of a call. After an error, the end is still written once the log works again.
+    pub async fn close(&self, open: OpenRecord, outcome: Outcome, wait_for: WaitFor) -> Result<(), StoreError> {
+        self.end(open, outcome, wait_for, Steps::None).await
     }
 
-    /// The same with steps, which are written with the end, whenever that is. They cannot lose.
+    /// Like `close`, with steps that are written with the end, whatever they find.
     pub async fn close_with(
         &self,
         open: OpenRecord,
         outcome: Outcome,
-        wait: Wait,
+        wait_for: WaitFor,
         steps: Vec<Step>,
     ) -> Result<(), StoreError> {
-        self.end(open, outcome, wait, Terms::with(steps)).await
+        self.end(open, outcome, wait_for, Steps::always(steps)).await
     }
 
     /// Records something that is over at once: a refusal, or an event.
-    pub async fn note(&self, record: NewRecord, wait: Wait) -> Result<RecordId, StoreError> {
-        let noted = self.insert(record, Stage::Complete, Terms::None, wait).await?;
-        noted.map(|open| open.id).map_err(|Lost(_)| StoreError::LogUnavailable)
+    pub async fn append(&self, record: NewRecord, wait_for: WaitFor) -> Result<RecordId, StoreError> {
+        let appended = self.insert(record, Stage::Complete, Steps::None, wait_for).await?;
+        appended.written().map(|open| open.id()).ok_or(StoreError::LogUnavailable)
     }
 
-    /// Records something that is so if each step finds what it needs; one transaction, on disk. After an error it can be
-    /// tried again: what was written all the same then loses.
-    pub async fn note_if(&self, record: NewRecord, steps: Vec<Step>) -> Result<Result<RecordId, Lost>, StoreError> {
-        let noted = self.insert(record, Stage::Complete, Terms::provided(steps), Wait::Durable).await?;
-        Ok(noted.map(|open| open.id))
+    /// Records an event if the condition of every step holds, in one transaction, on disk. The caller may retry after an
+    /// error: if the first try was written after all, the second conflicts.
+    pub async fn append_if(&self, record: NewRecord, steps: Vec<Step>) -> Result<Conditional<RecordId>, StoreError> {
+        let appended = self.insert(record, Stage::Complete, Steps::if_all(steps), WaitFor::Disk).await?;
+        Ok(appended.map(|open| open.id()))
     }
 
-    /// How many calls an earlier run had left open.
+    /// The number of calls that an earlier run left open.
     pub fn interrupted(&self) -> usize {
         self.shared.interrupted
     }
@@ -161,7 +184,7 @@ impl Ledger {
         &self.shared.verifier
     }
 
-    /// Writes what was accepted, signs it, and takes nothing more. An error means that some could not be written.
+    /// Writes and signs everything that was accepted, and accepts nothing more. After an error, some of it is not written.
     pub async fn finish(&self) -> Result<(), StoreError> {
         self.shared.queue.close();
         let writer = self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -175,72 +198,65 @@ impl Ledger {
         &self,
         record: NewRecord,
         stage: Stage,
-        terms: Terms,
-        wait: Wait,
-    ) -> Result<Result<OpenRecord, Lost>, StoreError> {
+        steps: Steps,
+        wait_for: WaitFor,
+    ) -> Result<Conditional<OpenRecord>, StoreError> {
         let Shared { queue, pulse, .. } = &*self.shared;
         let record = record.bounded();
         let deadline = queue.deadline();
-        let room = queue.take_room(record.text_bytes() + terms.text_bytes(), deadline).await?;
-        // A log that does not work may never get to what it is handed now.
-        let wait = if pulse.is_failing() { Wait::Durable } else { wait };
-        let (waiter, written) = waiter(wait);
-        let (id, place, subject) = queue.insert(record, stage, terms, waiter, room)?;
-        let open = OpenRecord { id, place, subject };
+        let space = queue.take_space(record.text_bytes() + steps.text_bytes(), deadline).await?;
+        // A failing log may never write what it accepts now.
+        let wait_for = if pulse.is_failing() { WaitFor::Disk } else { wait_for };
+        let (waiter, written) = waiter(wait_for);
+        let open = queue.insert(record, stage, steps, waiter, space)?;
         match written {
             Some(written) => Waiting::new(queue, written, stage, open).finish(deadline).await,
-            None => Ok(Ok(open)),
+            None => Ok(Conditional::Written(open)),
         }
     }
 
-    async fn end(&self, open: OpenRecord, outcome: Outcome, wait: Wait, terms: Terms) -> Result<(), StoreError> {
-        let OpenRecord { id, place, subject } = open;
+    async fn end(&self, open: OpenRecord, outcome: Outcome, wait_for: WaitFor, steps: Steps) -> Result<(), StoreError> {
+        let OpenRecord { id, slot, subject } = open;
         let queue = &self.shared.queue;
         let mut outcome = outcome.bounded();
         let deadline = queue.deadline();
-        let room = match queue.take_room(outcome.text_bytes() + terms.text_bytes(), deadline).await {
-            Ok(room) => room,
-            // What happened has happened: without room for the result, the rest is kept all the same.
-            // There cannot be more of these than there are open calls.
+        let space = match queue.take_space(outcome.text_bytes() + steps.text_bytes(), deadline).await {
+            Ok(space) => space,
+            // The call has happened, so its end is recorded without the text of its result. There are never more of these
+            // ends than open calls.
             Err(_) => {
                 outcome.result = outcome.result.map(|result| result.without_text());
                 0
             }
         };
-        let (waiter, written) = waiter(wait);
-        queue.close_record(place, End { id, outcome, subject }, terms, waiter, room)?;
+        let (waiter, written) = waiter(wait_for);
+        queue.close_record(slot, End { id, outcome, subject }, steps, waiter, space)?;
         let Some(written) = written else { return Ok(()) };
         match timeout_at(deadline, written).await {
-            Ok(Ok(outcome)) => outcome?.map_err(|Lost(_)| StoreError::LogUnavailable),
+            Ok(Ok(outcome)) => outcome?.written().ok_or(StoreError::LogUnavailable),
             Ok(Err(_)) | Err(_) => Err(StoreError::LogUnavailable),
         }
     }
 }
 
 impl Drop for Shared {
-    /// Lets the writer finish by itself. Who needs to know that it did, calls `finish`.
+    /// The writer finishes by itself. A caller that needs to know calls `finish`.
     fn drop(&mut self) {
         self.queue.close();
     }
 }
 
-impl OpenRecord {
-    pub fn id(&self) -> RecordId {
-        self.id
-    }
-}
-
-fn waiter(wait: Wait) -> (Option<Waiter>, Option<oneshot::Receiver<Written>>) {
-    match wait {
-        Wait::Batched => (None, None),
-        Wait::Durable => {
+fn waiter(wait_for: WaitFor) -> (Option<Waiter>, Option<oneshot::Receiver<Written>>) {
+    match wait_for {
+        WaitFor::Queue => (None, None),
+        WaitFor::Disk => {
             let (waiter, written) = oneshot::channel();
             (Some(waiter), Some(written))
         }
     }
 }
 
-/// The database must have come at least as far as what was signed last, by the same way.
+/// Checks that the database contains the newest signed position, with the signed hash.
 async fn check_newest(database: &mut RecordWriter, verifier: &Verifier, path: &Path) -> Result<(), StoreError> {
     let note = match std::fs::read_to_string(path) {
         Ok(note) => note,
@@ -250,7 +266,7 @@ async fn check_newest(database: &mut RecordWriter, verifier: &Verifier, path: &P
     let signed = match Checkpoint::open(&note, verifier) {
         Ok(signed) => signed,
         Err(error) => {
-            tracing::warn!(error = crate::log::health::chain(&error), path = %path.display(), "unusable checkpoint");
+            tracing::warn!(error = with_causes(&error), path = %path.display(), "ignoring an unusable checkpoint");
             return Ok(());
         }
     };
@@ -260,7 +276,7 @@ async fn check_newest(database: &mut RecordWriter, verifier: &Verifier, path: &P
     }
     match database.hash_at(signed.seq).await? {
         Some(hash) if hash != signed.hash => Err(StoreError::Rewritten { chain, seq: signed.seq }),
-        // Removed when its time was over.
+        // `None`: retention removed it.
         Some(_) | None => Ok(()),
     }
 }
@@ -270,7 +286,7 @@ mod tests {
     use mcpproxy_core::mask;
 
     use super::*;
-    use crate::log::queue::{Change, Operation};
+    use crate::log::operation::{Change, Operation};
     use crate::{Filter, Kind, Location, Payload, Status};
 
     fn payload(text: &str) -> Payload {
@@ -302,9 +318,9 @@ mod tests {
         Outcome { result: Some(payload("done")), ..Outcome::bare(Status::Success) }
     }
 
-    /// A ledger whose writer never comes.
-    fn stalled(room: u32) -> (Arc<Queue>, Ledger) {
-        let limits = Limits { room, wait: Duration::from_millis(10), ..Limits::DEFAULT };
+    /// A ledger whose writer never runs.
+    fn stalled(space: u32) -> (Arc<Queue>, Ledger) {
+        let limits = Limits { space, wait: Duration::from_millis(10), ..Limits::DEFAULT };
         let queue = Arc::new(Queue::new(limits, 0, None));
         let shared = Shared {
             queue: Arc::clone(&queue),
@@ -318,16 +334,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_queue_refuses_beginnings_and_keeps_ends() {
+    async fn a_full_queue_rejects_beginnings_and_accepts_ends() {
         let (queue, ledger) = stalled(2);
-        let first = ledger.open(call(1), Wait::Batched).await.unwrap();
-        let second = ledger.open(call(2), Wait::Batched).await.unwrap();
-        let refused = ledger.open(call(3), Wait::Batched).await;
+        let first = ledger.open(call(1), WaitFor::Queue).await.unwrap();
+        let second = ledger.open(call(2), WaitFor::Queue).await.unwrap();
+        let refused = ledger.open(call(3), WaitFor::Queue).await;
         assert!(matches!(refused, Err(StoreError::LogUnavailable)));
-        assert!(matches!(ledger.note(call(4), Wait::Durable).await, Err(StoreError::LogUnavailable)));
-        ledger.close(first, success(), Wait::Batched).await.unwrap();
+        assert!(matches!(ledger.append(call(4), WaitFor::Disk).await, Err(StoreError::LogUnavailable)));
+        ledger.close(first, success(), WaitFor::Queue).await.unwrap();
         let batch = queue.take_all();
-        ledger.close(second, success(), Wait::Batched).await.unwrap();
+        ledger.close(second, success(), WaitFor::Queue).await.unwrap();
         let [Operation { change: Change::Insert(whole), .. }, Operation { change: Change::Insert(begun), .. }] =
             &batch[..]
         else {
@@ -335,31 +351,34 @@ mod tests {
         };
         assert_eq!((whole.record.status, begun.record.status), (Status::Success, Status::Started));
         let without_text = Some(payload("done").without_text());
-        assert_eq!(whole.ended.result, without_text, "without room, only the size of the result is kept");
-        assert!(matches!(&queue.take_all()[..], [Operation { change: Change::Close(..), room: 0, .. }]));
+        assert_eq!(
+            whole.early_end.result, without_text,
+            "without space, only the size and digest of the result are kept"
+        );
+        assert!(matches!(&queue.take_all()[..], [Operation { change: Change::Close(..), space: 0, .. }]));
     }
 
     #[tokio::test]
-    async fn long_texts_take_more_room() {
+    async fn long_texts_take_more_space() {
         let (queue, ledger) = stalled(100);
         let long = NewRecord { args: Some(payload(&"x".repeat(60 * 1024))), ..call(1) };
-        ledger.note(long.clone(), Wait::Batched).await.unwrap();
-        assert!(matches!(ledger.note(long.clone(), Wait::Batched).await, Err(StoreError::LogUnavailable)));
-        queue.give_room(queue.take_all().iter().map(|operation| operation.room).sum());
-        ledger.note(long, Wait::Batched).await.unwrap();
+        ledger.append(long.clone(), WaitFor::Queue).await.unwrap();
+        assert!(matches!(ledger.append(long.clone(), WaitFor::Queue).await, Err(StoreError::LogUnavailable)));
+        queue.release_space(queue.take_all().iter().map(|operation| operation.space).sum());
+        ledger.append(long, WaitFor::Queue).await.unwrap();
     }
 
     #[tokio::test]
-    async fn a_writer_that_never_comes_is_not_waited_for_long() {
+    async fn callers_do_not_wait_long_for_a_stalled_writer() {
         let (_queue, ledger) = stalled(100);
-        assert!(matches!(ledger.open(call(1), Wait::Durable).await, Err(StoreError::LogUnavailable)));
-        assert!(matches!(ledger.note(call(2), Wait::Durable).await, Err(StoreError::LogUnavailable)));
+        assert!(matches!(ledger.open(call(1), WaitFor::Disk).await, Err(StoreError::LogUnavailable)));
+        assert!(matches!(ledger.append(call(2), WaitFor::Disk).await, Err(StoreError::LogUnavailable)));
     }
 
     #[tokio::test]
-    async fn room_is_given_back() {
+    async fn space_is_released() {
         let folder = tempfile::tempdir().unwrap();
-        let limits = Limits { room: 8, wait: Duration::from_secs(60), ..Limits::DEFAULT };
+        let limits = Limits { space: 8, wait: Duration::from_secs(60), ..Limits::DEFAULT };
         let store = Store::open(&Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
         let retention = Retention { payloads: None, payload_bytes: None, records: None };
         let key = SigningKey::from_seed(&[1; 32]).unwrap();
@@ -373,8 +392,8 @@ mod tests {
         };
         let ledger = Ledger::start_with(&store, options, limits).await.unwrap();
         for n in 0..200 {
-            let record = ledger.open(call(n), Wait::Batched).await.unwrap();
-            ledger.close(record, success(), Wait::Batched).await.unwrap();
+            let record = ledger.open(call(n), WaitFor::Queue).await.unwrap();
+            ledger.close(record, success(), WaitFor::Queue).await.unwrap();
         }
         ledger.finish().await.unwrap();
         let page = store.list(&Filter::default(), None, 500).await.unwrap();

@@ -1,4 +1,30 @@
-//! The lines of the chain: what is hashed. They are made anew from a row whenever they are needed, and never stored.
+//! The lines of the hash chain: the text that is hashed for each record.
+//!
+//! A line is a JSON object with a fixed order of members. It is never stored. It is built from the columns of a row when the
+//! row is written, and built again from the same columns when the chain is verified. So a changed column is a broken chain,
+//! and there is no second copy that could differ.
+//!
+//! Each gateway has its own chain, named after its public key. Positions count from 1 without gaps:
+//!
+//! ```text
+//! hash(0) = SHA-256("mcpproxy chain " + chain name)
+//! hash(n) = SHA-256(hash(n - 1) + SHA-256(line(n)))
+//! ```
+//!
+//! The inner digest lets a bundle prove a position without showing its line (`bundle.rs`), and lets retention keep a stub of
+//! a removed line (`removal.rs`).
+//!
+//! A record has one or two lines, because positions are assigned in the order of writing:
+//!
+//! | form | written when | example |
+//! |---|---|---|
+//! | `whole` | an event, or a call that ended before it was written | `{"seq":7,"id":"01HF…","line":"whole","type":"call","status":"success",…}` |
+//! | `begin` | a call that is still running | `{"seq":8,"id":"01HG…","line":"begin","type":"call","status":"started",…}` |
+//! | `end` | its end | `{"seq":9,"id":"01HG…","line":"end","status":"success",…}` |
+//!
+//! Invariants: absent values are left out, never `null`. Payloads appear as size and digests only, so erasing a payload
+//! breaks nothing. Other programs verify bundles by this form, so any change of it needs a new bundle version. The test
+//! `lines_have_one_form` pins it.
 
 use std::fmt::{self, Write as _};
 
@@ -6,20 +32,21 @@ use mcpproxy_core::json::quote;
 use mcpproxy_core::{RiskLevel, Variant};
 use sha2::{Digest as _, Sha256};
 
-use crate::log::queue::Ended;
+use super::operation::EarlyEnd;
+use crate::text::push_hex;
 use crate::{Kind, NewRecord, Outcome, Payload, PayloadFacts, Record, RecordId, Status};
 
-/// Most lines are shorter.
+/// Initial capacity. Most lines are shorter.
 const LINE_BYTES: usize = 1024;
 
 pub(crate) type Hash = [u8; 32];
 
-/// The hash before the first line of a chain.
+/// `hash(0)`: the hash before the first line of a chain.
 pub(crate) fn origin(chain_name: &str) -> Hash {
     Sha256::digest(format!("mcpproxy chain {chain_name}")).into()
 }
 
-/// The hash after a line. Of a line that may not be shown, its digest is enough.
+/// `hash(n)`, from `hash(n - 1)` and the digest of line `n`.
 pub(crate) fn link(before: &Hash, line_digest: &Hash) -> Hash {
     Sha256::new().chain_update(before).chain_update(line_digest).finalize().into()
 }
@@ -28,8 +55,8 @@ pub(crate) fn digest(line: &str) -> Hash {
     Sha256::digest(line.as_bytes()).into()
 }
 
-/// What a whole line and the beginning of a call say.
-pub(crate) struct First<'a> {
+/// The members of a `whole` or `begin` line that are known at the beginning.
+pub(crate) struct BeginFields<'a> {
     pub(crate) id: RecordId,
     pub(crate) kind: Kind,
     pub(crate) agent: Option<&'a str>,
@@ -42,8 +69,8 @@ pub(crate) struct First<'a> {
     pub(crate) args: Option<&'a PayloadFacts>,
 }
 
-/// What a whole line and the end of a call say.
-pub(crate) struct Last<'a> {
+/// The members of a `whole` or `end` line that are known at the end.
+pub(crate) struct EndFields<'a> {
     pub(crate) status: Status,
     pub(crate) code: Option<&'a str>,
     pub(crate) message: Option<&'a str>,
@@ -52,24 +79,30 @@ pub(crate) struct Last<'a> {
     pub(crate) result: Option<&'a PayloadFacts>,
 }
 
-/// A call that began and had not ended when this was written.
-pub(crate) fn begin(seq: i64, first: &First<'_>) -> String {
-    let started =
-        Last { status: Status::Started, code: None, message: None, duration_us: None, metadata: None, result: None };
+/// The line of a call that has begun.
+pub(crate) fn begin(seq: i64, first: &BeginFields<'_>) -> String {
+    let started = EndFields {
+        status: Status::Started,
+        code: None,
+        message: None,
+        duration_us: None,
+        metadata: None,
+        result: None,
+    };
     write(seq, first.id, "begin", Some(first), &started)
 }
 
-/// Something that was over when it was written.
-pub(crate) fn whole(seq: i64, first: &First<'_>, last: &Last<'_>) -> String {
+/// The line of an event, or of a call that has already ended.
+pub(crate) fn whole(seq: i64, first: &BeginFields<'_>, last: &EndFields<'_>) -> String {
     write(seq, first.id, "whole", Some(first), last)
 }
 
-/// How a call ended whose beginning was written before.
-pub(crate) fn end(seq: i64, id: RecordId, last: &Last<'_>) -> String {
+/// The line of the end of a call whose beginning has a line of its own.
+pub(crate) fn end(seq: i64, id: RecordId, last: &EndFields<'_>) -> String {
     write(seq, id, "end", None, last)
 }
 
-fn write(seq: i64, id: RecordId, form: &str, first: Option<&First<'_>>, last: &Last<'_>) -> String {
+fn write(seq: i64, id: RecordId, form: &str, first: Option<&BeginFields<'_>>, last: &EndFields<'_>) -> String {
     let mut line = Line::new(seq, id, form);
     if let Some(first) = first {
         line.word("type", Some(first.kind.as_str()));
@@ -93,10 +126,10 @@ fn write(seq: i64, id: RecordId, form: &str, first: Option<&First<'_>>, last: &L
     line.finish()
 }
 
-/// The lines of a row: one, or the beginning and the end with their positions.
+/// The lines of a row with their positions: a `whole` or `begin` line, and an `end` line if there is one.
 pub(crate) fn of_record(record: &Record) -> ((i64, String), Option<(i64, String)>) {
-    let first = First::of_read(record);
-    let last = Last::of_read(record);
+    let first = BeginFields::of_stored(record);
+    let last = EndFields::of_stored(record);
     match record.end_seq {
         Some(end_seq) => ((record.seq, begin(record.seq, &first)), Some((end_seq, end(end_seq, record.id, &last)))),
         None if record.status == Status::Started => ((record.seq, begin(record.seq, &first)), None),
@@ -104,7 +137,7 @@ pub(crate) fn of_record(record: &Record) -> ((i64, String), Option<(i64, String)
     }
 }
 
-impl<'a> First<'a> {
+impl<'a> BeginFields<'a> {
     pub(crate) fn of_new(id: RecordId, record: &'a NewRecord) -> Self {
         Self {
             id,
@@ -120,7 +153,7 @@ impl<'a> First<'a> {
         }
     }
 
-    fn of_read(record: &'a Record) -> Self {
+    fn of_stored(record: &'a Record) -> Self {
         let word = |word: &'a Option<mcpproxy_core::Untrusted>| word.as_ref().map(|word| word.for_json());
         Self {
             id: record.id,
@@ -137,8 +170,8 @@ impl<'a> First<'a> {
     }
 }
 
-impl<'a> Last<'a> {
-    pub(crate) fn of_new(record: &'a NewRecord, ended: &'a Ended) -> Self {
+impl<'a> EndFields<'a> {
+    pub(crate) fn of_new(record: &'a NewRecord, ended: &'a EarlyEnd) -> Self {
         Self {
             status: record.status,
             code: record.code.as_deref(),
@@ -160,7 +193,7 @@ impl<'a> Last<'a> {
         }
     }
 
-    fn of_read(record: &'a Record) -> Self {
+    fn of_stored(record: &'a Record) -> Self {
         let word = |word: &'a Option<mcpproxy_core::Untrusted>| word.as_ref().map(|word| word.for_json());
         Self {
             status: record.status,
@@ -173,7 +206,7 @@ impl<'a> Last<'a> {
     }
 }
 
-/// A JSON object that is being written, member by member. What is not there is left out.
+/// Builds a JSON object member by member. Absent values are left out.
 struct Line {
     text: String,
 }
@@ -218,7 +251,7 @@ impl Line {
     }
 
     fn display(&mut self, words: fmt::Arguments<'_>) {
-        // A text takes whatever it is given.
+        // Writing to a `String` cannot fail.
         let _taken = self.text.write_fmt(words);
     }
 
@@ -228,46 +261,22 @@ impl Line {
     }
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    push_hex(&mut text, bytes);
-    text
-}
-
-fn push_hex(text: &mut String, bytes: &[u8]) {
-    let digit = |value: u8| if value < 10 { b'0' + value } else { b'a' + value - 10 };
-    for part in bytes.chunks(32) {
-        let mut digits = [0; 64];
-        for (pair, byte) in digits.chunks_exact_mut(2).zip(part) {
-            pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 0xf)]);
-        }
-        let digits = digits.get(..2 * part.len()).and_then(|digits| str::from_utf8(digits).ok());
-        text.push_str(digits.unwrap_or_default());
-    }
-}
-
-pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
-    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
-    Some(digits.chunks_exact(2).filter_map(|pair| Some((pair.first()? << 4) | pair.get(1)?)).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use mcpproxy_core::mask;
 
     use super::*;
     use crate::record::id::Key;
+    use crate::text::hex;
 
-    /// Whoever wants to prove a bundle with another program goes by this form.
+    /// Other programs that verify bundles rely on this form.
     #[test]
     fn lines_have_one_form() {
         let id = RecordId::new(Key::next(None, 0, 1_700_000_000_000), 5);
         let facts = |text: &str| *Payload::of(mask(text, &[]), text.len()).facts();
         let long = "x".repeat(crate::PAYLOAD_MAX_BYTES + 1);
         let (args, result) = (facts("{}"), facts(&long));
-        let first = First {
+        let first = BeginFields {
             id,
             kind: Kind::Call,
             agent: Some("local"),
@@ -279,7 +288,7 @@ mod tests {
             metadata: r#"{"a":1}"#,
             args: Some(&args),
         };
-        let last = Last {
+        let last = EndFields {
             status: Status::Error,
             code: Some("timeout"),
             message: Some(""),
@@ -321,14 +330,5 @@ mod tests {
         assert_eq!(origin, digest("mcpproxy chain abc"));
         assert_ne!(link(&link(&origin, &one), &two), link(&link(&origin, &two), &one));
         assert_ne!(link(&origin, &one), link(&link(&origin, &one), &one));
-    }
-
-    #[test]
-    fn hex_leads_back() {
-        assert_eq!(hex(&[0, 0x1f, 0xff]), "001fff");
-        assert_eq!(from_hex("001FFf"), Some(vec![0, 0x1f, 0xff]));
-        for wrong in ["0", "0g", "é0", " 00"] {
-            assert_eq!(from_hex(wrong), None, "{wrong}");
-        }
     }
 }

@@ -1,4 +1,12 @@
-//! Going through a chain position by position, and checking each against the one before.
+//! Walks a chain position by position, and checks each line against the hash before it.
+//!
+//! `verify.rs` and `bundle.rs` both use it. The database returns rows; a row has one or two lines, and each line has a
+//! position. [`Stretch::positions`] sorts a range of rows into positions. [`ChainWalk::step`] then takes exactly the next
+//! position, rebuilds its hash, and compares it with the stored one. Payloads are compared with their digests.
+//!
+//! The check must assume that an attacker wrote the rows. So a row that cannot be read is damage and not an error, numbers
+//! must be stored exactly as this program writes them, and metadata must be one JSON object: more text could imitate the
+//! members that follow it in the line.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,18 +16,11 @@ use sha2::{Digest as _, Sha256};
 
 use crate::log::line::{self, Hash};
 use crate::log::removal::{Removal, Stub};
-use crate::log::sql::{ChainRow, RemovalRow, StoredRow};
+use crate::log::sql::{ChainRow, RemovalRow, StoredRow, Stretch};
 use crate::record::id::Key;
-use crate::sql::Row;
 use crate::{Checkpoint, Damage, DamageKind, PayloadFacts, Record, RecordId, Status, Verifier};
 
-/// A range of positions as the database has it.
-pub(crate) struct Stretch {
-    pub(crate) rows: Vec<Row>,
-    pub(crate) notes: Vec<(i64, String)>,
-}
-
-/// What stands at a position.
+/// A position, and what was found there.
 pub(crate) struct Position {
     pub(crate) seq: i64,
     pub(crate) id: Option<RecordId>,
@@ -34,38 +35,38 @@ pub(crate) enum Content {
 
 pub(crate) struct Line {
     pub(crate) record: Arc<Record>,
-    /// Whether it is the first line of its record, or the only one.
+    /// `true` for the first or only line of its record.
     pub(crate) is_first: bool,
     pub(crate) text: String,
-    /// The hash after it, as it is stored.
+    /// The stored hash.
     pub(crate) hash: Hash,
-    pub(crate) args: Option<Part>,
-    pub(crate) result: Option<Part>,
+    pub(crate) args: Option<LinePayload>,
+    pub(crate) result: Option<LinePayload>,
 }
 
-/// A payload that a line is about.
-pub(crate) struct Part {
-    /// `None` when the line says that there was no payload, and yet there is one.
+/// A payload that belongs to a line.
+pub(crate) struct LinePayload {
+    /// `None` if there is a payload although the line has none.
     pub(crate) facts: Option<PayloadFacts>,
-    /// `None` when it was erased.
+    /// `None` if it was erased.
     pub(crate) text: Option<String>,
 }
 
-/// How far a chain was followed, and what was seen on the way.
+/// The position reached in a chain, and counts of what was checked.
 #[derive(Clone, Debug)]
-pub(crate) struct Trail {
+pub(crate) struct ChainWalk {
     pub(crate) verifier: Verifier,
     pub(crate) chain: u16,
     pub(crate) seq: i64,
     pub(crate) hash: Hash,
     pub(crate) last_key: Option<Key>,
-    /// Lines of which only the digest is left, because their rows were removed when their time was over.
+    /// Lines of which retention left only the digest.
     pub(crate) stubs: Arc<[Stub]>,
-    pub(crate) seen: Seen,
+    pub(crate) counts: WalkCounts,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct WalkCounts {
     pub(crate) records: u64,
     pub(crate) payloads: u64,
     pub(crate) erased: u64,
@@ -73,27 +74,27 @@ pub(crate) struct Seen {
     pub(crate) last_signed: Option<i64>,
 }
 
-/// The positions of a stretch in their order. One can be there twice, or not at all.
+/// The positions of a range in order. A position may appear twice or be missing.
 pub(crate) struct Positions {
     pub(crate) list: Vec<Position>,
     pub(crate) notes: BTreeMap<i64, Vec<String>>,
-    /// About what it took to read them.
+    /// The approximate size of what was read.
     pub(crate) bytes: usize,
 }
 
 impl Stretch {
-    /// From the position after the trail to the last.
-    pub(crate) fn positions(self, trail: &Trail, last: i64) -> Positions {
-        let first = trail.seq + 1;
+    /// Sorts the rows into the positions after the walk, up to `last`.
+    pub(crate) fn positions(self, walk: &ChainWalk, last: i64) -> Positions {
+        let first = walk.seq + 1;
         let mut list: Vec<Position> = Vec::with_capacity(self.rows.len() * 2);
         let mut bytes = 0;
         for row in self.rows {
             let row = StoredRow::of(&row);
             bytes += row.text_bytes();
-            list.extend(row.positions(trail.chain));
+            list.extend(row.positions(walk.chain));
         }
         let stub = |(seq, digest): &Stub| Position { seq: *seq, id: None, content: Content::Stub(*digest) };
-        list.extend(trail.stubs.iter().map(stub));
+        list.extend(walk.stubs.iter().map(stub));
         list.retain(|position| (first..=last).contains(&position.seq));
         list.sort_by_key(|position| position.seq);
         let mut notes = BTreeMap::<i64, Vec<String>>::new();
@@ -105,7 +106,7 @@ impl Stretch {
 }
 
 impl StoredRow {
-    /// Its one or two lines. What cannot be read, or is not as we write it, is damage to both.
+    /// The one or two lines of the row. A row that is not as this program writes it damages both.
     fn positions(self, chain: u16) -> Vec<Position> {
         let Self { seq, end_seq, id, record, numbers_fit, hash, end_hash, args, result } = self;
         let damaged = |seq| Position { seq, id, content: Content::Damaged };
@@ -116,11 +117,11 @@ impl StoredRow {
         let ((seq, text), end) = line::of_record(&record);
         let part = |facts, text: Option<String>| match (facts, &text) {
             (None, None) => None,
-            _ => Some(Part { facts, text }),
+            _ => Some(LinePayload { facts, text }),
         };
         let args = part(record.args, args);
         let result = part(record.result, result);
-        // Without an end of its own, the only line says it all; the beginning of an open call has no result.
+        // The result belongs to the `end` line if there is one.
         let (own, later) = if end.is_some() { (None, result) } else { (result, None) };
         let content = |is_first, text, hash: Option<Hash>, args, result| match hash {
             Some(hash) => {
@@ -146,7 +147,7 @@ fn to_hash(bytes: Vec<u8>) -> Option<Hash> {
     bytes.try_into().ok()
 }
 
-/// What the text of the lines does not show.
+/// Checks what the text of the lines does not show.
 fn is_as_written(record: &Record) -> bool {
     let says_nothing_of_an_end = record.code.is_none()
         && record.message.is_none()
@@ -154,7 +155,7 @@ fn is_as_written(record: &Record) -> bool {
         && record.result.is_none()
         && record.end_metadata.is_none();
     let is_open = record.status == Status::Started && record.end_seq.is_none();
-    // A text that is more than one object could take the place of what follows it in the line.
+    // More text than one object could imitate the members that follow it in the line.
     let metadata_fits = is_object(record.metadata.for_json())
         && (record.end_seq.is_some()
             || record.end_metadata.as_ref().is_none_or(|metadata| is_object(metadata.for_json())));
@@ -165,8 +166,8 @@ fn is_object(text: &str) -> bool {
     text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-impl Trail {
-    /// Where a chain is taken up: at its first line, or after those that were removed when their time was over.
+impl ChainWalk {
+    /// Starts at the first line, or after the lines that retention removed.
     pub(crate) fn begin(chain: &ChainRow, removal: RemovalRow, verifier: &Verifier) -> Result<Self, Damage> {
         let damage = |what| Damage { seq: removal.seq.max(0), id: None, what };
         let RemovalRow { seq, hash, note, stubs } = &removal;
@@ -177,7 +178,7 @@ impl Trail {
                 return Err(damage(DamageKind::Changed));
             }
         } else {
-            // Only who has the key may take something out.
+            // Only the owner of the key may remove records.
             let signed = note.as_deref().and_then(|note| Removal::open(note, verifier).ok());
             if signed != Some(Removal::new(*seq, hash, stubs)) {
                 return Err(damage(DamageKind::UnsignedRemoval));
@@ -190,11 +191,11 @@ impl Trail {
             hash,
             last_key: None,
             stubs: stubs.into(),
-            seen: Seen::default(),
+            counts: WalkCounts::default(),
         })
     }
 
-    /// Goes on to the next position, which this must be, and returns the digest of its line.
+    /// Checks the next position. Returns the digest of its line.
     pub(crate) fn step(&mut self, position: &Position) -> Result<Hash, Damage> {
         let damage = |what| Damage { seq: position.seq, id: position.id, what };
         let next = self.seq + 1;
@@ -217,54 +218,54 @@ impl Trail {
             if line.is_first && self.last_key.is_some_and(|last| line.record.id.key() <= last) {
                 return Err(damage(DamageKind::OutOfOrder));
             }
-            self.look_at_payload(line.args.as_ref()).map_err(|Differs| damage(DamageKind::ArgsChanged))?;
-            self.look_at_payload(line.result.as_ref()).map_err(|Differs| damage(DamageKind::ResultChanged))?;
+            self.check_payload(line.args.as_ref()).map_err(|Differs| damage(DamageKind::ArgsChanged))?;
+            self.check_payload(line.result.as_ref()).map_err(|Differs| damage(DamageKind::ResultChanged))?;
             if line.is_first {
                 self.last_key = Some(line.record.id.key());
-                self.seen.records += 1;
+                self.counts.records += 1;
             }
         }
         (self.seq, self.hash) = (next, hash);
         Ok(digest)
     }
 
-    /// Holds a note against where the trail is now.
-    pub(crate) fn look_at_note(&mut self, note: &str) -> Result<Checkpoint, Damage> {
+    /// Compares a stored checkpoint with the current position.
+    pub(crate) fn check_note(&mut self, note: &str) -> Result<Checkpoint, Damage> {
         let damage = |what| Damage { seq: self.seq, id: None, what };
         let checkpoint = Checkpoint::open(note, &self.verifier).map_err(|_| damage(DamageKind::WrongCheckpoint))?;
         if checkpoint.seq != self.seq {
             return Err(damage(DamageKind::WrongCheckpoint));
         }
-        self.look_at_checkpoint(&checkpoint)?;
-        self.seen.checkpoints += 1;
+        self.check_checkpoint(&checkpoint)?;
+        self.counts.checkpoints += 1;
         Ok(checkpoint)
     }
 
-    pub(crate) fn look_at_checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<(), Damage> {
+    pub(crate) fn check_checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<(), Damage> {
         if checkpoint.hash != self.hash {
-            let trusted = self.seen.last_signed.unwrap_or(0);
+            let trusted = self.counts.last_signed.unwrap_or(0);
             return Err(Damage { seq: self.seq, id: None, what: DamageKind::Rewritten { trusted } });
         }
-        self.seen.last_signed = self.seen.last_signed.max(Some(self.seq));
+        self.counts.last_signed = self.counts.last_signed.max(Some(self.seq));
         Ok(())
     }
 
-    fn look_at_payload(&mut self, part: Option<&Part>) -> Result<(), Differs> {
+    fn check_payload(&mut self, part: Option<&LinePayload>) -> Result<(), Differs> {
         match part {
             None => {}
-            Some(Part { facts: None, .. }) => return Err(Differs),
-            Some(Part { text: None, .. }) => self.seen.erased += 1,
-            Some(Part { facts: Some(facts), text: Some(text) }) => {
+            Some(LinePayload { facts: None, .. }) => return Err(Differs),
+            Some(LinePayload { text: None, .. }) => self.counts.erased += 1,
+            Some(LinePayload { facts: Some(facts), text: Some(text) }) => {
                 let digest: Hash = Sha256::digest(text.as_bytes()).into();
                 if digest != *facts.digests.of_stored() {
                     return Err(Differs);
                 }
-                self.seen.payloads += 1;
+                self.counts.payloads += 1;
             }
         }
         Ok(())
     }
 }
 
-/// A payload is not the one that the record is about.
+/// A payload does not match the digest in its line.
 struct Differs;

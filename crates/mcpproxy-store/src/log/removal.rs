@@ -1,16 +1,23 @@
-//! Removals: signed statements of what retention took out of a chain, so that nobody else can take anything out.
+//! Removals: signed statements of what retention removed from a chain. Without its signature, a gap is damage.
+//!
+//! Retention removes rows from the start of a chain. A call takes two positions if it ran for a while, and both belong to one
+//! row. So removing a row can also take away an `end` line further on, between lines that stay. A *stub* replaces it: the
+//! position and the digest of the line, which is enough to compute the hashes after it.
+//!
+//! A removal signs the last removed position, its hash, and the digest of all stubs. The chain is verified from there on.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest as _, Sha256};
 
-use crate::log::checkpoint::rfc3339;
-use crate::log::line::{Hash, hex};
-use crate::{NoteError, SigningKey, Verifier};
+use super::line::Hash;
+use super::signature::{SigningKey, Verifier};
+use crate::NoteError;
+use crate::text::{hex, rfc3339};
 
 const WORD: &str = "removed";
 
-/// Everything up to a position is gone, and later positions only where a stub stands.
+/// Everything up to `seq` is removed. After it, only lines with a stub are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Removal {
     pub(crate) seq: i64,
@@ -18,11 +25,11 @@ pub(crate) struct Removal {
     stubs: Hash,
 }
 
-/// The end of a call whose row is gone: its position, and the digest of its line.
+/// The end of a call whose row was removed: its position, and the digest of its line.
 pub(crate) type Stub = (i64, Hash);
 
 impl Removal {
-    /// `stubs` are all that are left of the chain, in the order of their positions.
+    /// `stubs` are all stubs of the chain after `seq`, ordered by position.
     pub(crate) fn new(seq: i64, hash: Hash, stubs: &[Stub]) -> Self {
         Self { seq, hash, stubs: digest(stubs) }
     }
@@ -63,13 +70,13 @@ mod tests {
     use crate::Checkpoint;
 
     #[test]
-    fn what_was_signed_is_what_is_read() {
+    fn a_signed_removal_round_trips() {
         let key = SigningKey::from_seed(&[1; 32]).unwrap();
         let removal = Removal::new(7, [2; 32], &[(9, [3; 32]), (12, [4; 32])]);
         let note = removal.sign(&key, 1_700_000_000_000);
         assert_eq!(Removal::open(&note, key.verifier()), Ok(removal.clone()));
-        assert_ne!(removal, Removal::new(7, [2; 32], &[(9, [3; 32])]), "every stub counts");
-        assert!(Checkpoint::open(&note, key.verifier()).is_err(), "it is no checkpoint");
+        assert_ne!(removal, Removal::new(7, [2; 32], &[(9, [3; 32])]), "every stub is signed");
+        assert!(Checkpoint::open(&note, key.verifier()).is_err(), "a removal is not a checkpoint");
         let checkpoint = Checkpoint::sign(&key, 7, &[2; 32], 0);
         assert_eq!(Removal::open(&checkpoint, key.verifier()), Err(NoteError::Form));
         assert_eq!(Removal::open(&note.replace("\n7\n", "\n8\n"), key.verifier()), Err(NoteError::Signature));

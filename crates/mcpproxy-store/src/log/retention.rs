@@ -1,41 +1,44 @@
-//! Retention: what was kept long enough is removed, a little at a time, so that no call waits for it.
+//! Retention: removes expired payloads and records in small steps, so that no call waits long for one.
+//!
+//! The settings limit three things: the age of payloads, the total size of payloads, and the age of records. Every ten
+//! minutes a *round* begins and computes one cutoff key for payloads and one for records. A key starts with the time, so
+//! "older than" is a range of primary keys. Then each step removes at most 500 rows. The writer runs a step when it is idle,
+//! or after a commit if a step is late, because a busy gateway must remove records, too.
+//!
+//! Payloads are separate from the chain, so removing them breaks nothing. Records are removed from the start of the chain
+//! only, with a signed removal (`removal.rs`). A call that has not ended stops the removal, and so does the newest record,
+//! which holds the end of the chain.
 
 use std::time::Duration;
 
 use mcpproxy_core::settings::Retention;
 use tokio::time::Instant;
 
-use crate::log::sql::RecordWriter;
+use crate::error::with_causes;
+use crate::log::sql::{More, RecordWriter};
 use crate::log::tally::HOUR_MS;
 use crate::record::id::Key;
 use crate::{SigningKey, StoreError};
 
 const PAUSE: Duration = Duration::from_secs(600);
-/// Between two steps when there is more to remove.
+/// The pause between two steps of a round.
 const STEP_PAUSE: Duration = Duration::from_millis(50);
-/// So much later than it is due, a step is taken even if calls are coming in.
+/// A step that is this late runs even while calls are coming in.
 const LATE: Duration = Duration::from_millis(250);
 const FIRST: Duration = Duration::from_secs(2);
 
 pub(crate) struct Retainer {
     retention: Retention,
     due: Instant,
-    /// What is removed in the steps of this round. None between two rounds.
+    /// `None` between two rounds.
     round: Option<Round>,
 }
 
-/// Everything before these goes.
+/// Cutoffs of one round: everything before these keys is removed.
 #[derive(Clone, Copy)]
 pub(crate) struct Round {
     pub(crate) payloads: Option<Key>,
     pub(crate) records: Option<Key>,
-}
-
-/// Whether there is more to remove.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum More {
-    Yes,
-    No,
 }
 
 impl Retainer {
@@ -53,7 +56,7 @@ impl Retainer {
 
     pub(crate) async fn step(&mut self, database: &mut RecordWriter, key: &SigningKey, now_ms: i64) {
         let more = self.remove_some(database, key, now_ms).await.unwrap_or_else(|error| {
-            tracing::warn!(error = crate::log::health::chain(&error), "could not remove old records");
+            tracing::warn!(error = with_causes(&error), "could not remove old records");
             More::No
         });
         if more == More::No {
@@ -62,7 +65,6 @@ impl Retainer {
         self.due = Instant::now() + if more == More::Yes { STEP_PAUSE } else { PAUSE };
     }
 
-    /// One small step.
     async fn remove_some(
         &mut self,
         database: &mut RecordWriter,
@@ -93,7 +95,7 @@ impl Round {
         Ok(Self { payloads, records: retention.records.map(before) })
     }
 
-    /// Payloads first: they are what takes room.
+    /// Payloads first: they take most of the space.
     pub(crate) async fn remove_some(
         &self,
         database: &mut RecordWriter,
@@ -112,8 +114,8 @@ impl Round {
     }
 }
 
-/// Where to cut so that about `max_bytes` are left. `hours` come newest first; within the hour in which the limit is
-/// passed, bytes are taken to have come evenly.
+/// The cutoff that leaves about `max_bytes`. `hours` are ordered newest first. Within the hour that exceeds the limit, bytes
+/// are assumed to have arrived evenly.
 fn cutoff_for_bytes(hours: &[(i64, u64)], max_bytes: u64, now_ms: i64) -> Option<Key> {
     let mut left = max_bytes;
     for (hour, bytes) in hours {
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_bytes_go_first() {
+    fn the_oldest_bytes_are_removed_first() {
         let now_ms = 100 * HOUR_MS + HOUR_MS / 2;
         let check = |hours: &[(i64, u64)], max_bytes: u64, expected_ms: Option<i64>| {
             assert_eq!(cutoff_for_bytes(hours, max_bytes, now_ms), expected_ms.map(Key::at), "{hours:?} {max_bytes}");

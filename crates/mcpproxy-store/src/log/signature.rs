@@ -1,4 +1,22 @@
-//! Signed notes: short texts with an Ed25519 signature, in the form that transparency logs use (C2SP signed-note).
+//! Signed notes: short texts with an Ed25519 signature, in the C2SP signed-note format that transparency logs use.
+//!
+//! ```text
+//! mcpproxy/2f1b6c0d9e8a7b6c5d4e          the text: here a checkpoint, see `checkpoint.rs`
+//! 1234
+//! …
+//!
+//! — mcpproxy/2f1b6c0d9e8a7b6c5d4e cGxlYXNl…     name of the key, then base64(key id + signature)
+//! ```
+//!
+//! The gateway signs three kinds of text: checkpoints, removals (`removal.rs`) and the seal of a bundle (`bundle/seal.rs`).
+//! Their second lines differ, so no signature of one kind can pass as another.
+//!
+//! The chain is named after its key: the first 10 bytes of SHA-256 of the public key, in hexadecimal. So nobody can replace
+//! the key that the database stores for a chain without also changing the name. To detect a replaced *database*, compare
+//! [`Verifier`] with a copy that was saved elsewhere (`mcpproxy activity verify --key`).
+//!
+//! Why this format? Checkpoints can be checked with existing tools, and [`Verifier`] prints as the `NAME+KEYID+KEY` that those
+//! tools read.
 
 use std::fmt;
 
@@ -7,38 +25,28 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest as _, Sha256};
 
-use crate::log::line::{from_hex, hex};
+use crate::NoteError;
+use crate::text::{from_hex, hex};
 
 const ED25519_ALGORITHM: u8 = 1;
 const CHAIN_NAME_BYTES: usize = 10;
 const NOTE_MAX_BYTES: usize = 4096;
 
-/// The key that a gateway signs its checkpoints with. It names the gateway's chain.
+/// The key with which a gateway signs. It also names the chain of the gateway.
 pub struct SigningKey {
     pair: Ed25519KeyPair,
     verifier: Verifier,
 }
 
-/// What is needed to check a signature, and may be known to all.
+/// The public key of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verifier {
     chain: String,
     public: [u8; 32],
 }
 
-/// Why something is no signed note of a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoteError {
-    #[error("it does not have the form of a signed note")]
-    Form,
-    #[error("it is signed by another key")]
-    OtherKey,
-    #[error("its signature is wrong")]
-    Signature,
-}
-
 impl SigningKey {
-    /// `seed` is 32 random bytes. `None` when the library does not take it.
+    /// Returns `None` if the crypto library rejects the seed.
     pub fn from_seed(seed: &[u8; 32]) -> Option<Self> {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed).ok()?;
         let public: [u8; 32] = pair.public_key().as_ref().try_into().ok()?;
@@ -46,7 +54,7 @@ impl SigningKey {
         Some(Self { pair, verifier: Verifier { chain, public } })
     }
 
-    /// As `mcpproxy` keeps it in a file: 64 hexadecimal digits.
+    /// Reads the content of `signing.key`: 64 hexadecimal digits.
     pub fn from_hex(text: &str) -> Option<Self> {
         let seed: [u8; 32] = from_hex(text.trim())?.try_into().ok()?;
         Self::from_seed(&seed)
@@ -56,7 +64,7 @@ impl SigningKey {
         &self.verifier
     }
 
-    /// `text` must end with a line break.
+    /// Signs a text, which must end with a line break.
     pub(crate) fn sign(&self, text: &str) -> String {
         let signature = self.pair.sign(text.as_bytes());
         let signed: Vec<u8> = self.verifier.key_id().into_iter().chain(signature.as_ref().iter().copied()).collect();
@@ -65,7 +73,7 @@ impl SigningKey {
 }
 
 impl Verifier {
-    /// The chain that this key signs for.
+    /// The name of the chain that this key signs.
     pub fn chain(&self) -> &str {
         &self.chain
     }
@@ -83,7 +91,7 @@ impl Verifier {
         is_right.then_some(verifier)
     }
 
-    /// The text of a note that this key has signed, with its last line break.
+    /// Checks the signature, and returns the signed text with its last line break.
     pub(crate) fn open<'n>(&self, note: &'n str) -> Result<&'n str, NoteError> {
         if note.len() > NOTE_MAX_BYTES {
             return Err(NoteError::Form);
@@ -116,7 +124,7 @@ impl Verifier {
     }
 }
 
-/// `NAME+KEYID+KEY`, as other tools for signed notes read it.
+/// Prints `NAME+KEYID+KEY`, which other tools for signed notes read.
 impl fmt::Display for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key: Vec<u8> = std::iter::once(ED25519_ALGORITHM).chain(self.public).collect();
@@ -129,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_opens_with_its_own_key_alone() {
+    fn a_note_opens_only_with_its_own_key() {
         let key = SigningKey::from_seed(&[7; 32]).unwrap();
         let other = SigningKey::from_seed(&[8; 32]).unwrap();
         let note = key.sign("one\ntwo\n");
@@ -142,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_character_is_noticed() {
+    fn every_changed_character_is_detected() {
         let key = SigningKey::from_seed(&[7; 32]).unwrap();
         let note = key.sign("mcpproxy/x\n12\nabc\n");
         for (at, old) in note.char_indices() {
@@ -154,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verifier_survives_the_way_through_text() {
+    fn a_verifier_round_trips_through_text() {
         let verifier = SigningKey::from_hex(&"07".repeat(32)).unwrap().verifier().clone();
         assert_eq!(Verifier::parse(&verifier.to_string()), Some(verifier.clone()));
         let text = verifier.to_string();

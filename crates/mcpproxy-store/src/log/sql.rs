@@ -10,6 +10,7 @@ mod retention;
 mod take;
 mod write;
 
-pub(super) use chains::{ChainRow, Nearest, RemovalRow, StoredRow};
+pub(super) use chains::{ChainRow, Nearest, RemovalRow, StoredRow, Stretch};
+pub(super) use retention::More;
 use take::Head;
 pub(super) use write::{RecordWriter, Settled};

@@ -1,11 +1,11 @@
-//! What a record is about, as far as it is counted.
+//! The fields of a record by which it is counted.
 
 use mcpproxy_core::{RiskLevel, Variant};
 
 use crate::log::tally::{HOUR_MS, NO_STEP, Tally, step_of};
 use crate::{Kind, NewRecord, Status};
 
-/// Kept beside an open call, so that its end can be counted without reading its beginning again.
+/// Stays with an open call, so that counting its end does not need its beginning.
 #[derive(Debug)]
 pub(crate) struct Subject {
     pub(crate) hour: i64,
@@ -18,7 +18,7 @@ pub(crate) struct Subject {
 
 impl Subject {
     pub(crate) fn of(record: &NewRecord) -> Self {
-        // An agent can make up more names than there is room to count.
+        // An agent can invent names without end, so only known names are counted.
         let name = |name: &Option<String>| {
             let is_counted = record.is_known_tool || record.kind == Kind::Server;
             name.as_deref().filter(|_| is_counted).unwrap_or_default().to_owned()

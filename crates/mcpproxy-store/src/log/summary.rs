@@ -1,34 +1,34 @@
-//! How many of what there were, and how long they took, from what was counted when records were written.
+//! Summaries of hourly counts: how many records of each kind there were, and how long calls took.
 
 use std::collections::{BTreeMap, HashMap};
 
 use mcpproxy_core::Untrusted;
 
-use crate::log::tally::{HOUR_MS, NO_STEP, duration_of};
+use crate::log::tally::{Counted, HOUR_MS, NO_STEP, duration_of};
 use crate::{Kind, Status, Store, StoreError};
 
-/// The last hour that a time in milliseconds can name.
+/// The last hour that fits into milliseconds.
 const HOUR_MAX: i64 = i64::MAX / HOUR_MS - 1;
 
-/// Whole hours, from the first millisecond to the one before the last.
+/// Counts of whole hours, from `from_ms` up to but not including `to_ms`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     pub from_ms: i64,
     pub to_ms: i64,
     pub total: u64,
     pub by_type: Vec<(String, u64)>,
-    pub by_status: Vec<Count>,
-    pub by_intent: Vec<Count>,
-    pub by_server: Vec<Count>,
+    pub by_status: Vec<SummaryGroup>,
+    pub by_intent: Vec<SummaryGroup>,
+    pub by_server: Vec<SummaryGroup>,
     /// By `server:tool`.
-    pub by_tool: Vec<Count>,
-    pub by_risk: Vec<Count>,
-    /// Of calls only.
+    pub by_tool: Vec<SummaryGroup>,
+    pub by_risk: Vec<SummaryGroup>,
+    /// Durations of calls only.
     pub duration: Durations,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Count {
+pub struct SummaryGroup {
     pub name: Untrusted,
     pub count: u64,
     pub errors: u64,
@@ -43,21 +43,8 @@ pub struct Durations {
     pub p95_us: Option<u64>,
 }
 
-/// Things of one kind, and how many. An empty word is none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Counted {
-    pub(crate) kind: Kind,
-    pub(crate) status: Status,
-    pub(crate) intent_type: String,
-    pub(crate) server: String,
-    pub(crate) tool: String,
-    pub(crate) risk: String,
-    pub(crate) step: i64,
-    pub(crate) count: u64,
-}
-
 impl Store {
-    /// Of the hours that these times lie in, both included; of all there are without them. Calls under way are counted
+    /// Summarizes the hours that contain these times, both included. Without a time, there is no limit. Running calls count
     /// as `started`.
     pub async fn summary(&self, since_ms: Option<i64>, until_ms: Option<i64>) -> Result<Summary, StoreError> {
         let hour = |time_ms: i64| (time_ms.max(0) / HOUR_MS).min(HOUR_MAX);
@@ -65,7 +52,7 @@ impl Store {
         let mut counted = self.database().tallies(asked.0, asked.1).await?;
         counted.extend(self.database().open_calls(asked.0 * HOUR_MS, (asked.1 + 1) * HOUR_MS - 1).await?);
         let found = self.database().tallied_hours().await?;
-        // Where nothing was asked for, the summary is about the hours of which there is something.
+        // Without a limit, the summary covers the hours that have counts.
         let first = since_ms.map(hour).or(found.map(|(first, _)| first)).unwrap_or(0);
         let last = until_ms.map(hour).or(found.map(|(_, last)| last));
         let after = last.map_or(first, |last| last + 1).max(first);
@@ -105,8 +92,8 @@ impl Summary {
     }
 }
 
-/// The most frequent first, then by name. What has no name is in no group.
-fn grouped(all: &[Counted], name: impl Fn(&Counted) -> Option<String>) -> Vec<Count> {
+/// Groups counts, the most frequent first, then by name. Counts without a name are left out.
+fn grouped(all: &[Counted], name: impl Fn(&Counted) -> Option<String>) -> Vec<SummaryGroup> {
     #[derive(Default)]
     struct Group {
         count: u64,
@@ -128,7 +115,7 @@ fn grouped(all: &[Counted], name: impl Fn(&Counted) -> Option<String>) -> Vec<Co
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by(|(a, left), (b, right)| right.count.cmp(&left.count).then_with(|| a.cmp(b)));
-    let count = |(name, group): (String, Group)| Count {
+    let count = |(name, group): (String, Group)| SummaryGroup {
         name: Untrusted::new(name),
         count: group.count,
         errors: group.errors,
@@ -139,7 +126,7 @@ fn grouped(all: &[Counted], name: impl Fn(&Counted) -> Option<String>) -> Vec<Co
     groups.into_iter().map(count).collect()
 }
 
-/// How many durations there were of each step.
+/// The number of durations in each step.
 #[derive(Default)]
 struct Steps {
     counts: BTreeMap<i64, u64>,
@@ -152,7 +139,7 @@ impl Steps {
         }
     }
 
-    /// The shortest step that this share of all is not longer than.
+    /// The shortest step that covers this share of all durations.
     fn percentile(&self, percent: u64) -> Option<u64> {
         let total: u64 = self.counts.values().sum();
         let rank = (u128::from(total) * u128::from(percent)).div_ceil(100);
@@ -183,6 +170,6 @@ mod tests {
         check(&(1..=15).collect::<Vec<_>>(), Some(8), Some(15));
         let mut steps = Steps::default();
         steps.add(NO_STEP, 5);
-        assert_eq!(steps.percentile(50), None, "what was not measured does not count");
+        assert_eq!(steps.percentile(50), None, "unmeasured durations do not count");
     }
 }

@@ -1,17 +1,17 @@
-//! What is counted as it is written, hour by hour, so that a summary need not look at records.
+//! Hourly counts that are written with the records, so that a summary reads no records.
 
 use mcpproxy_core::{RiskLevel, Variant};
 
 use crate::{Kind, Status};
 
-/// So many steps from a duration to its double: a percentile is at most 1/16 off.
+/// Steps between a duration and its double. A percentile is at most 1/16 off.
 const STEPS_PER_DOUBLING: u64 = 8;
 const STEP_BITS: u32 = STEPS_PER_DOUBLING.trailing_zeros();
-/// The step of what took no time that anybody measured.
+/// The step of records without a duration.
 pub(crate) const NO_STEP: i64 = -1;
 pub(crate) const HOUR_MS: i64 = 3_600_000;
 
-/// Things that are counted together.
+/// Records with the same values are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tally<'t> {
     /// Hours since 1970.
@@ -26,7 +26,20 @@ pub(crate) struct Tally<'t> {
     pub(crate) step: i64,
 }
 
-/// The range that a duration falls into. Up to 15 µs each is a range of its own.
+/// A count as read from the table. An empty text means none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) kind: Kind,
+    pub(crate) status: Status,
+    pub(crate) intent_type: String,
+    pub(crate) server: String,
+    pub(crate) tool: String,
+    pub(crate) risk: String,
+    pub(crate) step: i64,
+    pub(crate) count: u64,
+}
+
+/// The logarithmic step of a duration. Up to 15 µs, each duration has its own step.
 pub(crate) fn step_of(duration_us: u64) -> i64 {
     let Some(exponent) = duration_us.checked_ilog2().filter(|exponent| *exponent > STEP_BITS) else {
         return i64::try_from(duration_us).unwrap_or(i64::MAX);
@@ -36,7 +49,7 @@ pub(crate) fn step_of(duration_us: u64) -> i64 {
     i64::from(shift) * STEPS_PER_DOUBLING.cast_signed() + leading.cast_signed()
 }
 
-/// The middle of a step.
+/// The duration in the middle of a step.
 pub(crate) fn duration_of(step: i64) -> u64 {
     let step = step.max(0).unsigned_abs();
     let Some(shift) = (step / STEPS_PER_DOUBLING).checked_sub(1).filter(|shift| *shift > 0) else { return step };
@@ -50,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_grow_with_durations_and_lead_back() {
+    fn steps_grow_with_durations_and_round_trip() {
         let mut last = -1;
         let durations = (0..5_000).chain((13..64).flat_map(|bit| {
             let round = 1_u64 << bit;

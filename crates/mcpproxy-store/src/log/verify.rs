@@ -1,12 +1,28 @@
-//! Proving the log: every chain, from its first line to its last, against its hashes and the checkpoints signed for it.
+//! Verifies the log: every chain from its first line to its last, against its hashes and signed checkpoints.
+//!
+//! For each chain, `verify` checks in this order and stops at the first damage:
+//!
+//! 1. The stored key matches the name of the chain, and the trusted key if the caller passed one.
+//! 2. Missing records at the start have a signed removal (`removal.rs`).
+//! 3. Every position exists once, its line has the stored hash, ids are in order, and payloads match their digests.
+//! 4. Checkpoints match, both those in the database and those that the caller kept outside.
+//! 5. The chain reaches the last signed position, so that nothing was cut off at the end.
+//!
+//! Hashes alone prove nothing against somebody who rewrites the whole database. The proof comes from outside: a saved
+//! [`Verifier`] and saved checkpoints. Lines after the last checkpoint are consistent, but not signed yet.
+//!
+//! The gateway may write while this runs. New records are left out, because the end of each chain is read first. Retention
+//! may remove records, too. So before damage is reported, the removal is read again; if it moved, the check continues after
+//! it. Memory stays bounded: positions are read in ranges, which shrink while rows carry much text. The next range is read
+//! while a blocking task hashes the current one.
 
 use std::collections::BTreeMap;
 
-use crate::log::positions::{Positions, Seen, Stretch, Trail};
-use crate::log::sql::{ChainRow, Nearest};
+use crate::log::positions::{ChainWalk, Positions, WalkCounts};
+use crate::log::sql::{ChainRow, Nearest, Stretch};
 use crate::{Checkpoint, Damage, DamageKind, NoteError, Store, StoreError, Verifier};
 
-/// So many positions are read at a time, or fewer while they come with much text.
+/// Positions to read at a time. The range shrinks while rows carry much text.
 const STRETCH_MAX: i64 = 2_000;
 const STRETCH_MIN: i64 = 16;
 const STRETCH_BYTES: usize = 8 * 1024 * 1024;
@@ -14,40 +30,40 @@ const PROGRESS_LINES: u64 = 10_000;
 
 #[derive(Clone, Debug, Default)]
 pub struct VerifyOptions {
-    /// Signed notes that were kept outside the database.
+    /// Checkpoints that were kept outside the database.
     pub checkpoints: Vec<String>,
-    /// Keys that are known from elsewhere. The chains of these must be there, and be signed with them.
+    /// Trusted keys. Their chains must exist and be signed with them.
     pub trusted: Vec<Verifier>,
 }
 
-/// How many lines are done, of about how many.
+/// The number of lines done, of about `total`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     pub done: u64,
     pub total: u64,
 }
 
-/// What was found out about a chain.
+/// The result of verifying a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainVerdict {
     pub chain: String,
-    /// How many positions were checked.
+    /// The number of checked positions.
     pub lines: i64,
-    /// How many were removed before these, because their time was over.
+    /// The number of positions before these that retention removed.
     pub removed: i64,
     pub records: u64,
     pub checkpoints: u64,
     pub payloads: u64,
-    /// Payloads that are not kept any more.
+    /// Payloads that were erased.
     pub erased: u64,
-    /// The last position that a checkpoint vouches for.
+    /// The last position with a valid checkpoint.
     pub last_signed: Option<i64>,
-    /// Whether its key is one of those that are trusted.
+    /// `true` if its key is a trusted key.
     pub is_trusted: bool,
     pub damage: Option<Damage>,
 }
 
-/// What the database says about a chain and its records.
+/// A chain as the database describes it, unverified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainInfo {
     pub number: u16,
@@ -58,7 +74,7 @@ pub struct ChainInfo {
     pub lines: i64,
     pub removed_seq: i64,
     pub checkpoints: u64,
-    /// Its position and its time, as it claims.
+    /// Its claimed position and time.
     pub newest_checkpoint: Option<(i64, String)>,
 }
 
@@ -84,7 +100,7 @@ impl Store {
         Ok(chains)
     }
 
-    /// Goes through all chains as they are now. A gateway may go on writing: what it writes meanwhile is left out.
+    /// Verifies all chains as they are now. Records that a gateway writes meanwhile are left out.
     pub async fn verify(
         &self,
         options: VerifyOptions,
@@ -95,14 +111,15 @@ impl Store {
         let numbers = database.chains_of_records().await?;
         let rows = database.chain_rows().await?;
         let ends: BTreeMap<_, _> = database.chain_ends().await?.into_iter().map(|end| (end.chain, end.seq)).collect();
-        let mut outside = Outside::new(options)?;
+        let mut evidence = Evidence::new(options)?;
         let total = rows.iter().map(|row| ends.get(&row.number).copied().unwrap_or(0) - row.removed_seq).sum::<i64>();
-        let mut meter = Meter { progress, now: Progress { done: 0, total: total.max(0).unsigned_abs() }, told: 0 };
+        let mut meter =
+            ProgressMeter { progress, now: Progress { done: 0, total: total.max(0).unsigned_abs() }, told: 0 };
         let mut verdicts = Vec::new();
         let known: Vec<i64> = rows.iter().map(|row| row.number.into()).collect();
         for row in rows {
             let end = ends.get(&row.number).copied().unwrap_or(0);
-            verdicts.push(self.verify_chain(row, end, &mut outside, &mut meter).await?);
+            verdicts.push(self.verify_chain(row, end, &mut evidence, &mut meter).await?);
         }
         for number in numbers.into_iter().filter(|number| !known.contains(number)) {
             let first = database.first_row(number).await?;
@@ -110,7 +127,7 @@ impl Store {
             let damage = Damage { seq, id, what: DamageKind::NoSuchChain };
             verdicts.push(ChainVerdict::damaged(format!("number {number}"), damage));
         }
-        verdicts.extend(outside.gone());
+        verdicts.extend(evidence.missing());
         meter.tell();
         Ok(verdicts)
     }
@@ -119,11 +136,11 @@ impl Store {
         &self,
         row: ChainRow,
         end: i64,
-        outside: &mut Outside,
-        meter: &mut Meter<'_>,
+        evidence: &mut Evidence,
+        meter: &mut ProgressMeter<'_>,
     ) -> Result<ChainVerdict, StoreError> {
-        let notes = outside.notes.remove(&row.name).unwrap_or_default();
-        let trusted = outside.trusted.remove(&row.name);
+        let notes = evidence.notes.remove(&row.name).unwrap_or_default();
+        let trusted = evidence.trusted.remove(&row.name);
         let verifier = Verifier::parse(&row.verifier).filter(|verifier| verifier.chain() == row.name);
         let verifier = verifier.filter(|verifier| trusted.as_ref().is_none_or(|trusted| trusted == verifier));
         let whole_chain = |what| Damage { seq: 0, id: None, what };
@@ -135,11 +152,11 @@ impl Store {
         let Some(removal) = self.database().removal(row.number).await? else {
             return Ok(ChainVerdict::damaged(row.name, whole_chain(DamageKind::ChainGone)));
         };
-        let trail = match Trail::begin(&row, removal, &verifier) {
-            Ok(trail) => trail,
+        let walk = match ChainWalk::begin(&row, removal, &verifier) {
+            Ok(walk) => walk,
             Err(damage) => return Ok(ChainVerdict::damaged(row.name, damage)),
         };
-        let mut check = Check { removed: trail.seq, chain: row, trail, end, notes, damage: None };
+        let mut check = Check { removed: walk.seq, chain: row, walk, end, notes, damage: None };
         check.start(self).await?;
         check.run(self, meter).await?;
         if check.damage.is_none()
@@ -151,12 +168,12 @@ impl Store {
     }
 }
 
-/// One chain while it is checked.
+/// The state of verifying one chain.
 struct Check {
     chain: ChainRow,
-    /// So far lines were removed when their time was over.
+    /// The last position that retention removed.
     removed: i64,
-    trail: Trail,
+    walk: ChainWalk,
     end: i64,
     /// Checkpoints from outside, by position.
     notes: BTreeMap<i64, Vec<Checkpoint>>,
@@ -164,33 +181,33 @@ struct Check {
 }
 
 impl Check {
-    /// What is known of the place where the chain begins now.
+    /// Checks the position at which the chain starts now.
     async fn start(&mut self, store: &Store) -> Result<(), StoreError> {
         let first = store.database().first_row(self.chain.number.into()).await?;
         if let Some((seq, id)) = first.and_then(|row| Some((row.seq?, row.id)))
-            && seq <= self.trail.seq
+            && seq <= self.walk.seq
         {
             self.damage = Some(Damage { seq, id, what: DamageKind::Inserted });
         }
-        let seq = self.trail.seq;
+        let seq = self.walk.seq;
         let stored = store.database().checkpoint(self.chain.number, Nearest::UpTo(seq)).await?;
         let mut looked = Ok(());
         if let Some((_, note)) = stored.filter(|(signed, _)| *signed == seq && seq > 0) {
-            looked = self.trail.look_at_note(&note).map(drop);
+            looked = self.walk.check_note(&note).map(drop);
         }
         for checkpoint in self.notes.get(&seq).into_iter().flatten() {
-            looked = looked.and_then(|()| self.trail.look_at_checkpoint(checkpoint));
+            looked = looked.and_then(|()| self.walk.check_checkpoint(checkpoint));
         }
         self.damage = self.damage.take().or(looked.err());
         Ok(())
     }
 
-    async fn run(&mut self, store: &Store, meter: &mut Meter<'_>) -> Result<(), StoreError> {
+    async fn run(&mut self, store: &Store, meter: &mut ProgressMeter<'_>) -> Result<(), StoreError> {
         let (database, number) = (store.database(), self.chain.number);
         let mut size = STRETCH_MAX / 4;
         let mut ahead: Option<(i64, Stretch)> = None;
-        while self.damage.is_none() && self.trail.seq < self.end {
-            let begun = self.trail.clone();
+        while self.damage.is_none() && self.walk.seq < self.end {
+            let begun = self.walk.clone();
             let (last, stretch) = match ahead.take() {
                 Some(ahead) => ahead,
                 None => {
@@ -199,21 +216,21 @@ impl Check {
                 }
             };
             let notes = self.notes.range(begun.seq + 1..=last).map(|(seq, notes)| (*seq, notes.clone())).collect();
-            let job = Job { trail: begun.clone(), last, notes };
-            // The next stretch is read while this one is checked.
+            let job = Job { walk: begun.clone(), last, notes };
+            // Reads the next range while this one is checked.
             let following = self.end.min(last.saturating_add(size));
             let reading = database.stretch(number, last + 1, following);
             let (checked, read) = tokio::join!(tokio::task::spawn_blocking(move || job.run(stretch)), reading);
-            let Checked { trail, damage, bytes } = checked.map_err(|_| StoreError::Closed)?;
+            let Checked { walk, damage, bytes } = checked.map_err(|_| StoreError::Closed)?;
             match damage {
                 None => {
-                    meter.add(trail.seq - begun.seq);
-                    self.trail = trail;
+                    meter.add(walk.seq - begun.seq);
+                    self.walk = walk;
                     ahead = Some((following, read?));
                 }
                 Some(damage) => {
                     if !self.begin_again(store, begun).await? {
-                        (self.trail, self.damage) = (trail, Some(damage));
+                        (self.walk, self.damage) = (walk, Some(damage));
                     }
                 }
             }
@@ -222,24 +239,24 @@ impl Check {
         Ok(())
     }
 
-    /// What looks like damage can be that old records were removed under our eyes.
-    async fn begin_again(&mut self, store: &Store, begun: Trail) -> Result<bool, StoreError> {
+    /// Continues after retention removed records meanwhile, which looks like damage. Returns `false` if it did not.
+    async fn begin_again(&mut self, store: &Store, begun: ChainWalk) -> Result<bool, StoreError> {
         let removal = store.database().removal(self.chain.number).await?;
         let Some(removal) = removal.filter(|removal| removal.seq != self.removed) else { return Ok(false) };
         self.removed = removal.seq;
-        match Trail::begin(&self.chain, removal, &begun.verifier) {
-            Ok(again) if again.seq > begun.seq => self.trail = Trail { seen: begun.seen, ..again },
-            Ok(again) => self.trail = Trail { stubs: again.stubs, ..begun },
+        match ChainWalk::begin(&self.chain, removal, &begun.verifier) {
+            Ok(again) if again.seq > begun.seq => self.walk = ChainWalk { counts: begun.counts, ..again },
+            Ok(again) => self.walk = ChainWalk { stubs: again.stubs, ..begun },
             Err(damage) => self.damage = Some(damage),
         }
         Ok(true)
     }
 
     fn verdict(self, is_trusted: bool) -> ChainVerdict {
-        let Seen { records, payloads, erased, checkpoints, last_signed } = self.trail.seen;
+        let WalkCounts { records, payloads, erased, checkpoints, last_signed } = self.walk.counts;
         ChainVerdict {
             chain: self.chain.name,
-            lines: (self.trail.seq - self.removed).max(0),
+            lines: (self.walk.seq - self.removed).max(0),
             removed: self.removed,
             records,
             checkpoints,
@@ -252,51 +269,51 @@ impl Check {
     }
 }
 
-/// A stretch to be checked, away from where others wait.
+/// A range to check on a blocking thread.
 struct Job {
-    trail: Trail,
+    walk: ChainWalk,
     last: i64,
     notes: BTreeMap<i64, Vec<Checkpoint>>,
 }
 
 struct Checked {
-    trail: Trail,
+    walk: ChainWalk,
     damage: Option<Damage>,
     bytes: usize,
 }
 
 impl Job {
     fn run(mut self, stretch: Stretch) -> Checked {
-        let positions = stretch.positions(&self.trail, self.last);
+        let positions = stretch.positions(&self.walk, self.last);
         let bytes = positions.bytes;
         let damage = self.follow(&positions).err();
-        Checked { trail: self.trail, damage, bytes }
+        Checked { walk: self.walk, damage, bytes }
     }
 
     fn follow(&mut self, positions: &Positions) -> Result<(), Damage> {
         for position in &positions.list {
-            self.trail.step(position)?;
+            self.walk.step(position)?;
             for note in positions.notes.get(&position.seq).into_iter().flatten() {
-                self.trail.look_at_note(note)?;
+                self.walk.check_note(note)?;
             }
             for checkpoint in self.notes.get(&position.seq).into_iter().flatten() {
-                self.trail.look_at_checkpoint(checkpoint)?;
+                self.walk.check_checkpoint(checkpoint)?;
             }
         }
-        if self.trail.seq < self.last {
-            return Err(Damage { seq: self.trail.seq + 1, id: None, what: DamageKind::Missing });
+        if self.walk.seq < self.last {
+            return Err(Damage { seq: self.walk.seq + 1, id: None, what: DamageKind::Missing });
         }
         Ok(())
     }
 }
 
-/// What is known from outside the database, by the names of chains.
-struct Outside {
+/// Checkpoints and keys from outside the database, by the name of the chain.
+struct Evidence {
     notes: BTreeMap<String, Vec<String>>,
     trusted: BTreeMap<String, Verifier>,
 }
 
-impl Outside {
+impl Evidence {
     fn new(options: VerifyOptions) -> Result<Self, StoreError> {
         let mut notes = BTreeMap::<String, Vec<String>>::new();
         for note in options.checkpoints {
@@ -307,8 +324,8 @@ impl Outside {
         Ok(Self { notes, trusted })
     }
 
-    /// The chains that should be there and are not.
-    fn gone(self) -> Vec<ChainVerdict> {
+    /// Verdicts for chains that should exist and do not.
+    fn missing(self) -> Vec<ChainVerdict> {
         let signed = |notes: &Vec<String>| notes.iter().filter_map(|note| claimed_seq(note)).max().unwrap_or(0);
         let truncated = self.notes.iter().map(|(chain, notes)| {
             let what = DamageKind::Truncated { signed: signed(notes) };
@@ -321,13 +338,13 @@ impl Outside {
     }
 }
 
-struct Meter<'p> {
+struct ProgressMeter<'p> {
     progress: &'p mut (dyn FnMut(Progress) + Send),
     now: Progress,
     told: u64,
 }
 
-impl Meter<'_> {
+impl ProgressMeter<'_> {
     fn add(&mut self, lines: i64) {
         self.now.done += lines.max(0).unsigned_abs();
         if self.now.done - self.told >= PROGRESS_LINES {

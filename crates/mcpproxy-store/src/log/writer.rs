@@ -1,4 +1,32 @@
-//! The writer: one task that turns whatever has queued up into one commit, and signs how far the chain has come.
+//! The writer: one task that commits what has queued up, retries after failures, and answers waiting callers.
+//!
+//! Each round does three things:
+//!
+//! 1. **Settle.** After a failure, reconnect and find out if the last batch was committed: a commit can succeed although its
+//!    acknowledgement is lost. The position and hash at the end of the chain tell.
+//! 2. **Write.** Take a batch from the queue and commit it as one transaction. Steps of the operations run first
+//!    (`approvals/step.rs`); an operation with a conflict is left out.
+//! 3. **Keep.** Sign a checkpoint or remove expired records if that is due (`keeper.rs`).
+//!
+//! If a write fails, everybody who waits gets the error. The operations of the batch are then one of three kinds:
+//!
+//! | operation | after the error |
+//! |---|---|
+//! | the beginning of a call, or anything conditional, with a waiting caller | dropped: the caller will not send the call |
+//! | the end of a call, or an event | kept and retried: it has happened |
+//! | a beginning that nobody waits for | kept and retried: the call is under way |
+//!
+//! The first row has a catch. If the batch turns out to be committed after all, the log holds calls that were never sent.
+//! `Leftover::refused` remembers them, and the next batch ends them as `cancelled` with the code `not_sent`.
+//!
+//! Invariants:
+//! - Only this task writes records of the chain, so the head of the chain in memory is the head on disk.
+//! - An operation releases its queue space exactly once: when it is written or dropped.
+//! - A database that does not respond makes the log *failing* after `Limits::wait`, the time after which callers give up.
+//!   From then on, new callers fail fast instead of queueing up.
+//!
+//! Why not one transaction per call? A commit waits for the disk. One commit for a whole batch costs about as much as one
+//! for a single call, so the throughput grows with the load.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,19 +35,21 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::approvals::sql::Losers;
-use crate::log::health::Pulse;
-use crate::log::keeper::Keeper;
-use crate::log::queue::{Change, End, Intake, Operation, Queue, Stage, Terms, Until};
-use crate::log::sql::{RecordWriter, Settled};
-use crate::log::subject::Subject;
+use super::health::Pulse;
+use super::keeper::Keeper;
+use super::operation::Operation;
+use super::queue::{Intake, Queue, Until};
+use super::sql::{RecordWriter, Settled};
+use super::subject::Subject;
+use crate::approvals::step::{Conditional, Conflicts, Steps};
+use crate::error::with_causes;
 use crate::{RecordId, StoreError};
 
-const PAUSE_FIRST: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// A database that has not answered by then is as good as gone.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+/// A database that has not responded by then counts as unreachable.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// When the ledger is finished, a log that does not recover is given up.
+/// Tries after the ledger was told to finish.
 const LAST_TRIES: u32 = 3;
 
 pub(crate) struct Writer {
@@ -27,49 +57,53 @@ pub(crate) struct Writer {
     pub(crate) pulse: Arc<Pulse>,
     pub(crate) database: RecordWriter,
     pub(crate) keeper: Keeper,
-    /// Counts commits, for those who wait for news.
+    /// Counts commits, for readers that wait for new records.
     pub(crate) committed: watch::Sender<u64>,
     pub(crate) now_ms: fn() -> i64,
 }
 
-/// What is left over when a batch fails.
+/// Operations left over from a failed batch.
 #[derive(Default)]
-struct Rest {
-    /// Of the batch that was tried: did happen, and is to be written unless it was.
+struct Leftover {
+    /// Part of the failed batch and still to be written, unless the batch was committed after all.
     kept: Vec<Operation>,
-    /// Of the batch that was tried: calls that will not be sent because their callers were told of the failure. If the
-    /// batch turns out to have been committed after all, the log must say so.
+    /// Calls of the failed batch that will not be sent. If the batch was committed after all, the log must say so.
     refused: Refused,
-    /// Happened since then, and was never tried.
+    /// Arrived after the failure and was never tried.
     later: Vec<Operation>,
 }
 
 type Refused = Vec<(RecordId, Arc<Subject>)>;
 
+enum Next {
+    Round,
+    Stop,
+}
+
 impl Writer {
-    /// Runs until the queue is closed and everything in it is written, or cannot be.
+    /// Runs until the queue is closed and its operations are written, or cannot be.
     pub(crate) async fn run(mut self) -> Result<(), StoreError> {
-        let mut rest = Rest::default();
+        let mut leftover = Leftover::default();
         let mut pause = None;
         let mut last_tries = 0;
         loop {
             let intake = match pause {
                 Some(pause) => {
-                    // Who waits is told soon, but not by one try for each of them.
-                    sleep(PAUSE_FIRST).await;
-                    self.queue.ready(Until::Pause(pause - PAUSE_FIRST)).await
+                    // A waiting caller gets its answer soon, but not by one try for each caller.
+                    sleep(RETRY_FIRST).await;
+                    self.queue.ready(Until::Retry(pause - RETRY_FIRST)).await
                 }
-                // What is left over from a success is written at once.
-                None if !rest.kept.is_empty() => self.queue.intake(),
+                // Leftovers of a successful write are written at once.
+                None if !leftover.kept.is_empty() => self.queue.intake(),
                 None => self.queue.ready(Until::Due(self.keeper.due(&self.database))).await,
             };
-            match self.step(&mut rest, intake).await {
-                Ok(Step::Done) => {
+            match self.round(&mut leftover, intake).await {
+                Ok(Next::Stop) => {
                     return timeout(ANSWER_TIMEOUT, self.database.close()).await.unwrap_or(Err(StoreError::NoAnswer));
                 }
-                Ok(Step::Again) => pause = None,
+                Ok(Next::Round) => pause = None,
                 Err(error) => {
-                    pause = Some(pause.map_or(PAUSE_FIRST, |pause: Duration| (pause * 2).min(PAUSE_MAX)));
+                    pause = Some(pause.map_or(RETRY_FIRST, |pause: Duration| (pause * 2).min(RETRY_MAX)));
                     if intake == Intake::Closed {
                         last_tries += 1;
                     }
@@ -81,163 +115,154 @@ impl Writer {
         }
     }
 
-    async fn step(&mut self, rest: &mut Rest, intake: Intake) -> Result<Step, StoreError> {
-        if let Err(error) = self.settle(rest).await {
-            // Whoever waits must hear of it, too.
-            self.failed(&error);
+    async fn round(&mut self, leftover: &mut Leftover, intake: Intake) -> Result<Next, StoreError> {
+        if let Err(error) = self.settle(leftover).await {
+            // Callers that wait must get the error, too.
+            self.report_failure(&error);
             let mut batch = self.queue.take_all();
             drop_abandoned(&self.queue, &mut batch);
-            let (kept, _never_tried) = self.refuse(batch, &Losers::new(), &error);
-            rest.later.extend(kept);
+            let (kept, _never_tried) = self.refuse(batch, &Conflicts::new(), &error);
+            leftover.later.extend(kept);
             return Err(error);
         }
-        let batch = self.batch(rest);
+        let batch = self.batch(leftover);
         if batch.is_empty() {
-            return self.rest(intake).await;
+            return self.idle(intake).await;
         }
-        let mut losers = Losers::new();
-        match self.write(&batch, &mut losers).await {
-            Ok(()) if losers.len() == batch.len() => {
-                acknowledge(&self.queue, batch, &losers);
-                // Nothing was written, which proves nothing.
+        let mut conflicts = Conflicts::new();
+        match self.write(&batch, &mut conflicts).await {
+            Ok(()) if conflicts.len() == batch.len() => {
+                acknowledge(&self.queue, batch, &conflicts);
+                // Nothing was written, so the log may still be failing.
                 self.probe_if_failing().await?;
-                Ok(Step::Again)
+                Ok(Next::Round)
             }
             Ok(()) => {
-                self.well();
-                rest.kept = acknowledge(&self.queue, batch, &losers);
+                self.report_success();
+                leftover.kept = acknowledge(&self.queue, batch, &conflicts);
                 let now_ms = (self.now_ms)();
                 let keeping = self.keeper.after_commit(&mut self.database, now_ms);
-                let kept = patiently(keeping, &self.pulse, self.queue.limits().wait, now_ms).await;
+                let kept = with_timeouts(keeping, &self.pulse, self.queue.limits().wait, now_ms).await;
                 self.after_keeping(kept)
             }
             Err(error) => {
-                // In this order: whoever hears that it failed can see that the log fails.
-                self.failed(&error);
-                (rest.kept, rest.refused) = self.refuse(batch, &losers, &error);
+                // In this order: a caller that gets the error can see that the log is failing.
+                self.report_failure(&error);
+                (leftover.kept, leftover.refused) = self.refuse(batch, &conflicts, &error);
                 Err(error)
             }
         }
     }
 
-    /// Nothing to write: time for everything else.
-    async fn rest(&mut self, intake: Intake) -> Result<Step, StoreError> {
+    /// Runs when there is nothing to write.
+    async fn idle(&mut self, intake: Intake) -> Result<Next, StoreError> {
         if intake == Intake::Closed {
-            let last = timeout(ANSWER_TIMEOUT, self.keeper.last(&mut self.database, (self.now_ms)())).await;
+            let last = timeout(ANSWER_TIMEOUT, self.keeper.finish(&mut self.database, (self.now_ms)())).await;
             if last.is_err() {
                 tracing::warn!("could not sign or copy the last checkpoint in time");
             }
-            return Ok(Step::Done);
+            return Ok(Next::Stop);
         }
         self.probe_if_failing().await?;
         let now_ms = (self.now_ms)();
         let keeping = self.keeper.when_idle(&mut self.database, now_ms);
-        let kept = patiently(keeping, &self.pulse, self.queue.limits().wait, now_ms).await;
+        let kept = with_timeouts(keeping, &self.pulse, self.queue.limits().wait, now_ms).await;
         self.after_keeping(kept)
     }
 
     async fn probe_if_failing(&mut self) -> Result<(), StoreError> {
         if self.pulse.is_failing() {
             let probed = timeout(ANSWER_TIMEOUT, self.database.probe((self.now_ms)())).await;
-            probed.unwrap_or(Err(StoreError::NoAnswer)).inspect_err(|error| self.failed(error))?;
-            self.well();
+            probed.unwrap_or(Err(StoreError::NoAnswer)).inspect_err(|error| self.report_failure(error))?;
+            self.report_success();
         }
         Ok(())
     }
 
-    /// Work that nobody waits for counts as a failure all the same when the database does not answer to it.
-    fn after_keeping(&self, kept: Result<(), StoreError>) -> Result<Step, StoreError> {
-        kept.inspect_err(|error| self.failed(error))?;
+    /// A database that does not respond to the keeper makes the log failing, although no caller waits.
+    fn after_keeping(&self, kept: Result<(), StoreError>) -> Result<Next, StoreError> {
+        kept.inspect_err(|error| self.report_failure(error))?;
         if self.pulse.is_failing() {
-            self.well();
+            self.report_success();
         }
-        Ok(Step::Again)
+        Ok(Next::Round)
     }
 
-    /// Connects again if need be. If the last batch was committed although it seemed to fail, what was kept of it is
-    /// written, and the calls that were refused for it end as cancelled.
-    async fn settle(&mut self, rest: &mut Rest) -> Result<(), StoreError> {
+    /// Reconnects if needed. If the failed batch was committed after all, its kept operations are done, and the calls that
+    /// were refused are ended as cancelled.
+    async fn settle(&mut self, leftover: &mut Leftover) -> Result<(), StoreError> {
         let settled = timeout(ANSWER_TIMEOUT, self.database.settle()).await.unwrap_or(Err(StoreError::NoAnswer))?;
-        // An error leaves everything as it was: what became of the batch is still to be found out.
-        let refused = std::mem::take(&mut rest.refused);
+        // After an error, `refused` stays: the fate of the batch is still unknown.
+        let refused = std::mem::take(&mut leftover.refused);
         if settled == Settled::WasCommitted {
-            for operation in rest.kept.drain(..) {
-                self.queue.give_room(operation.room);
+            for operation in leftover.kept.drain(..) {
+                self.queue.release_space(operation.space);
             }
-            rest.kept = refused.into_iter().map(|(id, subject)| unsent(id, subject)).collect();
+            leftover.kept = refused.into_iter().map(|(id, subject)| Operation::unsent(id, subject)).collect();
         }
         Ok(())
     }
 
-    /// What was kept and what has come since, as one change for each record.
-    fn batch(&self, rest: &mut Rest) -> Vec<Operation> {
-        let mut batch = std::mem::take(&mut rest.kept);
-        batch.append(&mut rest.later);
-        let has_old = !batch.is_empty();
+    /// The leftovers and what has been queued since, with at most one change for each record.
+    fn batch(&self, leftover: &mut Leftover) -> Vec<Operation> {
+        let mut batch = std::mem::take(&mut leftover.kept);
+        batch.append(&mut leftover.later);
+        let has_leftovers = !batch.is_empty();
         batch.append(&mut self.queue.take(self.queue.limits().batch_max));
         drop_abandoned(&self.queue, &mut batch);
-        if has_old { merged(batch) } else { batch }
+        if has_leftovers { merged(batch) } else { batch }
     }
 
-    async fn write(&mut self, batch: &[Operation], losers: &mut Losers) -> Result<(), StoreError> {
+    async fn write(&mut self, batch: &[Operation], conflicts: &mut Conflicts) -> Result<(), StoreError> {
         let (wait, now_ms) = (self.queue.limits().wait, (self.now_ms)());
-        if batch.iter().any(|operation| !matches!(operation.terms, Terms::None)) {
-            return patiently(self.database.write_steps(batch, losers), &self.pulse, wait, now_ms).await?;
+        if batch.iter().any(|operation| !matches!(operation.steps, Steps::None)) {
+            return with_timeouts(self.database.write_steps(batch, conflicts), &self.pulse, wait, now_ms).await?;
         }
         let writing = self.database.write(batch.iter().map(|operation| &operation.change));
-        patiently(writing, &self.pulse, wait, now_ms).await?
+        with_timeouts(writing, &self.pulse, wait, now_ms).await?
     }
 
-    /// Tells all who wait that it failed. A call whose caller was told so will not be sent, and its record is dropped, and
-    /// so is what has conditions; everything else did happen, and is kept. Who had lost is told the same as others:
-    /// against whom, is not true any more.
-    fn refuse(&self, batch: Vec<Operation>, losers: &Losers, error: &StoreError) -> (Vec<Operation>, Refused) {
+    /// Sends the error to all waiting callers. Returns the operations to retry, and the calls that will not be sent. A caller
+    /// with a conflict gets the error as well: the transaction it conflicted with was rolled back.
+    fn refuse(&self, batch: Vec<Operation>, conflicts: &Conflicts, error: &StoreError) -> (Vec<Operation>, Refused) {
         let (mut kept, mut refused) = (Vec::new(), Vec::new());
         for (index, mut operation) in batch.into_iter().enumerate() {
             let Some(waiter) = operation.waiter.take() else {
                 kept.push(operation);
                 continue;
             };
-            // Who has left needs no answer.
+            // A caller that has left needs no answer.
             let _left = waiter.send(Err(error.clone()));
-            if !operation.begins() && !operation.is_conditional() {
+            if !operation.is_beginning() && !operation.is_conditional() {
                 kept.push(operation);
                 continue;
             }
-            self.queue.give_room(operation.room);
-            // What lost was not part of what was tried, and there is nothing to be ended.
-            if let Some((id, subject)) = operation.begun().filter(|_| !losers.contains_key(&index)) {
+            self.queue.release_space(operation.space);
+            // An operation with a conflict was not part of the write, so there is nothing to end.
+            if let Some((id, subject)) = operation.begun().filter(|_| !conflicts.contains_key(&index)) {
                 refused.push((id, subject));
             }
         }
         (kept, refused)
     }
 
-    fn failed(&self, error: &StoreError) {
+    fn report_failure(&self, error: &StoreError) {
         if self.pulse.fail(error, (self.now_ms)()) {
-            tracing::error!(
-                error = crate::log::health::chain(error),
-                "the activity log cannot be written; trying again"
-            );
+            tracing::error!(error = with_causes(error), "could not write the activity log; retrying");
         }
     }
 
-    fn well(&self) {
+    fn report_success(&self) {
         if self.pulse.recover() {
-            tracing::info!("the activity log can be written again");
+            tracing::info!("the activity log works again");
         }
         self.committed.send_modify(|count| *count += 1);
     }
 }
 
-enum Step {
-    Again,
-    Done,
-}
-
-/// Callers give up after `wait`: from then on nobody else should begin to wait. What is given up itself has lost its
-/// connection.
-async fn patiently<T>(
+/// Marks the log as failing after `wait`, when callers give up, and stops the work after `ANSWER_TIMEOUT` more. Stopped work
+/// has lost its connection.
+async fn with_timeouts<T>(
     work: impl Future<Output = T>,
     pulse: &Pulse,
     wait: Duration,
@@ -251,26 +276,19 @@ async fn patiently<T>(
     timeout(ANSWER_TIMEOUT, work).await.map_err(|_| StoreError::NoAnswer)
 }
 
-/// The end of a call that was recorded and then not sent.
-fn unsent(id: RecordId, subject: Arc<Subject>) -> Operation {
-    let change = Change::Close(Box::new(End::unsent(id, subject)));
-    Operation { change, terms: Terms::None, waiter: None, room: 0 }
-}
-
-/// Beginnings of calls whose caller has left before they were written: these calls will not be sent. What has conditions
-/// was given up as well.
+/// Drops beginnings and conditional operations whose caller has left: their calls will not be sent.
 fn drop_abandoned(queue: &Queue, batch: &mut Vec<Operation>) {
     batch.retain(|operation| {
-        let is_given_up = operation.begins() || operation.is_conditional();
-        let abandoned = is_given_up && operation.waiter.as_ref().is_some_and(|waiter| waiter.is_closed());
+        let can_be_dropped = operation.is_beginning() || operation.is_conditional();
+        let abandoned = can_be_dropped && operation.waiter.as_ref().is_some_and(|waiter| waiter.is_closed());
         if abandoned {
-            queue.give_room(operation.room);
+            queue.release_space(operation.space);
         }
         !abandoned
     });
 }
 
-/// A beginning that could not be written and the end that came meanwhile become one line.
+/// Merges each end into its beginning, if that is still to be written.
 fn merged(batch: Vec<Operation>) -> Vec<Operation> {
     let mut merged: Vec<Operation> = Vec::with_capacity(batch.len());
     let mut begun: HashMap<RecordId, usize> = HashMap::new();
@@ -287,29 +305,20 @@ fn merged(batch: Vec<Operation>) -> Vec<Operation> {
     merged
 }
 
-/// Tells all who wait, and returns what is still to be written.
-fn acknowledge(queue: &Queue, batch: Vec<Operation>, losers: &Losers) -> Vec<Operation> {
-    let mut kept = Vec::new();
+/// Answers all waiting callers. Returns the ends of calls whose caller left while the call was being written.
+fn acknowledge(queue: &Queue, batch: Vec<Operation>, conflicts: &Conflicts) -> Vec<Operation> {
+    let mut unsent = Vec::new();
     for (index, mut operation) in batch.into_iter().enumerate() {
-        queue.give_room(operation.room);
-        let lost = losers.get(&index).copied();
+        queue.release_space(operation.space);
+        let conflict = conflicts.get(&index).copied();
+        let answer = conflict.map_or(Conditional::Written(()), |step| Conditional::Conflict { step });
         let waiter = operation.waiter.take();
-        let told = waiter.is_none_or(|waiter| waiter.send(Ok(lost.map_or(Ok(()), Err))).is_ok());
-        if told || lost.is_some() {
+        let is_delivered = waiter.is_none_or(|waiter| waiter.send(Ok(answer)).is_ok());
+        if is_delivered || conflict.is_some() {
             continue;
         }
-        // The caller left while its call was being written: the call will not be sent, and the log should say so.
-        kept.extend(operation.begun().map(|(id, subject)| unsent(id, subject)));
+        // The caller left, so the call will not be sent.
+        unsent.extend(operation.begun().map(|(id, subject)| Operation::unsent(id, subject)));
     }
-    kept
-}
-
-impl Operation {
-    /// The call that begins with it.
-    fn begun(self) -> Option<(RecordId, Arc<Subject>)> {
-        match self.change {
-            Change::Insert(row) if row.stage == Stage::Begun => Some((row.id, row.subject)),
-            Change::Insert(_) | Change::Close(_) => None,
-        }
-    }
+    unsent
 }

@@ -1,34 +1,40 @@
-//! Where a record stands: a number that orders all records of all gateways by time, and the id that is made of it.
+//! Keys and ids of records. A key is a 63-bit number that orders all records of all gateways by time.
+//!
+//! ```text
+//! key   | 42 bits milliseconds | 12 bits chain | 9 bits count |
+//! id    | 48 bits milliseconds | 12 bits chain | 9 bits count | 59 random bits |      a ULID
+//! ```
+//!
+//! The key is the primary key, the order of lists and the cursor of pages. The id contains the key, so finding a record by
+//! its id needs no index. Keys of one chain always grow, even if the clock is set back.
 
 use std::fmt;
 
 use ulid::Ulid;
 
-/// 42 bits of milliseconds, 12 of the chain's number, 9 that count within a millisecond.
 const CHAIN_BITS: u32 = 12;
 const COUNT_BITS: u32 = 9;
 const LOW_BITS: u32 = CHAIN_BITS + COUNT_BITS;
-/// Of the 80 bits of a ULID that are not time, these are left to chance.
+/// The random bits of an id.
 const TAIL_BITS: u32 = 80 - LOW_BITS;
 pub(crate) const CHAINS_MAX: i64 = 1 << CHAIN_BITS;
 const TIME_MAX_MS: i64 = (1 << 42) - 1;
 
-/// The primary key of a record, the order of lists, and where a page begins. A range of time is a range of keys.
+/// The primary key of a record. A range of time is a range of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key(pub(crate) i64);
 
-/// A ULID: sorts by time, and a beginning of it is enough to name a record. The record's key is its first part, so
-/// that no index is needed to find one by its id.
+/// A ULID. It sorts by time, and a unique prefix is enough to find a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordId(Ulid);
 
 impl Key {
-    /// The first key of a millisecond, whichever the chain.
+    /// The first key of a millisecond in any chain.
     pub(crate) fn at(time_ms: i64) -> Self {
         Self(time_ms.clamp(0, TIME_MAX_MS) << LOW_BITS)
     }
 
-    /// The key after `last` in a chain. Keys grow even when the clock stands still or is set back.
+    /// The next key of a chain. Keys grow even if the clock stands still or is set back.
     pub(crate) fn next(last: Option<Self>, chain: u16, time_ms: i64) -> Self {
         let first = Self::at(time_ms).0 | (i64::from(chain) << COUNT_BITS);
         let Some(Self(last)) = last else { return Self(first) };
@@ -45,14 +51,14 @@ impl Key {
         self.0 >> LOW_BITS
     }
 
-    /// The number of the chain it was made for.
+    /// The number of its chain.
     pub(crate) fn chain(self) -> i64 {
         (self.0 >> COUNT_BITS) & (CHAINS_MAX - 1)
     }
 }
 
 impl RecordId {
-    /// Of `random`, 59 bits are used.
+    /// Uses 59 bits of `random`.
     pub(crate) fn new(key: Key, random: u64) -> Self {
         let low = u128::from(key.0.unsigned_abs() & ((1 << LOW_BITS) - 1));
         let tail = u128::from(random) & ((1 << TAIL_BITS) - 1);
@@ -77,7 +83,7 @@ impl RecordId {
         i64::try_from(bits & ((1 << TAIL_BITS) - 1)).unwrap_or(i64::MAX)
     }
 
-    /// The ids that begin like this, from the first to the last. `None` for what cannot begin an id.
+    /// The first and last id with this prefix. `None` if no id can have it.
     pub(crate) fn beginning_with(prefix: &str) -> Option<(Self, Self)> {
         if prefix.is_empty() || prefix.len() > ulid::ULID_LEN || !prefix.bytes().all(|b| b.is_ascii_alphanumeric()) {
             return None;
@@ -103,12 +109,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_grow_whatever_the_clock_does() {
+    fn keys_always_grow() {
         let mut last = None;
         for time_ms in [5, 5, 4, 9, 9, 0, 10].into_iter().chain(std::iter::repeat_n(10, 2_000)) {
             let next = Key::next(last, 7, time_ms);
             assert!(last.is_none_or(|last| next > last) && next.time_ms() >= time_ms);
-            assert_eq!((next.0 >> COUNT_BITS) & ((1 << CHAIN_BITS) - 1), 7, "it stays in its chain");
+            assert_eq!((next.0 >> COUNT_BITS) & ((1 << CHAIN_BITS) - 1), 7, "the chain stays the same");
             last = Some(next);
         }
         assert_eq!(last.unwrap().time_ms(), 13, "512 fit into a millisecond");
@@ -116,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_tells_its_key_and_time() {
+    fn an_id_contains_its_key_and_time() {
         let key = Key::next(Some(Key::next(None, 4095, 1_700_000_000_000)), 4095, 0);
         let id = RecordId::new(key, u64::MAX);
         assert_eq!(id.key(), key);
@@ -129,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_is_a_range() {
+    fn a_prefix_is_a_range() {
         let (first, last) = RecordId::beginning_with("01hf").unwrap();
         let id = RecordId::new(Key::next(None, 0, 1_700_000_000_000), 1);
         assert!(first <= id && id <= last);

@@ -1,33 +1,33 @@
-//! Payloads: the arguments and the result of a call, as far as the log keeps them.
+//! Payloads: the masked arguments and result of a call, truncated for the log.
 
 use mcpproxy_core::Masked;
 use sha2::{Digest as _, Sha256};
 
 use crate::text::storable;
 
-/// Of longer arguments and results the beginning is kept, beside their true size and digest.
+/// Longer payloads are truncated. Their full size and digest are kept.
 pub const PAYLOAD_MAX_BYTES: usize = 64 * 1024;
 
-/// A text to be kept apart from its record, and what the record says about it.
+/// A text that is stored apart from its record, with its size and digests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payload {
     text: String,
     about: PayloadFacts,
 }
 
-/// What a record says about a payload. It stays true when the payload itself is erased.
+/// Size and digests of a payload. The record keeps them when the payload is erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PayloadFacts {
-    /// The size before anything was masked or cut.
+    /// The size before masking and truncation.
     pub bytes: u64,
     pub digests: Digests,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digests {
-    /// SHA-256 of the whole text, masked where something was masked.
+    /// SHA-256 of the whole masked text.
     pub whole: [u8; 32],
-    /// SHA-256 of what was kept, if that is less.
+    /// SHA-256 of the truncated text, if it was truncated.
     pub kept: Option<[u8; 32]>,
 }
 
@@ -50,12 +50,12 @@ impl Payload {
         &self.about
     }
 
-    /// The text, unless there was no room for it.
+    /// The text, unless `without_text` removed it.
     pub(crate) fn stored(&self) -> Option<&str> {
         (!self.text.is_empty() || self.about.bytes == 0).then_some(self.text.as_str())
     }
 
-    /// What is left when there is no room for the text: its size and digest.
+    /// Removes the text. Size and digest stay.
     pub(crate) fn without_text(mut self) -> Self {
         self.text = String::new();
         self
@@ -63,12 +63,12 @@ impl Payload {
 }
 
 impl Digests {
-    /// The digest that the stored text must have.
+    /// The digest of the stored text.
     pub(crate) fn of_stored(&self) -> &[u8; 32] {
         self.kept.as_ref().unwrap_or(&self.whole)
     }
 
-    /// As in the column: the whole, then what was kept.
+    /// The bytes of the column: `whole`, then `kept`.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         self.whole.into_iter().chain(self.kept.into_iter().flatten()).collect()
     }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_text_is_cut_between_characters() {
+    fn long_text_is_truncated_between_characters() {
         let check = |text: &str, kept: usize| {
             let payload = Payload::of(mask(text, &[]), text.len());
             assert_eq!((payload.text().len(), payload.facts().bytes), (kept, text.len() as u64));
@@ -102,12 +102,12 @@ mod tests {
         check("short", 5);
         check(&"a".repeat(PAYLOAD_MAX_BYTES), PAYLOAD_MAX_BYTES);
         check(&"a".repeat(PAYLOAD_MAX_BYTES + 1), PAYLOAD_MAX_BYTES);
-        // 65,536 = 3 * 21,845 + 1: one byte of the next character would fit, and is left out.
+        // 65,536 = 3 * 21,845 + 1: only one byte of the next character would fit.
         check(&"€".repeat(30_000), PAYLOAD_MAX_BYTES - 1);
     }
 
     #[test]
-    fn digests_survive_the_way_through_a_column() {
+    fn digests_round_trip_through_a_column() {
         for kept in [None, Some([2; 32])] {
             let digests = Digests { whole: [1; 32], kept };
             assert_eq!(Digests::from_bytes(&digests.to_bytes()), Some(digests));

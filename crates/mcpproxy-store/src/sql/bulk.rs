@@ -1,15 +1,17 @@
-//! Statements for many rows at once.
+//! Statements that insert or update many rows at once.
+//!
+//! A batch of any size uses a few prepared statements: each form exists for 1, 2, 4 … 256 rows. The rows of a batch are filled
+//! up to the next size with rows of NULL, which the statement ignores. That is cheaper than preparing another statement.
 
 use std::sync::Arc;
 
 use super::driver::{Dialect, Statement, Value};
 
-/// How many rows one statement takes: a few sizes, so that each is prepared once and found again. What is missing to a
-/// size is filled up with rows of nothing, which costs less than another statement.
+/// Row counts of the prepared statements.
 const SIZES: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 const SIZE_MAX: usize = 256;
 
-/// A statement for many rows, without the rows.
+/// A statement for many rows: the text before and after them.
 pub(crate) struct Form {
     pub(crate) begin: &'static str,
     pub(crate) columns: &'static [Column],
@@ -23,7 +25,7 @@ pub(crate) enum Column {
     Bytes,
 }
 
-/// A form in all sizes, for one database.
+/// A form in all sizes, for one dialect.
 pub(crate) struct Bulk {
     sizes: Vec<(usize, Arc<str>)>,
     columns: &'static [Column],
@@ -32,14 +34,13 @@ pub(crate) struct Bulk {
 impl Bulk {
     pub(crate) fn new(form: &Form, dialect: Dialect) -> Self {
         let size = |rows: usize| {
-            let rows_text: Vec<String> = (0..rows).map(|row| places(form.columns, row, dialect)).collect();
+            let rows_text: Vec<String> = (0..rows).map(|row| placeholders(form.columns, row, dialect)).collect();
             (rows, format!("{}{}{}", form.begin, rows_text.join(","), form.end).into())
         };
         Self { sizes: SIZES.into_iter().map(size).collect(), columns: form.columns }
     }
 
-    /// As few statements as possible for these values of rows, one after the other. Each row begins with something that
-    /// is not NULL.
+    /// Appends as few statements as possible for these values, row by row. The first value of a row must not be NULL.
     pub(crate) fn fill(&self, mut values: Vec<Value>, statements: &mut Vec<Statement>) {
         let width = self.columns.len();
         while !values.is_empty() {
@@ -47,8 +48,8 @@ impl Bulk {
             let rest = values.split_off(values.len().min(rows * width));
             let Some((size, sql)) = self.sizes.iter().find(|(size, _)| *size >= rows) else { return };
             values.reserve_exact(size * width - values.len());
-            let nothing = self.columns.iter().map(|column| column.nothing());
-            values.extend(std::iter::repeat_n(nothing, size - rows).flatten());
+            let null_row = self.columns.iter().map(|column| column.null());
+            values.extend(std::iter::repeat_n(null_row, size - rows).flatten());
             statements.push(Statement { sql: Arc::clone(sql), values });
             values = rest;
         }
@@ -56,7 +57,7 @@ impl Bulk {
 }
 
 impl Column {
-    fn nothing(self) -> Value {
+    fn null(self) -> Value {
         match self {
             Self::Int => Value::Int(None),
             Self::Text => Value::Text(None),
@@ -73,15 +74,15 @@ impl Column {
     }
 }
 
-/// `(?,?)`, or `($3,$4)` with types in the first row, from which PostgreSQL takes those of all rows.
-fn places(columns: &[Column], row: usize, dialect: Dialect) -> String {
-    let place = |(index, column): (usize, &Column)| match dialect {
+/// `(?,?)` for SQLite, `($3,$4)` for PostgreSQL. PostgreSQL takes the types of all rows from casts in the first row.
+fn placeholders(columns: &[Column], row: usize, dialect: Dialect) -> String {
+    let placeholder = |(index, column): (usize, &Column)| match dialect {
         Dialect::Sqlite => "?".to_owned(),
         Dialect::Postgres => {
             let kind = if row == 0 { column.postgres() } else { "" };
             format!("${}{kind}", row * columns.len() + index + 1)
         }
     };
-    let places: Vec<String> = columns.iter().enumerate().map(place).collect();
-    format!("({})", places.join(","))
+    let placeholders: Vec<String> = columns.iter().enumerate().map(placeholder).collect();
+    format!("({})", placeholders.join(","))
 }

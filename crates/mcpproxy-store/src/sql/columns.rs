@@ -1,13 +1,11 @@
-//! Columns of rows that hold what this program wrote, and nothing else.
+//! Typed access to the columns of a row. A value that mcpproxy did not write is an error.
 
 use mcpproxy_core::{Digest, ToolName, Untrusted};
 
 use super::Row;
-use crate::RecordId;
 use crate::StoreError;
-use crate::record::id::Key;
 
-/// One row, and what it is a row of.
+/// One row, and a description for error messages.
 pub(crate) struct Columns<'r> {
     row: &'r Row,
     what: &'static str,
@@ -31,15 +29,15 @@ impl<'r> Columns<'r> {
     }
 
     pub(crate) fn number(&self, column: usize) -> Result<i64, StoreError> {
-        self.int(column)?.ok_or_else(|| self.odd())
+        self.int(column)?.ok_or_else(|| self.corrupt())
     }
 
     pub(crate) fn count(&self, column: usize) -> Result<u32, StoreError> {
-        u32::try_from(self.number(column)?).map_err(|_| self.odd())
+        u32::try_from(self.number(column)?).map_err(|_| self.corrupt())
     }
 
     pub(crate) fn word(&self, column: usize) -> Result<String, StoreError> {
-        self.text(column)?.ok_or_else(|| self.odd())
+        self.text(column)?.ok_or_else(|| self.corrupt())
     }
 
     pub(crate) fn untrusted(&self, column: usize) -> Result<Option<Untrusted>, StoreError> {
@@ -48,35 +46,29 @@ impl<'r> Columns<'r> {
 
     pub(crate) fn digest(&self, column: usize) -> Result<Digest, StoreError> {
         let bytes = self.bytes(column)?.and_then(|bytes| bytes.try_into().ok());
-        bytes.map(Digest::from_bytes).ok_or_else(|| self.odd())
+        bytes.map(Digest::from_bytes).ok_or_else(|| self.corrupt())
     }
 
     pub(crate) fn tool(&self, column: usize) -> Result<ToolName, StoreError> {
-        ToolName::parse(&self.word(column)?).map_err(|_| self.odd())
+        ToolName::parse(&self.word(column)?).map_err(|_| self.corrupt())
     }
 
-    /// Bytes that are kept as they came, and came as text.
+    /// Text that is stored as bytes, so that it keeps every byte.
     pub(crate) fn exact(&self, column: usize) -> Result<Option<String>, StoreError> {
         let text = self.bytes(column)?.map(String::from_utf8).transpose();
-        text.map_err(|_| self.odd())
-    }
-
-    /// Of two columns.
-    pub(crate) fn record(&self, column: usize) -> Result<Option<RecordId>, StoreError> {
-        let tail = self.int(column + 1)?;
-        Ok(self.int(column)?.zip(tail).map(|(key, tail)| RecordId::new(Key(key), tail.unsigned_abs())))
+        text.map_err(|_| self.corrupt())
     }
 
     pub(crate) fn parsed<T>(&self, column: usize, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>, StoreError> {
         let Some(word) = self.text(column)? else { return Ok(None) };
-        parse(&word).map(Some).ok_or_else(|| self.odd())
+        parse(&word).map(Some).ok_or_else(|| self.corrupt())
     }
 
     pub(crate) fn known<T>(&self, column: usize, parse: impl Fn(&str) -> Option<T>) -> Result<T, StoreError> {
-        self.parsed(column, parse)?.ok_or_else(|| self.odd())
+        self.parsed(column, parse)?.ok_or_else(|| self.corrupt())
     }
 
-    pub(crate) fn odd(&self) -> StoreError {
+    pub(crate) fn corrupt(&self) -> StoreError {
         StoreError::corrupt(self.what)
     }
 }

@@ -1,4 +1,4 @@
-//! The only place that speaks SQL: how a database is opened, and one module for each thing that is kept there.
+//! One database: how it is opened, its connections, and the permissions of its files.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -20,24 +20,24 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 const SQLITE_READERS_MAX: u32 = 2;
 const POSTGRES_READERS_MAX: u32 = 8;
-/// A database that is not there must not hold anybody up for longer than the log may.
+/// An unreachable database must not delay a caller longer than the log may.
 const POSTGRES_TIMEOUT: Duration = Duration::from_secs(3);
 const POSTGRES_SETTINGS: [(&str, &str); 6] = [
-    // Every question here has an index in its order. PostgreSQL must not collect everything first, to sort it then.
+    // Every query has an index in its order. A bitmap scan would collect all rows first and then sort them.
     ("enable_bitmapscan", "off"),
-    // Whatever the server's default is: a commit that was acknowledged is on disk.
+    // An acknowledged commit is on disk, whatever the server's default.
     ("synchronous_commit", "on"),
-    // A connection whose other end has vanished without a word must not hold the chain for hours.
+    // A connection whose peer vanished must not hold the lock of a chain for hours.
     ("tcp_keepalives_idle", "10"),
     ("tcp_keepalives_interval", "5"),
     ("tcp_keepalives_count", "3"),
-    // A gateway that stopped in the middle of a transaction must not hold up the others.
+    // A gateway that hangs in a transaction must not block the others.
     ("idle_in_transaction_session_timeout", "10000"),
 ];
-/// A few sizes of each bulk statement, in combinations.
+/// Prepared statements to cache: the bulk statements have a few sizes each, in combinations.
 const STATEMENTS_KEPT: usize = 200;
 
-/// One database: a pool for reading, and connections for writing made when somebody writes.
+/// One database: a pool for reading, and a new connection for each write.
 pub(crate) struct Database {
     location: Location,
     readers: Pool,
@@ -59,7 +59,7 @@ impl Database {
         let mut connection = connect(&location).await?;
         migrate::run(&mut connection, &location).await?;
         if let Location::Sqlite(path) = &location {
-            // After the first transaction, so that the files beside the database exist.
+            // After the first transaction, when the WAL files exist.
             make_private(path).map_err(not_opened(path))?;
         }
         let readers = readers(&location)?;
@@ -76,7 +76,7 @@ impl Database {
         let failed = StoreError::while_trying("open the database");
         let mut connection = match (&readers, &location) {
             (Pool::Sqlite(pool), _) => Connection::Sqlite(Box::new(pool.acquire().await.map_err(&failed)?.detach())),
-            // Not through the pool, which tries for seconds and then does not say why it failed.
+            // The pool would retry for seconds and then hide the cause.
             (Pool::Postgres(_), _) => connect(&location).await?,
         };
         migrate::check(&mut connection, &location).await?;
@@ -86,11 +86,11 @@ impl Database {
 
     pub(crate) async fn close(&self) {
         self.readers.close().await;
-        // The last to leave a SQLite database folds its journal back into it, but only if it may write.
+        // The last connection to a SQLite database checkpoints its WAL, but only if it may write.
         if let (Location::Sqlite(_), Access::ReadWrite) = (&self.location, self.access)
             && let Ok(last) = connect(&self.location).await
         {
-            let _journal_stays = last.close().await;
+            let _wal_stays = last.close().await;
         }
     }
 
@@ -105,7 +105,7 @@ impl Database {
         }
     }
 
-    /// What is written rarely has no connection of its own.
+    /// Opens a connection. Only the writer of the log keeps one open; everything else is written rarely.
     pub(crate) async fn writing_connection(&self) -> Result<Connection, StoreError> {
         match self.access {
             Access::ReadWrite => connect(&self.location).await,
@@ -113,17 +113,34 @@ impl Database {
         }
     }
 
-    /// One statement by itself; returns how many rows it changed.
+    /// Runs one statement. Returns the number of rows it changed.
     pub(crate) async fn change(&self, statement: Statement, doing: &'static str) -> Result<u64, StoreError> {
+        self.write(async |connection: &mut Connection| connection.execute(statement).await, doing).await
+    }
+
+    /// Runs `work` on a connection of its own. Dropping the connection after an error rolls back an open transaction.
+    pub(crate) async fn write<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Connection) -> Result<T, sqlx::Error>,
+        doing: &'static str,
+    ) -> Result<T, StoreError> {
         let failed = StoreError::while_trying(doing);
         let mut connection = self.writing_connection().await?;
-        let changed = connection.execute(statement).await.map_err(&failed)?;
+        let outcome = work(&mut connection).await.map_err(&failed)?;
         connection.close().await.map_err(&failed)?;
-        Ok(changed)
+        Ok(outcome)
     }
 
     pub(crate) async fn fetch(&self, statement: Statement, doing: &'static str) -> Result<Vec<Row>, StoreError> {
         self.readers.fetch(statement).await.map_err(StoreError::while_trying(doing))
+    }
+
+    pub(crate) async fn fetch_first(
+        &self,
+        statement: Statement,
+        doing: &'static str,
+    ) -> Result<Option<Row>, StoreError> {
+        Ok(self.fetch(statement, doing).await?.into_iter().next())
     }
 }
 
@@ -139,13 +156,13 @@ async fn connect_sqlite(path: &Path) -> Result<Connection, StoreError> {
         .create_if_missing(false)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
-        // What is erased is overwritten, and not only marked as free.
+        // Overwrites erased content instead of only marking it as free.
         .pragma("secure_delete", "ON")
         .statement_cache_capacity(STATEMENTS_KEPT);
     let begin = Instant::now();
     loop {
         match options.connect().await {
-            // SQLite's own patience does not extend to the moments when others switch the journal on or take it away.
+            // SQLite's busy timeout does not cover the moments when another process creates or removes the WAL.
             Err(error) if is_busy(&error) && begin.elapsed() < BUSY_TIMEOUT => sleep(BUSY_PAUSE).await,
             outcome => {
                 let connection = outcome.map_err(StoreError::while_trying("open the database for writing"))?;
@@ -203,7 +220,7 @@ fn not_opened(path: &Path) -> impl Fn(io::Error) -> StoreError {
     move |source| StoreError::Open { path: path.to_owned(), source: Arc::new(source) }
 }
 
-/// A relative path may look like one of SQLite's `file:` addresses; an absolute one cannot.
+/// A relative path could look like a `file:` URI of SQLite. An absolute path cannot.
 fn absolute(location: &Location) -> Result<Location, StoreError> {
     match location {
         Location::Sqlite(path) => {
@@ -214,7 +231,7 @@ fn absolute(location: &Location) -> Result<Location, StoreError> {
     }
 }
 
-/// SQLite gives the files beside the database the permissions of the database, so it must be private from its first byte.
+/// SQLite copies the permissions of the database to its WAL files, so the database must be private from its first byte.
 fn create_private(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.create(true).append(true);
@@ -229,7 +246,7 @@ fn make_private(path: &Path) -> io::Result<()> {
         let mut file = path.as_os_str().to_owned();
         file.push(suffix);
         match restrict(Path::new(&file)) {
-            // Another process that closed the database a moment ago took them with it.
+            // Another process may have just closed the database and removed the WAL files.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             outcome => outcome?,
         }

@@ -1,4 +1,15 @@
-//! Two databases behind one way to ask: connections, values and rows of either kind.
+//! SQLite and PostgreSQL behind one interface: connections, statements, values and rows.
+//!
+//! All SQL is written once. Both databases accept `$1`, `$2` … as placeholders and the same `INSERT … ON CONFLICT`, so most
+//! statements need no dialect. Where one is needed, the code matches on [`Dialect`].
+//!
+//! A [`Statement`] is text with values. A [`Value`] has a type even if it is NULL, because PostgreSQL needs one. Every number is
+//! a 64-bit integer in both databases, which is why `count(*)` and `sum()` results are cast to `BIGINT`.
+//!
+//! [`Connection::batch`] is where the two differ most. PostgreSQL gets one statement after the other. SQLite runs on a thread of
+//! its own, and each hand-over costs as much as a small statement, so a small batch goes there as a single text.
+//!
+//! Why not `sqlx::Any`? It hides the connection types, and with them the statement cache and the settings that the log needs.
 
 use std::sync::Arc;
 
@@ -12,8 +23,7 @@ use sqlx::{
 
 use crate::text::storable;
 
-/// Below this many values, a batch is handed to SQLite's thread as one text with all its statements: each visit there
-/// costs as much as a small statement. Above it, the texts would be too many and too long to keep prepared.
+/// Below this many values, a SQLite batch is one text. Longer texts would be too many to keep prepared.
 const TOGETHER_MAX_VALUES: usize = 2_000;
 
 pub(crate) enum Connection {
@@ -33,7 +43,7 @@ pub(crate) enum Dialect {
     Postgres,
 }
 
-/// A value for a place in a statement. Each knows its type also when there is none.
+/// A value for a placeholder. NULL has a type, too.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Int(Option<i64>),
@@ -41,7 +51,7 @@ pub(crate) enum Value {
     Bytes(Option<Vec<u8>>),
 }
 
-/// SQL with `$1`, `$2` … as places, which both databases understand, and the values for them.
+/// SQL with `$1`, `$2` … as placeholders, and their values.
 pub(crate) struct Statement {
     pub(crate) sql: Arc<str>,
     pub(crate) values: Vec<Value>,
@@ -62,7 +72,7 @@ impl Connection {
         }
     }
 
-    /// Runs a statement and returns how many rows it changed.
+    /// Runs a statement. Returns the number of rows it changed.
     pub(crate) async fn execute(&mut self, statement: Statement) -> Result<u64> {
         let Statement { sql, values } = statement;
         match self {
@@ -77,7 +87,7 @@ impl Connection {
         }
     }
 
-    /// Runs a text without values, which may be several statements.
+    /// Runs one or several statements without values.
     pub(crate) async fn run(&mut self, sql: &str) -> Result<()> {
         let sql = AssertSqlSafe(sql.to_owned());
         match self {
@@ -104,13 +114,13 @@ impl Connection {
         self.execute(Statement::plain(self.dialect().begin())).await.map(drop)
     }
 
-    /// All of them or none. After an error, `rolled_back` tells whether the connection can be used again.
+    /// Runs all statements or none. After an error, `rolled_back` tells if the connection can be used again.
     pub(crate) async fn transaction(&mut self, statements: Vec<Statement>) -> Result<()> {
         self.begin().await?;
         self.finish(statements).await
     }
 
-    /// The end of a transaction that was begun before.
+    /// Runs the rest of a transaction that has begun, and commits.
     pub(crate) async fn finish(&mut self, statements: Vec<Statement>) -> Result<()> {
         for statement in statements {
             self.execute(statement).await?;
@@ -118,7 +128,7 @@ impl Connection {
         self.execute(Statement::plain("COMMIT")).await.map(drop)
     }
 
-    /// The same for statements whose places have no numbers where that is possible.
+    /// Like `transaction`, for bulk statements, whose SQLite placeholders are `?`.
     pub(crate) async fn batch(&mut self, statements: Vec<Statement>) -> Result<()> {
         let is_small = statements.iter().map(|statement| statement.values.len()).sum::<usize>() < TOGETHER_MAX_VALUES;
         match self.dialect() {
@@ -130,7 +140,7 @@ impl Connection {
     pub(crate) async fn rolled_back(&mut self) -> bool {
         match self.execute(Statement::plain("ROLLBACK")).await {
             Ok(_) => true,
-            // Some errors end the transaction by themselves.
+            // Some errors roll back by themselves.
             Err(error) => error.as_database_error().is_some_and(|e| e.message().contains("no transaction is active")),
         }
     }
@@ -143,7 +153,7 @@ impl Connection {
     }
 }
 
-/// One text and one list of values. SQLite's places without numbers are counted through all statements.
+/// Joins statements into one text. SQLite counts `?` placeholders through all of it.
 fn together(statements: Vec<Statement>) -> Statement {
     let mut sql = String::from(Dialect::Sqlite.begin());
     let mut values = Vec::new();
@@ -211,6 +221,10 @@ impl Value {
 
     pub(crate) fn digest(digest: &Digest) -> Self {
         Self::bytes(digest.as_bytes())
+    }
+
+    pub(crate) fn limit(rows: usize) -> Self {
+        Self::int(i64::try_from(rows).unwrap_or(i64::MAX))
     }
 
     pub(crate) fn int(number: i64) -> Self {

@@ -1,14 +1,18 @@
-//! Brings a database to the version this program knows, or refuses it.
+//! Upgrades a database to the current schema version, or rejects a newer one.
+//!
+//! The schema is written once, in the dialect of SQLite. `for_postgres` translates the few words that differ. Each file in
+//! `schema/` raises the version by one and ends with the statement that says so. To change the schema, add a file and list it
+//! in `STEPS`; never change an existing one.
 
 use super::driver::{Connection, Dialect, Statement};
 use crate::{Location, StoreError};
 
-/// Step `n` makes version `n + 1`, and says so itself.
+/// Step `n` upgrades to version `n + 1`.
 const STEPS: &[&str] =
     &[include_str!("schema/0001_tokens_and_records.sql"), include_str!("schema/0002_approvals_and_users.sql")];
 const KNOWN: i64 = STEPS.len() as i64;
-const DOING: &str = "bring the database to the current version";
-/// Any number will do, as long as all gateways use the same.
+const DOING: &str = "upgrade the database schema";
+/// An arbitrary number that all gateways share.
 const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7163470112)";
 
 pub(super) async fn run(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
@@ -16,7 +20,7 @@ pub(super) async fn run(connection: &mut Connection, location: &Location) -> Res
         return Ok(());
     }
     let failed = StoreError::while_trying(DOING);
-    // Two processes may come here at once: the second waits, and finds the work done.
+    // If two processes upgrade at once, the second waits and finds the work done.
     match connection.dialect() {
         Dialect::Sqlite => connection.run("BEGIN IMMEDIATE").await.map_err(&failed)?,
         Dialect::Postgres => connection.run(&format!("BEGIN; {POSTGRES_LOCK}")).await.map_err(&failed)?,
@@ -45,7 +49,7 @@ async fn steps(connection: &mut Connection, location: &Location) -> Result<(), S
     Ok(())
 }
 
-/// In any other encoding there are words that cannot be written, and agents choose words.
+/// Other encodings cannot store every text that an agent may send.
 async fn check_encoding(connection: &mut Connection) -> Result<(), StoreError> {
     let failed = StoreError::while_trying("use the database");
     let rows = connection.fetch(Statement::plain("SHOW server_encoding")).await.map_err(&failed)?;
@@ -53,11 +57,11 @@ async fn check_encoding(connection: &mut Connection) -> Result<(), StoreError> {
     if encoding == "UTF8" {
         return Ok(());
     }
-    let reason = format!("its encoding is {encoding}, and must be UTF8");
+    let reason = format!("the encoding of the database is {encoding}, but must be UTF8");
     Err(failed(sqlx::Error::Configuration(reason.into())))
 }
 
-/// For those who only read, and so cannot bring a database anywhere.
+/// Checks the version for a read-only connection, which cannot upgrade.
 pub(super) async fn check(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
     match version(connection).await? {
         found if found > KNOWN => Err(StoreError::Newer { location: location.clone(), found, known: KNOWN }),
@@ -68,7 +72,7 @@ pub(super) async fn check(connection: &mut Connection, location: &Location) -> R
 }
 
 async fn version(connection: &mut Connection) -> Result<i64, StoreError> {
-    let failed = StoreError::while_trying("read the version of the database");
+    let failed = StoreError::while_trying("read the schema version of the database");
     let exists = match connection.dialect() {
         Dialect::Sqlite => "SELECT count(*) FROM sqlite_master WHERE name = 'schema_version'",
         Dialect::Postgres => {
@@ -89,7 +93,7 @@ fn for_postgres(step: &str) -> String {
         (") STRICT;", ");"),
         (" INTEGER", " BIGINT"),
         (" BLOB", " BYTEA"),
-        // Byte by byte, whatever the database's language.
+        // Compares bytes, whatever the locale of the database.
         (" COLLATE BINARY", " COLLATE \"C\""),
     ];
     words.into_iter().fold(step.to_owned(), |text, (ours, theirs)| text.replace(ours, theirs))
@@ -102,7 +106,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn each_step_names_the_version_it_makes() {
+    async fn each_step_sets_its_version() {
         let connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         let mut connection = Connection::Sqlite(Box::new(connection));
         for (index, step) in STEPS.iter().enumerate() {

@@ -1,14 +1,14 @@
-//! Questions, grants and claims to test with, and records to write them with.
+//! Approval requests, standing approvals and claims for tests, and the records that carry them.
 
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Digest, RiskLevel, ToolName, Variant};
 use mcpproxy_store::{
-    Kind, Ledger, Lost, NewApproval, NewClaim, NewRecord, NewStandingApproval, Record, Status, Step, Store,
-    StoredApproval, StoredClaim, Wait,
+    Conditional, Kind, Ledger, NewApproval, NewClaim, NewRecord, NewStandingApproval, Record, Status, Step, Store,
+    StoredApproval, StoredClaim, WaitFor,
 };
 
 use super::{all, call, success};
 
-/// When everything begins.
+/// The time at which every test starts.
 pub(crate) const T: i64 = 1_700_000_000_000;
 pub(crate) const MINUTE: i64 = 60_000;
 pub(crate) const EXPIRES: i64 = T + 10 * MINUTE;
@@ -21,7 +21,7 @@ pub(crate) fn tool() -> ToolName {
     ToolName::parse("mail:send").unwrap()
 }
 
-/// Each with a binding of its own.
+/// Every request has its own binding.
 pub(crate) fn question(n: u64) -> NewApproval {
     let args = format!(r#"{{"to":"{n}"}}"#);
     NewApproval {
@@ -76,7 +76,7 @@ pub(crate) fn claim(key: &str) -> NewClaim {
 }
 
 pub(crate) fn ask(new: NewApproval) -> Step {
-    Step::Ask(Box::new(new))
+    Step::RequestApproval(Box::new(new))
 }
 
 pub(crate) fn approve(n: u64) -> Step {
@@ -99,20 +99,20 @@ pub(crate) fn finish_claim(key: &str, answer: &str) -> Step {
     Step::FinishClaim { agent: "local".into(), tool: "mail:send".into(), key: key.into(), answer: answer.into() }
 }
 
-/// What is recorded with a step that is no call.
+/// The record of a step that is not a call.
 pub(crate) fn event() -> NewRecord {
     NewRecord { kind: Kind::Approval, status: Status::Success, code: Some("step".into()), args: None, ..call(0) }
 }
 
-/// With a record of its own.
-pub(crate) async fn note(ledger: &Ledger, steps: Vec<Step>) -> Result<(), Lost> {
-    ledger.note_if(event(), steps).await.unwrap().map(drop)
+/// Takes steps with a record of their own.
+pub(crate) async fn take_steps(ledger: &Ledger, steps: Vec<Step>) -> Conditional<()> {
+    ledger.append_if(event(), steps).await.unwrap().map(drop)
 }
 
-/// Asked and approved.
+/// Requests and approves a call.
 pub(crate) async fn approved(ledger: &Ledger, n: u64) {
-    note(ledger, vec![ask(question(n))]).await.unwrap();
-    note(ledger, vec![approve(n)]).await.unwrap();
+    take_steps(ledger, vec![ask(question(n))]).await.written().unwrap();
+    take_steps(ledger, vec![approve(n)]).await.written().unwrap();
 }
 
 pub(crate) async fn stored(store: &Store, n: u64) -> StoredApproval {
@@ -127,7 +127,7 @@ pub(crate) async fn find_claim(store: &Store, key: &str) -> Option<StoredClaim> 
     store.find_claim("local", "mail:send", key, T).await.unwrap()
 }
 
-/// Runs all of them at once, and returns how many won.
+/// Runs all calls at once. Returns the number without a conflict.
 pub(crate) async fn race(ledgers: &[&Ledger], count: u32, steps: impl Fn() -> Vec<Step>) -> usize {
     let run = |n: u32| {
         let ledger = Ledger::clone(ledgers.iter().cycle().nth(n as usize).unwrap());
@@ -135,8 +135,8 @@ pub(crate) async fn race(ledgers: &[&Ledger], count: u32, steps: impl Fn() -> Ve
         tokio::spawn(async move {
             let opened = ledger.open_if(call(n), steps).await.unwrap();
             match opened {
-                Ok(open) => ledger.close(open, success(), Wait::Durable).await.map(|()| 1).unwrap(),
-                Err(Lost(_)) => 0,
+                Conditional::Written(open) => ledger.close(open, success(), WaitFor::Disk).await.map(|()| 1).unwrap(),
+                Conditional::Conflict { step: _ } => 0,
             }
         })
     };

@@ -25,14 +25,14 @@ pub(crate) struct Cluster {
     folder: tempfile::TempDir,
     owner: Option<Owner>,
     pub(crate) port: u16,
-    durability: Durability,
+    wait_for: WaitFor,
     server: Mutex<Option<Child>>,
     databases: AtomicU32,
 }
 
 /// Whether the server waits for the disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Durability {
+pub(crate) enum WaitFor {
     /// Most tests need not.
     Off,
     /// For tests that end the server badly.
@@ -51,28 +51,28 @@ impl Cluster {
         static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         shared.upgrade().unwrap_or_else(|| {
-            let cluster = Arc::new(Self::start(Durability::Off));
+            let cluster = Arc::new(Self::start(WaitFor::Off));
             *shared = Arc::downgrade(&cluster);
             cluster
         })
     }
 
     /// A server that a test may treat as it likes.
-    pub(crate) fn start(durability: Durability) -> Self {
+    pub(crate) fn start(wait_for: WaitFor) -> Self {
         remove_leftovers();
         let owner = owner();
         let folder = new_folder();
         copy_template(&folder.path().join("data"), owner.as_ref());
         give(folder.path(), owner.as_ref());
         let (server, databases) = (Mutex::new(None), AtomicU32::new(0));
-        let cluster = Self { folder, owner, port: free_port(), durability, server, databases };
+        let cluster = Self { folder, owner, port: free_port(), wait_for, server, databases };
         cluster.resume();
         cluster
     }
 
     /// Starts the server again, at the same address.
     pub(crate) fn resume(&self) {
-        let fsync = if self.durability == Durability::On { "on" } else { "off" };
+        let fsync = if self.wait_for == WaitFor::On { "on" } else { "off" };
         let mut command = as_owner(self.owner.as_ref());
         command.arg(program("postgres")).arg("-D").arg(self.folder.path().join("data"));
         command.arg("-k").arg(self.folder.path()).args(["-p", &self.port.to_string(), "-h", "127.0.0.1"]);

@@ -1,4 +1,4 @@
-//! A wire between the store and PostgreSQL that a test can cut at the worst moment.
+//! A TCP relay between the store and PostgreSQL that a test can cut at the worst moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
-//! A small log with something of everything, and what is done to it.
+//! A small log with every kind of record, and ways to tamper with it.
 
 use mcpproxy_core::RiskLevel;
-use mcpproxy_store::{ChainVerdict, Damage, DamageKind, NewRecord, Outcome, Status, Store, VerifyOptions, Wait};
+use mcpproxy_store::{ChainVerdict, Damage, DamageKind, NewRecord, Outcome, Status, Store, VerifyOptions, WaitFor};
 
 use super::{Place, call, refusal, success};
 
@@ -10,11 +10,11 @@ use super::{Place, call, refusal, success};
 pub(crate) async fn write(place: &Place) -> Store {
     let (store, ledger) = place.open().await;
     let full = |n: u32| NewRecord { risk: Some(RiskLevel::High), message: Some("m".into()), ..refusal(n) };
-    ledger.note(full(1), Wait::Durable).await.unwrap();
-    let long = ledger.open(NewRecord { risk: Some(RiskLevel::Low), ..call(2) }, Wait::Durable).await.unwrap();
-    let short = ledger.open(call(3), Wait::Durable).await.unwrap();
-    ledger.close(short, success(), Wait::Durable).await.unwrap();
-    ledger.note(full(4), Wait::Durable).await.unwrap();
+    ledger.append(full(1), WaitFor::Disk).await.unwrap();
+    let long = ledger.open(NewRecord { risk: Some(RiskLevel::Low), ..call(2) }, WaitFor::Disk).await.unwrap();
+    let short = ledger.open(call(3), WaitFor::Disk).await.unwrap();
+    ledger.close(short, success(), WaitFor::Disk).await.unwrap();
+    ledger.append(full(4), WaitFor::Disk).await.unwrap();
     let end = Outcome {
         code: Some("SERVER_ERROR".into()),
         message: Some("it failed".into()),
@@ -22,13 +22,13 @@ pub(crate) async fn write(place: &Place) -> Store {
         status: Status::Error,
         ..success()
     };
-    ledger.close(long, end, Wait::Durable).await.unwrap();
+    ledger.close(long, end, WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     let ledger = place.ledger(&store).await;
-    let third = ledger.open(call(5), Wait::Durable).await.unwrap();
-    ledger.close(third, success(), Wait::Durable).await.unwrap();
-    ledger.note(NewRecord { args: None, ..refusal(6) }, Wait::Durable).await.unwrap();
-    let open = ledger.open(call(7), Wait::Durable).await.unwrap();
+    let third = ledger.open(call(5), WaitFor::Disk).await.unwrap();
+    ledger.close(third, success(), WaitFor::Disk).await.unwrap();
+    ledger.append(NewRecord { args: None, ..refusal(6) }, WaitFor::Disk).await.unwrap();
+    let open = ledger.open(call(7), WaitFor::Disk).await.unwrap();
     assert_eq!(open.id().time_ms(), call(7).time_ms);
     ledger.finish().await.unwrap();
     store
@@ -42,7 +42,7 @@ pub(crate) async fn damage(store: &Store) -> Option<Damage> {
     verdicts(store, VerifyOptions::default()).await.into_iter().find_map(|verdict| verdict.damage)
 }
 
-/// Does something to the log, looks what is found, and takes it back.
+/// Tampers with the log, verifies it, and restores it.
 pub(crate) struct Tampering<'p> {
     pub(crate) place: &'p Place,
     pub(crate) store: Store,

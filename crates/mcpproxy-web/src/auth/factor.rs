@@ -106,14 +106,14 @@ impl AppState {
         let Some(fresh) = fresh else {
             let is_last = user.failures.saturating_add(1) >= TRIES;
             let locked_until_ms = if is_last { now_ms + LOCK_MS } else { 0 };
-            store.note_failure(signed.name(), now_ms, locked_until_ms).await?;
+            store.record_failure(signed.name(), now_ms, locked_until_ms).await?;
             let metadata = serde_json::json!({"user": signed.name(), "for": purpose});
             records::write(self, records::refused("step_up_failed", None, &metadata)).await;
             return Ok(Err(FactorError::Wrong));
         };
         self.auth.codes.forgive(signed.name(), now_ms);
         if user.failures > 0 {
-            store.forget_failures(signed.name()).await?;
+            store.reset_failures(signed.name()).await?;
         }
         Ok(Ok(fresh))
     }
@@ -159,7 +159,7 @@ impl AppState {
         let Some(user) = store.find_user(signed.name()).await? else { return Ok(None) };
         let kept: Vec<String> = user.passkeys.into_iter().map(|passkey| passkey.data).collect();
         let Some(Challenge { for_browser, state }) = log_error(passkeys.begin(&kept)) else { return Ok(None) };
-        store.keep_challenge(&signed.secret, &kept_as(purpose), &state, self.now_ms(), CHALLENGE_MS).await?;
+        store.save_challenge(&signed.secret, &kept_as(purpose), &state, self.now_ms(), CHALLENGE_MS).await?;
         Ok(Some(for_browser))
     }
 }

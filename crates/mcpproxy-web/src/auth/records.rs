@@ -1,6 +1,6 @@
 //! Activity records about accounts: signing in, factors, invitations and refused attempts.
 
-use mcpproxy_store::{Kind, NewRecord, Status, Wait};
+use mcpproxy_store::{Kind, NewRecord, Status, WaitFor};
 use serde_json::Value;
 
 use crate::auth::identity::AppState;
@@ -23,7 +23,7 @@ pub(crate) fn refused(code: &str, agent: Option<String>, metadata: &Value) -> Ne
 /// Writes a record. Signing in works even if the log cannot be written, because no call can be approved or sent then.
 pub(crate) async fn write(app: &AppState, record: NewRecord) {
     let record = NewRecord { time_ms: app.now_ms(), random: rand::random(), ..record };
-    if let Err(error) = app.web.ledger.note(record, Wait::Batched).await {
+    if let Err(error) = app.web.ledger.append(record, WaitFor::Queue).await {
         tracing::warn!(error = &error as &dyn std::error::Error, "could not write an account record");
     }
 }

@@ -182,7 +182,7 @@ impl Follower {
     /// Formats records as events. Each has the position behind it as its id, so that a client resumes exactly there.
     fn events(&mut self, feed: Feed) -> Option<String> {
         self.after = feed.next;
-        let events = feed.records.into_iter().zip(feed.places).map(|(record, place)| {
+        let events = feed.records.into_iter().zip(feed.cursors).map(|(record, place)| {
             let approval = approval_event(&record)
                 .map(|event| format!("id: {place}\nevent: approval\ndata: {}\n\n", one_line(&event)));
             let activity = one_line(&wire::Activity::from(record));

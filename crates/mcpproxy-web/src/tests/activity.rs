@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use http::{Method, StatusCode};
 use mcpproxy_core::{RiskLevel, Variant, mask};
-use mcpproxy_store::{Kind, NewRecord, PAYLOAD_MAX_BYTES, Payload, Status, Wait};
+use mcpproxy_store::{Kind, NewRecord, PAYLOAD_MAX_BYTES, Payload, Status, WaitFor};
 use serde_json::{Value, json};
 
 use crate::rest::activity::JUST_NAMED;
@@ -78,7 +78,7 @@ async fn a_record_is_found_as_soon_as_it_is_named() {
     let fixture = Fixture::new().await;
     let mut found = 0;
     for _ in 0..20 {
-        let id = fixture.ledger.note(refusal(0), Wait::Batched).await.unwrap();
+        let id = fixture.ledger.append(refusal(0), WaitFor::Queue).await.unwrap();
         let asked = Instant::now();
         let (status, _) = fixture.ask(Method::GET, &format!("/api/v1/activity/{id}"), &[("x-api-key", KEY)]).await;
         assert!(status == StatusCode::OK || asked.elapsed() >= JUST_NAMED, "it is waited for");
@@ -103,7 +103,7 @@ async fn a_record_that_cannot_be_named() {
         check(id, none).await;
     }
     check(&"0".repeat(4000), none).await;
-    let ambiguous = "more than one record begins with `01`; give more of its id";
+    let ambiguous = "several records have ids that start with `01`; use more characters of the id";
     check("01", (StatusCode::BAD_REQUEST, "ambiguous_id", ambiguous)).await;
     fixture.stop().await;
 }

@@ -4,7 +4,7 @@ use axum::body::{Body, BodyDataStream};
 use futures::StreamExt as _;
 use http::{Method, Response, StatusCode};
 use mcpproxy_core::Variant;
-use mcpproxy_store::{Kind, Ledger, NewRecord, Outcome, Status, Wait};
+use mcpproxy_store::{Kind, Ledger, NewRecord, Outcome, Status, WaitFor};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -99,7 +99,7 @@ async fn who_comes_back_misses_nothing_and_sees_nothing_twice() {
         let mut written = Vec::new();
         let mut commits = ledger.committed();
         for n in 0..RECORDS {
-            written.push(ledger.note(refusal(1), Wait::Batched).await.unwrap().to_string());
+            written.push(ledger.append(refusal(1), WaitFor::Queue).await.unwrap().to_string());
             // Now one at a time, now many at once.
             if n % 7 == 0 {
                 commits.changed().await.unwrap();
@@ -127,7 +127,7 @@ async fn what_another_gateway_writes_is_told_too() {
     let mut listener = Listener::new(&fixture, "", None).await;
     listener.block().await.unwrap();
     let other = Ledger::start(&fixture.store, ledger_options(8)).await.unwrap();
-    let theirs = other.note(refusal(1), Wait::Batched).await.unwrap();
+    let theirs = other.append(refusal(1), WaitFor::Queue).await.unwrap();
     assert_eq!(listener.record().await["id"], theirs.to_string());
     let ours = fixture.note(refusal(1)).await;
     assert_eq!(listener.record().await["id"], ours.to_string());

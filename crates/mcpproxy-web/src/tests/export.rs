@@ -3,7 +3,7 @@
 use http::Method;
 use http_body_util::BodyExt as _;
 use mcpproxy_core::mask;
-use mcpproxy_store::{Kind, NewRecord, Payload, Wait};
+use mcpproxy_store::{Kind, NewRecord, Payload, WaitFor};
 use serde_json::Value;
 
 use super::{Fixture, KEY, PATIENCE, refusal, text};
@@ -19,7 +19,7 @@ impl Fixture {
             if n % 100 == 0 || n + 1 == MANY {
                 self.note(record).await;
             } else {
-                self.ledger.note(record, Wait::Batched).await.unwrap();
+                self.ledger.append(record, WaitFor::Queue).await.unwrap();
             }
         }
     }

@@ -117,7 +117,7 @@ impl Fixture {
             args: None,
             ..refusal(0)
         };
-        self.ledger.note_if(record, vec![Step::Ask(Box::new(new))]).await.unwrap().unwrap();
+        self.ledger.append_if(record, vec![Step::RequestApproval(Box::new(new))]).await.unwrap().written().unwrap();
         id
     }
 

@@ -1,7 +1,7 @@
 //! The routes that say how the gateway is, and what it has.
 
 use http::{Method, StatusCode};
-use mcpproxy_store::{Health, Wait};
+use mcpproxy_store::{Health, WaitFor};
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 
@@ -84,7 +84,7 @@ async fn a_log_that_cannot_be_written_is_told() {
     sqlx::query("ALTER TABLE records RENAME TO elsewhere").execute(&mut behind).await.unwrap();
     for tried in 0.. {
         assert!(tried < 20, "the log is found to be broken");
-        assert!(fixture.ledger.note(refusal(0), Wait::Durable).await.is_err());
+        assert!(fixture.ledger.append(refusal(0), WaitFor::Disk).await.is_err());
         if fixture.ledger.health() != Health::Well {
             break;
         }
@@ -102,7 +102,7 @@ async fn a_log_that_cannot_be_written_is_told() {
     sqlx::query("ALTER TABLE elsewhere RENAME TO records").execute(&mut behind).await.unwrap();
     for tried in 0.. {
         assert!(tried < 20, "it works again");
-        let _slow = fixture.ledger.note(refusal(0), Wait::Durable).await;
+        let _slow = fixture.ledger.append(refusal(0), WaitFor::Disk).await;
         if fixture.ledger.health() == Health::Well {
             break;
         }

@@ -281,7 +281,7 @@ async fn begin_passkey(State(app): State<AppState>, posted: Posted) -> Response 
             return Ok(Err(Problem::BAD_BODY.message("the passkey request could not be created".to_owned())));
         };
         let (secret, now_ms) = (&posted.signed.secret, app.now_ms());
-        app.web.store.keep_challenge(secret, NEW_PASSKEY, &challenge.state, now_ms, SETUP_MS).await?;
+        app.web.store.save_challenge(secret, NEW_PASSKEY, &challenge.state, now_ms, SETUP_MS).await?;
         Ok(Ok(challenge.for_browser))
     };
     match begun().await {

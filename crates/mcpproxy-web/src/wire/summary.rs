@@ -51,7 +51,7 @@ struct Count {
 
 impl From<store::Summary> for Summary {
     fn from(summary: store::Summary) -> Self {
-        let counts = |counts: Vec<store::Count>| counts.into_iter().map(Into::into).collect();
+        let counts = |counts: Vec<store::SummaryGroup>| counts.into_iter().map(Into::into).collect();
         Self {
             from: time::format(summary.from_ms),
             to: time::format(summary.to_ms),
@@ -70,8 +70,8 @@ impl From<store::Summary> for Summary {
     }
 }
 
-impl From<store::Count> for Count {
-    fn from(count: store::Count) -> Self {
+impl From<store::SummaryGroup> for Count {
+    fn from(count: store::SummaryGroup) -> Self {
         Self {
             name: count.name.for_json().to_owned(),
             count: count.count,

@@ -2,7 +2,7 @@
 
 use mcpproxy_core::contract::Source;
 use mcpproxy_core::{ApprovalId, ApprovalState, Binding, Denial, Intent, Sensitivity, mask};
-use mcpproxy_store::{Lost, NewApproval, NewDryRun, Step, StoredApproval};
+use mcpproxy_store::{Conditional, NewApproval, NewDryRun, Step, StoredApproval};
 use serde_json::{Value, json};
 
 use super::{ApprovalFlow, Stopped};
@@ -59,9 +59,9 @@ impl ApprovalFlow<'_> {
         let new = self.new_approval(snapshot, &binding);
         let id = new.id.clone();
         match self.state.approvals.request(new, self.dry_run_copy(&binding).await?).await? {
-            Ok(_) => store.find_approval(&id).await?.ok_or_else(|| Denial::NoSuchApproval.into()),
+            Conditional::Written(_) => store.find_approval(&id).await?.ok_or_else(|| Denial::NoSuchApproval.into()),
             // Another call has just asked the same, or too many requests are pending.
-            Err(Lost(_)) => match store.find_open_approval(&binding.digest(), now_ms()).await? {
+            Conditional::Conflict { .. } => match store.find_open_approval(&binding.digest(), now_ms()).await? {
                 Some(open) => Ok(open),
                 None => Err(Denial::TooManyApprovals { most: PENDING_MAX }.into()),
             },
@@ -93,7 +93,7 @@ impl ApprovalFlow<'_> {
         }
         let found = self.state.store.find_dry_run(&made.digest()).await?;
         Ok(found.map(|found| {
-            Step::KeepDryRun(Box::new(NewDryRun {
+            Step::SaveDryRun(Box::new(NewDryRun {
                 binding: binding.digest(),
                 agent: self.agent.identity.name.clone(),
                 tool: request.tool().name.to_string(),

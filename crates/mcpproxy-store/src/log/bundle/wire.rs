@@ -1,12 +1,12 @@
-//! The lines of a bundle, as they stand in the file.
+//! The lines of a bundle: their JSON, for writing and reading.
 
 use mcpproxy_core::json::quote;
 use mcpproxy_core::{RiskLevel, Variant};
 use serde::Deserialize;
 
 use super::Selection;
-use crate::log::checkpoint::rfc3339;
-use crate::log::line::{Hash, from_hex, hex};
+use crate::log::line::Hash;
+use crate::text::{from_hex, hex, rfc3339};
 use crate::{Kind, RecordId, Status, Verifier};
 
 pub(super) const FORMAT: &str = "mcpproxy activity";
@@ -24,7 +24,7 @@ pub(super) struct Header {
     pub(super) _filter: FilterRow,
 }
 
-/// What was asked for. It proves nothing, and is only looked at by people.
+/// The selection. It proves nothing, and is there for readers only.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FilterRow {
@@ -52,10 +52,10 @@ pub(super) struct FilterRow {
     _text: Option<String>,
 }
 
-/// Any line but the first. Each has exactly these members.
+/// Any line except the first. Each has exactly these members.
 #[derive(Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-pub(super) enum Row {
+pub(super) enum BundleLine {
     Line { line: String, hash: String },
     Digest { digest: String, hash: String },
     Payload { payload: Payload },
@@ -79,19 +79,19 @@ pub(super) struct Payload {
     pub(super) text: String,
 }
 
-/// Of a line of the chain, what is looked at. The rest of it is for people.
+/// The members of a chain line that the check needs.
 #[derive(Deserialize)]
 pub(super) struct ChainLine {
     pub(super) seq: i64,
     pub(super) id: String,
-    pub(super) line: Form,
-    pub(super) args: Option<Facts>,
-    pub(super) result: Option<Facts>,
+    pub(super) line: LineForm,
+    pub(super) args: Option<PayloadDigest>,
+    pub(super) result: Option<PayloadDigest>,
 }
 
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Form {
+pub(super) enum LineForm {
     Begin,
     Whole,
     End,
@@ -99,7 +99,7 @@ pub(super) enum Form {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Facts {
+pub(super) struct PayloadDigest {
     #[serde(rename = "bytes")]
     _bytes: u64,
     pub(super) sha256: String,
@@ -162,7 +162,7 @@ pub(super) fn seal(note: &str) -> String {
     format!("{{\"seal\":{}}}\n", quote(note))
 }
 
-/// One hash, one spelling.
+/// Accepts lower-case digits only, so that each hash has one spelling.
 pub(super) fn hash(text: &str) -> Option<Hash> {
     let hash: Hash = from_hex(text)?.try_into().ok()?;
     (hex(&hash) == text).then_some(hash)

@@ -1,4 +1,4 @@
-//! A batch of changes as statements, and the chain as it goes on through them.
+//! Turns a batch of changes into statements, and advances the hash chain through them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 use mcpproxy_core::{RiskLevel, Variant};
 
 use super::Head;
-use crate::log::line::{self, First, Hash, Last};
-use crate::log::queue::{Change, End, Row, Stage};
+use crate::log::line::{self, BeginFields, EndFields, Hash};
+use crate::log::operation::{Change, End, NewRow, Stage};
 use crate::log::subject::Subject;
 use crate::log::tally::{HOUR_MS, Tally};
 use crate::record::id::Key;
@@ -56,7 +56,7 @@ const WEIGH: Form = Form {
           ON CONFLICT (hour, chain) DO UPDATE SET bytes = payload_hours.bytes + excluded.bytes",
 };
 
-/// The statements that every batch is made of.
+/// The bulk statements of a batch.
 pub(super) struct Bulks {
     insert: Bulk,
     close: Bulk,
@@ -77,7 +77,7 @@ impl Bulks {
         }
     }
 
-    /// What writes these changes, and where the chain is then.
+    /// The statements that write these changes, and the head of the chain after them.
     pub(super) fn statements<'c>(
         &self,
         chain: u16,
@@ -104,16 +104,16 @@ impl Bulks {
     }
 }
 
-/// The values of a batch, and the chain as it goes on through it.
+/// The values of a batch, and the head of the chain so far.
 struct Batch<'c> {
     chain: u16,
     head: Head,
-    /// The values of rows, one row after the other. So are the others.
+    /// Values row by row. `ends` and `payloads` are alike.
     rows: Vec<Value>,
     ends: Vec<Value>,
     payloads: Vec<Value>,
     counts: HashMap<Tally<'c>, i64>,
-    /// What is kept of the payloads of each hour, in bytes.
+    /// The size of the stored payloads of each hour, in bytes.
     hours: BTreeMap<i64, i64>,
 }
 
@@ -131,24 +131,24 @@ impl<'c> Batch<'c> {
         }
     }
 
-    /// The next position, and the hash after the line there.
+    /// Moves to the next position. Returns it with the hash of its line.
     fn link(&mut self, line: impl FnOnce(i64) -> String) -> (i64, Hash) {
         self.head.seq += 1;
         self.head.hash = line::link(&self.head.hash, &line::digest(&line(self.head.seq)));
         (self.head.seq, self.head.hash)
     }
 
-    fn insert(&mut self, row: &'c Row) {
-        let Row { id, record, ended, stage, subject } = row;
-        let first = First::of_new(*id, record);
-        let last = Last::of_new(record, ended);
+    fn insert(&mut self, row: &'c NewRow) {
+        let NewRow { id, record, early_end, stage, subject } = row;
+        let first = BeginFields::of_new(*id, record);
+        let last = EndFields::of_new(record, early_end);
         let (seq, hash) = self.link(|seq| match stage {
             Stage::Begun => line::begin(seq, &first),
             Stage::Complete => line::whole(seq, &first, &last),
         });
         self.head.key = Some(id.key());
-        let result = ended.result.as_ref();
-        let text = |text: &Option<String>| Value::Text(text.as_deref().map(Into::into));
+        let result = early_end.result.as_ref();
+        let text = |text: &Option<String>| Value::optional_text(text.as_deref());
         let values = &mut self.rows;
         values.extend([Value::int(id.key().0), Value::int(id.tail())]);
         values.extend([Value::int(self.chain.into()), Value::int(seq), Value::bytes(&hash)]);
@@ -161,10 +161,10 @@ impl<'c> Batch<'c> {
         values.push(Value::text(&record.metadata));
         values.extend(facts(record.args.as_ref()));
         values.extend(facts(result));
-        values.push(text(&ended.metadata));
+        values.push(text(&early_end.metadata));
         self.keep(id.key(), record.args.as_ref(), result);
         match stage {
-            // Counted when it ends.
+            // A call is counted when it ends.
             Stage::Begun => {}
             Stage::Complete => self.count(subject, record.status, record.duration_us),
         }
@@ -172,8 +172,8 @@ impl<'c> Batch<'c> {
 
     fn close(&mut self, end: &'c End) {
         let End { id, outcome, subject } = end;
-        let (seq, hash) = self.link(|seq| line::end(seq, *id, &Last::of_outcome(outcome)));
-        let text = |text: &Option<String>| Value::Text(text.as_deref().map(Into::into));
+        let (seq, hash) = self.link(|seq| line::end(seq, *id, &EndFields::of_outcome(outcome)));
+        let text = |text: &Option<String>| Value::optional_text(text.as_deref());
         let values = &mut self.ends;
         values.extend([Value::int(id.key().0), Value::int(seq), Value::bytes(&hash)]);
         values.extend([known(outcome.status.as_str()), text(&outcome.code), text(&outcome.message)]);
@@ -188,7 +188,7 @@ impl<'c> Batch<'c> {
         let texts = [args, result].map(|payload| payload.and_then(Payload::stored));
         if texts != [None, None] {
             self.payloads.push(Value::int(key.0));
-            self.payloads.extend(texts.map(word));
+            self.payloads.extend(texts.map(Value::optional_text));
             let bytes =
                 texts.into_iter().flatten().map(|text| i64::try_from(text.len()).unwrap_or(i64::MAX)).sum::<i64>();
             *self.hours.entry(key.time_ms() / HOUR_MS).or_default() += bytes;
@@ -215,7 +215,7 @@ fn counted(tally: &Tally<'_>, chain: u16, count: i64) -> [Value; 10] {
     ]
 }
 
-/// The words that stand in most rows, each made once.
+/// Words that appear in most rows, allocated once.
 static KNOWN: LazyLock<HashMap<&'static str, Arc<str>>> = LazyLock::new(|| {
     let kinds = Kind::ALL.map(Kind::as_str);
     let statuses = Status::ALL.map(Status::as_str);
@@ -227,10 +227,6 @@ static KNOWN: LazyLock<HashMap<&'static str, Arc<str>>> = LazyLock::new(|| {
 
 fn known(word: &'static str) -> Value {
     Value::Text(Some(KNOWN.get(word).map_or_else(|| word.into(), Arc::clone)))
-}
-
-fn word(word: Option<&str>) -> Value {
-    Value::Text(word.map(Into::into))
 }
 
 fn microseconds(duration_us: Option<u64>) -> Value {

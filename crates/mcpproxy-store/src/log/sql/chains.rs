@@ -1,10 +1,8 @@
-//! Questions about chains: where they end, and their lines in order of position.
+//! Queries for chains: where they end, and their rows in order of position.
 
 use super::queries::{int, text};
 use super::read::{COLUMN_COUNT, COLUMNS, record};
-use crate::log::feed::ChainEnd;
 use crate::log::line::Hash;
-use crate::log::positions::Stretch;
 use crate::log::removal::Stub;
 use crate::record::id::Key;
 use crate::sql::{Database, Row, Statement, Value};
@@ -18,11 +16,24 @@ const CHAINS: &str = "SELECT number, name, verifier, created_ms, removed_seq, \
      (SELECT max(seq) FROM checkpoints WHERE chain = number) FROM chains";
 const REMOVAL: &str = "SELECT removed_seq, removed_hash, removed_note, stubs.seq, digest FROM chains \
      LEFT JOIN stubs ON stubs.chain = number WHERE number = $1 ORDER BY stubs.seq";
-/// The names of the last two are their own, so that `COLUMNS` need not say of which table they are.
+/// Renames the payload columns, so that `COLUMNS` needs no table names.
 const STORED: &str = "hash, end_hash, args_text, result_text FROM records LEFT JOIN \
      (SELECT key AS payload_key, args AS args_text, result AS result_text FROM payloads) AS kept ON payload_key = key";
 
-/// A chain as the database knows it.
+/// The last position of a chain at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChainEnd {
+    pub(crate) chain: u16,
+    pub(crate) seq: i64,
+}
+
+/// The rows and checkpoints of a range of positions, as stored.
+pub(crate) struct Stretch {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) notes: Vec<(i64, String)>,
+}
+
+/// A row of the table of chains.
 #[derive(Clone, Debug)]
 pub(crate) struct ChainRow {
     pub(crate) number: u16,
@@ -34,23 +45,23 @@ pub(crate) struct ChainRow {
     pub(crate) signed_seq: Option<i64>,
 }
 
-/// What is said to have been removed from a chain, all of it read at one moment.
+/// The removal that a chain claims, with its stubs, read in one query.
 pub(crate) struct RemovalRow {
     pub(crate) seq: i64,
     pub(crate) hash: Option<Hash>,
     pub(crate) note: Option<String>,
-    /// `None` when one of them is nothing that we write.
+    /// `None` if a stub is malformed.
     pub(crate) stubs: Option<Vec<Stub>>,
 }
 
-/// A row as it is, readable or not.
+/// A row of the table of records, readable or not.
 pub(crate) struct StoredRow {
     pub(crate) seq: Option<i64>,
     pub(crate) end_seq: Option<i64>,
     pub(crate) id: Option<RecordId>,
-    /// `None` when it is nothing that we write.
+    /// `None` if the row is malformed.
     pub(crate) record: Option<Record>,
-    /// Whether numbers are what they were read as: they are read without their signs.
+    /// `true` if no number is negative. `record` drops signs.
     pub(crate) numbers_fit: bool,
     pub(crate) hash: Option<Vec<u8>>,
     pub(crate) end_hash: Option<Vec<u8>>,
@@ -86,7 +97,7 @@ impl Database {
         Ok(ends)
     }
 
-    /// Records whose first line stands after one position and not after another, in order.
+    /// Records whose first line is after `after` and not after `last`, in order.
     pub(crate) async fn begun_after(
         &self,
         chain: u16,
@@ -97,7 +108,7 @@ impl Database {
         self.records_by("seq", chain, (after, last), limit).await
     }
 
-    /// Records whose end was written later than their beginning, in order of that.
+    /// Records with an `end` line in this range, in order of that line.
     pub(crate) async fn ended_after(
         &self,
         chain: u16,
@@ -153,14 +164,14 @@ impl Database {
         let places = || vec![Value::int(chain.into()), Value::int(first), Value::int(last)];
         let begun = format!("SELECT {COLUMNS}, {STORED} WHERE chain = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq");
         let mut rows = self.fetch(Statement::new(begun, places()), DOING).await?;
-        // The ends of those that are read already come with them.
+        // Rows of the first query include their ends.
         let ended =
             format!("SELECT {COLUMNS}, {STORED} WHERE chain = $1 AND end_seq >= $2 AND end_seq <= $3 AND seq < $2");
         rows.extend(self.fetch(Statement::new(ended, places()), DOING).await?);
         let sql = "SELECT seq, note FROM checkpoints WHERE chain = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq";
         let mut notes = Vec::new();
         for row in self.fetch(Statement::new(sql, places()), DOING).await? {
-            // What is not even text is no checkpoint, and is found out as such.
+            // A note that is not text fails the check of its signature.
             notes.push((int(&row, 0)?.unwrap_or(0), row.text(1).ok().flatten().unwrap_or_default()));
         }
         Ok(Stretch { rows, notes })
@@ -199,7 +210,7 @@ impl StoredRow {
         let is_natural = |column| int(column).is_none_or(|number| number >= 0);
         let is_id = id.is_some_and(|id| Some(id.key().0) == key && Some(id.tail()) == tail);
         let bytes = |column| row.bytes(column).ok().flatten();
-        // A payload that is no text is not the one that was written: no payload has this digest by accident.
+        // A payload that is not text was changed. This replacement cannot match its digest.
         let payload = |column| row.text(column).unwrap_or_else(|_| Some("\u{FFFD}".to_owned()));
         Self {
             seq: int(3),

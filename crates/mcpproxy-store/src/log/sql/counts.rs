@@ -1,13 +1,12 @@
-//! What was counted, and what is not counted yet.
+//! Queries for hourly counts, and for running calls, which are not counted yet.
 
 use super::queries::{int, text};
-use crate::log::summary::Counted;
-use crate::log::tally::NO_STEP;
+use crate::log::tally::{Counted, NO_STEP};
 use crate::record::id::Key;
 use crate::sql::{Database, Statement, Value};
 use crate::{Kind, Status, StoreError};
 
-const DOING: &str = "sum up the activity log";
+const DOING: &str = "summarize the activity log";
 const TALLIES: &str = "SELECT kind, status, intent_type, server, tool, risk, step, CAST(sum(count) AS BIGINT) \
      FROM tallies WHERE hour >= $1 AND hour <= $2 GROUP BY kind, status, intent_type, server, tool, risk, step";
 const OPEN: &str = "SELECT kind, status, coalesce(intent_type, ''), coalesce(server, ''), coalesce(tool, ''), \
@@ -17,18 +16,18 @@ const HOURS: &str = "SELECT (SELECT hour FROM tallies ORDER BY hour LIMIT 1), \
      (SELECT hour FROM tallies ORDER BY hour DESC LIMIT 1)";
 
 impl Database {
-    /// Of the hours from the first to the last.
+    /// Counts of the hours from `first` to `last`.
     pub(crate) async fn tallies(&self, first: i64, last: i64) -> Result<Vec<Counted>, StoreError> {
         self.counted(TALLIES, first, last).await
     }
 
-    /// Calls that have not ended, which began in these milliseconds.
+    /// Running calls that began in this range of time.
     pub(crate) async fn open_calls(&self, from_ms: i64, to_ms: i64) -> Result<Vec<Counted>, StoreError> {
         let open = self.counted(OPEN, Key::at(from_ms).0, Key::at(to_ms.saturating_add(1)).0 - 1).await?;
         Ok(open.into_iter().map(|counted| Counted { step: NO_STEP, ..counted }).collect())
     }
 
-    /// The first and the last hour of which there is something.
+    /// The first and last hour with counts.
     pub(crate) async fn tallied_hours(&self) -> Result<Option<(i64, i64)>, StoreError> {
         let rows = self.fetch(Statement::plain(HOURS), DOING).await?;
         let Some(row) = rows.first() else { return Ok(None) };

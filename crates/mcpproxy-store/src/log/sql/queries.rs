@@ -1,9 +1,13 @@
-//! Questions about records: pages, single records and their payloads. No answer costs more because the log is longer.
+//! Queries for records: pages, single records and payloads. No query gets slower as the log grows.
+//!
+//! A filter can have several conditions. The first one with an index finds candidates in the order of their keys, and the
+//! other conditions are applied to at most `SCAN_MAX` candidates. So a rare match costs a bounded scan, and the page says how
+//! far it searched.
 
 use mcpproxy_core::{RiskLevel, Untrusted, Variant};
 
 use super::read::{COLUMNS, record};
-use crate::log::list::{Filter, Keys, SCAN_MAX};
+use crate::log::filter::{Filter, Keys, SCAN_MAX};
 use crate::record::id::Key;
 use crate::sql::driver::Dialect;
 use crate::sql::{Database, Row, Statement, Value};
@@ -14,14 +18,14 @@ const DOING: &str = "read the activity log";
 type Payloads = (RecordId, Option<Untrusted>, Option<Untrusted>);
 
 impl Database {
-    /// Newest first. Looks at `SCAN_MAX` records at most.
+    /// Lists records, newest first. Searches at most `SCAN_MAX` records.
     pub(crate) async fn records(&self, filter: &Filter, keys: &Keys, limit: usize) -> Result<Vec<Record>, StoreError> {
         let statement = Search::new(filter, keys, self.dialect()).page(limit);
         self.fetch(statement, DOING).await?.iter().map(record).collect()
     }
 
-    /// The last record that `records` looks at, if it stops there although older ones could follow.
-    pub(crate) async fn last_looked_at(&self, filter: &Filter, keys: &Keys) -> Result<Option<Key>, StoreError> {
+    /// The last record that `records` searches, if it stops there before the end of the log.
+    pub(crate) async fn last_searched(&self, filter: &Filter, keys: &Keys) -> Result<Option<Key>, StoreError> {
         let search = Search::new(filter, keys, self.dialect());
         if search.rest.is_empty() {
             return Ok(None);
@@ -32,7 +36,7 @@ impl Database {
         Ok(key.filter(|_| count >= scan_max()).map(Key))
     }
 
-    /// The first and the last position of a chain at which something fits.
+    /// The first and last position of a chain with a matching record.
     pub(crate) async fn extent(&self, filter: &Filter, chain: u16) -> Result<Option<(i64, i64)>, StoreError> {
         let search = Search::new(filter, &filter.keys(None), self.dialect());
         let rows = self.fetch(search.extent(chain), DOING).await?;
@@ -40,23 +44,23 @@ impl Database {
         Ok(int(row, 0)?.zip(int(row, 1)?.max(int(row, 2)?)))
     }
 
-    /// Oldest first, both ends included.
+    /// Lists records, oldest first. Both keys are inclusive.
     pub(crate) async fn records_between(&self, first: Key, last: Key, limit: i64) -> Result<Vec<Record>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM records WHERE key >= $1 AND key <= $2 ORDER BY key LIMIT $3");
         let values = vec![Value::int(first.0), Value::int(last.0), Value::int(limit)];
         self.fetch(Statement::new(sql, values), DOING).await?.iter().map(record).collect()
     }
 
-    /// Of those records that have any, in the order of the ids.
+    /// Returns the payloads of records that have any, in the order of `ids`.
     pub(crate) async fn payloads(&self, ids: &[RecordId]) -> Result<Vec<Payloads>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let mut places = Places::default();
-        let list: Vec<String> = ids.iter().map(|id| places.take(Value::int(id.key().0))).collect();
+        let mut parameters = Parameters::default();
+        let list: Vec<String> = ids.iter().map(|id| parameters.add(Value::int(id.key().0))).collect();
         let sql = format!("SELECT key, args, result FROM payloads WHERE key IN ({})", list.join(","));
         let mut found = std::collections::HashMap::new();
-        for row in self.fetch(Statement::new(sql, places.values), DOING).await? {
+        for row in self.fetch(Statement::new(sql, parameters.values), DOING).await? {
             found.insert(int(&row, 0)?, (text(&row, 1)?.map(Untrusted::new), text(&row, 2)?.map(Untrusted::new)));
         }
         let of = |id: &RecordId| found.remove(&Some(id.key().0)).map(|(args, result)| (*id, args, result));
@@ -64,11 +68,11 @@ impl Database {
     }
 }
 
-/// One condition has an index, and finds what is looked at. The others choose from that.
+/// A query whose first condition uses an index. The other conditions filter its results.
 struct Search {
     dialect: Dialect,
-    /// The values of `first` come first.
-    places: Places,
+    /// The values of `first` are at the start.
+    parameters: Parameters,
     first: String,
     first_values: usize,
     rest: Vec<String>,
@@ -77,80 +81,83 @@ struct Search {
 
 impl Search {
     fn new(filter: &Filter, keys: &Keys, dialect: Dialect) -> Self {
-        let mut places = Places::default();
-        let range = (places.take(Value::int(keys.from)), places.take(Value::int(keys.before)));
+        let mut parameters = Parameters::default();
+        let range = (parameters.add(Value::int(keys.from)), parameters.add(Value::int(keys.before)));
         let given: Vec<_> =
             conditions(filter).into_iter().filter_map(|(column, word, index)| Some((column, word?, index))).collect();
         let indexed = given.iter().position(|(.., index)| matches!(index, Index::Full | Index::Where(_)));
         let (first, order) = match indexed.and_then(|position| given.get(position)) {
-            Some((column, word, index)) => by_index(dialect, &range, column, &places.take(Value::text(word)), index),
+            Some((column, word, index)) => by_index(dialect, &range, column, &parameters.add(Value::text(word)), index),
             None => (format!("key >= {} AND key < {}", range.0, range.1), " ORDER BY key DESC".to_owned()),
         };
-        let first_values = places.values.len();
+        let first_values = parameters.values.len();
         let others = given.iter().enumerate().filter(|(position, _)| Some(*position) != indexed);
         let rest =
-            others.map(|(_, (column, word, _))| format!("{column} = {}", places.take(Value::text(word)))).collect();
-        let mut search = Self { dialect, places, first, first_values, rest, order };
+            others.map(|(_, (column, word, _))| format!("{column} = {}", parameters.add(Value::text(word)))).collect();
+        let mut search = Self { dialect, parameters, first, first_values, rest, order };
         search.add_text(filter);
         search
     }
 
     fn add_text(&mut self, filter: &Filter) {
         if let Some(part) = filter.part() {
-            let place = self.places.take(Value::text(&part));
+            let placeholder = self.parameters.add(Value::text(&part));
             let both = "(server || ':' || tool)";
             let columns = ["tool", "server", both, "agent", "client", "code", "message", "metadata", "end_metadata"];
             let found = |column| match self.dialect {
-                Dialect::Sqlite => format!("instr(lower({column}), {place}) > 0"),
-                // Small letters of ASCII only, whatever the database's language: SQLite knows no others.
-                Dialect::Postgres => format!("strpos(lower({column} COLLATE \"C\"), {place}) > 0"),
+                Dialect::Sqlite => format!("instr(lower({column}), {placeholder}) > 0"),
+                // `COLLATE "C"` lowers ASCII letters only, as SQLite does.
+                Dialect::Postgres => format!("strpos(lower({column} COLLATE \"C\"), {placeholder}) > 0"),
             };
-            let mut ways = columns.map(found).to_vec();
+            let mut alternatives = columns.map(found).to_vec();
             if let Some(id) = filter.named() {
                 let (key, tail) = (Value::int(id.key().0), Value::int(id.tail()));
-                ways.push(format!("(key = {} AND tail = {})", self.places.take(key), self.places.take(tail)));
+                alternatives.push(format!(
+                    "(key = {} AND tail = {})",
+                    self.parameters.add(key),
+                    self.parameters.add(tail)
+                ));
             }
-            self.rest.push(format!("({})", ways.join(" OR ")));
+            self.rest.push(format!("({})", alternatives.join(" OR ")));
         }
     }
 
     fn page(mut self, limit: usize) -> Statement {
-        let limit = self.places.take(Value::int(i64::try_from(limit).unwrap_or(i64::MAX)));
-        let looked = format!("SELECT {COLUMNS} FROM records WHERE {}{} LIMIT ", self.first, self.order);
+        let limit = self.parameters.add(Value::limit(limit));
+        let candidates = format!("SELECT {COLUMNS} FROM records WHERE {}{} LIMIT ", self.first, self.order);
         let sql = if self.rest.is_empty() {
-            looked + &limit
+            candidates + &limit
         } else {
             let rest = self.rest.join(" AND ");
-            let scan = self.places.take(Value::int(scan_max()));
-            // SQLite would sort again what is in order already, and look at everything before it answers.
+            let scan = self.parameters.add(Value::int(scan_max()));
+            // With an outer ORDER BY, SQLite would read and sort all candidates first.
             let order = if self.dialect == Dialect::Sqlite { "" } else { self.order.as_str() };
-            format!("SELECT {COLUMNS} FROM ({looked}{scan}) AS looked WHERE {rest}{order} LIMIT {limit}")
+            format!("SELECT {COLUMNS} FROM ({candidates}{scan}) AS candidates WHERE {rest}{order} LIMIT {limit}")
         };
-        Statement::new(sql, self.places.values)
+        Statement::new(sql, self.parameters.values)
     }
 
-    /// Over all records, however many: who asks this reads them all anyway.
+    /// Searches all records: an export reads them all anyway.
     fn extent(mut self, chain: u16) -> Statement {
-        let chain = self.places.take(Value::int(chain.into()));
+        let chain = self.parameters.add(Value::int(chain.into()));
         let conditions = [self.first, format!("chain = {chain}")].into_iter().chain(self.rest);
         let conditions = conditions.collect::<Vec<_>>().join(" AND ");
         let sql = format!("SELECT min(seq), max(seq), max(end_seq) FROM records WHERE {conditions}");
-        Statement::new(sql, self.places.values)
+        Statement::new(sql, self.parameters.values)
     }
 
-    /// The oldest that is looked at, and how many those are.
+    /// The oldest candidate, and the number of candidates.
     fn end(self) -> Statement {
-        let Self { mut places, first, first_values, order, .. } = self;
-        places.values.truncate(first_values);
-        let scan = places.take(Value::int(scan_max()));
-        let looked = format!("SELECT key FROM records WHERE {first}{order} LIMIT {scan}");
-        Statement::new(format!("SELECT min(key), count(*) FROM ({looked}) AS looked"), places.values)
+        let Self { mut parameters, first, first_values, order, .. } = self;
+        parameters.values.truncate(first_values);
+        let scan = parameters.add(Value::int(scan_max()));
+        let candidates = format!("SELECT key FROM records WHERE {first}{order} LIMIT {scan}");
+        Statement::new(format!("SELECT min(key), count(*) FROM ({candidates}) AS candidates"), parameters.values)
     }
 }
 
-/// Finds rows by an index on a column and the key, and by no other. SQLite takes such an index for what it is.
-/// PostgreSQL may think it cheaper to go back through all records until enough were found, however long that takes;
-/// asked in pairs, and for their order, it has no other way.
+/// Finds rows by the index on a column and the key. SQLite chooses that index by itself. PostgreSQL may prefer to scan all
+/// records from the newest until it has found enough. Comparing row values, and ordering by them, leaves it only the index.
 fn by_index(
     dialect: Dialect,
     (from, before): &(String, String),
@@ -175,12 +182,12 @@ fn by_index(
 
 enum Index {
     Full,
-    /// Only of the rows with this condition, which must be repeated where it is to be used.
+    /// A partial index. The query must repeat its condition.
     Where(&'static str),
     None,
 }
 
-/// The sooner, the fewer records a condition usually leaves.
+/// Ordered by how few records a condition usually leaves.
 fn conditions(filter: &Filter) -> [(&'static str, Option<&str>, Index); 7] {
     let status = match filter.status {
         Some(Status::Success) | None => Index::None,
@@ -201,14 +208,14 @@ fn conditions(filter: &Filter) -> [(&'static str, Option<&str>, Index); 7] {
     ]
 }
 
-/// Values, and the places that stand for them.
+/// Values and their placeholders.
 #[derive(Default)]
-struct Places {
+struct Parameters {
     values: Vec<Value>,
 }
 
-impl Places {
-    fn take(&mut self, value: Value) -> String {
+impl Parameters {
+    fn add(&mut self, value: Value) -> String {
         self.values.push(value);
         format!("${}", self.values.len())
     }
@@ -237,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_filter_has_its_index_and_sorts_nothing() {
+    async fn every_filter_uses_its_index_without_sorting() {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::open(&crate::Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
         let some = |text: &str| Some(text.to_owned());
@@ -264,8 +271,9 @@ mod tests {
         for (filter, expected) in cases {
             let search = || Search::new(&filter, &filter.keys(None), database.dialect());
             let page = plan(&database, search().page(50)).await;
-            // Row by row: the outer question stops the inner one as soon as it has enough.
-            let allowed = |step: &String| *step == expected || step == "CO-ROUTINE looked" || step == "SCAN looked";
+            // A co-routine stops the inner query as soon as the outer one has enough rows.
+            let allowed =
+                |step: &String| *step == expected || step == "CO-ROUTINE candidates" || step == "SCAN candidates";
             assert!(page.contains(&expected) && page.iter().all(allowed), "{filter:?}: {page:?}");
             let end = plan(&database, search().end()).await;
             let covering = expected.replace("USING INDEX", "USING COVERING INDEX");

@@ -1,4 +1,4 @@
-//! Rows of the table of records, read back.
+//! Reads rows of the table of records.
 
 use mcpproxy_core::{RiskLevel, Untrusted, Variant};
 
@@ -6,10 +6,10 @@ use crate::record::id::Key;
 use crate::sql::Row;
 use crate::{Digests, Kind, PayloadFacts, Record, RecordId, Status, StoreError};
 
-/// The columns that `record` reads, in its order.
+/// The columns that `record` reads, in order.
 pub(crate) const COLUMNS: &str = "key, tail, chain, seq, kind, status, agent, client, server, tool, intent_type, risk, \
      code, message, duration_us, metadata, args_bytes, args_digest, result_bytes, result_digest, end_seq, end_metadata";
-/// How many these are: what a query selects beside them comes after.
+/// Their number. Further columns of a query come after them.
 pub(crate) const COLUMN_COUNT: usize = 22;
 
 pub(crate) fn record(row: &Row) -> Result<Record, StoreError> {
@@ -56,14 +56,14 @@ impl Columns<'_> {
         Ok(self.text(column)?.map(Untrusted::new))
     }
 
-    /// A word that is there must be one we know: otherwise the line of this row could not be made again.
+    /// An unknown word is an error: the line of the row could not be rebuilt.
     fn parsed<T>(&self, column: usize, parse: impl Fn(&str) -> Option<T>, what: &str) -> Result<Option<T>, StoreError> {
         let Some(word) = self.text(column)? else { return Ok(None) };
         let parsed = parse(&word).ok_or_else(|| StoreError::corrupt(format!("a record without a {what}")))?;
         Ok(Some(parsed))
     }
 
-    /// Size and digests stand in two columns.
+    /// Reads the size and the digests, which take two columns.
     fn payload(&self, column: usize) -> Result<Option<PayloadFacts>, StoreError> {
         let bytes = self.int(column)?;
         let digests = self.0.bytes(column + 1).map_err(StoreError::while_trying("read a record"))?;
@@ -71,10 +71,12 @@ impl Columns<'_> {
             (None, None) => Ok(None),
             (Some(bytes), Some(digests)) => {
                 let digests = Digests::from_bytes(&digests)
-                    .ok_or_else(|| StoreError::corrupt("a digest of another size than we write"))?;
+                    .ok_or_else(|| StoreError::corrupt("a digest of an unexpected size"))?;
                 Ok(Some(PayloadFacts { bytes: bytes.unsigned_abs(), digests }))
             }
-            _ => Err(StoreError::corrupt("a payload with a size or a digest, but not both")),
+            (Some(_), None) | (None, Some(_)) => {
+                Err(StoreError::corrupt("a payload with a size or a digest, but not both"))
+            }
         }
     }
 }

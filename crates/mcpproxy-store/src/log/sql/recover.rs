@@ -1,21 +1,21 @@
-//! Taking up a chain where an earlier run left it.
+//! Continues a chain after an earlier run: ends its open calls, and finds its last signed position.
 
 use std::sync::Arc;
 
 use super::RecordWriter;
 use super::read::{COLUMNS, record};
 use crate::log::line::Hash;
-use crate::log::queue::{Change, End};
+use crate::log::operation::{Change, End};
 use crate::log::subject::Subject;
 use crate::log::tally::HOUR_MS;
 use crate::sql::driver::{Statement, Value};
 use crate::{Kind, Outcome, Record, Status, StoreError};
 
-const INTERRUPTED: &str = "the gateway stopped before the call was finished";
+const INTERRUPTED: &str = "the gateway stopped before the call ended";
 const STEP_ROWS: usize = 256;
 
 impl RecordWriter {
-    /// Ends the calls of this chain that an earlier run left open, and returns how many there were.
+    /// Ends the calls that an earlier run left open. Returns their number.
     pub(crate) async fn close_interrupted(&mut self) -> Result<usize, StoreError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM records WHERE status = 'started' AND status <> 'success' AND chain = $1 \
@@ -34,7 +34,7 @@ impl RecordWriter {
         }
     }
 
-    /// The position up to which the chain is signed.
+    /// The last signed position of the chain.
     pub(crate) async fn signed_seq(&mut self) -> Result<i64, StoreError> {
         let sql = "SELECT seq FROM checkpoints WHERE chain = $1 ORDER BY seq DESC LIMIT 1";
         let rows = self.fetch(Statement::new(sql, vec![Value::int(self.chain().into())])).await?;
@@ -42,7 +42,7 @@ impl RecordWriter {
         Ok(seq.map_err(StoreError::while_trying("read a checkpoint"))?.flatten().unwrap_or(0))
     }
 
-    /// The hash after a position, if its line is still there.
+    /// The hash at a position, if its line still exists.
     pub(crate) async fn hash_at(&mut self, seq: i64) -> Result<Option<Hash>, StoreError> {
         let sql = "SELECT hash FROM records WHERE chain = $1 AND seq = $2 \
                    UNION ALL SELECT end_hash FROM records WHERE chain = $1 AND end_seq = $2 AND end_seq IS NOT NULL";

@@ -1,10 +1,9 @@
-//! Removing payloads and the oldest records of a chain.
+//! Removes payloads, and the oldest records of a chain.
 
 use super::RecordWriter;
 use super::read::{COLUMN_COUNT, COLUMNS, record};
 use crate::log::line::{self, Hash};
 use crate::log::removal::{Removal, Stub};
-use crate::log::retention::More;
 use crate::log::tally::HOUR_MS;
 use crate::record::id::Key;
 use crate::sql::driver::{Statement, Value};
@@ -13,8 +12,15 @@ use crate::{SigningKey, Status, StoreError};
 const STEP_ROWS: i64 = 500;
 const DOING: &str = "remove old records";
 
+/// Tells if there is more to remove.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum More {
+    Yes,
+    No,
+}
+
 impl RecordWriter {
-    /// What the payloads of each hour take, the newest first. All chains together: the limit is for the database.
+    /// The size of the payloads of each hour, newest first. The limit is for the database, so all chains count.
     pub(crate) async fn payload_bytes_by_hour(&mut self) -> Result<Vec<(i64, u64)>, StoreError> {
         let sql = "SELECT hour, CAST(sum(bytes) AS BIGINT) FROM payload_hours GROUP BY hour ORDER BY hour DESC";
         let failed = StoreError::while_trying(DOING);
@@ -33,14 +39,14 @@ impl RecordWriter {
         if removed >= STEP_ROWS.unsigned_abs() {
             return Ok(More::Yes);
         }
-        // Hours of which nothing is left take no more room.
+        // Hours without payloads take no more space.
         let sql = "DELETE FROM payload_hours WHERE hour < $1";
         self.change(Statement::new(sql, vec![Value::int(before.time_ms() / HOUR_MS)])).await?;
         Ok(More::No)
     }
 
-    /// Removes the first rows of this chain, up to the first that is too young, has not ended, or holds the end of the
-    /// chain: without that one, nobody could tell where to go on.
+    /// Removes the first rows of this chain. Stops before a row that is too new, has not ended, or holds the end of the
+    /// chain: without that row, the chain could not be continued.
     pub(crate) async fn remove_records(
         &mut self,
         before: Key,
@@ -53,7 +59,7 @@ impl RecordWriter {
              WHERE chain = $1 AND seq > (SELECT removed_seq FROM chains WHERE number = $1) ORDER BY seq LIMIT {STEP_ROWS}"
         );
         let head_seq = self.head().seq;
-        // Where to stop is seen here and not asked for: the answer to that could be a walk through the whole chain.
+        // Finds the end of the range here: a query for it might scan the whole chain.
         let rows = self.fetch(Statement::new(sql, vec![Value::int(chain)])).await?;
         let mut removed = 0;
         let mut last: Option<(i64, Hash)> = None;
@@ -81,7 +87,7 @@ impl RecordWriter {
         if removed == STEP_ROWS { Ok(More::Yes) } else { self.remove_tallies(before).await }
     }
 
-    /// One hour at a time.
+    /// Removes the counts of one hour.
     async fn remove_tallies(&mut self, before: Key) -> Result<More, StoreError> {
         let sql = "DELETE FROM tallies WHERE chain = $1 AND hour = \
                    (SELECT min(hour) FROM tallies WHERE chain = $1 AND hour < $2)";
@@ -90,7 +96,7 @@ impl RecordWriter {
         Ok(if removed > 0 { More::Yes } else { More::No })
     }
 
-    /// The stubs that will be left: those there are already, and the ends of the calls that are removed now.
+    /// The stubs after the removal: existing ones, and the ends of calls that are removed now.
     async fn stubs_after(&mut self, chain: i64, removed_seq: i64, ends: Vec<Stub>) -> Result<Vec<Stub>, StoreError> {
         let sql = "SELECT seq, digest FROM stubs WHERE chain = $1 AND seq > $2";
         let failed = StoreError::while_trying(DOING);
@@ -106,7 +112,7 @@ impl RecordWriter {
         Ok(stubs)
     }
 
-    /// In one transaction: the rows go, what the rest of the chain needs of them stays, and both are signed.
+    /// Removes the rows, and writes their stubs and the signed removal, in one transaction.
     async fn remove_first(
         &mut self,
         chain: i64,

@@ -1,4 +1,4 @@
-//! Taking up a chain: its number, the right to write it, and how far it has come.
+//! Opens a chain for writing: its number, its lock, and its head.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use crate::record::id::{CHAINS_MAX, Key};
 use crate::sql::driver::{Connection, Dialect, Statement, Value};
 use crate::{StoreError, Verifier};
 
-pub(super) const DOING: &str = "take up the chain of the activity log";
+pub(super) const DOING: &str = "open the chain of the activity log";
 const TAKE_TIMEOUT: Duration = Duration::from_secs(3);
 const TAKE_PAUSE: Duration = Duration::from_millis(50);
 
-/// How far a chain has come.
+/// The end of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) seq: i64,
@@ -27,7 +27,7 @@ impl Head {
     }
 }
 
-/// The number of the chain with this key; a new one if it has none yet.
+/// Returns the number of the chain with this key. Creates the chain if needed.
 pub(super) async fn chain_number(
     connection: &mut Connection,
     verifier: &Verifier,
@@ -45,7 +45,7 @@ pub(super) async fn chain_number(
         Value::bytes(&origin),
     ];
     let mut number = None;
-    // Another gateway may take the same number at the same moment; the next one is free, then.
+    // Another gateway may take the same number at the same moment. Then try the next one.
     for _ in 0..CHAINS_MAX {
         let find = Statement::new("SELECT number FROM chains WHERE name = $1", vec![Value::text(verifier.chain())]);
         let rows = connection.fetch(find).await.map_err(&failed)?;
@@ -59,7 +59,7 @@ pub(super) async fn chain_number(
     number.ok_or(StoreError::ChainsFull)
 }
 
-/// A server may notice a while later that the gateway which wrote to the chain is gone.
+/// Retries for a while: PostgreSQL may notice late that the previous gateway is gone.
 pub(super) async fn take_chain(connection: &mut Connection, chain: u16, verifier: &Verifier) -> Result<(), StoreError> {
     let begin = Instant::now();
     loop {
@@ -70,8 +70,8 @@ pub(super) async fn take_chain(connection: &mut Connection, chain: u16, verifier
     }
 }
 
-/// In a shared database, two gateways with copies of one data folder must not both write. On one machine, the lock of
-/// the data folder sees to that.
+/// Locks the chain against another gateway with a copy of the same data folder. With SQLite, the lock of the data folder
+/// is enough.
 pub(super) async fn lock_chain(connection: &mut Connection, chain: u16, verifier: &Verifier) -> Result<(), StoreError> {
     if connection.dialect() == Dialect::Sqlite {
         return Ok(());
@@ -100,12 +100,12 @@ pub(super) async fn head(connection: &mut Connection, chain: u16) -> Result<Head
         let Some(row) = rows.first() else { continue };
         let seq = row.int(0).map_err(&failed)?.unwrap_or(0);
         let hash = row.bytes(1).map_err(&failed)?.and_then(|hash| hash.try_into().ok());
-        let hash = hash.ok_or_else(|| StoreError::corrupt("a line without a hash"))?;
+        let hash = hash.ok_or_else(|| StoreError::corrupt("a record without a hash"))?;
         let key = row.int(2).map_err(&failed)?.map(Key);
         found = Some(match found {
             Some(head) if head.seq >= seq => Head { key: head.key.max(key), ..head },
             head => Head { seq, hash, key: head.and_then(|head| head.key).max(key) },
         });
     }
-    found.ok_or_else(|| StoreError::corrupt("no such chain"))
+    found.ok_or_else(|| StoreError::corrupt("a chain that is missing"))
 }

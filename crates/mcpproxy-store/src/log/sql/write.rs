@@ -1,37 +1,42 @@
-//! Writing records: one connection, one chain, one transaction for each batch.
+//! Writes records: one connection, one chain, one transaction for each batch.
+//!
+//! `RecordWriter` keeps the head of the chain in memory. A commit can succeed although its acknowledgement is lost. So before
+//! each commit it remembers in `unsure` where the head would be. After a failure, `settle` reads the head from the database:
+//! at `unsure`, the batch was committed; at `head`, it was not; anywhere else, the database lost or gained records, and the
+//! writer stops instead of hiding that.
 
 use super::batch::Bulks;
 use super::take::{self, Head, chain_number, head, lock_chain, take_chain};
-use crate::approvals::sql::steps::{self, Losers};
-use crate::log::queue::{Change, Operation};
+use crate::approvals::step::{self, Conflicts};
+use crate::log::operation::{Change, Operation};
 use crate::sql::driver::{Connection, Statement, Value};
 use crate::sql::{Database, connect, driver};
 use crate::{Location, StoreError, Verifier};
 
 const DOING: &str = "write to the activity log";
 
-/// What became of a batch of which nobody could tell whether it was committed.
+/// The fate of a batch whose commit was in doubt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settled {
     NothingOpen,
     WasCommitted,
 }
 
-/// The one connection that writes records of one chain.
+/// The only connection that writes records of its chain.
 pub(crate) struct RecordWriter {
     location: Location,
     verifier: Verifier,
     chain: u16,
-    /// `None` after it broke; the next write makes another.
+    /// `None` after it broke. `settle` opens another.
     pub(super) connection: Option<Connection>,
     head: Head,
-    /// Where the head would be if the last batch was committed after all.
+    /// The head if the last batch was committed after all.
     unsure: Option<Head>,
     bulks: Bulks,
 }
 
 impl Database {
-    /// Takes up the chain of this key, or begins it.
+    /// Opens the chain of this key, or creates it.
     pub(crate) async fn record_writer(&self, verifier: &Verifier, now_ms: i64) -> Result<RecordWriter, StoreError> {
         let mut connection = self.writing_connection().await?;
         let chain = chain_number(&mut connection, verifier, now_ms).await?;
@@ -59,7 +64,7 @@ impl RecordWriter {
         &self.head
     }
 
-    /// Connects again after a failure, and finds out what became of the last batch.
+    /// Reconnects after a failure, and finds out if the last batch was committed.
     pub(crate) async fn settle(&mut self) -> Result<Settled, StoreError> {
         if self.connection.is_some() {
             return Ok(Settled::NothingOpen);
@@ -67,8 +72,7 @@ impl RecordWriter {
         let mut connection = connect(&self.location).await?;
         lock_chain(&mut connection, self.chain, &self.verifier).await?;
         let failed = StoreError::while_trying(take::DOING);
-        // The last batch may still be on its way to the disk, in the hands of a connection that was given up. Who begins
-        // to write waits for it.
+        // The abandoned connection may still be committing the last batch. A write transaction waits for it.
         connection.begin().await.map_err(&failed)?;
         let found = head(&mut connection, self.chain).await?;
         connection.execute(Statement::plain("COMMIT")).await.map_err(&failed)?;
@@ -83,8 +87,7 @@ impl RecordWriter {
         Ok(settled)
     }
 
-    /// The database came back without something it had acknowledged, or with something that nobody here wrote: to go on
-    /// would hide it.
+    /// The database lost records that it had acknowledged, or has records from elsewhere. Continuing would hide that.
     fn lost(&self, found: &Head) -> StoreError {
         let chain = self.verifier.chain().to_owned();
         if found.seq < self.head.seq {
@@ -94,23 +97,28 @@ impl RecordWriter {
         }
     }
 
-    /// All of it or nothing. Of each record there is at most one change.
+    /// Writes all changes or none. There is at most one change for each record.
     pub(crate) async fn write<'c>(&mut self, changes: impl Iterator<Item = &'c Change>) -> Result<(), StoreError> {
         let (statements, head) = self.bulks.statements(self.chain, self.head, changes);
-        // Set before the wait: a write that is given up in the middle may have been committed all the same.
+        // Set before the write: a cancelled write may be committed after all.
         self.unsure = Some(head);
         let outcome = self.with_connection(async |connection| connection.batch(statements).await).await;
         self.conclude(head, outcome)
     }
 
-    /// The same with the steps of the operations. Those that lose are not written, and stand in `losers` even if this is
-    /// given up in the middle: they are no part of what may have been committed.
-    pub(crate) async fn write_steps(&mut self, batch: &[Operation], losers: &mut Losers) -> Result<(), StoreError> {
-        self.with_connection(async |connection| steps::take(connection, batch, losers).await).await?;
-        let written = batch.iter().enumerate().filter(|(index, _)| !losers.contains_key(index));
+    /// Like `write`, with the steps of the operations. Operations with a conflict are not written. `conflicts` has them even if
+    /// this is cancelled: they are not part of what may have been committed.
+    pub(crate) async fn write_steps(
+        &mut self,
+        batch: &[Operation],
+        conflicts: &mut Conflicts,
+    ) -> Result<(), StoreError> {
+        let operations = batch.iter().map(|operation| (operation.id(), &operation.steps));
+        self.with_connection(async |connection| step::take(connection, operations, conflicts).await).await?;
+        let written = batch.iter().enumerate().filter(|(index, _)| !conflicts.contains_key(index));
         let changes = written.map(|(_, operation)| &operation.change);
         let (statements, head) = self.bulks.statements(self.chain, self.head, changes);
-        // Not before: until now, nothing could have been committed.
+        // Not earlier: until now, nothing could have been committed.
         self.unsure = Some(head);
         let outcome = self.with_connection(async |connection| connection.finish(statements).await).await;
         self.conclude(head, outcome)
@@ -131,18 +139,18 @@ impl RecordWriter {
         self.run(vec![Statement::new(sql, values)]).await
     }
 
-    /// Writes something that says nothing, to see whether the log works again.
+    /// Writes a value without meaning, to test if the log works again.
     pub(crate) async fn probe(&mut self, now_ms: i64) -> Result<(), StoreError> {
         let sql = "UPDATE chains SET probed_ms = $1 WHERE number = $2";
         self.run(vec![Statement::new(sql, vec![Value::int(now_ms), Value::int(self.chain.into())])]).await
     }
 
-    /// All of them or none.
+    /// Runs all statements or none.
     pub(super) async fn run(&mut self, statements: Vec<Statement>) -> Result<(), StoreError> {
         self.with_connection(async |connection| connection.transaction(statements).await).await
     }
 
-    /// One statement by itself; returns how many rows it changed.
+    /// Runs one statement. Returns the number of rows it changed.
     pub(super) async fn change(&mut self, statement: Statement) -> Result<u64, StoreError> {
         self.with_connection(async |connection| connection.execute(statement).await).await
     }
@@ -151,7 +159,7 @@ impl RecordWriter {
         self.with_connection(async |connection| connection.fetch(statement).await).await
     }
 
-    /// A connection that is not put back is dropped, and whatever it had begun is rolled back.
+    /// A connection that is not put back is dropped, which rolls back its transaction.
     async fn with_connection<T>(
         &mut self,
         work: impl AsyncFnOnce(&mut Connection) -> Result<T, sqlx::Error>,

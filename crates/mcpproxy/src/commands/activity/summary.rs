@@ -4,7 +4,7 @@ use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Row, Table, presets};
 use jiff::Timestamp;
 use mcpproxy_core::Variant;
-use mcpproxy_store::{Count, Summary};
+use mcpproxy_store::{Summary, SummaryGroup};
 use mcpproxy_web::records;
 
 use super::args::{Within, parse_time};
@@ -67,7 +67,7 @@ fn text(summary: &Summary) -> String {
     if let (Some(p50_us), Some(p95_us)) = (summary.duration.p50_us, summary.duration.p95_us) {
         out.push_str(&format!("call duration: {} (p50), {} (p95)\n", duration(p50_us), duration(p95_us)));
     }
-    let icon = |count: &Count| {
+    let icon = |count: &SummaryGroup| {
         let variant = [Variant::Read, Variant::Write, Variant::Destructive];
         let variant = variant.into_iter().find(|variant| variant.operation() == count.name.for_json());
         variant.map_or_else(|| name(count), |variant| intent(variant).to_owned())
@@ -82,7 +82,7 @@ fn text(summary: &Summary) -> String {
     out + &table(rows)
 }
 
-fn name(count: &Count) -> String {
+fn name(count: &SummaryGroup) -> String {
     count.name.for_terminal().into_owned()
 }
 
@@ -96,7 +96,7 @@ fn few(rows: &mut Vec<Vec<String>>, heading: &str, counts: Vec<(String, u64)>) {
     rows.extend(counts.into_iter().map(|(name, count)| vec![name, grouped(count)]));
 }
 
-fn many(rows: &mut Vec<Vec<String>>, heading: &str, counts: &[Count], name: impl Fn(&Count) -> String) {
+fn many(rows: &mut Vec<Vec<String>>, heading: &str, counts: &[SummaryGroup], name: impl Fn(&SummaryGroup) -> String) {
     if counts.is_empty() {
         return;
     }

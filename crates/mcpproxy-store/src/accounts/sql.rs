@@ -1,5 +1,0 @@
-//! The SQL of accounts.
-
-mod sessions;
-mod tokens;
-mod users;

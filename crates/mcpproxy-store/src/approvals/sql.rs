@@ -1,7 +1,0 @@
-//! The SQL of approvals.
-
-mod approvals;
-mod claims;
-pub(crate) mod steps;
-
-pub(crate) use steps::Losers;
