@@ -21,7 +21,7 @@ use mcpproxy_store::{
     ApprovalFilter, Kind, Ledger, LedgerOptions, Location, NewApproval, NewClaim, NewRecord, Outcome, SigningKey,
     Status, Step, Store, WaitFor,
 };
-use postgres::{Cluster, WaitFor};
+use postgres::{Cluster, Fsync};
 
 // The allocator of the product.
 #[global_allocator]
@@ -42,7 +42,7 @@ const BEGIN_MS: i64 = 1_700_000_000_000;
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("runtime");
     let folder = tempfile::tempdir_in(Path::new(env!("CARGO_TARGET_TMPDIR"))).expect("a folder on a disk");
-    let cluster = Cluster::start(WaitFor::On);
+    let cluster = Cluster::start(Fsync::On);
     let places = [
         ("SQLite", Location::Sqlite(folder.path().join("mcpproxy.db"))),
         ("PostgreSQL", Location::Postgres(cluster.new_database(""))),

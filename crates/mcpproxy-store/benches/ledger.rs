@@ -15,7 +15,7 @@ use mcpproxy_core::{RiskLevel, Variant, mask};
 use mcpproxy_store::{
     Kind, Ledger, LedgerOptions, Location, NewRecord, Outcome, Payload, SigningKey, Status, Store, WaitFor,
 };
-use postgres::{Cluster, WaitFor};
+use postgres::{Cluster, Fsync};
 use tokio::runtime::Runtime;
 
 // The allocator of the product: with the system's, most of what is measured is two threads waiting for it.
@@ -35,7 +35,7 @@ fn main() {
     criterion.final_summary();
     report_cpu(&runtime);
     report_rates(&runtime, "SQLite", [2_000, 100_000], &sqlite);
-    let cluster = Cluster::start(WaitFor::On);
+    let cluster = Cluster::start(Fsync::On);
     report_rates(&runtime, "PostgreSQL", [1_000, 50_000], &|_| Location::Postgres(cluster.new_database("")));
 }
 

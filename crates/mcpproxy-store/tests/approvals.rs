@@ -5,7 +5,7 @@
 mod common;
 
 use common::asking::{
-    EXPIRES, MINUTE, T, approve, approved, ask, consume, deny, grant, id, note, question, state, stored, tool,
+    EXPIRES, MINUTE, T, approve, approved, ask, consume, deny, grant, id, question, state, stored, take_steps, tool,
 };
 use common::{Place, all, call, success, verified};
 use mcpproxy_core::{Approval, ApprovalState, Assurance, Digest, ToolName};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::postgres::{Cluster, WaitFor};
+use common::postgres::{Cluster, Fsync};
 use common::relay::Relay;
 use common::{Place, all, call, refusal, statuses, success, until, verified};
 use mcpproxy_store::{Health, Ledger, LedgerOptions, Location, RecordId, Status, Store, StoreError, WaitFor};
@@ -245,7 +245,7 @@ async fn connections_that_are_ended_under_load_lose_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_crashes_under_load_loses_nothing() {
-    let cluster = Arc::new(Cluster::start(WaitFor::On));
+    let cluster = Arc::new(Cluster::start(Fsync::On));
     let place = Place::on(Arc::clone(&cluster));
     let (store, ledger) = place.open().await;
     let told = Arc::new(Told::default());
@@ -263,7 +263,7 @@ async fn a_server_that_crashes_under_load_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_hangs_holds_nobody_up_for_long() {
-    let cluster = Arc::new(Cluster::start(WaitFor::Off));
+    let cluster = Arc::new(Cluster::start(Fsync::Off));
     let place = Place::on(Arc::clone(&cluster));
     let store = place.store().await;
     let options = LedgerOptions { patience: Duration::from_millis(900), ..place.options(1) };

@@ -5,8 +5,8 @@
 mod common;
 
 use common::asking::{
-    EXPIRES, MINUTE, T, approved, ask, calls, claim, consume, find_claim, finish_claim, grant, note, question, race,
-    take_claim, tool,
+    EXPIRES, MINUTE, T, approved, ask, calls, claim, consume, find_claim, finish_claim, grant, question, race,
+    take_claim, take_steps, tool,
 };
 use common::{Place, all, call, success, verified};
 use mcpproxy_core::Digest;

@@ -7,8 +7,8 @@ mod common;
 use std::time::Duration;
 
 use common::asking::{
-    T, approve, approved, ask, calls, consume, deny, event, find_claim, finish_claim, id, note, question, race, state,
-    stored, take_claim,
+    T, approve, approved, ask, calls, consume, deny, event, find_claim, finish_claim, id, question, race, state,
+    stored, take_claim, take_steps,
 };
 use common::relay::Relay;
 use common::{Place, all, call, success, until, verified};

@@ -3,7 +3,7 @@
 //! [`read`] returns all three or an error: one invalid file means that nothing changes. A running gateway then keeps its
 //! previous files.
 //!
-//! Three rules protect what is in force:
+//! Three policies protect what is in force:
 //!
 //! - **Nothing disappears by accident.** If a folder is gone or a file is empty, the reload fails ([`OperatorFiles::keeps`]).
 //!   An unmounted disk or an editor that truncates before it writes must not lift a restriction. To remove a contract or
@@ -49,7 +49,7 @@ pub(crate) struct OperatorFiles {
     /// Names of the contract files; `None` if there is no folder.
     contracts: Option<BTreeSet<String>>,
     /// Names of the policy files; `None` if there is no folder.
-    rules: Option<BTreeSet<String>>,
+    policies: Option<BTreeSet<String>>,
 }
 
 /// Reads all files. Without a settings file, uses `settings`, or else the demo settings.
@@ -62,10 +62,10 @@ pub(crate) fn read(path: &Path, settings: Option<&Arc<Settings>>) -> Result<Oper
     let contracts = Arc::new(parse_contracts(path, texts.as_deref().unwrap_or_default())?);
     let contract_files = texts.as_ref().map(names);
     let texts = POLICIES.read_if_there(path)?;
-    let rules = Arc::new(parse_rules(path, texts.as_deref().unwrap_or_default())?);
-    let rule_files = texts.as_ref().map(names);
-    let files = Files { settings, contracts, rules };
-    Ok(OperatorFiles { files, has_settings, contracts: contract_files, rules: rule_files })
+    let policies = Arc::new(parse_policies(path, texts.as_deref().unwrap_or_default())?);
+    let policy_files = texts.as_ref().map(names);
+    let files = Files { settings, contracts, policies };
+    Ok(OperatorFiles { files, has_settings, contracts: contract_files, policies: policy_files })
 }
 
 impl OperatorFiles {

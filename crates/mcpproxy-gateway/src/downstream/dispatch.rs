@@ -269,9 +269,11 @@ async fn subscribe(
     if let Some(session) = &agent.session {
         let mut uris = session.uris.lock().unwrap_or_else(PoisonError::into_inner);
         match relayed_as {
-            Relayed::Unsubscribe => drop(uris.remove(uri.as_ref())),
+            Relayed::Unsubscribe => {
+                uris.remove(uri.as_ref());
+            }
             Relayed::ReadResource | Relayed::GetPrompt | Relayed::Complete | Relayed::Subscribe | Relayed::SetLevel => {
-                drop(uris.insert(uri.to_string()))
+                uris.insert(uri.to_string());
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use mcpproxy_core::decision::{Explanation, PriorState, explain};
 use mcpproxy_core::json;
-use mcpproxy_core::{Agent, Moment, Scope, ServerName, ToolName, Untrusted, Variant, ScoreExplanation};
+use mcpproxy_core::{Agent, Moment, Scope, ScoreExplanation, ServerName, ToolName, Untrusted, Variant};
 use mcpproxy_store::StoreError;
 use serde_json::Value;
 

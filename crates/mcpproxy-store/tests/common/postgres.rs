@@ -25,17 +25,17 @@ pub(crate) struct Cluster {
     folder: tempfile::TempDir,
     owner: Option<Owner>,
     pub(crate) port: u16,
-    wait_for: WaitFor,
+    fsync: Fsync,
     server: Mutex<Option<Child>>,
     databases: AtomicU32,
 }
 
-/// Whether the server waits for the disk.
+/// Whether the PostgreSQL server calls fsync.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WaitFor {
-    /// Most tests need not.
+pub(crate) enum Fsync {
+    /// Faster, and enough for most tests.
     Off,
-    /// For tests that end the server badly.
+    /// For tests that crash the server.
     On,
 }
 
@@ -51,28 +51,28 @@ impl Cluster {
         static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         shared.upgrade().unwrap_or_else(|| {
-            let cluster = Arc::new(Self::start(WaitFor::Off));
+            let cluster = Arc::new(Self::start(Fsync::Off));
             *shared = Arc::downgrade(&cluster);
             cluster
         })
     }
 
     /// A server that a test may treat as it likes.
-    pub(crate) fn start(wait_for: WaitFor) -> Self {
+    pub(crate) fn start(fsync: Fsync) -> Self {
         remove_leftovers();
         let owner = owner();
         let folder = new_folder();
         copy_template(&folder.path().join("data"), owner.as_ref());
         give(folder.path(), owner.as_ref());
         let (server, databases) = (Mutex::new(None), AtomicU32::new(0));
-        let cluster = Self { folder, owner, port: free_port(), wait_for, server, databases };
+        let cluster = Self { folder, owner, port: free_port(), fsync, server, databases };
         cluster.resume();
         cluster
     }
 
     /// Starts the server again, at the same address.
     pub(crate) fn resume(&self) {
-        let fsync = if self.wait_for == WaitFor::On { "on" } else { "off" };
+        let fsync = if self.fsync == Fsync::On { "on" } else { "off" };
         let mut command = as_owner(self.owner.as_ref());
         command.arg(program("postgres")).arg("-D").arg(self.folder.path().join("data"));
         command.arg("-k").arg(self.folder.path()).args(["-p", &self.port.to_string(), "-h", "127.0.0.1"]);

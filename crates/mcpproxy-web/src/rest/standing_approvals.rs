@@ -114,6 +114,6 @@ async fn revoke(
     if !app.web.gateway.approvals().revoke(&id, &decider(&identity)?).await.map_err(unwritten)? {
         return Err(Problem::GRANT_NOT_FOUND);
     }
-    let grant = app.web.store.find_grant(&id).await?.ok_or(Problem::GRANT_NOT_FOUND)?;
+    let grant = app.web.store.find_standing_approval(&id).await?.ok_or(Problem::GRANT_NOT_FOUND)?;
     Ok(Json(wire::Grant::new(&grant, app.now_ms())))
 }

@@ -212,7 +212,7 @@ pub(crate) fn read_args(given: &str) -> anyhow::Result<Box<RawValue>> {
     };
     json::read(text.as_bytes()).map_err(|error| {
         let line = if error.line > 1 { format!("line {}, ", error.line) } else { String::new() };
-        Failure::new(Exit::Usage, format!("--args: invalid JSON at {line}column {}: {}", error.column, error.fault))
+        Failure::new(Exit::Usage, format!("--args: invalid JSON at {line}column {}: {}", error.column, error.kind))
             .hint("put single quotes around the JSON: --args '{\"key\": \"value\"}'")
     })?;
     let args: Box<RawValue> = serde_json::from_str(&text).context("--args: invalid JSON")?;

@@ -69,12 +69,12 @@ fn check(format: Format, path: &Path) -> anyhow::Result<()> {
     });
     operator_files::tell_ignored(path, &[CONTRACTS, POLICIES]);
     let contracts = operator_files::read_contracts(path);
-    let rules = operator_files::read_rules(path);
-    let (settings, contracts, rules) = match (settings, contracts, rules) {
-        (Ok(settings), Ok(contracts), Ok(rules)) => (settings, contracts, rules),
+    let policies = operator_files::read_policies(path);
+    let (settings, contracts, policies) = match (settings, contracts, policies) {
+        (Ok(settings), Ok(contracts), Ok(policies)) => (settings, contracts, policies),
         // Report all errors at once, so that the operator can fix them in one go.
-        (settings, contracts, rules) => {
-            let failures = [settings.err(), contracts.err(), rules.err()].into_iter().flatten();
+        (settings, contracts, policies) => {
+            let failures = [settings.err(), contracts.err(), policies.err()].into_iter().flatten();
             return Err(Failure::all(failures).into());
         }
     };
@@ -87,8 +87,8 @@ fn check(format: Format, path: &Path) -> anyhow::Result<()> {
         policies: policies.iter().count(),
     };
     format.print(&checked, || {
-        let Checked { file, servers, enabled, contracts, rules } = &checked;
-        let (contracts, rules) = (counted(*contracts, "contract"), counted_as(*rules, "policy", "policies"));
-        format!("{file}: valid, {enabled} of {servers} servers enabled, {contracts}, {rules}")
+        let Checked { file, servers, enabled, contracts, policies } = &checked;
+        let (contracts, policies) = (counted(*contracts, "contract"), counted_as(*policies, "policy", "policies"));
+        format!("{file}: valid, {enabled} of {servers} servers enabled, {contracts}, {policies}")
     })
 }

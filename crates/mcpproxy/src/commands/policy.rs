@@ -54,7 +54,7 @@ The exit code is 0 if the gateway would allow the call, and 3 if it would refuse
     #[command(after_help = "\
 Examples:
   mcpproxy policy test cases.yaml
-  mcpproxy policy test cases.yaml --rules policies/night.cedar -o json
+  mcpproxy policy test cases.yaml --policies policies/night.cedar -o json
 
 The cases are a YAML or JSON file:
   - name: no mail at night
@@ -63,7 +63,7 @@ The cases are a YAML or JSON file:
     variant: write
     time: 03:00 sunday
     expect: deny
-    rule: no-night-mail
+    policy: no-night-mail
   - name: mail at noon
     tool: mail:send
     expect: allow

@@ -1,11 +1,11 @@
-//! Tests of rules, tested.
+//! Tests for the policy test cases.
 
 use serde_json::{Value, json};
 
-use super::*;
+use super::policies;
 use crate::policy::cases::{parse, run};
 
-const RULES: &str = "@id(\"no-night-mail\") @message(\"No mail at night\")\n\
+const POLICIES: &str = "@id(\"no-night-mail\") @message(\"No mail at night\")\n\
     forbid (principal, action, resource in Server::\"mail\") when { context.time.hour < 7 };\n\
     @id(\"no-bills\") forbid (principal, action == Action::\"destructive\", resource in Category::\"billing\")\n\
     unless { principal.grants.contains(\"billing:*\") };\n\
@@ -17,8 +17,8 @@ const RULES: &str = "@id(\"no-night-mail\") @message(\"No mail at night\")\n\
 fn check(case: &Value, expected: Option<&str>, deciding: &[&str]) {
     let cases =
         parse("cases.json", &json!([case]).to_string()).unwrap_or_else(|mistakes| panic!("{case}: {mistakes:?}"));
-    let verdict = run(&rules(RULES), &cases[0]);
-    let found: Vec<&str> = verdict.deciding.iter().map(|one| one.rule.as_str()).collect();
+    let verdict = run(&policies(POLICIES), &cases[0]);
+    let found: Vec<&str> = verdict.deciding.iter().map(|one| one.policy.as_str()).collect();
     assert_eq!((verdict.failure.as_deref(), found.as_slice()), (expected, deciding), "{case}");
 }
 

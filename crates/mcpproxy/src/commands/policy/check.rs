@@ -31,7 +31,7 @@ pub(super) fn run(home: &Home, format: Format, files: &[PathBuf]) -> anyhow::Res
 
 /// Policies and their source.
 pub(super) struct ReadPolicies {
-    pub(super) rules: Policies,
+    pub(super) policies: Policies,
     files: usize,
     place: String,
 }
@@ -43,12 +43,12 @@ pub(super) fn read(home: &Home, files: &[PathBuf]) -> anyhow::Result<ReadPolicie
         let place = POLICIES.beside(&settings).display().to_string();
         operator_files::tell_ignored(&settings, &[POLICIES]);
         let files = POLICIES.read(&settings)?.len();
-        return Ok(ReadPolicies { rules: operator_files::read_rules(&settings)?, files, place });
+        return Ok(ReadPolicies { policies: operator_files::read_policies(&settings)?, files, place });
     }
     let texts = operator_files::read_given(files)?;
     let policies = Policies::parse(&texts).map_err(|mistakes| operator_files::bad_given(&mistakes))?;
     let place = texts.iter().map(|(name, _)| line(name)).collect::<Vec<_>>().join(", ");
-    Ok(ReadPolicies { rules, files: texts.len(), place })
+    Ok(ReadPolicies { policies, files: texts.len(), place })
 }
 
 #[derive(Serialize)]
@@ -76,7 +76,7 @@ fn told(all: &All, place: &str) -> String {
         vec![line(&policy.policy), format!("{}:{}", line(&policy.file), policy.line), message]
     });
     let table = output::table(&["POLICY", "FILE", "MESSAGE"], rows);
-    let (rules, files) =
-        (output::counted_as(all.rules.len(), "policy", "policies"), output::counted(all.files, "file"));
-    format!("{table}\n{place}: valid, {rules} in {files}\n")
+    let (policies, files) =
+        (output::counted_as(all.policies.len(), "policy", "policies"), output::counted(all.files, "file"));
+    format!("{table}\n{place}: valid, {policies} in {files}\n")
 }

@@ -121,18 +121,18 @@ fn told(answer: &Value, name: &ToolName, variant: Variant) -> String {
 }
 
 /// Lists policies that forbid the call first, so that they stand out among the others.
-fn rules(rules: &[Value]) -> String {
-    if rules.is_empty() {
+fn policies(policies: &[Value]) -> String {
+    if policies.is_empty() {
         return String::new();
     }
     let (deciding, others): (Vec<&Value>, Vec<&Value>) =
-        rules.iter().partition(|rule| matches!(member(rule, "outcome").as_str(), "forbids" | "failed"));
-    let width = rules.iter().map(|rule| member(rule, "rule").chars().count()).max().unwrap_or_default();
+        policies.iter().partition(|policy| matches!(member(policy, "outcome").as_str(), "forbids" | "failed"));
+    let width = policies.iter().map(|policy| member(policy, "rule").chars().count()).max().unwrap_or_default();
     let mut text = "\nPolicies:\n".to_owned();
-    for rule in deciding.into_iter().chain(others) {
-        let (sign, words) = match member(rule, "outcome").as_str() {
+    for policy in deciding.into_iter().chain(others) {
+        let (sign, words) = match member(policy, "outcome").as_str() {
             "forbids" => ("✗", "forbids the call".to_owned()),
-            "failed" => ("✗", format!("cannot be evaluated, so it forbids the call: {}", member(rule, "reason"))),
+            "failed" => ("✗", format!("cannot be evaluated, so it forbids the call: {}", member(policy, "reason"))),
             "not_met" => ("·", "conditions not met".to_owned()),
             "other_agent" => ("·", "applies to another agent".to_owned()),
             "other_variant" => ("·", "applies to another variant".to_owned()),

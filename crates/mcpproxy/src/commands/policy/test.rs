@@ -17,8 +17,8 @@ pub(crate) struct Test {
     /// Test cases, in YAML or JSON
     file: PathBuf,
     /// Policy file to test; repeatable [default: all files of policies/ in the data folder]
-    #[arg(long, value_name = "FILE")]
-    rules: Vec<PathBuf>,
+    #[arg(long = "rules", value_name = "FILE")]
+    policies: Vec<PathBuf>,
 }
 
 pub(super) fn run(home: &Home, format: Format, test: &Test) -> anyhow::Result<Exit> {
@@ -32,7 +32,8 @@ pub(super) fn run(home: &Home, format: Format, test: &Test) -> anyhow::Result<Ex
         })?);
     }
     let file = test.file.display().to_string();
-    let results: Vec<CaseResult> = cases.iter().map(|case| CaseResult::new(case, cases::run(&rules, case))).collect();
+    let results: Vec<CaseResult> =
+        cases.iter().map(|case| CaseResult::new(case, cases::run(&policies, case))).collect();
     let failed = results.iter().filter(|ran| !ran.ok).count();
     let all = All { passed: results.len() - failed, failed, cases: results };
     format.print(&all, || told(&all, &file))?;
@@ -91,10 +92,10 @@ fn told(all: &All, file: &str) -> String {
     }
     let mut text = String::new();
     for ran in &all.cases {
-        let rules: Vec<String> = ran.deciding.iter().map(|one| line(&one.rule)).collect();
-        let decided = match rules.as_slice() {
+        let policies: Vec<String> = ran.deciding.iter().map(|one| line(&one.policy)).collect();
+        let decided = match policies.as_slice() {
             [] => "no policy forbids it".to_owned(),
-            rules => format!("forbidden by {}", rules.join(", ")),
+            policies => format!("forbidden by {}", policies.join(", ")),
         };
         match &ran.failure {
             None => text.push_str(&format!("ok      {} ({decided})\n", line(&ran.name))),
