@@ -13,7 +13,7 @@
 //! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; results in the gateway's own words |
 //! | `upstream` | speaks MCP with servers and keeps them connected |
 //! | `agents` | tokens, sessions, open requests, listeners |
-//! | `sensitive`, `headers`, `event_stream`, `message`, `protocol`, `offload`, `crash` | small tools without state |
+//! | `sensitive`, `headers`, `event_stream`, `message`, `protocol`, `reloader`, `offload`, `crash` | small tools without state |
 
 mod agents;
 mod answer;
@@ -28,6 +28,7 @@ mod message;
 mod offload;
 mod protocol;
 mod record;
+mod reloader;
 mod sensitive;
 mod snapshot;
 mod state;
@@ -43,5 +44,6 @@ pub use downstream::{router, serve_stdio};
 pub use event_stream::{Event, EventError, EventReader};
 pub use gateway::{DraftError, ExplainError, Gateway, Lint, Options, PolicyResult, Reasons, SearchResults, version};
 pub use headers::header_value;
+pub use reloader::{ReloadRequests, Reloaded, Reloader};
 pub use snapshot::Files;
 pub use status::{ServerStatus, StateName};

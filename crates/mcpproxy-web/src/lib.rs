@@ -28,7 +28,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
 use http::{StatusCode, Uri};
-use mcpproxy_gateway::Gateway;
+use mcpproxy_gateway::{Gateway, Reloader};
 use mcpproxy_store::{Ledger, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +47,8 @@ use crate::problem::Problem;
 /// Everything that the routes need.
 pub struct Web {
     pub gateway: Gateway,
+    /// Applies changed files at once.
+    pub reloader: Reloader,
     pub store: Store,
     /// Reports whether records can be written, and when some were.
     pub ledger: Ledger,

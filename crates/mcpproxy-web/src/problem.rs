@@ -171,6 +171,12 @@ problems! {
         hint "the limit is 2 MiB";
 
     // The state of the gateway.
+    SETTINGS_INVALID = CONFLICT "settings_invalid"
+        "the settings, contracts or policies are invalid"
+        hint "fix the file; the previous settings, contracts and policies remain active until then";
+    STOPPING = SERVICE_UNAVAILABLE "stopping"
+        "the gateway is stopping"
+        hint "start it again with `mcpproxy serve`";
     UPSTREAM_UNAVAILABLE = SERVICE_UNAVAILABLE "upstream_unavailable"
         "the server is not connected"
         hint "`mcpproxy servers list` shows why";

@@ -21,7 +21,7 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use mcpproxy_core::settings::{ApprovalSettings, Retention, Settings};
 use mcpproxy_core::{RiskLevel, Variant, mask};
-use mcpproxy_gateway::{Gateway, Options};
+use mcpproxy_gateway::{Gateway, Options, Reloaded, Reloader};
 use mcpproxy_store::{
     Kind, Ledger, LedgerOptions, Location, NewRecord, OpenRecord, Outcome, Payload, RecordId, SigningKey, Status,
     Store, WaitFor,
@@ -71,6 +71,12 @@ impl Fixture {
             base_url: "http://localhost:8080".to_owned(),
             demo_command: Vec::new(),
         });
+        let (reloader, mut requests) = Reloader::channel();
+        tokio::spawn(async move {
+            loop {
+                let _ = requests.next().await.send(Reloaded::Applied);
+            }
+        });
         let stopping = CancellationToken::new();
         let facts = Facts {
             version: "1.2.3",
@@ -82,6 +88,7 @@ impl Fixture {
         };
         let app = app(Web {
             gateway: gateway.clone(),
+            reloader,
             store: store.clone(),
             ledger: ledger.clone(),
             admin_key: AdminKey::new(KEY),

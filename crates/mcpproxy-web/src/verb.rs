@@ -1,6 +1,7 @@
 //! The HTTP methods that routes of this crate use.
 
 use axum::routing::MethodFilter;
+#[cfg(test)]
 use http::Method;
 
 /// The method of a REST endpoint or a page. A closed list, so that every `match` on it is complete.
@@ -12,6 +13,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
+    #[cfg(test)]
     pub(crate) fn method(self) -> Method {
         match self {
             Self::Get => Method::GET,

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use mcpproxy_core::settings::Settings;
-use mcpproxy_gateway::{Gateway, Options};
+use mcpproxy_gateway::{Gateway, Options, Reloader};
 use mcpproxy_store::{Ledger, LedgerOptions, Store};
 use mcpproxy_web::{AdminKey, Facts, Guard, Web};
 use tokio_util::sync::CancellationToken;
@@ -108,8 +108,10 @@ impl Runtime {
         });
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
         let stopping = CancellationToken::new();
+        let (reloader, requests) = Reloader::channel();
         let app = mcpproxy_web::app(Web {
             gateway: gateway.clone(),
+            reloader,
             store: store.clone(),
             ledger,
             admin_key: AdminKey::new(admin_key),
@@ -125,7 +127,7 @@ impl Runtime {
             stopping: stopping.clone(),
         });
         let server = HttpServer::new(listeners, app);
-        let reload = Reload::new(path, seen, files, gateway.clone(), guard);
+        let reload = Reload { path, seen, current: files, gateway: gateway.clone(), guard, requests };
         lock.announce(&address.to_string())?;
         Ok(Self {
             gateway,

@@ -141,6 +141,8 @@ impl Answer {
 pub(crate) type ErrorAnswer = (StatusCode, &'static str);
 
 pub(crate) const NO_SERVER: ErrorAnswer = (StatusCode::NOT_FOUND, "No such server.");
+pub(crate) const BAD_SETTINGS: ErrorAnswer =
+    (StatusCode::CONFLICT, "A file is invalid. The previous settings, contracts and policies remain active.");
 pub(crate) const NO_TOOL: ErrorAnswer = (StatusCode::NOT_FOUND, "No such tool.");
 pub(crate) const LOG_UNREADABLE: ErrorAnswer =
     (StatusCode::SERVICE_UNAVAILABLE, "The activity log cannot be read right now.");

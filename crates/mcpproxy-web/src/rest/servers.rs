@@ -1,6 +1,7 @@
 //! Servers and their tools.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
@@ -8,12 +9,12 @@ use axum::routing::on;
 use axum::{Extension, Json};
 use http::StatusCode;
 use mcpproxy_core::{ServerName, ToolName};
-use mcpproxy_gateway::{Reasons, StateName};
+use mcpproxy_gateway::{Reasons, Reloaded, StateName};
 use serde_json::Value;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{Object, Schema, Type};
 
-use super::endpoint::{Answer, Endpoint, Group, NO_SERVER, NO_TOOL};
+use super::endpoint::{Answer, BAD_SETTINGS, Endpoint, Group, NO_SERVER, NO_TOOL};
 use super::parameters::{self, Parameter, QueryValues, ValueType, optional};
 use crate::auth::access::Access;
 use crate::problem::Problem;
@@ -65,6 +66,22 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         answers: &[Answer::json::<wire::Restart>(StatusCode::ACCEPTED, "The server restarts.")],
         errors: &[NO_SERVER],
         handler: |method| on(method, restart_server),
+    },
+    Endpoint {
+        name: "reload",
+        method: Verb::Post,
+        path: "/api/v1/reload",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Servers,
+        summary: "Reload settings, contracts and policies",
+        description: "Reads the files again and answers when they are in force, instead of when the gateway notices the \
+                      change. Waits up to 30 seconds for new servers to connect.",
+        answers: &[Answer::json::<wire::Servers>(StatusCode::OK, "The servers, after the reload.")],
+        errors: &[BAD_SETTINGS],
+        handler: |method| on(method, reload),
     },
     Endpoint {
         name: "tools",
@@ -131,6 +148,20 @@ fn any_object() -> RefOr<Schema> {
 
 async fn servers(State(web): State<Arc<Web>>) -> Json<wire::Servers> {
     Json(wire::Servers { servers: web.gateway.servers().into_iter().map(Into::into).collect() })
+}
+
+/// A server that is installed on its first start, for example by `npx`, needs longer. The answer then says `connecting`.
+const CONNECT_WAIT: Duration = Duration::from_secs(30);
+
+async fn reload(State(web): State<Arc<Web>>) -> Result<Json<wire::Servers>, Problem> {
+    match web.reloader.reload().await {
+        Reloaded::Applied => {}
+        Reloaded::Refused(reason) => return Err(Problem::SETTINGS_INVALID.message(reason)),
+        Reloaded::Stopping => return Err(Problem::STOPPING),
+    }
+    // A server that is still connecting after that is no error of the reload.
+    let _ = tokio::time::timeout(CONNECT_WAIT, web.gateway.ready()).await;
+    Ok(servers(State(web)).await)
 }
 
 async fn server_log(

@@ -115,10 +115,10 @@ pub(crate) async fn run(home: &Home, format: Format, command: ServersCommand) ->
             let answer = Rest::connect(home)?.ask(Method::POST, &path).await?;
             format.print(&answer, || format!("{name} is {}\n", member(&answer, "state")))?;
         }
-        ServersCommand::Add(add) => change(home, &add.name.clone(), Change::Add(definition(add)))?,
-        ServersCommand::Remove { name } => change(home, &name, Change::Remove)?,
-        ServersCommand::Enable { name } => change(home, &name, Change::Enable)?,
-        ServersCommand::Disable { name } => change(home, &name, Change::Disable)?,
+        ServersCommand::Add(add) => change(home, &add.name.clone(), Change::Add(definition(add))).await?,
+        ServersCommand::Remove { name } => change(home, &name, Change::Remove).await?,
+        ServersCommand::Enable { name } => change(home, &name, Change::Enable).await?,
+        ServersCommand::Disable { name } => change(home, &name, Change::Disable).await?,
     }
     Ok(Exit::Done)
 }
@@ -163,7 +163,7 @@ async fn logs(home: &Home, format: Format, name: &ServerName, lines: u32) -> any
 }
 
 /// Edits the settings file. A running gateway reloads it.
-fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<()> {
+async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<()> {
     home.create()?;
     let path = home.settings();
     let text = settings_file::read_text(&path)?.map(|(_, text)| text);
@@ -184,13 +184,28 @@ fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<()> 
     // The gateway takes no secrets from a file that others can read.
     let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
     replace_file(&path, &edited, readers)?;
-    let next = match home.running()? {
-        Some(_) => "The running gateway reloads the settings. See the result with `mcpproxy servers list`.",
-        None => "Start the gateway with `mcpproxy serve` to use it.",
-    };
     print(&format!("{done} {name} in {}\n", path.display()))?;
-    output::tell(next);
+    if home.running()?.is_none() {
+        output::tell("Start the gateway with `mcpproxy serve` to use it.");
+        return Ok(());
+    }
+    let answer = Rest::connect(home)?.reload().await?;
+    output::tell(&state_of(&answer, name));
     Ok(())
+}
+
+/// Describes a server after a reload.
+fn state_of(answer: &Value, name: &ServerName) -> String {
+    let servers = answer.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let Some(server) = servers.iter().find(|server| member(server, "name") == name.as_str()) else {
+        return format!("The running gateway no longer has a server {name}.");
+    };
+    let (state, tools, reason) = (member(server, "state"), member(server, "tools"), member(server, "reason"));
+    match (state.as_str(), server.get("reason").is_some_and(Value::is_string)) {
+        ("ready", _) => format!("The running gateway is connected to {name}, which has {tools} tools."),
+        (state, true) => format!("In the running gateway, {name} is {state}: {reason}"),
+        (state, false) => format!("In the running gateway, {name} is {state}. Follow it with `mcpproxy servers list`."),
+    }
 }
 
 fn definition(add: Add) -> Value {

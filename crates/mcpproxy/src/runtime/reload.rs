@@ -7,6 +7,10 @@
 //!   keep the old one. Unchanged parts keep their `Arc`, so that servers and policies are not rebuilt.
 //! - If any file is invalid, nothing changes. The log and `GET /api/v1/status` show the error until the next change.
 //!
+//! A command that edits a file asks for a reload over REST (`mcpproxy_gateway::Reloader`). It returns when its edit is in
+//! force, so that the next call is already checked against it. Such a request reads the files at once: whoever sends it
+//! has finished writing.
+//!
 //! Polling is deliberate. A watch on the data folder would fire on every database write, that is on every call. Watches
 //! also miss changes behind symbolic links and on network disks.
 
@@ -15,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcpproxy_core::settings;
-use mcpproxy_gateway::{Files, Gateway};
+use mcpproxy_gateway::{Files, Gateway, ReloadRequests, Reloaded};
 use mcpproxy_web::Guard;
 use tokio::task::JoinError;
 
@@ -28,29 +32,30 @@ const SLOW_READ: Duration = Duration::from_secs(30);
 
 /// Polls the operator's files and reloads them.
 pub(crate) struct Reload {
-    path: PathBuf,
-    seen: FileStamps,
-    current: Files,
-    gateway: Gateway,
-    guard: Guard,
+    pub(crate) path: PathBuf,
+    /// Taken before `current` was read, so that no change in between is missed.
+    pub(crate) seen: FileStamps,
+    pub(crate) current: Files,
+    pub(crate) gateway: Gateway,
+    pub(crate) guard: Guard,
+    pub(crate) requests: ReloadRequests,
 }
 
 impl Reload {
-    /// `seen` must be older than `current`, so that no change in between is missed.
-    pub(crate) fn new(path: PathBuf, seen: FileStamps, current: Files, gateway: Gateway, guard: Guard) -> Self {
-        Self { path, seen, current, gateway, guard }
-    }
-
     /// Polls until dropped.
     pub(crate) async fn run(mut self) {
         let mut last = self.seen.clone();
         loop {
-            tokio::time::sleep(POLL_INTERVAL).await;
+            let request = tokio::select! {
+                () = tokio::time::sleep(POLL_INTERVAL) => None,
+                request = self.requests.next() => Some(request),
+            };
+            let is_requested = request.is_some();
             // Disks can be slow, and a large catalog takes time to build. Calls continue meanwhile.
             let looked = run_blocking(move || {
                 let now = operator_files::inspect(&self.path);
-                // Two equal fingerprints in a row mean that the editor has finished writing.
-                if now == last && now != self.seen {
+                // Two equal fingerprints in a row mean that the editor has finished writing. So does a request.
+                if now != self.seen && (now == last || is_requested) {
                     self.changed(&now);
                 }
                 (self, now)
@@ -58,6 +63,11 @@ impl Reload {
             match looked.await {
                 Ok(looked) => (self, last) = looked,
                 Err(error) => return tracing::error!(%error, "the gateway no longer reloads the settings"),
+            }
+            if let Some(request) = request {
+                let result = self.gateway.reload_error().map_or(Reloaded::Applied, Reloaded::Refused);
+                // Whoever asked may have hung up.
+                let _ = request.send(result);
             }
         }
     }

@@ -29,6 +29,9 @@ pub(super) async fn run(home: &Home, format: Format, server: &ServerName, to: Op
     write_new(path, &text, &folder)?;
     print(&format!("Wrote {}\n", path.display()))?;
     let is_in_force = std::path::absolute(path).is_ok_and(|path| path.parent() == Some(&folder));
+    if is_in_force {
+        Rest::connect(home)?.reload().await?;
+    }
     tell(&match is_in_force {
         true => "The draft is in force now. Review it, then run `mcpproxy contract lint`.".to_owned(),
         false => format!("This is a draft. Review it before you move it to {}.", folder.display()),
