@@ -1,11 +1,13 @@
 //! All checks by name.
 
 mod call_path;
+mod cycles;
 mod direction;
 mod documents;
 mod purity;
 mod registries;
 mod shape;
+mod wildcards;
 mod words;
 
 use crate::published;
@@ -13,11 +15,13 @@ use crate::tree::{Problem, Tree};
 
 type Check = fn(&Tree) -> Vec<Problem>;
 
-pub(crate) const CHECKS: [(&str, Check); 8] = [
+pub(crate) const CHECKS: [(&str, Check); 10] = [
     ("files are short and say what they are for", shape::check),
     ("crates depend in one direction", direction::check),
+    ("modules form no cycle", cycles::check),
+    ("matches on our own enums are complete", wildcards::check),
     ("there is one way to a server's tool", call_path::check),
-    ("the rules do nothing but decide", purity::check),
+    ("core does nothing but decide", purity::check),
     ("nothing is left for later", words::check),
     ("packages come from the usual places", registries::check),
     ("documents are true", documents::check),

@@ -43,6 +43,11 @@ const CORE: (&str, &[&str]) = (
     ],
 );
 
+/// The crates of ours that a crate may use.
+pub(super) fn uses(name: &str) -> &'static [&'static str] {
+    CRATES.iter().find(|(known, _)| *known == name).map_or(&[], |(_, uses)| uses)
+}
+
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {
     let manifests = tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml"));
     manifests.flat_map(check_manifest).collect()

@@ -4,11 +4,12 @@
 //! answered with a silent 500. Listing the variants lets the compiler name each place that needs an opinion.
 //!
 //! The check works on text. It looks at each `match`, takes the patterns of its arms, and reports a lone `_` beside a
-//! pattern such as `Risk::Low` or `Self::Low`, if the workspace defines an enum of that name. A match on a tuple or a
-//! foreign enum is not reported.
+//! pattern such as `Risk::Low` or `Self::Low`, if the crate or one that it may use defines an enum of that name. A match
+//! on a tuple or a foreign enum is not reported.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::direction;
 use crate::source::{Source, is_test};
 use crate::tree::{File, Problem, Tree};
 
@@ -18,8 +19,20 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
         .filter(|file| !is_test(&file.path))
         .map(|file| (file, Source::of(file).code))
         .collect();
-    let enums: BTreeSet<&str> = product.iter().flat_map(|(_, code)| names_after(code, "enum ")).collect();
-    product.iter().flat_map(|(file, code)| check_file(file, code, &enums)).collect()
+    let mut enums: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (file, code) in &product {
+        enums.entry(crate_of(file)).or_default().extend(names_after(code, "enum "));
+    }
+    let visible = |file: &File| -> BTreeSet<&str> {
+        let own = crate_of(file);
+        let crates = direction::uses(own).iter().copied().chain([own]);
+        crates.filter_map(|name| enums.get(name)).flatten().copied().collect()
+    };
+    product.iter().flat_map(|(file, code)| check_file(file, code, &visible(file))).collect()
+}
+
+fn crate_of(file: &File) -> &str {
+    file.path.split('/').nth(1).unwrap_or_default()
 }
 
 fn check_file(file: &File, code: &str, enums: &BTreeSet<&str>) -> Vec<Problem> {

@@ -95,7 +95,9 @@ impl InboxRow {
         let state = state_now(approval, now_ms);
         let time_ms = match state {
             ApprovalState::Pending | ApprovalState::Expired => approval.expires_ms,
-            _ => approval.consumed_ms.or(approval.decided_ms).unwrap_or(approval.created_ms),
+            ApprovalState::Approved | ApprovalState::Consumed | ApprovalState::Denied | ApprovalState::Cancelled => {
+                approval.consumed_ms.or(approval.decided_ms).unwrap_or(approval.created_ms)
+            }
         };
         let time = Time::new(time_ms, now_ms);
         Self {
