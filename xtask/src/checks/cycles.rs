@@ -48,7 +48,11 @@ fn check_crate<'t>(tree: &'t Tree, folder: &'t str, root: &File) -> Vec<Problem>
     for (module, uses) in &graph {
         for (used, (file, line)) in uses {
             if reaches(&graph, used, module) {
-                problems.push(Problem::new(file, *line, format!("`{module}` uses `{used}`, which leads back to `{module}`")));
+                problems.push(Problem::new(
+                    file,
+                    *line,
+                    format!("`{module}` uses `{used}`, which leads back to `{module}`"),
+                ));
             }
         }
     }
@@ -190,7 +194,10 @@ mod tests {
         let files = [
             ("crates/x/src/lib.rs", "mod a;\nmod b;\n"),
             ("crates/x/src/a.rs", "use crate::b::One;\n// crate::a\n"),
-            ("crates/x/src/b.rs", "const TEXT: &str = \"crate::a\";\n#[cfg(test)]\nmod tests {\n    use crate::a;\n}\n"),
+            (
+                "crates/x/src/b.rs",
+                "const TEXT: &str = \"crate::a\";\n#[cfg(test)]\nmod tests {\n    use crate::a;\n}\n",
+            ),
         ];
         assert!(found(&files).is_empty());
     }

@@ -14,11 +14,8 @@ use crate::source::{Source, is_test};
 use crate::tree::{File, Problem, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {
-    let product: Vec<(&File, String)> = tree
-        .below("crates/")
-        .filter(|file| !is_test(&file.path))
-        .map(|file| (file, Source::of(file).code))
-        .collect();
+    let product: Vec<(&File, String)> =
+        tree.below("crates/").filter(|file| !is_test(&file.path)).map(|file| (file, Source::of(file).code)).collect();
     let mut enums: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (file, code) in &product {
         enums.entry(crate_of(file)).or_default().extend(names_after(code, "enum "));
