@@ -186,7 +186,7 @@ async fn a_database_in_another_encoding_is_refused() {
     let error = Store::open(&Location::Postgres(url)).await.err().unwrap();
     let reason = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(error.to_string(), "could not use the database");
-    assert!(reason.contains("its encoding is LATIN1, and must be UTF8"), "{reason}");
+    assert!(reason.contains("the encoding of the database is LATIN1, but must be UTF8"), "{reason}");
 }
 
 #[cfg(unix)]

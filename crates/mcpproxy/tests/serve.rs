@@ -259,7 +259,7 @@ fn a_bridge_outlives_its_gateway() {
     client.initialize();
     assert_eq!(user(&client.call(2)), Some("u_anna"));
     assert_eq!(serving.stop(), Some(0));
-    assert!(client.call(3)["error"]["message"].as_str().unwrap().starts_with("the gateway has stopped"));
+    assert!(client.call(3)["error"]["message"].as_str().unwrap().starts_with("The gateway has stopped"));
     let serving = Serving::start(&folder);
     assert_eq!(user(&client.call(4)), Some("u_anna"));
     assert_eq!(client.finish(), Some(0));

@@ -118,18 +118,18 @@ mod tests {
         check(
             figures([0.7, 0.9898], 0.75),
             true,
-            "mean recall@5: 0.8500 before, 0.8449 now, -0.0051: worse: 0.005 is allowed\n  a: -0.1000\n\
+            "mean recall@5: 0.8500 before, 0.8449 now, -0.0051: worse by more than 0.005\n  a: -0.1000\n\
              mean nDCG@10: 0.7000 before, 0.7500 now, +0.0500: ok\n\
-             `search-eval --misses` lists what is missed; if it was meant: \
-             `cargo run --release -p xtask -- search-eval --bless`\n",
+             List the misses with `search-eval --misses`. To accept the loss, run \
+             `cargo run --release -p xtask -- search-eval --bless`.\n",
         );
         check(
             figures([0.8, 0.9], 0.69),
             true,
             "mean recall@5: 0.8500 before, 0.8500 now, +0.0000: ok\n\
-             mean nDCG@10: 0.7000 before, 0.6900 now, -0.0100: worse: 0.005 is allowed\n  a: -0.0100\n  b: -0.0100\n\
-             `search-eval --misses` lists what is missed; if it was meant: \
-             `cargo run --release -p xtask -- search-eval --bless`\n",
+             mean nDCG@10: 0.7000 before, 0.6900 now, -0.0100: worse by more than 0.005\n  a: -0.0100\n  b: -0.0100\n\
+             List the misses with `search-eval --misses`. To accept the loss, run \
+             `cargo run --release -p xtask -- search-eval --bless`.\n",
         );
         check(
             figures([0.9, 0.9], 0.7),

@@ -58,7 +58,7 @@ fn confirmation_with_a_way_to_come_back() {
     assert_eq!(
         nobody.message(),
         "Tool 'mail:send' needs a user's confirmation. A person must approve this. Nobody can yet: the user becomes the first \
-         who can with the one-time link that the gateway prints with this approval_request, in the terminal of `mcpproxy serve` or in the \
+         who can with the one-time link that the gateway prints with this question, in the terminal of `mcpproxy serve` or in the \
          client's log of `mcpproxy stdio`. Ask the user to open http://localhost:8080/ui/approvals/01M7FFDZNC0000A0000000000B. Then \
          repeat exactly this call with approval_id=01M7FFDZNC0000A0000000000B. Do not change the arguments."
     );

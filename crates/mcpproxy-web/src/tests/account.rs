@@ -26,7 +26,7 @@ async fn a_new_password_takes_the_old_one_and_a_factor() {
     let (path, new) = ("/ui/account/password", "new=battery+staple&again=battery+staple");
     for (fields, why) in [
         ("current=correct+horse&new=short&again=short".to_owned(), "at least 10"),
-        ("current=correct+horse&new=battery+staple&again=battery+stable".to_owned(), "not the same"),
+        ("current=correct+horse&new=battery+staple&again=battery+stable".to_owned(), "do not match"),
         (new.to_owned(), "The password is wrong"),
         (format!("current=wrong+horse&{new}&totp={}", code_at(0)), "The password is wrong"),
         (format!("current=correct+horse&{new}"), "Enter a code"),

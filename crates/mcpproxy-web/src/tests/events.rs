@@ -172,7 +172,7 @@ async fn a_log_that_breaks_is_told_and_the_stream_stays() {
     let mut listener = Listener::new(&fixture, "", None).await;
     listener.block().await.unwrap();
     fixture.store.close().await;
-    assert_eq!(listener.block().await.as_deref(), Some(": the activity log cannot be read at the moment"));
+    assert_eq!(listener.block().await.as_deref(), Some(": the activity log cannot be read right now"));
     fixture.stopping.cancel();
     assert_eq!(listener.block().await, None);
     fixture.stop().await;

@@ -240,7 +240,7 @@ async fn no_grant_from_what_was_decided() {
         let body = json!({"from": id.as_str(), "schema": {}, "minutes": 15, "uses": 5, "totp": code_at(0)});
         let late = fixture.request(Method::POST, "/api/v1/grants", &headers, body.to_string()).await;
         assert_eq!(late.status(), 409, "{action}");
-        let expected = if action == "approve" { "it is approved already" } else { "it is denied already" };
+        let expected = if action == "approve" { "is already approved" } else { "is already denied" };
         let answer = text(late).await;
         assert!(answer.contains("approval_over") && answer.contains(expected), "{answer}");
         assert_eq!(fixture.get("/api/v1/grants?all=true").await, json!({"grants": []}), "{action}");

@@ -177,7 +177,7 @@ fn what_became_of_it() {
         &["ben approved this call with a second factor 30 seconds ago", "Withdraw approval"],
     );
     check(decided(ApprovalState::Consumed, Some(Assurance::Session)), &["Approved and run", "It ran once."]);
-    check(decided(ApprovalState::Cancelled, None), &["nothing left to decide"]);
+    check(decided(ApprovalState::Cancelled, None), &["was cancelled because"]);
     let overdue = StoredApproval { expires_ms: NOW_MS - 1, ..approval(AFTER, "") };
     check(overdue, &["without a decision", "The agent can ask again"]);
 }

@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn failures_as_the_contract_sees_them() {
         let check = |value: Value, expected: &str| assert_eq!(failure(&value), expected);
-        check(serde_json::json!({"code": "no_user", "declared": true}), "no_user, as the contract declares");
+        check(serde_json::json!({"code": "no_user", "declared": true}), "no_user, declared in the contract");
         check(
             serde_json::json!({"code": "undeclared_failure", "declared": false, "original": "x\u{1b}"}),
             "undeclared_failure: the contract does not declare x\\u{1b}",

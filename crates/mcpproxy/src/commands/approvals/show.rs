@@ -204,7 +204,7 @@ mod tests {
             "\
 Id           01HF7YAT00ZZZZZZZZZZZZZZZZ
 State        … pending
-Risk         ■ critical, takes a fresh factor
+Risk         ■ critical, requires a second factor
 Tool         mail:send_external
 Call with    call_tool_destructive
 Agent        local
@@ -212,7 +212,7 @@ Asked        CREATED
 Expires      EXPIRES (9m left)
 Page         http://localhost:8080/ui/approvals/01HF7YAT00ZZZZZZZZZZZZZZZZ
 
-What will happen, says the operator
+What happens, according to the operator
   • An e-mail leaves.
   Permissions: emails:send
 
@@ -220,12 +220,12 @@ What the server says (not verified)
   Sends an e-mail.
   To anybody.
 
-Dry run, says the server (not verified), TRIED
+Dry run, by the server (not verified), TRIED
   {
     \"wouldSend\": 2.50
   }
 
-Arguments, with what changed since the last approved call (01HF7YAS00ZZZZZZZZZZZZZZZZ)
+Arguments, compared with the last approved call (01HF7YAS00ZZZZZZZZZZZZZZZZ)
     to/0: \"anna@example.com\"
   + to/1: \"eve\\u{202e}@example.com\"
   - cc: null
@@ -233,7 +233,7 @@ Arguments, with what changed since the last approved call (01HF7YAS00ZZZZZZZZZZZ
   ? bcc/1: \"***\" (hidden; may differ from the last approved call)
   ~ amount: 1.0 → 12345678901234567890.10
 
-Sent besides the arguments (inputResponses are answers to questions of the server)
+Sent besides the arguments (inputResponses answer prompts of the server)
   {
     \"inputResponses\": {
       \"sure\": \"y\\u{202e}s\"
@@ -243,10 +243,10 @@ Sent besides the arguments (inputResponses are answers to questions of the serve
 
 What the agent says (not verified)
   Reason: She asked\\u{202e}\\nfor it
-  It calls the data: private
-  Its program calls itself: cursor\\u{1b} 1.2
+  Data sensitivity: private
+  Client name: cursor\\u{1b} 1.2
 
-Who asks you
+Why approval is required
   contract risk level critical (contracts/mail.yaml:12)
 "
         );
@@ -269,6 +269,6 @@ Who asks you
             "decided": "1970-01-01T00:00:00Z", "given": "factor", "record": "01R", "changes": []}"#,
         );
         let shown = text(&used, 0);
-        assert!(shown.contains(", with a fresh factor\nCall         mcpproxy activity show 01R\n"), "{shown}");
+        assert!(shown.contains(", with a second factor\nCall         mcpproxy activity show 01R\n"), "{shown}");
     }
 }

@@ -164,10 +164,9 @@ mod tests {
         let (_, reasons) = text.split_once("\n\n").unwrap();
         assert_eq!(
             reasons,
-            "Score: 0 to 1. Words: how much of the query the tool's own words cover, 0 to 1.\n\
-             Meaning: how near the tool is to what the query means, 0 to 1. Sum: what the\n\
-             score is made of, by feature. Share: how much a word counts; rare words count\n\
-             more.\n\
+            "Score: 0 to 1. Words: share of the query that the tool's own words cover, 0 to\n\
+             1. Meaning: similarity of meaning, 0 to 1. Sum: the features that make up the\n\
+             score. Share: weight of a word; rare words weigh more.\n\
              \n\
              demo:delete_user\n\
              \x20 score 0.82   words 0.75   meaning 0.10\n\
@@ -184,7 +183,7 @@ mod tests {
         let mut named = why;
         named["named"] = json!(true);
         let text = found(&answer(&named));
-        assert!(text.contains("\n  score 0.82, as the query is its name   words 0.75   meaning 0.10\n"), "{text}");
+        assert!(text.contains("\n  score 0.82, because the query is its name   words 0.75   meaning 0.10\n"), "{text}");
         assert!(text.lines().skip(2).all(|line| line.chars().count() <= WIDTH));
     }
 
@@ -196,7 +195,7 @@ mod tests {
             found(&answer),
             "No tool fits: the best match scores 0.12, below 0.25. No tool here knows the\n\
              word \"x\\u{1b}\". Try other words for what should be done, without names or\n\
-             values. See all tools with `mcpproxy tools list`, and all servers with `mcpproxy\n\
+             values. List all tools with `mcpproxy tools list` and all servers with `mcpproxy\n\
              servers list`.\n"
         );
     }
