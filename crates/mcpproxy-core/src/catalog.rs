@@ -104,12 +104,12 @@ impl Catalog {
         self.shelves.contains_key(server)
     }
 
-    /// Every tool an agent may see, by server and in the server's own order.
+    /// Returns every tool that an agent may see, by server and in the server's own order.
     pub fn visible<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a Arc<Tool>> + 'a {
         self.shelves.iter().filter(|(server, _)| scope.sees(server)).flat_map(|(_, shelf)| &shelf.tools)
     }
 
-    /// The tools of each server, by name of the server.
+    /// Returns the tools of each server, by server name.
     pub(crate) fn by_server(&self) -> impl Iterator<Item = (&ServerName, &[Arc<Tool>])> {
         self.shelves.iter().map(|(server, shelf)| (server, shelf.tools.as_slice()))
     }
@@ -118,12 +118,12 @@ impl Catalog {
         self.shelves.values().flat_map(|shelf| &shelf.tools)
     }
 
-    /// The forbidden tools. Nothing that an agent sees may be made from these.
+    /// Returns the forbidden tools. Nothing that an agent sees may be made from these.
     pub fn forbidden(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.shelves.values().flat_map(|shelf| shelf.forbidden.values())
     }
 
-    /// Returns true for the name of a forbidden tool. This is for the record of an attempt, never for the answer to it.
+    /// Returns true for a forbidden tool. Use this for the record of an attempt, never for the answer to it.
     pub fn is_forbidden(&self, name: &ToolName) -> bool {
         self.shelves.get(name.server()).is_some_and(|shelf| shelf.forbidden.contains_key(name.tool()))
     }
@@ -138,7 +138,8 @@ pub struct Changed {
 }
 
 impl Catalog {
-    /// Returns the servers in both catalogs whose tools look different to an agent. A change of a forbidden tool is none.
+    /// Returns the servers in both catalogs whose tools look different to an agent. Changes of forbidden tools do not
+    /// count.
     pub fn changed_since(&self, before: &Self) -> Vec<Changed> {
         let mut all = Vec::new();
         for (server, shelf) in &self.shelves {
@@ -155,7 +156,7 @@ impl Catalog {
 }
 
 impl Shelf {
-    /// The written contracts as agents see them, without source locations.
+    /// Returns the written contracts as agents see them, without source locations.
     fn contracts(&self) -> impl Iterator<Item = (&ToolName, Value)> {
         self.tools.iter().filter(|tool| tool.contract.is_written).map(|tool| (&tool.name, tool.contract.to_json()))
     }
@@ -200,22 +201,22 @@ impl Tool {
         tool
     }
 
-    /// The variant that an agent has to use.
+    /// Returns the variant that an agent has to use.
     pub fn call_with(&self) -> Variant {
         self.contract.operation.as_ref().map_or(Variant::Write, |operation| operation.value)
     }
 
-    /// The tool as policies see it.
+    /// Returns the tool as policies see it.
     pub fn subject(&self) -> Subject<'_> {
         Subject { name: &self.name, hints: self.hints, contract: &self.contract }
     }
 
-    /// The policies that can apply to this tool.
+    /// Returns the policies that can apply to this tool.
     pub fn policies(&self) -> Option<&ToolPolicies> {
         self.policies.as_ref()
     }
 
-    /// The server's own schema for arguments. A tool with an unusable schema is not in the catalog.
+    /// Returns the server's own schema for arguments. A tool with an unusable schema is not in the catalog.
     pub fn input_schema(&self) -> Option<&Schema> {
         self.input.get_or_init(|| self.own_schema("inputSchema")).as_ref()
     }
@@ -239,12 +240,13 @@ impl Tool {
         }
     }
 
-    /// Hash of everything that the server says about the tool. Made on demand: only approvals need it.
+    /// Returns a hash of everything that the server says about the tool. Computed on demand, because only approvals
+    /// need it.
     pub fn pin(&self) -> Digest {
         Digest::of(canonical(&self.offered.json).as_bytes())
     }
 
-    /// Hash of the effective contract, without source locations. Made on demand too.
+    /// Returns a hash of the effective contract, without source locations. Computed on demand, as `pin`.
     pub fn contract_digest(&self) -> Digest {
         self.contract.digest()
     }

@@ -56,13 +56,13 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// A name that ends in `.json` is JSON, any other YAML.
+    /// Returns JSON for a name that ends in `.json`, YAML for any other.
     pub(crate) fn of_name(name: &str) -> Self {
         if name.to_ascii_lowercase().ends_with(".json") { Self::Jsonc } else { Self::Yaml }
     }
 }
 
-/// The limits of one kind of file, and its own words for the two mistakes that concern a file as a whole.
+/// The limits of one kind of file, and its advice for the two mistakes that concern the whole file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileKind {
     /// Most values and keys in one file.
@@ -76,7 +76,7 @@ pub(crate) struct FileKind {
 /// Parses a file into its documents: at most one in JSON, any number in YAML. Parts that cannot be read are left out and
 /// reported as mistakes.
 pub(crate) fn documents(text: &str, format: Format, kind: FileKind, mistakes: &mut Mistakes) -> Vec<Node> {
-    // Some editors write a byte order mark first. Nobody sees it, so it must not shift a column.
+    // Some editors write a byte order mark first. It is invisible, so it must not shift a column.
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     match format {
         Format::Jsonc => Vec::from_iter(jsonc::document(text, kind, mistakes)),

@@ -90,7 +90,7 @@ fn known(text: &str) -> Option<String> {
     let mut out = MaskedOutput::new(text);
     let has_odd_escapes = SecretScan::new(text, &mut out).run();
     if has_odd_escapes && json::read_server(text.as_bytes()).is_ok() {
-        // No common JSON writer escapes `a` as `\u0061`. Somebody may be hiding a name, so look at the plain text.
+        // No common JSON writer escapes `a` as `\u0061`. It may hide a name, so look at the plain text.
         let plain = without_odd_escapes(text);
         let mut out = MaskedOutput::new(&plain);
         SecretScan::new(&plain, &mut out).run();

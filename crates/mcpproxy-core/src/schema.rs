@@ -1,4 +1,4 @@
-//! Checks values against JSON Schemas that somebody else wrote, in bounded time.
+//! Checks values against JSON Schemas from untrusted sources, in bounded time.
 //!
 //! A server sends a schema for the arguments of each tool, and a contract can add its own. Both are untrusted. A schema
 //! of 1 KB can take hours to check: branches that refer to each other double the work at every level, a pattern can
@@ -20,10 +20,10 @@
 //! patterns and formats (`keyword_check`), and the meta-schemas for contracts (`strict`). A test compares our results
 //! with those of the crate for every draft.
 //!
-//! Who wrote the schema matters. A server checks arguments itself, so a pattern that we cannot run is skipped and the
-//! rest is weakened accordingly: what we skip must never refuse a value that the full schema admits. Nobody else checks a
-//! contract, so every mistake in it is an error. Schemas in contracts from a server are compiled at first use, because a
-//! server can send thousands.
+//! The author of a schema matters. A server checks arguments itself, so a pattern that we cannot run is skipped and the
+//! rest is weakened accordingly. A skipped keyword must never refuse a value that the full schema admits. Nobody else
+//! checks a contract, so every mistake in it is an error. Schemas in contracts from a server are compiled at first use,
+//! because a server can send thousands.
 
 mod bounds;
 mod build;

@@ -54,7 +54,7 @@ pub use storage::{StorageSettings, StorageUrl};
 pub const FILE_MAX_BYTES: usize = 1024 * 1024;
 pub const SERVERS_MAX: usize = 1000;
 
-/// Every value takes a byte at least, so the size of the file limits their number.
+/// Every value takes at least one byte, so the size of the file limits their number.
 const KIND: FileKind =
     FileKind { values_max: FILE_MAX_BYTES, too_many: "remove some", empty: "write `{}` for all defaults" };
 

@@ -107,7 +107,7 @@ impl Effective {
         self.confirmation.value == Confirmation::Required || !self.autonomous.value
     }
 
-    /// The argument that asks the server itself for a dry run.
+    /// Returns the argument that asks the server itself for a dry run.
     pub fn dry_run_parameter(&self) -> Option<&str> {
         match &self.dry_run.value {
             DryRun::None => None,
@@ -115,8 +115,8 @@ impl Effective {
         }
     }
 
-    /// The same, if a call with it may run although a real call would wait for an approval. A server's contract cannot
-    /// open that way around an approval that the operator asks for.
+    /// As `dry_run_parameter`, but only if such a call may run although a real call would wait for an approval. A
+    /// server's contract cannot bypass an approval that the operator requires.
     pub fn native_dry_run(&self) -> Option<&str> {
         self.dry_run_parameter().filter(|_| self.dry_run.source.is_operator() || !self.operator_asks())
     }
@@ -130,7 +130,7 @@ impl Effective {
             || self.step_up.value != StepUp::Never && self.step_up.source.is_operator()
     }
 
-    /// The steps that a call needs, in their order.
+    /// Returns the steps that a call needs, in their order.
     pub fn needs(&self) -> Vec<Need> {
         let step_up = !matches!(self.step_up.value, StepUp::Never);
         let dry_run = matches!(self.dry_run.value, DryRun::Required { .. });
@@ -168,7 +168,7 @@ impl<'a> Sources<'a> {
         Some(Sourced { value, source: Source::Server })
     }
 
-    /// The operator's value, else the server's.
+    /// Returns the operator's value, else the server's.
     pub(super) fn first<T: Clone>(&self, field: impl Fn(&Contract) -> Option<&Written<T>>) -> Option<Sourced<T>> {
         self.operators(&field).or_else(|| self.servers(&field))
     }
