@@ -3,12 +3,12 @@
 //! Listing, searching and calling all use the same catalog, so an agent can call what it finds and nothing else. A
 //! snapshot holds one catalog; a reload or a server's news makes the [`Catalog::next`] one.
 //!
-//! How it works: each server has a [`Shelf`] with its tools. `next` compares what a shelf is made of by pointer: the
+//! Each server has a [`Shelf`] with its tools. `next` compares the three sources of a shelf by pointer: the
 //! server's offer, the operator's contracts and the policies. A shelf whose three parts are the same `Arc`s is taken
 //! over, so news of one server costs nothing for the thousands of tools of others. A new shelf merges the contracts of
 //! each tool ([`Effective`]) and selects the policies that can apply to it.
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - **A forbidden tool is not in the catalog.** It goes to `forbidden` in its shelf, which only operators see. `resolve`,
 //!   `visible` and `tools` never return it. Code behind the catalog cannot forget to check, because there is nothing to

@@ -8,7 +8,7 @@
 //!    [`Keys`]. A value of the wrong type becomes a [`Mistake`] with line and column, and the reader goes on.
 //! 3. [`Mistakes::in_order`] returns all mistakes in the order of the file. A file with one mistake has no effect.
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - **One text has one meaning.** Duplicate keys are mistakes, because parsers disagree on which one counts. YAML
 //!   anchors, aliases, tags and merge keys are mistakes too. `no` and `off` are texts, as in YAML 1.2.

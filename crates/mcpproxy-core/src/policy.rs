@@ -77,7 +77,7 @@ pub struct Subject<'t> {
 }
 
 impl Policy {
-    /// Returns the names in the policy's scope, so that lint can warn about a server that does not exist.
+    /// Returns the names in the policy's scope. A policy about a server that does not exist forbids nothing.
     pub fn about(&self) -> About<'_> {
         self.scope.about()
     }

@@ -19,7 +19,7 @@
 //! Vectors come from a table of word meanings that is compiled in (`table`). There is no model to load and no network:
 //! a text is the mean of the vectors of its tokens. See docs/search.md for how good that is, and at which cost.
 //!
-//! What must stay true:
+//! Invariants:
 //! - An agent's results depend only on tools that it may see. Even the rarity of a word is counted among those.
 //! - A server cannot change the score of another server's tool, except through the rarity of words.
 //! - Repeating words does not help: every field has a fixed length and a limit on repeats (`texts`).

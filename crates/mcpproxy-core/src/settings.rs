@@ -7,7 +7,7 @@
 //! reads its own object with the reader of [`file`](crate::file) and returns its own struct. `keys.rs` lists the keys of
 //! every object, and `schema.rs` publishes the same keys as a JSON Schema for editors. Tests compare the two.
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - **Secrets stay out of logs.** Values of `env`, `headers` and database URLs are [`Secret`]s, whose `Debug` is `***`.
 //!   Error messages never contain a value that a reference was resolved to.

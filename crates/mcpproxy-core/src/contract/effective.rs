@@ -11,7 +11,7 @@
 //! are plain: the operator's value, else the server's. Four fields decide on calls and have functions of their own:
 //! [`merge_operation`], [`merge_autonomous`], [`merge_confirmation`] and [`merge_step_up`].
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - **The operator has the last word.** A server's contract or annotations never change a field that the operator wrote.
 //! - **A server can only make things stricter.** Of its contract and its annotations the stricter operation counts.

@@ -13,7 +13,7 @@
 //! So the reader refuses every text that two parsers could read in two ways. It also refuses a byte order mark, deep
 //! nesting, and the private keys with which `serde_json` marks raw values and numbers.
 //!
-//! How it works: a recursive descent over the bytes that builds nothing. It returns the same text, now known to hold
+//! The algorithm is a recursive descent over the bytes that builds nothing. It returns the same text, now known to hold
 //! exactly one JSON value. Nesting is limited, so recursion cannot exhaust the stack. Keys are compared after unescaping.
 //! The path to a duplicate key is put together only on the way out of a failure, so valid text pays nothing for it.
 //!

@@ -23,7 +23,7 @@
 //! outside of its name and first sentence, and otherwise the similarity of the two words. For example, with the query
 //! "delete a repo", the name `remove_repository` has grades of 0.85 for both words.
 //!
-//! What must stay true: every feature is 0 for no similarity and 1 for the best possible one, whatever the length of the
+//! Invariant: every feature is 0 for no similarity and 1 for the best possible one, whatever the length of the
 //! query and the size of the catalog. Otherwise scores of different queries could not be compared.
 //!
 //! This is the hot loop of a search. Candidates share many words, so [`Likeness`] compares each pair of words once.
@@ -174,7 +174,7 @@ impl Likeness {
             rows = rest;
             let name_words = index.entry(*tool).map_or(0, |entry| entry.name_words);
             for (head, row) in heads.iter().zip(of_tool).take(name_words) {
-                // Nothing is as common as this: it was not looked for yet.
+                // No rarity is 0, so 0 means that it was not looked up yet.
                 if let Some(rarity) = self.rarities.get_mut(*row as usize).filter(|rarity| **rarity == 0.0) {
                     *rarity = visible.rarity(index, Some(*head));
                 }

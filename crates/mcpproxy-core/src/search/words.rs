@@ -251,7 +251,7 @@ mod tests {
                 .collect();
             prop_assert_eq!(stems(&snake), stems(&words.join(" ")));
             prop_assert_eq!(spaced(&snake), words.join(" "));
-            // Names such as `GitHub` stay whole, which three letters after another hardly ever are.
+            // Names such as `GitHub` stay whole. Random words of three letters are hardly ever such names.
             prop_assert_eq!(spaced(&pascal), words.join(" "));
         }
     }
