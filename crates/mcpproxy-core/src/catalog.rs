@@ -1,23 +1,23 @@
 //! The catalog: every tool of every server with its effective contract, as one immutable value.
 //!
 //! Listing, searching and calling all use the same catalog, so an agent can call what it finds and nothing else. A
-//! snapshot holds one catalog; a reload or a server's news makes the [`Catalog::next`] one.
+//! snapshot holds one catalog. A reload, or a change of a server's tools, makes the [`Catalog::next`] one.
 //!
-//! Each server has a [`Shelf`] with its tools. `next` compares the three sources of a shelf by pointer: the
-//! server's offer, the operator's contracts and the policies. A shelf whose three parts are the same `Arc`s is taken
-//! over, so news of one server costs nothing for the thousands of tools of others. A new shelf merges the contracts of
-//! each tool ([`Effective`]) and selects the policies that can apply to it.
+//! Each server has a [`Shelf`] with its tools. `next` compares the three sources of a shelf by pointer: the server's
+//! offer, the operator's contracts and the policies. A shelf whose three parts are the same `Arc`s is taken over, so a
+//! change of one server costs nothing for the thousands of tools of others. A new shelf merges the contracts of each
+//! tool ([`Effective`]) and selects the policies that can apply to it.
 //!
 //! Invariants:
 //!
-//! - **A forbidden tool is not in the catalog.** It goes to `forbidden` in its shelf, which only operators see. `resolve`,
-//!   `visible` and `tools` never return it. Code behind the catalog cannot forget to check, because there is nothing to
-//!   check.
+//! - **A forbidden tool is not in the catalog.** It goes to `forbidden` in its shelf, which only operators see.
+//!   `resolve`, `visible` and `tools` never return it. Code behind the catalog cannot forget to check, because there is
+//!   nothing to check.
 //! - **One malformed tool hides itself and no other** (see [`Offer::new`]).
 //! - **Schemas compile on first use.** Servers list thousands of tools, and agents call few of them.
 //!
-//! Why not filter forbidden tools in each list? Then every new list would need the filter, and a test for it. Here a tool
-//! that is forbidden and a tool that does not exist are the same, also for a call.
+//! Why not filter forbidden tools in each list? Then every new list would need the filter, and a test for it. Here a
+//! tool that is forbidden and a tool that does not exist are the same, also for a call.
 //!
 //! ```text
 //! offers ─┐
@@ -230,7 +230,8 @@ impl Tool {
         Parameters::of(&self.offered).lacks(name)
     }
 
-    /// Removes sensitive values from problems, which are recorded and sent to the agent. A missing value reveals nothing.
+    /// Removes sensitive values from problems, which are recorded and sent to the agent. A missing value reveals
+    /// nothing.
     pub(crate) fn hide_sensitive(&self, problems: &mut [Problem]) {
         let sensitive = &self.contract.sensitive.value;
         for problem in problems.iter_mut().filter(|problem| problem.found != Problem::MISSING) {

@@ -1,4 +1,4 @@
-//! Reads the files that operators write, JSON with comments or YAML, and knows where everything in them stands.
+//! Reads the files that operators write, JSON with comments or YAML, and keeps the position of every value.
 //!
 //! Settings, contracts and policy test cases are all read here. Each goes through three steps:
 //!
@@ -73,8 +73,8 @@ pub(crate) struct FileKind {
     pub(crate) empty: &'static str,
 }
 
-/// Parses a file into its documents: at most one in JSON, any number in YAML. Parts that cannot be read are left out and
-/// reported as mistakes.
+/// Parses a file into its documents: at most one in JSON, any number in YAML. Parts that cannot be read are left out
+/// and reported as mistakes.
 pub(crate) fn documents(text: &str, format: Format, kind: FileKind, mistakes: &mut Mistakes) -> Vec<Node> {
     // Some editors write a byte order mark first. It is invisible, so it must not shift a column.
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);

@@ -16,9 +16,9 @@
 //! problem /limit: expected an integer, found the string "ten"
 //! ```
 //!
-//! Why not the `jsonschema` crate for all of it? Its validators cannot be stopped. It still does what is hard and cheap:
-//! patterns and formats (`keyword_check`), and the meta-schemas for contracts (`strict`). A test compares our results
-//! with those of the crate for every draft.
+//! Why not the `jsonschema` crate for all of it? Its validators cannot be stopped. It still does what is hard and
+//! cheap: patterns and formats (`keyword_check`), and the meta-schemas for contracts (`strict`). A test compares our
+//! results with those of the crate for every draft.
 //!
 //! The author of a schema matters. A server checks arguments itself, so a pattern that we cannot run is skipped and the
 //! rest is weakened accordingly. A skipped keyword must never refuse a value that the full schema admits. Nobody else

@@ -8,8 +8,8 @@
 //! 2. `query` splits the query into stemmed words, sentences and requests, and computes their vectors.
 //! 3. `candidates` picks up to 40 tools by words (an inverted index) and 20 per request by meaning (a vector scan).
 //! 4. `rank` computes seven features of each candidate, and one score from them.
-//! 5. `diverse` moves copies of one tool on several servers to the end. Tools below the floor are left out: no result is
-//!    better than a wrong one, because an agent calls what it gets.
+//! 5. `diverse` moves copies of one tool on several servers to the end. Tools below the floor are left out: no result
+//!    is better than a wrong one, because an agent calls what it gets.
 //!
 //! ```text
 //! "open a bug report"    github:create_issue, jira:new_ticket, …

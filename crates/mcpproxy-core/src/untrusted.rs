@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Text from an agent, a server or a file. It has no `Display`: the caller says where it goes, and it is escaped for
-/// that place.
+/// Text from an agent, a server or a file. It has no `Display`: the caller chooses the destination, and it is escaped
+/// for that place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Untrusted(String);
 

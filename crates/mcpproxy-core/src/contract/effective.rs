@@ -7,16 +7,17 @@
 //! 3. the server's annotations ([`Hints`]), for the operation only,
 //! 4. the risk level, which asks for approvals by itself.
 //!
-//! Each field is merged by itself, and [`Sourced`] keeps who decided it, so that `contract show` can say so. Most fields
-//! are plain: the operator's value, else the server's. Four fields decide on calls and have functions of their own:
-//! [`merge_operation`], [`merge_autonomous`], [`merge_confirmation`] and [`merge_step_up`].
+//! Each field is merged by itself, and [`Sourced`] keeps who decided it, so that `contract show` can say so. Most
+//! fields are plain: the operator's value, else the server's. Four fields decide on calls and have functions of their
+//! own: [`merge_operation`], [`merge_autonomous`], [`merge_confirmation`] and [`merge_step_up`].
 //!
 //! Invariants:
 //!
-//! - **The operator has the last word.** A server's contract or annotations never change a field that the operator wrote.
+//! - **The operator has the last word.** A server's contract or annotations never change a field that the operator
+//!   wrote.
 //! - **A server can only make things stricter.** Of its contract and its annotations the stricter operation counts.
 //!   [`Effective::strictest_by_risk`] uses its risk level only where that asks for more than no level at all.
-//! - **No contract is weaker than its risk level.** From `high` on a user approves, whatever anybody wrote.
+//! - **No contract is weaker than its risk level.** From `high` on a user approves, whatever the contracts say.
 //!
 //! Properties in `effective/tests.rs` check all three with random contracts.
 //!

@@ -14,8 +14,9 @@
 //! nesting, and the private keys with which `serde_json` marks raw values and numbers.
 //!
 //! The algorithm is a recursive descent over the bytes that builds nothing. It returns the same text, now known to hold
-//! exactly one JSON value. Nesting is limited, so recursion cannot exhaust the stack. Keys are compared after unescaping.
-//! The path to a duplicate key is put together only on the way out of a failure, so valid text pays nothing for it.
+//! exactly one JSON value. Nesting is limited, so recursion cannot exhaust the stack. Keys are compared after
+//! unescaping. The path to a duplicate key is put together only on the way out of a failure, so valid text pays nothing
+//! for it.
 //!
 //! Two invariants, both tested with random input:
 //! - `serde_json` parses every text that the reader accepts, and keeps every key. Other modules rely on that.

@@ -192,8 +192,8 @@ impl<'s, 'v> Walker<'s, 'v> {
         Ok(!outcome.failed)
     }
 
-    /// Returns `true` if a property name fits a node. The name is not a part of the value, so it has a walker of its own,
-    /// with the remaining steps.
+    /// Returns `true` if a property name fits a node. The name is not a part of the value, so it has a walker of its
+    /// own, with the remaining steps.
     pub(super) fn name_fits(&mut self, id: NodeId, name: &str) -> Result<bool, OutOfSteps> {
         let value = Value::String(name.to_owned());
         let mut walk = Walker {

@@ -1,8 +1,8 @@
 //! Ranks candidates: computes seven features for each, and one score from 0 to 1.
 //!
 //! The score is a logistic regression, `1 / (1 + exp(OFFSET - sum(weight * feature)))`. It approximates the probability
-//! that a tool with these features is the right one. So scores of different queries can be compared, and one floor works
-//! for all of them.
+//! that a tool with these features is the right one. So scores of different queries can be compared, and one floor
+//! works for all of them.
 //!
 //! The features:
 //!
@@ -16,12 +16,12 @@
 //! | `server` | the words of the query and all tools of the server |
 //!
 //! Why both words and meaning? Words are precise but literal: "open a bug report" shares none with `create_issue`.
-//! Vectors know that these are close, but confuse `list_issues` with `create_issue`, which differ in one small word. Each
-//! corrects the other. The weights say how much, and are learned from six sets of queries with known answers.
+//! Vectors know that these are close, but confuse `list_issues` with `create_issue`, which differ in one small word.
+//! Each corrects the other. The weights say how much, and are learned from six sets of queries with known answers.
 //!
-//! A word matches with a grade, not just yes or no: 1 for the same stem, 0.85 for a synonym or for a word that a tool has
-//! outside of its name and first sentence, and otherwise the similarity of the two words. For example, with the query
-//! "delete a repo", the name `remove_repository` has grades of 0.85 for both words.
+//! A word matches with a grade, not just yes or no: 1 for the same stem, 0.85 for a synonym or for a word that a tool
+//! has outside of its name and first sentence, and otherwise the similarity of the two words. For example, with the
+//! query "delete a repo", the name `remove_repository` has grades of 0.85 for both words.
 //!
 //! Invariant: every feature is 0 for no similarity and 1 for the best possible one, whatever the length of the
 //! query and the size of the catalog. Otherwise scores of different queries could not be compared.

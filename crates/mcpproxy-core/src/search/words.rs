@@ -1,4 +1,5 @@
-//! Splits texts and identifiers into stemmed words. `createPullRequest` and `Creating pull requests` give the same words.
+//! Splits texts and identifiers into stemmed words. `createPullRequest` and `Creating pull requests` give the same
+//! words.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -67,8 +68,8 @@ pub(crate) fn is_stop_word(stem: &str) -> bool {
     STOP_STEMS.contains(stem)
 }
 
-/// English stop words. Verbs of tools (`get`, `list`, `find`, `show`, `make`, `like`), particles (`up`, `off`) and names
-/// (`US`) are not among them.
+/// English stop words. Verbs of tools (`get`, `list`, `find`, `show`, `make`, `like`), particles (`up`, `off`) and
+/// names (`US`) are not among them.
 const STOP_WORDS: &str = "a about also am an and any are aren as at be because been being but by can cannot could \
     couldn did didn do does doesn doing don done for from had has have having he hello help her here hers hey hi him \
     his how i if in into is isn it its itself just kindly let may me might mine must my myself need needed needing \

@@ -63,7 +63,7 @@ fn a_name_need_not_say_the_server() {
     ] {
         assert_eq!(first(query, &everything), Some((name.to_owned(), 1.0)), "{query}");
     }
-    // Two tools have this name, and no tool is on a server of that name.
+    // Two servers have a tool of this name, and the server `mail` has none.
     assert!(first("read_file", &everything).is_some_and(|(_, score)| score < 1.0));
     assert!(first("mail:read_file", &everything).is_none_or(|(_, score)| score < 1.0));
     assert_eq!(first("read_file", &only(&["files", "mail"])), Some(("files:read_file".to_owned(), 1.0)));
