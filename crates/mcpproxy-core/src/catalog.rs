@@ -4,9 +4,9 @@
 //! snapshot holds one catalog. A reload, or a change of a server's tools, makes the [`Catalog::next`] one.
 //!
 //! Each server has a [`Shelf`] with its tools. `next` compares the three sources of a shelf by pointer: the server's
-//! offer, the operator's contracts and the policies. A shelf whose three parts are the same `Arc`s is taken over, so a
-//! change of one server costs nothing for the thousands of tools of others. A new shelf merges the contracts of each
-//! tool ([`Effective`]) and selects the policies that can apply to it.
+//! offer, the operator's contracts and the policies. A shelf whose three sources are the same `Arc`s is reused. So a
+//! change of one server costs nothing for the tools of other servers. A new shelf merges the contracts of each tool
+//! ([`Effective`]) and selects the policies that can apply to it.
 //!
 //! Invariants:
 //!

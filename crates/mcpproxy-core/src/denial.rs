@@ -308,6 +308,6 @@ pub struct Violation {
     pub policy: String,
     pub file: Arc<str>,
     pub line: usize,
-    /// Its `@message`.
+    /// The `@message` of the policy.
     pub message: Option<String>,
 }

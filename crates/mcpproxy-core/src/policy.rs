@@ -32,7 +32,7 @@ pub use vocabulary::SCHEMA;
 
 pub const POLICIES_MAX: usize = 1_000;
 const ALL_MAX_BYTES: usize = 1024 * 1024;
-/// Nobody fixes more mistakes at once, and finding each one costs a pass over the file.
+/// Maximum number of reported mistakes. Finding the line of each costs a pass over the file.
 const MISTAKES_MAX: usize = 20;
 
 /// All policies of all files, validated against the Cedar schema.

@@ -1,7 +1,7 @@
 //! Checks values against JSON Schemas from untrusted sources, in bounded time.
 //!
 //! A server sends a schema for the arguments of each tool, and a contract can add its own. Both are untrusted. A schema
-//! of 1 KB can take hours to check: branches that refer to each other double the work at every level, a pattern can
+//! of 1 KB can take hours to check. Branches that refer to each other double the work at every level, a pattern can
 //! backtrack exponentially, and a reference can fetch a URL. So the life of a schema has three stages:
 //!
 //! 1. `build` parses it into a graph of nodes and refuses what is too long, too deep or too large. `bounds` refuses

@@ -16,9 +16,9 @@
 //!
 //! Why not `serde` with `deny_unknown_fields`? See [`file`](crate::file): it reports one mistake per attempt.
 //!
-//! To add a setting: add the key in `keys.rs`, the field in its struct with its default, one line in the `read`
-//! function of the section, and its description in `schema.rs`. A key in only one of `keys.rs` and `schema.rs` fails a
-//! test.
+//! To add a setting: add the key in `keys.rs`, and the field with its default in its struct. Then add one line in the
+//! `read` function of the section, and the description in `schema.rs`. A key in only one of `keys.rs` and `schema.rs`
+//! fails a test.
 
 mod activity;
 mod address;
@@ -149,7 +149,7 @@ pub struct ContractSettings {
 /// The setting `unclassified`, for tools without a risk level from the operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unclassified {
-    /// Follows the tool's annotations and asks for nothing more.
+    /// Follows the tool's annotations and requires nothing more.
     #[default]
     Allow,
     ConfirmDestructive,

@@ -3,9 +3,9 @@
 //! A wildcard arm hides every variant that is added later: a new risk level would be allowed, a new error would be
 //! answered with a silent 500. If all variants are listed, the compiler names each place that needs a decision.
 //!
-//! The check works on text. It looks at each `match`, takes the patterns of its arms, and reports a lone `_` beside a
-//! pattern such as `Risk::Low` or `Self::Low`, if the crate or one that it may use defines an enum of that name. A
-//! match on a tuple or a foreign enum is not reported.
+//! The check works on text. It looks at each `match`, and reports a lone `_` beside a pattern such as `Risk::Low` or
+//! `Self::Low`. The crate, or one that it may use, must define an enum of that name. A match on a tuple or a foreign
+//! enum is not reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,7 +5,7 @@
 //! 1. the operator's contracts, of which the most specific pattern comes first (`mail:send` before `mail:*`),
 //! 2. the server's own contract, in `_meta` of the tool,
 //! 3. the server's annotations ([`Hints`]), for the operation only,
-//! 4. the risk level, which asks for approvals by itself.
+//! 4. the risk level, which can require approvals by itself.
 //!
 //! Each field is merged by itself, and [`Sourced`] keeps who decided it, so that `contract show` can say so. Most
 //! fields are plain: the operator's value, else the server's. Four fields decide on calls and have functions of their
@@ -16,7 +16,7 @@
 //! - **The operator has the last word.** A server's contract or annotations never change a field that the operator
 //!   wrote.
 //! - **A server can only make things stricter.** Of its contract and its annotations the stricter operation counts.
-//!   [`Effective::strictest_by_risk`] uses its risk level only where that asks for more than no level at all.
+//!   [`Effective::strictest_by_risk`] uses its risk level only where it requires more than no level at all.
 //! - **No contract is weaker than its risk level.** From `high` on a user approves, whatever the contracts say.
 //!
 //! Properties in `effective/tests.rs` check all three with random contracts.
@@ -50,7 +50,7 @@ pub enum Source {
     Server,
     /// The server's annotations.
     Hints,
-    /// The risk level, which asks for this by itself.
+    /// The risk level, which requires this by itself.
     Level,
     /// The default, because nothing was written.
     Default,
@@ -92,7 +92,7 @@ impl Effective {
     }
 
     /// Returns what follows from the risk level; greater is stricter. The operator's level decides alone. A server's
-    /// level counts only where it asks for more than no level at all.
+    /// level counts only where it requires more than no level at all.
     pub fn strictest_by_risk<T: Ord>(&self, follows: impl Fn(Option<RiskLevel>) -> T) -> T {
         let by_level = follows(self.risk());
         if self.is_classified() { by_level } else { by_level.max(follows(None)) }
@@ -122,7 +122,7 @@ impl Effective {
         self.dry_run_parameter().filter(|_| self.dry_run.source.is_operator() || !self.operator_asks())
     }
 
-    /// Returns true if a field of the operator is among those that ask for an approval.
+    /// Returns true if one of the operator's fields requires an approval.
     fn operator_asks(&self) -> bool {
         let by_level = self.risk.as_ref().is_some_and(|risk| asks(risk.value) && risk.source.is_operator());
         by_level
@@ -235,7 +235,7 @@ pub(super) fn merge_step_up(sources: &Sources<'_>) -> Sourced<StepUp> {
     }
 }
 
-/// Returns true if a risk level asks for an approval by itself. No contract goes below that.
+/// Returns true if a risk level requires an approval by itself. No contract can lift that.
 pub(crate) fn asks(level: RiskLevel) -> bool {
     match level {
         RiskLevel::Low | RiskLevel::Medium => false,

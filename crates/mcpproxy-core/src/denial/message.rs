@@ -82,7 +82,7 @@ impl Denial {
     }
 }
 
-/// Never contains the link itself, because anyone who opens it becomes the user.
+/// Never contains the link itself, because whoever opens it becomes the first user.
 const FIRST_USER: &str = "Nobody can yet: the user becomes the first who can with the one-time link that the gateway prints \
                            with this question, in the terminal of `mcpproxy serve` or in the client's log of \
                            `mcpproxy stdio`. ";

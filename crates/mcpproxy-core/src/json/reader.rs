@@ -22,8 +22,8 @@
 //! - `serde_json` parses every text that the reader accepts, and keeps every key. Other modules rely on that.
 //! - The reader never panics, whatever the bytes.
 //!
-//! Why not `serde_json` alone? It silently keeps the last of two equal keys, and it has no limit that can be set per
-//! source: an agent may nest 64 levels deep, a server 127, because real schemas are deeper than real arguments.
+//! Why not `serde_json` alone? It silently keeps the last of two equal keys, and its depth limit cannot be set per
+//! source. An agent may nest 64 levels deep, a server 127, because real schemas are deeper than real arguments.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

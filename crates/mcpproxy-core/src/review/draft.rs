@@ -94,7 +94,7 @@ fn own_fields(offered: &Offered, judgement: &Judgement) -> (Vec<(&'static str, V
     (usable.collect(), unusable.into_iter().map(|(name, _, _)| name).collect())
 }
 
-/// Returns true for a value that asks for nothing. From a server it means nothing, but in the operator's file it would
+/// Returns true for a value that requires nothing. From a server it has no effect, but in the operator's file it would
 /// be final.
 fn is_weakest(name: &str, value: &Value) -> bool {
     match name {

@@ -19,9 +19,9 @@
 //! Vectors know that these are close, but confuse `list_issues` with `create_issue`, which differ in one small word.
 //! Each corrects the other. The weights say how much, and are learned from six sets of queries with known answers.
 //!
-//! A word matches with a grade, not just yes or no: 1 for the same stem, 0.85 for a synonym or for a word that a tool
-//! has outside of its name and first sentence, and otherwise the similarity of the two words. For example, with the
-//! query "delete a repo", the name `remove_repository` has grades of 0.85 for both words.
+//! A word matches with a grade, not just yes or no. The grade is 1 for the same stem. It is 0.85 for a synonym, or for
+//! a word that a tool has outside of its name and first sentence. Otherwise it is the similarity of the two words. For
+//! example, with the query "delete a repo", the name `remove_repository` has grades of 0.85 for both words.
 //!
 //! Invariant: every feature is 0 for no similarity and 1 for the best possible one, whatever the length of the
 //! query and the size of the catalog. Otherwise scores of different queries could not be compared.

@@ -40,7 +40,7 @@ pub(crate) fn words(text: &str) -> Vec<StemmedWord<'_>> {
 
 /// Returns compounds as one word: `CoinGecko` gives `coingecko`, which may be the name of its server.
 ///
-/// Only two or three words are joined. Longer identifiers are sentences, which nobody writes as one word.
+/// Only two or three words are joined. Longer identifiers are sentences, which are not written as one word.
 pub(crate) fn compounds(text: &str) -> Vec<StemmedWord<'_>> {
     let mut letters = Vec::new();
     joined(text).map(|as_written| word(&WordPart { as_written, script: Script::Ascii }, &mut letters)).collect()

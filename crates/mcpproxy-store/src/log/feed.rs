@@ -1,7 +1,7 @@
 //! The feed: records written after a cursor, oldest first, for watchers of a growing log.
 //!
 //! A cursor holds one position for each chain, because only positions of one chain are committed in order. Keys of
-//! several gateways can become visible out of order: a slow gateway commits an older key later, and a reader that
+//! several gateways can become visible out of order, because a slow gateway commits an older key later. A reader that
 //! remembers only the newest key would miss it.
 
 use std::collections::{BTreeMap, VecDeque};

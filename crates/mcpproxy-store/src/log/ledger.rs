@@ -18,15 +18,15 @@
 //!
 //! Invariants:
 //! - **No record, no call.** `open` is awaited before anything is sent. It fails within `patience`, it never hangs.
-//! - **An end is never lost while the gateway runs.** The call has happened, so its end is queued even without space,
-//!   and is still written after its caller was told of an error.
+//! - **An end is never lost while the gateway runs.** The call has happened, so its end is queued even without space.
+//!   It is still written after its caller got an error.
 //! - **A caller may leave at any moment**, because the futures are cancelled when an agent disconnects. A beginning
 //!   whose caller left is dropped or ended as `cancelled` with the code `not_sent` (`waiting.rs`).
 //! - **One process per chain.** `start` ends the calls that an earlier run left open as `interrupted`. It must hold the
 //!   lock of the data folder, or it would end the calls of a running gateway.
 //!
-//! `start` also compares the database with the newest checkpoint outside it, and refuses to continue a log that lost
-//! records or was rewritten: new records on top would hide the damage.
+//! `start` also compares the database with the newest checkpoint outside it. It refuses to continue a log that lost
+//! records or was rewritten, because new records on top would hide the damage.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

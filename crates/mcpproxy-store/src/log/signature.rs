@@ -11,8 +11,8 @@
 //! The gateway signs three kinds of text: checkpoints, removals (`removal.rs`) and the seal of a bundle
 //! (`bundle/seal.rs`). Their second lines differ, so no signature of one kind can pass as another.
 //!
-//! The chain is named after its key: the first 10 bytes of SHA-256 of the public key, in hexadecimal. So nobody can
-//! replace the key that the database stores for a chain without also changing the name. To detect a replaced
+//! The chain is named after its key: the first 10 bytes of SHA-256 of the public key, in hexadecimal. So an attacker
+//! cannot replace the key that the database stores for a chain without also changing the name. To detect a replaced
 //! *database*, compare [`Verifier`] with a copy that was saved elsewhere (`mcpproxy activity verify --key`).
 //!
 //! Why this format? Checkpoints can be checked with existing tools, and [`Verifier`] prints as the `NAME+KEYID+KEY`

@@ -7,7 +7,7 @@
 //! number is a 64-bit integer in both databases, which is why `count(*)` and `sum()` results are cast to `BIGINT`.
 //!
 //! [`Connection::batch`] is where the two differ most. PostgreSQL gets one statement after the other. SQLite runs on a
-//! thread of its own, and each hand-over costs as much as a small statement, so a small batch goes there as a single
+//! thread of its own, and each hand-over costs as much as a small statement. So a small batch goes there as a single
 //! text.
 //!
 //! Why not `sqlx::Any`? It hides the connection types, and with them the statement cache and the settings that the log

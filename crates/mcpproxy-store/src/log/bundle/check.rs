@@ -30,7 +30,7 @@ pub struct BundleVerdict {
     /// Payloads of shown lines that were erased before the export.
     pub erased: u64,
     pub checkpoints: u64,
-    /// When the first and the last checkpoint were signed.
+    /// The time of the first checkpoint. `last_signed` is that of the last.
     pub first_signed: String,
     pub last_signed: String,
     /// The claimed time of the export.

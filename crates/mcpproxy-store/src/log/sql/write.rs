@@ -2,7 +2,7 @@
 //!
 //! `RecordWriter` keeps the head of the chain in memory. A commit can succeed although its acknowledgement is lost. So
 //! before each commit it remembers in `unsure` where the head would be. After a failure, `settle` reads the head from
-//! the database: at `unsure`, the batch was committed; at `head`, it was not; anywhere else, the database lost or
+//! the database. At `unsure`, the batch was committed. At `head`, it was not. Anywhere else, the database lost or
 //! gained records, and the writer stops instead of hiding that.
 
 use super::batch::Bulks;
