@@ -1,4 +1,4 @@
-//! Random texts against the reader of contracts.
+//! Fuzzes the contract parser with random texts.
 
 #![no_main]
 

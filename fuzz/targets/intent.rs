@@ -1,4 +1,4 @@
-//! Random bytes against the parser of intents, behind the strict reader.
+//! Fuzzes the intent parser with random bytes, after the strict reader.
 
 #![no_main]
 

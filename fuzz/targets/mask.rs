@@ -1,4 +1,4 @@
-//! Random texts against the masking of secrets.
+//! Fuzzes the masking of secrets with random texts.
 
 #![no_main]
 

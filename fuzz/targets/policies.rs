@@ -1,4 +1,4 @@
-//! Random texts against the reader of the operator's policies.
+//! Fuzzes the policy parser with random texts.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Random bytes against the strict reader.
+//! Fuzzes the strict JSON reader with random bytes.
 
 #![no_main]
 

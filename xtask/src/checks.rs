@@ -1,4 +1,4 @@
-//! All checks by name.
+//! The list of all checks, by name.
 
 mod call_path;
 mod cycles;

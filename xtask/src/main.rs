@@ -1,5 +1,5 @@
-//! The checks no compiler makes, and the evaluation of the search. `cargo run -p xtask -- check` runs the checks, and so
-//! do the tests of this crate.
+//! Runs repository checks that no compiler makes, and evaluates the search. `cargo run -p xtask -- check` runs the
+//! checks, and so do the tests of this crate.
 
 mod checks;
 mod published;

@@ -1,4 +1,4 @@
-//! Files that are made from the code and checked in, so that others can use them without building anything.
+//! Files that are generated from the code and checked in, so that they can be used without a build.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use anyhow::Context as _;
 
 use crate::tree::{Problem, Tree};
 
-/// Each file and what must be in it.
+/// Returns each file and its expected content.
 fn files() -> [(&'static str, String); 3] {
     [
-        // Word for word what `mcpproxy config schema` prints.
+        // Exactly the output of `mcpproxy config schema`.
         ("docs/mcp_config.schema.json", format!("{:#}\n", mcpproxy_core::settings::schema())),
         ("docs/contract.schema.json", format!("{:#}\n", mcpproxy_core::contract::schema())),
         ("crates/mcpproxy-core/decisions.txt", mcpproxy_core::decision::table()),
@@ -23,7 +23,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
     stale.map(|(name, _)| Problem::missing(name, "out of date; `cargo run -p xtask -- bless` writes it")).collect()
 }
 
-/// Writes them all, and says so.
+/// Writes all files and returns a message.
 pub(crate) fn write(root: &Path) -> anyhow::Result<String> {
     let mut said = String::new();
     for (name, text) in files() {

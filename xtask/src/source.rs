@@ -1,4 +1,4 @@
-//! Rust source as the checks look at it: without comments, strings or tests.
+//! Prepares Rust source for the checks: removes comments, strings and tests.
 
 use crate::tree::File;
 
@@ -6,21 +6,21 @@ pub(crate) const TESTS: &str = "#[cfg(test)]\nmod tests {";
 
 /// The lines of a file that run in the product, numbered from 1.
 pub(crate) struct Source {
-    /// Comments and the insides of strings are blank.
+    /// The code, with comments and the contents of strings blanked.
     pub(crate) code: String,
-    /// Only comments are blank.
+    /// The code, with only comments blanked.
     pub(crate) with_strings: String,
 }
 
 impl Source {
-    /// Nothing of a file that is a test, and of another what stands before its tests.
+    /// Returns the part of a file before its tests. A test file is empty.
     pub(crate) fn of(file: &File) -> Self {
         let text = if is_test(&file.path) { "" } else { before_tests(&file.text) };
         Self { code: blank(text, Blank::CommentsAndStrings), with_strings: blank(text, Blank::Comments) }
     }
 }
 
-/// A whole file, tests included, without comments and the insides of strings.
+/// Returns a whole file, tests included, with comments and the contents of strings blanked.
 pub(crate) fn whole_code(text: &str) -> String {
     blank(text, Blank::CommentsAndStrings)
 }
@@ -33,12 +33,12 @@ fn before_tests(text: &str) -> &str {
     text.split_once(TESTS).map_or(text, |(before, _)| before)
 }
 
-/// The lines of `text` that contain `needle`, as numbers from 1.
+/// Returns the numbers of the lines that contain `needle`, from 1.
 pub(crate) fn lines_with(text: &str, needle: &str) -> Vec<usize> {
     (1..).zip(text.lines()).filter(|(_, line)| line.contains(needle)).map(|(number, _)| number).collect()
 }
 
-/// As `lines_with`, but `needle` is not a part of a longer word.
+/// As `lines_with`, but only where `needle` is a whole word.
 pub(crate) fn lines_with_word(text: &str, needle: &str) -> Vec<usize> {
     (1..).zip(text.lines()).filter(|(_, line)| has_word(line, needle)).map(|(number, _)| number).collect()
 }
@@ -57,19 +57,19 @@ enum Blank {
     CommentsAndStrings,
 }
 
-/// What the characters at some place belong to.
+/// The kind of text at a position.
 #[derive(Clone, Copy)]
 enum Inside {
     Code,
     LineComment,
-    /// These nest.
+    /// The nesting depth of block comments.
     BlockComment(usize),
     String,
-    /// Ends with a quote and so many `#`.
+    /// The number of `#` after the closing quote.
     RawString(usize),
 }
 
-/// Replaces characters with blanks; line breaks stay where they are.
+/// Replaces characters with blanks, except line breaks.
 fn blank(text: &str, what: Blank) -> String {
     let mut out = String::with_capacity(text.len());
     let mut inside = Inside::Code;
@@ -94,7 +94,7 @@ fn blank(text: &str, what: Blank) -> String {
     out
 }
 
-/// How many bytes belong together at the beginning of `rest`, and what comes after them.
+/// Returns the length of the token at the beginning of `rest` in bytes, and the kind of text after it.
 fn step(rest: &str, inside: Inside) -> (usize, Inside) {
     let first = rest.chars().next().map_or(1, char::len_utf8);
     match inside {
@@ -126,15 +126,15 @@ fn step(rest: &str, inside: Inside) -> (usize, Inside) {
     }
 }
 
-/// The number of `#` of a raw string that begins here. A word that ends in `r` is no beginning of one in practice:
-/// nothing in Rust has a quote right after it.
+/// Returns the number of `#` of a raw string that begins here. A word that ends in `r` never matches in practice,
+/// because no quote follows a word in Rust.
 fn raw_string(rest: &str) -> Option<usize> {
     let tail = rest.strip_prefix('r')?;
     let marks = tail.len() - tail.trim_start_matches('#').len();
     tail.trim_start_matches('#').starts_with('"').then_some(marks)
 }
 
-/// The length of a character literal that begins here; a lifetime is none.
+/// Returns the length of a character literal that begins here. Returns `None` for a lifetime.
 fn character(rest: &str) -> Option<usize> {
     let tail = rest.strip_prefix('\'')?;
     if let Some(escape) = tail.strip_prefix('\\') {
@@ -146,7 +146,7 @@ fn character(rest: &str) -> Option<usize> {
     tail.get(length..)?.starts_with('\'').then_some(1 + length + 1)
 }
 
-/// The length of the character at a byte offset.
+/// Returns the length of the character at a byte offset.
 fn after(text: &str, at: usize) -> usize {
     text.get(at..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8)
 }

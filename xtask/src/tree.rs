@@ -1,4 +1,4 @@
-//! The files of the repository, without what is built or downloaded.
+//! The files of the repository, without build output and downloads.
 
 use std::fmt;
 use std::fs;
@@ -11,17 +11,17 @@ const SKIPPED: [&str; 8] =
     [".git", ".tools", ".venv", ".pytest_cache", "__pycache__", "node_modules", "target", ".insta"];
 
 pub(crate) struct Tree {
-    /// In the order of their paths.
+    /// Sorted by path.
     pub(crate) files: Vec<File>,
 }
 
 pub(crate) struct File {
-    /// From the root, with `/` on every system.
+    /// The path from the root, with `/` on every system.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// One thing to mend, and where.
+/// One problem and its position.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     path: String,
@@ -54,7 +54,7 @@ impl Tree {
         Ok(Self { files })
     }
 
-    /// A tree that exists only here.
+    /// Builds a tree in memory.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let file = |(path, text): &(&str, &str)| File { path: (*path).to_owned(), text: (*text).to_owned() };
@@ -74,7 +74,7 @@ impl Tree {
     }
 }
 
-/// Lists of tools as their servers tell them, and queries for them: data, in other people's words.
+/// Returns true for tool lists of other servers and queries for them. These are data that others wrote.
 fn is_others_words(path: &str) -> bool {
     let is_below = |folder: &str| path.starts_with(folder);
     is_below("crates/mcpproxy-core/tests/data/tools/") || (is_below("xtask/data/search/") && path.ends_with(".jsonl"))
@@ -91,7 +91,7 @@ fn read_folder(folder: &Path, prefix: &str, files: &mut Vec<File>) -> anyhow::Re
             read_folder(&found.path(), &format!("{path}/"), files)?;
         } else if kind.is_file() && !name.ends_with(".log") && !is_others_words(&path) {
             let bytes = fs::read(found.path()).with_context(|| format!("could not read `{path}`"))?;
-            // Pictures and the like have no words to check.
+            // Binary files such as images have no text to check.
             if let Ok(text) = String::from_utf8(bytes) {
                 files.push(File { path, text });
             }

@@ -1,4 +1,4 @@
-//! The contracts of the demo tools as a client reads them, and answers that keep to the declared schemas.
+//! Tests for the contracts of the demo tools as a client reads them, and for answers that match the declared schemas.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 const PIPE_BYTES: usize = 64 * 1024;
 const KEY: &str = "mcp-first/contract";
 
-/// Calls that work, made one after the other on one server, and what they answer.
+/// Calls that succeed, made one after the other on one server, with their answers.
 const EXAMPLES: &str = include_str!("data/examples.jsonl");
 
 type Client = RunningService<RoleClient, ()>;
@@ -39,7 +39,7 @@ async fn find(client: &Client, name: &str) -> Tool {
     client.list_all_tools().await.unwrap().into_iter().find(|tool| tool.name == name).unwrap()
 }
 
-/// Calls a tool, and holds arguments and answer against its schemas.
+/// Calls a tool, and checks arguments and answer against its schemas.
 async fn call(client: &Client, tool: &Tool, arguments: &Value) -> CallToolResult {
     assert_matches(&Value::Object((*tool.input_schema).clone()), arguments, &tool.name);
     let arguments = arguments.as_object().cloned().unwrap();
@@ -83,7 +83,7 @@ async fn every_contract_has_every_field_the_standard_names() {
         for mode in ["idempotency", "dryRun"] {
             assert!(contract[mode]["mode"].is_string(), "{name} {mode}");
         }
-        // Name and schemas stand on the tool itself.
+        // The tool itself has the name and the schemas.
         assert!(!contract.contains_key("tool") && tool.output_schema.is_some(), "{name}");
         assert_eq!(contract["description"], json!(tool.description), "{name}");
         let known = [

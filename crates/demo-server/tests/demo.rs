@@ -1,4 +1,4 @@
-//! The demo server as a client sees it, in one process and as a command.
+//! Tests for the demo server as a client sees it, in process and as a command.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 
@@ -28,14 +28,14 @@ async fn call(client: &Client, name: &'static str, arguments: Value) -> CallTool
     client.call_tool(CallToolRequestParams::new(name).with_arguments(arguments)).await.unwrap()
 }
 
-/// The structured answer of a call that must succeed.
+/// Returns the structured answer of a call that must succeed.
 async fn answer(client: &Client, name: &'static str, arguments: Value) -> Value {
     let result = call(client, name, arguments).await;
     assert_ne!(result.is_error, Some(true), "{result:?}");
     result.structured_content.unwrap()
 }
 
-/// The code of a call that must be refused.
+/// Returns the error code of a call that must be refused.
 async fn refusal(client: &Client, name: &'static str, arguments: Value) -> String {
     let result = call(client, name, arguments).await;
     assert_eq!(result.is_error, Some(true), "{result:?}");

@@ -1,4 +1,4 @@
-//! The misbehaving server misbehaves exactly as asked, and not otherwise.
+//! Tests that the misbehaving server misbehaves exactly as its options say.
 
 #![expect(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// How long to wait before calling a silence a silence.
+/// Time without a message after which a server counts as silent.
 const SILENCE: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -65,7 +65,7 @@ impl Server {
         stdin.flush().unwrap();
     }
 
-    /// The next line that is a JSON-RPC message.
+    /// Returns the next line that is a JSON-RPC message.
     fn message(&self) -> Value {
         loop {
             let line = self.lines.recv_timeout(PATIENCE).expect("a message in time");
@@ -88,7 +88,7 @@ impl Server {
         answer["result"]["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// Closes stdin and waits for the end; returns what was left on stdout and all of stderr.
+    /// Closes stdin and waits for the process to end. Returns the rest of stdout, and all of stderr.
     fn finish(mut self) -> (ExitStatus, Vec<Vec<u8>>, String) {
         drop(self.stdin.take());
         let rest = self.lines.iter().collect();
@@ -219,7 +219,7 @@ fn answers_come_twice_and_lists_change_on_their_own() {
 fn only_force_ends_a_stubborn_server_and_its_grandchild_is_in_the_group() {
     use std::os::unix::process::{CommandExt, ExitStatusExt};
     let mut server = Server::start_with(&["--ignore-term", "--grandchild"], |command| command.process_group(0));
-    // An answer proves that the signal's handler is in place.
+    // An answer proves that the signal handler is installed.
     assert_eq!(server.call("echo", "{}"), "{}");
     let pid = server.child.id();
     let signal = |signal: &str, target: String| Command::new("kill").args([signal, "--", &target]).status().unwrap();
@@ -229,7 +229,7 @@ fn only_force_ends_a_stubborn_server_and_its_grandchild_is_in_the_group() {
     assert!(server.lines.recv_timeout(SILENCE).is_err());
     assert!(server.child.try_wait().unwrap().is_none(), "still there after the end of stdin");
 
-    // Stderr is shared with the grandchild, so its end proves that both are gone.
+    // Stderr is shared with the grandchild, so its end proves that both processes have ended.
     assert!(signal("-KILL", format!("-{pid}")).success());
     let (status, _rest, stderr) = server.finish();
     assert_eq!(status.signal(), Some(9));

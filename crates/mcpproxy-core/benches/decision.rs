@@ -1,4 +1,4 @@
-//! From the bytes of a request to the decision on it, against catalogs of 10 to 10,000 tools.
+//! Measures the path from the bytes of a request to the decision, with catalogs of 10 to 10,000 tools.
 
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]
 
@@ -21,7 +21,7 @@ const SETTINGS: IntentSettings =
 
 const CONTRACTS: ContractSettings = ContractSettings { unclassified: Unclassified::Allow };
 
-/// What a call of the benchmark must come to, so that it measures what its name says.
+/// The expected decision of a benchmark call. The benchmark fails if a call is decided otherwise.
 type Expected = &'static str;
 
 const CALLS: [(&str, Variant, &str, Expected); 7] = [
@@ -53,7 +53,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// Where the time goes, and what a hostile request costs.
+/// Measures the steps one by one, and hostile requests.
 fn pieces(criterion: &mut Criterion) {
     let read = request(Variant::Read, "srv0:list_records_0");
     let mut group = criterion.benchmark_group("pieces");
@@ -77,7 +77,7 @@ fn pieces(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The way of a call through the gateway, without waiting for anything: read, take apart, declare, resolve, decide.
+/// Runs a call through the gateway without I/O: read, split, declare, resolve, decide.
 fn decision(bytes: &[u8], agent: &Agent, catalog: &Catalog) -> Decision {
     let text = json::read(bytes).unwrap();
     let params = member(text, "params");
@@ -116,7 +116,7 @@ fn outcome(decision: &Decision) -> &'static str {
     }
 }
 
-/// About 200 bytes, as an editor sends them.
+/// A request of about 200 bytes, as an editor sends it.
 fn request(variant: Variant, tool: &str) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{{"name":"{}","arguments":{{"name":"{tool}","args_json":"{{\"owner\":\"acme\",\"limit\":20}}","intent_reason":"list what is open"}}}}}}"#,
@@ -124,14 +124,14 @@ fn request(variant: Variant, tool: &str) -> String {
     )
 }
 
-/// Tools over several servers: of three, one reads, one writes and one destroys.
+/// Builds a catalog with several servers. One third of the tools read, one third write, one third destroy.
 fn catalog(size: usize) -> Catalog {
     let hints = [
         ("list", r#"{"readOnlyHint":true}"#),
         ("update", r#"{"readOnlyHint":false,"destructiveHint":false}"#),
         ("delete", r#"{"destructiveHint":true}"#),
     ];
-    // Three tools at least for each server, so that every call has its tool in the smallest catalog too.
+    // At least three tools per server, so that the smallest catalog has every tool that the benchmark calls.
     let servers = (size / hints.len()).min(SERVERS_MAX);
     let servers = (0..servers).map(|number| {
         let server = ServerName::parse(&format!("srv{number}")).unwrap();

@@ -1,4 +1,4 @@
-//! What the operator's policies cost: to load, for each tool, and for each call.
+//! Measures the operator's policies: loading, selecting those of each tool, and evaluating them for each call.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on has failed")]
 
@@ -13,7 +13,7 @@ use mcpproxy_core::{Agent, Catalog, Intent, Offer, Offered, Scope, ServerName, U
 const COUNTS: [usize; 4] = [1, 10, 100, 1_000];
 const SERVERS: usize = 100;
 
-/// Conditions that do not hold for the call of the benchmark, each with what it takes to know that.
+/// Conditions that do not hold for the benchmark call, each with the inputs that its evaluation needs.
 const CONDITIONS: [(&str, &str); 4] = [
     ("tool", "resource.riskRank >= 3 && resource.operation == \"destructive\""),
     ("time", "context.time.hour < 7 || context.time.isWeekend"),
@@ -72,7 +72,7 @@ fn bench_call(
     });
 }
 
-/// What a catalog of ten thousand tools costs, and a file of policies.
+/// Measures selecting the policies for 10,000 tools, and loading a policy file.
 fn selection(criterion: &mut Criterion) {
     let tools = catalog(10_000);
     let mut group = criterion.benchmark_group("load");
@@ -96,7 +96,7 @@ fn selection(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The costliest policies that are allowed: the longest time of one call, which must stay below a millisecond.
+/// Measures the most expensive policies that the limits allow. One call must stay below a millisecond.
 fn heavy() {
     let many = |count: usize, one: &dyn Fn(usize) -> String| (0..count).map(one).collect::<Vec<_>>().join(", ");
     let pattern = format!("resource.name like \"*{}b\"", "a".repeat(64));

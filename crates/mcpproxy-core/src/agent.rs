@@ -12,18 +12,18 @@ pub struct Agent {
 /// The scope of a token. It can be narrowed, never widened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// Permissions such as `emails:send` or `files:*`, for contracts to ask for.
+    /// Permissions such as `emails:send` or `files:*`, which contracts can require.
     pub grants: Vec<String>,
-    /// `None` is every server, also those that come later.
+    /// `None` means every server, including servers that are added later.
     pub servers: Option<Vec<ServerName>>,
     pub operations: Vec<Variant>,
-    /// The agent is unattended: it is told at once that a user must approve, and the approval request stays open
-    /// longer.
+    /// True for an unattended agent. It gets the approval request at once instead of waiting, and the request stays
+    /// open longer.
     pub headless: bool,
 }
 
 impl Scope {
-    /// Every operation on every server, with every permission.
+    /// Returns the scope with every operation on every server and every permission.
     pub fn everything() -> Self {
         Self { grants: vec!["*".to_owned()], servers: None, operations: Variant::ALL.to_vec(), headless: false }
     }
@@ -36,7 +36,7 @@ impl Scope {
         self.servers.as_ref().is_none_or(|servers| servers.contains(server))
     }
 
-    /// Returns true if the token has a permission: the same word, `files:*` for all that begin with `files:`, or `*`
+    /// Returns true if the token has a permission: the same text, `files:*` for all that begin with `files:`, or `*`
     /// for all.
     pub fn grants(&self, permission: &str) -> bool {
         self.grants.iter().any(|grant| match grant.strip_suffix('*') {

@@ -1,4 +1,4 @@
-//! A user's word on one call: what it is bound to, how far it has come, and what it is worth.
+//! The approval of one call: the facts it is bound to, its state, and its strength.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{ToolName, Variant};
 
-/// Names an approval: 26 characters of Crockford's alphabet, in the order of time.
+/// The id of an approval: 26 characters of Crockford's base32 that sort by time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApprovalId(String);
 
 impl ApprovalId {
     pub const CHARS: usize = 26;
 
-    /// Takes lower case too: people copy ids by hand.
+    /// Parses an id. Lower case is accepted, because users copy ids by hand.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_uppercase() && !b"ILOU".contains(&byte);
         let text = text.to_ascii_uppercase();
@@ -31,7 +31,7 @@ impl fmt::Display for ApprovalId {
     }
 }
 
-/// SHA-256.
+/// A SHA-256 hash.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest([u8; 32]);
 
@@ -61,24 +61,25 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Everything a user's word is about. Change any of it, and it is another approval_request.
+/// Everything that an approval is bound to. If any part changes, the call needs another approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     pub agent: String,
     pub tool: ToolName,
-    /// What the server says about the tool.
+    /// Hash of the server's description of the tool.
     pub pin: Digest,
-    /// The contract that counts.
+    /// Hash of the effective contract.
     pub contract: Digest,
     pub variant: Variant,
-    /// The arguments, whatever the order of their keys and the space between them.
+    /// Hash of the arguments. The order of keys and white space do not matter.
     pub arguments: Digest,
-    /// What goes to the server besides.
+    /// Hash of the members that the agent sends beside the arguments, without `_meta`.
     pub attached: Digest,
 }
 
 impl Binding {
-    /// Of all of it together. No two bindings have parts that could be taken for each other's.
+    /// Returns the hash of all parts. Length prefixes keep the parts apart, so two different bindings never hash the
+    /// same bytes.
     pub fn digest(&self) -> Digest {
         let mut all = Sha256::new();
         for part in [self.agent.as_str(), &self.tool.to_string(), self.variant.operation()] {
@@ -92,17 +93,17 @@ impl Binding {
     }
 }
 
-/// How far an approval has come. The last four are final.
+/// The state of an approval. The last four are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApprovalState {
     Pending,
-    /// A user said yes, and the call has not been made yet.
+    /// A user approved, and the call has not been made yet.
     Approved,
     /// The call was made, once.
     Consumed,
     Denied,
     Expired,
-    /// There is nothing left to decide: the agent lost its token, or the tool or its contract changed.
+    /// No decision is needed any more: the agent lost its token, or the tool or its contract changed.
     Cancelled,
 }
 
@@ -126,14 +127,14 @@ impl ApprovalState {
     }
 }
 
-/// How a user said yes, the weakest first.
+/// The strength of an approval, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Assurance {
-    /// In a form that the agent's own client drew.
+    /// Given in a form that the agent's own client drew.
     Form,
-    /// On the gateway's page or command line, signed in.
+    /// Given on the gateway's page or command line, by a signed-in user.
     Session,
-    /// The same with a fresh factor for this very approval.
+    /// As `Session`, with a fresh second factor for this approval.
     Factor,
 }
 
@@ -153,21 +154,21 @@ impl Assurance {
     }
 }
 
-/// An approval as far as decisions are concerned.
+/// The part of a stored approval that the decision needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
     pub id: ApprovalId,
     pub binding: Digest,
     pub state: ApprovalState,
-    /// `None` until a user says yes.
+    /// `None` until a user approves.
     pub given: Option<Assurance>,
     pub expires_ms: i64,
 }
 
-/// Whose word lets a call through that needs one. It is spent together with the opening of the call's record.
+/// The approval or standing approval that permits a call. The step that opens the call's record also spends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalRef {
     Approval(ApprovalId),
-    /// The id of a grant.
+    /// The id of a standing approval.
     StandingApproval(String),
 }

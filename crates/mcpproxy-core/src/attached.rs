@@ -1,20 +1,21 @@
-//! What goes to a server besides the arguments of a call.
+//! The members of a `tools/call` request beside name and arguments, such as `inputResponses`, `requestState` and
+//! `_meta`.
 
 use crate::Digest;
 use crate::json::{canonical, members, quote};
 
-/// Beside it, everything that is attached is bound to an approval.
+/// The only attached member that an approval is not bound to.
 const META: &str = "_meta";
-/// A server's own note to itself. A dry run has a conversation of its own, and so another one.
+/// The server's own state between two requests. A dry run is a separate exchange, so its state differs.
 const STATE: &str = "requestState";
 
-/// Members of a request beside its subject, in the agent's bytes: answers to what the server asked (`inputResponses`), the
-/// server's state (`requestState`), members that nobody here knows, and the agent's `_meta`.
+/// The attached members, in the agent's own bytes: answers to the server (`inputResponses`), the server's state
+/// (`requestState`), the agent's `_meta`, and members unknown to the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attached(Option<String>);
 
 impl Attached {
-    /// Nothing, or the text of a JSON object that has passed the strict reader.
+    /// Takes the text of a JSON object that has passed the strict reader. An empty object counts as `None`.
     pub fn exact(object: Option<&str>) -> Self {
         let has_some = |text: &&str| members(text).is_some_and(|all| !all.is_empty());
         Self(object.filter(has_some).map(str::to_owned))
@@ -29,13 +30,13 @@ impl Attached {
         self.0.as_deref()
     }
 
-    /// The same for all texts that mean the same. The agent's `_meta` is not in it: clients put a new number there for every
-    /// request, and what is sent is what was kept with the question.
+    /// Returns a hash that is equal for texts with the same meaning. It excludes `_meta`, because clients put a new
+    /// number there in every request. The gateway sends the `_meta` that was stored with the approval request.
     pub fn digest(&self) -> Digest {
         self.digest_without(&[META])
     }
 
-    /// The same for a dry run and the call it is made for.
+    /// Returns the hash that a dry run shares with its real call.
     pub(crate) fn dry_run_digest(&self) -> Digest {
         self.digest_without(&[META, STATE])
     }
@@ -45,12 +46,12 @@ impl Attached {
         Digest::of(bound.as_str().map(canonical).unwrap_or_default().as_bytes())
     }
 
-    /// Whether it says anything to the server that an approval is bound to.
+    /// Returns true if any member beside `_meta` is attached. An approval is bound to those members.
     pub fn is_bound(&self) -> bool {
         self.without(&[META]).0.is_some()
     }
 
-    /// What may go along with a call that no user looked at.
+    /// Returns the members that may be sent when no user has reviewed them.
     pub(crate) fn without_meta(&self) -> Self {
         self.without(&[META])
     }
@@ -82,7 +83,7 @@ mod tests {
         for other in [r#"{"inputResponses":{"a":1,"b":3}}"#, r#"{"inputResponse":{"a":1,"b":2}}"#] {
             assert!(digests(other).0 != asked.0 && digests(other).1 != asked.1, "{other}");
         }
-        // A dry run and the call it is made for are two conversations.
+        // A dry run and its real call are separate exchanges, so `requestState` differs.
         let state = digests(r#"{"inputResponses":{"a":1,"b":2},"requestState":"x"}"#);
         assert!(state.0 != asked.0 && state.1 == asked.1);
     }

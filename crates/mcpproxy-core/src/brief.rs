@@ -1,4 +1,4 @@
-//! A tool in few words: what an agent needs to choose and call it, and nothing twice.
+//! Shortens tools for agents: keeps what an agent needs to choose and call a tool, and removes repetition.
 
 mod arguments;
 mod merge;
@@ -10,13 +10,13 @@ use serde_json::Value;
 /// The level of detail of a brief.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Keep {
-    /// Every rule of the schema; long prose is shortened, and noise is gone.
+    /// Keeps every condition of the schema. Shortens long prose and removes noise.
     Meaning,
-    /// Every rule of the schema, and prose about the arguments themselves only.
+    /// Keeps every condition of the schema, but prose only for the arguments themselves.
     Conditions,
-    /// The arguments, without what is inside of them.
+    /// Keeps the arguments with their types, but not their contents.
     Arguments,
-    /// The names of the arguments that must be there, as far as they are few.
+    /// Keeps the names of required arguments, up to a size limit.
     Required,
 }
 
@@ -36,11 +36,11 @@ impl Keep {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Brief {
     pub description: String,
-    /// JSON. What fits the whole schema fits this one too.
+    /// A JSON Schema. Every value that fits the whole schema fits this one too.
     pub schema: String,
 }
 
-/// Sentences of a description up to here.
+/// Maximum length of a shortened description.
 const ABOUT_MAX_BYTES: usize = 320;
 /// Most bytes of text about arguments that the schema does not describe.
 const ARGUMENTS_MAX_BYTES: usize = 600;

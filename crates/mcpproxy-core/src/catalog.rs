@@ -1,23 +1,23 @@
 //! The catalog: every tool of every server with its effective contract, as one immutable value.
 //!
 //! Listing, searching and calling all use the same catalog, so an agent can call what it finds and nothing else. A
-//! snapshot holds one catalog; a reload or a server's news makes the [`Catalog::next`] one.
+//! snapshot holds one catalog. A reload, or a change of a server's tools, makes the [`Catalog::next`] one.
 //!
-//! How it works: each server has a [`Shelf`] with its tools. `next` compares what a shelf is made of by pointer: the
-//! server's offer, the operator's contracts and the policies. A shelf whose three parts are the same `Arc`s is taken
-//! over, so news of one server costs nothing for the thousands of tools of others. A new shelf merges the contracts of
-//! each tool ([`Effective`]) and selects the policies that can apply to it.
+//! Each server has a [`Shelf`] with its tools. `next` compares the three sources of a shelf by pointer: the server's
+//! offer, the operator's contracts and the policies. A shelf whose three sources are the same `Arc`s is reused. So a
+//! change of one server costs nothing for the tools of other servers. A new shelf merges the contracts of each tool
+//! ([`Effective`]) and selects the policies that can apply to it.
 //!
-//! What must stay true:
+//! Invariants:
 //!
-//! - **A forbidden tool is not in the catalog.** It goes to `forbidden` in its shelf, which only operators see. `resolve`,
-//!   `visible` and `tools` never return it. Code behind the catalog cannot forget to check, because there is nothing to
-//!   check.
+//! - **A forbidden tool is not in the catalog.** It goes to `forbidden` in its shelf, which only operators see.
+//!   `resolve`, `visible` and `tools` never return it. Code behind the catalog cannot forget to check, because there is
+//!   nothing to check.
 //! - **One malformed tool hides itself and no other** (see [`Offer::new`]).
 //! - **Schemas compile on first use.** Servers list thousands of tools, and agents call few of them.
 //!
-//! Why not filter forbidden tools in each list? Then every new list would need the filter, and a test for it. Here a tool
-//! that is forbidden and a tool that does not exist are the same, also for a call.
+//! Why not filter forbidden tools in each list? Then every new list would need the filter, and a test for it. Here a
+//! tool that is forbidden and a tool that does not exist are the same, also for a call.
 //!
 //! ```text
 //! offers ─┐
@@ -104,12 +104,12 @@ impl Catalog {
         self.shelves.contains_key(server)
     }
 
-    /// Every tool an agent may see, by server and in the server's own order.
+    /// Returns every tool that an agent may see, by server and in the server's own order.
     pub fn visible<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a Arc<Tool>> + 'a {
         self.shelves.iter().filter(|(server, _)| scope.sees(server)).flat_map(|(_, shelf)| &shelf.tools)
     }
 
-    /// The tools of each server, by name of the server.
+    /// Returns the tools of each server, by server name.
     pub(crate) fn by_server(&self) -> impl Iterator<Item = (&ServerName, &[Arc<Tool>])> {
         self.shelves.iter().map(|(server, shelf)| (server, shelf.tools.as_slice()))
     }
@@ -118,12 +118,12 @@ impl Catalog {
         self.shelves.values().flat_map(|shelf| &shelf.tools)
     }
 
-    /// The forbidden tools. Nothing that an agent sees may be made from these.
+    /// Returns the forbidden tools. Nothing that an agent sees may be made from these.
     pub fn forbidden(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.shelves.values().flat_map(|shelf| shelf.forbidden.values())
     }
 
-    /// Returns true for the name of a forbidden tool. This is for the record of an attempt, never for the answer to it.
+    /// Returns true for a forbidden tool. Use this for the record of an attempt, never for the answer to it.
     pub fn is_forbidden(&self, name: &ToolName) -> bool {
         self.shelves.get(name.server()).is_some_and(|shelf| shelf.forbidden.contains_key(name.tool()))
     }
@@ -138,7 +138,8 @@ pub struct Changed {
 }
 
 impl Catalog {
-    /// Returns the servers in both catalogs whose tools look different to an agent. A change of a forbidden tool is none.
+    /// Returns the servers in both catalogs whose tools look different to an agent. Changes of forbidden tools do not
+    /// count.
     pub fn changed_since(&self, before: &Self) -> Vec<Changed> {
         let mut all = Vec::new();
         for (server, shelf) in &self.shelves {
@@ -155,7 +156,7 @@ impl Catalog {
 }
 
 impl Shelf {
-    /// The written contracts as agents see them, without source locations.
+    /// Returns the written contracts as agents see them, without source locations.
     fn contracts(&self) -> impl Iterator<Item = (&ToolName, Value)> {
         self.tools.iter().filter(|tool| tool.contract.is_written).map(|tool| (&tool.name, tool.contract.to_json()))
     }
@@ -200,22 +201,22 @@ impl Tool {
         tool
     }
 
-    /// The variant that an agent has to use.
+    /// Returns the variant that an agent has to use.
     pub fn call_with(&self) -> Variant {
         self.contract.operation.as_ref().map_or(Variant::Write, |operation| operation.value)
     }
 
-    /// The tool as policies see it.
+    /// Returns the tool as policies see it.
     pub fn subject(&self) -> Subject<'_> {
         Subject { name: &self.name, hints: self.hints, contract: &self.contract }
     }
 
-    /// The policies that can apply to this tool.
+    /// Returns the policies that can apply to this tool.
     pub fn policies(&self) -> Option<&ToolPolicies> {
         self.policies.as_ref()
     }
 
-    /// The server's own schema for arguments. A tool with an unusable schema is not in the catalog.
+    /// Returns the server's own schema for arguments. A tool with an unusable schema is not in the catalog.
     pub fn input_schema(&self) -> Option<&Schema> {
         self.input.get_or_init(|| self.own_schema("inputSchema")).as_ref()
     }
@@ -229,7 +230,8 @@ impl Tool {
         Parameters::of(&self.offered).lacks(name)
     }
 
-    /// Removes sensitive values from problems, which are recorded and sent to the agent. A missing value reveals nothing.
+    /// Removes sensitive values from problems, which are recorded and sent to the agent. A missing value reveals
+    /// nothing.
     pub(crate) fn hide_sensitive(&self, problems: &mut [Problem]) {
         let sensitive = &self.contract.sensitive.value;
         for problem in problems.iter_mut().filter(|problem| problem.found != Problem::MISSING) {
@@ -239,12 +241,13 @@ impl Tool {
         }
     }
 
-    /// Hash of everything that the server says about the tool. Made on demand: only approvals need it.
+    /// Returns a hash of everything that the server says about the tool. Computed on demand, because only approvals
+    /// need it.
     pub fn pin(&self) -> Digest {
         Digest::of(canonical(&self.offered.json).as_bytes())
     }
 
-    /// Hash of the effective contract, without source locations. Made on demand too.
+    /// Returns a hash of the effective contract, without source locations. Computed on demand, as `pin`.
     pub fn contract_digest(&self) -> Digest {
         self.contract.digest()
     }

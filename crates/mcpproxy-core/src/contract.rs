@@ -33,15 +33,15 @@ pub use format::schema;
 pub const META_KEY: &str = "mcp-first/contract";
 
 impl Contract {
-    /// The contract a server carries for a tool, as JSON that has passed the strict reader. Keys that we do not know
-    /// are left alone; a value that we cannot read is an error, because half a contract is weaker than a whole one. The
-    /// error is a JSON pointer and a sentence, harmless to print.
+    /// Reads the contract that a server sends for a tool. The JSON has passed the strict reader. Unknown keys are
+    /// ignored. A value that cannot be read is an error, because half a contract is weaker than a whole one. The error
+    /// is a JSON pointer and a sentence, safe to print.
     pub fn of_server(json: &str) -> Result<Self, String> {
         of_server::parse(json)
     }
 }
 
-/// A value and where its key stands in its file; line 0 when there is no file.
+/// A value and the position of its key in its file. The line is 0 if there is no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written<T> {
     pub value: T,
@@ -55,7 +55,7 @@ impl<T> Written<T> {
     }
 }
 
-/// `confirmation`, from the weaker to the stricter.
+/// The values of `confirmation`, from the weakest to the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confirmation {
     None,
@@ -77,12 +77,12 @@ impl Confirmation {
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepUp {
     Never,
-    /// When the arguments match this schema.
+    /// Needed if the arguments match this schema.
     When(Arc<Schema>),
     Always,
 }
 
-/// The schema of results. If `is_strict`, a result that does not match is withheld.
+/// The schema of results. If `is_strict`, the gateway does not return a result that does not match.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputSchema {
     pub schema: Arc<Schema>,
@@ -92,12 +92,12 @@ pub struct OutputSchema {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Idempotency {
     None,
-    /// These arguments name the result, so a repeat changes nothing more.
+    /// These arguments identify the result, so a repeated call changes nothing more.
     Natural {
         key_from: Vec<String>,
         ttl: Duration,
     },
-    /// The agent names the call, and the name is kept this long.
+    /// The agent sends an idempotency key, which is kept this long.
     Key {
         ttl: Duration,
     },
@@ -106,7 +106,7 @@ pub enum Idempotency {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DryRun {
     None,
-    /// `parameter` is the argument by which the server itself is asked for a dry run.
+    /// `parameter` is the argument that asks the server for a dry run.
     Supported {
         parameter: Option<String>,
     },
@@ -115,25 +115,25 @@ pub enum DryRun {
     },
 }
 
-/// At most so many calls in any such span, all agents together.
+/// The maximum number of calls in any time span of this length, for all agents together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
     pub calls: u32,
     pub per: Duration,
 }
 
-/// A place in arguments and results that is masked, as written and as parsed.
+/// A JSON pointer to a masked value in arguments and results, as written and as parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sensitive {
     pub text: String,
     pub pointer: Pointer,
 }
 
-/// The tools that an operator's contract is for: one tool, or all whose names begin alike.
+/// The tools that an operator's contract is for: one tool, or all tools with a common prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ToolPattern {
     pub server: ServerName,
-    /// The whole name of a tool, or how names begin.
+    /// The whole name of a tool, or a prefix of names.
     pub prefix: String,
     pub is_exact: bool,
 }

@@ -1,6 +1,7 @@
-//! The decision: may this agent make this call, and what must be said about it?
+//! The decision: allows a call, denies it, or asks a user.
 //!
-//! One function, first failure answers. Only this module can make a `Permit`, and without one nothing reaches a server.
+//! `decide` runs the checks in order, and the first failure is the answer. Only this module can make a [`Permit`], and
+//! nothing reaches a server without one.
 
 mod approval_request;
 mod call;
@@ -34,16 +35,16 @@ use call::Call;
 
 pub enum Decision {
     Allow(Permit),
-    /// A user decides.
+    /// A user must approve the call.
     Ask(ApprovalRequest),
     /// A dry run that the gateway answers itself.
     Preview(Preview),
-    /// A call that was made before: its first answer is given again, and nothing is sent.
+    /// A repeat of an earlier call. The gateway returns the first answer again and sends nothing.
     Repeat(Repeat),
     Deny(Denial),
 }
 
-/// What a decision rests on: all of it from one snapshot.
+/// The settings and the catalog that a decision uses, all from one snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionInputs<'a> {
     pub intent: &'a IntentSettings,
@@ -51,7 +52,7 @@ pub struct DecisionInputs<'a> {
     pub catalog: &'a Catalog,
 }
 
-/// What is different at every call: the time, how often tools were called lately, and what is known of this very call.
+/// The inputs that differ between calls: the time, the recent calls per tool, and the prior state of this call.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
     pub clock: Clock,
@@ -59,18 +60,19 @@ pub struct Moment<'a> {
     pub seen: PriorState,
 }
 
-/// What was looked up beforehand, only for tools and calls that want it.
+/// Facts about earlier calls, read from the store before the decision. Only read for tools and calls that need them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PriorState {
-    /// When exactly this call was last tried as a dry run.
+    /// Time of the last dry run of exactly this call.
     pub dry_run_ms: Option<i64>,
-    /// Whether its idempotency key was taken before, with the same arguments.
+    /// True if the same idempotency key was used before with the same arguments.
     pub is_repeat: bool,
 }
 
 /// The right to make one call: this tool, with these bytes, once.
 ///
-/// It cannot be cloned or built elsewhere, and it owns the bytes it permits, so what was decided on is what is sent.
+/// It cannot be cloned or built elsewhere, and it owns the bytes it permits. So the gateway sends exactly what was
+/// decided on.
 #[derive(Debug)]
 pub struct Permit {
     call: Call,
@@ -79,7 +81,8 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// The only place where a permit is made: `decide` or a user has said yes, and the call has its turn.
+    /// Makes a permit. This is the only place: `decide` or a user has allowed the call, and the rate limit has counted
+    /// it.
     fn new(call: Call, word: Option<ApprovalRef>, mode: Mode) -> Self {
         Permit { call, word, is_dry_run: mode == Mode::DryRun }
     }
@@ -96,7 +99,7 @@ impl Permit {
         &self.call.arguments
     }
 
-    /// What goes to the server besides, and nothing else does.
+    /// Returns the members that are sent beside the arguments. No others are sent.
     pub fn attached(&self) -> &Attached {
         &self.call.attached
     }
@@ -105,28 +108,28 @@ impl Permit {
         &self.call.warnings
     }
 
-    /// Whether the server's own annotations, or the operator, bear the agent's word out.
+    /// Returns true if the server's annotations or the operator confirm the operation that the agent declared.
     pub fn is_verified(&self) -> bool {
         self.call.is_verified
     }
 
-    /// What keeps the call from being made twice, to be taken with the opening of its record.
+    /// Returns the claim on the idempotency key. The step that opens the call's record also takes it.
     pub fn claim(&self) -> Option<&Claim> {
         self.call.claim.as_ref()
     }
 
-    /// The user's word it rests on, to be spent with the opening of its record.
+    /// Returns the approval that permits the call. The step that opens the call's record also spends it.
     pub fn word(&self) -> Option<&ApprovalRef> {
         self.word.as_ref()
     }
 
-    /// Whether the server is only asked what it would do.
+    /// Returns true if the server is only asked for a dry run.
     pub fn is_dry_run(&self) -> bool {
         self.is_dry_run
     }
 }
 
-/// Decides on a call whose own shape and keys were found sound by `intent::declare`.
+/// Decides on a call. `intent::declare` has already checked its shape and its two keys.
 pub fn decide(
     ground: DecisionInputs<'_>,
     agent: &Agent,
@@ -163,7 +166,7 @@ fn allow(call: Call, mode: Mode, moment: Moment<'_>) -> Decision {
     }
 }
 
-/// What a call that no check refused comes with.
+/// A call that passed all checks, with their results.
 struct Passed {
     tool: Arc<Tool>,
     warnings: Vec<Warning>,
@@ -172,7 +175,7 @@ struct Passed {
     course: Course,
 }
 
-/// What becomes of a call that no check refused.
+/// The next step for a call that passed all checks.
 enum Course {
     Go,
     /// The server's own dry run, with these arguments.
@@ -185,7 +188,7 @@ enum Course {
     Repeat(Claim),
 }
 
-/// The checks from the tool's existence on, in their order. Nothing is counted here, so it may also be asked for fun.
+/// Runs the checks in order, from the tool's existence on. Counts nothing, so `explain` can call it too.
 fn check_all(
     ground: DecisionInputs<'_>,
     agent: &Agent,
@@ -209,7 +212,8 @@ fn check_all(
             checks::within_policies(agent, tool, &declared.intent, moment.clock)?;
             let arguments = checks::arguments_fit(tool, &declared.arguments)?;
             let claim = declared.claim(tool)?;
-            // What was answered once is answered again: nobody is asked twice, and nothing is sent that could be limited.
+            // A repeat gets its first answer again. It needs no second approval and sends nothing, so no rate limit
+            // applies.
             let claim = match claim {
                 Some(claim) if moment.seen.is_repeat => return Ok(passed(None, Course::Repeat(claim))),
                 claim => claim,

@@ -1,4 +1,4 @@
-//! Why a call is refused, in the words the agent gets.
+//! The reasons why a call is refused, with the texts that the agent gets.
 
 mod details;
 mod message;
@@ -11,20 +11,20 @@ use crate::contract::RateLimit;
 use crate::schema::Problem;
 use crate::{ApprovalId, ErrorCode, NameError, RiskLevel, ToolName, Untrusted, Variant};
 
-/// Most characters of `intent.reason`.
+/// Maximum number of characters of `intent.reason`.
 pub const REASON_MAX_CHARS: usize = 1000;
-/// Most characters of `idempotency_key`.
+/// Maximum number of characters of `idempotency_key`.
 pub const IDEMPOTENCY_KEY_MAX_CHARS: usize = 255;
 
-/// One fact that stops a call. Its texts are part of the product: agents correct themselves by them.
+/// A reason why a call is refused. The texts are part of the product: agents correct themselves by them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// Our own tools take no such parameter.
+    /// The gateway's own tools have no such parameter.
     UnknownField {
         field: Untrusted,
         nearest: Option<&'static str>,
     },
-    /// A parameter of ours is missing or has the wrong type.
+    /// A parameter of the gateway's own tools is missing or has the wrong type.
     BadField {
         field: &'static str,
         expected: &'static str,
@@ -57,18 +57,18 @@ pub enum Denial {
         agent: String,
         variant: Variant,
     },
-    /// The agent may only read, and nobody says that this tool only reads.
+    /// The agent may only read, and neither the server nor the operator declares this tool as read-only.
     NotKnownToRead {
         agent: String,
         tool: ToolName,
     },
-    /// The contract says that the tool does more than the variant.
+    /// The contract declares a stronger operation than the variant.
     ContractMismatch {
         tool: ToolName,
         used: Variant,
         right: Variant,
     },
-    /// Nobody has said how dangerous the tool is, and the operator wants to know first.
+    /// The tool has no risk level from the operator, and the settings require one.
     Unclassified {
         tool: ToolName,
     },
@@ -77,7 +77,7 @@ pub enum Denial {
         tool: ToolName,
         missing: Vec<String>,
     },
-    /// The operator's policies forbid it; the first one speaks.
+    /// A policy of the operator forbids the call. The first such policy gives the message.
     PolicyViolation {
         tool: ToolName,
         violations: Vec<Violation>,
@@ -92,26 +92,26 @@ pub enum Denial {
         wait_ms: u64,
     },
     InvalidIdempotencyKey,
-    /// The same key came before with other arguments.
+    /// The same idempotency key was used before with other arguments.
     IdempotencyConflict {
         tool: ToolName,
         is_natural: bool,
     },
-    /// The same call was made before, and nobody knows how it ended.
+    /// The same call was made before, and its outcome is unknown.
     OutcomeUnknown {
         tool: ToolName,
         record: String,
     },
     DryRunRequired {
         tool: ToolName,
-        /// The call to make first.
+        /// The dry run to make first.
         next: Value,
     },
     ConfirmationRequired {
         tool: ToolName,
         risk: Option<RiskLevel>,
         needs_step_up: bool,
-        /// `None` as long as nobody was asked.
+        /// `None` until an approval request exists.
         approval: Option<Box<Ticket>>,
     },
     ApprovalDenied {
@@ -119,21 +119,21 @@ pub enum Denial {
     },
     ApprovalExpired,
     ApprovalAlreadyUsed {
-        /// The record of the call it was used for, and how that ended, as far as known.
+        /// The record of the call that used the approval, and the outcome of that call, if known.
         record: Option<String>,
         outcome: Option<String>,
     },
-    /// There is none, or it is another agent's.
+    /// There is no such approval, or it belongs to another agent.
     NoSuchApproval,
     ApprovalArgsMismatch,
-    /// The tool, its contract or the agent's permissions are not what they were.
+    /// The tool, its contract or the agent's permissions have changed since.
     ApprovalStale,
     TooManyApprovals {
         most: u32,
     },
 }
 
-/// What an agent needs to come back with a user's word.
+/// The data that an agent needs to retry the call after the user's approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     pub id: ApprovalId,
@@ -141,20 +141,20 @@ pub struct Ticket {
     pub expires_ms: i64,
     pub side_effects: Vec<Untrusted>,
     pub retry: Retry,
-    /// Whether there is anybody who could approve it.
+    /// True if at least one user can approve the call.
     pub has_users: bool,
 }
 
-/// How a call comes back once a user has approved it.
+/// The way to retry a call after the user's approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// With the id, for which the three variants have a parameter.
+    /// With the approval id, for which the three variants have a parameter.
     WithId,
-    /// As it is: a server's own tool has no room for an id, and the same call is known by itself.
+    /// Unchanged: a server's own tool has no parameter for an id, so the gateway recognizes the call by its binding.
     AsItIs,
 }
 
-/// The checks a call passes, in their order. The first that fails answers.
+/// The checks of a call, in their order. The first failure is the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
     Shape,
@@ -205,7 +205,7 @@ pub enum Missing {
     Tool,
 }
 
-/// What a server says of a tool that contradicts the variant used.
+/// The annotation of a server that contradicts the variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     Destructive,
@@ -257,7 +257,7 @@ impl Denial {
         }
     }
 
-    /// The check that failed.
+    /// Returns the check that failed.
     pub fn check(&self) -> Check {
         match self {
             Self::UnknownField { .. }
@@ -269,7 +269,7 @@ impl Denial {
             | Self::InvalidSensitivity(_)
             | Self::ReasonTooLong
             | Self::InvalidIdempotencyKey
-            // An id that cannot be one is seen before anything else is looked at.
+            // A malformed id is refused before any other check.
             | Self::NoSuchApproval => Check::Shape,
             Self::MissingIntent(_) | Self::MissingOperationType | Self::IntentMismatch { .. } => Check::TwoKeys,
             Self::NoSuchTool { .. } => Check::Exists,
@@ -294,7 +294,8 @@ impl Denial {
         }
     }
 
-    /// Whether the request itself is malformed (a protocol error) or a well-formed call is refused (a tool result).
+    /// Returns true if the request itself is malformed, which is a protocol error. Otherwise the refusal is a tool
+    /// result.
     pub fn is_malformed(&self) -> bool {
         matches!(self, Self::UnknownField { .. } | Self::BadField { .. })
     }
@@ -307,6 +308,6 @@ pub struct Violation {
     pub policy: String,
     pub file: Arc<str>,
     pub line: usize,
-    /// Its `@message`.
+    /// The `@message` of the policy.
     pub message: Option<String>,
 }

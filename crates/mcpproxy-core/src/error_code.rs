@@ -1,8 +1,8 @@
 //! Error codes that an agent can get for a tool call: one row per code.
 //!
 //! A row holds the code, its meaning and the next step. The enum, [`ErrorCode::ALL`], [`ErrorCode::parse`] and the page
-//! `docs/reference/error-codes.md` are made from the rows. `mcpproxy call` matches on the enum to word a refusal for the
-//! person at the terminal, so a new row does not compile until it has such a sentence.
+//! `docs/reference/error-codes.md` are made from the rows. `mcpproxy call` matches on the enum to word a refusal for
+//! the user at the terminal. So a new row does not compile until it has such a sentence.
 //!
 //! Seven codes are in upper case. They are the published codes of the intent declaration, and agents match on them. All
 //! other codes are in lower case.

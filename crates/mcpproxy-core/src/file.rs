@@ -1,4 +1,4 @@
-//! Reads the files that operators write, JSON with comments or YAML, and knows where everything in them stands.
+//! Reads the files that operators write, JSON with comments or YAML, and keeps the position of every value.
 //!
 //! Settings, contracts and policy test cases are all read here. Each goes through three steps:
 //!
@@ -8,7 +8,7 @@
 //!    [`Keys`]. A value of the wrong type becomes a [`Mistake`] with line and column, and the reader goes on.
 //! 3. [`Mistakes::in_order`] returns all mistakes in the order of the file. A file with one mistake has no effect.
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - **One text has one meaning.** Duplicate keys are mistakes, because parsers disagree on which one counts. YAML
 //!   anchors, aliases, tags and merge keys are mistakes too. `no` and `off` are texts, as in YAML 1.2.
@@ -56,13 +56,13 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// A name that ends in `.json` is JSON, any other YAML.
+    /// Returns JSON for a name that ends in `.json`, YAML for any other.
     pub(crate) fn of_name(name: &str) -> Self {
         if name.to_ascii_lowercase().ends_with(".json") { Self::Jsonc } else { Self::Yaml }
     }
 }
 
-/// The limits of one kind of file, and its own words for the two mistakes that concern a file as a whole.
+/// The limits of one kind of file, and its advice for the two mistakes that concern the whole file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileKind {
     /// Most values and keys in one file.
@@ -73,10 +73,10 @@ pub(crate) struct FileKind {
     pub(crate) empty: &'static str,
 }
 
-/// Parses a file into its documents: at most one in JSON, any number in YAML. Parts that cannot be read are left out and
-/// reported as mistakes.
+/// Parses a file into its documents: at most one in JSON, any number in YAML. Parts that cannot be read are left out
+/// and reported as mistakes.
 pub(crate) fn documents(text: &str, format: Format, kind: FileKind, mistakes: &mut Mistakes) -> Vec<Node> {
-    // Some editors write a byte order mark first. Nobody sees it, so it must not shift a column.
+    // Some editors write a byte order mark first. It is invisible, so it must not shift a column.
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     match format {
         Format::Jsonc => Vec::from_iter(jsonc::document(text, kind, mistakes)),

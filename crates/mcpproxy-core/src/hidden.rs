@@ -1,18 +1,18 @@
-//! What is masked in arguments, without keeping it: enough to tell later whether it was the same.
+//! Finds masked values in arguments, and hashes them so that a later call can be compared without storing the secret.
 
 use serde_json::value::RawValue;
 
 use crate::approval::{ApprovalId, Digest};
 use crate::json::{self, canonical, string_value};
 
-/// Values that lie deeper are looked at, shown and compared as a whole.
+/// Values nested deeper than this are shown and compared as a whole.
 const SHOWN_DEPTH: usize = 8;
 
-/// The parts of a JSON value that are looked at one by one.
+/// The parts of a JSON value that are compared one by one.
 pub enum Parts<'a> {
     Members(json::Members<'a>),
     Elements(Vec<&'a str>),
-    /// A value that has no parts, or none that are looked at.
+    /// A value without parts, or one that is nested too deeply to be split.
     Whole,
 }
 
@@ -34,31 +34,32 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// A place in a value, below another: a JSON pointer without its first slash.
+/// Appends a key to a JSON pointer. These pointers have no leading slash.
 pub fn below(pointer: &str, key: &str) -> String {
     let key = key.replace('~', "~0").replace('/', "~1");
     if pointer.is_empty() { key } else { format!("{pointer}/{key}") }
 }
 
-/// A place where something else is shown than what is there.
+/// A position where the masked text differs from the original.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hidden {
     pub pointer: String,
-    /// What is shown, and what is there, as JSON.
+    /// The masked value as JSON. `whole` is the original value.
     pub shown: String,
     pub whole: String,
 }
 
 impl Hidden {
-    /// Every place that is masked in `shown`, which was made of `whole`.
+    /// Returns every position that is masked in `shown`, which was made from `whole`.
     pub fn all(shown: &str, whole: &str) -> Vec<Self> {
         let mut found = Vec::new();
         find(&mut found, String::new(), shown.trim(), whole.trim(), 0);
         found
     }
 
-    /// What is kept of a value that is hidden in the question of this id, to know it again. Who reads the database can try
-    /// out what it may have been, as with the digest of all arguments; but not for all questions at once.
+    /// Returns the hash of a masked value, to recognize the same value later. Anyone who can read the database can test
+    /// guesses against it, as with the hash of all arguments. The approval id is part of the hash, so each guess tests
+    /// one approval request only.
     pub fn mark(asked: &ApprovalId, value: &str) -> Digest {
         Digest::of(format!("{asked}\n{}", canonical(value)).as_bytes())
     }
@@ -79,7 +80,7 @@ fn find(found: &mut Vec<Hidden>, pointer: String, shown: &str, whole: &str, dept
                 find(found, below(&pointer, &index.to_string()), shown, whole, depth + 1);
             }
         }
-        // Masking may write a string in other words; then nothing is hidden.
+        // Masking may write a string with other escapes. Then nothing is hidden.
         (Parts::Whole, Parts::Whole) if string_value(shown).is_some() && string_value(shown) == string_value(whole) => {
         }
         _ => found.push(Hidden { pointer, shown: shown.to_owned(), whole: whole.to_owned() }),

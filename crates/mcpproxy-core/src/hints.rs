@@ -24,12 +24,12 @@ impl Hints {
         Ok(Self { read_only: hint("readOnlyHint")?, destructive: hint("destructiveHint")? })
     }
 
-    /// The variant that an agent has to use: `write` where the hints say nothing.
+    /// Returns the variant that an agent has to use: `write` if the hints declare nothing.
     pub fn call_with(self) -> Variant {
         self.operation().unwrap_or(Variant::Write)
     }
 
-    /// The operation that the hints declare. `destructiveHint: false` alone declares none.
+    /// Returns the operation that the hints declare. `destructiveHint: false` alone declares none.
     pub fn operation(self) -> Option<Variant> {
         // Destructive wins when a server claims both: the stricter reading is the safe one.
         match (self.destructive, self.read_only) {

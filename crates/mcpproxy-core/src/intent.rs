@@ -1,4 +1,4 @@
-//! What an agent declares when it calls: the variant, and the parameters of `call_tool_*`.
+//! Reads what an agent declares with a call: the variant, and the parameters of `call_tool_*`.
 
 use crate::denial::{Denial, IDEMPOTENCY_KEY_MAX_CHARS, REASON_MAX_CHARS};
 use crate::json::{self, Members, canonical, members, string_value};
@@ -6,32 +6,33 @@ use crate::nearest::nearest;
 use crate::settings::TwoKey;
 use crate::{ApprovalId, Attached, Digest, ToolName, Untrusted, Variant};
 
-/// How much of a wrong word an answer repeats.
+/// Maximum number of characters of an invalid value that an answer quotes.
 const QUOTE_MAX_CHARS: usize = 64;
 
-/// A call as an agent put it, checked in itself but not yet against any tool.
+/// A call as the agent declared it. Its parameters are checked, but not yet against any tool.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Declared {
     pub name: ToolName,
     pub intent: Intent,
     pub arguments: Arguments,
-    /// What goes to the server besides. It is no parameter of ours, so whoever received the call puts it here.
+    /// The members beside the arguments. They are no parameters of `call_tool_*`, so the code that received the call
+    /// sets them.
     pub attached: Attached,
     pub mode: Mode,
-    /// The agent's own name for the call, by which a repeat is known.
+    /// The agent's idempotency key, which identifies a repeat.
     pub idempotency_key: Option<String>,
-    /// The user's word it comes back with.
+    /// The id of the approval that the call is retried with.
     pub approval: Option<ApprovalId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Real,
-    /// Everything is checked, and nothing is sent that changes anything.
+    /// All checks run, and nothing is sent that changes data.
     DryRun,
 }
 
-/// The agent's word on what it is about to do.
+/// The agent's declaration of what the call does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     pub variant: Variant,
@@ -90,7 +91,7 @@ pub fn declare(variant: Variant, parameters: &str, two_key: TwoKey) -> Result<De
 }
 
 impl Declared {
-    /// A call without extras.
+    /// Makes a call without optional parameters.
     pub fn plain(name: ToolName, intent: Intent, arguments: Arguments) -> Self {
         let attached = Attached::default();
         Self { name, intent, arguments, attached, mode: Mode::Real, idempotency_key: None, approval: None }
@@ -116,13 +117,13 @@ pub(crate) fn is_idempotency_key(key: &str) -> bool {
     (1..=IDEMPOTENCY_KEY_MAX_CHARS).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// What cannot be an id is nobody's: the answer is the same as for one that is not there.
+/// Reads an approval id. A malformed id gets the same answer as an id that does not exist.
 fn approval_id(text: &str) -> Result<ApprovalId, Denial> {
     let id = string_value(text).ok_or(Denial::BadField { field: "approval_id", expected: "a string" })?;
     ApprovalId::parse(&id).ok_or(Denial::NoSuchApproval)
 }
 
-/// The words of the intent, flat and nested forms made one.
+/// The fields of the intent, merged from the flat and the nested form.
 struct Spoken {
     is_given: bool,
     operation: Option<String>,
@@ -166,7 +167,7 @@ fn operation(word: &str) -> Result<Variant, Denial> {
         .ok_or_else(|| Denial::InvalidOperationType(Untrusted::shortened(word, QUOTE_MAX_CHARS)))
 }
 
-/// The second key: what the intent says must be what the variant says.
+/// Checks the second key: the operation type of the intent must be that of the variant.
 fn second_key(variant: Variant, declared: Option<Variant>, is_given: bool, two_key: TwoKey) -> Result<(), Denial> {
     match (declared, two_key) {
         (Some(declared), _) if declared != variant => Err(Denial::IntentMismatch { variant, declared }),
@@ -177,7 +178,7 @@ fn second_key(variant: Variant, declared: Option<Variant>, is_given: bool, two_k
 }
 
 impl Arguments {
-    /// Text that is known to be a JSON object, such as the `arguments` of a direct call after the strict reader.
+    /// Takes the text of a JSON object, such as the `arguments` of a direct call after the strict reader.
     pub fn exact(text: &str) -> Result<Self, Denial> {
         if text.starts_with('{') {
             Ok(Self(text.to_owned()))
@@ -194,7 +195,7 @@ impl Arguments {
         &self.0
     }
 
-    /// The same for all texts that mean the same.
+    /// Returns a hash that is equal for texts with the same meaning.
     pub fn digest(&self) -> Digest {
         Digest::of(canonical(&self.0).as_bytes())
     }

@@ -1,4 +1,4 @@
-//! The rules of mcpproxy. Nothing here reads a file, a clock or a random number: what a rule needs is handed in.
+//! The decision logic of mcpproxy, without I/O: callers pass in files, the time and random numbers.
 
 mod agent;
 mod approval;

@@ -1,4 +1,4 @@
-//! How often tools were called lately, for contracts that limit it.
+//! Enforces the rate limits of contracts: remembers the recent calls of each tool.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,21 +6,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::ToolName;
 use crate::contract::RateLimit;
 
-/// The calls that still count, by tool. It outlives snapshots: a reload must not open a gate again.
+/// The times of recent calls, by tool. This outlives snapshots, because a reload must not reset a rate limit.
 #[derive(Debug, Default)]
 pub struct Limits {
     calls: Mutex<HashMap<ToolName, VecDeque<i64>>>,
 }
 
 impl Limits {
-    /// How long until a call is allowed, in milliseconds; `None` is now.
+    /// Returns the milliseconds until a call is allowed, or `None` if it is allowed now.
     pub fn wait_ms(&self, tool: &ToolName, limit: RateLimit, now_ms: i64) -> Option<u64> {
         let mut calls = self.calls();
         let times = calls.get_mut(tool)?;
         wait_ms(times, limit, now_ms)
     }
 
-    /// Counts a call, or says how long to wait. Of calls that come together no more pass than the limit allows.
+    /// Counts a call, or returns the milliseconds to wait. Concurrent calls cannot exceed the limit, because a lock
+    /// guards the check.
     pub fn take(&self, tool: &ToolName, limit: RateLimit, now_ms: i64) -> Result<(), u64> {
         let mut calls = self.calls();
         let times = calls.entry(tool.clone()).or_default();
@@ -28,7 +29,7 @@ impl Limits {
             return Err(wait);
         }
         times.push_back(now_ms);
-        // More than the limit are never looked at, whatever the span.
+        // The limit needs only the last `limit.calls` times, whatever the span.
         while times.len() > limit.calls as usize {
             times.pop_front();
         }
@@ -40,9 +41,10 @@ impl Limits {
     }
 }
 
-/// The call that is `limit.calls` back must be out of the span before the next may come.
+/// Computes the wait. The call that is `limit.calls` back must leave the span before the next call.
 fn wait_ms(times: &mut VecDeque<i64>, limit: RateLimit, now_ms: i64) -> Option<u64> {
-    // A clock that was set back must not lock a tool for longer than one span: what is still to come was just now.
+    // If the clock was set back, later times count as now. Otherwise they would block the tool for longer than one
+    // span.
     for time in times.iter_mut().rev().take_while(|time| **time > now_ms) {
         *time = now_ms;
     }
@@ -85,7 +87,7 @@ mod tests {
         }
         assert_eq!(limits.take(&tool, limit(1), 10_500), Err(500));
         assert_eq!(limits.take(&tool, limit(6), 10_500), Ok(()));
-        // An hour back: nothing waits longer than the span.
+        // The clock is an hour back, and the wait is still only one span.
         assert_eq!(limits.take(&tool, limit(1), -3_600_000), Err(1_000));
         assert_eq!(limits.wait_ms(&tool, limit(1), -3_599_500), Some(500));
         assert_eq!(limits.take(&tool, limit(1), -3_599_000), Ok(()));

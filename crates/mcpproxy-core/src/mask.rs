@@ -15,9 +15,9 @@
 //! The first is exact. The other two are heuristics, and run as one pass: `search` stops at every trigger word, such as
 //! `token` or `ghp_`. The text around the word then decides whether a secret is there and where it ends.
 //!
-//! Everything works on the text itself, not on parsed JSON. Secrets also occur in JSON inside a string of JSON, in text
-//! that was cut off in the middle, in log lines and in shell commands, and a parser would see none of these. The price
-//! is `text::Quote`, which knows how quotes look at every level of escaping.
+//! Everything works on the text itself, not on parsed JSON. Secrets also occur in JSON inside a string of JSON, in
+//! truncated text, in log lines and in shell commands. A parser would see none of these. The price is `text::Quote`,
+//! which knows how quotes look at every level of escaping.
 //!
 //! Invariants:
 //! - [`Masked`] can be made by this module only. The log accepts nothing else, so unmasked text cannot reach it.
@@ -90,7 +90,7 @@ fn known(text: &str) -> Option<String> {
     let mut out = MaskedOutput::new(text);
     let has_odd_escapes = SecretScan::new(text, &mut out).run();
     if has_odd_escapes && json::read_server(text.as_bytes()).is_ok() {
-        // No common JSON writer escapes `a` as `\u0061`. Somebody may be hiding a name, so look at the plain text.
+        // No common JSON writer escapes `a` as `\u0061`. It may hide a name, so look at the plain text.
         let plain = without_odd_escapes(text);
         let mut out = MaskedOutput::new(&plain);
         SecretScan::new(&plain, &mut out).run();

@@ -60,7 +60,7 @@ impl ToolName {
         Self::of(&ServerName::parse(server)?, tool)
     }
 
-    /// A tool as its own server calls it.
+    /// Makes the name of a tool from its server and the server's own name for it.
     pub fn of(server: &ServerName, tool: &str) -> Result<Self, NameError> {
         if tool.chars().count() > TOOL_NAME_MAX_CHARS {
             return Err(NameError::ToolTooLong);
@@ -80,7 +80,7 @@ impl ToolName {
     }
 }
 
-// Both kinds consist of harmless ASCII only, so they may be printed anywhere.
+// Both kinds of name are harmless ASCII, so they may be printed anywhere.
 impl fmt::Display for ServerName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -1,16 +1,16 @@
 //! "Did you mean": the known words nearest to an unknown one.
 
-/// A longer word is no typing mistake, and would take long to compare.
+/// A longer word is no typing mistake, and comparing it would take long.
 const WORD_MAX_CHARS: usize = 256;
 
-/// The closest of `known`, if it is close enough to be a slip of the keyboard.
+/// Returns the closest word of `known`, if it is close enough to be a typing mistake.
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     closest(word, known, |candidate| candidate.chars(), 1).pop()
 }
 
-/// The closest few of `known`, best first, spelled out by `letters`.
+/// Returns the closest few of `known`, best first. `letters` spells a candidate.
 ///
-/// Catalogs are long and agents may ask for anything, so most of `known` is set aside without measuring a distance.
+/// Catalogs are long and agents may ask for anything, so most candidates are ruled out without measuring a distance.
 pub(crate) fn closest<K: Copy + Ord, L: Iterator<Item = char>>(
     word: &str,
     known: impl IntoIterator<Item = K>,
@@ -30,7 +30,7 @@ pub(crate) fn closest<K: Copy + Ord, L: Iterator<Item = char>>(
         other.clear();
         other.extend(letters(candidate).map(lower).take(word.len() + limit + 1));
         let other_set = set_of(&other);
-        // One change takes away one letter at most and adds one at most.
+        // One edit removes at most one letter and adds at most one.
         let differ = |a: u64, b: u64| (a & !b).count_ones() as usize > limit;
         if word.len().abs_diff(other.len()) > limit || differ(word_set, other_set) || differ(other_set, word_set) {
             continue;
@@ -39,7 +39,7 @@ pub(crate) fn closest<K: Copy + Ord, L: Iterator<Item = char>>(
             found.push((distance, candidate));
             found.sort_unstable();
             found.truncate(count_max);
-            // What comes now must be as good as the last of those found.
+            // With enough results, further candidates must be at least as close as the last of them.
             limit = found.last().filter(|_| found.len() == count_max).map_or(limit, |(distance, _)| *distance);
         }
     }
@@ -50,12 +50,12 @@ fn lower(letter: char) -> char {
     if letter.is_ascii() { letter.to_ascii_lowercase() } else { letter.to_lowercase().next().unwrap_or(letter) }
 }
 
-/// Which letters occur, with several letters to a bit.
+/// Returns the set of letters that occur, as bits. Several letters share a bit.
 fn set_of(letters: &[char]) -> u64 {
     letters.iter().fold(0, |set, letter| set | 1 << (u32::from(*letter) % 64))
 }
 
-/// Levenshtein distance in characters, unless it is above the limit.
+/// Returns the Levenshtein distance in characters, or `None` if it is above the limit.
 fn distance_within(mut a: &[char], mut b: &[char], limit: usize, row: &mut Vec<usize>) -> Option<usize> {
     while let ([x, a_rest @ ..], [y, b_rest @ ..]) = (a, b)
         && x == y
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(closest("nothing", known, |known| known.chars(), 3), Vec::<&str>::new());
     }
 
-    /// The definition, without any of the short cuts.
+    /// The textbook definition, without shortcuts.
     fn distance(a: &[char], b: &[char]) -> usize {
         match (a, b) {
             ([], rest) | (rest, []) => rest.len(),

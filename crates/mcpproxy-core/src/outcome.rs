@@ -1,4 +1,4 @@
-//! What a server's answer means under the tool's contract: a declared failure or another, and the promised shape or not.
+//! Checks a server's answer against the tool's contract: declared failure modes and output schemas.
 
 use serde_json::Value;
 
@@ -8,33 +8,33 @@ use crate::schema::Problem;
 
 /// The code of a failure that the contract does not declare.
 pub const UNDECLARED: &str = "undeclared_failure";
-/// How much of a server's own code is kept.
+/// Maximum number of characters that are kept of a server's own error code.
 const CODE_MAX_CHARS: usize = 128;
 
 /// A failure of a tool whose contract declares its failure modes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The contract has this code.
+    /// The contract declares this code.
     Declared(String),
-    /// It does not; the server's own code is kept, if there was one that can be.
+    /// The contract does not declare it. `original` is the server's own code, if it has a usable one.
     Undeclared { original: Option<String> },
 }
 
-/// A result that is not what was promised.
+/// A result that does not match its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     pub problems: Vec<Problem>,
-    /// The contract wants such a result withheld.
+    /// True if the contract forbids returning such a result.
     pub is_strict: bool,
 }
 
 impl Failure {
-    /// For a result with `isError`; `None` when the contract declares no failure modes.
+    /// Classifies a result with `isError`. Returns `None` if the contract declares no failure modes.
     pub fn of_result(tool: &Tool, result: &str) -> Option<Self> {
         Self::of(tool, || result_code(result))
     }
 
-    /// For a JSON-RPC error.
+    /// Classifies a JSON-RPC error. Returns `None` if the contract declares no failure modes.
     pub fn of_error(tool: &Tool, code: i64, data: Option<&str>) -> Option<Self> {
         Self::of(tool, || data.and_then(code_in).or_else(|| Some(code.to_string())))
     }
@@ -47,7 +47,7 @@ impl Failure {
         })
     }
 
-    /// The code that goes on the record.
+    /// Returns the code for the record.
     pub fn code(&self) -> &str {
         match self {
             Self::Declared(code) => code,
@@ -56,7 +56,7 @@ impl Failure {
     }
 }
 
-/// Holds a result against the server's own schema and the contract's.
+/// Checks a result against the server's own schema and the contract's.
 pub fn check_result(tool: &Tool, result: &str) -> Result<(), Mismatch> {
     let promised = tool.contract.output_schema.as_ref().map(|schema| &schema.value);
     let own = tool.output_schema();
@@ -82,7 +82,7 @@ pub fn check_result(tool: &Tool, result: &str) -> Result<(), Mismatch> {
     Ok(())
 }
 
-/// A server's own code for an error: where this gateway puts one, where others do, or before the colon of its text.
+/// Finds a server's own error code: where this gateway puts one, where others do, or before the colon of its text.
 fn result_code(result: &str) -> Option<String> {
     let fields = members(result)?;
     let field = |wanted: &str| fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
@@ -92,7 +92,7 @@ fn result_code(result: &str) -> Option<String> {
     })
 }
 
-/// `error.code`, `code`, or `error` itself when it is a word.
+/// Returns `error.code`, `code`, or `error` itself if it is a single word.
 fn code_in(json: &str) -> Option<String> {
     let fields = members(json)?;
     let field = |wanted: &str| fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
@@ -110,7 +110,7 @@ fn code_value(json: &str) -> Option<String> {
     }
 }
 
-/// Codes are words; a sentence is not one.
+/// Returns the text if it can be a code. Codes are words, not sentences.
 fn word(text: &str) -> Option<String> {
     let is_word = !text.is_empty()
         && text.len() <= CODE_MAX_CHARS
@@ -123,12 +123,12 @@ fn structured(result: &str) -> Option<Value> {
     let field = |wanted: &str| fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
     match field("structuredContent") {
         Some(value) => serde_json::from_str(value).ok(),
-        // Servers of before structured results put the same into one text.
+        // Servers from before structured results put the same JSON into one text block.
         None => serde_json::from_str(&only_text(field("content")?)?).ok(),
     }
 }
 
-/// The text of a result that has one block of text and nothing else.
+/// Returns the text of a result that has one text block and nothing else.
 fn only_text(content: &str) -> Option<String> {
     let blocks: Vec<&serde_json::value::RawValue> = serde_json::from_str(content).ok()?;
     let [block] = blocks.as_slice() else { return None };

@@ -1,4 +1,4 @@
-//! The operator's own policies, in Cedar: what passes the other checks is allowed unless a policy forbids it.
+//! The operator's policies, in Cedar. A call that passes the other checks is allowed unless a policy forbids it.
 
 pub mod cases;
 mod facts;
@@ -32,17 +32,17 @@ pub use vocabulary::SCHEMA;
 
 pub const POLICIES_MAX: usize = 1_000;
 const ALL_MAX_BYTES: usize = 1024 * 1024;
-/// Nobody reads more at once, and each costs a look at the file.
+/// Maximum number of reported mistakes. Finding the line of each costs a pass over the file.
 const MISTAKES_MAX: usize = 20;
 
-/// All policies of all files, checked against the schema of what they may speak about.
+/// All policies of all files, validated against the Cedar schema.
 #[derive(Clone, Debug, Default)]
 pub struct Policies {
     all: Vec<Arc<Policy>>,
     by_resource: HashMap<Resource, Arc<[Arc<Policy>]>>,
 }
 
-/// Policies are what was written, where it was written.
+/// Compares text and source location.
 impl PartialEq for Policies {
     fn eq(&self, other: &Self) -> bool {
         let place = |policy: &Arc<Policy>| (Arc::clone(&policy.file), policy.line, policy.text.clone());
@@ -50,20 +50,20 @@ impl PartialEq for Policies {
     }
 }
 
-/// One `forbid`.
+/// One `forbid` statement.
 #[derive(Debug)]
 pub struct Policy {
-    /// Its `@id`, or its file and line.
+    /// The `@id`, or file and line if there is none.
     pub id: String,
     pub file: Arc<str>,
     pub line: usize,
-    /// Its `@message`, with everything escaped that acts on a terminal.
+    /// The `@message`, escaped for terminals.
     pub message: Option<String>,
-    /// As it stands in the file.
+    /// The policy as written in the file.
     pub text: String,
     order: usize,
     scope: Scope,
-    /// `None` when the scope says it all.
+    /// `None` if the policy has no `when` or `unless`.
     condition: Option<Expression>,
     mentions: Mentions,
 }
@@ -77,14 +77,14 @@ pub struct Subject<'t> {
 }
 
 impl Policy {
-    /// What its first line names: a policy about a server that is not there forbids nothing.
+    /// Returns the names in the policy's scope. A policy about a server that does not exist forbids nothing.
     pub fn about(&self) -> About<'_> {
         self.scope.about()
     }
 }
 
 impl Policies {
-    /// `files` are names and texts. Mistakes come with the name of their file.
+    /// Parses policy files, given as names and texts. Each mistake comes with the name of its file.
     pub fn parse(files: &[(String, String)]) -> Result<Self, Vec<(String, Mistake)>> {
         let mut reader = Reader::default();
         if files.iter().map(|(_, text)| text.len()).sum::<usize>() > ALL_MAX_BYTES {
@@ -114,12 +114,12 @@ impl Policies {
         self.all.is_empty()
     }
 
-    /// In the order of files and lines.
+    /// Returns all policies, in the order of files and lines.
     pub fn iter(&self) -> impl Iterator<Item = &Policy> {
         self.all.iter().map(AsRef::as_ref)
     }
 
-    /// `None` when no policy can ever concern this tool.
+    /// Returns the policies that can apply to this tool, or `None` if there are none.
     pub fn for_tool(&self, tool: Subject<'_>) -> Option<ToolPolicies> {
         if self.is_empty() {
             return None;
@@ -138,7 +138,7 @@ impl Policies {
 #[derive(Default)]
 struct Reader {
     policies: Vec<Policy>,
-    /// Who has an id already: file and line.
+    /// The file and line of each id that is in use.
     ids: HashMap<String, (Arc<str>, usize)>,
     count: usize,
     mistakes: Vec<(String, Mistake)>,

@@ -1,7 +1,7 @@
-//! Checks values against JSON Schemas that somebody else wrote, in bounded time.
+//! Checks values against JSON Schemas from untrusted sources, in bounded time.
 //!
 //! A server sends a schema for the arguments of each tool, and a contract can add its own. Both are untrusted. A schema
-//! of 1 KB can take hours to check: branches that refer to each other double the work at every level, a pattern can
+//! of 1 KB can take hours to check. Branches that refer to each other double the work at every level, a pattern can
 //! backtrack exponentially, and a reference can fetch a URL. So the life of a schema has three stages:
 //!
 //! 1. `build` parses it into a graph of nodes and refuses what is too long, too deep or too large. `bounds` refuses
@@ -16,14 +16,14 @@
 //! problem /limit: expected an integer, found the string "ten"
 //! ```
 //!
-//! Why not the `jsonschema` crate for all of it? Its validators cannot be stopped. It still does what is hard and cheap:
-//! patterns and formats (`keyword_check`), and the meta-schemas for contracts (`strict`). A test compares our results
-//! with those of the crate for every draft.
+//! Why not the `jsonschema` crate for all of it? Its validators cannot be stopped. It still does what is hard and
+//! cheap: patterns and formats (`keyword_check`), and the meta-schemas for contracts (`strict`). A test compares our
+//! results with those of the crate for every draft.
 //!
-//! Who wrote the schema matters. A server checks arguments itself, so a pattern that we cannot run is skipped and the
-//! rest is weakened accordingly: what we skip must never refuse a value that the full schema admits. Nobody else checks a
-//! contract, so every mistake in it is an error. Schemas in contracts from a server are compiled at first use, because a
-//! server can send thousands.
+//! The author of a schema matters. A server checks arguments itself, so a pattern that we cannot run is skipped and the
+//! rest is weakened accordingly. A skipped keyword must never refuse a value that the full schema admits. Nobody else
+//! checks a contract, so every mistake in it is an error. Schemas in contracts from a server are compiled at first use,
+//! because a server can send thousands.
 
 mod bounds;
 mod build;

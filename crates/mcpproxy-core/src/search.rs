@@ -8,8 +8,8 @@
 //! 2. `query` splits the query into stemmed words, sentences and requests, and computes their vectors.
 //! 3. `candidates` picks up to 40 tools by words (an inverted index) and 20 per request by meaning (a vector scan).
 //! 4. `rank` computes seven features of each candidate, and one score from them.
-//! 5. `diverse` moves copies of one tool on several servers to the end. Tools below the floor are left out: no result is
-//!    better than a wrong one, because an agent calls what it gets.
+//! 5. `diverse` moves copies of one tool on several servers to the end. Tools below the floor are left out: no result
+//!    is better than a wrong one, because an agent calls what it gets.
 //!
 //! ```text
 //! "open a bug report"    github:create_issue, jira:new_ticket, …
@@ -19,7 +19,7 @@
 //! Vectors come from a table of word meanings that is compiled in (`table`). There is no model to load and no network:
 //! a text is the mean of the vectors of its tokens. See docs/search.md for how good that is, and at which cost.
 //!
-//! What must stay true:
+//! Invariants:
 //! - An agent's results depend only on tools that it may see. Even the rarity of a word is counted among those.
 //! - A server cannot change the score of another server's tool, except through the rarity of words.
 //! - Repeating words does not help: every field has a fixed length and a limit on repeats (`texts`).

@@ -3,21 +3,22 @@
 //! [`parse`] turns the text into [`Settings`] with all defaults filled in and all references resolved, or returns every
 //! mistake at once. A file with one mistake changes nothing: the gateway keeps the settings it has.
 //!
-//! Each section of the file has a module: `server.rs` for `mcpServers`, `approvals.rs`, `activity.rs`, `storage.rs`. Each
-//! reads its own object with the reader of [`file`](crate::file) and returns its own struct. `keys.rs` lists the keys of
-//! every object, and `schema.rs` publishes the same keys as a JSON Schema for editors. Tests compare the two.
+//! Each section of the file has a module: `server.rs` for `mcpServers`, `approvals.rs`, `activity.rs`, `storage.rs`.
+//! Each reads its own object with the reader of [`file`](crate::file) and returns its own struct. `keys.rs` lists the
+//! keys of every object, and `schema.rs` publishes the same keys as a JSON Schema for editors. Tests compare the two.
 //!
-//! What must stay true:
+//! Invariants:
 //!
-//! - **Secrets stay out of logs.** Values of `env`, `headers` and database URLs are [`Secret`]s, whose `Debug` is `***`.
-//!   Error messages never contain a value that a reference was resolved to.
+//! - **Secrets stay out of logs.** Values of `env`, `headers` and database URLs are [`Secret`]s, whose `Debug` is
+//!   `***`. Error messages never contain a value that a reference was resolved to.
 //! - **Unknown keys are mistakes.** A misspelt `tls_terminated_by_proxy` must not silently mean its default.
 //! - **No I/O.** Environment variables and files come through [`Outside`], so that tests need neither.
 //!
 //! Why not `serde` with `deny_unknown_fields`? See [`file`](crate::file): it reports one mistake per attempt.
 //!
-//! To add a setting: add the key in `keys.rs`, the field in its struct with its default, one line in the `read` function
-//! of the section, and its description in `schema.rs`. A key in only one of `keys.rs` and `schema.rs` fails a test.
+//! To add a setting: add the key in `keys.rs`, and the field with its default in its struct. Then add one line in the
+//! `read` function of the section, and the description in `schema.rs`. A key in only one of `keys.rs` and `schema.rs`
+//! fails a test.
 
 mod activity;
 mod address;
@@ -54,7 +55,7 @@ pub use storage::{StorageSettings, StorageUrl};
 pub const FILE_MAX_BYTES: usize = 1024 * 1024;
 pub const SERVERS_MAX: usize = 1000;
 
-/// Every value takes a byte at least, so the size of the file limits their number.
+/// Every value takes at least one byte, so the size of the file limits their number.
 const KIND: FileKind =
     FileKind { values_max: FILE_MAX_BYTES, too_many: "remove some", empty: "write `{}` for all defaults" };
 
@@ -148,7 +149,7 @@ pub struct ContractSettings {
 /// The setting `unclassified`, for tools without a risk level from the operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unclassified {
-    /// Follows the tool's annotations and asks for nothing more.
+    /// Follows the tool's annotations and requires nothing more.
     #[default]
     Allow,
     ConfirmDestructive,
@@ -211,7 +212,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the keys whose secret stands in the file itself instead of behind a reference. A key counts as secret by
+    /// Returns the keys whose secret is in the file itself instead of behind a reference. A key counts as secret by
     /// its name, a database URL by its password. Only the owner should be able to read such a file.
     pub fn inline_secrets(&self) -> Vec<String> {
         let mut found = Vec::new();

@@ -1,10 +1,10 @@
-//! Days, hours and weekdays of an instant, and instants from the texts that cases are written in.
+//! Converts instants to dates, hours and weekdays for policies, and parses the times of policy test cases.
 
 /// The instant of a call, for policies that ask about the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
     pub now_ms: i64,
-    /// The offset of the gateway's machine: policies use its hours and weekdays.
+    /// The offset of the gateway's machine from UTC. Policies use local hours and weekdays.
     pub utc_offset_s: i32,
 }
 
@@ -16,10 +16,10 @@ pub(crate) fn iso(ms: i64) -> String {
     Local::utc(Clock { now_ms: ms, utc_offset_s: 0 }).iso()
 }
 
-/// An instant on a clock on a wall.
+/// An instant in local time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Local {
-    /// Since 1970-01-01.
+    /// Days since 1970-01-01.
     days: i64,
     pub(crate) hour: i64,
     pub(crate) minute: i64,
@@ -55,7 +55,7 @@ impl Local {
         matches!(self.weekday(), "saturday" | "sunday")
     }
 
-    /// As Cedar's `datetime` reads it.
+    /// Formats the instant as Cedar's `datetime` reads it.
     pub(crate) fn iso(&self) -> String {
         let (year, month, day) = date_of(self.days);
         let Self { hour, minute, second, ms, .. } = self;
@@ -63,7 +63,8 @@ impl Local {
     }
 }
 
-/// Year, month and day of the Gregorian calendar; the year here begins in March, so that leap days come last.
+/// Returns year, month and day of the Gregorian calendar. The computation starts years in March, so that leap days come
+/// last.
 fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -82,7 +83,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// `2026-11-15T03:00:00+01:00` (also with `Z`, without seconds, or with parts of them), or `03:00 sunday`.
+/// Parses `2026-11-15T03:00:00+01:00` (also with `Z`, without seconds, or with fractions of them), or `03:00 sunday`.
 pub(crate) fn parse(text: &str) -> Option<Clock> {
     match text.split_once(' ') {
         Some((time, weekday)) => {
@@ -117,7 +118,7 @@ fn rfc_3339(text: &str) -> Option<Clock> {
     Some(Clock { now_ms, utc_offset_s })
 }
 
-/// Milliseconds since midnight, and what comes after.
+/// Returns the milliseconds since midnight, and the rest of the text.
 fn time_of_day(text: &str) -> Option<(i64, &str)> {
     let (hour, rest) = (digits(text.get(..2)?, 2)?, text.get(2..)?.strip_prefix(':')?);
     let (minute, mut rest) = (digits(rest.get(..2)?, 2)?, rest.get(2..)?);

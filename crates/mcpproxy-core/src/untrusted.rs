@@ -1,10 +1,10 @@
-//! Words from agents and servers, which are never printed as they came.
+//! Text from agents and servers, which must be escaped before it is printed.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Text from an agent, a server or a file. It has no `Display`: the caller says where it goes, and it is escaped for
-/// that place.
+/// Text from an agent, a server or a file. It has no `Display`: the caller chooses the destination, and it is escaped
+/// for that place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Untrusted(String);
 
@@ -21,7 +21,8 @@ impl Untrusted {
         }
     }
 
-    /// One line for a terminal or a log: control, bidirectional and invisible characters become visible escapes.
+    /// Escapes the text for one line of a terminal or log: control, bidirectional and invisible characters become
+    /// visible.
     pub fn for_terminal(&self) -> Cow<'_, str> {
         escape(&self.0, Lines::One)
     }
@@ -31,7 +32,7 @@ impl Untrusted {
         escape(&self.0, Lines::Many)
     }
 
-    /// The words as they came, for structured output (JSON) whose writer escapes them.
+    /// Returns the text unescaped, for structured output (JSON) whose writer escapes it.
     pub fn for_json(&self) -> &str {
         &self.0
     }
@@ -63,7 +64,7 @@ fn escape(text: &str, lines: Lines) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Characters that act on a terminal or hide from a reader.
+/// Returns true for characters that act on a terminal or are invisible to a reader.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,

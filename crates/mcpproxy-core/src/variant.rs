@@ -1,4 +1,4 @@
-//! The three ways to call a tool.
+//! The three variants of a tool call: read, write and destructive.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub enum Variant {
 impl Variant {
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Destructive];
 
-    /// `call_tool_read` and so on: the tool an agent calls.
+    /// Returns the name of the tool that an agent calls, such as `call_tool_read`.
     pub fn tool(self) -> &'static str {
         match self {
             Self::Read => "call_tool_read",
@@ -22,7 +22,7 @@ impl Variant {
         }
     }
 
-    /// `read`, `write` or `destructive`: the operation type.
+    /// Returns the operation type: `read`, `write` or `destructive`.
     pub fn operation(self) -> &'static str {
         match self {
             Self::Read => "read",

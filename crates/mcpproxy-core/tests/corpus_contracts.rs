@@ -1,4 +1,4 @@
-//! Contracts for the tools of real servers: drafted, looked over and counted, whatever those servers wrote.
+//! Drafts, lints and counts contracts for the tools of real servers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
@@ -15,14 +15,14 @@ use proptest::prelude::*;
 #[path = "data/tools.rs"]
 mod tools;
 
-/// Far more than any list takes, also on a busy machine and without optimisation.
+/// Far more than any list takes, even in a debug build on a busy machine.
 const LIST_MAX: Duration = Duration::from_secs(20);
 
 static OFFERS: LazyLock<Vec<(ServerName, Arc<Offer>)>> = LazyLock::new(|| {
     let offers = tools::lists().into_iter().map(|list| {
         let server = ServerName::parse(&list.server.replace('.', "-")).unwrap();
         let (offer, hidden) = Offer::new(list.tools.iter().map(|json| Offered::parse(&server, json)));
-        // Nothing real is lost on the way.
+        // No real tool is refused.
         assert_eq!(hidden, [], "{server}");
         (server, Arc::new(offer))
     });
@@ -51,7 +51,7 @@ fn every_real_list_can_be_drafted_and_looked_over() {
     assert!(slowest.0 < LIST_MAX, "{slowest:?}");
 }
 
-/// A draft can be put in force as it is, is no mistake, and asks for no less than what the server says already.
+/// A draft is valid as it is, has no lint errors, and is at least as strict as the server's own contract.
 #[test]
 fn every_draft_is_a_contract_file() {
     let mut levels = std::collections::BTreeMap::new();
@@ -83,7 +83,7 @@ fn every_draft_is_a_contract_file() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a server writes, its draft is one contract, and the server's words are nothing but its description.
+    /// Whatever a server writes, its draft is one contract, and the server's text appears only in the description.
     #[test]
     fn words_of_a_server_stay_words(
         description in "([\\PC\\pC]|[-:#{}\\[\\]&*!|>'\"%@`,?\\\\\n\r\t \u{85}\u{2028}\u{feff}]|riskLevel: low\n){0,40}",

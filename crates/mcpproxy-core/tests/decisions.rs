@@ -1,4 +1,5 @@
-//! The table of all decisions: as checked in, by the names of the specification's rows, and against a second reading.
+//! Tests the table of all decisions: against the checked-in file, the rows of the specification, and a second
+//! implementation.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should stop there")]
 
@@ -18,7 +19,7 @@ fn the_table_is_the_one_checked_in() {
     assert_eq!(now, checked_in, "rows came or went; if they should have, run `cargo run -p xtask -- bless`");
 }
 
-/// The validation matrices of the intent documents, row by row, under the name each row has there.
+/// The validation matrices of the intent documents, row by row, under the name of each row there.
 #[test]
 fn every_row_of_the_specification() {
     use TwoKey::{Optional, Required};
@@ -91,7 +92,8 @@ fn find(
     ROWS.iter().find(|row| is_wanted(row)).unwrap()
 }
 
-/// The decision once more, as a ladder: each variant stands on a rung, each annotation names the rung a tool needs.
+/// A second implementation of the decision, as a ladder: each variant is a rung, and each annotation names the rung a
+/// tool needs.
 fn second_reading(row: &Row) -> String {
     let names = ["read", "write", "destructive"];
     let stands = Variant::ALL.iter().position(|variant| *variant == row.variant).unwrap();
@@ -104,7 +106,7 @@ fn second_reading(row: &Row) -> String {
     } else if row.settings.two_key == TwoKey::Required {
         return "deny MISSING_INTENT".to_owned();
     }
-    // Nothing is above the top rung, so whoever stands there may use every tool.
+    // Nothing is above the top rung, so this variant may use every tool.
     if stands == 2 {
         return "allow".to_owned();
     }
@@ -119,7 +121,7 @@ fn second_reading(row: &Row) -> String {
         Some(needed) if stands < needed => "allow warn SERVER_MISMATCH unverified".to_owned(),
         Some(needed) if stands > needed => "allow warn overly_cautious".to_owned(),
         Some(_) => "allow".to_owned(),
-        // Nobody named a rung: writing is the safe guess, and for reading the settings decide.
+        // No annotation names a rung. Writing is the safe guess, and for reading the settings decide.
         None if stands == 1 && row.destructive == Some(false) => "allow".to_owned(),
         None if stands == 1 => "allow unverified".to_owned(),
         None => match row.settings.unannotated {
@@ -141,7 +143,7 @@ fn both_readings_agree_on_every_row() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Being more careful never turns a yes into a no, as long as nothing is declared that contradicts it.
+    /// A more cautious call is never refused, unless its declaration contradicts it.
     #[test]
     fn more_careful_is_never_refused(index in 0usize..1620) {
         let row = &ROWS[index];
@@ -151,7 +153,7 @@ proptest! {
         }
     }
 
-    /// Stricter settings never turn a no into a yes.
+    /// Stricter settings never allow a call that weaker settings deny.
     #[test]
     fn stricter_settings_never_allow_more(index in 0usize..1620) {
         let row = &ROWS[index];

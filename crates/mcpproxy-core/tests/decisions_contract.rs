@@ -1,4 +1,4 @@
-//! The sections on contracts of the table of all decisions: against a second reading, and by what must never be in them.
+//! Tests the contract sections of the decision table: against a second implementation, and by their invariants.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ fn section(name: &str) -> &'static Section {
     SECTIONS.iter().find(|section| section.name == name).unwrap()
 }
 
-/// Looks up cells by the names of their columns.
+/// A row whose cells are looked up by column name.
 struct Row<'s> {
     section: &'s Section,
     cells: Vec<&'s str>,
@@ -61,7 +61,7 @@ impl<'s> Row<'s> {
         self.outcome().starts_with("allow")
     }
 
-    /// The row in which only this cell is different.
+    /// Returns the key of the row in which only this cell is different.
     fn with(&self, column: &str, cell: &'s str) -> Vec<&'s str> {
         let at = self.section.columns.iter().position(|name| *name == column).unwrap();
         let mut key = self.key();
@@ -78,7 +78,7 @@ fn outcomes(section: &Section) -> HashMap<Vec<&str>, &str> {
     Row::all(section).map(|row| (row.key(), row.outcome())).collect()
 }
 
-/// What the annotations ask for, and what is said about it: the rung, a refusal or a warning, and whether it is borne out.
+/// Returns the rung that the annotations need, the refusal or warning, and whether they confirm the variant.
 fn hints(row: &Row<'_>, stands: usize) -> (Option<usize>, Result<&'static str, String>, bool) {
     let (read_only, destructive) = (row.at("readOnly"), row.at("destructive"));
     let needs = match (destructive, read_only) {
@@ -103,7 +103,7 @@ fn hints(row: &Row<'_>, stands: usize) -> (Option<usize>, Result<&'static str, S
     (needs, said, borne_out)
 }
 
-/// The rules on contracts once more, as a ladder.
+/// A second implementation of the contract checks, as a ladder.
 fn contract_reading(row: &Row<'_>) -> String {
     let stands = row.rung("variant").unwrap();
     let (written, risk) = (row.rung("operation"), row.at("risk"));
@@ -219,7 +219,7 @@ fn forbidden_is_not_there_and_critical_is_never_alone() {
     assert!(counted.iter().all(|count| *count > 1_000), "{counted:?}");
 }
 
-/// What an agent can learn about a server by searching, listing and calling.
+/// Returns everything that an agent can learn about a server by searching, listing and calling.
 fn all_it_can_see(catalog: &Catalog) -> Vec<String> {
     let agent = Agent { name: "agent".to_owned(), scope: Scope::everything() };
     let intent = IntentSettings::default();
@@ -249,7 +249,7 @@ fn all_it_can_see(catalog: &Catalog) -> Vec<String> {
     seen
 }
 
-/// Whoever forbids a tool, an agent cannot tell it from one that was never there.
+/// An agent cannot tell a forbidden tool from one that does not exist, whoever forbids it.
 #[test]
 fn a_forbidden_tool_looks_like_none() {
     let server = ServerName::parse("fx").unwrap();
@@ -274,7 +274,7 @@ fn a_forbidden_tool_looks_like_none() {
     assert_eq!(all_it_can_see(&catalog(vec![offered("read_private_key", None)], by_operator())), nothing);
 }
 
-/// From a row to the one in which the server's contract asks for more, an answer never becomes weaker.
+/// A stricter contract of the server never makes an outcome weaker.
 #[test]
 fn a_stricter_contract_of_a_server_never_allows_more() {
     let weight = |outcome: &str| match outcome {
@@ -320,7 +320,7 @@ fn lenient_annotations_never_loosen_a_contract() {
             assert!(row.is_refused(), "{:?}", row.cells);
             count += 1;
         }
-        // Where the strict answer comes from the contract, the lenient one is the same.
+        // If the strict outcome comes from the contract, the lenient one is the same.
         let strict = known[&row.with("strict", "true")];
         if !strict.starts_with("deny SERVER_MISMATCH") {
             assert_eq!(row.outcome(), strict, "{:?}", row.cells);

@@ -1,4 +1,5 @@
-//! The section on dry runs and repeats of the table of all decisions: against a second reading, and by its laws.
+//! Tests the section of the decision table on dry runs and repeats: against a second implementation, and by its
+//! invariants.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should stop there")]
 
@@ -49,7 +50,7 @@ impl Row {
         LEVELS.iter().position(|level| *level == self.risk).unwrap()
     }
 
-    /// What a user must do, in the words of the table.
+    /// Returns the steps that a user must take, in the words of the table.
     fn asks(&self) -> Option<&'static str> {
         match self.risk {
             "critical" => Some("confirmation + step_up"),
@@ -59,7 +60,7 @@ impl Row {
         }
     }
 
-    /// Whether the server itself can be asked: its own word is not enough where the operator wants a user.
+    /// Returns true if the dry run is sent. A server's contract is not enough if the operator requires approval.
     fn is_native(&self) -> bool {
         self.parameter != "-" && (self.by == "operator" || self.asks().is_none())
     }
@@ -103,7 +104,7 @@ fn known() -> HashMap<&'static Row, &'static str> {
     ROWS.iter().map(|(row, outcome)| (row, *outcome)).collect()
 }
 
-/// From nothing to never: what stands between an agent and the effect of a real call.
+/// Ranks outcomes by the obstacles between an agent and the effect of a real call.
 fn weight(outcome: &str) -> usize {
     match outcome {
         outcome if outcome.starts_with("allow") => 0,
@@ -116,7 +117,7 @@ fn weight(outcome: &str) -> usize {
     }
 }
 
-/// The requirements that an outcome tells of.
+/// Counts the requirements that an outcome names.
 fn requirements(outcome: &str) -> usize {
     ["confirmation", "step_up", "dry_run_required", "permission_denied", "lacks", "tool_not_found"]
         .iter()
@@ -162,7 +163,7 @@ fn stricter_words_never_ask_for_less() {
     }
 }
 
-/// A dry run never has the effect of a call that a user was to be asked about, on a server's word alone.
+/// A server's contract alone never lets a dry run bypass an approval that the operator requires.
 #[test]
 fn a_servers_word_opens_no_way_around_the_operator() {
     for (row, outcome) in ROWS.iter().filter(|(row, _)| row.by == "server" && row.asks().is_some()) {

@@ -1,4 +1,4 @@
-//! The cost of listing approvals with few or many pending, and of a call with an idempotency key.
+//! Measures listing approvals with few or many pending, and a call with an idempotency key.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,7 +23,7 @@ use mcpproxy_store::{
 };
 use postgres::{Cluster, Fsync};
 
-// The allocator of the product.
+// The allocator of `mcpproxy`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -33,9 +33,9 @@ const LIMIT: usize = 50;
 const RUNS: usize = 31;
 const PARALLEL: u64 = 64;
 const CALLS: u64 = 5_000;
-/// All pending approvals of the largest size, page by page.
+/// Maximum time to read all pending approvals of the largest size, page by page.
 const ALL_MAX: Duration = Duration::from_millis(100);
-/// A page may cost so many times what it costs when few are pending.
+/// Maximum cost of a page, relative to the cost with few pending approvals.
 const RATIO_MAX: f64 = 2.0;
 const BEGIN_MS: i64 = 1_700_000_000_000;
 
@@ -153,7 +153,7 @@ async fn all(store: &Store, filter: &ApprovalFilter, size: u64) -> Duration {
     .await
 }
 
-/// The fastest of some runs: whatever else the machine does makes them slower, never faster.
+/// Returns the fastest of some runs. Other work on the machine only makes runs slower.
 async fn fastest(work: impl AsyncFn()) -> Duration {
     let mut fastest = Duration::MAX;
     for _ in 0..RUNS {
@@ -164,7 +164,7 @@ async fn fastest(work: impl AsyncFn()) -> Duration {
     fastest
 }
 
-/// Calls that are on disk before they are sent, without a key and with one.
+/// Measures calls that wait for the disk before they are sent, with and without an idempotency key.
 async fn calls(name: &str, location: &Location) {
     let store = Store::open(location).await.expect("a store");
     let ledger = ledger(&store).await;
@@ -218,7 +218,7 @@ fn id(n: u64) -> ApprovalId {
 }
 
 fn question(n: u64) -> NewApproval {
-    // As long as arguments and what pages show of a call usually are.
+    // Typical lengths of arguments and of the details that pages show.
     let args = format!(r#"{{"to":"somebody{n}@example.com","subject":"news","body":"{}"}}"#, "word ".repeat(80));
     NewApproval {
         id: id(n),

@@ -1,4 +1,4 @@
-//! The cost of a record: for a read, which waits for the queue, and for a write, which waits for the disk.
+//! Measures writing a record: for a read, which waits for the queue, and for a write, which waits for the disk.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark that cannot go on should stop")]
 
@@ -18,7 +18,7 @@ use mcpproxy_store::{
 use postgres::{Cluster, Fsync};
 use tokio::runtime::Runtime;
 
-// The allocator of the product: with the system's, most of what is measured is two threads waiting for it.
+// The allocator of `mcpproxy`. With the system allocator, lock contention between threads would dominate the result.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -43,7 +43,7 @@ fn sqlite(folder: &Path) -> Location {
     Location::Sqlite(folder.join("mcpproxy.db"))
 }
 
-/// Throughput when nothing but the log is busy: the time includes the last commit.
+/// Measures throughput when nothing but the log is busy. The time includes the last commit.
 fn batched(criterion: &mut Criterion, runtime: &Runtime) {
     let mut group = criterion.benchmark_group("batched");
     group.throughput(Throughput::Elements(1));
@@ -68,7 +68,7 @@ fn durable(criterion: &mut Criterion, runtime: &Runtime) {
     group.finish();
 }
 
-/// A whole log at a time, because the first batches that PostgreSQL sees cost more than the others.
+/// Measures a whole log at a time, because the first batches are slower on PostgreSQL.
 #[expect(clippy::print_stderr, reason = "a benchmark reports to whoever runs it")]
 fn report_rates(runtime: &Runtime, name: &str, records: [u64; 2], place: &dyn Fn(&Path) -> Location) {
     for (parallel, records) in [1, PARALLEL].into_iter().zip(records) {
@@ -127,7 +127,7 @@ async fn durable_records(ledger: Ledger, records: u64, parallel: u64) {
     }
 }
 
-/// Small batches are what a gateway with little to do writes.
+/// Writes small batches, as a gateway under light load does.
 async fn paced_calls(ledger: Ledger, per_second: u64) {
     let mut clock = tokio::time::interval(Duration::from_millis(10));
     let calls = per_second / 100;
@@ -137,7 +137,7 @@ async fn paced_calls(ledger: Ledger, per_second: u64) {
     }
 }
 
-/// Wall clock hides what other threads do; this is what a call costs the machine.
+/// Reports CPU time per call, because the wall clock hides work on other threads.
 #[expect(clippy::print_stderr, reason = "a benchmark reports to whoever runs it")]
 fn report_cpu(runtime: &Runtime) {
     let report = |name: &str, calls: u64, run: &dyn Fn()| {
@@ -161,7 +161,7 @@ fn report_cpu(runtime: &Runtime) {
     }
 }
 
-/// User and system time of this process, where the kernel tells it in `/proc`, in ticks of 10 ms.
+/// Returns user and system time of this process in ticks of 10 ms, if the kernel has `/proc`.
 fn cpu() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let mut fields = stat.rsplit(')').next()?.split_whitespace().skip(11);

@@ -1,5 +1,5 @@
-//! The cost of reading the log as it grows: 10,000 records, 100,000, a million. With `MCPPROXY_BENCH_RECORDS`
-//! set to 10000000, ten million, which takes some minutes and about 10 GB of disk.
+//! Measures reading the log at 10,000, 100,000 and a million records. With `MCPPROXY_BENCH_RECORDS` set to 10000000, it
+//! goes up to ten million, which takes some minutes and about 10 GB of disk.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports, or stops")]
 
@@ -16,7 +16,7 @@ const SIZES: [u64; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
 const DEFAULT_MAX: u64 = 1_000_000;
 const RUNS: usize = 31;
 const LIMIT: usize = 50;
-/// A page of destructive calls may cost so many times what it costs in the smallest log.
+/// Maximum cost of a page of destructive calls, relative to the cost in the smallest log.
 const RATIO_MAX: f64 = 2.0;
 const BEGIN_MS: i64 = 1_700_000_000_000;
 const PAUSE_MS: u64 = 100;
@@ -28,7 +28,7 @@ fn main() {
     assert!(is_well, "a page of destructive calls costs more than {RATIO_MAX} times what it costs in a small log");
 }
 
-/// One log, which is looked into at every size.
+/// Grows one log and measures it at every size.
 async fn grow(max: u64) -> bool {
     let folder = tempfile::tempdir_in(Path::new(env!("CARGO_TARGET_TMPDIR"))).expect("a folder on a disk");
     let location = Location::Sqlite(folder.path().join("mcpproxy.db"));
@@ -64,7 +64,7 @@ async fn fill(location: &Location, numbers: std::ops::Range<u64>) {
     };
     let ledger = Ledger::start(&store, options).await.expect("a ledger");
     for n in numbers {
-        // A disk that cannot follow at once is no reason to stop.
+        // Retry if the disk cannot keep up.
         while ledger.append(record(n), WaitFor::Queue).await.is_err() {}
     }
     ledger.finish().await.expect("everything is written");
@@ -74,7 +74,7 @@ async fn fill(location: &Location, numbers: std::ops::Range<u64>) {
 async fn measure(location: &Location, size: u64) -> Vec<(String, Duration)> {
     let store = Store::open_read_only(location).await.expect("a store");
     let mut times = Vec::new();
-    // The last hundredth of the way back.
+    // The oldest hundredth of the log.
     let deep = Some(BEGIN_MS + (size * PAUSE_MS / 100).cast_signed());
     for (name, filter) in filters() {
         times.push((format!("{name}, first page"), page(&store, &filter, None).await));
@@ -131,7 +131,7 @@ async fn page(store: &Store, filter: &Filter, before: Option<Cursor>) -> Duratio
     fastest(async || drop(store.list(filter, before, LIMIT).await.expect("a page"))).await
 }
 
-/// The fastest of some runs: whatever else the machine does makes them slower, never faster.
+/// Returns the fastest of some runs. Other work on the machine only makes runs slower.
 async fn fastest(work: impl AsyncFn()) -> Duration {
     let mut fastest = Duration::MAX;
     for _ in 0..RUNS {
@@ -142,9 +142,9 @@ async fn fastest(work: impl AsyncFn()) -> Duration {
     fastest
 }
 
-/// Every field has its own rhythm, as if there were many servers, agents and tools.
+/// Returns a record whose fields vary independently, as with many servers, agents and tools.
 fn record(n: u64) -> NewRecord {
-    // Spread, so that neighbours differ.
+    // A hash of `n`, so that neighbouring records differ.
     let chance = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let tool = (chance >> 10) % 200;
     let (kind, status) = match chance % 1000 {
@@ -153,7 +153,7 @@ fn record(n: u64) -> NewRecord {
         25..60 => (Kind::Call, Status::Error),
         _ => (Kind::Call, Status::Success),
     };
-    // A tool does one thing, and takes about the same time for it.
+    // Each tool has one operation, and a typical duration.
     let intent_type = match tool {
         0..4 => Variant::Destructive,
         4..40 => Variant::Write,

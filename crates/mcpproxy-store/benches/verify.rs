@@ -1,4 +1,4 @@
-//! The speed of verifying a log, on both databases.
+//! Measures the speed of verifying a log, on both databases.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "this is for people")]
 
@@ -26,7 +26,7 @@ async fn measure(place: &Place) {
     for n in 0..CALLS {
         let args = payload(r#"{"to":"somebody@example.com","subject":"a letter","body":"a few words, and no more"}"#);
         let record = NewRecord { args: Some(args), ..call(n) };
-        // Every hundredth wait lets the writer keep up; the ends come later, and are lines of their own.
+        // Waiting at every hundredth record lets the writer keep up. The ends come later, as lines of their own.
         let wait = if n % 100 == 0 { WaitFor::Disk } else { WaitFor::Queue };
         open.push(ledger.open(record, wait).await.unwrap());
         if open.len() == 500 {
@@ -51,7 +51,7 @@ async fn measure(place: &Place) {
     }
 }
 
-/// What this process has used, on all its threads: on a busy machine it says more than the clock.
+/// Returns the CPU time of this process on all threads. On a busy machine it is more precise than the wall clock.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();

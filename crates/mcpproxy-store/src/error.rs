@@ -1,4 +1,4 @@
-//! Errors of the store. Messages speak to the operator: what happened, and what to do.
+//! Errors of the store. Messages tell the operator what happened and what to do.
 
 use std::io;
 use std::path::PathBuf;

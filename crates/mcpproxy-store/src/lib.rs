@@ -11,8 +11,8 @@
 //! `record` is plain data. `approvals`, `accounts` and `log` add methods to [`Store`] and hold the SQL of their tables.
 //! `log` is on top, because a record is written together with the steps that change approvals.
 //!
-//! To add a table: add it to a new file in `sql/schema/`, list that file in `sql/migrate.rs`, and put types, methods and SQL
-//! into one file of a room.
+//! To add a table: add it to a new file in `sql/schema/`, and list that file in `sql/migrate.rs`. Put types, methods
+//! and SQL into one file in `log/`, `approvals/` or `accounts/`.
 
 mod accounts;
 mod approvals;

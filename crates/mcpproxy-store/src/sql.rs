@@ -1,4 +1,4 @@
-//! Access to the database: connections, statements, rows and the schema. The SQL of each table is in its room.
+//! Access to the database: connections, statements, rows and the schema. The SQL of each table is next to its types.
 
 pub(crate) mod bulk;
 pub(crate) mod columns;

@@ -1,6 +1,6 @@
-//! Text forms that several rooms share: storable text, hexadecimal digits and timestamps.
+//! Text forms that several modules share: storable text, hexadecimal digits and timestamps.
 
-/// The text as both databases can store it: PostgreSQL rejects NUL. JSON escapes NUL, so JSON stays unchanged.
+/// Replaces NUL, because PostgreSQL rejects it. JSON escapes NUL, so JSON stays unchanged.
 pub(crate) fn storable(text: String) -> String {
     if text.contains('\0') { text.replace('\0', "\u{FFFD}") } else { text }
 }

@@ -1,4 +1,4 @@
-//! Approvals: every step from every state, stored fields, and queries.
+//! Tests for approvals: every step from every state, stored fields, and queries.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -92,7 +92,8 @@ async fn every_step_from_every_state(place: &Place) {
         ("expire", |n, now_ms| Step::Expire { id: id(n), now_ms }),
         ("cancel", |n, now_ms| Step::Cancel { id: id(n), now_ms }),
     ];
-    // From a state, the last moment before it expires and the first after: what each of the five makes of it, or nothing.
+    // For each state, just before and at its expiry: the new state after each of the five steps, or `None` for a
+    // conflict.
     let table: [(ApprovalState, [[Option<ApprovalState>; 5]; 2]); 6] = [
         (
             Pending,
@@ -136,7 +137,7 @@ async fn every_step_from_every_state(place: &Place) {
             }
         }
     }
-    // Of what is not there, nothing can become anything.
+    // Every step on an approval that does not exist conflicts.
     for (_, step) in steps {
         assert_eq!(take_steps(&ledger, vec![step(9999, T)]).await, Conditional::Conflict { step: 0 });
     }
@@ -183,7 +184,7 @@ async fn a_yes_and_its_grant_are_both_written_or_neither(place: &Place) {
 
 async fn an_agent_has_no_more_pending_than_it_may(place: &Place) {
     let (store, ledger) = place.open().await;
-    // In parallel, so that they meet in one batch.
+    // In parallel, so that they share a batch.
     let asked = (1..=50).map(|n| {
         let ledger = ledger.clone();
         tokio::spawn(async move { take_steps(&ledger, vec![ask(question(n))]).await })
@@ -195,7 +196,7 @@ async fn an_agent_has_no_more_pending_than_it_may(place: &Place) {
     assert_eq!((won, store.count_pending().await.unwrap()), (20, 20));
     let other = NewApproval { agent: "other".into(), ..question(51) };
     take_steps(&ledger, vec![ask(other)]).await.written().unwrap();
-    // One that is decided makes room for one, and so does one whose time is over.
+    // A decided request makes room for one more, and so does an expired one.
     let pending = ApprovalFilter {
         state: Some(ApprovalState::Pending),
         agent: Some("local".into()),
@@ -225,13 +226,13 @@ async fn the_same_question_is_asked_once(place: &Place) {
         won.extend(asked.await.unwrap());
     }
     let [first] = won[..] else { panic!("{won:?}") };
-    // As long as it is open.
+    // Only one request with this binding can be open.
     take_steps(&ledger, vec![approve(first)]).await.written().unwrap();
     assert_eq!(take_steps(&ledger, again(30, T + 1)).await, Conditional::Conflict { step: 0 });
     take_steps(&ledger, vec![consume(first)]).await.written().unwrap();
     take_steps(&ledger, again(31, T + 1)).await.written().unwrap();
     take_steps(&ledger, again(32, T + 1 + MINUTE)).await.written().unwrap();
-    // The id is one, too.
+    // The id is unique, too.
     let same_id = NewApproval { binding: Digest::of(b"other"), ..question(32) };
     assert_eq!(take_steps(&ledger, vec![ask(same_id)]).await, Conditional::Conflict { step: 0 });
 }

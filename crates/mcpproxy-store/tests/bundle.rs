@@ -1,4 +1,4 @@
-//! Bundles: they prove the records they show, and every change to them is detected.
+//! Tests for bundles: they prove the records they show, and every change to them is detected.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,8 +31,8 @@ on_both!(
 
 const NOW_MS: i64 = 1_700_000_100_000;
 
-/// Positions: 1 a refusal, 2 and 4 a destructive call, 3 a refusal; signed. 5 and 6 a call with a long result, 7 and 8 a
-/// destructive call; signed.
+/// Positions: 1 a refusal, 2 and 4 a destructive call, 3 a refusal; signed. 5 and 6 a call with a long result, 7 and 8
+/// a destructive call; signed.
 async fn write(place: &Place) -> (Store, Vec<RecordId>) {
     let (store, ledger) = place.open().await;
     let destructive = |n: u32| NewRecord { intent_type: Some(Variant::Destructive), ..call(n) };
@@ -178,7 +178,7 @@ async fn a_damaged_log_proves_nothing(place: &Place) {
     let refused = export(&store, &everything()).await.unwrap_err();
     let ExportError::Damaged { source } = refused else { panic!("{refused:?}") };
     assert_eq!((source.seq, source.id), (3, Some(ids[2])));
-    // It is of no consequence for what comes after the next checkpoint.
+    // The damage does not affect lines after the next checkpoint.
     let since = Filter { since_ms: Some(call(4).time_ms), ..Filter::default() };
     let (_, text) = export(&store, &selected(since, None)).await.unwrap();
     assert_eq!(verify(&text, None).unwrap().first, 5);
@@ -195,7 +195,7 @@ async fn nothing_is_signed_against_the_newest_checkpoint(place: &Place) {
     place.sql("DELETE FROM records WHERE seq = 7").await;
     let refused = export(&store, &selection).await.unwrap_err();
     assert!(matches!(&refused, ExportError::Damaged { source } if source.seq == 7), "{refused:?}");
-    // Without it, the database is all there is to go by.
+    // Without the copy, only the checkpoints in the database can be compared.
     assert_eq!(export(&store, &selected(Filter::default(), Some(&own))).await.unwrap().0.last, 6);
 }
 
@@ -222,7 +222,7 @@ async fn a_bundle_is_about_one_chain(place: &Place) {
     assert!(matches!(refused, ExportError::NoSuchChain { .. }), "{refused:?}");
 }
 
-// -- what is done to bundles, wherever they come from -------------------------------------------------------------
+// -- tests that change bundles ---------------------------------------------------------------------------------
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seal {
@@ -248,7 +248,7 @@ async fn small_bundle(seal: Seal) -> String {
 async fn no_byte_can_be_another() {
     let text = small_bundle(Seal::No).await;
     assert!(verify(&text, None).is_ok_and(|verdict| !verdict.is_sealed));
-    // Without a seal, when it was made and what was asked for is not part of what is proved.
+    // Without a seal, the time of the export and the filter are not proved.
     let claims = text.find("\"exported\"").unwrap()..text.find('\n').unwrap();
     change_every_byte(&text, claims);
 }
@@ -258,7 +258,7 @@ async fn no_byte_of_a_sealed_bundle_can_be_another() {
     let text = small_bundle(Seal::Yes).await;
     assert!(verify(&text, None).is_ok_and(|verdict| verdict.is_sealed));
     change_every_byte(&text, 0..0);
-    // Not even a payload can be withheld.
+    // Not even a payload can be removed.
     for gone in text.lines().filter(|line| line.starts_with("{\"payload\"")) {
         assert!(verify(&text.replace(&format!("{gone}\n"), ""), None).is_err(), "{gone}");
     }
@@ -289,7 +289,7 @@ async fn no_line_can_be_left_out_doubled_or_moved() {
         assert!(verify(&text, None).is_err(), "{why}:\n{text}");
     };
     for at in 0..lines.len() {
-        // A payload may be gone: it is not part of the chain.
+        // Without a seal, a payload may be removed, because it is not part of the chain.
         if !lines[at].starts_with("{\"payload\"") {
             is_bad(&[&lines[..at], &lines[at + 1..]].concat(), &format!("without line {at}"));
         }

@@ -1,4 +1,5 @@
-//! Checkpoints: signed while running and at the end, copied to files, and compared with the database at the next start.
+//! Tests for checkpoints: signed while running and at the end, copied to files, and compared with the database at the
+//! next start.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -33,7 +34,7 @@ async fn checkpoints_are_signed_on_the_way_and_at_the_end(place: &Place) {
     let copied = positions(&std::fs::read_to_string(place.all_checkpoints()).unwrap());
     assert_eq!(copied, place.sql("SELECT seq FROM checkpoints ORDER BY seq").await);
     assert_eq!(copied.last(), Some(&2_502));
-    // A batch is never cut in two for a checkpoint, so there may be more between two of them.
+    // A batch is never split for a checkpoint, so there may be more lines between two of them.
     let gaps: Vec<i64> = [&[0], &copied[..]].concat().windows(2).map(|pair| pair[1] - pair[0]).collect();
     let (last, on_the_way) = gaps.split_last().unwrap();
     assert!(!on_the_way.is_empty() && on_the_way.iter().all(|gap| *gap >= 1_000), "{gaps:?}");
@@ -53,7 +54,7 @@ async fn nothing_new_is_nothing_to_sign(place: &Place) {
     ledger.finish().await.unwrap();
     place.ledger(&store).await.finish().await.unwrap();
     assert_eq!(place.sql("SELECT seq FROM checkpoints").await, [1]);
-    // What is signed after a restart goes on from there.
+    // After a restart, checkpoints continue from there.
     let ledger = place.ledger(&store).await;
     ledger.append(refusal(2), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
@@ -91,7 +92,7 @@ async fn a_checkpoint_of_another_chain_or_none_says_nothing(place: &Place) {
         ledger.append(refusal(n), WaitFor::Disk).await.unwrap();
     }
     ledger.finish().await.unwrap();
-    // The file now speaks of a chain that is longer than the one of this key.
+    // The file now names a chain that is longer than the chain of this key.
     let other = Ledger::start(&store, place.options(2)).await.unwrap();
     other.append(refusal(9), WaitFor::Disk).await.unwrap();
     other.finish().await.unwrap();

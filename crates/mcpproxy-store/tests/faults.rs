@@ -1,4 +1,4 @@
-//! Records when the log fails: acknowledged ones are there, refused ones are not, and the rest is written later.
+//! Tests for a failing log: acknowledged records are kept, refused ones are not, and the rest is written later.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -59,7 +59,7 @@ async fn a_log_that_works_again_says_so_without_being_asked(place: &Place) {
     let Health::Failing { since_ms, reason } = ledger.health() else { panic!("it fails") };
     assert!(reason.starts_with("could not write to the activity log: ") && reason.contains("full"), "{reason}");
     assert!((common::now_ms() - since_ms).abs() < 10_000);
-    // It is asked again, and nothing has changed.
+    // Another attempt changes nothing.
     ledger.open(call(2), WaitFor::Disk).await.unwrap_err();
     assert!(matches!(ledger.health(), Health::Failing { since_ms: since, .. } if since == since_ms));
     place.mend_log().await;
@@ -82,7 +82,7 @@ async fn nothing_is_taken_on_trust_while_the_log_fails(place: &Place) {
 async fn a_caller_that_leaves_early_leaves_no_open_call(place: &Place) {
     let (store, ledger) = place.open().await;
     for n in 0..50 {
-        // Polled once, so that it stands in the queue, and then dropped before or while it is written.
+        // Polled once, so that it is in the queue, and then dropped before or while it is written.
         let leaving =
             tokio::time::timeout(Duration::from_micros(u64::from(n) * 40), ledger.open(call(n), WaitFor::Disk));
         if let Ok(opened) = leaving.await {
@@ -122,12 +122,12 @@ async fn cut(place_words: &'static [u8], expected: &[(i64, Status)]) {
     let (_place, relay, store, ledger) = wired().await;
     let before = ledger.open(call(1), WaitFor::Disk).await.unwrap();
     relay.cut_at(place_words);
-    // One batch: an event that nobody waits for, and a call that somebody does.
+    // One batch: an event without a waiting caller, and a call with one.
     ledger.append(refusal(2), WaitFor::Queue).await.unwrap();
     let read = ledger.open(call(3), WaitFor::Queue).await.unwrap();
     ledger.open(call(4), WaitFor::Disk).await.unwrap_err();
     assert!(relay.is_cut());
-    // None of these was ever on the wire.
+    // None of these was ever sent to the database.
     ledger.open(call(5), WaitFor::Disk).await.unwrap_err();
     ledger.append(refusal(6), WaitFor::Queue).await.unwrap_err();
     ledger.close(before, success(), WaitFor::Queue).await.unwrap();
@@ -181,7 +181,7 @@ fn load(ledger: &Ledger, told: &Arc<Told>) -> Vec<tokio::task::JoinHandle<()>> {
                     }
                     Err(_) => {
                         *told.refused.lock().unwrap() += 1;
-                        // The next try is worth it when something was written, and is due in any case soon.
+                        // Try again after a write, or after a short pause.
                         let _no_news = tokio::time::timeout(Duration::from_millis(5), news.changed()).await;
                     }
                 }
@@ -209,7 +209,7 @@ async fn check_told(store: &Store, told: &Told) {
     assert_eq!(ids.len(), records.len());
     let opened: HashSet<RecordId> = told.opened.lock().unwrap().iter().copied().collect();
     assert!(opened.is_subset(&ids), "{:?}", opened.difference(&ids));
-    // Ends that could not be written at first were written later, so that all that was sent has one.
+    // Ends that could not be written at first were written later, so every call that was sent has an end.
     for record in &records {
         let expected = if opened.contains(&record.id) { Status::Success } else { Status::Cancelled };
         assert_eq!(record.status, expected, "{record:?}");

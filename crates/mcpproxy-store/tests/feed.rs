@@ -1,4 +1,4 @@
-//! The feed: records after a cursor, each once and in order.
+//! Tests for the feed: records after a cursor, each once and in order.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -22,7 +22,7 @@ on_both!(
 
 async fn read(store: &Store, cursor: &mut FeedCursor, filter: &Filter, limit: usize) -> Vec<(i64, Status)> {
     let Feed { records, next, .. } = store.feed(cursor, filter, limit).await.unwrap();
-    // As a browser hands it back.
+    // As a browser sends it back.
     *cursor = FeedCursor::parse(&next.to_string()).unwrap();
     records.iter().map(|record| (record.seq, record.status)).collect()
 }
@@ -51,7 +51,7 @@ async fn a_call_that_is_over_appears_once(place: &Place) {
     ledger.close(open, success(), WaitFor::Disk).await.unwrap();
     let expected = [(2, Status::Refused), (1, Status::Success)];
     assert_eq!(read(&store, &mut cursor.clone(), &everything, 10).await, expected);
-    // Also when it is read one by one.
+    // The same when records are read one by one.
     assert_eq!(read(&store, &mut cursor, &everything, 1).await, expected[..1]);
     assert_eq!(read(&store, &mut cursor, &everything, 1).await, expected[1..]);
     assert_eq!(read(&store, &mut cursor, &everything, 1).await, []);
@@ -160,7 +160,7 @@ async fn other_chain(place: &Place, store: &Store) -> Ledger {
 async fn chains_are_watched_together(place: &Place) {
     let (store, ledger) = place.open().await;
     let mut cursor = store.feed_end().await.unwrap();
-    // A gateway that begins later is seen from its beginning.
+    // A gateway that starts later is seen from its first record.
     let other = other_chain(place, &store).await;
     let agents = async |cursor: &mut FeedCursor, limit: usize| {
         let feed = store.feed(cursor, &Filter::default(), limit).await.unwrap();

@@ -1,4 +1,4 @@
-//! A gateway that is killed at work: acknowledged records are there, and the chain continues.
+//! Tests that kill a running gateway: acknowledged records are kept, and the chain continues.
 
 #![allow(
     clippy::unwrap_used,
@@ -131,7 +131,7 @@ fn run_and_kill(place: &Place, child: &str, lines: usize, mut keep: impl FnMut(&
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // What it said before it was gone counts, except a line that it could not finish.
+    // Lines that it wrote before it was killed count, except an incomplete last line.
     for line in told.map_while(Result::ok) {
         keep(&line);
     }
@@ -164,7 +164,7 @@ async fn approves_until_it_is_killed() {
     }
 }
 
-/// Another test runs this one as a process of its own; otherwise there is nothing to do.
+/// Returns a ledger in a child process that another test has started. Otherwise there is nothing to do.
 async fn as_child() -> Option<Ledger> {
     let child = std::env::var(CHILD).ok()?;
     let (newest, address) = child.split_once(' ').unwrap();

@@ -1,4 +1,4 @@
-//! The ledger: every accepted record is written.
+//! Tests for the ledger: every accepted record is written.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -127,7 +127,7 @@ async fn what_nobody_waits_for_is_written_at_the_end(place: &Place) {
 
 async fn calls_that_overlap_get_their_own_ends(place: &Place) {
     let (store, ledger) = place.open().await;
-    // More than one batch of beginnings, so that ends meet beginnings that are written and some that are not.
+    // More than one batch of beginnings, so that some ends find a written beginning and others a queued one.
     let outcome = |id: RecordId| Outcome { message: Some(id.to_string()), ..success() };
     let mut open: Vec<OpenRecord> = Vec::new();
     for n in 0..300 {
@@ -207,13 +207,13 @@ async fn more_calls_than_one_step_takes_are_interrupted(place: &Place) {
 async fn ids_tell_the_time_and_grow(place: &Place) {
     let (store, ledger) = place.open().await;
     let mut ids = Vec::new();
-    // The clock stands, goes back, and goes on.
+    // The clock stops, goes back, and goes on.
     for n in [5, 5, 5, 4, 9, 1] {
         ids.push(ledger.append(refusal(n), WaitFor::Queue).await.unwrap());
     }
     ledger.finish().await.unwrap();
     let ledger = place.ledger(&store).await;
-    // The clock is behind what an earlier run has written.
+    // The clock is behind the records of an earlier run.
     ids.push(ledger.append(refusal(2), WaitFor::Disk).await.unwrap());
     assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
     let times: Vec<i64> = ids.iter().map(|id| (id.time_ms() - 1_700_000_000_000) / 1_000).collect();
@@ -280,7 +280,7 @@ async fn text_is_stored_as_it_came(place: &Place) {
         let record = ledger.open(record, WaitFor::Disk).await.unwrap();
         let id = record.id().to_string();
         ledger.close(record, outcome, WaitFor::Disk).await.unwrap();
-        // PostgreSQL has no NUL in its texts, and a log should not depend on where it is kept.
+        // PostgreSQL cannot store NUL, and the log should not depend on the database.
         let kept = |text: &str| text.replace('\0', "\u{fffd}");
         let found = store.find(&id).await.unwrap().unwrap();
         let record = found.record;

@@ -1,4 +1,4 @@
-//! Lists: pages with filters, and records by id.
+//! Tests for lists: pages with filters, and records by id.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ on_both!(
     payloads_come_in_the_order_they_were_asked_for,
 );
 
-/// Every field takes its values in its own rhythm, so that filters meet all combinations.
+/// Returns a record whose fields vary independently, so that filters meet all combinations.
 fn record(n: u32) -> NewRecord {
     let word = |prefix: &str, of: u32| Some(format!("{prefix}{}", n % of));
     let statuses = [Status::Success, Status::Error, Status::Refused, Status::Cancelled, Status::Interrupted];
@@ -86,7 +86,7 @@ async fn read_through(store: &Store, filter: &Filter, limit: usize) -> Vec<Recor
     panic!("the pages do not end");
 }
 
-/// Every condition alone, and every pair of them.
+/// Returns every condition alone, and every pair of them.
 fn filters() -> Vec<Filter> {
     let some = |text: &str| Some(text.to_owned());
     let alone: Vec<fn(&mut Filter)> = vec![
@@ -145,7 +145,7 @@ async fn a_text_is_found_wherever_it_stands(place: &Place) {
     let outcome = mcpproxy_store::Outcome { metadata: Some(r#"{"seen":"at the END"}"#.into()), ..success() };
     ids.push(open.id());
     ledger.close(open, outcome, WaitFor::Disk).await.unwrap();
-    // The id of something else, which has the form of a record's.
+    // The id of an approval, which has the form of a record's id.
     let approval = "01M7GS199QP86ASBBJJ7V5YN49";
     let about = NewRecord { metadata: format!(r#"{{"approval_id":"{approval}"}}"#), ..call(60) };
     ids.push(ledger.append(NewRecord { status: Status::Success, ..about }, WaitFor::Disk).await.unwrap());
@@ -155,7 +155,7 @@ async fn a_text_is_found_wherever_it_stands(place: &Place) {
         let found: Vec<_> = page.records.iter().rev().map(|record| record.id).collect();
         let expected: Vec<_> = expected.iter().map(|index| ids[*index]).collect();
         assert_eq!(found, expected, "{text:?}");
-        // Those who watch the log use another way to the same answer.
+        // The feed selects the same records in another way.
         let feed = store.feed(&mcpproxy_store::FeedCursor::default(), &filter, 100).await.unwrap();
         assert_eq!(feed.records.iter().map(|record| record.id).collect::<Vec<_>>(), expected, "{text:?}");
     };
@@ -208,7 +208,8 @@ async fn a_page_looks_at_so_many_records_and_no_more(place: &Place) {
     ledger.append(rare, WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     let scan_max = u32::try_from(SCAN_MAX).unwrap();
-    // One more every second, written past the gateway: it would take a while. Only the last is rare again.
+    // One record per second, written directly because the gateway would take too long. The last one is rare, like the
+    // first.
     let sql = format!(
         "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {0}) \
          INSERT INTO records (key, tail, chain, seq, hash, kind, status, tool, metadata, message) \
@@ -218,14 +219,14 @@ async fn a_page_looks_at_so_many_records_and_no_more(place: &Place) {
         scan_max + 1
     );
     place.sql(&sql).await;
-    // The same records, once by an index and once by looking at each.
+    // The same records, once by an index and once by a scan.
     for filter in [
         Filter { text: Some("RARE".into()), ..Filter::default() },
         Filter { text: Some("rare".into()), tool: Some("send".into()), ..Filter::default() },
     ] {
         let first = store.list(&filter, None, 5).await.unwrap();
         assert_eq!(first.records.iter().map(|record| record.seq).collect::<Vec<_>>(), [i64::from(scan_max) + 2]);
-        // The newest and all but one of the others were looked at: the last was written at second 2.
+        // The scan covered all but the two oldest records, so it ended at second 2.
         assert_eq!(first.searched_to_ms, Some(BEGIN_MS + 2_000));
         let second = store.list(&filter, first.next, 5).await.unwrap();
         assert_eq!(second.records.iter().map(|record| record.seq).collect::<Vec<_>>(), [1]);
@@ -257,7 +258,7 @@ async fn a_record_is_found_by_as_much_of_its_id_as_is_unique(place: &Place) {
     for nothing in ["", "7", "01HF7YAT000000000000000004", "01HF7YAT0000000000000000011", "%", "01M_", "~", "é"] {
         check(nothing, Ok(None)).await;
     }
-    // The second was written within the same millisecond: its key is one more, and so is the beginning of its id.
+    // The second was written within the same millisecond, so its key is one higher, and its id starts with that key.
     let second = &store.list(&Filter::default(), None, 5).await.unwrap().records[1];
     let id = second.id.to_string();
     check(&id, Ok(Some(&id))).await;

@@ -1,4 +1,4 @@
-//! Approvals and claims are used once: with parallel calls, and on two gateways.
+//! Tests that approvals and claims are used once, with parallel calls and on two gateways.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -62,7 +62,7 @@ async fn two_gateways_share_what_may_happen_once(place: &Place) {
         approved(&first, n).await;
         assert_eq!(race(&both, 20, || vec![consume(n)]).await, 1);
         let key = format!("key {n}");
-        // In both orders, so that each could wait for the other.
+        // In both orders, so that a deadlock would be possible.
         approved(&second, 100 + n).await;
         approved(&second, 200 + n).await;
         let (forth, back) = tokio::join!(
@@ -71,7 +71,7 @@ async fn two_gateways_share_what_may_happen_once(place: &Place) {
         );
         assert_eq!(forth + back, 1);
     }
-    // The same question, and more questions than an agent may have.
+    // The same request, and more requests than an agent may have.
     let mut asked = Vec::new();
     for n in 1000..1060_u64 {
         let ledger = both[n as usize % 2].clone();
@@ -111,7 +111,7 @@ async fn a_claim_tells_how_its_call_went(place: &Place) {
     ] {
         assert_eq!(store.find_claim(agent, tool, key, now_ms).await.unwrap(), None);
     }
-    // One that is under way when everything stops.
+    // A call that is running when the gateway stops.
     let _open = ledger.open_if(call(2), vec![take_claim("k2")]).await.unwrap().written().unwrap();
     ledger.finish().await.unwrap();
     let again = place.ledger(&store).await;
@@ -124,7 +124,7 @@ async fn a_claim_tells_how_its_call_went(place: &Place) {
 
 async fn a_claim_can_be_taken_again_when_it_expired_or_nothing_was_sent(place: &Place) {
     let (store, ledger) = place.open().await;
-    // How the first call ended, when the second comes, and whether it may.
+    // The outcome of the first call, the time of the second, and whether the second may take the claim.
     let ended = |status: Status, code: Option<&str>| Outcome { code: code.map(Into::into), ..Outcome::bare(status) };
     let table = [
         (ended(Status::Cancelled, Some("not_sent")), T, true),
@@ -168,7 +168,7 @@ async fn an_answer_belongs_to_the_call_that_claimed(place: &Place) {
     assert_eq!(find_claim(&store, "k").await.unwrap().answer, None);
     ledger.close_with(next, success(), WaitFor::Disk, vec![finish_claim("k", "in time")]).await.unwrap();
     assert_eq!(find_claim(&store, "k").await.unwrap().answer.as_deref(), Some("in time"));
-    // Of a claim that is not there, there is nothing to finish; the end is written all the same.
+    // A claim that does not exist cannot be finished, but the end is still written.
     let open = ledger.open(call(3), WaitFor::Queue).await.unwrap();
     ledger.close_with(open, success(), WaitFor::Disk, vec![finish_claim("other", "x")]).await.unwrap();
     assert_eq!(calls(&store).await, [Status::Success; 3]);

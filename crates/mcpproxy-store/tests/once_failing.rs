@@ -1,4 +1,4 @@
-//! Approvals and claims are used at most once, even if the log fails or a caller leaves.
+//! Tests that approvals and claims are used at most once, even if the log fails or a caller leaves.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -31,7 +31,7 @@ async fn a_failing_log_consumes_nothing(place: &Place) {
     place.break_log().await;
     ledger.open_if(call(1), vec![consume(1), take_claim("k")]).await.unwrap_err();
     ledger.append_if(event(), vec![approve(2)]).await.unwrap_err();
-    // Who loses needs no log to hear of it, and proves nothing about it.
+    // A conflict is reported even while the log fails, and does not mark it as working.
     assert_eq!(take_steps(&ledger, vec![deny(1), approve(3)]).await, Conditional::Conflict { step: 1 });
     assert!(matches!(ledger.health(), Health::Failing { .. }));
     place.mend_log().await;
@@ -39,7 +39,7 @@ async fn a_failing_log_consumes_nothing(place: &Place) {
     assert_eq!((state(&store, 1).await, state(&store, 2).await), (ApprovalState::Approved, ApprovalState::Pending));
     assert_eq!(find_claim(&store, "k").await, None);
     assert_eq!(all(&store).await.len(), 3, "what was refused is not written later");
-    // And all of it can be tried again.
+    // Every step can be tried again.
     take_steps(&ledger, vec![approve(2)]).await.written().unwrap();
     assert_eq!(race(&[&ledger], 10, || vec![consume(1), take_claim("k")]).await, 1);
     verified(&store).await;
@@ -50,7 +50,7 @@ async fn a_claim_survives_a_log_that_fails_in_the_middle(place: &Place) {
     let written = ledger.open_if(call(1), vec![take_claim("k")]).await.unwrap().written().unwrap();
     let read = ledger.open(call(2), WaitFor::Disk).await.unwrap();
     place.break_log().await;
-    // Both ends wait, one with somebody who waits for it. So does a call that begins and ends meanwhile.
+    // Both ends are kept, with and without a waiting caller.
     ledger.close_with(written, success(), WaitFor::Disk, vec![finish_claim("k", "sent")]).await.unwrap_err();
     ledger.close_with(read, success(), WaitFor::Queue, vec![finish_claim("k", "not mine")]).await.unwrap();
     assert_eq!(find_claim(&store, "k").await.unwrap().status, Status::Started);
@@ -63,7 +63,7 @@ async fn a_claim_survives_a_log_that_fails_in_the_middle(place: &Place) {
     verified(&store).await;
 }
 
-/// A beginning that nobody waits for becomes one line with its end: in the queue, or after a failure.
+/// A beginning without a waiting caller is merged with its end: in the queue, or after a failure.
 async fn steps_of_an_end_come_with_it_however_it_is_written(place: &Place) {
     let (store, ledger) = place.open().await;
     let dry_run = |n: u32| {
@@ -112,7 +112,7 @@ async fn a_caller_that_leaves_may_use_up_an_approval_but_never_sends(place: &Pla
             Some((Status::Cancelled, false)) => 2,
             other => panic!("{n}: {other:?}"),
         }] += 1;
-        // What was not sent may be tried again, with a new approval.
+        // A call that was not sent may be tried again, with a new approval.
         let retry = again.open_if(call(0), vec![take_claim(&n.to_string())]).await.unwrap();
         assert_eq!(retry.is_written(), now.is_none_or(|(_, was_sent)| !was_sent));
         if let Conditional::Written(open) = retry {
@@ -135,8 +135,8 @@ async fn wired() -> (Place, Relay, Store, Ledger) {
     (place, relay, direct, ledger)
 }
 
-/// In one batch: two that want the same approval, one that approves, one that is refused, and an end with an answer.
-/// Returns the answer to each.
+/// Cuts the connection during one batch: two calls that need the same approval, an approval, and an end with an answer.
+/// Returns the results of the two calls.
 async fn cut_in_a_batch(relay: &Relay, store: &Store, ledger: &Ledger, at: &'static [u8]) -> Vec<String> {
     approved(ledger, 1).await;
     take_steps(ledger, vec![ask(question(2))]).await.written().unwrap();
@@ -157,7 +157,7 @@ async fn cut_in_a_batch(relay: &Relay, store: &Store, ledger: &Ledger, at: &'sta
         })
     };
     let (first, second) = {
-        // Taken together: the writer is not let in between.
+        // Queued together, without letting the writer run in between.
         let steps = || vec![consume(1), take_claim("k")];
         (spawn(call(2), steps()), spawn(call(3), steps()))
     };

@@ -1,4 +1,4 @@
-//! Opening a database: new, current, newer, foreign, and by several processes at once.
+//! Tests for opening a database: new, current, newer, foreign, and by several processes at once.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -51,7 +51,7 @@ async fn a_step_that_fails_changes_nothing(place: &Place) {
     place.sql("CREATE TABLE records (somebody_elses TEXT)").await;
     let refused = Store::open(&place.location).await.err().unwrap();
     assert_eq!(refused.to_string(), "could not upgrade the database schema");
-    // The step makes `tokens` before it comes to `records`.
+    // The migration creates `tokens` before `records`.
     place.sql("CREATE TABLE tokens (x TEXT)").await;
 }
 
@@ -138,7 +138,7 @@ async fn many_processes_may_open_a_new_database_at_once(place: &Place) {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
-    // Each has its own chain, with a number of its own.
+    // Each process has its own chain with its own number.
     assert_eq!(place.sql("SELECT number FROM chains ORDER BY number").await, [0, 1, 2, 3, 4, 5, 6, 7]);
     let count = place.sql("SELECT count(*) FROM records WHERE seq = 1 AND end_seq IS NULL").await;
     assert_eq!(count, [8]);
@@ -146,7 +146,7 @@ async fn many_processes_may_open_a_new_database_at_once(place: &Place) {
 
 #[tokio::test]
 async fn opens_and_writes() {
-    // Another test runs this as a process of its own.
+    // Another test runs this one as a child process.
     let Ok(child) = std::env::var(CHILD) else { return };
     let (seed, address) = child.split_once(' ').unwrap();
     let location = location(address);

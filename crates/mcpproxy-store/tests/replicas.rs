@@ -1,4 +1,4 @@
-//! Several gateways with one database: each has its own chain, and each chain has one writer.
+//! Tests for several gateways with one database: each has its own chain, and each chain has one writer.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -17,7 +17,7 @@ async fn two_chains_grow_side_by_side(place: &Place) {
         let ledger = Ledger::start(store, options).await.unwrap();
         writing.push(tokio::spawn(async move {
             for n in 0..100 {
-                // The same clock and the same chance: the ids differ all the same.
+                // Even with the same time and the same random number, the ids differ.
                 let open = ledger.open(call(n), WaitFor::Disk).await.unwrap();
                 ledger.append(refusal(n), WaitFor::Queue).await.unwrap();
                 ledger.close(open, success(), WaitFor::Disk).await.unwrap();
@@ -61,10 +61,10 @@ async fn a_chain_is_in_one_hand() {
     let refused = Ledger::start(&store, place.options(1)).await.err().unwrap();
     let expected = StoreError::ChainTaken { chain: key(1).verifier().chain().into() };
     assert_eq!(format!("{refused:?}"), format!("{expected:?}"));
-    // The first goes on as if nothing had happened.
+    // The first gateway continues undisturbed.
     ledger.append(refusal(1), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
-    // Free again at once, although the server may learn a moment later that the first is gone.
+    // The chain is free again at once, although the server may notice a moment later that the first gateway is gone.
     let again = place.ledger(&store).await;
     again.append(refusal(2), WaitFor::Disk).await.unwrap();
     assert_eq!(verified(&store).await, 2);
@@ -88,7 +88,7 @@ async fn a_gateway_whose_chain_was_taken_meanwhile_writes_nothing_more() {
     ledger.open(call(3), WaitFor::Disk).await.unwrap_err();
     ledger.open(call(3), WaitFor::Disk).await.unwrap_err();
     usurper.finish().await.unwrap();
-    // Also when the chain is free: it is not where this gateway had left it.
+    // Even if the chain is free, it is not where this gateway left it.
     let mut reason = String::new();
     for _ in 0..3 {
         reason = ledger.open(call(3), WaitFor::Disk).await.unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Retention: removes expired records in small steps, and the chain still verifies.
+//! Tests for retention: expired records are removed in small steps, and the chain still verifies.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -40,7 +40,7 @@ async fn start(place: &Place, store: &Store, retention: Retention) -> Ledger {
 
 async fn old_records_go_and_the_chain_holds(place: &Place) {
     let (store, ledger) = place.open().await;
-    // One call ends when everything around its beginning is long gone, and one never does.
+    // One call ends long after its neighbours were removed, and one never ends.
     let straddling = ledger.open(at(2 * DAY, call(0)), WaitFor::Disk).await.unwrap();
     for n in 0..OLD {
         ledger.append(old(n), WaitFor::Queue).await.unwrap();
@@ -57,12 +57,12 @@ async fn old_records_go_and_the_chain_holds(place: &Place) {
 
     let ledger = start(place, &store, Retention { records: Some(DAY), ..NO_RETENTION }).await;
     assert_eq!(ledger.interrupted(), 1);
-    // The lost call holds the end of the chain until this.
+    // The interrupted call holds the end of the chain until this record.
     ledger.append(young(YOUNG + 1), WaitFor::Disk).await.unwrap();
     until("old records are gone", async || all(&store).await.len() == YOUNG as usize + 2).await;
     assert_eq!(all(&store).await[..kept.len()], kept);
     assert_eq!(place.sql("SELECT removed_seq FROM chains").await, [i64::from(OLD) + 2]);
-    // The ends of both calls stand among lines that stay.
+    // The ends of both calls are between lines that stay.
     assert_eq!(place.sql("SELECT count(*) FROM stubs").await, [2]);
     assert_eq!(place.sql("SELECT count(*) FROM payloads").await, [i64::from(YOUNG) + 2]);
     until("old counts are gone", async || place.sql("SELECT count(*) FROM tallies WHERE count > 1000").await == [0])
@@ -90,7 +90,7 @@ async fn the_end_of_the_chain_stays(place: &Place) {
     ledger.close(last, success(), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
     let ledger = start(place, &store, Retention { records: Some(DAY), ..NO_RETENTION }).await;
-    // The call holds the end of the chain, and what began after it stays with it.
+    // The call's end is the end of the chain, so the call and the records after its beginning stay.
     until("old records are gone", async || all(&store).await.len() == 3).await;
     ledger.finish().await.unwrap();
     let ledger = place.ledger(&store).await;

@@ -1,4 +1,4 @@
-//! Summaries: counts and durations.
+//! Tests for summaries: counts and durations.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -46,7 +46,7 @@ async fn nothing_sums_up_to_nothing(place: &Place) {
 
 async fn everything_is_counted_once(place: &Place) {
     let (store, ledger) = place.open().await;
-    // The durations are steps of their own up to 15, and the middle of their step from there on.
+    // Durations up to 15 have a step each. Longer ones are reported as the middle of their step.
     for (n, duration_us) in (0..).zip([1, 2, 3, 4, 1_000]) {
         let record = NewRecord { time_ms: BEGIN_MS, risk: Some(RiskLevel::Low), ..call(n) };
         let open = ledger.open(record, if n % 2 == 0 { WaitFor::Disk } else { WaitFor::Queue }).await.unwrap();
@@ -98,7 +98,7 @@ async fn hours_are_whole(place: &Place) {
     check(Some(HOUR_MS + 7), Some(2 * HOUR_MS - 1), HOUR_MS, 2 * HOUR_MS, 2).await;
     check(None, Some(0), 0, HOUR_MS, 1).await;
     check(Some(2 * HOUR_MS), Some(2 * HOUR_MS), 2 * HOUR_MS, 3 * HOUR_MS, 0).await;
-    // Nonsense is no error, and neither are the ends of time.
+    // Reversed and extreme times are no errors.
     check(Some(3 * HOUR_MS), Some(0), 3 * HOUR_MS, 3 * HOUR_MS, 0).await;
     assert_eq!(store.summary(Some(i64::MIN), Some(i64::MAX)).await.unwrap().total, 4);
 }
@@ -133,7 +133,7 @@ async fn what_is_counted_is_what_is_listed(place: &Place) {
             tool: Some(format!("tool{}", n % 5)),
             intent_type: Variant::ALL.get(n as usize % 4).copied(),
             risk: RiskLevel::ALL.get(n as usize % 7).copied(),
-            // An hour every ten calls or so.
+            // About ten calls per hour.
             time_ms: BEGIN_MS + i64::from(n) * HOUR_MS / 10,
             ..call(n)
         };

@@ -1,4 +1,4 @@
-//! Tampering: every change to the log is detected and named.
+//! Tests that every change to the log is detected and named.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -28,7 +28,7 @@ on_both!(
 
 async fn every_column_counts(place: &Place) {
     let log = Tampering::on(place).await;
-    // A line that says it all, and the beginning of a call.
+    // A `whole` line, and the `begin` line of a call.
     for row in [5, 2] {
         for change in [
             "key = key + 1",
@@ -60,7 +60,7 @@ async fn every_column_counts(place: &Place) {
             log.changed(change, row, row).await;
         }
     }
-    // What belongs to the end, where there is one.
+    // Columns that belong to the `end` line, if there is one.
     for (row, position) in [(5, 5), (2, 6)] {
         for change in [
             "status = 'cancelled'",
@@ -87,7 +87,7 @@ async fn every_column_counts(place: &Place) {
     log.changed("end_hash = hash", 2, 6).await;
     log.changed("end_metadata = NULL", 2, 6).await;
     log.changed("end_metadata = '{\"late\":true},\"x\":{}'", 2, 6).await;
-    // What an open call cannot have.
+    // Columns that an open call must not have.
     for change in [
         "code = 'X'",
         "message = 'x'",
@@ -112,7 +112,7 @@ async fn rows_that_are_gone_moved_or_put_in_are_found(place: &Place) {
     log.check("UPDATE records SET end_seq = 1 WHERE seq = 2", Some((1, Doubled))).await;
     log.check("UPDATE records SET chain = 1 WHERE seq = 5", Some((5, Missing))).await;
     log.check("UPDATE records SET chain = 1", Some((1, DamageKind::Truncated { signed: 10 }))).await;
-    // Two rows change places: their positions and hashes, or everything but their ids.
+    // Two rows swap positions and hashes, or everything but their ids.
     let swap = |columns: &str| {
         format!(
             "UPDATE records SET seq = -seq WHERE seq IN (1, 5); \
@@ -160,7 +160,7 @@ async fn a_tail_that_was_cut_is_missed(place: &Place) {
     let cut = "DELETE FROM records WHERE seq >= 7";
     log.check(cut, Some((7, DamageKind::Truncated { signed: 10 }))).await;
     log.check("DELETE FROM records", Some((1, DamageKind::Truncated { signed: 10 }))).await;
-    // Without the checkpoints there is nothing to see, unless there are copies.
+    // Without the checkpoints nothing is detected, unless there are copies.
     log.run(&format!("{cut}; DELETE FROM checkpoints WHERE seq > 6")).await;
     assert_eq!(damage(&log.store).await, None);
     for file in [place.all_checkpoints(), place.newest_checkpoint()] {
@@ -186,7 +186,7 @@ async fn checkpoints_must_be_signed_by_the_chain(place: &Place) {
     log.check(&format!("UPDATE chains SET verifier = '{}'", other.verifier()), Some((0, WrongKey))).await;
     let name = other.verifier().chain();
     log.check(&format!("UPDATE chains SET name = '{name}'"), Some((0, WrongKey))).await;
-    // A key that was known before is not exchanged for another together with the name.
+    // A trusted key detects a chain whose key and name were both replaced.
     log.run(&format!("UPDATE chains SET verifier = '{}', name = '{name}'", other.verifier())).await;
     assert!(damage(&log.store).await.is_some());
     let trusted = vec![key(1).verifier().clone()];
@@ -260,7 +260,7 @@ async fn only_the_gateway_removes_records(place: &Place) {
 
     let log = Tampering::over(place, store).await;
     let unsigned = Some((3, UnsignedRemoval));
-    // One more than the gateway removed, with everything that follows from it.
+    // One more than the gateway removed, with all dependent values changed to match.
     let more = "UPDATE chains SET removed_seq = 4, removed_hash = (SELECT hash FROM records WHERE seq = 4); \
                 DELETE FROM records WHERE seq = 4";
     log.check(more, Some((4, UnsignedRemoval))).await;

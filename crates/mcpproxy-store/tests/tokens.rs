@@ -1,4 +1,4 @@
-//! Tokens: created, listed, found and revoked, also by several processes at once.
+//! Tests for tokens: created, listed, found and revoked, also by several processes at once.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 

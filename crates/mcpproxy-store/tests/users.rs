@@ -1,4 +1,4 @@
-//! Users: invitations, sessions, challenges and factors, their purposes and expiry.
+//! Tests for users: invitations, sessions, challenges and factors, their purposes and expiry.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -119,13 +119,13 @@ async fn a_session_ends_when_it_is_idle_or_old(place: &Place) {
     assert_eq!((session.user.name(), session.created_ms, session.is_enrolled), ("anna", T, false));
     assert_eq!((session.csrf.len(), session.csrf == secret), (64, false));
     assert_eq!(found(T + IDLE).await, None);
-    // Used within a minute, nothing is written; used after it, the time begins anew.
+    // A use within a minute writes nothing. A later use restarts the idle time.
     assert!(found(T + MINUTE - 1).await.is_some());
     assert_eq!(found(T + IDLE).await, None);
     assert!(found(T + IDLE - 1).await.is_some());
     assert_eq!(found(T + IDLE).await.unwrap(), session);
     assert_eq!(found(T + 2 * IDLE - 1).await, None);
-    // However busy, it ends.
+    // A session in constant use still ends.
     let mut now_ms = T + IDLE;
     while now_ms < T + MOST {
         assert!(found(now_ms).await.is_some(), "{now_ms}");
@@ -190,7 +190,7 @@ async fn a_user_is_removed_with_all_they_had(place: &Place) {
     assert_eq!(store.list_users().await.unwrap(), ["anna"]);
     assert_eq!(store.find_session(&hers, T, IDLE, MOST).await.unwrap(), None);
     assert!(!store.is_invited(&open, T).await.unwrap());
-    // What comes from before, late, is nothing to whoever has the name next.
+    // Late changes of a removed user do not reach a later user of the same name.
     assert!(!store.add_passkey(&berta, "late", "phone", "{}", T).await.unwrap());
     let late = store.invite([9; 32], Some(&berta), T, HOUR).await.unwrap();
     assert!(!store.is_invited(&late, T).await.unwrap());

@@ -1,4 +1,4 @@
-//! Verifying the log: verdicts on chains, without disturbing a writer.
+//! Tests for verifying the log: verdicts on chains, without disturbing a writer.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
@@ -83,7 +83,7 @@ async fn a_gateway_may_go_on_writing(place: &Place) {
     let mut lines = 0;
     loop {
         let is_over = writing.is_finished();
-        // Read before, as a file beside the database is.
+        // Read before the check, like a file next to the database.
         let note = fs::read_to_string(place.newest_checkpoint()).ok();
         let options = VerifyOptions { checkpoints: note.into_iter().collect(), ..VerifyOptions::default() };
         let found = verdicts(&store, options).await;
@@ -106,7 +106,7 @@ async fn open_calls_are_no_damage(place: &Place) {
     place.sql("DELETE FROM checkpoints").await;
     let found = verdicts(&store, VerifyOptions::default()).await;
     assert_eq!((found[0].last_signed, found[0].checkpoints, &found[0].damage), (None, 0, &None));
-    // The next run closes the call, and the log stays whole.
+    // The next run closes the call, and the log stays intact.
     let ledger = place.ledger(&store).await;
     assert_eq!(ledger.interrupted(), 1);
     ledger.finish().await.unwrap();
@@ -114,7 +114,7 @@ async fn open_calls_are_no_damage(place: &Place) {
     assert_eq!((found[0].lines, found[0].last_signed, &found[0].damage), (11, Some(11), &None));
 }
 
-/// An end that arrives before its beginning is written makes one line of both, which depends on timing.
+/// If an end arrives before its beginning is written, both become one line. That depends on timing.
 async fn calls_in_one_line_are_checked_in_full(place: &Place) {
     let (store, ledger) = place.open().await;
     let mut seq = None;

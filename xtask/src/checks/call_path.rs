@@ -1,4 +1,4 @@
-//! Only `upstream/forward.rs` sends a tool call to a server, and only `decision.rs` makes the permit it takes.
+//! Checks that only `upstream/forward.rs` sends a tool call to a server, and only `decision.rs` makes its permit.
 
 use crate::source::{Source, lines_with, lines_with_word};
 use crate::tree::{Problem, Tree};
@@ -7,7 +7,7 @@ const METHOD: &str = "tools/call";
 const DECISION: &str = "crates/mcpproxy-core/src/decision.rs";
 const FORWARD: &str = "crates/mcpproxy-gateway/src/upstream/forward.rs";
 
-/// Where the name of the method stands in the product, how often, and what for.
+/// The files that may contain the name of the method, how often, and why.
 const PLACES: [(&str, usize, &str); 6] = [
     (FORWARD, 1, "sends it to a server, for a permit"),
     ("crates/mcpproxy-gateway/src/downstream/dispatch.rs", 2, "receives it from an agent"),
@@ -25,7 +25,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
 
 fn senders(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
-    // The demo server and the bench are the other ends of the line, not the product.
+    // The demo server and the benchmark are not part of the product.
     for file in tree.below("crates/mcpproxy") {
         let lines = lines_with(&Source::of(file).with_strings, METHOD);
         let allowed = PLACES.iter().find(|(path, ..)| *path == file.path).map_or(0, |(_, count, _)| *count);
@@ -74,7 +74,7 @@ fn permits(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// The line of the permit's `derive`, if it is not as it should be.
+/// Returns the line of the permit's `derive`, if it derives anything but `Debug`.
 fn derives(policy: &str) -> Option<usize> {
     let lines: Vec<&str> = policy.lines().collect();
     let at = lines.iter().position(|line| line.starts_with("pub struct Permit {"))?;

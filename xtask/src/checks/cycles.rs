@@ -4,13 +4,14 @@
 //! reads the imports instead:
 //!
 //! 1. The top-level modules of a crate are the `mod` lines of its `lib.rs` or `main.rs`, without those for tests.
-//! 2. A module uses another one when any of its files names it as `crate::other`, as `super::other` from the right depth,
-//!    or by an item that the root re-exports with `pub use other::Item`.
-//! 3. An edge from `a` to `b` is a problem when `b` reaches `a` again. Each such edge is reported once, at its first use.
+//! 2. A module uses another one when any of its files names it as `crate::other`, or as `super::other` from the right
+//!    depth. An item that the root re-exports with `pub use other::Item` counts, too.
+//! 3. An edge from `a` to `b` is a problem when `b` reaches `a` again. Each such edge is reported once, at its first
+//!    use.
 //!
-//! The check works on text: it sees every path in a `use` or in the code, and no path that a macro builds. That is enough
-//! to keep the direction of a crate, and it needs no compiler. Cycles inside a folder are allowed, because a folder is
-//! one thing to its neighbours.
+//! The check works on text: it sees every path in a `use` or in the code, and no path that a macro builds. That is
+//! enough to keep the direction of a crate, and it needs no compiler. Cycles inside a folder are allowed, because a
+//! folder is one thing to its neighbours.
 
 use std::collections::{BTreeMap, BTreeSet};
 

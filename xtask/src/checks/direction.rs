@@ -1,8 +1,8 @@
-//! Who may know whom: the crates of the workspace, and the few libraries that mean knowing something.
+//! Checks the dependencies of each crate: the crates of the workspace, and libraries that only some crates may use.
 
 use crate::tree::{File, Problem, Tree};
 
-/// Each crate and those of ours it may use. Every crate has its line here.
+/// Each crate, with the workspace crates that it may use. Every crate needs an entry.
 const CRATES: [(&str, &[&str]); 9] = [
     ("mcpproxy", &["mcpproxy-web", "mcpproxy-gateway", "mcpproxy-store", "mcpproxy-core", "demo-server"]),
     ("mcpproxy-web", &["mcpproxy-gateway", "mcpproxy-store", "mcpproxy-core"]),
@@ -15,7 +15,7 @@ const CRATES: [(&str, &[&str]); 9] = [
     ("xtask", &["mcpproxy-core"]),
 ];
 
-/// Libraries whose use says what a crate knows, and the crates that may.
+/// Libraries that belong to one layer, with the crates that may use them.
 const LIBRARIES: [(&str, &[&str]); 6] = [
     ("sqlx", &["mcpproxy-store"]),
     ("rmcp", &["mcpproxy-gateway", "demo-server"]),
@@ -25,7 +25,7 @@ const LIBRARIES: [(&str, &[&str]); 6] = [
     ("anyhow", &["mcpproxy", "bench", "xtask"]),
 ];
 
-/// The rules need nothing else: no runtime, no clock, no log.
+/// The only libraries that `mcpproxy-core` may use: no runtime, no clock, no log.
 const CORE: (&str, &[&str]) = (
     "mcpproxy-core",
     &[
@@ -43,7 +43,7 @@ const CORE: (&str, &[&str]) = (
     ],
 );
 
-/// The crates of ours that a crate may use.
+/// Returns the workspace crates that a crate may use.
 pub(super) fn uses(name: &str) -> &'static [&'static str] {
     CRATES.iter().find(|(known, _)| *known == name).map_or(&[], |(_, uses)| uses)
 }
@@ -75,7 +75,7 @@ fn check_manifest(file: &File) -> Vec<Problem> {
     problems
 }
 
-/// What a crate is built with, and the line that says so. What its tests are built with does not count.
+/// Returns the dependencies in a manifest with their lines. Dev-dependencies are left out.
 fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut is_list = false;

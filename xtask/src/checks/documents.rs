@@ -116,7 +116,7 @@ fn commands(tree: &Tree, file: &File) -> Vec<Problem> {
                 }
             }
         }
-        // `mcpproxy` alone is a command; a group such as `mcpproxy servers` is none without a word after it.
+        // `mcpproxy` alone is a command. A group such as `mcpproxy servers` needs another word.
         let is_unfinished = help.is_some_and(|help| help.text.contains("\nCommands:\n"));
         if is_unfinished && !(path.is_empty() && rest.starts_with('-')) {
             problems.push(Problem::new(file, number, format!("there is no command `mcpproxy {rest}`")));
@@ -166,7 +166,8 @@ impl Outside for Anything {
     }
 }
 
-/// Returns the lines of code blocks in these languages, with their numbers. A line that ends in `\` continues in the next.
+/// Returns the lines of code blocks in these languages, with their numbers. A line that ends in `\` continues in the
+/// next.
 fn blocks(text: &str, languages: &[&str]) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut language = None;

@@ -1,4 +1,4 @@
-//! `mcpproxy-core` decides. It reads no file, clock, random number or environment, waits for nothing and logs nothing.
+//! Checks that `mcpproxy-core` has no I/O: no files, clock, random numbers, environment, waiting or logging.
 
 use crate::source::{Source, lines_with_word};
 use crate::tree::{Problem, Tree};

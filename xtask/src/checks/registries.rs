@@ -1,12 +1,12 @@
-//! Lock files name what is needed and not the machine it was fetched from, which may have been a private mirror.
+//! Checks that lock files name no private mirror, only the public registries.
 
 use crate::source::lines_with;
 use crate::tree::{Problem, Tree};
 
-/// The one source Cargo writes down whatever mirror it used.
+/// The source that Cargo writes, whatever mirror it used.
 const CARGO_SOURCE: &str = concat!("source = \"registry+https://github.com/rust-lang/crates", ".io-index\"");
 
-/// Hosts of package registries, and options that point at one. In two pieces, so that this file does not contain them.
+/// Hosts of package registries, and options that point to one. Split in two, so that this file does not contain them.
 const HOSTS: [&str; 9] = [
     concat!("crates", ".io"),
     concat!("npmjs", ".org"),

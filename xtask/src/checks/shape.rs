@@ -1,4 +1,4 @@
-//! Every Rust file is short, begins with a sentence on what it is for, and ends with its tests.
+//! Checks that every Rust file is short, begins with a sentence about its purpose, and ends with its tests.
 
 use crate::source::{TESTS, whole_code};
 use crate::tree::{Problem, Tree};
@@ -27,7 +27,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// The first line of an item that stands behind the tests.
+/// Returns the line of the first item after the tests.
 fn after_tests(text: &str) -> Option<usize> {
     let (before, tests) = text.split_once(TESTS)?;
     let end = tests.lines().position(|line| line == "}")?;

@@ -1,11 +1,11 @@
-//! Finds `_ =>` in a match on an enum of ours.
+//! Finds `_ =>` in a match on one of our own enums.
 //!
-//! A wildcard arm hides every variant that somebody adds later: a new risk level would be allowed, a new error would be
-//! answered with a silent 500. Listing the variants lets the compiler name each place that needs an opinion.
+//! A wildcard arm hides every variant that is added later: a new risk level would be allowed, a new error would be
+//! answered with a silent 500. If all variants are listed, the compiler names each place that needs a decision.
 //!
-//! The check works on text. It looks at each `match`, takes the patterns of its arms, and reports a lone `_` beside a
-//! pattern such as `Risk::Low` or `Self::Low`, if the crate or one that it may use defines an enum of that name. A match
-//! on a tuple or a foreign enum is not reported.
+//! The check works on text. It looks at each `match`, and reports a lone `_` beside a pattern such as `Risk::Low` or
+//! `Self::Low`. The crate, or one that it may use, must define an enum of that name. A match on a tuple or a foreign
+//! enum is not reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ fn check_file(file: &File, code: &str, enums: &BTreeSet<&str>) -> Vec<Problem> {
     problems
 }
 
-/// What stands between the braces of a match. The expression in front of them may have braces only inside parentheses.
+/// Returns the text between the braces of a match. The expression before them may have braces only inside parentheses.
 fn body(rest: &str) -> Option<&str> {
     let open = outside_brackets(rest).find(|(_, c)| *c == '{').map(|(at, _)| at)?;
     let inside = rest.get(open + 1..)?;
@@ -66,7 +66,7 @@ fn body(rest: &str) -> Option<&str> {
     None
 }
 
-/// The characters of a text that are in no parentheses or square brackets.
+/// Returns the characters that are in no parentheses or square brackets.
 fn outside_brackets(text: &str) -> impl Iterator<Item = (usize, char)> {
     let mut depth = 0_i32;
     text.char_indices().filter(move |(_, c)| {
@@ -79,7 +79,7 @@ fn outside_brackets(text: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-/// The pattern of each arm, without its guard.
+/// Returns the pattern of each arm, without its guard.
 fn patterns(body: &str) -> Vec<String> {
     let mut found = Vec::new();
     let (mut pattern, mut depth, mut in_arm) = (String::new(), 0_i32, false);
@@ -108,7 +108,7 @@ fn patterns(body: &str) -> Vec<String> {
     found
 }
 
-/// The enum of ours that the pattern begins with.
+/// Returns the enum of ours that the pattern begins with.
 fn own_enum<'p>(pattern: &'p str, enums: &BTreeSet<&str>) -> Option<&'p str> {
     let path = pattern.trim_start_matches(['&', '|', ' ', '\n']);
     let end = path.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').unwrap_or(path.len());

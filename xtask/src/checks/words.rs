@@ -1,14 +1,14 @@
-//! Nothing is left for later, no test sleeps through, and no lint that keeps panics out is switched off.
+//! Checks for unfinished work, ignored tests, and disabled lints that prevent panics.
 
 use crate::source::{Source, lines_with, lines_with_word};
 use crate::tree::{File, Problem, Tree};
 
-/// Written in two pieces, so that this file does not contain them.
+/// Split in two, so that this file does not contain them.
 const MARKS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
 const UNFINISHED: [&str; 3] = [concat!("to", "do!"), concat!("unimple", "mented!"), concat!("#[", "ignore")];
 
-/// Lints without which a bad request could end the process.
+/// Lints that keep a bad request from ending the process.
 const KEPT: [&str; 8] = [
     "unwrap_used",
     "expect_used",

@@ -1,4 +1,4 @@
-//! Every failure a contract declares happens, dry runs change nothing, and the clock decides about links and limits.
+//! Tests that every declared failure occurs, that dry runs change nothing, and that links and limits follow the clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use super::*;
 
 const NOON: &str = "2026-11-15T12:00:00Z";
 
-/// Codes that a gateway answers in the place of the server.
+/// Codes that a gateway answers instead of the server.
 const BY_GATEWAY: [Code; 3] = [Code::ConfirmationRequired, Code::DryRunRequired, Code::IdempotencyConflict];
 
-/// One server's data, at a time of the test's choice.
+/// The data of one server, at a time that the test chooses.
 struct Desk {
     data: Data,
     tools: Vec<DemoTool>,
@@ -51,7 +51,7 @@ fn payment(account: &str, cents: u64, currency: &str) -> Value {
     json!({ "accountId": account, "payeeId": "pay_paper", "amountCents": cents, "currency": currency })
 }
 
-/// Calls that are refused on the sample data, and why.
+/// Calls that are refused on the sample data, with the expected code.
 fn refused() -> Vec<(&'static str, Value, Code)> {
     let send = "emails.send_external";
     let until = "2026-12-31T23:59:00Z";

@@ -1,4 +1,5 @@
-//! The arguments of a tool whose schema is too large to be shown. What fits the schema fits what is left of it.
+//! Outlines the arguments of a tool whose schema is too large to show. Every value that fits the schema fits the
+//! outline.
 
 use serde_json::{Map, Value, json};
 
@@ -6,16 +7,16 @@ use super::prose::sentences;
 
 const WHOLE: &str = "For all of it ask again with detail \"full\", limit 1 and the name of the tool as query.";
 const DESCRIPTION_MAX_BYTES: usize = 80;
-/// A list of choices that is longer is left out.
+/// Longer `enum` lists are left out.
 const CHOICES_MAX_BYTES: usize = 200;
-/// Names of arguments up to here.
+/// Maximum length of the outline with names only.
 const NAMES_MAX_BYTES: usize = 1024;
-/// References are followed so far.
+/// Maximum number of references to follow in a row.
 const STEPS_MAX: usize = 8;
-/// So many alternatives are looked at in one schema; then a type is not known.
+/// Maximum number of alternatives to look at in one schema. Beyond it, a type counts as unknown.
 const LOOKS_MAX: usize = 4_096;
 
-/// The arguments with their types, without what is inside of them.
+/// Outlines the arguments with their types, without their contents.
 pub(super) fn outlined(root: &Value) -> Value {
     let schema = followed(root, root);
     let mut looks = LOOKS_MAX;
@@ -33,14 +34,14 @@ pub(super) fn outlined(root: &Value) -> Value {
     Value::Object(outline)
 }
 
-/// The first of the arguments that must be there.
+/// Outlines the required arguments, as many as fit into the limit.
 pub(super) fn named(root: &Value) -> Value {
     let schema = followed(root, root);
     let count = schema.get("properties").and_then(Value::as_object).map_or(0, Map::len);
     let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut room = NAMES_MAX_BYTES;
     let names = required.iter().filter_map(Value::as_str).take_while(|name| {
-        // It stands in two places, and escapes count.
+        // Each name appears twice, and escapes count.
         let rest = room.checked_sub(2 * crate::json::quote(name).len() + 32);
         room = rest.unwrap_or_default();
         rest.is_some()
@@ -83,14 +84,14 @@ fn sketch(root: &Value, schema: &Value, looks: &mut usize) -> Value {
     Value::Object(sketch)
 }
 
-/// The type alone, as far as it is known.
+/// Returns the type alone, if it is known.
 fn typed(root: &Value, schema: &Value, looks: &mut usize) -> Map<String, Value> {
     let types = types(root, followed(root, schema), 0, looks).filter(|types| !types.is_empty());
     let types = types.map(|types| if let [one] = types.as_slice() { json!(one) } else { json!(types) });
     types.map(|types| ("type".to_owned(), types)).into_iter().collect()
 }
 
-/// `None` when a value may be of any type.
+/// Returns the possible types, or `None` if a value may have any type.
 fn types<'v>(root: &'v Value, schema: &'v Value, depth: usize, looks: &mut usize) -> Option<Vec<&'v str>> {
     *looks = looks.checked_sub(1)?;
     if depth > STEPS_MAX {
@@ -109,14 +110,14 @@ fn types<'v>(root: &'v Value, schema: &'v Value, depth: usize, looks: &mut usize
     Some(each_once(all))
 }
 
-/// Nothing hinders a server to name the same type thousands of times.
+/// Removes duplicates. A server may repeat the same type thousands of times.
 fn each_once(mut types: Vec<&str>) -> Vec<&str> {
     types.sort_unstable();
     types.dedup();
     types
 }
 
-/// What a schema refers to, or the schema itself.
+/// Returns the schema that `$ref` points to, or the schema itself.
 fn followed<'v>(root: &'v Value, schema: &'v Value) -> &'v Value {
     let mut at = schema;
     for _ in 0..STEPS_MAX {

@@ -1,9 +1,9 @@
-//! Prose, shortened where a reader would pause.
+//! Shortens prose at the ends of sentences and words.
 
-/// Stands for what was left out.
+/// Marks omitted text.
 const REST: char = '…';
 const BULLETS: [char; 4] = ['-', '*', '•', '+'];
-/// Headings of what the schema should say.
+/// Headings of sections about arguments, which the schema should describe.
 const ARGUMENTS: [&str; 14] = [
     "args",
     "arguments",
@@ -20,7 +20,7 @@ const ARGUMENTS: [&str; 14] = [
     "optional options",
     "keyword args",
 ];
-/// Headings of what is of use only to somebody who reads about one tool.
+/// Headings of sections that matter only to a reader of one tool's documentation.
 const ASIDE: [&str; 14] = [
     "returns",
     "return",
@@ -38,7 +38,7 @@ const ASIDE: [&str; 14] = [
     "example call",
 ];
 
-/// A description by its sections, without white space that says nothing.
+/// A description, split into sections and without superfluous white space.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sections {
     pub(super) about: String,
@@ -52,7 +52,7 @@ enum Section {
     Aside,
 }
 
-/// Takes a description apart at headings such as `Args:`.
+/// Splits a description at headings such as `Args:`.
 pub(super) fn sections(text: &str) -> Sections {
     let mut sections = Sections::default();
     let (mut now, mut heading_indent, mut after_gap) = (Section::About, 0, false);
@@ -78,7 +78,7 @@ pub(super) fn sections(text: &str) -> Sections {
         }
     }
     if sections.about.is_empty() {
-        // Whoever wrote nothing but sections means them.
+        // A description that consists of sections only is kept whole.
         sections = Sections { about: tidy(text), arguments: String::new() };
     }
     sections
@@ -96,7 +96,7 @@ fn heading(line: &str) -> Option<Section> {
     }
 }
 
-/// Whole sentences as far as they fit; a first sentence that is too long is cut between words.
+/// Keeps the whole sentences that fit. A first sentence that is too long is cut between words.
 pub(super) fn sentences(text: &str, max_bytes: usize) -> String {
     let text = tidy(text);
     if text.len() <= max_bytes {
@@ -110,7 +110,7 @@ pub(super) fn sentences(text: &str, max_bytes: usize) -> String {
     format!("{kept}{space}{REST}")
 }
 
-/// Where sentences and lines end.
+/// Returns the positions where sentences and lines end.
 fn ends(text: &str) -> impl Iterator<Item = usize> {
     text.char_indices().filter_map(|(at, c)| {
         let end = at + c.len_utf8();
@@ -118,7 +118,7 @@ fn ends(text: &str) -> impl Iterator<Item = usize> {
         match c {
             '\n' => Some(at),
             '。' | '！' | '？' => Some(end),
-            // What goes on in lower case was an abbreviation.
+            // A full stop before lower case ends an abbreviation, not a sentence.
             '.' | '!' | '?' if rest.starts_with('\n') || rest.is_empty() => Some(end),
             '.' | '!' | '?' => rest.strip_prefix(' ')?.chars().next().is_none_or(|c| !c.is_lowercase()).then_some(end),
             _ => None,
@@ -128,7 +128,7 @@ fn ends(text: &str) -> impl Iterator<Item = usize> {
 
 fn last_word_end(text: &str, room: usize) -> usize {
     let within = text.get(..text.floor_char_boundary(room)).unwrap_or_default();
-    // Some writing has no spaces, and some words are only made to be long.
+    // Some scripts have no spaces, and some texts have extremely long words.
     within.rfind(char::is_whitespace).filter(|end| *end > room / 2).unwrap_or(within.len())
 }
 

@@ -73,7 +73,7 @@ pub(super) fn pruned(whole: &Value, about: &str, keep: Keep) -> Value {
     whole.clone()
 }
 
-/// How much may be removed. References can point anywhere, so the second attempt removes less.
+/// The amount that may be removed. References can point anywhere, so the second attempt removes less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PruneMode {
     Usual,

@@ -14,7 +14,7 @@ pub struct Offer {
     tools: Vec<Arc<Offered>>,
 }
 
-/// One tool in its server's own words.
+/// One tool as its server describes it.
 #[derive(Debug, PartialEq)]
 pub struct Offered {
     pub name: ToolName,
@@ -26,7 +26,7 @@ pub struct Offered {
     pub json: String,
 }
 
-/// Why a tool that a server offers is not in the catalog.
+/// The reason why a server's tool is not in the catalog.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
     #[error("not a JSON object")]
@@ -48,7 +48,7 @@ pub enum ToolError {
 }
 
 impl Offer {
-    /// Takes what is sound; the rest comes back with the reason, so that one bad tool never hides a server.
+    /// Takes the valid tools. Invalid ones are returned with the reason, so that one bad tool never hides a server.
     pub fn new(
         tools: impl IntoIterator<Item = Result<Offered, (String, ToolError)>>,
     ) -> (Self, Vec<(String, ToolError)>) {
@@ -81,7 +81,7 @@ impl Offer {
 }
 
 impl Offered {
-    /// Reads one element of a server's `tools/list`. The name comes back with an error, as far as there is one.
+    /// Reads one element of a server's `tools/list`. An error comes with the tool's name, if there is one.
     pub fn parse(server: &ServerName, json: &str) -> Result<Self, (String, ToolError)> {
         let Some(fields) = members(json) else { return Err((String::new(), ToolError::NotAnObject)) };
         let field = |wanted: &str| fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
@@ -107,7 +107,7 @@ impl Offered {
         Ok(Self { name, description, hints, contract, json: json.to_owned() })
     }
 
-    /// One field of the server's own JSON, as text.
+    /// Returns one field of the server's own JSON, as text.
     pub fn field(&self, wanted: &str) -> Option<&str> {
         members(&self.json)?.into_iter().find(|(key, _)| key == wanted).map(|(_, value)| value)
     }

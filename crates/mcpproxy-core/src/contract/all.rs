@@ -1,4 +1,4 @@
-//! All contracts of the operator, and which of them are for one tool.
+//! All contracts of the operator, and the lookup of those for one tool.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ pub struct Contracts {
     lines: HashMap<ToolPattern, usize>,
 }
 
-/// The contracts for one server's tools, as numbers of `written`: with thousands of tools and contracts, going through all of
-/// them for each tool would be felt.
+/// The contracts for one server's tools, as indexes into `written`. With thousands of tools and contracts, trying every
+/// contract for each tool would be slow.
 #[derive(Clone, Debug, Default)]
 struct OfServer {
     exact: HashMap<String, usize>,
-    /// The longest first.
+    /// The longest prefix first.
     prefixes: Vec<usize>,
 }
 
@@ -32,13 +32,13 @@ impl PartialEq for Contracts {
 }
 
 impl Contracts {
-    /// Reads all files, given as names and texts; a name that ends in `.json` is JSON, any other YAML. Mistakes come
-    /// with the name of their file.
+    /// Reads all files, given as names and texts. A name that ends in `.json` is JSON, any other YAML. Each mistake
+    /// comes with the name of its file.
     pub fn parse(files: &[(String, String)]) -> Result<Self, Vec<(String, Mistake)>> {
         files::parse(files)
     }
 
-    /// Indexes contracts. If two have one pattern, the first counts; files cannot have two.
+    /// Indexes contracts. If two have the same pattern, the first one applies. Files cannot have two.
     pub(super) fn new(contracts: impl IntoIterator<Item = (ToolPattern, Arc<Contract>)>) -> Self {
         let mut all = Self::default();
         for (pattern, contract) in contracts {
@@ -63,13 +63,13 @@ impl Contracts {
         all
     }
 
-    /// The contracts for a tool, the most specific first. Two that match one tool are always nested, so the order is
-    /// never a matter of taste.
+    /// Returns the contracts for a tool, the most specific first. Two patterns that match one tool are always nested,
+    /// so the order is unambiguous.
     pub fn matching(&self, name: &ToolName) -> Vec<&Arc<Contract>> {
         self.with_patterns(name).map(|(_, contract)| contract).collect()
     }
 
-    /// As `matching`, with what each is for.
+    /// As `matching`, with the pattern of each contract.
     pub(crate) fn with_patterns(&self, name: &ToolName) -> impl Iterator<Item = (&ToolPattern, &Arc<Contract>)> {
         let of_server = self.by_server.get(name.server());
         let exact = of_server.and_then(|of_server| of_server.exact.get(name.tool()));
@@ -82,7 +82,7 @@ impl Contracts {
         Self { lines, ..self }
     }
 
-    /// The line of a pattern in its file; 0 when it comes from none.
+    /// Returns the line of a pattern in its file, or 0 if it has no file.
     pub(crate) fn line(&self, pattern: &ToolPattern) -> usize {
         self.lines.get(pattern).copied().unwrap_or_default()
     }

@@ -1,10 +1,10 @@
-//! An operator's contract that takes back in one field what it says in another.
+//! Finds contradictions between two fields of an operator's contract.
 
 use super::{Confirmation, Contract, Written};
 use crate::RiskLevel;
 use crate::file::Reader;
 
-/// Complains at the weaker field of two that cannot both hold.
+/// Reports the weaker of two fields that contradict each other.
 pub(super) fn check(reader: &mut Reader<'_>, contract: &Contract) {
     let level = contract.risk.as_ref().map(|risk| risk.value);
     let alone = contract.autonomous.as_ref();

@@ -5,18 +5,19 @@
 //! 1. the operator's contracts, of which the most specific pattern comes first (`mail:send` before `mail:*`),
 //! 2. the server's own contract, in `_meta` of the tool,
 //! 3. the server's annotations ([`Hints`]), for the operation only,
-//! 4. the risk level, which asks for approvals by itself.
+//! 4. the risk level, which can require approvals by itself.
 //!
-//! Each field is merged by itself, and [`Sourced`] keeps who decided it, so that `contract show` can say so. Most fields
-//! are plain: the operator's value, else the server's. Four fields decide on calls and have functions of their own:
-//! [`merge_operation`], [`merge_autonomous`], [`merge_confirmation`] and [`merge_step_up`].
+//! Each field is merged by itself, and [`Sourced`] keeps who decided it, so that `contract show` can say so. Most
+//! fields are plain: the operator's value, else the server's. Four fields decide on calls and have functions of their
+//! own: [`merge_operation`], [`merge_autonomous`], [`merge_confirmation`] and [`merge_step_up`].
 //!
-//! What must stay true:
+//! Invariants:
 //!
-//! - **The operator has the last word.** A server's contract or annotations never change a field that the operator wrote.
+//! - **The operator has the last word.** A server's contract or annotations never change a field that the operator
+//!   wrote.
 //! - **A server can only make things stricter.** Of its contract and its annotations the stricter operation counts.
-//!   [`Effective::strictest_by_risk`] uses its risk level only where that asks for more than no level at all.
-//! - **No contract is weaker than its risk level.** From `high` on a user approves, whatever anybody wrote.
+//!   [`Effective::strictest_by_risk`] uses its risk level only where it requires more than no level at all.
+//! - **No contract is weaker than its risk level.** From `high` on a user approves, whatever the contracts say.
 //!
 //! Properties in `effective/tests.rs` check all three with random contracts.
 //!
@@ -49,7 +50,7 @@ pub enum Source {
     Server,
     /// The server's annotations.
     Hints,
-    /// The risk level, which asks for this by itself.
+    /// The risk level, which requires this by itself.
     Level,
     /// The default, because nothing was written.
     Default,
@@ -91,7 +92,7 @@ impl Effective {
     }
 
     /// Returns what follows from the risk level; greater is stricter. The operator's level decides alone. A server's
-    /// level counts only where it asks for more than no level at all.
+    /// level counts only where it requires more than no level at all.
     pub fn strictest_by_risk<T: Ord>(&self, follows: impl Fn(Option<RiskLevel>) -> T) -> T {
         let by_level = follows(self.risk());
         if self.is_classified() { by_level } else { by_level.max(follows(None)) }
@@ -107,7 +108,7 @@ impl Effective {
         self.confirmation.value == Confirmation::Required || !self.autonomous.value
     }
 
-    /// The argument that asks the server itself for a dry run.
+    /// Returns the argument that asks the server itself for a dry run.
     pub fn dry_run_parameter(&self) -> Option<&str> {
         match &self.dry_run.value {
             DryRun::None => None,
@@ -115,13 +116,13 @@ impl Effective {
         }
     }
 
-    /// The same, if a call with it may run although a real call would wait for an approval. A server's contract cannot
-    /// open that way around an approval that the operator asks for.
+    /// As `dry_run_parameter`, but only if such a call may run although a real call would wait for an approval. A
+    /// server's contract cannot bypass an approval that the operator requires.
     pub fn native_dry_run(&self) -> Option<&str> {
         self.dry_run_parameter().filter(|_| self.dry_run.source.is_operator() || !self.operator_asks())
     }
 
-    /// Returns true if a field of the operator is among those that ask for an approval.
+    /// Returns true if one of the operator's fields requires an approval.
     fn operator_asks(&self) -> bool {
         let by_level = self.risk.as_ref().is_some_and(|risk| asks(risk.value) && risk.source.is_operator());
         by_level
@@ -130,7 +131,7 @@ impl Effective {
             || self.step_up.value != StepUp::Never && self.step_up.source.is_operator()
     }
 
-    /// The steps that a call needs, in their order.
+    /// Returns the steps that a call needs, in their order.
     pub fn needs(&self) -> Vec<Need> {
         let step_up = !matches!(self.step_up.value, StepUp::Never);
         let dry_run = matches!(self.dry_run.value, DryRun::Required { .. });
@@ -168,7 +169,7 @@ impl<'a> Sources<'a> {
         Some(Sourced { value, source: Source::Server })
     }
 
-    /// The operator's value, else the server's.
+    /// Returns the operator's value, else the server's.
     pub(super) fn first<T: Clone>(&self, field: impl Fn(&Contract) -> Option<&Written<T>>) -> Option<Sourced<T>> {
         self.operators(&field).or_else(|| self.servers(&field))
     }
@@ -234,7 +235,7 @@ pub(super) fn merge_step_up(sources: &Sources<'_>) -> Sourced<StepUp> {
     }
 }
 
-/// Returns true if a risk level asks for an approval by itself. No contract goes below that.
+/// Returns true if a risk level requires an approval by itself. No contract can lift that.
 pub(crate) fn asks(level: RiskLevel) -> bool {
     match level {
         RiskLevel::Low | RiskLevel::Medium => false,

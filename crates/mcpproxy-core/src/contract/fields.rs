@@ -18,7 +18,7 @@ use crate::file::{Author, Fields, Keys, Node, Reader, SourcePosition};
 use crate::schema::Schema;
 use crate::{Hints, RiskLevel, Untrusted, Variant};
 
-/// A field as far as other modules need to know it.
+/// The properties of a field that other modules need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ContractField {
     pub(crate) key: &'static str,

@@ -1,4 +1,4 @@
-//! All contract files of an operator: one contract in a file, or many.
+//! Reads the operator's contract files. A file has one contract or many.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::file::{
 };
 
 pub const FILE_MAX_BYTES: usize = 256 * 1024;
-/// In all files together.
+/// Maximum number of contracts in all files together.
 pub const CONTRACTS_MAX: usize = 2000;
 
 pub(super) const KIND: FileKind = FileKind {
@@ -90,7 +90,7 @@ impl All {
     }
 }
 
-/// The contracts of a document: itself, what it lists, or what it lists below `contracts`.
+/// Returns the contracts of a document: the document itself, its list, or the list below `contracts`.
 fn contracts<'n>(document: &'n Node, mistakes: &mut Mistakes) -> Vec<&'n Node> {
     match &document.value {
         NodeValue::Array(nodes) => nodes.iter().collect(),

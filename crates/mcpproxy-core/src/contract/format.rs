@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use super::values::{self, dry_run, idempotency, rate_limit, step_up};
 use super::{CONTRACTS_MAX, fields};
 
-/// Returns the JSON Schema (draft 2020-12) of contract files. It accepts the same keys and words as the parser, which checks values more strictly.
+/// Returns the JSON Schema (draft 2020-12) of contract files. It accepts the same keys and words as the parser, which
+/// checks values more strictly.
 pub fn schema() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -69,7 +70,7 @@ fn tool() -> Value {
     })
 }
 
-/// The contradictions that an editor can show.
+/// Returns the contradictions that an editor can show.
 fn contradictions() -> Value {
     let level =
         |levels: &[&str]| json!({ "required": ["riskLevel"], "properties": { "riskLevel": { "enum": levels } } });

@@ -1,11 +1,11 @@
-//! The contract that a server carries for a tool.
+//! Reads the contract that a server sends for a tool in `_meta`.
 
 use super::{Contract, fields, files};
 use crate::Untrusted;
 use crate::file::{self, Author, Format, Mistakes, Reader, SourcePosition};
 
 pub(super) const SERVER_MAX_BYTES: usize = 64 * 1024;
-/// Longer pointers are cut: their keys come from the server.
+/// Longer pointers are cut, because their keys come from the server.
 const POINTER_SHOWN_MAX_CHARS: usize = 200;
 
 pub(super) fn parse(text: &str) -> Result<Contract, String> {

@@ -1,4 +1,4 @@
-//! `server:tool` as an operator writes it in a contract, with `*` for the end of a tool's name.
+//! Patterns such as `mail:send` and `mail:*`, by which an operator's contract names its tools.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ impl ToolPattern {
     }
 }
 
-/// As an operator writes it.
+/// Formats the pattern as an operator writes it.
 impl fmt::Display for ToolPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}{}", self.server, self.prefix, if self.is_exact { "" } else { "*" })

@@ -1,8 +1,8 @@
 //! The macro behind the list of contract fields in `fields.rs`.
 //!
-//! A field of a contract appears in many places: operators write it, servers send it, the gateway merges both, shows the
-//! result, hashes it and publishes a JSON Schema for editors. `contract_fields!` generates all of these from one row, so
-//! that they cannot drift apart. A row that leaves something out does not compile.
+//! A field of a contract appears in many places. Operators write it and servers send it. The gateway merges both, shows
+//! the result, hashes it and publishes a JSON Schema for editors. `contract_fields!` generates all of these from one
+//! row, so that they cannot drift apart. A row that leaves something out does not compile.
 //!
 //! From the rows it generates:
 //!
@@ -10,14 +10,14 @@
 //! |---|---|
 //! | [`Contract`](super::Contract) | the contract as written: every field is an `Option<Written<T>>` |
 //! | [`Effective`](super::Effective) | the contract as enforced, and `Effective::of`, which merges |
-//! | `KEYS` | the known keys, with suggestions for the names that people try instead |
+//! | `KEYS` | the known keys, with suggestions for common wrong names |
 //! | `FIELDS` | key and kind of each field, in order |
 //! | `Contract::read`, `Contract::positions` | reading, and the position of each field in its file |
 //! | `Effective::fields`, `Effective::digest_fields` | each value as JSON, to show and to hash |
 //! | `properties` | the properties of the published JSON Schema |
 //!
-//! The rows say how a field is merged, but the functions that do it stand in `effective.rs`: what an operator or a server
-//! may decide is a matter of security and must be readable without this macro.
+//! The rows say how a field is merged, but the functions that do it are in `effective.rs`. They decide what an operator
+//! or a server may change, so they must be readable without this macro.
 //!
 //! Why not a table of function pointers beside hand-written structs? The structs would be a second list, and nothing
 //! would notice a field that is in the struct but not in the table.
@@ -37,7 +37,7 @@
 /// }
 /// ```
 ///
-/// `also` lists other names that people try. `merge` is one of
+/// `also` lists common wrong names. `merge` is one of
 ///
 /// - `first()`: the operator's value, else the server's, else none;
 /// - `first_or(default)`: the same, with a default;

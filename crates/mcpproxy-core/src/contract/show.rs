@@ -20,7 +20,7 @@ impl Effective {
     /// Hash of every field that affects a decision or is shown to an approver. Source locations are excluded.
     pub fn digest(&self) -> Digest {
         let mut all = self.digest_fields();
-        // Who wrote these decides, too.
+        // The authors of these fields affect decisions, too.
         all.insert("classified".to_owned(), self.is_classified().into());
         all.insert("operators".to_owned(), self.is_operators_operation().into());
         all.insert("nativeDryRun".to_owned(), self.native_dry_run().into());

@@ -1,4 +1,4 @@
-//! Contract files as tables: what they may say, and what is said about what they may not.
+//! Tests for contract files: tables of valid files and of mistakes with their messages.
 
 mod bad;
 mod bad_text;

@@ -14,9 +14,9 @@ use crate::{Pointer, Untrusted};
 
 pub(super) const DESCRIPTION_MAX_CHARS: usize = 4000;
 pub(super) const SIDE_EFFECTS_MAX: usize = 32;
-/// Most permissions, failure modes, sensitive pointers, and arguments of an idempotency key.
+/// Maximum number of permissions, failure modes, sensitive pointers, and arguments of an idempotency key.
 pub(super) const LIST_MAX: usize = 64;
-/// Most characters of a word, and of an argument's name.
+/// Maximum number of characters of a word, and of an argument's name.
 pub(super) const NAME_MAX_CHARS: usize = 128;
 const SIDE_EFFECT_MAX_CHARS: usize = 500;
 const POINTER_MAX_CHARS: usize = 256;
@@ -48,7 +48,7 @@ pub(super) fn permission_schema() -> Value {
     json!({ "type": "string", "pattern": format!("^[A-Za-z0-9_.:/-]{{1,{NAME_MAX_CHARS}}}$") })
 }
 
-/// The name of an argument, which is any key that JSON can have.
+/// Reads the name of an argument, which is any key that JSON can have.
 pub(super) fn argument(text: &str) -> Result<String, String> {
     if (1..=NAME_MAX_CHARS).contains(&text.chars().count()) {
         return Ok(text.to_owned());

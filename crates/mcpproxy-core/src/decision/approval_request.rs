@@ -1,4 +1,4 @@
-//! A call that waits for a user's word, and what that word must be.
+//! A call that waits for a user's approval, and the strength of approval that it needs.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::{
     Agent, Approval, ApprovalRef, ApprovalState, Assurance, Attached, Binding, Digest, RiskLevel, ToolName, Untrusted,
 };
 
-/// A call that waits for a user's word. It owns the bytes that are sent once the word is given.
+/// A call that waits for a user's approval. It owns the bytes that are sent after the approval.
 #[derive(Debug)]
 pub struct ApprovalRequest {
     pub(super) call: Call,
     pub(super) asked: Asked,
 }
 
-/// That a user is asked, and how.
+/// The reasons for an approval request, and whether it needs a second factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) needs_step_up: bool,
-    /// Whether the settings ask, and not a contract alone.
+    /// True if the settings require approval, with or without a contract.
     pub(super) by_setting: bool,
 }
 
@@ -36,7 +36,7 @@ impl Asked {
     }
 }
 
-/// A user's standing word: this agent may call this tool with such arguments, for a while and so many times.
+/// A standing approval: this agent may call this tool with matching arguments, until it expires or is used up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StandingApproval {
     pub id: String,
@@ -44,31 +44,31 @@ pub struct StandingApproval {
     pub tool: ToolName,
     pub pin: Digest,
     pub contract: Digest,
-    /// What the arguments must look like.
+    /// The schema that the arguments must match.
     pub schema: Arc<Schema>,
     pub expires_ms: i64,
     pub uses_left: u32,
 }
 
-/// Why a grant does not cover a call.
+/// The reason why a standing approval does not cover a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotCovered {
-    /// Critical calls are confirmed one by one.
+    /// Critical calls are approved one by one.
     Critical,
-    /// A fresh factor is for one call.
+    /// A fresh second factor approves a single call.
     StepUp,
     OtherAgent,
     OtherTool,
-    /// The tool is not what it was when the grant was given.
+    /// The tool has changed since the standing approval was given.
     ToolChanged,
     ContractChanged,
     Expired,
     UsedUp,
-    /// The arguments do not fit, or it cannot be told in time that they do.
+    /// The arguments do not fit, or the check ran out of steps.
     Arguments,
-    /// More goes to the server than arguments, and the grant says nothing of that.
+    /// The call has members beside its arguments, which no standing approval covers.
     Attached,
-    /// The grant covers it, and the rate limit does not.
+    /// The standing approval covers the call, but the rate limit does not allow it now.
     RateLimit(Denial),
 }
 
@@ -81,7 +81,7 @@ impl ApprovalRequest {
         &self.call.intent
     }
 
-    /// The same call as one that may have been made before, if it has a name.
+    /// Returns this call as a possible repeat, if it has an idempotency key.
     pub fn as_repeat(&self) -> Option<Repeat> {
         let claim = self.call.claim.clone()?;
         Some(Repeat { tool: Arc::clone(&self.call.tool), intent: self.call.intent.clone(), claim })
@@ -91,7 +91,7 @@ impl ApprovalRequest {
         &self.call.arguments
     }
 
-    /// What goes to the server besides.
+    /// Returns the members that are sent beside the arguments.
     pub fn attached(&self) -> &Attached {
         &self.call.attached
     }
@@ -116,32 +116,32 @@ impl ApprovalRequest {
         self.call.tool.contract.risk()
     }
 
-    /// The weakest answer that counts.
+    /// Returns the weakest approval that is sufficient.
     pub fn least(&self) -> Assurance {
         if self.asked.needs_step_up {
             return Assurance::Factor;
         }
         self.call.tool.contract.strictest_by_risk(|risk| match risk {
             None | Some(RiskLevel::Low | RiskLevel::Medium | RiskLevel::High) => Assurance::Form,
-            // A form is drawn by the agent's own client, and some of those say yes by themselves.
+            // A form is drawn by the agent's own client, and some clients accept automatically.
             Some(RiskLevel::Critical | RiskLevel::Forbidden) => Assurance::Session,
         })
     }
 
-    /// What a user's word is bound to.
+    /// Returns the binding of an approval for this call.
     pub fn binding(&self, agent: &Agent) -> Binding {
         let Call { tool, intent, arguments, attached, .. } = &self.call;
         bind(agent, tool, intent, arguments.digest(), attached.digest())
     }
 
-    /// Under which a dry run of this call is found.
+    /// Returns the binding under which a dry run of this call is stored.
     pub fn dry_run_binding(&self, agent: &Agent) -> Binding {
         let Call { tool, intent, arguments, attached, .. } = &self.call;
         dry_run::dry_run_binding(agent, tool, intent, arguments, attached)
     }
 
-    /// The permit that an approval gives, if it was given for exactly this approval_request, is still good and strong enough.
-    /// Whoever opens the call's record spends it there.
+    /// Turns an approval into a permit, if it was given for exactly this call, has not expired and is strong enough.
+    /// The step that opens the call's record spends the approval.
     pub fn answered_by(self, agent: &Agent, approval: &Approval, moment: Moment<'_>) -> Result<Permit, Denial> {
         if approval.binding != self.binding(agent).digest() {
             return Err(Denial::ApprovalStale);
@@ -164,7 +164,7 @@ impl ApprovalRequest {
         Ok(Permit::new(self.call, Some(ApprovalRef::Approval(approval.id.clone())), Mode::Real))
     }
 
-    /// The permit that a grant gives, or the approval_request back with why it does not.
+    /// Turns a standing approval into a permit, or returns the approval request with the reason why it is not covered.
     pub fn granted_by(
         mut self,
         agent: &Agent,
@@ -177,7 +177,7 @@ impl ApprovalRequest {
         if let Err(denial) = checks::take_a_turn(&self.call.tool, moment) {
             return Err(Box::new((self, NotCovered::RateLimit(denial))));
         }
-        // Nobody has seen what the agent says beside the arguments.
+        // No user has reviewed the agent's `_meta`, so it is not sent.
         self.call.attached = self.call.attached.without_meta();
         Ok(Permit::new(self.call, Some(ApprovalRef::StandingApproval(grant.id.clone())), Mode::Real))
     }
@@ -195,7 +195,7 @@ impl ApprovalRequest {
         if is_too_much {
             return Some(NotCovered::Critical);
         }
-        // The cheap ones first; of a grant for something else nothing is computed.
+        // Cheap checks come first. Nothing is hashed for a standing approval of another agent or tool.
         if self.asked.needs_step_up {
             Some(NotCovered::StepUp)
         } else if grant.agent != agent.name {
@@ -219,12 +219,12 @@ impl ApprovalRequest {
         }
     }
 
-    /// The answer as long as nobody was asked.
+    /// Returns the refusal before an approval request exists.
     pub fn unanswered(&self) -> Denial {
         self.refusal(None)
     }
 
-    /// The answer while a user is asked.
+    /// Returns the refusal while a user has not decided yet.
     pub fn waiting(&self, ticket: Ticket) -> Denial {
         self.refusal(Some(ticket))
     }
@@ -238,7 +238,7 @@ impl ApprovalRequest {
         }
     }
 
-    /// Who asks for a user, for whoever decides.
+    /// Lists what requires the approval, for the approver.
     pub fn asked_by(&self) -> Vec<String> {
         let contract = &self.call.tool.contract;
         let mut all = Vec::new();
@@ -268,7 +268,7 @@ impl ApprovalRequest {
     }
 }
 
-/// Where something is written, or whose word it is.
+/// Formats the position of an operator's value, or the kind of another source.
 fn place(source: &Source) -> String {
     match source {
         Source::Operator { file, line } => format!("{}:{line}", Untrusted::new(file.as_ref()).for_terminal()),

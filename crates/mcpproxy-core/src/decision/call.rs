@@ -1,4 +1,4 @@
-//! A call that no check refused.
+//! A call that passed all checks.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::Attached;
 use crate::catalog::Tool;
 use crate::intent::{Arguments, Intent};
 
-/// What permits, questions and previews are made of.
+/// The call inside permits, approval requests and previews.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) tool: Arc<Tool>,
@@ -19,7 +19,7 @@ pub(super) struct Call {
     pub(super) claim: Option<Claim>,
 }
 
-/// Something worth a line on the record that does not stop the call.
+/// A finding for the record that does not stop the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub code: &'static str,

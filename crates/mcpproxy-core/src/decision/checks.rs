@@ -1,4 +1,4 @@
-//! The checks a call passes, each by itself.
+//! The single checks of a call. `decision.rs` runs them in order.
 
 use serde_json::Value;
 
@@ -15,13 +15,13 @@ use crate::schema::Problem;
 use crate::settings::{ContractSettings, IntentSettings, Unannotated, Unclassified};
 use crate::{Agent, ToolName, Variant};
 
-/// How many similar tools a refusal names.
+/// Maximum number of similar tools that a refusal names.
 const SUGGESTIONS_MAX: usize = 3;
 
-/// Server annotations against the variant. An error is a contradiction; in lenient mode it is a warning.
+/// Compares the server's annotations with the variant. A contradiction is an error, or a warning in lenient mode.
 pub(super) fn against_hints(settings: &IntentSettings, tool: &Tool, variant: Variant) -> Result<Vec<Warning>, Denial> {
     if tool.contract.is_operators_operation() {
-        // The operator has said what the tool does, and the next check holds the call against that.
+        // The operator has written the operation, and the next check compares the call with it.
         return Ok(Vec::new());
     }
     let Hints { read_only, destructive } = tool.hints;
@@ -31,7 +31,7 @@ pub(super) fn against_hints(settings: &IntentSettings, tool: &Tool, variant: Var
         (Variant::Read | Variant::Write, Some(true), _) => Some(mismatch(Mark::Destructive, Variant::Destructive)),
         (Variant::Read, _, Some(false)) => Some(mismatch(Mark::NotReadOnly, Variant::Write)),
         (Variant::Read, _, Some(true)) => None,
-        // The server has said it in its contract instead.
+        // The server declares the operation in its contract instead.
         (Variant::Read, _, None) if tool.contract.written_operation.is_some() => None,
         (Variant::Read, _, None) => return unannotated(settings, tool, &mismatch(Mark::Unannotated, Variant::Write)),
         (Variant::Write, _, Some(true)) => {
@@ -47,7 +47,7 @@ pub(super) fn against_hints(settings: &IntentSettings, tool: &Tool, variant: Var
     }
 }
 
-/// A read call on a tool of which the server does not say that it only reads.
+/// Handles a read call on a tool that its server does not declare as read-only.
 fn unannotated(settings: &IntentSettings, tool: &Tool, denial: &Denial) -> Result<Vec<Warning>, Denial> {
     match settings.unannotated {
         Unannotated::Trust => Ok(Vec::new()),
@@ -63,7 +63,7 @@ pub(super) fn within_scope(agent: &Agent, tool: &Tool, variant: Variant) -> Resu
     if !agent.scope.may(variant) {
         return Err(Denial::NotGranted { agent: agent.name.clone(), variant });
     }
-    // Else an agent that may only read could run any unannotated tool by calling it a read.
+    // Otherwise an agent that may only read could run any unannotated tool by calling it a read.
     let only_reads = !agent.scope.may(Variant::Write) && !agent.scope.may(Variant::Destructive);
     if only_reads && tool.call_with() != Variant::Read {
         return Err(Denial::NotKnownToRead { agent: agent.name.clone(), tool: tool.name.clone() });
@@ -71,7 +71,7 @@ pub(super) fn within_scope(agent: &Agent, tool: &Tool, variant: Variant) -> Resu
     Ok(())
 }
 
-/// Whether somebody other than the agent says the same of the tool.
+/// Returns true if the server's annotations or the operator confirm the agent's variant.
 pub(super) fn bears_out(tool: &Tool, variant: Variant) -> bool {
     if tool.contract.is_operators_operation() {
         return tool.call_with() == variant || variant == Variant::Destructive;
@@ -84,7 +84,7 @@ pub(super) fn bears_out(tool: &Tool, variant: Variant) -> bool {
     }
 }
 
-/// What the contract says the tool does. No setting makes this a warning.
+/// Compares the contract's operation with the variant. No setting turns this error into a warning.
 pub(super) fn against_contract(settings: &ContractSettings, tool: &Tool, variant: Variant) -> Result<(), Denial> {
     let contract = &tool.contract;
     if !contract.is_classified() && settings.unclassified == Unclassified::Deny {
@@ -116,9 +116,9 @@ pub(super) fn within_policies(agent: &Agent, tool: &Tool, intent: &Intent, clock
     Err(Denial::PolicyViolation { tool: tool.name.clone(), violations })
 }
 
-/// The arguments as a value, once they are what the schemas ask for.
+/// Parses the arguments and checks them against both schemas.
 pub(super) fn arguments_fit(tool: &Tool, arguments: &Arguments) -> Result<Value, Denial> {
-    // The strict reader lets nothing through that this cannot read; if it ever does, nothing unchecked is sent.
+    // The strict reader accepts nothing that this cannot parse. If it ever did, the call would be refused.
     let value: Value = serde_json::from_str(arguments.as_str())
         .map_err(|_| Denial::InvalidArgs("arguments must be a JSON object".to_owned()))?;
     let refused = |mut problems: Vec<Problem>| {
@@ -138,8 +138,8 @@ pub(super) fn arguments_fit(tool: &Tool, arguments: &Arguments) -> Result<Value,
     Ok(value)
 }
 
-/// Many agents write `null` for an argument they leave out, and servers take it so. Whether these are the only problems
-/// with the server's own schema is asked with the arguments as they were meant; what is sent stays as it is.
+/// Removes the `null` arguments that the schema rejects. Many agents write `null` for an argument they leave out, and
+/// servers accept that. Only the check uses the result, and the bytes that are sent stay unchanged.
 fn without_nulls(value: &Value, problems: &[Problem]) -> Option<Value> {
     let fields = value.as_object()?;
     let is_meant = |name: &str| problems.iter().any(|problem| problem.pointer.strip_prefix('/') == Some(name));
@@ -154,7 +154,8 @@ pub(super) fn within_rate(tool: &Tool, moment: Moment<'_>) -> Result<(), Denial>
     wait_ms.map_or(Ok(()), |wait_ms| Err(too_often(tool, limit.value, wait_ms)))
 }
 
-/// The last thing before a permit: what was free when it was looked at may be taken by now.
+/// Counts the call against its rate limit, as the last step before a permit. Another call may have taken the place
+/// since `within_rate`.
 pub(super) fn take_a_turn(tool: &Tool, moment: Moment<'_>) -> Result<(), Denial> {
     let Some(limit) = &tool.contract.rate_limit else { return Ok(()) };
     let taken = moment.limits.take(&tool.name, limit.value, moment.clock.now_ms);
@@ -165,7 +166,7 @@ fn too_often(tool: &Tool, limit: RateLimit, wait_ms: u64) -> Denial {
     Denial::RateLimitExceeded { tool: tool.name.clone(), limit, wait_ms }
 }
 
-/// Whether a user is asked, and how.
+/// Decides if the call needs a user's approval, and with a second factor or without.
 pub(super) fn asks_a_user(
     settings: &ContractSettings,
     tool: &Tool,
@@ -182,7 +183,7 @@ pub(super) fn asks_a_user(
     (contract.asks() || needs_step_up || by_setting).then_some(Asked { needs_step_up, by_setting })
 }
 
-/// Whether the settings ask for a user, because the operator has not said how dangerous the tool is.
+/// Returns true if the settings require approval because the operator has not classified the tool.
 pub(super) fn asks_by_setting(settings: &ContractSettings, tool: &Tool, variant: Variant) -> bool {
     let destroys = variant == Variant::Destructive || tool.call_with() == Variant::Destructive;
     match settings.unclassified {
@@ -191,7 +192,7 @@ pub(super) fn asks_by_setting(settings: &ContractSettings, tool: &Tool, variant:
     }
 }
 
-/// The answer for a tool that is not there. It suggests only what the agent may see anyway.
+/// Returns the refusal for a tool that does not exist. It suggests only tools that the agent may see.
 pub(super) fn no_such_tool(name: ToolName, agent: &Agent, catalog: &Catalog) -> Denial {
     let has_server = agent.scope.sees(name.server()) && catalog.has_server(name.server());
     let missing = if has_server { Missing::Tool } else { Missing::Server };
@@ -199,11 +200,11 @@ pub(super) fn no_such_tool(name: ToolName, agent: &Agent, catalog: &Catalog) -> 
     Denial::NoSuchTool { name, missing, suggestions }
 }
 
-/// Tools of the same name elsewhere first, then names that look alike.
+/// Suggests tools with the same name on other servers first, then similar names.
 fn suggestions<'t>(wanted: &ToolName, visible: impl Iterator<Item = &'t ToolName>) -> Vec<ToolName> {
     let (mut found, others): (Vec<&ToolName>, Vec<&ToolName>) = visible.partition(|name| name.tool() == wanted.tool());
     if found.len() < SUGGESTIONS_MAX {
-        // Spelled out letter by letter: ten thousand names are compared without writing one of them down.
+        // Compare names as iterators of letters. Ten thousand names are compared without allocating one of them.
         let letters = |name: &'t ToolName| name.server().as_str().chars().chain([':']).chain(name.tool().chars());
         found.extend(closest(&wanted.to_string(), others, letters, SUGGESTIONS_MAX));
     }

@@ -1,4 +1,4 @@
-//! What makes two calls one: the agent's key, or the arguments that name the result.
+//! Idempotency: recognizes a repeated call by the agent's key, or by the arguments that identify the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,18 @@ use crate::file::amount::DAY;
 use crate::intent::{Declared, Intent, Mode, is_idempotency_key};
 use crate::json::{canonical, members, quote};
 
-/// What an agent takes for one call of a tool: whoever comes with the same key later gets the first answer.
+/// A reservation of an idempotency key for one call. Later calls with the same key get the first answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// `key:` and the agent's key, or `natural:` and the digest of the arguments that name the result.
+    /// `key:` and the agent's key, or `natural:` and the digest of the arguments that identify the result.
     pub key: String,
-    /// Of all arguments, and of what goes to the server besides: with the same key and others, it is another call, and
-    /// refused.
+    /// Digest of all arguments and of the members beside them. A call with the same key and another digest is refused.
     pub arguments: Digest,
     pub ttl: Duration,
     pub is_natural: bool,
 }
 
-/// A call that is answered from the store.
+/// A repeated call, which is answered from the store.
 #[derive(Debug)]
 pub struct Repeat {
     pub tool: Arc<Tool>,
@@ -32,8 +31,8 @@ pub struct Repeat {
 }
 
 impl Declared {
-    /// `None` when nothing keeps the call from being made again: the agent gave no key and the contract names none, or
-    /// it is a dry run.
+    /// Returns the claim of this call. `None` means that the call may be repeated: it has neither a key nor a contract
+    /// that names one, or it is a dry run.
     pub fn claim(&self, tool: &Tool) -> Result<Option<Claim>, Denial> {
         let idempotency = &tool.contract.idempotency.value;
         let ttl = match idempotency {
@@ -66,7 +65,8 @@ impl Declared {
     }
 }
 
-/// The named arguments as an object of their own; `None` if none of them is given, for then nothing names the result.
+/// Returns the named arguments as an object. `None` if the call has none of them, because then nothing identifies the
+/// result.
 fn named(arguments: &str, names: &[String]) -> Option<String> {
     let given = members(arguments)?;
     let named = given.iter().filter(|(name, _)| names.iter().any(|wanted| wanted == name));

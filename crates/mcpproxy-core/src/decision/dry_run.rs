@@ -1,4 +1,4 @@
-//! Dry runs: which call is one, what is sent for it, and what is answered when nothing is.
+//! Dry runs: recognizes them, builds the arguments that are sent, and answers those that are not sent.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::json::{Members, members, quote};
 use crate::settings::{ContractSettings, IntentSettings, TwoKey};
 use crate::{Agent, Attached, Binding, Untrusted};
 
-/// How long a dry run counts for the call it was made for.
+/// Time for which a dry run counts for its real call.
 pub const DRY_RUN_FRESH_MS: i64 = 600_000;
 
-/// What a real call would do, as far as the gateway knows: nothing was sent.
+/// The answer to a dry run that is not sent: what a real call would do, as far as the gateway knows.
 #[derive(Debug)]
 pub struct Preview {
     pub(super) call: Call,
@@ -40,7 +40,7 @@ impl Preview {
         &self.call.arguments
     }
 
-    /// What would go to the server besides.
+    /// Returns the members that would be sent beside the arguments.
     pub fn attached(&self) -> &Attached {
         &self.call.attached
     }
@@ -53,12 +53,12 @@ impl Preview {
         self.call.is_verified
     }
 
-    /// What the agent's token lacks: a real call would be refused.
+    /// Returns the permissions that the agent's token lacks. A real call would be refused.
     pub fn missing_permissions(&self) -> &[String] {
         &self.missing_permissions
     }
 
-    /// What a real call with these arguments still needs.
+    /// Returns the steps that a real call with these arguments still needs.
     pub fn needs(&self) -> Vec<Need> {
         self.asked.map(Asked::needs).unwrap_or_default()
     }
@@ -74,7 +74,7 @@ impl Preview {
             "wouldCall": {
                 "tool": tool.name.to_string(),
                 "call_with": intent.variant.tool(),
-                // The strict reader lets nothing through that this cannot read.
+                // The strict reader accepts nothing that this cannot parse.
                 "arguments": serde_json::from_str::<Value>(real.as_str()).unwrap_or_default(),
             },
             "warnings": warnings,
@@ -86,8 +86,8 @@ impl Preview {
 }
 
 impl Declared {
-    /// Real, unless the agent says otherwise: by `dry_run`, or by the argument that the contract names for it. So the
-    /// server's own dry run is reached in one way only.
+    /// Returns `DryRun` if the agent sets `dry_run` or the argument that the contract names for it. Both mean the same,
+    /// so no dry run bypasses these checks.
     pub fn mode_of(&self, tool: &Tool) -> Mode {
         let by_argument = || {
             let Some(parameter) = native(tool) else { return false };
@@ -97,7 +97,7 @@ impl Declared {
         if self.mode == Mode::DryRun || by_argument() { Mode::DryRun } else { Mode::Real }
     }
 
-    /// What a dry run and the call it is made for have in common, and no other call.
+    /// Returns the binding that only a dry run and its real call share.
     pub fn dry_run_binding(&self, agent: &Agent, tool: &Tool) -> Binding {
         dry_run_binding(agent, tool, &self.intent, &self.arguments, &self.attached)
     }
@@ -113,22 +113,22 @@ pub(super) fn dry_run_binding(
     bind(agent, tool, intent, real_arguments(tool, arguments).digest(), attached.dry_run_digest())
 }
 
-/// The argument for the server's own dry run, if it can be relied on. A server that knows no such argument would do in
-/// earnest what was meant as a trial.
+/// Returns the argument for the server's own dry run, if it is reliable. A server that does not know the argument would
+/// make the real call.
 fn native(tool: &Tool) -> Option<&str> {
     tool.contract.native_dry_run().filter(|parameter| !tool.lacks_argument(parameter))
 }
 
-/// What is sent for a dry run; `None` if nothing is.
+/// Returns the arguments that are sent for a dry run, or `None` if nothing is sent.
 pub(super) fn sent(settings: &ContractSettings, declared: &Declared, tool: &Tool) -> Option<Arguments> {
     let parameter = native(tool)?;
-    // Where the settings ask a user, a server's word opens no way around that.
+    // If the settings require approval, a server's contract cannot bypass it with a dry run.
     let is_open =
         tool.contract.dry_run.source.is_operator() || !checks::asks_by_setting(settings, tool, declared.intent.variant);
     is_open.then(|| with_argument(&declared.arguments, parameter, Some("true"))).flatten()
 }
 
-/// Why the server was not asked, if its contract or the operator's names an argument for that.
+/// Explains why a dry run was not sent although a contract names an argument for it.
 pub(super) fn not_sent(tool: &Tool) -> Option<Warning> {
     let parameter = Untrusted::shortened(tool.contract.dry_run_parameter()?, 64);
     let parameter = parameter.for_terminal();
@@ -143,13 +143,13 @@ pub(super) fn not_sent(tool: &Tool) -> Option<Warning> {
     Some(Warning { code: "dry_run_not_sent", message })
 }
 
-/// The arguments of the real call: without the one that asks for a dry run.
+/// Returns the arguments of the real call, without the one that asks for a dry run.
 fn real_arguments(tool: &Tool, arguments: &Arguments) -> Arguments {
     let real = native(tool).and_then(|parameter| with_argument(arguments, parameter, None));
     real.unwrap_or_else(|| arguments.clone())
 }
 
-/// The same arguments with one of them set, or left out. All others keep their bytes.
+/// Returns the arguments with one of them set or removed. All others keep their bytes.
 fn with_argument(arguments: &Arguments, name: &str, value: Option<&str>) -> Option<Arguments> {
     let given: Members<'_> = members(arguments.as_str())?;
     let others = given.iter().filter(|(other, _)| other != name);
@@ -158,7 +158,7 @@ fn with_argument(arguments: &Arguments, name: &str, value: Option<&str>) -> Opti
     Arguments::exact(&format!("{{{}}}", all.join(","))).ok()
 }
 
-/// Where a contract wants a dry run first: whether there was one, of exactly this call and not too long ago.
+/// Checks that a dry run was made, if the contract requires one: of exactly this call, and within `DRY_RUN_FRESH_MS`.
 pub(super) fn check_done(
     settings: &IntentSettings,
     declared: &Declared,
@@ -176,7 +176,7 @@ pub(super) fn check_done(
     Err(Denial::DryRunRequired { tool: tool.name.clone(), next: next(settings, declared) })
 }
 
-/// The dry run to make first, ready to be sent. The arguments are a text, because no reader rounds a text.
+/// Returns the dry run to make first, ready to send. The arguments are a text, so that no parser rounds their numbers.
 fn next(settings: &IntentSettings, declared: &Declared) -> Value {
     let variant = declared.intent.variant;
     let mut parameters = json!({

@@ -1,4 +1,4 @@
-//! What would happen to a call, and why: the decision itself, told check by check.
+//! Explains a decision check by check, without making the call.
 
 use super::call::Call;
 use super::{ApprovalRequest, Course, DecisionInputs, Moment, Passed, Warning, check_all, checks};
@@ -8,13 +8,13 @@ use crate::denial::{Check, Denial};
 use crate::intent::{Declared, Mode, declare};
 use crate::{Agent, RiskLevel, Variant};
 
-/// A decision with its reasons. It is made by the very functions that decide on real calls.
+/// A decision with its reasons. It is made by the same functions that decide on real calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     pub findings: Vec<Finding>,
-    /// The variant the tool asks for, if there is such a tool.
+    /// The variant that the tool needs, if the tool exists.
     pub call_with: Option<Variant>,
-    /// Whether the server's annotations bear the agent's word out; `None` when the call is refused.
+    /// True if the server's annotations or the operator confirm the agent's variant. `None` if the call is refused.
     pub is_verified: Option<bool>,
 }
 
@@ -29,7 +29,7 @@ pub enum Verdict {
     Passed(String),
     Warned(Vec<Warning>),
     Failed(Denial),
-    /// An earlier check answered.
+    /// An earlier check refused the call.
     NotReached,
 }
 
@@ -76,7 +76,7 @@ pub fn explain(
     }
 }
 
-/// What the sentences are about.
+/// The call that the sentences describe.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     tool: Option<&'a Tool>,
@@ -134,7 +134,7 @@ fn passed(check: Check, case: Case<'_>) -> String {
 fn permission_words(agent: &Agent, tool: &Tool, variant: Variant) -> String {
     let missing = checks::missing_permissions(agent, tool);
     if !missing.is_empty() {
-        // Only a dry run comes as far as this without them.
+        // Only a dry run gets this far without them.
         return format!("the token lacks {}, which refuses a real call", missing.join(", "));
     }
     let permissions = match tool.contract.permissions.value.as_slice() {
@@ -197,7 +197,7 @@ mod tests {
             .collect()
     }
 
-    /// A dry run, the call it is for, and that call after it: from the permissions on.
+    /// Explains a dry run, its real call before it, and the same call after it.
     #[test]
     fn dry_runs_are_told_apart() {
         let tool = r#"{"name":"drop","inputSchema":{},"_meta":{"mcp-first/contract":

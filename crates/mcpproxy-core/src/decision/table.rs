@@ -1,4 +1,4 @@
-//! Every decision there is on intent, annotations and contracts, as one text: a change of policy is a diff of it.
+//! All decisions on intent, annotations and contracts, as one text. A change of the decision logic shows up as a diff.
 
 mod contract;
 mod dry_run;
@@ -13,22 +13,22 @@ use crate::Hints;
 use crate::Variant;
 use crate::settings::{IntentSettings, TwoKey, Unannotated};
 
-/// The decisions on one matter. The last column is the outcome.
+/// The decisions on one subject. The last column is the outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     pub name: &'static str,
     pub title: &'static str,
     pub columns: &'static [&'static str],
-    /// Each has as many cells as there are columns; `-` is for nothing given.
+    /// Each row has as many cells as there are columns. `-` means that nothing is given.
     pub rows: Vec<Vec<String>>,
 }
 
-/// All sections, in the order of the text.
+/// Returns all sections, in the order of the text.
 pub fn sections() -> Vec<Section> {
     vec![intent_section(), contract::section(), user::section(), dry_run::section(), permissions::section()]
 }
 
-/// The sections as text, one row a line.
+/// Returns the sections as text, one row per line.
 pub fn table() -> String {
     let mut text = String::new();
     for section in sections() {
@@ -60,25 +60,25 @@ impl Section {
     }
 }
 
-/// One case and what becomes of it.
+/// One case and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub variant: Variant,
-    /// What `intent.operation_type` says; `None` when there is no intent.
+    /// The value of `intent.operation_type`. `None` if there is no intent.
     pub declared: Option<&'static str>,
     pub read_only: Option<bool>,
     pub destructive: Option<bool>,
     pub settings: IntentSettings,
-    /// `allow`, `allow with a warning` or `deny`, with what an agent is told.
+    /// `allow`, `allow with a warning` or `deny`, with the code that the agent gets.
     pub outcome: String,
 }
 
-/// A word that is no operation type.
+/// A word that is not an operation type.
 const INVALID: &str = "delete";
 const DECLARED: [Option<&str>; 5] = [None, Some("read"), Some("write"), Some("destructive"), Some(INVALID)];
 const HINT: [Option<bool>; 3] = [None, Some(true), Some(false)];
 
-/// All cases in a fixed order, decided by the functions that decide on real calls.
+/// Returns all cases in a fixed order, decided by the functions that decide on real calls.
 pub fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     for variant in Variant::ALL {
@@ -96,7 +96,7 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-/// The rows on intent and annotations, as a section.
+/// Returns the rows on intent and annotations as a section.
 fn intent_section() -> Section {
     let cells = |row: Row| {
         vec![

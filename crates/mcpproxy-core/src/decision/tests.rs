@@ -1,4 +1,4 @@
-//! Annotations, scopes and names that are not there.
+//! Tests for annotations, scopes and tools that do not exist.
 
 use super::*;
 use crate::catalog::{Offer, Offered};

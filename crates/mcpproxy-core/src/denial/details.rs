@@ -1,4 +1,4 @@
-//! Refusals for programs.
+//! Refusals as JSON, for programs.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::time::iso;
 use crate::{RiskLevel, ToolName, Untrusted};
 
 impl Denial {
-    /// The same for programs.
+    /// Returns the details of the refusal as JSON.
     pub fn details(&self) -> Value {
         match self {
             Self::UnknownField { field, nearest } => json!({"field": field.for_json(), "nearest": nearest}),

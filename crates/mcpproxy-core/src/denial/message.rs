@@ -1,11 +1,11 @@
-//! What an agent is told when it is refused.
+//! The messages that agents get for refused calls.
 
 use super::{Denial, Mark, Missing, Retry, Ticket, Violation};
 use crate::schema::Problem;
 use crate::{RiskLevel, ToolName, Untrusted};
 
 impl Denial {
-    /// The sentence for the agent: what to do instead.
+    /// Returns the message for the agent, with the next step.
     pub fn message(&self) -> String {
         match self {
             Self::UnknownField { field, nearest } => {
@@ -82,7 +82,7 @@ impl Denial {
     }
 }
 
-/// Never the link itself: whoever opens it is the user.
+/// Never contains the link itself, because whoever opens it becomes the first user.
 const FIRST_USER: &str = "Nobody can yet: the user becomes the first who can with the one-time link that the gateway prints \
                            with this question, in the terminal of `mcpproxy serve` or in the client's log of \
                            `mcpproxy stdio`. ";
@@ -213,7 +213,7 @@ fn times(calls: u32) -> String {
     }
 }
 
-/// A span as people say it, never shorter than it is.
+/// Formats a time span for readers, rounded up.
 fn span(ms: u128) -> String {
     match ms {
         0..=999 => format!("{ms} ms"),

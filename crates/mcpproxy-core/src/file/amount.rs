@@ -1,4 +1,4 @@
-//! Durations and sizes, as people write them and in whole.
+//! Durations and sizes as operators write them, such as `30s` or `10MiB`.
 
 use std::time::Duration;
 

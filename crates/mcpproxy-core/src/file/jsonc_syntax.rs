@@ -17,9 +17,9 @@ const STRICT: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Parses a text; `None` if there is nothing in it. An error is the byte offset of the first mistake and what to do about it.
+/// Parses a text. Returns `None` if it is empty. The error is the byte offset of the first mistake, and how to fix it.
 pub(super) fn parse(text: &str) -> Result<Option<Value<'_>>, (usize, String)> {
-    // The parser lets a string run over line ends, and so would find a missing quote much too late.
+    // The parser lets a string run over line ends, so it would report a missing quote much too late.
     if let Some(at) = string_over_line_end(text) {
         return Err((at, "this string has no closing `\"` on its line".to_owned()));
     }
@@ -58,7 +58,7 @@ fn message(kind: &ParseErrorKind) -> String {
         | ParseErrorKind::NonFiniteNumbersNotAllowed => "expected a plain number such as 10",
         ParseErrorKind::String(ParseStringErrorKind::UnterminatedStringLiteral) => "this string has no closing `\"`",
         ParseErrorKind::String(_) => "unknown escape in a string; write `\\\\` for one backslash",
-        // Not reachable with the options above; their own words are better than none.
+        // These cannot occur with the options above. The library's own words are better than none.
         ParseErrorKind::CommentsNotAllowed | ParseErrorKind::TrailingCommasNotAllowed | ParseErrorKind::Custom(_) => {
             return kind.to_string();
         }

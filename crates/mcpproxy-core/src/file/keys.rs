@@ -9,7 +9,7 @@ const COMPARED_MAX_BYTES: usize = 64;
 /// The keys of one object.
 pub(crate) struct Keys {
     pub(crate) known: &'static [&'static str],
-    /// Keys that people write there for a known one, or that other programs have there, each with what to do instead.
+    /// Wrong keys that operators write instead of a known one, or that other programs use, each with advice.
     pub(crate) advice: &'static [(&'static str, &'static str)],
 }
 

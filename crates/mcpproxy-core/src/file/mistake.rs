@@ -2,7 +2,7 @@
 
 use super::SourcePosition;
 
-/// Nobody reads more than this, and a hostile file must not make the gateway write more.
+/// Maximum number of reported mistakes. A hostile file must not make the gateway write more.
 const MISTAKES_MAX: usize = 100;
 
 /// One mistake and where it is. Lines and columns count from 1, columns in characters.

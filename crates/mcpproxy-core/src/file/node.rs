@@ -8,7 +8,7 @@ use super::{DEPTH_MAX, FileKind, Mistakes, shown};
 pub(crate) struct Node {
     pub(crate) position: SourcePosition,
     pub(crate) value: NodeValue,
-    /// True for a text that stands in the file exactly as read, between quotes. Then an offset in the text is an offset
+    /// True for a quoted text without escapes, which reads exactly as written. Then an offset in the text is an offset
     /// in the line. Escapes make the source longer than the text.
     pub(super) is_verbatim: bool,
 }

@@ -4,7 +4,7 @@ use serde_json::Number;
 
 use super::NodeValue;
 
-/// The value, or why JSON has none for it.
+/// Returns the value, or the reason why JSON has none for it.
 pub(super) fn typed(text: &str) -> Result<NodeValue, &'static str> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(NodeValue::Null),
@@ -42,7 +42,7 @@ fn with_radix(text: &str) -> Option<(&str, u32)> {
     (!digits.is_empty() && digits.chars().all(|c| c.is_digit(radix))).then_some((digits, radix))
 }
 
-/// A whole or broken number as JSON writes it: YAML also takes `007`, `.5` and `1.`.
+/// Writes a decimal number as JSON does. YAML also allows `007`, `.5` and `1.`.
 fn decimal(text: &str) -> Option<String> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => {

@@ -11,7 +11,7 @@ use crate::Untrusted;
 /// The author of what is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Author {
-    /// Every slip is a mistake.
+    /// Everything unexpected is a mistake.
     Operator,
     /// A server may know more keys than the gateway does, so unknown keys and `null` are ignored.
     Server,
@@ -51,13 +51,13 @@ impl<'m, C> Reader<'m, C> {
         None
     }
 
-    /// Every member of an object, whatever its name.
+    /// Returns every member of an object, whatever its name.
     pub(crate) fn object<'n>(&mut self, node: &'n Node) -> Option<&'n [Member]> {
         let NodeValue::Object(members) = &node.value else { return self.wrong_type(node, "object") };
         Some(members)
     }
 
-    /// The known members of an object. Unknown ones are an operator's mistakes.
+    /// Returns the known members of an object. In an operator's file, unknown members are mistakes.
     pub(crate) fn fields<'n>(&mut self, node: &'n Node, keys: &Keys) -> Option<Fields<'n>> {
         let mut fields = Vec::new();
         for member in self.object(node)? {
@@ -75,7 +75,7 @@ impl<'m, C> Reader<'m, C> {
         Some(Fields(fields))
     }
 
-    /// A field without which its object means nothing.
+    /// Returns a required field.
     pub(crate) fn required<'n>(
         &mut self,
         object: &Node,
@@ -99,7 +99,7 @@ impl<'m, C> Reader<'m, C> {
         }
     }
 
-    /// The text of a field, if the field is there.
+    /// Returns the text of a field, if the field is there.
     pub(crate) fn string_of(&mut self, fields: &Fields<'_>, name: &str) -> Option<String> {
         fields.find(name).and_then(|member| self.string(&member.node)).map(str::to_owned)
     }
@@ -126,7 +126,7 @@ impl<'m, C> Reader<'m, C> {
         fields.find(name).and_then(|member| self.boolean(&member.node))
     }
 
-    /// One of a few words.
+    /// Reads one of a few words.
     pub(crate) fn choice<T: Copy>(&mut self, node: &Node, choices: &[(&'static str, T)]) -> Option<T> {
         let NodeValue::Text(word) = &node.value else {
             return self.wrong_type(node, &format!("one of {}", list(words(choices))));
@@ -147,7 +147,7 @@ impl<'m, C> Reader<'m, C> {
         fields.find(name).and_then(|member| self.choice(&member.node, choices))
     }
 
-    /// A text of limited length.
+    /// Reads a text of limited length.
     pub(crate) fn text(&mut self, node: &Node, max_chars: usize) -> Option<Untrusted> {
         let text = self.string(node)?;
         if text.chars().count() > max_chars {
@@ -156,7 +156,7 @@ impl<'m, C> Reader<'m, C> {
         Some(Untrusted::new(text))
     }
 
-    /// A text that `parse` understands.
+    /// Reads a text with `parse`.
     pub(crate) fn parsed<T>(&mut self, node: &Node, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let parsed = parse(self.string(node)?);
         self.checked(node, parsed)
@@ -171,7 +171,7 @@ impl<'m, C> Reader<'m, C> {
         fields.find(name).and_then(|member| self.parsed(&member.node, parse))
     }
 
-    /// The result of a check of `node`, whose error is reported.
+    /// Returns the result of a check of `node`, and reports its error.
     pub(crate) fn checked<T>(&mut self, node: &Node, result: Result<T, String>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -184,7 +184,7 @@ impl<'m, C> Reader<'m, C> {
         Some(nodes)
     }
 
-    /// A list without repetitions. A list with one wrong element is wrong as a whole.
+    /// Reads a list without duplicates. One wrong element makes the whole list wrong.
     pub(crate) fn list<T: PartialEq>(
         &mut self,
         node: &Node,
@@ -201,7 +201,7 @@ impl<'m, C> Reader<'m, C> {
             match read(self, node) {
                 None => is_whole = false,
                 Some(value) if found.contains(&value) => match self.author {
-                    // A server that says a thing twice has still said it.
+                    // A duplicate from a server is harmless.
                     Author::Server => {}
                     Author::Operator => {
                         is_whole = false;
@@ -225,7 +225,7 @@ impl<'m, C> Reader<'m, C> {
         })
     }
 
-    /// A duration of at least a second.
+    /// Reads a duration of at least a second.
     pub(crate) fn duration(&mut self, node: &Node, max: Duration, max_text: &str) -> Option<Duration> {
         const EXAMPLE: &str = "a duration such as \"30s\", \"5m\" or \"24h\"";
         let NodeValue::Text(text) = &node.value else { return self.wrong_type(node, EXAMPLE) };
@@ -241,7 +241,7 @@ impl<'m, C> Reader<'m, C> {
         self.wrong_type_but(node, expected, hint)
     }
 
-    /// As [`Self::wrong_type`], with a hint of its own. A broken value has been reported already.
+    /// As [`Self::wrong_type`], with a hint. A broken value has been reported already.
     pub(crate) fn wrong_type_but<T>(&mut self, node: &Node, expected: &str, hint: &str) -> Option<T> {
         if !matches!(node.value, NodeValue::Broken) {
             self.report(node.position, format!("expected {expected}, found {}{hint}", node.kind()));

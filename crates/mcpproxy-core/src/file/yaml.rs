@@ -1,4 +1,4 @@
-//! YAML to trees, one for each document, without the parts of YAML that make one text mean two things or too much.
+//! Builds trees from YAML, one per document. Refuses YAML features that make a text ambiguous or expensive.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub(super) const ANCHOR: &str = "anchors (`&`) and aliases (`*`) are not read he
 const TAG: &str = "tags (`!`) are not read here; remove the tag, and put texts in quotes";
 const MERGE: &str = "merge keys (`<<`) are not read here; write the fields out";
 
-/// The documents of a file as far as they can be read; what cannot has been complained about.
+/// Returns the documents of a file. Parts that cannot be read are reported as mistakes.
 pub(super) fn documents(text: &str, kind: FileKind, mistakes: &mut Mistakes) -> Vec<Node> {
     let options = options! {
         disallow_directives: true,
@@ -44,7 +44,8 @@ pub(super) fn documents(text: &str, kind: FileKind, mistakes: &mut Mistakes) -> 
     builder.documents
 }
 
-/// The parser tells of a tab where the text began that the tab is in, which can be lines before.
+/// Returns the position of an error. For a tab, the parser names the start of the text around it, which can be lines
+/// before.
 fn position_of_error(text: &str, error: &ScanError) -> SourcePosition {
     let start = position(error.marker());
     let rest = error.marker().byte_offset().and_then(|at| text.get(at..)).unwrap_or_default();
@@ -71,7 +72,7 @@ struct Builder<'m> {
     mistakes: &'m mut Mistakes,
 }
 
-/// A list or object whose end has not come.
+/// A list or object that is still open.
 struct Open {
     position: SourcePosition,
     content: Content,
@@ -82,15 +83,15 @@ enum Content {
     Object { members: Vec<Member>, seen: HashMap<String, SourcePosition>, key: Option<Key> },
 }
 
-/// The key whose value comes next.
+/// The key of the next value.
 enum Key {
     Named(String, SourcePosition),
-    /// Complained about, so its value is dropped.
+    /// The key was reported as a mistake, so its value is dropped.
     Broken,
 }
 
 impl Builder<'_> {
-    /// `None` when the file is given up.
+    /// Handles one event. Returns `None` when the file is given up.
     fn take(&mut self, event: Event<'_>, position: SourcePosition) -> Option<()> {
         match event {
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
@@ -142,7 +143,7 @@ impl Builder<'_> {
         self.open.last().is_some_and(|open| matches!(open.content, Content::Object { key: None, .. }))
     }
 
-    /// The text of a key, or a value that is none.
+    /// Returns the text of a key, or a broken value.
     fn key(&mut self, text: &str, style: ScalarStyle, position: SourcePosition) -> NodeValue {
         if style != ScalarStyle::Plain {
             return NodeValue::Text(text.to_owned());
@@ -166,10 +167,10 @@ impl Builder<'_> {
         })
     }
 
-    /// Puts a finished value where it belongs.
+    /// Adds a finished value to its parent.
     fn put(&mut self, node: Node) {
         let Some(open) = self.open.last_mut() else {
-            // Nothing between two `---`.
+            // Ignore an empty document between two `---`.
             if !matches!(node.value, NodeValue::Null) {
                 self.documents.push(node);
             }

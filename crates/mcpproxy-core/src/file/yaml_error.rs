@@ -1,11 +1,11 @@
-//! Messages about text that is not YAML.
+//! Messages for syntax errors in YAML.
 
 use granit_parser::ErrorKind;
 
 use super::DEPTH_MAX;
 use super::yaml::ANCHOR;
 
-/// Our own words, because those of the parser are a feature of it that may be switched off.
+/// Returns our own message, because the parser's messages are an optional feature of the crate.
 pub(super) fn message(kind: &ErrorKind) -> String {
     let text = match kind {
         kind if is_about_tabs(kind) => "found a tab; YAML is indented with spaces",

@@ -133,9 +133,9 @@ mod tests {
         check("[3, 1,\n2]", "[3,1,2]");
         check(r#""\u00e9\/\u0022\ud83d\ude00""#, "\"é/\\\"😀\"");
         check("\"é/\\\"😀\"", "\"é/\\\"😀\"");
-        // By bytes, as nobody's alphabet: capitals first, and what is longer comes behind its beginning.
+        // Keys sort by bytes: capitals first, and a prefix before a longer key.
         check(r#"{"é":1,"ab":2,"a":3,"B":4,"":5}"#, r#"{"":5,"B":4,"a":3,"ab":2,"é":1}"#);
-        // The key counts as it is read, not as it is written.
+        // Keys are compared after unescaping.
         check(r#"{"\u0061b":1,"B":2}"#, r#"{"B":2,"ab":1}"#);
         for number in
             ["1", "1.0", "1e0", "1E0", "-0", "0", "-0.0", "18446744073709551616", "18446744073709551617", "0.10"]
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(canonical(&"[".repeat(200_000)), "[".repeat(200_000));
     }
 
-    /// A value with numbers as they are written.
+    /// A value with its numbers as written.
     #[derive(Clone, Debug, PartialEq)]
     enum Tree {
         Word(&'static str),
@@ -181,7 +181,7 @@ mod tests {
         })
     }
 
-    /// One way to write a tree: `seed` chooses the order of keys, the space, and how characters are written.
+    /// Writes a tree in one of many ways. `seed` chooses the order of keys, the white space, and the escapes.
     fn write(tree: &Tree, seed: &mut u64, out: &mut String) {
         let mut next = |choices: u64| {
             *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

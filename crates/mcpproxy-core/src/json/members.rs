@@ -1,8 +1,8 @@
 //! Cuts JSON text into slices of itself, without parsing it into values.
 //!
-//! A gateway that parses a message into types and writes it again loses what the types do not know, and changes what
-//! they know too well: `1.0` becomes `1`, keys change their order, a field of the next protocol revision disappears. So
-//! messages are taken apart and put together from slices of the text that arrived:
+//! A gateway that parses a message into types and writes it again changes the message. `1.0` becomes `1`, keys change
+//! their order, and a field of the next protocol revision disappears. So messages are taken apart and put together from
+//! slices of the text that arrived:
 //!
 //! ```text
 //! members(r#"{"name":"t", "arguments":{"x":1.0}}"#)

@@ -13,16 +13,17 @@
 //! So the reader refuses every text that two parsers could read in two ways. It also refuses a byte order mark, deep
 //! nesting, and the private keys with which `serde_json` marks raw values and numbers.
 //!
-//! How it works: a recursive descent over the bytes that builds nothing. It returns the same text, now known to hold
-//! exactly one JSON value. Nesting is limited, so recursion cannot exhaust the stack. Keys are compared after unescaping.
-//! The path to a duplicate key is put together only on the way out of a failure, so valid text pays nothing for it.
+//! The algorithm is a recursive descent over the bytes that builds nothing. It returns the same text, now known to hold
+//! exactly one JSON value. Nesting is limited, so recursion cannot exhaust the stack. Keys are compared after
+//! unescaping. The path to a duplicate key is put together only on the way out of a failure, so valid text pays nothing
+//! for it.
 //!
 //! Two invariants, both tested with random input:
 //! - `serde_json` parses every text that the reader accepts, and keeps every key. Other modules rely on that.
 //! - The reader never panics, whatever the bytes.
 //!
-//! Why not `serde_json` alone? It silently keeps the last of two equal keys, and it has no limit that can be set per
-//! source: an agent may nest 64 levels deep, a server 127, because real schemas are deeper than real arguments.
+//! Why not `serde_json` alone? It silently keeps the last of two equal keys, and its depth limit cannot be set per
+//! source. An agent may nest 64 levels deep, a server 127, because real schemas are deeper than real arguments.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -1,7 +1,7 @@
 //! Recognizes names after which a secret follows, such as `DB_PASSWORD` or `apiKey`.
 //!
-//! The last word of a name decides. Some last words are enough (`password`), some need a word before them (`key` in
-//! `api_key`, but not in `primary_key`), and some are innocent after certain words (`token` in `next_page_token`).
+//! The last word of a name decides. Some last words are enough (`password`). Some need a word before them (`key` in
+//! `api_key`, but not in `primary_key`). Some are innocent after certain words (`token` in `next_page_token`).
 
 use super::text::Text;
 

@@ -68,7 +68,8 @@ impl<'t> Text<'t> {
         Some(digit(at + 3)? << 4 | digit(at + 4)?)
     }
 
-    /// Returns `true` if a word can begin at `at`: not after a letter or digit, except in camel case or after an escape.
+    /// Returns `true` if a word can begin at `at`: not after a letter or digit, except in camel case or after an
+    /// escape.
     pub(super) fn begins_word(self, at: usize) -> bool {
         let Some(last) = at.checked_sub(1) else { return true };
         let before = self.at(last);

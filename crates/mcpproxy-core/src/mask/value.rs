@@ -78,7 +78,7 @@ const SENTENCE: [&str; 41] = [
 const SCHEMES: [&str; 8] =
     ["bearer", "basic", "digest", "token", "apikey", "negotiate", "sharedkey", "aws4-hmac-sha256"];
 
-/// How much of an object or array is masked.
+/// The extent to which an object or array is masked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MaskDepth {
     /// The secret, but not `true`, `false`, or members that describe it.

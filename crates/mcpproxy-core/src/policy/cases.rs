@@ -1,4 +1,4 @@
-//! Tests that operators write for their policies: a call, and whether it is to be refused.
+//! Test cases that operators write for their policies: a call, and whether policies must refuse it.
 
 use super::facts::Facts;
 use super::tool::{Call, violations};
@@ -8,16 +8,16 @@ use crate::time;
 use crate::{Agent, Hints, Intent, RiskLevel, Scope, Sensitivity, ToolName, Untrusted, Variant, nearest};
 
 const CASES_MAX: usize = 10_000;
-/// When a case says nothing: neither night nor weekend.
+/// The time of a case without one: neither night nor weekend.
 const USUAL_TIME: &str = "12:00 monday";
 
-/// One call and what is to come of it.
+/// One call and its expected outcome.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub name: String,
     pub line: usize,
     pub expect: Expect,
-    /// The rule that is to refuse the call, perhaps with others.
+    /// The policy that must refuse the call. Others may refuse it too.
     pub rule: Option<String>,
     agent: Agent,
     tool: Facts,
@@ -31,12 +31,12 @@ pub enum Expect {
     Deny,
 }
 
-/// What came of a case.
+/// The result of a test case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// `None` when all is as expected.
+    /// `None` if the case passed.
     pub failure: Option<String>,
-    /// The rules that refuse the call.
+    /// The policies that refuse the call.
     pub deciding: Vec<Violation>,
 }
 
@@ -101,7 +101,7 @@ const NEEDS: [(&str, &str); 3] = [("confirmation", "confirmation"), ("step_up", 
 const SENSITIVITIES: [Sensitivity; 4] =
     [Sensitivity::Public, Sensitivity::Internal, Sensitivity::Private, Sensitivity::Unknown];
 
-/// The cases of a document: its list, or the list below `cases`.
+/// Returns the cases of a document: its list, or the list below `cases`.
 fn nodes<'n>(reader: &mut Reader<'_>, document: &'n Node) -> &'n [Node] {
     match &document.value {
         NodeValue::Object(_) => {

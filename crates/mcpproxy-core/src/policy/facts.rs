@@ -1,4 +1,4 @@
-//! What policies can know of a tool, an agent and a call, as Cedar's values.
+//! Converts tools, agents and calls into Cedar values, which policies can read.
 
 use std::collections::{HashMap, HashSet};
 
@@ -43,14 +43,14 @@ impl Facts {
         }
     }
 
-    /// What a policy that concerns the tool can be about.
+    /// Returns the resources that a policy for this tool can name.
     pub(super) fn groups(&self) -> Vec<Resource> {
         let category = Some(&self.category).filter(|category| !category.is_empty());
         let named = [Resource::Server(self.name.server().to_string()), Resource::Tool(self.name.to_string())];
         named.into_iter().chain(category.cloned().map(Resource::Category)).chain([Resource::Any]).collect()
     }
 
-    /// The tool and what it belongs to.
+    /// Returns the Cedar entity of the tool, with its server and category as parents.
     pub(super) fn entities(&self, vocabulary: &Vocabulary) -> Result<Entities, String> {
         let name = self.name.to_string();
         let uid = vocabulary.tool(&name);
@@ -131,7 +131,7 @@ fn risk(level: Option<RiskLevel>) -> (&'static str, i64) {
         Some(RiskLevel::Medium) => 2,
         Some(RiskLevel::High) => 3,
         Some(RiskLevel::Critical) => 4,
-        // No agent can call one, but an operator can ask what policies would say.
+        // No agent can call a forbidden tool, but an operator can ask what policies would say.
         Some(RiskLevel::Forbidden) => 5,
     };
     (level.map_or("unclassified", RiskLevel::as_str), rank)

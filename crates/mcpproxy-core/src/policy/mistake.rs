@@ -1,14 +1,14 @@
-//! What is wrong with a file of policies and where, in words for its author.
+//! Mistakes in policy files, with position and a message for the author.
 
 use cedar_policy::{ParseErrors, ValidationError, ValidationResult, ValidationWarning};
 use miette::Diagnostic;
 
 use crate::{Mistake, Untrusted};
 
-/// Cedar can quote a whole policy in a sentence.
+/// Maximum length of a message, because Cedar can quote a whole policy in one.
 const MESSAGE_MAX_CHARS: usize = 400;
 
-/// Cedar's words and ours.
+/// Phrases in Cedar's messages, and our replacements.
 const WORDS: [(&str, &str); 4] = [
     ("for policy `policy`, ", ""),
     ("policy scopes must contain a", "a policy has a"),
@@ -19,10 +19,10 @@ const WORDS: [(&str, &str); 4] = [
     ),
 ];
 
-/// A mistake whose line and column are not counted yet.
+/// A mistake with a byte offset, before line and column are computed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Fault {
-    /// In bytes from the beginning of the file.
+    /// Byte offset in the file.
     pub(super) at: usize,
     pub(super) message: String,
 }
@@ -36,7 +36,7 @@ impl Fault {
     }
 }
 
-/// The faults of one policy whose text begins at `start`.
+/// Converts the syntax errors of one policy, whose text begins at `start`.
 pub(super) fn of_syntax(errors: &ParseErrors, start: usize) -> Vec<Fault> {
     let mut faults: Vec<Fault> = errors.iter().map(|error| fault(error, start)).collect();
     tidy(&mut faults);
@@ -62,7 +62,7 @@ pub(super) fn of_validation(result: &ValidationResult, start: usize) -> Vec<Faul
         }
     });
     let warnings = result.validation_warnings().filter_map(|warning| match warning {
-        // Said below, if nothing says it better.
+        // Reported below, if no other message is more precise.
         ValidationWarning::ImpossiblePolicy(_) | ValidationWarning::InvalidActionApplication(_) => None,
         _ => Some(fault(warning, start)),
     });
@@ -75,7 +75,7 @@ pub(super) fn of_validation(result: &ValidationResult, start: usize) -> Vec<Faul
     faults
 }
 
-/// Cedar checks a policy once for each action, and every time says the same with another action's name.
+/// Removes the action from a message. Cedar checks a policy once per action and repeats the message for each.
 fn attribute(mut fault: Fault) -> Fault {
     for action in ["read", "write", "destructive"] {
         fault.message = fault.message.replace(&format!(" in context for Action::\"{action}\""), " in context");
@@ -83,7 +83,7 @@ fn attribute(mut fault: Fault) -> Fault {
     fault
 }
 
-/// One mistake for one place, in the order of the file.
+/// Keeps one mistake per position, in the order of the file.
 fn tidy(faults: &mut Vec<Fault>) {
     faults.sort();
     faults.dedup_by(|one, other| one.at == other.at);

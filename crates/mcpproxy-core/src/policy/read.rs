@@ -1,4 +1,4 @@
-//! From the text of one statement to a policy that can be held against a call.
+//! Turns the text of one statement into a policy that can be evaluated.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::{Untrusted, nearest};
 const ID_MAX_CHARS: usize = 64;
 const MESSAGE_MAX_CHARS: usize = 300;
 const ANNOTATIONS: [&str; 2] = ["id", "message"];
-/// How far a policy may look: at attributes of the four variables, never at those of another entity.
+/// Depth of attribute access: attributes of the four variables are allowed, those of other entities are not.
 const LEVEL: u32 = 1;
 
-/// What a condition speaks of, so that nothing else is made for a call.
+/// The inputs that a condition reads. Others are not built for a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mentions {
     pub(super) principal: bool,
@@ -33,15 +33,15 @@ impl Mentions {
     }
 }
 
-/// A statement with its first part read: annotations, then `forbid`.
+/// A statement whose annotations and `forbid` have been read.
 struct Head<'s, 't> {
-    /// Where the values of `@id` and `@message` stand.
+    /// Byte offset of the value of `@id`. `message_at` is that of `@message`.
     id_at: Option<usize>,
     message_at: usize,
     body: &'s [Token<'t>],
 }
 
-/// One policy, and where its `@id` stands, if it has one.
+/// Reads one policy. Also returns the byte offset of its `@id`, if it has one.
 pub(super) fn policy(
     file: &Arc<str>,
     statement: &Statement<'_>,
@@ -50,7 +50,7 @@ pub(super) fn policy(
     let head = head(statement).map_err(|fault| vec![fault])?;
     let faults = words::check(statement);
     if !faults.is_empty() {
-        // Some of that is costly, so Cedar does not get to see it.
+        // Some of these are expensive to evaluate, so Cedar does not get them.
         return Err(faults);
     }
     let policy = cedar_policy::Policy::parse(Some(PolicyId::new("policy")), statement.text);
@@ -72,7 +72,7 @@ pub(super) fn policy(
     Ok((Policy { id, file, line, message, text, order: 0, scope, condition, mentions }, head.id_at))
 }
 
-/// The name of a policy that has no other. Agents get to read it.
+/// Returns the name of a policy without an `@id`. Agents can read it.
 fn place(file: &str, line: usize) -> String {
     format!("{}:{line}", Untrusted::shortened(file, ID_MAX_CHARS).for_terminal())
 }
@@ -172,7 +172,7 @@ fn annotation_without_text(name: &Token<'_>) -> Fault {
     Fault { at: name.at, message: format!("@{} takes a text: @{}(\"…\")", name.text, name.text) }
 }
 
-/// All `when` and `unless` as one expression; `None` when the scope alone decides.
+/// Joins all `when` and `unless` clauses into one expression. Returns `None` if there are none.
 fn conditions(head: &Head<'_, '_>, statement: &Statement<'_>) -> Option<String> {
     let mut text = String::new();
     let mut clauses = head.body.iter().filter(|token| token.depth == 0 || token.depth == 1 && token.is_sign("}"));
@@ -181,13 +181,14 @@ fn conditions(head: &Head<'_, '_>, statement: &Statement<'_>) -> Option<String> 
         let inner = statement.text.get(open.end() - statement.at..close.at - statement.at)?;
         let sign = if keyword.is_word("when") { "" } else { "!" };
         let joint = if text.is_empty() { "" } else { " && " };
-        // The line break ends a comment that the clause may end with.
+        // The line break ends a comment at the end of the clause.
         text.push_str(&format!("{joint}{sign}({inner}\n)"));
     }
     (!text.is_empty()).then_some(text)
 }
 
-/// An attribute can be named by a string too, and a string can be escaped: then it may be any.
+/// Finds the inputs that a condition reads. Attributes can also be named by a string, and an escaped string may name
+/// any.
 fn mentions(body: &[Token<'_>]) -> Mentions {
     let names = |word: &str| {
         body.iter().any(|token| match token.kind {
@@ -196,7 +197,7 @@ fn mentions(body: &[Token<'_>]) -> Mentions {
             Kind::Number | Kind::Sign => false,
         })
     };
-    // The scope names it once.
+    // The scope itself contains the word once.
     let principal = body.iter().filter(|token| token.is_word("principal")).count() > 1;
     Mentions { principal, now: names("now"), time: names("time") }
 }

@@ -1,26 +1,27 @@
-//! Takes a file of policies apart into statements and their tokens, and stops what is too large before Cedar sees it.
+//! Splits a policy file into statements and tokens, and refuses what is too large before Cedar parses it.
 
 use super::mistake::Fault;
 use crate::Untrusted;
 
 pub(super) const FILE_MAX_BYTES: usize = 256 * 1024;
 pub(super) const POLICY_MAX_BYTES: usize = 32 * 1024;
-/// Cedar's parser takes up to 60 KB of stack for each bracket in a build without optimizations.
+/// Maximum nesting of brackets. Cedar's parser takes up to 60 KB of stack for each one in a debug build.
 pub(super) const NESTING_MAX: usize = 12;
-/// Cedar's parser recovers from every token it did not expect, at a price.
+/// Maximum number of tokens in a statement. Cedar's parser recovers from every unexpected token, which is slow.
 pub(super) const TOKENS_MAX: usize = 2_000;
-/// Far more than a file of this size can mean.
+/// Maximum number of statements in a file, one more than all files may have together.
 pub(super) const STATEMENTS_MAX: usize = super::POLICIES_MAX + 1;
-/// Cedar's tree is as deep as a chain of operators, calls and indexes is long, and it is walked by recursion.
+/// Maximum length of a chain of operators, calls and indexes. Cedar's tree is as deep as the chain, and is walked
+/// recursively.
 pub(super) const OPERATORS_MAX: usize = 100;
-/// Elements of sets and records are made anew for every call.
+/// Maximum number of elements in sets and records, which Cedar builds again for every call.
 pub(super) const ELEMENTS_MAX: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Word,
     Number,
-    /// With its quotes.
+    /// A string, with its quotes.
     Text,
     Sign,
 }
@@ -29,9 +30,9 @@ pub(super) enum Kind {
 pub(super) struct Token<'t> {
     pub(super) kind: Kind,
     pub(super) text: &'t str,
-    /// In bytes from the beginning of the file.
+    /// Byte offset in the file.
     pub(super) at: usize,
-    /// How many brackets are open around it.
+    /// The number of brackets that are open around the token.
     pub(super) depth: usize,
 }
 
@@ -48,7 +49,7 @@ impl<'t> Token<'t> {
         self.at + self.text.len()
     }
 
-    /// What stands between the quotes, as long as nothing in it is escaped.
+    /// Returns the text between the quotes, or `None` if it contains an escape.
     pub(super) fn plain_text(&self) -> Option<&'t str> {
         let inner = self.text.strip_prefix('"')?.strip_suffix('"')?;
         (self.kind == Kind::Text && !inner.contains('\\')).then_some(inner)
@@ -64,11 +65,11 @@ pub(super) struct Statement<'t> {
     pub(super) tokens: Vec<Token<'t>>,
 }
 
-/// The statements of a file, as far as it could be taken apart.
+/// The statements of a file, up to the first error.
 #[derive(Debug, Default)]
 pub(super) struct Scan<'t> {
     pub(super) statements: Vec<Statement<'t>>,
-    /// What kept the rest of the file from being read.
+    /// The error that stopped the scan.
     pub(super) fault: Option<Fault>,
 }
 
@@ -86,7 +87,7 @@ pub(super) fn scan(text: &str) -> Scan<'_> {
     Scanner { text, at: 0, line: 1, scan: Scan::default() }.run()
 }
 
-/// Control characters and those that change the order in which text is shown: a policy must be what it looks like.
+/// Returns true for control characters and those that reorder text. A policy must mean what it appears to say.
 fn is_hidden(letter: char) -> bool {
     let is_ordinary = letter.is_ascii_graphic() || matches!(letter, ' ' | '\n' | '\r' | '\t');
     !is_ordinary && letter != '\u{FEFF}' && {
@@ -113,7 +114,7 @@ impl<'t> Scanner<'t> {
                 return self.scan;
             }
             if let Err(fault) = self.statement() {
-                // Where the policy ends is anybody's guess, so what follows is not read either.
+                // The end of the broken policy is unknown, so the rest of the file is not read.
                 self.scan.fault = Some(fault);
                 return self.scan;
             }
@@ -144,7 +145,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Up to and with the next `;`, which Cedar has nowhere but at the end of a policy.
+    /// Reads up to and including the next `;`. In Cedar, a `;` only ends a policy.
     fn statement(&mut self) -> Result<(), Fault> {
         let (at, line) = (self.at, self.line);
         let mut tokens = Vec::new();
@@ -193,7 +194,7 @@ fn is_part_of_word(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '_'
 }
 
-/// Quotes included.
+/// Returns the length of a string with its quotes.
 fn string_length(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {
@@ -207,7 +208,7 @@ fn string_length(text: &str) -> Option<usize> {
     None
 }
 
-/// What one policy has used up so far.
+/// The size of one policy so far.
 #[derive(Default)]
 struct Size {
     depth: usize,

@@ -1,4 +1,4 @@
-//! Whom, what and which actions a policy is about, as its first line says: enough to set most policies aside unevaluated.
+//! The scope of a policy: its agent, its actions and its tools. It rules out most policies without evaluating them.
 
 use cedar_policy::{ActionConstraint, EntityUid, Policy, PrincipalConstraint, ResourceConstraint};
 
@@ -7,13 +7,13 @@ use crate::Variant;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Scope {
-    /// `None` is every agent.
+    /// `None` means every agent.
     agent: Option<String>,
     variants: Vec<Variant>,
     pub(super) resource: Resource,
 }
 
-/// Which tools a policy is about.
+/// The tools that a policy can apply to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Resource {
     Any,
@@ -22,7 +22,7 @@ pub(super) enum Resource {
     Tool(String),
 }
 
-/// What a policy names, for those who want to know whether it exists.
+/// The names in a policy's scope, for callers that check whether they exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct About<'r> {
     pub agent: Option<&'r str>,
@@ -43,7 +43,7 @@ impl Scope {
         }
     }
 
-    /// `None` when the scope can match nothing, which validation has refused before.
+    /// Reads the scope of a policy. Returns `None` if it can match nothing, which validation has already refused.
     pub(super) fn of(policy: &Policy, vocabulary: &Vocabulary) -> Option<Self> {
         let agent = match policy.principal_constraint() {
             PrincipalConstraint::Any | PrincipalConstraint::Is(_) => None,

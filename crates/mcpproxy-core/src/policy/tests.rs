@@ -1,4 +1,4 @@
-//! What policies do to calls, and what is said about policies that cannot be read.
+//! Tests for policies: the calls that they forbid, and the messages for invalid files.
 
 mod bombs;
 mod cases;
@@ -10,13 +10,13 @@ use super::*;
 use crate::contract::Effective;
 use crate::{Agent, Hints, Intent, Scope, ToolName, Untrusted, Variant};
 
-/// Policies of one file.
+/// Parses the policies of one file.
 fn policies(text: &str) -> Policies {
     Policies::parse(&[("a.cedar".to_owned(), text.to_owned())])
         .unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}"))
 }
 
-/// Every mistake as `file:line:column message`.
+/// Returns every mistake as `file:line:column message`.
 fn mistakes(files: &[(&str, &str)]) -> Vec<String> {
     let files: Vec<(String, String)> =
         files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
@@ -37,7 +37,7 @@ fn intent(variant: Variant) -> Intent {
     Intent { variant, sensitivity: None, reason: None }
 }
 
-/// Who refuses the call, by id.
+/// Returns the ids of the policies that forbid the call.
 fn refusals(policies: &Policies, agent: &Agent, tool: &Facts, intent: &Intent, clock: Clock) -> Vec<String> {
     let Some(tool_policies) = policies.for_facts(tool) else { return Vec::new() };
     let outcomes = tool_policies.outcomes(tool::Call { agent, tool: &tool.name, intent, clock }, || tool.clone());

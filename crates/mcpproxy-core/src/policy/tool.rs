@@ -1,4 +1,4 @@
-//! The policies that can concern one tool, held against its calls.
+//! Evaluates the policies that can apply to one tool.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,24 +10,24 @@ use super::vocabulary::{Vocabulary, vocabulary};
 use super::{Clock, Policy, Subject, Violation};
 use crate::{Agent, Intent, ToolName};
 
-/// The policies that can concern one tool, made ready when the catalog is built.
+/// The policies that can apply to one tool, selected when the catalog is built.
 #[derive(Debug)]
 pub struct ToolPolicies {
-    /// All that name no tool, the server, the category or the tool; each list is shared with other tools.
+    /// The policies for all tools, this server, this category and this tool. Each list is shared with other tools.
     groups: Vec<Arc<[Arc<Policy>]>>,
-    /// Made at the first call that needs it: most tools are listed and never called.
+    /// Built at the first call that needs it, because most tools are listed and never called.
     entities: OnceLock<Result<Entities, String>>,
 }
 
-/// What came of a policy that was looked at for a call.
+/// The result of evaluating one policy for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     OtherAgent,
     OtherVariant,
-    /// Its conditions do not hold.
+    /// The conditions do not hold.
     NotMet,
     Forbids,
-    /// It could not be evaluated, which forbids the call too; for the operator, why.
+    /// The policy could not be evaluated, so it forbids the call. The reason is for the operator.
     Failed(String),
 }
 
@@ -40,7 +40,7 @@ impl Outcome {
     }
 }
 
-/// One call, as far as policies can see it.
+/// One call as policies see it.
 #[derive(Clone, Copy)]
 pub(super) struct Call<'c> {
     pub(super) agent: &'c Agent,
@@ -54,17 +54,17 @@ impl ToolPolicies {
         Self { groups, entities: OnceLock::new() }
     }
 
-    /// Every policy that forbids the call, in the order of files and lines; none means go on.
+    /// Returns every policy that forbids the call, in the order of files and lines. An empty list allows it.
     pub fn violations(&self, agent: &Agent, tool: Subject<'_>, intent: &Intent, clock: Clock) -> Vec<Violation> {
         violations(self.outcomes(Call { agent, tool: tool.name, intent, clock }, || Facts::of(tool)))
     }
 
-    /// Every policy that was looked at, in the order of files and lines, and what came of it.
+    /// Returns every policy that was considered, in the order of files and lines, with its outcome.
     pub fn explain(&self, agent: &Agent, tool: Subject<'_>, intent: &Intent, clock: Clock) -> Vec<(&Policy, Outcome)> {
         self.outcomes(Call { agent, tool: tool.name, intent, clock }, || Facts::of(tool))
     }
 
-    /// The policies that are looked at when the tool is called, in the order of files and lines.
+    /// Returns the policies that are considered when the tool is called, in the order of files and lines.
     pub fn considered(&self) -> Vec<&Policy> {
         let mut policies: Vec<&Policy> = self.policies().collect();
         policies.sort_by_key(|policy| policy.order);
@@ -120,13 +120,13 @@ impl ToolPolicies {
     }
 }
 
-/// What conditions are evaluated in.
+/// The request and the entities for evaluating conditions.
 struct World<'w> {
     request: Request,
     entities: Known<'w>,
 }
 
-/// Without the agent when no condition asks for it.
+/// The entities. The agent is included only if a condition needs it.
 enum Known<'w> {
     Tool(&'w Entities),
     Both(Entities),
@@ -158,7 +158,7 @@ pub(super) fn violations(outcomes: Vec<(&Policy, Outcome)>) -> Vec<Violation> {
     let refusals = outcomes.into_iter().filter(|(_, outcome)| outcome.is_refusal());
     let violation = |(policy, outcome): (&Policy, Outcome)| {
         let message = match outcome {
-            // The agent can do nothing about it, and why is not for its eyes.
+            // The agent cannot fix this, and the reason may reveal too much.
             Outcome::Failed(_) => {
                 Some("the policy could not be evaluated, so the answer is no; tell the operator".into())
             }

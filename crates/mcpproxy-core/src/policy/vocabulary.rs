@@ -1,4 +1,4 @@
-//! The schema of what policies may speak about, and the names of its parts, made once.
+//! The Cedar schema for policies, and the names of its types and actions, built once.
 
 use std::str::FromStr;
 use std::sync::LazyLock;
@@ -24,7 +24,7 @@ pub(super) struct Vocabulary {
 
 static VOCABULARY: LazyLock<Result<Vocabulary, String>> = LazyLock::new(Vocabulary::new);
 
-/// An error here would be ours, and a test would have seen it.
+/// Returns the vocabulary. An error would be a bug in the built-in schema, which a test would find.
 pub(super) fn vocabulary() -> Result<&'static Vocabulary, &'static str> {
     VOCABULARY.as_ref().map_err(String::as_str)
 }
@@ -73,7 +73,7 @@ impl Vocabulary {
         }
     }
 
-    /// Whether `action in uid` is true of the variant.
+    /// Returns true if `action in uid` holds for the variant.
     pub(super) fn is_in(&self, variant: Variant, uid: &EntityUid) -> bool {
         *uid == self.call || uid == self.action(variant)
     }

@@ -1,4 +1,4 @@
-//! What Cedar's types cannot see: words outside a closed list, names no tool can have, and patterns that cost too much.
+//! Finds mistakes that Cedar's types cannot: unknown words, impossible names, and expensive `like` patterns.
 
 use super::mistake::Fault;
 use super::scan::{Kind, Statement, Token};
@@ -34,7 +34,7 @@ pub(super) fn check(statement: &Statement<'_>) -> Vec<Fault> {
     faults
 }
 
-/// The words an attribute can have, if there is a list of them.
+/// Returns the possible values of an attribute, if it has a fixed list.
 fn words_of(field: &str) -> Option<Vec<&'static str>> {
     match field {
         "risk" => {
@@ -66,7 +66,7 @@ fn closed_list(field: &str, value: &Token<'_>) -> Option<Fault> {
     Some(Fault { at: value.at, message })
 }
 
-/// Comparisons that Cedar can only call impossible.
+/// Explains comparisons that are never true. Cedar only reports that they are impossible.
 fn never_true(variable: &str, operator: &str, kind: &Token<'_>, name: &Token<'_>) -> Option<Fault> {
     let message = match (variable, operator, kind.text) {
         ("resource", "==", "Server" | "Category") => {

@@ -7,10 +7,10 @@ use crate::catalog::Tool;
 use crate::contract::Source;
 use crate::{Catalog, RiskLevel, ServerName, ToolName, Variant};
 
-/// Every tool of a catalog, the forbidden ones too: this is for operators only.
+/// The coverage of a catalog, including its forbidden tools. This is for operators only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage {
-    /// By name.
+    /// Sorted by name.
     pub tools: Vec<Covered>,
     pub totals: Vec<Total>,
 }
@@ -49,7 +49,7 @@ impl Covered {
 }
 
 impl Classifier {
-    /// For a table: `contracts/mail.yaml:12`, `server` or `nobody`.
+    /// Formats the author for a table: `contracts/mail.yaml:12`, `server` or `nobody`.
     pub fn words(&self) -> String {
         match self {
             Self::Operator { file, line } => format!("{}:{line}", crate::Untrusted::new(file.as_ref()).for_terminal()),
@@ -83,7 +83,7 @@ fn covered(tool: &Tool) -> Covered {
     let classified_by = match risk.map(|risk| &risk.source) {
         Some(Source::Operator { file, line }) => Classifier::Operator { file: Arc::clone(file), line: *line },
         Some(Source::Server) => Classifier::Server,
-        // A level is never invented, so these two do not occur with one.
+        // A risk level is never a default, so these sources do not occur with one.
         Some(Source::Hints | Source::Level | Source::Default) | None => Classifier::Nobody,
     };
     let operation = tool.contract.operation.as_ref().map(|operation| operation.value);

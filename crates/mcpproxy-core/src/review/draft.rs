@@ -1,4 +1,4 @@
-//! A first contract file for a server's tools, for a person to read, correct and put in force.
+//! Drafts a contract file for a server's tools, which the operator reviews, corrects and puts into effect.
 
 use serde_json::Value;
 
@@ -14,12 +14,12 @@ use crate::{RiskLevel, ServerName, Variant, mask};
 /// The first line of a draft. Operators remove it after they have reviewed the file.
 pub const MARKER: &str = "# DRAFT";
 
-/// The names by which servers are asked for a dry run.
+/// Common names of arguments that ask for a dry run.
 const DRY_RUNS: [&str; 5] = ["dryRun", "dry_run", "dry-run", "dryrun", "preview"];
 const DESCRIPTION_MAX_CHARS: usize = 200;
 const SENSITIVE_MAX: usize = 20;
 
-/// A contract file in YAML with one contract for each tool. The same offer always makes the same text.
+/// Drafts a contract file in YAML with one contract per tool. The same offer always gives the same text.
 pub fn draft(server: &ServerName, offer: &Offer) -> String {
     let mut text = format!(
         "{MARKER}: contracts for the tools of `{server}`, made from their schemas, annotations and names.\n\
@@ -69,15 +69,15 @@ fn draft_one(offered: &Offered) -> String {
     writer::contract(&notes, &offered.name.to_string(), &fields)
 }
 
-/// What the server's contract says, as far as it can stand beside the judgement: of a level's floor only the level is
-/// written, and of a forbidden tool nothing about calls. Also the fields whose schemas cannot be used.
+/// Returns the fields of the server's contract that fit the judgement, and the fields whose schemas cannot be used.
+/// Values that follow from the risk level are left out. For a forbidden tool, fields about calls are left out too.
 fn own_fields(offered: &Offered, judgement: &Judgement) -> (Vec<(&'static str, Value)>, Vec<&'static str>) {
     let Some(own) = &offered.contract else { return Default::default() };
     let own_risk = own.risk.as_ref().map(|risk| risk.value);
     let risk = Some(Written { value: judgement.risk, line: 0, column: 0 });
     let effective = Effective::of(&[], Some(&Contract { risk, ..own.clone() }), offered.hints);
     let is_forbidden = judgement.risk == RiskLevel::Forbidden;
-    // A condition narrows what its own level asks for, not what a stricter one does.
+    // A server's step-up condition narrows the requirement of its own level, not of a stricter one.
     let narrows = judgement.risk == RiskLevel::Critical && own_risk != Some(RiskLevel::Critical);
     let fields = effective.fields().into_iter().filter(|(name, value, source)| {
         let is_left_out = match *name {
@@ -94,7 +94,7 @@ fn own_fields(offered: &Offered, judgement: &Judgement) -> (Vec<(&'static str, V
     (usable.collect(), unusable.into_iter().map(|(name, _, _)| name).collect())
 }
 
-/// Returns true for a value that asks for nothing. From a server it means nothing, but in the operator's file it would
+/// Returns true for a value that requires nothing. From a server it has no effect, but in the operator's file it would
 /// be final.
 fn is_weakest(name: &str, value: &Value) -> bool {
     match name {
@@ -106,7 +106,8 @@ fn is_weakest(name: &str, value: &Value) -> bool {
     }
 }
 
-/// A server's schemas are compiled when they are used, so here one may turn out that no file could have.
+/// Returns false for a schema that a contract file could not contain. Server schemas are compiled late, so errors can
+/// appear here.
 fn is_usable(name: &str, own: &Contract) -> bool {
     let schema = match name {
         "inputSchema" => own.input_schema.as_ref().map(|written| &written.value),
@@ -117,11 +118,11 @@ fn is_usable(name: &str, own: &Contract) -> bool {
         }),
         _ => None,
     };
-    // Not through the schema itself, which would stay compiled for as long as the tool is there.
+    // Compile a copy. The schema itself would stay compiled for as long as the tool is there.
     schema.is_none_or(|schema| Schema::parse(schema.text()).is_ok())
 }
 
-/// Suggests a value for a field that nothing was written for.
+/// Suggests a value for a field without one.
 fn drafted(name: &str, offered: &Offered, wild: &Wild, judgement: &Judgement) -> Option<Value> {
     match name {
         "riskLevel" => Some(judgement.risk.as_str().into()),
@@ -174,7 +175,7 @@ fn suggested_permission(offered: &Offered, operation: Variant) -> String {
     format!("{}:{verb}", offered.name.server())
 }
 
-/// Up to the first full stop or line break, in one line.
+/// Returns the text up to the first full stop or line break, on one line.
 fn first_sentence(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     let sentence = match line.split_once(". ") {
@@ -184,7 +185,7 @@ fn first_sentence(text: &str) -> Option<String> {
     Some(crate::Untrusted::shortened(&sentence, DESCRIPTION_MAX_CHARS).for_json().to_owned())
 }
 
-/// The level and the operation of a tool, with the reasons.
+/// The risk level and the operation of a tool, with the reasons.
 struct Judgement {
     risk: RiskLevel,
     operation: Variant,
@@ -211,7 +212,7 @@ impl Judgement {
         let named = verb.map(|verb| verb.operation);
         let operations = [own_operation, wild.operation.map(|(operation, _)| operation), hinted, named];
         let operation = operations.into_iter().flatten().max();
-        // What a server says of its own tools counts where it is the stricter word.
+        // A server's statement about its own tools counts only where it is stricter.
         let stated = own_risk.max(wild.risk.map(|(risk, _)| risk));
         let guess_from = if stated.is_some() { hinted.max(named) } else { Some(operation.unwrap_or(Variant::Write)) };
         let is_delicate = names::forbidden(tool).is_some() || wild.is_secret;
@@ -233,7 +234,7 @@ impl Judgement {
     }
 }
 
-/// The comments above a contract.
+/// Returns the comments above a contract.
 fn comments(tool: &str, risk: RiskLevel, reasons: &[String], wild: &Wild) -> Vec<String> {
     let mut all = vec![format!("{tool}: {}, because {}.", risk.as_str(), reasons.join("; "))];
     if let Some(why) = names::forbidden(tool).filter(|_| risk != RiskLevel::Forbidden) {

@@ -17,24 +17,25 @@ use offers::Offers;
 
 pub use codes::{CODES, Code, Severity};
 
-/// For so many patterns without a tool, one of a like name is looked for, which takes long where there are many tools.
+/// Maximum number of unmatched patterns that are compared with all tool names, because that is slow with many tools.
 const COMPARED_MAX: usize = 20;
 
-/// One doubt, with what to do about it.
+/// One finding, with advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Stable, as in [`CODES`].
+    /// A stable code of [`CODES`].
     pub code: &'static str,
     pub severity: Severity,
-    /// The tool, the pattern, the server or the file that it is about.
+    /// The tool, pattern, server or file that the finding concerns.
     pub subject: String,
-    /// File and line, if the operator wrote it.
+    /// File and line, if the operator wrote the value.
     pub place: Option<(Arc<str>, usize)>,
     pub message: String,
     pub fix: String,
 }
 
-/// Looks the operator's contracts over, and those of the servers in the catalog, whatever contracts that was made with.
+/// Checks the operator's contracts, and those of the servers in the catalog. The contracts inside the catalog are
+/// ignored.
 pub fn lint(contracts: &Contracts, catalog: &Catalog) -> Vec<Finding> {
     let offered: Vec<&Offered> = catalog.tools().chain(catalog.forbidden()).map(|tool| tool.offered.as_ref()).collect();
     let offers = Offers::new(&offered);
@@ -85,12 +86,12 @@ pub fn lint_files(files: &[(String, String)]) -> Vec<Finding> {
     findings.sorted()
 }
 
-/// One tool and everything written about it.
+/// One tool and all its contracts.
 struct Looked<'a> {
     offered: &'a Offered,
     operator: &'a [&'a Arc<Contract>],
     effective: &'a Effective,
-    /// The operator's contract for this tool alone, whose author has looked at the tool.
+    /// The operator's contract for this tool alone. Its author has looked at the tool.
     exact: Option<&'a Contract>,
     /// The start of the most specific of the operator's contracts.
     place: Place,
@@ -115,7 +116,7 @@ fn place_of(source: &Source) -> Place {
 
 impl Findings {
     fn add(&mut self, code: &'static str, subject: &str, place: Place, message: String, fix: impl Into<String>) {
-        // Every code is in the list; a test holds both together.
+        // Every code is in the list. A test checks that.
         let severity = CODES.iter().find(|known| known.code == code).map_or(Severity::Warning, |known| known.severity);
         self.all.push(Finding { code, severity, subject: subject.to_owned(), place, message, fix: fix.into() });
     }
@@ -137,7 +138,7 @@ impl Findings {
         self.add("C002", &pattern.to_string(), place, format!("server `{server}` has no such tool"), fix);
     }
 
-    /// One line for each server: a long list of tools without contracts is what `contract coverage` is for.
+    /// Reports one line per server. `contract coverage` lists all tools without contracts.
     fn unclassified(&mut self, contracts: &Contracts, all: &[&Offered]) {
         let mut counted: std::collections::BTreeMap<&str, (usize, usize)> = std::collections::BTreeMap::new();
         for offered in all {
@@ -162,7 +163,7 @@ impl Findings {
     }
 }
 
-/// The first line of a contract's fields, if it has any.
+/// Returns the first line of a contract's fields, if it has any.
 fn first_line(contract: &Contract) -> Option<usize> {
     contract.positions().into_iter().map(|(_, position)| position.line).min()
 }

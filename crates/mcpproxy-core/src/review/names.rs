@@ -3,17 +3,17 @@
 use crate::RiskLevel::{self, Critical, High, Low, Medium};
 use crate::Variant::{self, Destructive, Read, Write};
 
-/// A verb in a name, and what such tools commonly do.
+/// A verb in a tool's name, with the usual operation and risk of such tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verb {
     pub(super) word: &'static str,
     pub(super) operation: Variant,
     pub(super) risk: RiskLevel,
-    /// As often a thing as an action: a `list`, a `post`, a `run`.
+    /// True for words that are nouns as often as verbs: `list`, `post`, `run`.
     is_noun_too: bool,
 }
 
-/// Verbs by what tools of such names commonly do. Each is one text, because lists of words are long in lines.
+/// Verbs with the usual operation and risk of tools with such names. One string per group keeps the table short.
 const VERBS: [(&str, Variant, RiskLevel); 6] = [
     (
         "get list search read find fetch query show view describe count check lookup browse inspect explain \
@@ -22,9 +22,9 @@ const VERBS: [(&str, Variant, RiskLevel); 6] = [
         Read,
         Low,
     ),
-    // Takes data elsewhere.
+    // Copies data elsewhere.
     ("export dump backup", Read, Medium),
-    // Seldom anything else: a tool that nobody annotated is taken to write anyhow.
+    // Mostly writes. A tool without annotations counts as writing anyway.
     (
         "create update set add edit write insert append patch put modify rename move copy upload import save \
          store assign unassign attach detach schedule start stop restart enable configure register unlink \
@@ -33,7 +33,7 @@ const VERBS: [(&str, Variant, RiskLevel); 6] = [
         Write,
         Medium,
     ),
-    // Reaches people, runs something, or goes live.
+    // Reaches people, runs code, or publishes.
     (
         "send share invite publish deploy notify post tweet reply forward broadcast announce release submit \
          merge push approve execute exec run eval install trigger disable rotate",
@@ -41,7 +41,7 @@ const VERBS: [(&str, Variant, RiskLevel); 6] = [
         High,
     ),
     ("remove clear reset cancel uninstall rollback overwrite prune unpublish leave", Destructive, High),
-    // Cannot be taken back, or costs money or rights.
+    // Cannot be undone, or costs money or access rights.
     (
         "delete drop destroy purge wipe erase truncate pay payment charge refund transfer grant revoke \
          terminate kill flush ban withdraw buy sell trade purchase del nuke",
@@ -50,16 +50,16 @@ const VERBS: [(&str, Variant, RiskLevel); 6] = [
     ),
 ];
 
-/// As often a thing as an action.
+/// Words that are nouns as often as verbs.
 const NOUNS_TOO: &str =
     "list view query check search status info help history preview diff post run release backup schedule";
 
-/// The verb that says what a tool does, if its name has one.
+/// Returns the verb that describes the tool, if its name has one.
 pub(super) fn verb(tool: &str) -> Option<Verb> {
     let words = words(tool);
     let found: Vec<Verb> = words.iter().filter_map(|word| find(word)).collect();
     if words.iter().any(|word| matches!(word.as_str(), "or" | "and")) {
-        // `get_or_create`: the stricter of both.
+        // `get_or_create`: take the stricter one.
         return found.into_iter().max_by_key(|verb| verb.risk);
     }
     let first = *found.first()?;
@@ -76,7 +76,7 @@ pub(super) fn verb(tool: &str) -> Option<Verb> {
     }
 }
 
-/// Why a tool of this name may be better forbidden.
+/// Returns a reason why a tool with this name may be better forbidden.
 pub(super) fn forbidden(tool: &str) -> Option<&'static str> {
     let words = words(tool);
     let has = |any: &[&str]| words.iter().any(|word| any.contains(&word.as_str()));
@@ -115,7 +115,7 @@ fn find(word: &str) -> Option<Verb> {
     Some(Verb { is_noun_too: NOUNS_TOO.split(' ').any(|noun| noun == word), ..verb })
 }
 
-/// `deleteRepo`, `delete_repo` and `delete-repo` have the same words.
+/// Splits a name into words. `deleteRepo`, `delete_repo` and `delete-repo` have the same words.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut previous = '_';

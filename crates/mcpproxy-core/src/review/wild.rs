@@ -5,19 +5,19 @@ use serde_json::Value;
 use crate::catalog::Offered;
 use crate::{RiskLevel, Variant};
 
-/// More permissions than a person would read.
+/// Maximum number of drafted permissions. Nobody reads more.
 const PERMISSIONS_MAX: usize = 32;
 const PERMISSION_MAX_CHARS: usize = 128;
 
 /// Facts about a tool beyond its annotations and contract.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wild {
-    /// The key in `_meta` that says so.
+    /// The operation, and the key in `_meta` that states it.
     pub(super) operation: Option<(Variant, &'static str)>,
     pub(super) risk: Option<(RiskLevel, &'static str)>,
     pub(super) permissions: Vec<String>,
     pub(super) category: Option<String>,
-    /// Its results hold secrets.
+    /// True if the results contain secrets.
     pub(super) is_secret: bool,
 }
 
@@ -62,7 +62,8 @@ impl Wild {
         self.permissions.extend(word("permission").map(str::to_owned));
     }
 
-    /// Requirements are verbs on resources; those whose resource is an argument name no permission.
+    /// Reads Kubernetes requirements, which are verbs on resources. A resource that depends on an argument gives no
+    /// permission.
     fn kubernetes(&mut self, rbac: &Value) {
         let requirements = rbac.pointer("/bounded/requirements").and_then(Value::as_array);
         for requirement in requirements.into_iter().flatten() {
@@ -82,7 +83,7 @@ impl Wild {
     }
 }
 
-/// `pods:list`, `pods/exec:create`, `metrics.k8s.io/pods:get`.
+/// Formats a permission such as `pods:list`, `pods/exec:create` or `metrics.k8s.io/pods:get`.
 fn permission(target: &Value, verb: &str) -> Option<String> {
     let word = |name: &str| target.get(name).and_then(Value::as_str);
     let group = word("apiGroup").map(|group| format!("{group}/")).unwrap_or_default();
@@ -90,7 +91,7 @@ fn permission(target: &Value, verb: &str) -> Option<String> {
     Some(format!("{group}{}{part}:{verb}", word("resource")?))
 }
 
-/// A permission is a name, not a pattern, and never a sentence.
+/// Returns true for a permission name. Patterns and sentences are not names.
 fn is_permission(text: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-' | b'/' | b':');
     !text.is_empty() && text.len() <= PERMISSION_MAX_CHARS && text.bytes().all(fits)

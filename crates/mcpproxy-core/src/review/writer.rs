@@ -1,13 +1,13 @@
-//! Writes contracts as YAML: plain block mappings, every text that is not a simple word in JSON's quotes.
+//! Writes contracts as YAML: plain block mappings, with JSON quotes around every text that is not a simple word.
 
 use serde_json::Value;
 
 use crate::Untrusted;
 
-/// Longer words are quoted, because a reader may stop looking for the end of one.
+/// Longer words are quoted, because some parsers limit the length of plain scalars.
 const PLAIN_MAX_BYTES: usize = 200;
 
-/// One contract as an element of a list, with `notes` as comments around it.
+/// Writes one contract as an element of a list, with `notes` as comments around it.
 pub(super) fn contract(notes: &Notes, tool: &str, fields: &[(&'static str, Value)]) -> String {
     let comments = |indent: &str, notes: &[String]| -> String {
         notes.iter().map(|note| format!("{indent}# {}\n", inert(note))).collect()
@@ -24,11 +24,11 @@ pub(super) fn contract(notes: &Notes, tool: &str, fields: &[(&'static str, Value
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     pub(super) before: Vec<String>,
-    /// Fields that a person may want to write, and why they were not written.
+    /// Fields that the operator may want to write, and why the draft leaves them out.
     pub(super) after: Vec<String>,
 }
 
-/// A value on one line.
+/// Writes a value on one line.
 pub(super) fn flow(value: &Value) -> String {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
@@ -46,12 +46,12 @@ pub(super) fn flow(value: &Value) -> String {
     }
 }
 
-/// A text: as it is when no reader of YAML could take it for anything else, in quotes otherwise.
+/// Writes a text. Quotes it unless every YAML parser reads it as this text.
 pub(super) fn scalar(text: &str) -> String {
     let begins_with_letter = text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
     let is_plain =
         |part: &str| part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-' | b'/'));
-    // A colon between two letters is part of a word, as in `mail:send`; at the end it would make a key.
+    // A colon between two letters is part of a word, as in `mail:send`. At the end it would make a key.
     let is_word = text.split(':').all(|part| !part.is_empty() && is_plain(part));
     if begins_with_letter && is_word && !is_word_of_yaml(text) && text.len() <= PLAIN_MAX_BYTES {
         text.to_owned()
@@ -60,13 +60,14 @@ pub(super) fn scalar(text: &str) -> String {
     }
 }
 
-/// `no` is a truth value in some dialects, and `null` is nothing in all of them.
+/// Returns true for words with a meaning in YAML: `no` is a boolean in some dialects, and `null` is null in all of
+/// them.
 fn is_word_of_yaml(text: &str) -> bool {
     let words = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     words.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// In double quotes with JSON's escapes, which are YAML's too; what acts or hides is escaped.
+/// Writes a text in double quotes with JSON's escapes, which YAML shares. Control and invisible characters are escaped.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -91,7 +92,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// A comment ends with its line, whatever stands in it.
+/// Makes text safe for a comment: no line break can end the comment early.
 fn inert(note: &str) -> String {
     Untrusted::new(note).for_terminal().into_owned()
 }

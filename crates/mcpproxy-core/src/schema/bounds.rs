@@ -8,8 +8,8 @@ pub(super) const PATHS_MAX: usize = 10_000;
 
 /// Sorts the nodes topologically by the conditions that stay at one value, and sums up the paths.
 ///
-/// Conditions that descend into the value may form a cycle, because they end with the value. Conditions that stay at the
-/// value may not.
+/// Conditions that descend into the value may form a cycle, because they end with the value. Conditions that stay at
+/// the value may not.
 pub(super) fn check(nodes: &[Node]) -> Result<(), SchemaError> {
     let mut waiting = vec![0usize; nodes.len()];
     each_edge(nodes, |_, to| {

@@ -137,7 +137,8 @@ impl<'v> GraphBuilder<'v> {
         SchemaError::Keyword { pointer: super::messages::shortened(&pointer), expected }
     }
 
-    /// Refuses a misspelled keyword in a contract. JSON Schema ignores unknown keywords, so the mistake would be silent.
+    /// Refuses a misspelled keyword in a contract. JSON Schema ignores unknown keywords, so the mistake would be
+    /// silent.
     pub(super) fn doubt(&self, here: SchemaPosition<'v>, word: &str) -> Result<(), SchemaError> {
         let meant = if self.author == Author::Contract { super::strict::meant(word) } else { None };
         meant.map_or(Ok(()), |meant| {

@@ -16,7 +16,7 @@
 //! costs a step, and so does every comparison that grows with the value. A check has 100,000 steps, and 8 more for each
 //! part of a long value. A value that needs more is refused.
 //!
-//! What must stay true:
+//! Invariants:
 //! - Every loop whose length the schema or the value decides spends steps.
 //! - `frames` bounds the recursion, so that no schema overflows the stack.
 //! - A value is accepted only if it was checked completely: [`OutOfSteps`] ends the whole check.
@@ -192,8 +192,8 @@ impl<'s, 'v> Walker<'s, 'v> {
         Ok(!outcome.failed)
     }
 
-    /// Returns `true` if a property name fits a node. The name is not a part of the value, so it has a walker of its own,
-    /// with the remaining steps.
+    /// Returns `true` if a property name fits a node. The name is not a part of the value, so it has a walker of its
+    /// own, with the remaining steps.
     pub(super) fn name_fits(&mut self, id: NodeId, name: &str) -> Result<bool, OutOfSteps> {
         let value = Value::String(name.to_owned());
         let mut walk = Walker {

@@ -14,8 +14,8 @@ const NAMES: &str = "/patternProperties";
 /// The author of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Author {
-    /// The server checks arguments itself, so it can check what we skip. `format` is an annotation, as in draft 2020-12,
-    /// because servers often accept more than their formats say.
+    /// The server checks arguments itself, so it can check what we skip. `format` is an annotation, as in draft
+    /// 2020-12, because servers often accept more than their formats say.
     Server,
     /// Nobody else checks a contract's schema, so every keyword must work.
     Contract,

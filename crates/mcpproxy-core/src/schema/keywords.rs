@@ -149,7 +149,8 @@ impl<'v> GraphBuilder<'v> {
         Ok(ObjectCondition::Properties(Box::new(properties)).into())
     }
 
-    /// Reads `prefixItems` and `items`. Before draft 2020-12, `items` could be an array, which is accepted in every draft.
+    /// Reads `prefixItems` and `items`. Before draft 2020-12, `items` could be an array, which is accepted in every
+    /// draft.
     fn items(&mut self, here: SchemaPosition<'v>, keyword: &str) -> Result<Option<Condition>, SchemaError> {
         let prefix = here.schema.get("prefixItems").filter(|_| self.draft >= Draft::Year2020);
         let items = here.schema.get("items");

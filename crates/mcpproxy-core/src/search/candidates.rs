@@ -232,8 +232,8 @@ fn scan(index: &MergedIndex, meaning: &Vector, visible: &VisibleTools) -> Vec<u3
     best.tools()
 }
 
-/// Keeps the tools with the highest scores, without sorting the others. Equal scores are ordered by tool number, so that
-/// results do not depend on the order of the offers.
+/// Keeps the tools with the highest scores, without sorting the others. Equal scores are ordered by tool number, so
+/// that results do not depend on the order of the offers.
 struct TopTools {
     kept: Vec<(f32, u32)>,
     max: usize,

@@ -1,8 +1,8 @@
 //! Merges the sections of all servers into one inverted index, which a query walks once.
 //!
 //! Tools, servers and words are numbered in the order of the sections, and the numbers index the lists below. The tools
-//! of a server have consecutive numbers, so a list of postings splits by server without a lookup per tool. That makes it
-//! cheap to count only what an agent may see.
+//! of a server have consecutive numbers, so a list of postings splits by server without a lookup per tool. That makes
+//! it cheap to count only what an agent may see.
 
 use std::collections::HashMap;
 use std::iter;

@@ -115,17 +115,17 @@ fn compounds(all: &[StemmedWord<'_>], index: &MergedIndex) -> Vec<(Range<usize>,
     found
 }
 
-/// Where the words begin that say something.
+/// Returns the offsets of the words that are not stop words.
 fn telling(text: &str, words: &[StemmedWord<'_>]) -> Vec<usize> {
     words.iter().filter(|word| !is_stop_word(&word.stem)).map(|word| start(text, word.as_written)).collect()
 }
 
-/// Where a part of a text begins.
+/// Returns the offset of a part of a text.
 fn start(text: &str, part: &str) -> usize {
     part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
 }
 
-/// Of the pieces of a text, if there are several, the requests: those with at least two words that say something.
+/// Returns the pieces that are requests: those with at least two words that are not stop words. A single piece is none.
 fn requests<'t>(text: &str, telling: &[usize], pieces: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
     let is_request = |piece: &&str| {
         let start = start(text, piece);
@@ -133,7 +133,7 @@ fn requests<'t>(text: &str, telling: &[usize], pieces: impl Iterator<Item = &'t 
         telling.get(first + 1).is_some_and(|second| *second < start + piece.len())
     };
     let mut pieces = pieces.take(PIECES_MAX).peekable();
-    // Most queries are one piece, and need no further look.
+    // Most queries are one piece.
     if pieces.next_if(|piece| piece.len() == text.len()).is_some() {
         return Vec::new();
     }

@@ -1,8 +1,8 @@
 //! Ranks candidates: computes seven features for each, and one score from 0 to 1.
 //!
 //! The score is a logistic regression, `1 / (1 + exp(OFFSET - sum(weight * feature)))`. It approximates the probability
-//! that a tool with these features is the right one. So scores of different queries can be compared, and one floor works
-//! for all of them.
+//! that a tool with these features is the right one. So scores of different queries can be compared, and one floor
+//! works for all of them.
 //!
 //! The features:
 //!
@@ -16,14 +16,14 @@
 //! | `server` | the words of the query and all tools of the server |
 //!
 //! Why both words and meaning? Words are precise but literal: "open a bug report" shares none with `create_issue`.
-//! Vectors know that these are close, but confuse `list_issues` with `create_issue`, which differ in one small word. Each
-//! corrects the other. The weights say how much, and are learned from six sets of queries with known answers.
+//! Vectors know that these are close, but confuse `list_issues` with `create_issue`, which differ in one small word.
+//! Each corrects the other. The weights say how much, and are learned from six sets of queries with known answers.
 //!
-//! A word matches with a grade, not just yes or no: 1 for the same stem, 0.85 for a synonym or for a word that a tool has
-//! outside of its name and first sentence, and otherwise the similarity of the two words. For example, with the query
-//! "delete a repo", the name `remove_repository` has grades of 0.85 for both words.
+//! A word matches with a grade, not just yes or no. The grade is 1 for the same stem. It is 0.85 for a synonym, or for
+//! a word that a tool has outside of its name and first sentence. Otherwise it is the similarity of the two words. For
+//! example, with the query "delete a repo", the name `remove_repository` has grades of 0.85 for both words.
 //!
-//! What must stay true: every feature is 0 for no similarity and 1 for the best possible one, whatever the length of the
+//! Invariant: every feature is 0 for no similarity and 1 for the best possible one, whatever the length of the
 //! query and the size of the catalog. Otherwise scores of different queries could not be compared.
 //!
 //! This is the hot loop of a search. Candidates share many words, so [`Likeness`] compares each pair of words once.
@@ -174,7 +174,7 @@ impl Likeness {
             rows = rest;
             let name_words = index.entry(*tool).map_or(0, |entry| entry.name_words);
             for (head, row) in heads.iter().zip(of_tool).take(name_words) {
-                // Nothing is as common as this: it was not looked for yet.
+                // No rarity is 0, so 0 means that it was not looked up yet.
                 if let Some(rarity) = self.rarities.get_mut(*row as usize).filter(|rarity| **rarity == 0.0) {
                     *rarity = visible.rarity(index, Some(*head));
                 }

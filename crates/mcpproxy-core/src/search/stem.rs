@@ -157,7 +157,7 @@ impl Stemmer<'_> {
         }
     }
 
-    /// After `ed` and `ing` an `e` may be missing, or a consonant be double.
+    /// Restores a missing `e` after `ed` and `ing`, or removes a doubled consonant.
     fn mend(&mut self) {
         match self.word.as_slice() {
             [.., b'a', b't'] | [.., b'b', b'l'] | [.., b'i', b'z'] => self.word.push(b'e'),
@@ -214,12 +214,12 @@ impl Stemmer<'_> {
         }
     }
 
-    /// The last letter first: it decides nearly always, and comparing slices is a call.
+    /// Compares the last letter first. It nearly always decides, and comparing slices is a function call.
     fn ends(&self, suffix: &str) -> bool {
         self.word.last() == suffix.as_bytes().last() && self.word.ends_with(suffix.as_bytes())
     }
 
-    /// All but the last letters.
+    /// Returns all but the last letters.
     fn before(&self, letters: usize) -> &[u8] {
         self.word.get(..self.word.len().saturating_sub(letters)).unwrap_or_default()
     }
@@ -229,7 +229,7 @@ impl Stemmer<'_> {
     }
 }
 
-/// A `y` at the start or after a vowel is a consonant.
+/// Marks each `y` at the start or after a vowel as a consonant.
 fn mark_consonants(word: &mut [u8]) {
     let mut after_vowel = true;
     for letter in word {
@@ -265,7 +265,7 @@ fn is_double(one: u8, two: u8) -> bool {
     one == two && matches!(one, b'b' | b'd' | b'f' | b'g' | b'm' | b'n' | b'p' | b'r' | b't')
 }
 
-/// Whether it ends in a short syllable, to which an `e` belongs.
+/// Returns true if the word ends in a short syllable, which takes an `e`.
 fn ends_short(word: &[u8]) -> bool {
     match word {
         [vowel, last] => is_vowel(*vowel) && !is_vowel(*last),
@@ -287,7 +287,7 @@ mod tests {
         String::from_utf8(word).unwrap()
     }
 
-    /// The file has words of real tools and more, with what Snowball's own implementation makes of them.
+    /// The file has words of real tools and others, with the stems of Snowball's own implementation.
     #[test]
     fn is_the_stemmer_of_snowball() {
         let pairs = include_str!("../../tests/data/stems.txt");

@@ -50,8 +50,8 @@ pub(crate) fn word_row<const N: usize>(word: &str) -> Option<([i8; N], f32)> {
     Some((values, scale_to_one(&values)))
 }
 
-/// Returns the shortest word of the table with a stem, or the stem itself. The catalog is not used for this, so that one
-/// server's words cannot change the meaning of another's.
+/// Returns the shortest word of the table with a stem, or the stem itself. The catalog is not used for this, so that
+/// one server's words cannot change the meaning of another's.
 pub(crate) fn form(stem: &str) -> &str {
     FORMS.get(stem).copied().unwrap_or(stem)
 }
@@ -110,7 +110,8 @@ pub(crate) fn scale_to_one(values: &[i8]) -> f32 {
     if squares == 0 { 0.0 } else { 1.0 / (squares as f32).sqrt() }
 }
 
-/// Computes the dot product. Multiplied by both scales, it is the cosine. Values after the last block of 32 are ignored.
+/// Computes the dot product. Multiplied by both scales, it is the cosine. Values after the last block of 32 are
+/// ignored.
 ///
 /// The compiler turns blocks of 32 into the fewest vector instructions, on x86-64 and on aarch64.
 #[inline]
@@ -142,8 +143,8 @@ impl<const N: usize> Probe<N> {
         Self { values: values.map(i16::from), surplus: sum * 0x80 }
     }
 
-    /// Computes `dot` for a row of raised values. Eight sums in parallel compile to the fewest instructions. Inlining is
-    /// off, because the compiler would otherwise vectorise the loop around it, which is up to ten times slower.
+    /// Computes `dot` for a row of raised values. Eight sums in parallel compile to the fewest instructions. Inlining
+    /// is off, because the compiler would otherwise vectorise the loop around it, which is up to ten times slower.
     #[inline(never)]
     pub(crate) fn dot(&self, row: &[u8; N]) -> i32 {
         let mut sums = [0_i32; 8];

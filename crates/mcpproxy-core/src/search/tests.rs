@@ -1,4 +1,4 @@
-//! The search as its users see it: what it finds, what it never shows, and what nobody can do to it.
+//! Tests for the search as its users see it: results, hidden tools, and attacks on the ranking.
 
 mod explain;
 mod fields;
@@ -17,7 +17,7 @@ use crate::catalog::{Catalog, Offer, Offered};
 use crate::contract::Contracts;
 use crate::{Scope, ServerName};
 
-/// A tool as its server would offer it.
+/// Returns a tool as its server would list it.
 fn tool(name: &str, description: &str) -> Value {
     json!({ "name": name, "description": description, "inputSchema": {} })
 }
@@ -32,7 +32,7 @@ fn offer(server: &ServerName, tools: &[Value]) -> Arc<Offer> {
     Arc::new(offer)
 }
 
-/// Tools with the names of their servers, and the text of a file of contracts.
+/// Builds a catalog from tools with server names, and from the text of a contract file.
 fn catalog_with(tools: &[(&str, Value)], contracts: &str) -> Catalog {
     let mut servers: BTreeMap<ServerName, Vec<Value>> = BTreeMap::new();
     for (name, tool) in tools {
@@ -55,7 +55,7 @@ fn find(index: &Index, query: &str, limit: usize) -> SearchResult {
     index.find(query, &Scope::everything(), None, limit)
 }
 
-/// Names and scores, to the last bit.
+/// Returns names and exact scores.
 fn exact(found: &SearchResult) -> Vec<(String, u32)> {
     found.hits.iter().map(|hit| (hit.tool.name.to_string(), hit.score.to_bits())).collect()
 }

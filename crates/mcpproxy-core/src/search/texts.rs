@@ -22,7 +22,7 @@ pub(super) struct FieldShare {
     pub(super) weight: f32,
     /// Typical number of words. This is a constant and not an average, so that other servers cannot change a score.
     pub(super) usual_words: f32,
-    /// How strongly a longer field reduces the weight of its words, 0 to 1.
+    /// Factor from 0 to 1 by which a longer field reduces the weight of its words.
     pub(super) length_matters: f32,
     /// Maximum number of different words, so that a long description does not match every query.
     pub(super) max_words: usize,

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::search::table::TABLE;
 
-    /// Real descriptions and texts of odd characters, with what the reference implementation makes of them.
+    /// Real descriptions and texts of unusual characters, with the tokens of the reference implementation.
     #[test]
     fn is_the_wordpiece_of_bert() {
         let texts: Vec<(String, Vec<u32>)> =

@@ -1,4 +1,5 @@
-//! Splits texts and identifiers into stemmed words. `createPullRequest` and `Creating pull requests` give the same words.
+//! Splits texts and identifiers into stemmed words. `createPullRequest` and `Creating pull requests` give the same
+//! words.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -39,7 +40,7 @@ pub(crate) fn words(text: &str) -> Vec<StemmedWord<'_>> {
 
 /// Returns compounds as one word: `CoinGecko` gives `coingecko`, which may be the name of its server.
 ///
-/// Only two or three words are joined. Longer identifiers are sentences, which nobody writes as one word.
+/// Only two or three words are joined. Longer identifiers are sentences, which are not written as one word.
 pub(crate) fn compounds(text: &str) -> Vec<StemmedWord<'_>> {
     let mut letters = Vec::new();
     joined(text).map(|as_written| word(&WordPart { as_written, script: Script::Ascii }, &mut letters)).collect()
@@ -67,8 +68,8 @@ pub(crate) fn is_stop_word(stem: &str) -> bool {
     STOP_STEMS.contains(stem)
 }
 
-/// English stop words. Verbs of tools (`get`, `list`, `find`, `show`, `make`, `like`), particles (`up`, `off`) and names
-/// (`US`) are not among them.
+/// English stop words. Verbs of tools (`get`, `list`, `find`, `show`, `make`, `like`), particles (`up`, `off`) and
+/// names (`US`) are not among them.
 const STOP_WORDS: &str = "a about also am an and any are aren as at be because been being but by can cannot could \
     couldn did didn do does doesn doing don done for from had has have having he hello help her here hers hey hi him \
     his how i if in into is isn it its itself just kindly let may me might mine must my myself need needed needing \
@@ -251,7 +252,7 @@ mod tests {
                 .collect();
             prop_assert_eq!(stems(&snake), stems(&words.join(" ")));
             prop_assert_eq!(spaced(&snake), words.join(" "));
-            // Names such as `GitHub` stay whole, which three letters after another hardly ever are.
+            // Names such as `GitHub` stay whole. Random words of three letters are hardly ever such names.
             prop_assert_eq!(spaced(&pascal), words.join(" "));
         }
     }

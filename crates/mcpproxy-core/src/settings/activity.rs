@@ -1,4 +1,4 @@
-//! The `activity` part: what of the log is on disk when, where its checkpoints go, and how long it is kept.
+//! The `activity` section: durability of the log, copies of its checkpoints, and retention.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::file::{Fields, Node, NodeValue};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivitySettings {
     pub durability: Durability,
-    /// A file that gets a copy of every checkpoint, as the operator wrote it: it may be relative.
+    /// A file that gets a copy of every checkpoint, as the operator wrote it. The path may be relative.
     pub checkpoints_to: Option<String>,
     pub retention: Retention,
 }
@@ -22,14 +22,14 @@ pub enum Durability {
     Writes,
 }
 
-/// The setting `retention`. `None` keeps forever.
+/// The setting `retention`. `None` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// The age at which arguments and results are erased. Their records stay.
     pub payloads: Option<Duration>,
     /// The most bytes of arguments and results to keep. The oldest are removed first.
     pub payload_bytes: Option<u64>,
-    /// The age at which records themselves are erased; never less than `payloads`.
+    /// The age at which records themselves are erased. Never less than `payloads`.
     pub records: Option<Duration>,
 }
 
@@ -62,7 +62,7 @@ fn read_retention(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Retent
         Some(field) => read_age(reader, &field.node, parse).map(Some),
         None => Some(None),
     };
-    // Every key is read whatever the others say, so that one look at the errors is enough.
+    // Read every key even after a mistake, so that all mistakes are reported at once.
     let payloads = read("payloads", amount::parse_payload_age);
     let records = read("records", amount::parse_record_age);
     let payload_bytes = fields.find("payload_bytes").map(|field| read_payload_bytes(reader, &field.node));

@@ -1,4 +1,4 @@
-//! Addresses: where mcpproxy listens, whom it answers, and where servers are.
+//! Addresses: where mcpproxy listens, the hosts and origins it accepts, and the URLs of servers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -6,7 +6,7 @@ use url::Url;
 
 use crate::file::shown;
 
-/// `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`.
+/// Parses `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`.
 pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse::<u16>().ok()) {
         return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
@@ -14,7 +14,7 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "expected an address and a port such as \"127.0.0.1:8080\"".to_owned())
 }
 
-/// Tokens would cross the network in the clear, so only a proxy that speaks TLS may stand in front of an open port.
+/// Refuses an address other than loopback without a TLS proxy, because tokens would cross the network in the clear.
 pub fn check_listen(addr: SocketAddr, tls_terminated_by_proxy: bool) -> Result<(), String> {
     if addr.ip().to_canonical().is_loopback() || tls_terminated_by_proxy {
         return Ok(());
@@ -24,12 +24,12 @@ pub fn check_listen(addr: SocketAddr, tls_terminated_by_proxy: bool) -> Result<(
         .to_owned())
 }
 
-/// A host as it stands in a `Host` header, with or without a port.
+/// Parses a host as in a `Host` header, with or without a port.
 pub(super) fn parse_host(text: &str) -> Result<String, String> {
     let host = text.to_ascii_lowercase();
     let is_plain =
         host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':' | b'[' | b']'));
-    // Whatever a URL takes between `//` and `/` is a host; the checks above keep the rest of a URL out.
+    // A URL parser accepts any host between `//` and `/`. The checks above exclude the other parts of a URL.
     let parsed = Url::parse(&format!("http://{host}/")).ok();
     if is_plain && parsed.is_some_and(|url| url.host().is_some()) {
         return Ok(host);
@@ -38,7 +38,7 @@ pub(super) fn parse_host(text: &str) -> Result<String, String> {
         .to_owned())
 }
 
-/// An origin as browsers send it.
+/// Parses an origin as browsers send it.
 pub(super) fn parse_origin(text: &str) -> Result<String, String> {
     let bad = || "expected an origin such as \"https://app.example.com\", without path or `*`".to_owned();
     if text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '*') {
@@ -52,11 +52,11 @@ pub(super) fn parse_origin(text: &str) -> Result<String, String> {
     if matches!(url.scheme(), "http" | "https") {
         return Ok(url.origin().ascii_serialization());
     }
-    // Editors and browser extensions have schemes of their own, for which the library knows no origin.
+    // Editors and browser extensions have their own schemes, for which the library knows no origin.
     Ok(text.trim_end_matches('/').to_ascii_lowercase())
 }
 
-/// Checks the address of a server. The messages leave its path and query out: they may hold a key.
+/// Checks the URL of a server. The messages leave out its path and query, which may hold a key.
 pub(super) fn check_server_url(text: &str) -> Result<(), String> {
     if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err("the address contains a space, line end or control character; remove it".to_owned());
@@ -78,8 +78,8 @@ pub(super) fn check_server_url(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads `public_url`, the origin of the gateway. Without TLS a session could be read on the way, so `http` is for
-/// loopback only.
+/// Reads `public_url`, the origin of the gateway. `http` is for loopback only, because others could read a session on
+/// the network.
 pub(super) fn parse_public_url(text: &str) -> Result<String, String> {
     let bad = || "expected an address such as \"https://gateway.example.com\", without path or `*`".to_owned();
     let origin = parse_origin(text).map_err(|_| bad())?;
@@ -94,7 +94,7 @@ pub(super) fn parse_public_url(text: &str) -> Result<String, String> {
     }
 }
 
-/// Checks the address of a webhook. The messages show nothing of it: it may hold a key.
+/// Checks the URL of a webhook. The messages do not show it, because it may hold a key.
 pub(super) fn check_webhook_url(text: &str) -> Result<(), String> {
     check_server_url(text)?;
     match Url::parse(text) {

@@ -6,7 +6,7 @@ use crate::file::amount::{DAY, GIB, duration, size};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
-/// A hundred years. Beyond that, use `forever`; dates that far back can still be computed.
+/// A hundred years. For longer, use `forever`. Dates that far back can still be computed.
 const AGE_MAX: Duration = Duration::from_secs(36_500 * 24 * 60 * 60);
 const SIZE_MIN_BYTES: u64 = 1024;
 const SIZE_MAX_BYTES: u64 = GIB;
@@ -15,7 +15,7 @@ const PAYLOAD_MAX_BYTES: u64 = 1024 * 1024 * GIB;
 /// Switches a limit off.
 const FOREVER: &str = "forever";
 
-/// `500ms`, `60s`, `5m` or `1h`: more than nothing and at most a day.
+/// Parses a duration such as `500ms`, `60s`, `5m` or `1h`: more than zero and at most a day.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     match duration(text) {
         None => Err("expected a duration such as \"500ms\", \"60s\" or \"5m\"".to_owned()),
@@ -74,7 +74,7 @@ fn parse_age(text: &str, min: Duration, min_text: &str) -> Result<Option<Duratio
     }
 }
 
-/// `10MiB`, `512KiB`, `10MB`: a size in bytes.
+/// Parses a size in bytes: `10MiB`, `512KiB`, `10MB`.
 pub(super) fn parse_size(text: &str) -> Result<usize, String> {
     check_size(size(text).ok_or("expected a size such as \"10MiB\" or \"512KiB\", or a number of bytes")?)
 }

@@ -1,4 +1,4 @@
-//! The `approvals` part: how long users have, where they decide, and how they get to know.
+//! The `approvals` section: time limits, the places to approve, and notifications.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::{Assurance, RiskLevel};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalSettings {
-    /// The time that a call waits for an approval. Zero: it does not wait.
+    /// The time that a call waits for an approval. Zero means that it does not wait.
     pub wait: Duration,
     /// The time that an approval request stays open and an approval is valid.
     pub expire: Duration,
     /// The time that an approval request of an unattended agent stays open.
     pub headless_expire: Duration,
-    /// The URL at which users reach the gateway, without a slash at the end. `None`: `localhost`.
+    /// The URL at which users reach the gateway, without a slash at the end. `None` means `localhost`.
     pub public_url: Option<String>,
     pub channels: Channels,
     pub notify: Notify,
@@ -26,7 +26,7 @@ pub struct ApprovalSettings {
 /// The weakest place to approve a call in, by risk level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channels {
-    /// Also for `low`, where something else asks.
+    /// Also for `low`, if something else requires an approval.
     pub medium: Channel,
     /// Also for tools without a risk level.
     pub high: Channel,
@@ -41,7 +41,7 @@ pub enum Channel {
     Page,
 }
 
-/// The ways to tell users of a new approval request.
+/// The ways to notify users of a new approval request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notify {
     pub webhook: Option<Webhook>,
@@ -53,7 +53,7 @@ pub struct Notify {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// Many services put a key into the address.
+    /// A secret, because many services put a key into the URL.
     pub url: Secret,
     /// The key that signs its messages.
     pub secret: Secret,
@@ -77,7 +77,7 @@ impl ApprovalSettings {
 }
 
 impl Channel {
-    /// The weakest approval that is given there.
+    /// Returns the weakest approval that can be given there.
     pub fn least(self) -> Assurance {
         match self {
             Self::Form => Assurance::Form,
@@ -163,7 +163,7 @@ fn read_webhook(reader: &mut Reader<'_>, node: &Node) -> Option<Webhook> {
     Some(Webhook { url: url?, secret: secret? })
 }
 
-/// A value with its references replaced; what a reference was left in cannot be checked.
+/// Reads a value with its references resolved. A value with an unresolved reference is not checked.
 fn read_secret(reader: &mut Reader<'_>, node: &Node, check: fn(&str) -> Result<(), String>) -> Option<Secret> {
     let expanded = reader.expanded(node)?;
     let is_left = reader.context.stand_in().is_some_and(|stand_in| expanded.text.contains(stand_in));

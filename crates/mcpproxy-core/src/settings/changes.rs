@@ -3,17 +3,17 @@
 use super::Settings;
 use crate::ServerName;
 
-/// The difference between two settings. What is not named here takes effect with the next snapshot by itself.
+/// The difference between two settings. Changes that are not listed here take effect with the next snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     pub added: Vec<ServerName>,
     pub removed: Vec<ServerName>,
     pub changed: Vec<ServerName>,
-    /// Keys whose new value waits for a restart.
+    /// Keys whose new value takes effect only after a restart.
     pub restart_needed: Vec<&'static str>,
 }
 
-/// Compares values, not texts: a secret behind a reference that has changed is a change of its server.
+/// Compares values, not texts. If the secret behind a reference changes, its server counts as changed.
 pub fn diff(old: &Settings, new: &Settings) -> Changes {
     let mut changes = Changes::default();
     for server in &new.servers {
@@ -44,7 +44,7 @@ pub fn diff(old: &Settings, new: &Settings) -> Changes {
 }
 
 impl Changes {
-    /// Nothing to connect, disconnect or restart.
+    /// Returns true if there is nothing to connect, disconnect or restart.
     pub fn is_empty(&self) -> bool {
         let Self { added, removed, changed, restart_needed } = self;
         added.is_empty() && removed.is_empty() && changed.is_empty() && restart_needed.is_empty()

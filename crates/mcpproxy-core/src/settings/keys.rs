@@ -1,4 +1,4 @@
-//! Every key and every word the settings file knows.
+//! All keys and words of the settings file.
 
 use super::{Channel, Durability, TwoKey, Unannotated, Unclassified};
 use crate::file::Keys;

@@ -8,7 +8,7 @@ use crate::file::{self, Fields, Node};
 pub(super) type Reader<'m> = file::Reader<'m, &'m dyn Outside>;
 
 impl Reader<'_> {
-    /// A text with its references replaced.
+    /// Reads a text and resolves its references.
     pub(super) fn expanded(&mut self, node: &Node) -> Option<Expanded> {
         match expand(self.string(node)?, self.context) {
             Ok(expanded) if expanded.text.len() > FILE_MAX_BYTES => {
@@ -27,7 +27,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The path of a program, file or folder, which no shell will rewrite.
+    /// Reads the path of a program, file or folder. No shell expands it.
     pub(super) fn path(&mut self, node: &Node, key: &str) -> Option<String> {
         let path = self.expanded(node)?.text;
         if path.trim().is_empty() {
@@ -40,7 +40,7 @@ impl Reader<'_> {
         Some(path)
     }
 
-    /// The elements of a list that `parse` understands.
+    /// Reads a list, each element with `parse`.
     pub(super) fn parsed_list<T>(
         &mut self,
         fields: &Fields<'_>,

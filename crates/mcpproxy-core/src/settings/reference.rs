@@ -1,16 +1,16 @@
-//! `${env:NAME}` and `${file:PATH}`: how secrets stay out of the settings file.
+//! Resolves `${env:NAME}` and `${file:PATH}`, which keep secrets out of the settings file.
 
 use crate::file::shown;
 
 /// Access to environment variables and files, which this crate does not read itself.
 pub trait Outside {
-    /// The value of an environment variable, if it is set.
+    /// Returns the value of an environment variable, if it is set.
     fn env(&self, name: &str) -> Option<String>;
 
-    /// The content of a file, or why it cannot be read. The implementation says what relative paths are relative to.
+    /// Returns the content of a file, or why it cannot be read. The implementation decides the base of relative paths.
     fn file(&self, path: &str) -> Result<String, String>;
 
-    /// The text that `env` and `file` return if references are left unresolved on purpose.
+    /// Returns the text that `env` and `file` return if references are left unresolved on purpose.
     fn stand_in(&self) -> Option<&str> {
         None
     }
@@ -22,8 +22,8 @@ pub(super) struct Expanded {
     pub(super) has_reference: bool,
 }
 
-/// Replaces every reference, or says what is wrong with each, with its byte offset in `text`.
-/// The messages never contain a value that was looked up.
+/// Resolves every reference, or returns an error with its byte offset for each that fails. The messages never contain a
+/// value that was looked up.
 pub(super) fn expand(text: &str, outside: &dyn Outside) -> Result<Expanded, Vec<(usize, String)>> {
     let mut out = String::with_capacity(text.len());
     let mut has_reference = false;
@@ -77,7 +77,7 @@ fn look_up(reference: &str, outside: &dyn Outside) -> Result<String, String> {
     }
 }
 
-/// Editors and `echo` end a file with a line end that is no part of the secret.
+/// Removes the line end that editors and `echo` add, which is not part of the secret.
 fn without_line_end(mut content: String) -> String {
     if content.ends_with('\n') {
         content.pop();

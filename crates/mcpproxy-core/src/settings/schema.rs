@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::{ApprovalSettings, SERVERS_MAX, ServerSettings, keys};
 use crate::file;
 
-/// Returns the JSON Schema (draft 2020-12) of the settings file. It knows the same keys as the parser, which checks values more strictly.
+/// Returns the JSON Schema (draft 2020-12) of the settings file. It knows the same keys as the parser, which checks
+/// values more strictly.
 pub fn schema() -> Value {
     let default = super::Settings::default();
     json!({

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::TransportSettings;
 
-/// A value of `env` or `headers`, or the address of a database. It has no `Display`, and its `Debug` is `***`.
+/// A value of `env` or `headers`, or the URL of a database. It has no `Display`, and its `Debug` is `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     text: String,
@@ -20,12 +20,12 @@ impl Secret {
         Self { text, stands_in_file: true }
     }
 
-    /// The value itself, for the one place that sends it.
+    /// Returns the value itself, for the one place that sends it.
     pub fn expose(&self) -> &str {
         &self.text
     }
 
-    /// The settings file holds the value, not a reference to it.
+    /// Returns true if the settings file holds the value itself, not a reference to it.
     pub(super) fn stands_in_file(&self) -> bool {
         self.stands_in_file
     }
@@ -37,7 +37,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-// Arguments and addresses carry tokens often enough (`--token …`, `?key=…`) that a log line may not show them.
+// Arguments and URLs often contain tokens (`--token …`, `?key=…`), so a log must not show them.
 impl fmt::Debug for TransportSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -68,7 +68,7 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         ["token", "secret", "password", "passwd", "credential", "authorization", "cookie", "key", "auth"];
     let name = name.to_ascii_lowercase();
     name.split(['_', '-', '.']).any(|word| WORDS.contains(&word))
-        // Names written in one piece: `APIKEY`, `githubToken`.
+        // Names without separators: `APIKEY`, `githubToken`.
         || WORDS.iter().take(7).any(|word| name.contains(word))
         || name.ends_with("key")
 }

@@ -1,4 +1,4 @@
-//! The `mcpServers` part, in the shape MCP clients use.
+//! The `mcpServers` section, in the form that MCP clients use.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,7 +12,7 @@ use crate::file::{Fields, Member, Node, NodeValue, SourcePosition, list, shown};
 
 pub(super) const CONCURRENT_CALLS_MAX: usize = 10_000;
 
-/// mcpproxy frames messages and speaks the protocol itself; a second opinion in these would break a connection.
+/// Headers that mcpproxy sets itself. Other values would break the connection.
 const OWN_HEADERS: [&str; 14] = [
     "accept",
     "connection",
@@ -42,7 +42,7 @@ pub(super) fn read_all(reader: &mut Reader<'_>, field: &Member) -> Vec<ServerSet
 fn read(reader: &mut Reader<'_>, field: &Member) -> Option<ServerSettings> {
     let name = read_name(reader, field);
     let fields = reader.fields(&field.node, &keys::SERVER)?;
-    // Every key is read whatever the others say, so that one look at the errors is enough.
+    // Read every key even after a mistake, so that all mistakes are reported at once.
     let kind = read_kind(reader, &fields, field.position);
     let transport = read_transport(reader, &fields, kind);
     let server = ServerSettings {
@@ -131,7 +131,7 @@ fn read_command(reader: &mut Reader<'_>, node: &Node) -> Option<String> {
     let first_word = reader.string(node)?.split_whitespace().next().unwrap_or_default();
     let is_path = command.starts_with(['/', '.']) || command.get(1..3) == Some(":\\");
     if command.contains(char::is_whitespace) && !is_path {
-        // Only the first word is shown: what follows it are arguments, and arguments may be secret.
+        // Show the first word only. The rest are arguments, which may be secret.
         let first_word = shown(first_word);
         reader.report(
             node.position,
@@ -178,7 +178,7 @@ fn read_headers(reader: &mut Reader<'_>, node: &Node) -> Vec<(String, Secret)> {
     headers
 }
 
-/// A name and its value; `check` sees the value with its references replaced.
+/// Reads a name and its value. `check` gets the value with its references resolved.
 fn read_pair(
     reader: &mut Reader<'_>,
     field: &Member,

@@ -1,4 +1,4 @@
-//! The `storage` part: which database records and tokens are kept in.
+//! The `storage` section: the database for records and tokens.
 
 use url::Url;
 
@@ -10,22 +10,22 @@ use crate::nearest;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StorageSettings {
-    /// None is the database in the data folder.
+    /// `None` means the database in the data folder.
     pub url: Option<StorageUrl>,
 }
 
 /// The database. Its `Debug` shows nothing of a PostgreSQL URL, because that may hold a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StorageUrl {
-    /// The path of the file; a relative one begins in the data folder.
+    /// The path of the file. A relative path starts in the data folder.
     Sqlite(String),
-    /// The whole address, as clients of PostgreSQL take it.
+    /// The whole URL, as PostgreSQL clients take it.
     Postgres(Secret),
 }
 
 const POSTGRES_FORM: &str = "`postgres://USER:PASSWORD@HOST:PORT/DATABASE`";
 
-/// Others are refused: one that is misspelt would be ignored, and `sslmode` is too important for that.
+/// The accepted URL parameters. Others are refused, because a misspelt `sslmode` would be ignored silently.
 const POSTGRES_OPTIONS: &[&str] = &[
     "host",
     "port",
@@ -52,13 +52,13 @@ fn read_url(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<StorageUrl> 
     let text = reader.expanded(node)?.text;
     let is_left = reader.context.stand_in().is_some_and(|stand_in| text.contains(stand_in));
     if let Some(path) = text.strip_prefix("sqlite:") {
-        // `sqlite://PATH` is the same to those who are used to addresses.
+        // `sqlite://PATH` means the same as `sqlite:PATH`.
         let path = path.strip_prefix("//").unwrap_or(path);
         let path =
             if path.is_empty() { Err("`sqlite:` without a path; write `sqlite:PATH`".to_owned()) } else { Ok(path) };
         return reader.checked(node, path).map(|path| StorageUrl::Sqlite(path.to_owned()));
     }
-    // An address with an unresolved reference in it cannot be checked.
+    // A URL with an unresolved reference cannot be checked.
     if !is_left {
         reader.checked(node, check_postgres(&text))?;
     }
@@ -67,7 +67,8 @@ fn read_url(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<StorageUrl> 
     Some(StorageUrl::Postgres(url))
 }
 
-/// The messages show nothing of the address: with one sign too many in a password, any part of it may be the password.
+/// Checks a PostgreSQL URL. The messages do not show it, because a special character can make any part of it the
+/// password.
 fn check_postgres(text: &str) -> Result<(), String> {
     if !["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme)) {
         return Err(format!(
@@ -91,7 +92,7 @@ fn check_postgres(text: &str) -> Result<(), String> {
     }
     let database = url.path().trim_start_matches('/');
     if database.contains(['/', '@']) {
-        // Most likely a `/` in the password has ended the host too early.
+        // Most likely a `/` in the password ended the host too early.
         return Err(
             "the name of the database contains `/` or `@`; write `%2F` for `/` and `%40` for `@`, also in a password"
                 .to_owned(),
@@ -128,7 +129,7 @@ fn check_option(name: &str, option: &str) -> Result<(), String> {
     }
 }
 
-/// Returns true if a PostgreSQL URL, as it stands in the file, has a password or a part of one outside its references.
+/// Returns true if a PostgreSQL URL, as written in the file, has a password or a part of one outside its references.
 fn has_password(written: &str) -> bool {
     let Ok(blanked) = expand(written, &Blank) else { return false };
     let without_scheme = blanked.text.split_once("://").map_or(blanked.text.as_str(), |(_, rest)| rest);
@@ -141,7 +142,7 @@ fn has_password(written: &str) -> bool {
     password.map(Into::into).into_iter().chain(option).any(|password| !password.replace(BLANK, "").is_empty())
 }
 
-/// No address in the file can hold this: NUL is refused before.
+/// Cannot occur in a URL from the file, because NUL is refused before.
 const BLANK: &str = "\0";
 
 struct Blank;

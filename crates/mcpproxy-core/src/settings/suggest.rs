@@ -2,7 +2,7 @@
 
 use crate::{SERVER_NAME_MAX_CHARS, ServerName};
 
-/// A usable server name that looks like `name`.
+/// Returns a valid server name that is similar to `name`.
 pub(super) fn server_name(name: &str) -> Option<ServerName> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! The settings file as a table: what it may say, and what is said about what it may not.
+//! Tests for the settings file: tables of valid files and of mistakes with their messages.
 
 mod approvals;
 mod bad;
@@ -7,7 +7,7 @@ mod random;
 
 use super::*;
 
-/// A little world: three variables and two files.
+/// A small environment: three variables and two files.
 pub(super) struct World;
 
 impl Outside for World {
@@ -30,7 +30,7 @@ impl Outside for World {
 }
 
 pub(super) const PASTED: &str = r#"{
-  // Pasted from a client.
+  // Pasted from the configuration of an MCP client.
   "$schema": "./mcp_config.schema.json",
   "mcpServers": {
     "github": {
@@ -209,7 +209,7 @@ fn changes() {
     assert_eq!(diff(&old, &new), expected);
 }
 
-/// Where an object of the file stands in the schema, its keys, and how to write a file with these fields in it.
+/// The position of an object in the schema, its keys, and a function that writes a file with given fields in it.
 type ObjectOfFile = (&'static str, &'static crate::file::Keys, fn(&str) -> String);
 
 fn objects() -> [ObjectOfFile; 11] {
@@ -245,7 +245,7 @@ fn the_schema_and_the_parser_know_the_same_keys() {
         assert_eq!(in_schema, keys.known, "{pointer}");
         assert_eq!(object["additionalProperties"], false, "{pointer}");
         for key in keys.known.iter().filter(|key| **key != "$schema") {
-            // No key takes a list of lists, so a key that is read complains about it.
+            // No key takes a list of lists, so every key that is read reports a mistake.
             let errors = parse(&write(&format!(r#""{key}": [[]]"#)), &World).unwrap_err();
             let complains = |error: &Mistake| error.message.starts_with("expected") && error.message.contains("array");
             assert!(errors.iter().any(complains), "{key}: {errors:?}");

@@ -1,4 +1,4 @@
-//! Which answer is enough for which approval_request.
+//! Tests which approvals are strong enough for an approval request.
 
 use mcpproxy_core::settings::{ApprovalSettings, Channel, Unclassified};
 use mcpproxy_core::{Approval, ApprovalState, Assurance, Limits, Variant};
@@ -14,7 +14,7 @@ fn check(world: &World, approval: &Approval, expected: &str) {
     assert_eq!(found, expected, "{} {approval:?}", world.contract);
 }
 
-/// By the table of `settings`, a form is not offered either where a server alone calls its tool harmless.
+/// A server's own low risk level does not make a form sufficient where the settings require the page.
 #[test]
 fn a_servers_level_only_makes_it_stricter() {
     let least = |level: &str| {
@@ -99,7 +99,7 @@ fn the_permit_has_the_bytes_of_the_question_and_its_claim() {
     assert_eq!(permit.tool().name.to_string(), "fx:t");
 }
 
-/// Users may say yes together; the limit counts for what they let through.
+/// Users may approve several calls at once, but the rate limit still applies.
 #[test]
 fn a_yes_does_not_lift_the_rate_limit() {
     let world = World { contract: "riskLevel: high\nrateLimit: { calls: 1, per: 1m }".to_owned(), ..World::default() };
@@ -107,7 +107,7 @@ fn a_yes_does_not_lift_the_rate_limit() {
     let answer = || world.approval_request().answered_by(&world.agent(), &world.approval(), moment(&limits));
     assert!(answer().is_ok());
     assert_eq!(answer().unwrap_err().code(), "rate_limit_exceeded");
-    // A wrong answer takes no turn.
+    // An insufficient approval does not count against the rate limit.
     let fresh = Limits::default();
     let denied = Approval { state: ApprovalState::Denied, ..world.approval() };
     world.approval_request().answered_by(&world.agent(), &denied, moment(&fresh)).unwrap_err();

@@ -1,4 +1,4 @@
-//! Change anything a user's word is about, and it is about something else.
+//! Tests that an approval is bound to every detail of its call.
 
 use mcpproxy_core::{Limits, Variant};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ fn answer(asked: &World, now: &World) -> Result<String, String> {
     answered.map(|permit| permit.arguments().as_str().to_owned()).map_err(|denial| denial.code().to_owned())
 }
 
-/// Worlds that differ in one thing, each with what it is.
+/// Returns worlds that differ in one detail, each with its name.
 fn others() -> Vec<(&'static str, World)> {
     let base = World::default;
     let tool = |json: &str| World { tool: json.to_owned(), ..base() };
@@ -86,7 +86,7 @@ fn what_means_the_same_is_the_same_question() {
             parameters: r#","args_json":" { \"n\" : 1, \"t\\u006f\" : [ \"a\", \"b\" ] } ""#.to_owned(),
             ..asked.clone()
         },
-        // Not what it is about: who wrote it where, why the agent wants it, how it is called apart from that.
+        // Not part of the binding: source locations, the agent's reason, the idempotency key, and other permissions.
         World { contract: "# a comment\nriskLevel: high".to_owned(), ..asked.clone() },
         World {
             parameters: r#","args":{"to":["a","b"],"n":1},"intent_reason":"again","idempotency_key":"k""#.to_owned(),
@@ -102,12 +102,12 @@ fn what_means_the_same_is_the_same_question() {
     ];
     for now in same {
         let found = answer(&asked, &now).unwrap_or_else(|code| panic!("{code}: {now:?}"));
-        // What is sent are the bytes of the approval_request that is answered, not those of another that means the same.
+        // The bytes sent are those of this approval request, not of another with the same meaning.
         assert_eq!(found, now.approval_request().arguments().as_str());
     }
 }
 
-/// Parts that run into each other: no agent, tool or variant can be taken for another's.
+/// Adjacent parts of a binding cannot be confused: no agent, tool or variant reads as another.
 #[test]
 fn names_do_not_run_together() {
     let digest = |agent: &'static str, server: &'static str| {
@@ -121,7 +121,7 @@ fn names_do_not_run_together() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Any two things that change, alone or together, make the answer stale, and never anything else.
+    /// Any two changes, alone or together, make the approval stale, and give no other error.
     #[test]
     fn a_stale_answer_is_told_as_stale(one in 0usize..32, other in 0usize..32) {
         let all = others();

@@ -1,4 +1,4 @@
-//! What makes two calls one.
+//! Tests for idempotency keys: when two calls count as one.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use mcpproxy_core::{Declared, Denial, PriorState};
 
 use super::World;
 
-/// The key, whether it is natural, and how long it is kept.
+/// Returns the key, whether it is natural, and its lifetime in seconds.
 fn claim(contract: &str, parameters: &str) -> Option<(String, bool, u64)> {
     let world = World::of(contract, parameters);
     let claim = world.declared().claim(&world.tool()).unwrap()?;
@@ -35,7 +35,7 @@ fn keys_of_agents_and_of_contracts() {
         assert_ne!(key(other), Some(first.clone()), "{other}");
         assert!(key(other).is_some(), "{other}");
     }
-    // Nothing names the result.
+    // None of the arguments that identify the result is given.
     assert_eq!(key(r#"{"x":3}"#), None);
     assert_eq!(key("{}"), None);
 }

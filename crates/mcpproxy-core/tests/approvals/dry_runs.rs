@@ -1,4 +1,4 @@
-//! Dry runs: what is sent for them, what is answered without sending, and which call they count for.
+//! Tests for dry runs: the arguments that are sent, the answers without sending, and the calls they count for.
 
 use mcpproxy_core::settings::Unclassified;
 use mcpproxy_core::{DRY_RUN_FRESH_MS, Decision, Limits, PriorState, Variant};
@@ -18,7 +18,7 @@ fn the_server_is_asked_with_the_agents_arguments_and_one_more() {
     check(r#"{ "to" : [ 1.0, "\u00e9" ] }"#, r#"{"to":[ 1.0, "\u00e9" ],"dry":true}"#);
     check(r#"{"dry":false,"to":1}"#, r#"{"to":1,"dry":true}"#);
     check(r#"{"dr\u0079":true}"#, r#"{"dry":true}"#);
-    // The argument alone is enough, and anything else than `true` is not one.
+    // The argument alone is enough, and any value other than `true` does not count.
     assert_eq!(World::of(NATIVE, r#","args":{"dry":true,"to":1}"#).told(), r#"dry run {"to":1,"dry":true}"#);
     assert!(World::of(NATIVE, r#","args":{"dry":false}"#).told().starts_with("dry_run_required"));
     assert!(World::of(NATIVE, r#","args":{"dry":"true"}"#).told().starts_with("invalid_arguments"));
@@ -57,7 +57,7 @@ fn a_dry_run_is_of_everything_that_is_sent() {
         world.declared().dry_run_binding(&world.agent(), &world.tool()).digest()
     };
     let answered = binding(r#"{"inputResponses":{"sure":"yes"},"requestState":"dry"}"#);
-    // The server's state is of another conversation, and clients number their requests.
+    // `requestState` belongs to another exchange, and clients number their requests in `_meta`.
     for same in [
         r#"{"inputResponses":{"sure":"yes"}}"#,
         r#"{"requestState":"real","inputResponses":{"sure":"yes"},"_meta":{"n":1}}"#,
@@ -126,20 +126,20 @@ fn a_server_is_not_asked_where_that_could_be_the_call_itself() {
         )
     };
     let dry_run = r#","dry_run":true"#;
-    // No such argument: the server would ignore it and do the thing.
+    // No such argument: the server would ignore it and make the real call.
     let slip = World::of("riskLevel: critical\ndryRun: { mode: required, parameter: drey }", dry_run);
     assert_eq!(
         not_sent(slip),
         "dry_run_not_sent: The server's own dry run was not used: 'drey' is no argument of the tool"
     );
-    // The server's word against the operator's.
+    // The server's contract against the operator's.
     let server = own(r#"{"dryRun":{"mode":"supported","parameter":"dry"}}"#);
     let theirs = |contract: &str| World { tool: server.clone(), ..World::of(contract, dry_run) };
     let word = "dry_run_not_sent: The server's own dry run was not used: 'dry' is the server's word, and the operator wants a \
                 user asked; a contract of theirs can name it";
     for contract in ["riskLevel: high", "riskLevel: critical", "confirmation: required", "stepUpAuth: true"] {
         assert_eq!(not_sent(theirs(contract)), word, "{contract}");
-        // And then the argument is an argument like others: the call is asked about.
+        // Then the argument is like any other, and the call needs an approval.
         let call = World { parameters: r#","args":{"dry":true}"#.to_owned(), ..theirs(contract) };
         assert!(call.told().starts_with("ask"), "{}", call.told());
     }
@@ -150,7 +150,7 @@ fn a_server_is_not_asked_where_that_could_be_the_call_itself() {
     };
     assert_eq!(not_sent(unclassified), word);
     assert_eq!(theirs("riskLevel: medium").told(), r#"dry run {"dry":true}"#);
-    // What the server asks for by itself, it may also try by itself.
+    // If only the server requires approval, its own dry run may be used.
     let all_its_own = own(r#"{"riskLevel":"critical","dryRun":{"mode":"required","parameter":"dry"}}"#);
     let world = World { tool: all_its_own, ..World::of("", dry_run) };
     assert_eq!(world.told(), r#"dry run {"dry":true}"#);
@@ -181,7 +181,7 @@ fn the_next_call_is_ready_to_be_made() {
             "arguments": {"name": "fx:t", "args_json": "{\"n\":18446744073709551617}", "dry_run": true},
         })
     );
-    // It is the call it is for.
+    // The suggested dry run counts for this call.
     let parameters = next["arguments"].to_string().replace("{\"name\":\"fx:t\"", "").trim_end_matches('}').to_owned();
     let made = World { parameters, ..world.clone() };
     let binding = |world: &World| world.declared().dry_run_binding(&world.agent(), &world.tool()).digest();

@@ -1,4 +1,4 @@
-//! A standing word covers what it says, and never what is too dangerous for one.
+//! Tests for standing approvals: they cover what they state, and never a critical call.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn found(world: &World, grant: &StandingApproval) -> Result<String, NotCovered> 
             Ok(word(&permit))
         }
         Err(refused) => {
-            // The approval_request comes back as it was, so that a user can still be asked.
+            // The approval request is returned unchanged, so that a user can still approve it.
             let (approval_request, refused) = *refused;
             assert_eq!(approval_request.arguments(), &arguments);
             Err(refused)
@@ -75,7 +75,7 @@ fn a_grant_is_about_arguments_and_nothing_else() {
         permit.map(|permit| permit.attached().as_str().map(str::to_owned)).map_err(|refused| refused.1)
     };
     assert_eq!(found("{}"), Ok(None));
-    // What nobody saw is not sent.
+    // `_meta` that no user reviewed is not sent.
     assert_eq!(found(r#"{"_meta":{"to":"all"}}"#), Ok(None));
     for attached in [r#"{"inputResponses":{}}"#, r#"{"requestState":"x","_meta":{}}"#, r#"{"task":{}}"#] {
         assert_eq!(found(attached), Err(NotCovered::Attached), "{attached}");
@@ -97,7 +97,7 @@ fn a_grant_is_within_the_rate_limit() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// However a contract asks, a grant covers neither a critical call nor one that takes a fresh factor.
+    /// Whatever the contract, a standing approval covers neither a critical call nor one that needs a second factor.
     #[test]
     fn never_critical_and_never_step_up(
         risk in prop::sample::select(vec!["low", "medium", "high", "critical"]),

@@ -1,4 +1,4 @@
-//! A user's word: what it is bound to, what it takes, and that nothing else lets a call through.
+//! Tests for approvals: the binding, the required strength, and that nothing else permits a call.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop there")]
 
@@ -23,7 +23,7 @@ use mcpproxy_core::{
 const NOW_MS: i64 = 1_800_000_000_000;
 const ID: &str = "01M7FFDZNC0000A0000000000B";
 
-/// Everything that a call and the answer to it depend on.
+/// Everything that a call and its approval depend on.
 #[derive(Clone, Debug)]
 struct World {
     agent: &'static str,
@@ -37,7 +37,7 @@ struct World {
     variant: Variant,
     /// The parameters beside the name, each with a comma before it.
     parameters: String,
-    /// What goes to the server besides the arguments.
+    /// The members that are sent beside the arguments.
     attached: &'static str,
     seen: PriorState,
 }
@@ -102,7 +102,7 @@ impl World {
         decide(ground, &self.agent(), declared, tool, moment)
     }
 
-    /// The approval_request a user gets; whoever asks for one knows that there is one.
+    /// Returns the approval request of this world. Panics if the call needs none.
     fn approval_request(&self) -> ApprovalRequest {
         match self.decide(&Limits::default()) {
             Decision::Ask(approval_request) => approval_request,
@@ -121,7 +121,7 @@ impl World {
         told(&self.decide(&Limits::default()))
     }
 
-    /// A yes to this world's approval_request, as strong as it can be.
+    /// Returns an approval of this world's request, as strong as possible.
     fn approval(&self) -> Approval {
         Approval {
             id: ApprovalId::parse(ID).unwrap(),

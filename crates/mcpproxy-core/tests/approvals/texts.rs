@@ -1,4 +1,4 @@
-//! What agents are told about users, dry runs and repeats, word for word.
+//! Tests for the exact texts that agents get about approvals, dry runs and repeats.
 
 use mcpproxy_core::settings::TwoKey;
 use mcpproxy_core::{ApprovalId, Denial, Retry, RiskLevel, Ticket, ToolName, Untrusted, Variant, declare};

@@ -1,6 +1,7 @@
 //! Invariants of the intent parser, written a second time in another way.
 //!
-//! The parser looks for the first error in the text. Here, conditions are checked on a value that another parser has read.
+//! The parser looks for the first error in the text. Here, conditions are checked on a value that another parser has
+//! read.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What must be true of any file of policies.
+//! Invariants of reading any text as a policy file.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-/// Whatever was read can be held against a call, and both ways to ask say the same.
+/// Checks that all parsed policies can be evaluated, and that `violations` and `explain` agree.
 fn decides(policies: &Policies, text: &str) {
     assert!(policies.iter().all(|policy| text.contains(&policy.text) && policy.line >= 1), "{text}");
     let catalog = catalog();
@@ -38,7 +38,7 @@ fn is_in(mistake: &Mistake, text: &str) {
     let line = text.split('\n').nth(mistake.line.wrapping_sub(1));
     let line = line.unwrap_or_else(|| panic!("{mistake} is not in: {text}"));
     assert!((1..=line.chars().count() + 1).contains(&mistake.column), "{mistake} is not in: {text}");
-    // What Cedar has read as a policy, we can take apart.
+    // If Cedar can parse a policy, so can we.
     assert!(!mistake.message.contains("cannot be read") && !mistake.message.contains("about nothing"), "{text}");
     assert!(!mistake.message.is_empty() && !mistake.message.chars().any(char::is_control), "{mistake:?}");
 }

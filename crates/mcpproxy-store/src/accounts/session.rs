@@ -1,7 +1,7 @@
 //! Sessions of users who signed in, and the one-time challenges that belong to a session.
 //!
-//! A session has two secrets. The cookie proves who the user is, but a browser sends a cookie to every port of a host, so
-//! another program on the machine may see it. The page key is known to our pages alone. Only with the page key, the
+//! A session has two secrets. The cookie proves who the user is. But a browser sends a cookie to every port of a host,
+//! so another program on the machine may see it. The page key is known to our pages alone. Only with the page key, the
 //! password or a fresh second factor does a session become a [`PresenceProof`], which approving needs. Both secrets are
 //! stored as digests.
 

@@ -14,8 +14,8 @@ pub const AGENT_NAME_MAX_CHARS: usize = 64;
 const ANONYMOUS: &str = "anonymous";
 const SECRET_PREFIX: &str = "mcp_";
 const LIST: &str = "SELECT name, scope, created_ms, revoked_ms FROM tokens ORDER BY name, created_ms";
-/// Row values make PostgreSQL use the index on (agent, key). Without them it may scan all records for an agent that made
-/// its last call long ago.
+/// Row values make PostgreSQL use the index on (agent, key). Without them it may scan all records for an agent that
+/// made its last call long ago.
 const LAST_USED: &str = "SELECT key FROM records WHERE agent = $1 AND (agent, key) >= ($1, $2) AND (agent, key) < ($1, $3) \
      ORDER BY agent DESC, key DESC LIMIT 1";
 const CORRUPT: &str = "a token without a name or a scope";

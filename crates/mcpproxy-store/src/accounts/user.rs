@@ -1,7 +1,7 @@
 //! Users, who approve calls, and the proofs that approving needs.
 //!
-//! The three proof types can only be made in this crate, and their fields are private. A function that takes one cannot be
-//! called by mistake for a user who has proved less:
+//! The three proof types can only be made in this crate, and their fields are private. A function that takes one cannot
+//! be called by mistake for a user who has proved less:
 //!
 //! | type | made by | allows |
 //! |---|---|---|
@@ -9,8 +9,8 @@
 //! | [`PresenceProof`] | the page key of a session, the password, or a second factor | approving a call |
 //! | [`StepUpProof`] | one use of a TOTP code or passkey, for one purpose | approving a critical call, removing a user |
 //!
-//! Every table change that must not race is one statement or one transaction: the first user, the last user, and each use
-//! of a TOTP step.
+//! Every table change that must not race is one statement or one transaction: the first user, the last user, and each
+//! use of a TOTP step.
 
 use super::secret::{digest, secret};
 use crate::sql::columns::Columns;
@@ -25,8 +25,8 @@ const READING: &str = "read the table of users";
 const CHANGING: &str = "change the table of users";
 /// Serializes changes of several gateways: two users must not both become the first, or remove each other.
 const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7163470114)";
-/// A bootstrap invitation, which no user made, is valid until the first user exists. Any other is valid while the user who
-/// made it exists.
+/// A bootstrap invitation, which no user made, is valid until the first user exists. Any other is valid while the user
+/// who made it exists.
 const IS_INVITED: &str = "hash = $1 AND expires_ms > $2 AND CASE WHEN invited_by IS NULL \
     THEN NOT EXISTS (SELECT 1 FROM users) ELSE EXISTS (SELECT 1 FROM users WHERE name = invited_by) END";
 
@@ -36,8 +36,8 @@ pub struct User {
     name: String,
 }
 
-/// Proof that a user has shown more than a session cookie, which other programs on the machine may have. Approving a call
-/// needs it.
+/// Proof that a user has shown more than a session cookie, which other programs on the machine may have. Approving a
+/// call needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresenceProof {
     user: User,
@@ -128,8 +128,8 @@ impl Store {
         Ok(self.database().fetch_first(statement, READING).await?.is_some())
     }
 
-    /// Creates an invitation and returns it. Only its digest is stored. Without `by` it is a bootstrap invitation, which is
-    /// valid only until the first user exists.
+    /// Creates an invitation and returns it. Only its digest is stored. Without `by` it is a bootstrap invitation,
+    /// which is valid only until the first user exists.
     pub async fn invite(
         &self,
         random: [u8; 32],
@@ -212,8 +212,8 @@ impl Store {
         self.database().write(change, CHANGING).await
     }
 
-    /// Removes another user with their factors, sessions and invitations. Returns `false` if that user does not exist, or if
-    /// the removing user no longer does. So the last user stays, even if two users remove each other at once.
+    /// Removes another user with their factors, sessions and invitations. Returns `false` if that user does not exist,
+    /// or if the removing user no longer does. So the last user stays, even if two users remove each other at once.
     pub async fn remove_user(&self, name: &str, by: &StepUpProof) -> Result<bool, StoreError> {
         let sql = "DELETE FROM users WHERE name = $1 AND name <> $2 AND EXISTS (SELECT 1 FROM users WHERE name = $2)";
         let remove = Statement::new(sql, vec![Value::text(name), Value::text(&by.user.name)]);
@@ -322,7 +322,8 @@ impl Store {
         Ok(is_accepted.then(|| StepUpProof::of(user, purpose)))
     }
 
-    /// Accepts a valid passkey answer, and stores the passkey's new state. Returns `None` if it is another user's passkey.
+    /// Accepts a valid passkey answer, and stores the passkey's new state. Returns `None` if it is another user's
+    /// passkey.
     pub async fn use_passkey(
         &self,
         user: &User,

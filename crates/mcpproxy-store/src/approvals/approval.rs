@@ -150,8 +150,8 @@ impl Store {
         row.as_ref().map(with_args).transpose()
     }
 
-    /// Lists the newest requests before the cursor: at most `limit`, and never more than `LIMIT_MAX`. A page costs the same
-    /// however many requests there are.
+    /// Lists the newest requests before the cursor: at most `limit`, and never more than `LIMIT_MAX`. A page costs the
+    /// same however many requests there are.
     pub async fn list_approvals(
         &self,
         filter: &ApprovalFilter,

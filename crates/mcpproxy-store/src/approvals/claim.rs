@@ -115,8 +115,9 @@ impl Store {
         Ok(Some(StoredDryRun { preview, is_native: columns.number(1)? != 0, at_ms: columns.number(2)? }))
     }
 
-    /// Removes expired claims, old dry runs, approvals that ended 30 days ago, and expired sign-in data. Returns the number
-    /// of removed rows. For each tool and agent, the newest used approval stays: the next request is compared with it.
+    /// Removes expired claims, old dry runs, approvals that ended 30 days ago, and expired sign-in data. Returns the
+    /// number of removed rows. For each tool and agent, the newest used approval stays: the next request is compared
+    /// with it.
     pub async fn remove_expired(&self, now_ms: i64) -> Result<u64, StoreError> {
         let remove = async |connection: &mut Connection| {
             let mut removed = 0;

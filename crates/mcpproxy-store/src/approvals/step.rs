@@ -1,9 +1,10 @@
 //! Steps: changes to approvals, standing approvals, claims and dry runs that happen together with a record.
 //!
-//! An approval must be used once, an idempotency key must run one call, and a standing approval must not exceed its uses.
-//! That has to hold with many calls at once, several gateways on one database, and a crash at any moment. So a step is a
-//! **compare-and-set**: one SQL statement whose `WHERE` clause is the condition. It changes one row, or the condition does
-//! not hold and the step conflicts. The writer runs the steps in the same transaction that writes the record:
+//! An approval must be used once, an idempotency key must run one call, and a standing approval must not exceed its
+//! uses. These conditions must hold with many calls at once, several gateways on one database, and a crash at any
+//! moment. So a step is a **compare-and-set**: one SQL statement whose `WHERE` clause is the condition. It changes one
+//! row, or the condition does not hold and the step conflicts. The writer runs the steps in the same transaction that
+//! writes the record:
 //!
 //! ```text
 //! BEGIN
@@ -17,12 +18,13 @@
 //!
 //! Invariants:
 //! - If `Ledger::open_if` returns `Written`, the record is on disk and every step was taken. The call may be sent.
-//! - If it returns `Conflict`, nothing of this operation was written, no record either. Others in the batch are unaffected.
+//! - If it returns `Conflict`, nothing of this operation was written, no record either. Others in the batch are
+//!   unaffected.
 //! - A step decides on the row alone. Nothing is read first and changed later, so nothing can change in between.
 //! - Steps of several gateways run one after the other: PostgreSQL takes an advisory lock, SQLite has one writer.
 //!
-//! Why not an update first and the record after it? A crash between the two would use up an approval without a trace, or
-//! send a call that nothing accounts for.
+//! Why not an update first and the record after it? A crash between the two would use up an approval without a trace,
+//! or send a call that nothing accounts for.
 //!
 //! To add a step: add a variant to [`Step`], its statement to `statement`, and the constant to `STATEMENTS`, whose test
 //! checks that it uses an index. The compiler names the other places.
@@ -105,8 +107,8 @@ pub(super) const STATEMENTS: [&str; 14] = [
 /// A change that is written only together with a record.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Creates an approval request. Conflicts if the agent has too many pending requests, created three times that many in
-    /// the last ten minutes, or has an open request with the same binding.
+    /// Creates an approval request. Conflicts if the agent has too many pending requests, created three times that many
+    /// in the last ten minutes, or has an open request with the same binding.
     RequestApproval(Box<NewApproval>),
     /// Needs a pending, unexpired request. The approval is valid until `until_ms`, however long the request had left.
     Approve { id: ApprovalId, by: String, given: Assurance, now_ms: i64, until_ms: i64 },
@@ -124,13 +126,13 @@ pub enum Step {
     RevokeStandingApproval { id: String, by: String, now_ms: i64 },
     /// Needs a standing approval that is not revoked, expired or used up.
     UseStandingApproval { id: String, now_ms: i64 },
-    /// Reserves an idempotency key. Conflicts if another claim holds it, unless that claim has expired or its call was never
-    /// sent.
+    /// Reserves an idempotency key. Conflicts if another claim holds it, unless that claim has expired or its call was
+    /// never sent.
     Claim(Box<NewClaim>),
     /// Saves the answer for repeats of the call. Does nothing if another call holds the claim by now.
     FinishClaim { agent: String, tool: String, key: String, answer: String },
-    /// Releases an idempotency key that has no answer yet, if this record reserved it. `None` is the record that is written
-    /// with this step.
+    /// Releases an idempotency key that has no answer yet, if this record reserved it. `None` is the record that is
+    /// written with this step.
     DropClaim { agent: String, tool: String, key: String, record: Option<RecordId> },
     /// Replaces an earlier dry run of the same call.
     SaveDryRun(Box<NewDryRun>),
@@ -151,10 +153,10 @@ pub enum Conditional<T> {
 pub(crate) enum Steps {
     #[default]
     None,
-    /// The record is written only if every step changes a row. Somebody waits for the outcome and treats an error as "not
-    /// written", so the writer never retries such a record.
+    /// The record is written only if every step changes a row. A caller waits for the outcome and treats an error as
+    /// "not written", so the writer never retries such a record.
     IfAll(Box<[Step]>),
-    /// Written with the record even if they change nothing: what they describe has happened.
+    /// Written with the record even if they change nothing, because the event has already happened.
     Always(Box<[Step]>),
 }
 

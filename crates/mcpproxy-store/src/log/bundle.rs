@@ -1,7 +1,7 @@
 //! Bundles: records with the proof that they belong to a signed chain, in one file that can be verified anywhere.
 //!
-//! A bundle is a JSON Lines file. It starts at the checkpoint before the first selected record and ends at the checkpoint
-//! after the last one:
+//! A bundle is a JSON Lines file. It starts at the checkpoint before the first selected record and ends at the
+//! checkpoint after the last one:
 //!
 //! ```text
 //! {"bundle":"mcpproxy activity","version":1,"chain":…,"verifier":…,"exported":…,"filter":{…}}
@@ -14,11 +14,11 @@
 //! {"seal":"…"}                           signature over the whole file
 //! ```
 //!
-//! A reader recomputes every hash. Digests stand in for records that were not selected: they prove that nothing between two
-//! records is missing, and reveal nothing. The seal proves that nothing was left out after the export.
+//! A reader recomputes every hash. Digests stand in for records that were not selected: they prove that nothing between
+//! two records is missing, and reveal nothing. The seal proves that nothing was left out after the export.
 //!
-//! The export verifies every position on the way, so a bundle of a damaged log cannot be made. `bundle/check.rs` verifies a
-//! bundle without the database.
+//! The export verifies every position on the way, so a bundle of a damaged log cannot be made. `bundle/check.rs`
+//! verifies a bundle without the database.
 
 mod check;
 mod seal;

@@ -1,9 +1,9 @@
 //! Checkpoints: signed statements that a chain had a certain hash at a certain position.
 //!
-//! The hash chain alone does not stop somebody who can write to the database: they can change a record and recompute every
-//! hash after it. A checkpoint fixes the hash of one position with a key that is not in the database, and so fixes every
-//! position before it. The gateway signs one at least every minute or 1000 lines while it writes (`keeper.rs`), and copies
-//! it to files outside the database (`copies.rs`).
+//! The hash chain alone does not stop an attacker who can write to the database: they can change a record and recompute
+//! every hash after it. A checkpoint fixes the hash of one position with a key that is not in the database, and so
+//! fixes every position before it. The gateway signs one at least every minute or 1000 lines while it writes
+//! (`keeper.rs`), and copies it to files outside the database (`copies.rs`).
 //!
 //! The signed text has four lines. `signature.rs` describes the signature below it.
 //!

@@ -1,4 +1,4 @@
-//! Copies of checkpoints in files. Somebody who can change the database may not be able to change these files.
+//! Copies of checkpoints in files. An attacker with access to the database may not be able to change these files.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};

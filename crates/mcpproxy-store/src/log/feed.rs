@@ -1,8 +1,8 @@
 //! The feed: records written after a cursor, oldest first, for watchers of a growing log.
 //!
-//! A cursor holds one position for each chain, because only positions of one chain are committed in order. Keys of several
-//! gateways can become visible out of order: a slow gateway commits an older key later, and a reader that remembers only the
-//! newest key would miss it.
+//! A cursor holds one position for each chain, because only positions of one chain are committed in order. Keys of
+//! several gateways can become visible out of order, because a slow gateway commits an older key later. A reader that
+//! remembers only the newest key would miss it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -73,7 +73,7 @@ impl Store {
     }
 }
 
-/// The state of reader one chain.
+/// The state of reading one chain.
 struct ChainReader {
     chain: u16,
     /// The last position that was returned or skipped.

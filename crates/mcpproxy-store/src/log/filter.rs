@@ -21,8 +21,8 @@ pub struct Filter {
     /// Both times are inclusive.
     pub since_ms: Option<i64>,
     pub until_ms: Option<i64>,
-    /// Matches a part of the tool, server, `server:tool`, agent, client, code, message or metadata, ignoring ASCII case. The
-    /// full id of a record matches that record. Ids of approvals and standing approvals are in the metadata.
+    /// Matches a part of the tool, server, `server:tool`, agent, client, code, message or metadata, ignoring ASCII
+    /// case. The full id of a record matches that record. Ids of approvals and standing approvals are in the metadata.
     pub text: Option<String>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Keys {
 }
 
 impl Filter {
-    /// The id that the text is, if it has the form of one.
+    /// Returns the text as a record id, if it has that form.
     pub(crate) fn named(&self) -> Option<RecordId> {
         self.text.as_deref().and_then(|text| RecordId::parse(&text.trim().to_ascii_uppercase()))
     }

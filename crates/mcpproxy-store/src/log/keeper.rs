@@ -1,8 +1,8 @@
 //! The keeper: work between two batches. It signs checkpoints and lets retention remove expired records.
 //!
-//! It runs in the task of the writer, because both kinds of work need the head of the chain and the only connection that
-//! writes it. A checkpoint is due after 1000 new lines, or a minute after the last one if there are new lines. When the
-//! gateway stops, the keeper signs the rest, so that a clean shutdown leaves nothing unsigned.
+//! It runs in the task of the writer, because both kinds of work need the head of the chain and the only connection
+//! that writes it. A checkpoint is due after 1000 new lines, or a minute after the last one if there are new lines.
+//! When the gateway stops, the keeper signs the rest, so that a clean shutdown leaves nothing unsigned.
 //!
 //! A failure here fails no call. The next checkpoint covers everything that a failed one would have covered.
 

@@ -13,20 +13,20 @@
 //! | `append`, `append_if` | an event that is over at once, such as a refusal | `append_if`: as `open_if` |
 //!
 //! A record passes the queue (`queue.rs`) to the one task that writes (`writer.rs`). [`WaitFor`] says when a method
-//! returns: a call that changes data waits for the disk, a call that only reads waits for the queue. While the log cannot be written,
-//! every record waits for the disk, so that nothing is sent that may never be recorded.
+//! returns: a call that changes data waits for the disk, a call that only reads waits for the queue. While the log
+//! cannot be written, every record waits for the disk, so that nothing is sent that may never be recorded.
 //!
 //! Invariants:
 //! - **No record, no call.** `open` is awaited before anything is sent. It fails within `patience`, it never hangs.
-//! - **An end is never lost while the gateway runs.** The call has happened, so its end is queued even without space, and is
-//!   still written after its caller was told of an error.
-//! - **A caller may leave at any moment**, because the futures are cancelled when an agent disconnects. A beginning whose
-//!   caller left is dropped or ended as `cancelled` with the code `not_sent` (`waiting.rs`).
-//! - **One process per chain.** `start` ends the calls that an earlier run left open as `interrupted`. It must hold the lock
-//!   of the data folder, or it would end the calls of a running gateway.
+//! - **An end is never lost while the gateway runs.** The call has happened, so its end is queued even without space.
+//!   It is still written after its caller got an error.
+//! - **A caller may leave at any moment**, because the futures are cancelled when an agent disconnects. A beginning
+//!   whose caller left is dropped or ended as `cancelled` with the code `not_sent` (`waiting.rs`).
+//! - **One process per chain.** `start` ends the calls that an earlier run left open as `interrupted`. It must hold the
+//!   lock of the data folder, or it would end the calls of a running gateway.
 //!
-//! `start` also compares the database with the newest checkpoint outside it, and refuses to continue a log that lost records
-//! or was rewritten: new records on top would hide the damage.
+//! `start` also compares the database with the newest checkpoint outside it. It refuses to continue a log that lost
+//! records or was rewritten, because new records on top would hide the damage.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,8 +91,8 @@ pub enum WaitFor {
 }
 
 impl Ledger {
-    /// Continues the chain of this key, and ends the calls that an earlier run left open. The caller must hold the lock of
-    /// the data folder.
+    /// Continues the chain of this key, and ends the calls that an earlier run left open. The caller must hold the lock
+    /// of the data folder.
     pub async fn start(store: &Store, options: LedgerOptions) -> Result<Self, StoreError> {
         let limits = Limits { wait: options.patience, ..Limits::DEFAULT };
         Self::start_with(store, options, limits).await
@@ -130,9 +130,9 @@ impl Ledger {
         opened.written().ok_or(StoreError::LogUnavailable)
     }
 
-    /// Records the beginning of a call if the condition of every step holds, in one transaction, on disk. After an error,
-    /// nothing may be sent. Most likely nothing was written either. If it was, and only the answer got lost, the record
-    /// ends as cancelled with the code `not_sent`, and consumed approvals stay consumed.
+    /// Records the beginning of a call if the condition of every step holds, in one transaction, on disk. After an
+    /// error, nothing may be sent. Most likely nothing was written either. If it was, and only the answer got lost, the
+    /// record ends as cancelled with the code `not_sent`, and consumed approvals stay consumed.
     pub async fn open_if(&self, record: NewRecord, steps: Vec<Step>) -> Result<Conditional<OpenRecord>, StoreError> {
         self.insert(record, Stage::Begun, Steps::if_all(steps), WaitFor::Disk).await
     }
@@ -142,7 +142,7 @@ impl Ledger {
         self.end(open, outcome, wait_for, Steps::None).await
     }
 
-    /// Like `close`, with steps that are written with the end, whatever they find.
+    /// Like `close`, with steps that are written with the end even if their conditions do not hold.
     pub async fn close_with(
         &self,
         open: OpenRecord,
@@ -159,8 +159,8 @@ impl Ledger {
         appended.written().map(|open| open.id()).ok_or(StoreError::LogUnavailable)
     }
 
-    /// Records an event if the condition of every step holds, in one transaction, on disk. The caller may retry after an
-    /// error: if the first try was written after all, the second conflicts.
+    /// Records an event if the condition of every step holds, in one transaction, on disk. The caller may retry after
+    /// an error: if the first try was written after all, the second conflicts.
     pub async fn append_if(&self, record: NewRecord, steps: Vec<Step>) -> Result<Conditional<RecordId>, StoreError> {
         let appended = self.insert(record, Stage::Complete, Steps::if_all(steps), WaitFor::Disk).await?;
         Ok(appended.map(|open| open.id()))
@@ -184,7 +184,8 @@ impl Ledger {
         &self.shared.verifier
     }
 
-    /// Writes and signs everything that was accepted, and accepts nothing more. After an error, some of it is not written.
+    /// Writes and signs everything that was accepted, and accepts nothing more. After an error, some of it is not
+    /// written.
     pub async fn finish(&self) -> Result<(), StoreError> {
         self.shared.queue.close();
         let writer = self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -222,8 +223,8 @@ impl Ledger {
         let deadline = queue.deadline();
         let space = match queue.take_space(outcome.text_bytes() + steps.text_bytes(), deadline).await {
             Ok(space) => space,
-            // The call has happened, so its end is recorded without the text of its result. There are never more of these
-            // ends than open calls.
+            // The call has happened, so its end is recorded without the text of its result. There are never more of
+            // these ends than open calls.
             Err(_) => {
                 outcome.result = outcome.result.map(|result| result.without_text());
                 0

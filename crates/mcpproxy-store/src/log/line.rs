@@ -1,8 +1,8 @@
 //! The lines of the hash chain: the text that is hashed for each record.
 //!
-//! A line is a JSON object with a fixed order of members. It is never stored. It is built from the columns of a row when the
-//! row is written, and built again from the same columns when the chain is verified. So a changed column is a broken chain,
-//! and there is no second copy that could differ.
+//! A line is a JSON object with a fixed order of members. It is never stored. It is built from the columns of a row
+//! when the row is written, and built again from the same columns when the chain is verified. So a changed column is a
+//! broken chain, and there is no second copy that could differ.
 //!
 //! Each gateway has its own chain, named after its public key. Positions count from 1 without gaps:
 //!
@@ -11,8 +11,8 @@
 //! hash(n) = SHA-256(hash(n - 1) + SHA-256(line(n)))
 //! ```
 //!
-//! The inner digest lets a bundle prove a position without showing its line (`bundle.rs`), and lets retention keep a stub of
-//! a removed line (`removal.rs`).
+//! The inner digest lets a bundle prove a position without showing its line (`bundle.rs`), and lets retention keep a
+//! stub of a removed line (`removal.rs`).
 //!
 //! A record has one or two lines, because positions are assigned in the order of writing:
 //!

@@ -25,8 +25,8 @@ pub struct Cursor {
 }
 
 impl Store {
-    /// Lists the newest records before the cursor: at most `limit`, and never more than `LIMIT_MAX`. A page can be short or
-    /// empty and still have a next page.
+    /// Lists the newest records before the cursor: at most `limit`, and never more than `LIMIT_MAX`. A page can be
+    /// short or empty and still have a next page.
     pub async fn list(&self, filter: &Filter, before: Option<Cursor>, limit: usize) -> Result<Page, StoreError> {
         let limit = limit.clamp(1, LIMIT_MAX);
         if let (Some(id), None) = (filter.named(), before) {

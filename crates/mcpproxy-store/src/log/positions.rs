@@ -1,12 +1,12 @@
 //! Walks a chain position by position, and checks each line against the hash before it.
 //!
 //! `verify.rs` and `bundle.rs` both use it. The database returns rows; a row has one or two lines, and each line has a
-//! position. [`Stretch::positions`] sorts a range of rows into positions. [`ChainWalk::step`] then takes exactly the next
-//! position, rebuilds its hash, and compares it with the stored one. Payloads are compared with their digests.
+//! position. [`Stretch::positions`] sorts a range of rows into positions. [`ChainWalk::step`] then takes exactly the
+//! next position, rebuilds its hash, and compares it with the stored one. Payloads are compared with their digests.
 //!
-//! The check must assume that an attacker wrote the rows. So a row that cannot be read is damage and not an error, numbers
-//! must be stored exactly as this program writes them, and metadata must be one JSON object: more text could imitate the
-//! members that follow it in the line.
+//! The check must assume that an attacker wrote the rows. So a row that cannot be read is damage, not an error. Numbers
+//! must be stored exactly as this program writes them. Metadata must be one JSON object, because more text could
+//! imitate the members that follow it in the line.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,19 +1,20 @@
 //! The queue in front of the writer: every operation that was accepted and is not on disk yet.
 //!
-//! Callers push under a short lock. The writer takes everything that has queued up and commits it as one transaction, so
-//! the number of commits does not grow with the number of calls. The queue decides three things:
+//! Callers push under a short lock. The writer takes everything that has queued up and commits it as one transaction,
+//! so the number of commits does not grow with the number of calls. The queue decides three things:
 //!
-//! - **Order.** A record gets its key and its slot under the same lock. So the order of keys is the order of the queue, and
-//!   that is the order of the chain.
-//! - **Space.** A semaphore counts units of [`RECORD_BYTES`]. It bounds the number of records and the memory of their texts.
-//!   A caller waits for space until a deadline and then gets `LogUnavailable`. The end of a call is accepted without space,
-//!   because the call has happened; there are never more such ends than open calls.
-//! - **Urgency.** The writer sleeps until an operation needs it: at once if a caller waits for the disk, when a batch is
-//!   full, or after [`Limits::linger`]. Callers wake it once per batch, not once per record.
+//! - **Order.** A record gets its key and its slot under the same lock. So the order of keys is the order of the queue,
+//!   and that is the order of the chain.
+//! - **Space.** A semaphore counts units of [`RECORD_BYTES`]. It bounds the number of records and the memory of their
+//!   texts. A caller waits for space until a deadline and then gets `LogUnavailable`. The end of a call is accepted
+//!   without space, because the call has happened; there are never more such ends than open calls.
+//! - **Urgency.** The writer sleeps until an operation needs it: at once if a caller waits for the disk, when a batch
+//!   is full, or after [`Limits::linger`]. Callers wake it once per batch, not once per record.
 //!
-//! A call often ends while its beginning is still in the queue. Then `close_record` merges both into one row and one line
-//! of the chain, which halves the work for fast calls. The caller's [`OpenRecord`] remembers its slot for that. Slots are
-//! numbered from the start of the process, so a slot that the writer has taken is simply too small to be found.
+//! A call often ends while its beginning is still in the queue. Then `close_record` merges both into one row and one
+//! line of the chain, which halves the work for fast calls. The caller's [`OpenRecord`] remembers its slot for that.
+//! Slots are numbered from the start of the process, so a slot that the writer has taken is simply too small to be
+//! found.
 //!
 //! Why not an `mpsc` channel? The receiver could not merge an end into its beginning, and keys could be handed out in
 //! another order than records are queued.
@@ -159,7 +160,8 @@ impl Queue {
         self.space.add_permits(space as usize);
     }
 
-    /// Assigns a key and a slot to a record. Both happen under one lock, so the order of keys is the order of the queue.
+    /// Assigns a key and a slot to a record. Both happen under one lock, so the order of keys is the order of the
+    /// queue.
     pub(crate) fn insert(
         &self,
         record: NewRecord,

@@ -1,10 +1,11 @@
 //! Removals: signed statements of what retention removed from a chain. Without its signature, a gap is damage.
 //!
-//! Retention removes rows from the start of a chain. A call takes two positions if it ran for a while, and both belong to one
-//! row. So removing a row can also take away an `end` line further on, between lines that stay. A *stub* replaces it: the
-//! position and the digest of the line, which is enough to compute the hashes after it.
+//! Retention removes rows from the start of a chain. A call takes two positions if it ran for a while, and both belong
+//! to one row. So removing a row can also take away an `end` line further on, between lines that stay. A *stub*
+//! replaces it: the position and the digest of the line, which is enough to compute the hashes after it.
 //!
-//! A removal signs the last removed position, its hash, and the digest of all stubs. The chain is verified from there on.
+//! A removal signs the last removed position, its hash, and the digest of all stubs. The chain is verified from there
+//! on.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -1,13 +1,13 @@
 //! Retention: removes expired payloads and records in small steps, so that no call waits long for one.
 //!
 //! The settings limit three things: the age of payloads, the total size of payloads, and the age of records. Every ten
-//! minutes a *round* begins and computes one cutoff key for payloads and one for records. A key starts with the time, so
-//! "older than" is a range of primary keys. Then each step removes at most 500 rows. The writer runs a step when it is idle,
-//! or after a commit if a step is late, because a busy gateway must remove records, too.
+//! minutes a *round* begins and computes one cutoff key for payloads and one for records. A key starts with the time,
+//! so "older than" is a range of primary keys. Then each step removes at most 500 rows. The writer runs a step when it
+//! is idle, or after a commit if a step is late, because a busy gateway must remove records, too.
 //!
-//! Payloads are separate from the chain, so removing them breaks nothing. Records are removed from the start of the chain
-//! only, with a signed removal (`removal.rs`). A call that has not ended stops the removal, and so does the newest record,
-//! which holds the end of the chain.
+//! Payloads are separate from the chain, so removing them breaks nothing. Records are removed from the start of the
+//! chain only, with a signed removal (`removal.rs`). A call that has not ended stops the removal, and so does the
+//! newest record, which holds the end of the chain.
 
 use std::time::Duration;
 
@@ -114,8 +114,8 @@ impl Round {
     }
 }
 
-/// The cutoff that leaves about `max_bytes`. `hours` are ordered newest first. Within the hour that exceeds the limit, bytes
-/// are assumed to have arrived evenly.
+/// The cutoff that leaves about `max_bytes`. `hours` are ordered newest first. Within the hour that exceeds the limit,
+/// bytes are assumed to have arrived evenly.
 fn cutoff_for_bytes(hours: &[(i64, u64)], max_bytes: u64, now_ms: i64) -> Option<Key> {
     let mut left = max_bytes;
     for (hour, bytes) in hours {

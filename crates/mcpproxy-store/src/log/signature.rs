@@ -8,15 +8,15 @@
 //! — mcpproxy/2f1b6c0d9e8a7b6c5d4e cGxlYXNl…     name of the key, then base64(key id + signature)
 //! ```
 //!
-//! The gateway signs three kinds of text: checkpoints, removals (`removal.rs`) and the seal of a bundle (`bundle/seal.rs`).
-//! Their second lines differ, so no signature of one kind can pass as another.
+//! The gateway signs three kinds of text: checkpoints, removals (`removal.rs`) and the seal of a bundle
+//! (`bundle/seal.rs`). Their second lines differ, so no signature of one kind can pass as another.
 //!
-//! The chain is named after its key: the first 10 bytes of SHA-256 of the public key, in hexadecimal. So nobody can replace
-//! the key that the database stores for a chain without also changing the name. To detect a replaced *database*, compare
-//! [`Verifier`] with a copy that was saved elsewhere (`mcpproxy activity verify --key`).
+//! The chain is named after its key: the first 10 bytes of SHA-256 of the public key, in hexadecimal. So an attacker
+//! cannot replace the key that the database stores for a chain without also changing the name. To detect a replaced
+//! *database*, compare [`Verifier`] with a copy that was saved elsewhere (`mcpproxy activity verify --key`).
 //!
-//! Why this format? Checkpoints can be checked with existing tools, and [`Verifier`] prints as the `NAME+KEYID+KEY` that those
-//! tools read.
+//! Why this format? Checkpoints can be checked with existing tools, and [`Verifier`] prints as the `NAME+KEYID+KEY`
+//! that those tools read.
 
 use std::fmt;
 

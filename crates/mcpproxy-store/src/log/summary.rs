@@ -44,8 +44,8 @@ pub struct Durations {
 }
 
 impl Store {
-    /// Summarizes the hours that contain these times, both included. Without a time, there is no limit. Running calls count
-    /// as `started`.
+    /// Summarizes the hours that contain these times, both included. Without a time, there is no limit. Running calls
+    /// count as `started`.
     pub async fn summary(&self, since_ms: Option<i64>, until_ms: Option<i64>) -> Result<Summary, StoreError> {
         let hour = |time_ms: i64| (time_ms.max(0) / HOUR_MS).min(HOUR_MAX);
         let asked = (since_ms.map_or(0, hour), until_ms.map_or(HOUR_MAX, hour));

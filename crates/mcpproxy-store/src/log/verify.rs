@@ -8,13 +8,13 @@
 //! 4. Checkpoints match, both those in the database and those that the caller kept outside.
 //! 5. The chain reaches the last signed position, so that nothing was cut off at the end.
 //!
-//! Hashes alone prove nothing against somebody who rewrites the whole database. The proof comes from outside: a saved
-//! [`Verifier`] and saved checkpoints. Lines after the last checkpoint are consistent, but not signed yet.
+//! Hashes alone prove nothing against an attacker who rewrites the whole database. The proof comes from outside: a
+//! saved [`Verifier`] and saved checkpoints. Lines after the last checkpoint are consistent, but not signed yet.
 //!
-//! The gateway may write while this runs. New records are left out, because the end of each chain is read first. Retention
-//! may remove records, too. So before damage is reported, the removal is read again; if it moved, the check continues after
-//! it. Memory stays bounded: positions are read in ranges, which shrink while rows carry much text. The next range is read
-//! while a blocking task hashes the current one.
+//! The gateway may write while this runs. New records are left out, because the end of each chain is read first.
+//! Retention may remove records, too. So before damage is reported, the removal is read again; if it moved, the check
+//! continues after it. Memory stays bounded: positions are read in ranges, which shrink while rows carry much text. The
+//! next range is read while a blocking task hashes the current one.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Waits until a record is on disk. Safe to cancel at any moment: a caller that leaves makes no call, and the log says so.
+//! Waits until a record is on disk. Safe to cancel at any moment: a caller that leaves makes no call, and the log says
+//! so.
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -32,8 +33,8 @@ impl<'q> Waiting<'q> {
 }
 
 impl Drop for Waiting<'_> {
-    /// Runs when the caller leaves. The writer usually notices, because its answer cannot be delivered. If the answer was
-    /// delivered and never read, the record is ended here.
+    /// Runs when the caller leaves. The writer usually notices, because its answer cannot be delivered. If the answer
+    /// was delivered and never read, the record is ended here.
     fn drop(&mut self) {
         let Some(open) = self.open.take() else { return };
         self.written.close();

@@ -2,31 +2,31 @@
 //!
 //! Each round does three things:
 //!
-//! 1. **Settle.** After a failure, reconnect and find out if the last batch was committed: a commit can succeed although its
-//!    acknowledgement is lost. The position and hash at the end of the chain tell.
+//! 1. **Settle.** After a failure, reconnect and find out if the last batch was committed: a commit can succeed
+//!    although its acknowledgement is lost. The position and hash at the end of the chain tell.
 //! 2. **Write.** Take a batch from the queue and commit it as one transaction. Steps of the operations run first
 //!    (`approvals/step.rs`); an operation with a conflict is left out.
 //! 3. **Keep.** Sign a checkpoint or remove expired records if that is due (`keeper.rs`).
 //!
-//! If a write fails, everybody who waits gets the error. The operations of the batch are then one of three kinds:
+//! If a write fails, every waiting caller gets the error. The operations of the batch are then one of three kinds:
 //!
 //! | operation | after the error |
 //! |---|---|
 //! | the beginning of a call, or anything conditional, with a waiting caller | dropped: the caller will not send the call |
 //! | the end of a call, or an event | kept and retried: it has happened |
-//! | a beginning that nobody waits for | kept and retried: the call is under way |
+//! | a beginning without a waiting caller | kept and retried: the call is under way |
 //!
-//! The first row has a catch. If the batch turns out to be committed after all, the log holds calls that were never sent.
-//! `Leftover::refused` remembers them, and the next batch ends them as `cancelled` with the code `not_sent`.
+//! The first row has a catch. If the batch turns out to be committed after all, the log holds calls that were never
+//! sent. `Leftover::refused` remembers them, and the next batch ends them as `cancelled` with the code `not_sent`.
 //!
 //! Invariants:
 //! - Only this task writes records of the chain, so the head of the chain in memory is the head on disk.
 //! - An operation releases its queue space exactly once: when it is written or dropped.
-//! - A database that does not respond makes the log *failing* after `Limits::wait`, the time after which callers give up.
-//!   From then on, new callers fail fast instead of queueing up.
+//! - A database that does not respond makes the log *failing* after `Limits::wait`, the time after which callers give
+//!   up. From then on, new callers fail fast instead of queueing up.
 //!
-//! Why not one transaction per call? A commit waits for the disk. One commit for a whole batch costs about as much as one
-//! for a single call, so the throughput grows with the load.
+//! Why not one transaction per call? A commit waits for the disk. One commit for a whole batch costs about as much as
+//! one for a single call, so the throughput grows with the load.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -188,8 +188,8 @@ impl Writer {
         Ok(Next::Round)
     }
 
-    /// Reconnects if needed. If the failed batch was committed after all, its kept operations are done, and the calls that
-    /// were refused are ended as cancelled.
+    /// Reconnects if needed. If the failed batch was committed after all, its kept operations are done, and the calls
+    /// that were refused are ended as cancelled.
     async fn settle(&mut self, leftover: &mut Leftover) -> Result<(), StoreError> {
         let settled = timeout(ANSWER_TIMEOUT, self.database.settle()).await.unwrap_or(Err(StoreError::NoAnswer))?;
         // After an error, `refused` stays: the fate of the batch is still unknown.
@@ -222,8 +222,8 @@ impl Writer {
         with_timeouts(writing, &self.pulse, wait, now_ms).await?
     }
 
-    /// Sends the error to all waiting callers. Returns the operations to retry, and the calls that will not be sent. A caller
-    /// with a conflict gets the error as well: the transaction it conflicted with was rolled back.
+    /// Sends the error to all waiting callers. Returns the operations to retry, and the calls that will not be sent. A
+    /// caller with a conflict gets the error as well: the transaction it conflicted with was rolled back.
     fn refuse(&self, batch: Vec<Operation>, conflicts: &Conflicts, error: &StoreError) -> (Vec<Operation>, Refused) {
         let (mut kept, mut refused) = (Vec::new(), Vec::new());
         for (index, mut operation) in batch.into_iter().enumerate() {
@@ -260,8 +260,8 @@ impl Writer {
     }
 }
 
-/// Marks the log as failing after `wait`, when callers give up, and stops the work after `ANSWER_TIMEOUT` more. Stopped work
-/// has lost its connection.
+/// Marks the log as failing after `wait`, when callers give up, and stops the work after `ANSWER_TIMEOUT` more. Stopped
+/// work has lost its connection.
 async fn with_timeouts<T>(
     work: impl Future<Output = T>,
     pulse: &Pulse,

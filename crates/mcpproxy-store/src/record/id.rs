@@ -5,8 +5,8 @@
 //! id    | 48 bits milliseconds | 12 bits chain | 9 bits count | 59 random bits |      a ULID
 //! ```
 //!
-//! The key is the primary key, the order of lists and the cursor of pages. The id contains the key, so finding a record by
-//! its id needs no index. Keys of one chain always grow, even if the clock is set back.
+//! The key is the primary key, the order of lists and the cursor of pages. The id contains the key, so finding a record
+//! by its id needs no index. Keys of one chain always grow, even if the clock is set back.
 
 use std::fmt;
 

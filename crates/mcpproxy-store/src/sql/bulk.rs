@@ -1,7 +1,8 @@
 //! Statements that insert or update many rows at once.
 //!
-//! A batch of any size uses a few prepared statements: each form exists for 1, 2, 4 … 256 rows. The rows of a batch are filled
-//! up to the next size with rows of NULL, which the statement ignores. That is cheaper than preparing another statement.
+//! A batch of any size uses a few prepared statements: each form exists for 1, 2, 4 … 256 rows. The rows of a batch are
+//! filled up to the next size with rows of NULL, which the statement ignores. That is cheaper than preparing another
+//! statement.
 
 use std::sync::Arc;
 

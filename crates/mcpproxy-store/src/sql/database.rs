@@ -31,7 +31,7 @@ const POSTGRES_SETTINGS: [(&str, &str); 6] = [
     ("tcp_keepalives_idle", "10"),
     ("tcp_keepalives_interval", "5"),
     ("tcp_keepalives_count", "3"),
-    // A gateway that hangs in a transaction must not block the others.
+    // A gateway that hangs in a transaction must not block other gateways.
     ("idle_in_transaction_session_timeout", "10000"),
 ];
 /// Prepared statements to cache: the bulk statements have a few sizes each, in combinations.

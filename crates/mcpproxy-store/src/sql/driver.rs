@@ -1,15 +1,17 @@
 //! SQLite and PostgreSQL behind one interface: connections, statements, values and rows.
 //!
-//! All SQL is written once. Both databases accept `$1`, `$2` … as placeholders and the same `INSERT … ON CONFLICT`, so most
-//! statements need no dialect. Where one is needed, the code matches on [`Dialect`].
+//! All SQL is written once. Both databases accept `$1`, `$2` … as placeholders and the same `INSERT … ON CONFLICT`, so
+//! most statements need no dialect. Where one is needed, the code matches on [`Dialect`].
 //!
-//! A [`Statement`] is text with values. A [`Value`] has a type even if it is NULL, because PostgreSQL needs one. Every number is
-//! a 64-bit integer in both databases, which is why `count(*)` and `sum()` results are cast to `BIGINT`.
+//! A [`Statement`] is text with values. A [`Value`] has a type even if it is NULL, because PostgreSQL needs one. Every
+//! number is a 64-bit integer in both databases, which is why `count(*)` and `sum()` results are cast to `BIGINT`.
 //!
-//! [`Connection::batch`] is where the two differ most. PostgreSQL gets one statement after the other. SQLite runs on a thread of
-//! its own, and each hand-over costs as much as a small statement, so a small batch goes there as a single text.
+//! [`Connection::batch`] is where the two differ most. PostgreSQL gets one statement after the other. SQLite runs on a
+//! thread of its own, and each hand-over costs as much as a small statement. So a small batch goes there as a single
+//! text.
 //!
-//! Why not `sqlx::Any`? It hides the connection types, and with them the statement cache and the settings that the log needs.
+//! Why not `sqlx::Any`? It hides the connection types, and with them the statement cache and the settings that the log
+//! needs.
 
 use std::sync::Arc;
 

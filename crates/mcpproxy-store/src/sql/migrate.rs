@@ -1,8 +1,8 @@
 //! Upgrades a database to the current schema version, or rejects a newer one.
 //!
-//! The schema is written once, in the dialect of SQLite. `for_postgres` translates the few words that differ. Each file in
-//! `schema/` raises the version by one and ends with the statement that says so. To change the schema, add a file and list it
-//! in `STEPS`; never change an existing one.
+//! The schema is written once, in the dialect of SQLite. `for_postgres` translates the few words that differ. Each file
+//! in `schema/` raises the version by one and ends with the statement that says so. To change the schema, add a file
+//! and list it in `STEPS`; never change an existing one.
 
 use super::driver::{Connection, Dialect, Statement};
 use crate::{Location, StoreError};

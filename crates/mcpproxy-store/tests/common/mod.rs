@@ -1,4 +1,4 @@
-//! Where tests of the store run: every one on SQLite and on PostgreSQL.
+//! Test fixtures for the store. Every test runs on SQLite and on PostgreSQL.
 
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "each test uses a part of this")]
 
@@ -21,8 +21,8 @@ use postgres::Cluster;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 
-/// Makes a test for each database of every function that is named. A function that is not named is dead code, which the
-/// compiler tells.
+/// Creates a test for each database from every named function. A function that is not named is dead code, which the
+/// compiler reports.
 #[macro_export]
 macro_rules! on_both {
     ($($name:ident),+ $(,)?) => {
@@ -55,7 +55,7 @@ pub(crate) struct Place {
 pub(crate) const NO_RETENTION: Retention = Retention { payloads: None, payload_bytes: None, records: None };
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where the process of a test's own shall write.
+/// Returns the location for a child process of a test.
 pub(crate) fn location(address: &str) -> Location {
     if address.starts_with("postgres://") {
         Location::Postgres(address.to_owned())
@@ -84,7 +84,7 @@ impl Place {
         Store::open(&self.location).await.unwrap()
     }
 
-    /// Takes up the chain of the first key, with the checkpoint files of this folder.
+    /// Opens the chain of the first key, with the checkpoint files of this folder.
     pub(crate) async fn ledger(&self, store: &Store) -> Ledger {
         Ledger::start(store, self.options(1)).await.unwrap()
     }
@@ -115,7 +115,7 @@ impl Place {
         self.folder.path().join("all.txt")
     }
 
-    /// Runs statements beside the store, and returns the numbers in the first column of what they found.
+    /// Runs statements directly on the database, and returns the numbers in the first column of the result.
     pub(crate) async fn sql(&self, sql: &str) -> Vec<i64> {
         match (&self.location, &self.cluster) {
             (Location::Sqlite(path), _) => sqlite(path, sql).await,
@@ -128,7 +128,7 @@ impl Place {
         }
     }
 
-    /// Fails as a full disk does: for a while, and for everything.
+    /// Makes every write fail, as a full disk does, until `mend_log`.
     pub(crate) async fn break_log(&self) {
         for table in ["records", "chains"] {
             let sql = match self.location {
@@ -179,7 +179,7 @@ pub(crate) fn payload(text: &str) -> Payload {
     Payload::of(mask(text, &[]), text.len())
 }
 
-/// A call that was made in the second `n`.
+/// Returns a call in second `n`.
 pub(crate) fn call(n: u32) -> NewRecord {
     NewRecord {
         time_ms: 1_700_000_000_000 + i64::from(n) * 1_000,
@@ -209,7 +209,7 @@ pub(crate) fn success() -> Outcome {
     Outcome { duration_us: Some(1_234_567), result: Some(payload("sent")), ..Outcome::bare(Status::Success) }
 }
 
-/// The oldest first.
+/// Returns all records, oldest first.
 pub(crate) async fn all(store: &Store) -> Vec<Record> {
     let mut records = Vec::new();
     let mut before = None;
@@ -228,7 +228,7 @@ pub(crate) async fn statuses(store: &Store) -> Vec<Status> {
     all(store).await.iter().map(|record| record.status).collect()
 }
 
-/// Asks again and again until it is so, within reason.
+/// Waits until a condition holds, up to a time limit.
 pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     let asked = async {
         while !is_so().await {
@@ -238,7 +238,7 @@ pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     assert!(tokio::time::timeout(PATIENCE, asked).await.is_ok(), "it never came to pass: {what}");
 }
 
-/// All chains are whole; returns how many lines were checked.
+/// Checks that all chains are intact, and returns the number of lines checked.
 pub(crate) async fn verified(store: &Store) -> i64 {
     let verdicts = store.verify(VerifyOptions::default(), &mut |_| {}).await.unwrap();
     for verdict in &verdicts {

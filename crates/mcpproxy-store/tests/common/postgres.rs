@@ -1,4 +1,4 @@
-//! A PostgreSQL server of our own, in a temporary folder: it lives as long as a test of this process uses it.
+//! Runs a PostgreSQL server in a temporary folder, for as long as a test of this process uses it.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const USER: &str = "mcpproxy";
 const FOLDER: &str = "mcpproxy-store-tests-";
-/// PostgreSQL refuses to run as root, so root hands it to one of these.
+/// PostgreSQL refuses to run as root, so root starts it as one of these users.
 const UNPRIVILEGED: [&str; 2] = ["postgres", "nobody"];
 const NO_PROGRAM: &str =
     "PostgreSQL is not installed, and every test of the store runs on it, too: run ./scripts/setup";
 
-/// One server and its folder. Both are gone when the last test that holds it is over; if this process is killed, the
+/// One server and its folder. Both are removed when the last test that holds it ends. If this process is killed, the
 /// kernel ends the server.
 pub(crate) struct Cluster {
     folder: tempfile::TempDir,
@@ -30,7 +30,7 @@ pub(crate) struct Cluster {
     databases: AtomicU32,
 }
 
-/// Whether the PostgreSQL server calls fsync.
+/// The `fsync` setting of the PostgreSQL server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fsync {
     /// Faster, and enough for most tests.
@@ -57,7 +57,7 @@ impl Cluster {
         })
     }
 
-    /// A server that a test may treat as it likes.
+    /// Starts a server for one test alone.
     pub(crate) fn start(fsync: Fsync) -> Self {
         remove_leftovers();
         let owner = owner();
@@ -89,12 +89,12 @@ impl Cluster {
         *self.server.lock().unwrap() = Some(server);
     }
 
-    /// As when its machine fails: nothing is finished, and connections just end.
+    /// Stops the server as a power failure does: nothing is finished, and connections break.
     pub(crate) fn crash(&self) {
         self.end("QUIT");
     }
 
-    /// Connections stay open, and nothing answers any more.
+    /// Stops the server from answering, while connections stay open.
     pub(crate) fn freeze(&self) {
         self.signal_all("STOP");
     }
@@ -103,14 +103,14 @@ impl Cluster {
         self.signal_all("CONT");
     }
 
-    /// The address of a new, empty database.
+    /// Creates an empty database and returns its URL.
     pub(crate) fn new_database(&self, options: &str) -> String {
         let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
         self.sql("postgres", &format!("CREATE DATABASE {name} {options}"));
         format!("postgres://{USER}@127.0.0.1:{}/{name}?sslmode=disable", self.port)
     }
 
-    /// Runs statements beside the store, and returns what they print.
+    /// Runs statements directly on the database, and returns their output.
     pub(crate) fn sql(&self, database: &str, sql: &str) -> String {
         let mut command = Command::new(program("psql"));
         command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", USER, "-p", &self.port.to_string()]);
@@ -128,7 +128,7 @@ impl Cluster {
 
     fn signal_all(&self, signal: &str) {
         let server = self.server.lock().unwrap().as_ref().unwrap().id();
-        // The parent first, or it would start others in place of those that seem to hang.
+        // Stop the parent first, or it would replace children that seem to hang.
         kill(signal, server);
         for child in children(server) {
             kill(signal, child);
@@ -156,12 +156,12 @@ impl Drop for Cluster {
     }
 }
 
-/// Named after this process, so that others can tell when nobody needs it any more.
+/// Creates a folder named after this process, so that others can tell when it is no longer used.
 fn new_folder() -> tempfile::TempDir {
     tempfile::Builder::new().prefix(&format!("{FOLDER}{}-", std::process::id())).tempdir().unwrap()
 }
 
-/// A process that was killed could not remove its folder.
+/// Removes folders of processes that were killed.
 fn remove_leftovers() {
     for found in fs::read_dir(std::env::temp_dir()).unwrap().filter_map(Result::ok) {
         let name = found.file_name().into_string().unwrap_or_default();
@@ -172,7 +172,8 @@ fn remove_leftovers() {
     }
 }
 
-/// The kernel ends a child with the thread that made it, so that thread must last as long as the process.
+/// Starts a child on a thread that lives as long as the process, because the kernel ends a child with the thread that
+/// started it.
 fn spawn_for_this_process(mut command: Command) -> Child {
     type Order = (Command, mpsc::Sender<io::Result<Child>>);
     static ORDERS: Mutex<Option<mpsc::Sender<Order>>> = Mutex::new(None);
@@ -192,7 +193,7 @@ fn spawn_for_this_process(mut command: Command) -> Child {
     child.recv().unwrap().unwrap()
 }
 
-/// A folder with a cluster that was never started. Making one takes longer than copying one, so it is made once.
+/// Copies a cluster that was never started. Creating one takes longer than copying, so it is created once.
 fn copy_template(to: &Path, owner: Option<&Owner>) {
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("postgres-template");
     fs::create_dir_all(kept.parent().unwrap()).unwrap();
@@ -239,7 +240,7 @@ fn give(folder: &Path, owner: Option<&Owner>) {
     }
 }
 
-/// Who runs the server: None for the one who runs the tests.
+/// Returns the user who runs the server, or `None` for the user who runs the tests.
 fn owner() -> Option<Owner> {
     let id = |arguments: &[&str]| -> Option<u32> {
         let output = Command::new("id").args(arguments).output().ok()?;
@@ -251,7 +252,7 @@ fn owner() -> Option<Owner> {
     UNPRIVILEGED.iter().find_map(|name| Some(Owner { uid: id(&["-u", name])?, gid: id(&["-g", name])? }))
 }
 
-/// Ends with this process, whoever runs it.
+/// Returns a command that runs as this user and ends with this process.
 fn as_owner(owner: Option<&Owner>) -> Command {
     let mut command = Command::new("setpriv");
     if let Some(Owner { uid, gid }) = owner {

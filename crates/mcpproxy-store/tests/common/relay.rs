@@ -7,14 +7,14 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Passes everything on, until it is told to cut.
+/// Forwards everything until it is told to cut.
 pub(crate) struct Relay {
     pub(crate) port: u16,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// Cut when the server says this, and keep the answer.
+    /// When the server sends these bytes, cut and do not forward them.
     cut_at: watch::Sender<Option<&'static [u8]>>,
     is_cut: AtomicBool,
 }
@@ -35,7 +35,7 @@ impl Relay {
         Self { port, shared }
     }
 
-    /// The next time the server says this, nobody hears it, and nobody is connected any more.
+    /// Cuts all connections the next time the server sends these bytes, and drops the answer.
     pub(crate) fn cut_at(&self, words: &'static [u8]) {
         self.shared.cut_at.send_replace(Some(words));
     }

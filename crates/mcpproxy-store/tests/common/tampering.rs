@@ -68,7 +68,7 @@ impl<'p> Tampering<'p> {
         assert_eq!(found.map(|damage| (damage.seq, damage.what)), expected, "{sql}");
     }
 
-    /// On the log as it was.
+    /// Runs statements on the original log.
     pub(crate) async fn run(&self, sql: &str) {
         let back = TABLES.map(|table| format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM {table}_before"));
         self.place.sql(&format!("{}; {sql}", back.join("; "))).await;

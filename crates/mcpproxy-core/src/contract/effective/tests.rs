@@ -1,4 +1,4 @@
-//! The effective contract as a table, and its laws.
+//! Tests for the effective contract: a table of merges, and property tests.
 
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ fn schema(text: &str) -> Arc<Schema> {
     Arc::new(Schema::parse(text).unwrap())
 }
 
-/// `risk=high operation=read alone=true confirmation=none stepUp=when`, any of them.
+/// Parses a contract such as `risk=high operation=read alone=true confirmation=none stepUp=when`. All parts are
+/// optional.
 fn contract(text: &str) -> Contract {
     let mut contract = Contract { file: Some("contracts/a.yaml".into()), ..Contract::default() };
     for (key, value) in text.split_whitespace().map(|pair| pair.split_once('=').unwrap()) {
@@ -92,7 +93,7 @@ fn who_decides_what() {
         let effective = Effective::of(&operator, server.as_ref(), hints);
         assert_eq!(told(&effective), expected, "{operator:?} {server:?} {hints:?}");
     };
-    // Nobody wrote anything.
+    // Nothing is written.
     check(&[], None, NO_HINTS, "- - true/default none/default never/default");
     check(&[], None, READ_ONLY, "- read/hints true/default none/default never/default");
     check(&[], None, DESTRUCTIVE, "- destructive/hints true/default none/default never/default");
@@ -100,25 +101,25 @@ fn who_decides_what() {
     check(&[], None, not_read_only, "- write/hints true/default none/default never/default");
     let not_destructive = Hints { read_only: None, destructive: Some(false) };
     check(&[], None, not_destructive, "- - true/default none/default never/default");
-    // What the levels ask for.
+    // The requirements of each risk level.
     check(&["risk=low"], None, NO_HINTS, "low/operator - true/level none/level never/level");
     check(&["risk=medium"], None, NO_HINTS, "medium/operator - true/level none/level never/level");
     check(&["risk=high"], None, NO_HINTS, "high/operator - false/level required/level never/level");
     check(&["risk=critical"], None, NO_HINTS, "critical/operator - false/level required/level always/level");
     check(&["risk=forbidden"], None, NO_HINTS, "forbidden/operator - false/level required/level never/level");
     check(&[], Some("risk=critical"), NO_HINTS, "critical/server - false/level required/level always/level");
-    // A level's floor holds against the operator, and against the server.
+    // The minimum of a risk level holds against the operator, and against the server.
     let loose = "risk=high alone=true confirmation=none";
     check(&[loose], None, NO_HINTS, "high/operator - false/level required/level never/level");
     check(&[], Some(loose), NO_HINTS, "high/server - false/level required/level never/level");
-    // Above it the operator's word is final, and a server's contract can ask for more.
+    // Above that minimum the operator's value is final, and a server's contract can ask for more.
     let tight = "risk=low alone=false confirmation=required";
     check(&[tight], None, NO_HINTS, "low/operator - false/operator required/operator never/level");
     check(&[], Some(tight), NO_HINTS, "low/server - false/server required/server never/level");
     let relaxed = &["alone=true confirmation=none"];
     check(relaxed, Some(tight), NO_HINTS, "low/server - true/operator none/operator never/level");
     check(&["risk=medium"], Some(tight), NO_HINTS, "medium/operator - false/server required/server never/level");
-    // The operation: the operator in both directions, else the strictest.
+    // The operation: the operator's value, even if it is weaker, else the strictest.
     check(&["operation=read"], None, DESTRUCTIVE, "- read/operator true/default none/default never/default");
     check(
         &["operation=destructive"],
@@ -130,7 +131,7 @@ fn who_decides_what() {
     check(&[], Some("operation=write"), READ_ONLY, "- write/server true/default none/default never/default");
     check(&[], Some("operation=read"), READ_ONLY, "- read/server true/default none/default never/default");
     check(&[], Some("operation=read"), NO_HINTS, "- read/server true/default none/default never/default");
-    // Step-up: a condition narrows what its own level asks for.
+    // Step-up: a condition narrows the requirement of its own level.
     let narrowed = Some("risk=critical stepUp=when");
     check(&[], narrowed, NO_HINTS, "critical/server - false/level required/level when/server");
     check(&["risk=critical"], narrowed, NO_HINTS, "critical/operator - false/level required/level always/level");
@@ -140,7 +141,7 @@ fn who_decides_what() {
     check(&[], waived, NO_HINTS, "critical/server - false/level required/level never/server");
     check(&["risk=low"], narrowed, NO_HINTS, "low/operator - true/level none/level when/server");
     check(&[], Some("stepUp=always"), NO_HINTS, "- - true/default none/default always/server");
-    // Field by field from the most specific that has it.
+    // Each field comes from the most specific contract that has it.
     check(
         &["alone=false", "risk=low alone=true"],
         None,
@@ -150,7 +151,7 @@ fn who_decides_what() {
     check(&["", "risk=low"], Some("risk=high"), NO_HINTS, "low/operator - true/level none/level never/level");
 }
 
-/// A new field must find its way into the effective contract, or this does not compile.
+/// A new field must be part of the effective contract, or this does not compile.
 #[test]
 fn every_field_has_its_place() {
     let all = full();
@@ -293,7 +294,7 @@ fn dry_run_rank(dry_run: &DryRun) -> u8 {
     }
 }
 
-/// Whether whatever `b` stops or asks about, `a` does too.
+/// Returns true if `a` stops or asks about every call that `b` does.
 fn is_at_least_as_strict(a: &Effective, b: &Effective) -> bool {
     let value = |effective: &Effective| effective.operation.as_ref().map(|operation| operation.value);
     let calls = |effective: &Effective| effective.rate_limit.as_ref().map_or(u32::MAX, |limit| limit.value.calls);
@@ -303,7 +304,7 @@ fn is_at_least_as_strict(a: &Effective, b: &Effective) -> bool {
         && a.asks() >= b.asks()
         && a.confirmation.value >= b.confirmation.value
         && a.autonomous.value <= b.autonomous.value
-        // What is never called needs no factor.
+        // A forbidden tool is never called, so it needs no second factor.
         && (a.risk() == Some(RiskLevel::Forbidden)
             || step_up_rank(&a.step_up.value) >= step_up_rank(&b.step_up.value))
         && dry_run_rank(&a.dry_run.value) >= dry_run_rank(&b.dry_run.value)
@@ -313,7 +314,7 @@ fn is_at_least_as_strict(a: &Effective, b: &Effective) -> bool {
         && strict(a) >= strict(b)
 }
 
-/// The stricter of two contracts, field by field. Where one is silent on step-up, its level speaks.
+/// Joins two contracts into the stricter one, field by field. Without `stepUpAuth`, the risk level decides.
 fn join(a: &Contract, b: &Contract) -> Contract {
     fn max<T: Clone>(
         a: &Option<Written<T>>,
@@ -352,7 +353,7 @@ fn join(a: &Contract, b: &Contract) -> Contract {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// As long as the operator is silent, a stricter contract of the server never makes anything weaker.
+    /// If the operator wrote nothing, a stricter contract of the server never makes the effective contract weaker.
     #[test]
     fn a_server_can_only_tighten(a in any_contract(), b in any_contract(), hints in any_hints()) {
         let stricter = join(&a, &b);
@@ -365,7 +366,7 @@ proptest! {
         prop_assert!(is_at_least_as_strict(&strict, &without), "{strict:#?}\n{without:#?}");
     }
 
-    /// Nor does it under an operator who said something, whatever that is: only what was left open moves.
+    /// The same holds for any contract of the operator: only the fields that it leaves open can change.
     #[test]
     fn nor_under_an_operators_contract(
         operator in any_contract(), a in any_contract(), b in any_contract(), hints in any_hints()
@@ -376,7 +377,7 @@ proptest! {
         prop_assert!(is_at_least_as_strict(&strict, &weak), "{strict:#?}\n{weak:#?}");
     }
 
-    /// What the operator writes is what comes out, but for what the level asks for in any case.
+    /// The operator's values are final, except for the minimum of the risk level.
     #[test]
     fn the_operators_word_is_final(operator in any_contract(), server in any_contract(), hints in any_hints()) {
         let operator = Arc::new(operator);
@@ -430,7 +431,7 @@ proptest! {
         prop_assert_eq!(&Effective::of(&[&a, &a], server.as_ref(), hints), &once);
         let both = Effective::of(&[&a, &b], server.as_ref(), hints);
         prop_assert_eq!(&Effective::of(&[&a, &b, &a], server.as_ref(), hints), &both);
-        // Written into one file by hand, both say the same as in two.
+        // Both contracts, merged by hand into one file, mean the same as in two files.
         let one = Arc::new(Contract {
             file: a.file.clone(),
             description: a.description.clone().or_else(|| b.description.clone()),

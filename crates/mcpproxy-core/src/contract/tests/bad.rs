@@ -1,4 +1,4 @@
-//! Contracts with mistakes, and every word said about them.
+//! Tests for contracts with mistakes, with the whole text of every message.
 
 use crate::contract::Contracts;
 
@@ -7,7 +7,7 @@ pub(super) const KNOWN: &str = "known keys: `$schema`, `tool`, `description`, `c
                                 `permissions`, `sideEffects`, `auditEvent`, `failureModes`, `idempotency`, `dryRun`, \
                                 `rateLimit`, `sensitive`";
 
-/// Every mistake of a YAML file, one on a line.
+/// Compares all mistakes of a YAML file, one per line.
 pub(super) fn check(text: &str, expected: &[&str]) {
     assert_eq!(mistakes("c.yaml", text), expected, "{text}");
 }
@@ -16,7 +16,7 @@ pub(super) fn check_json(text: &str, expected: &[&str]) {
     assert_eq!(mistakes("c.json", text), expected, "{text}");
 }
 
-/// Fields of one contract, from line 2 on.
+/// Checks the fields of one contract, which begin in line 2.
 fn check_fields(fields: &str, expected: &[&str]) {
     check(&format!("tool: mail:send\n{fields}"), expected);
 }

@@ -1,4 +1,4 @@
-//! Files that cannot be read as contracts at all, and every word said about them.
+//! Tests for files that cannot be parsed as contracts at all, with the whole text of every message.
 
 use super::bad::{KNOWN, check, check_json};
 

@@ -1,4 +1,4 @@
-//! Files that would cost much more than they weigh are refused before they do.
+//! Tests that files with excessive cost for their size are refused early.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use super::bad::mistakes;
 use crate::contract::{Contract, Contracts};
 
-/// Unoptimized code takes ten times as long, and more beside many other tests.
+/// Unoptimized code takes ten times as long, and longer while other tests run.
 const QUICK: Duration = Duration::from_millis(if cfg!(debug_assertions) { 3000 } else { 100 });
 
-/// Reads until it was quick, but not forever: other tests run beside this one.
+/// Reads until one attempt is quick, with a limit on attempts, because other tests run at the same time.
 fn quickly<T>(read: impl Fn() -> T) -> T {
     let mut took = Vec::new();
     loop {

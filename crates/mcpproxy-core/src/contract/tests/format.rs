@@ -1,4 +1,4 @@
-//! The published schema and the parser, held against each other.
+//! Tests that the published JSON Schema and the parser agree.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::contract::values::{dry_run, idempotency, rate_limit, step_up};
 use crate::contract::{fields, files};
 use crate::file::Keys;
 
-/// Where an object of the format stands in the schema, its keys, and how to write a file with these fields in it.
+/// The position of an object in the schema, its keys, and a function that writes a file with given fields in it.
 type ObjectOfFile = (&'static str, &'static Keys, fn(&str) -> String);
 
 fn objects() -> [ObjectOfFile; 6] {
@@ -36,7 +36,7 @@ fn both_know_the_same_keys() {
         assert_eq!(object["additionalProperties"], false, "{pointer}");
         for key in keys.known {
             assert!(object["properties"][key]["description"].is_string(), "{key}");
-            // No key takes a list of lists, so a key that is read complains about it.
+            // No key takes a list of lists, so every key that is read reports a mistake.
             let text = write(&format!(r#""{key}": [[]]"#)).replacen(r#""tool": "a:b", "tool""#, r#""tool""#, 1);
             let text = if *key == "mode" {
                 text.replacen(r#""mode": "key", "#, "", 1).replacen(r#""mode": "required", "#, "", 1)
@@ -71,7 +71,7 @@ fn both_know_the_same_words() {
     assert_eq!(count, 5 + 3 + 2 + 3 + 3);
 }
 
-/// The words between the braces are the fields of one contract beside its tool.
+/// Checks the fields of one contract. `fields` are the members beside `tool`.
 fn check(validator: &jsonschema::Validator, fields: &str, is_right: bool) {
     let comma = if fields.is_empty() { "" } else { "," };
     check_file(validator, &format!(r#"{{"tool": "mail:send"{comma} {fields}}}"#), is_right);

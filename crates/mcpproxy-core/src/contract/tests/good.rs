@@ -1,4 +1,4 @@
-//! Files that are right, and what is in them.
+//! Tests for valid contract files and their values.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,7 @@ fn the_whole_format() {
     assert_eq!(all, [("mail:emails.send_external".to_owned(), &expected)]);
 }
 
-/// One field and what is made of it.
+/// Checks the parsed value of one field.
 fn check<T: PartialEq + std::fmt::Debug>(field: &str, read: fn(&Contract) -> &Option<Written<T>>, expected: T) {
     let contracts = parse("c.yml", &format!("tool: mail:send\n{field}"));
     let (_, contract) = contracts.iter().next().unwrap();

@@ -1,4 +1,4 @@
-//! What servers say about their tools.
+//! Tests for contracts that servers send with their tools.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::contract::{Confirmation, Contract, Contracts, DryRun, Idempotency, Ra
 use crate::schema::{Problem, Schema};
 use crate::{RiskLevel, Variant};
 
-/// Contracts of the demo server, as they stand in its listing.
+/// Contracts of the demo server, as in its `tools/list`.
 const DEMO: [&str; 4] = [LIST_PROJECTS, CREATE_DOWNLOAD_LINK, SEND_EXTERNAL, READ_PRIVATE_KEY];
 
 const LIST_PROJECTS: &str = r#"{
@@ -83,7 +83,7 @@ fn what_is_left_alone() {
             ..Contract::default()
         },
     );
-    // The level wins later; an operator would be told.
+    // The risk level overrules these fields later. In an operator's file they would be a mistake.
     let text = r#"{"riskLevel": "forbidden", "confirmation": "none", "autonomousExecution": true}"#;
     check(
         text,
@@ -143,7 +143,7 @@ fn with_schemas(schema: &Value) -> Contract {
     Contract::of_server(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// A server can list thousands of tools, so what only a call needs is made at the call.
+/// A server can list thousands of tools, so schemas are compiled at the first call.
 #[test]
 fn a_long_list_of_contracts_compiles_nothing() {
     let patterns: Vec<Value> = (0..30).map(|n| json!({"pattern": format!("^\\w{{1,{}}}$", 30 + n)})).collect();
@@ -157,11 +157,11 @@ fn a_long_list_of_contracts_compiles_nothing() {
         let contract = Contract::of_server(&text).unwrap();
         assert!(!contract.input_schema.unwrap().value.is_compiled());
     }
-    // Compiled, they would take minutes without optimisation.
+    // Compiling them all would take minutes without optimization.
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 
-/// What a list does not show to be broken, a call finds out, and then nothing passes.
+/// A schema error that inspection does not find appears at the first call. Then every value is refused.
 #[test]
 fn a_schema_that_turns_out_to_be_broken() {
     let check = |schema: Value, why: &str| {
@@ -184,7 +184,7 @@ fn a_schema_that_turns_out_to_be_broken() {
         &format!("the pattern at `/patternProperties/\\u{{1b}}[` {pattern}"),
     );
     check(json!({"title": 7}), "the schema is invalid: value is not of type \"string\" at `/title`");
-    // What can be seen without compiling is a mistake from the start.
+    // An error that is visible without compiling is a mistake from the start.
     let text = r#"{"inputSchema": {"properties": {"a": {"requird": ["b"]}}}}"#;
     assert_eq!(
         Contract::of_server(text),

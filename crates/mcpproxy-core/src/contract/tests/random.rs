@@ -1,4 +1,4 @@
-//! Whatever the text, the answer is a value; and whatever the contract, its text means it again.
+//! Property tests: no text makes the parser panic, and a written contract reads back the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn written<T: std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy
     of(value.prop_map(|value| Written { value, line: 0, column: 0 }))
 }
 
-/// Any text, and often one that YAML could take for something else.
+/// Generates texts, often ones that YAML could read as another type.
 fn text() -> impl Strategy<Value = String> {
     let tricky = select(vec![
         "no", "true", "~", "1.0", "0x1", ".inf", "- a", "a: b", "a #b", "#", "*a", "&a", "!a", "%a", "@a", "`a`", "'",
@@ -124,7 +124,7 @@ fn contract() -> impl Strategy<Value = Contract> {
     })
 }
 
-/// Without what an operator may not write together.
+/// Removes combinations of fields that contradict each other.
 fn without_contradictions(mut contract: Contract) -> Contract {
     let level = contract.risk.as_ref().map(|risk| risk.value);
     if level >= Some(RiskLevel::High) {
@@ -140,7 +140,7 @@ fn without_contradictions(mut contract: Contract) -> Contract {
     contract
 }
 
-/// The contract without its file and places.
+/// Returns the contract without its file and positions.
 fn bare(contract: &Contract) -> Contract {
     let mut contract = contract.clone();
     contract.file = None;
@@ -211,7 +211,7 @@ fn check(text: &str) {
     }
 }
 
-/// Pieces that a file is made of, so that random files get past the first line.
+/// Generates fragments of files, so that random files get past the first line.
 fn piece() -> impl Strategy<Value = String> {
     let pieces = vec![
         "{",

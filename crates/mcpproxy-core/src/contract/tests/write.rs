@@ -1,4 +1,4 @@
-//! Contracts as JSON and YAML, the plainest way: the opposite of reading, for tests.
+//! Writes contracts as JSON and YAML in the plainest form, so that tests can read them back.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -89,7 +89,7 @@ fn duration(duration: Duration) -> String {
     }
 }
 
-/// JSON that is YAML, too, which takes fewer characters as they are.
+/// Escapes JSON so that it is YAML, too. YAML allows fewer unescaped characters.
 pub(super) fn escaped(json: &str) -> String {
     let needs_escape =
         |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}');
@@ -103,7 +103,7 @@ pub(super) fn escaped(json: &str) -> String {
     })
 }
 
-/// Blocks all the way down; the bits of `style` choose quotes.
+/// Writes block style at every level. The bits of `style` choose quotes.
 pub(super) fn to_yaml(value: &Value, style: u64) -> String {
     let mut yaml = Yaml { out: String::new(), style };
     yaml.block(value, 0);

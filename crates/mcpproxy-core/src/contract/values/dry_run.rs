@@ -1,4 +1,4 @@
-//! `dryRun`: if agents can, or must, make a dry run first.
+//! `dryRun`: says if agents can, or must, make a dry run first.
 
 use serde_json::{Value, json};
 

@@ -69,7 +69,7 @@ pub(in crate::contract) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<
     }
 }
 
-/// Returns `None` if one of the fields is there, for which the mode has no use.
+/// Returns `None` if one of the fields is there, because the mode has no use for it.
 fn refuse(reader: &mut Reader<'_>, fields: &Fields<'_>, names: &[&str], mode: &str) -> Option<()> {
     let written: Vec<_> = names.iter().filter_map(|name| fields.find(name)).collect();
     for field in &written {

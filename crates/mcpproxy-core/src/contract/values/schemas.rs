@@ -12,7 +12,7 @@ use crate::schema::Schema;
 
 const EXPECTED: &str = "object (a JSON Schema)";
 
-/// Reads `json`, which stands at `node`, as a schema.
+/// Reads `json`, the value of `node`, as a schema.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node, json: &Value) -> Option<Arc<Schema>> {
     let text = json.to_string();
     let unusable = |why: &str| format!("unusable schema: {}", Untrusted::shortened(why, 400).for_terminal());
@@ -37,19 +37,19 @@ pub(in crate::contract) fn read_input(reader: &mut Reader<'_>, node: &Node) -> O
 
 pub(in crate::contract) fn read_output(reader: &mut Reader<'_>, node: &Node) -> Option<OutputSchema> {
     let NodeValue::Object(members) = &node.value else { return reader.wrong_type(node, EXPECTED) };
-    // `strict` is ours, and no keyword of JSON Schema.
+    // `strict` is our own key, not a keyword of JSON Schema.
     let (strict, members): (Vec<_>, Vec<_>) = members.iter().partition(|member| member.name == "strict");
     let is_strict = strict.first().is_some_and(|member| reader.boolean(&member.node).unwrap_or(false));
     let schema = read(reader, node, &Value::Object(to_object(members)?))?;
     Some(OutputSchema { schema, is_strict })
 }
 
-/// A schema was read when it came in, so its text is JSON.
+/// Converts a schema to JSON. Its text was parsed when it came in, so it is valid.
 pub(in crate::contract) fn to_json(schema: &Schema) -> Value {
     serde_json::from_str(schema.text()).unwrap_or(Value::Bool(true))
 }
 
-/// `strict` stands in the schema itself, as it does in a file.
+/// Converts an output schema to JSON, with `strict` inside the schema as in a file.
 pub(in crate::contract) fn output_json(output: &OutputSchema) -> Value {
     let mut schema = to_json(&output.schema);
     if let (true, Some(fields)) = (output.is_strict, schema.as_object_mut()) {
@@ -58,7 +58,7 @@ pub(in crate::contract) fn output_json(output: &OutputSchema) -> Value {
     schema
 }
 
-/// Hashed as text: a value would round large numbers.
+/// Returns the text to hash. A parsed value would round large numbers.
 pub(in crate::contract) fn digest_text(schema: &Schema) -> String {
     canonical(schema.text())
 }

@@ -1,4 +1,4 @@
-//! What contracts say a tool does and how dangerous it is, against variants, annotations and settings.
+//! Table rows for a contract's operation and risk level, against variants, annotations and settings.
 
 use super::stage::{Author, Stage, written};
 use super::{HINT, Section, hint_word};

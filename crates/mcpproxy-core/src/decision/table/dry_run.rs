@@ -1,4 +1,4 @@
-//! What becomes of dry runs, of calls that need one first, and of calls that were made before.
+//! Table rows for dry runs, for calls that need one first, and for repeated calls.
 
 use super::Section;
 use super::stage::{Author, NOW_MS, Stage, written};
@@ -8,11 +8,11 @@ use crate::{RiskLevel, Scope};
 
 const COLUMNS: &[&str] = &["by", "dryRun", "parameter", "risk", "confirmation", "grants", "mode", "seen", "outcome"];
 
-/// What the agent says, and how.
+/// The ways to ask for a dry run, with the parameters of each.
 const MODES: [(&str, &str); 3] =
     [("real", ""), ("dry_run", ",\"dry_run\":true"), ("argument", ",\"args\":{\"dry\":true}")];
 
-/// What is known of the call, and what comes with it.
+/// The prior states of a call: the time of its last dry run, and whether it is a repeat.
 const SEEN: [(&str, Option<i64>, bool); 6] = [
     ("-", None, false),
     ("now", Some(NOW_MS), false),
@@ -25,7 +25,7 @@ const SEEN: [(&str, Option<i64>, bool); 6] = [
 pub(super) fn section() -> Section {
     let mut rows = Vec::new();
     for author in Author::ALL {
-        // Without one, it makes no difference who did not write it.
+        // Without `dryRun`, the author makes no difference.
         for dry_run in dry_runs().into_iter().filter(|dry_run| dry_run.is_some() || author == Author::Operator) {
             for risk in [None].into_iter().chain(RiskLevel::ALL.map(Some)) {
                 for confirmation in [None, Some(Confirmation::Required)] {

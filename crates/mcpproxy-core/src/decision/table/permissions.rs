@@ -1,4 +1,4 @@
-//! What a token must cover.
+//! Table rows for the permissions that a token must have.
 
 use super::Section;
 use super::stage::{Author, Stage, written};

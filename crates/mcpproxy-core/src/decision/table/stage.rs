@@ -1,4 +1,4 @@
-//! One server, one tool and one call on it: what every row of every section is played on.
+//! One server with one tool and one call: the setting in which every row is decided.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::policy::Clock;
 use crate::settings::{ContractSettings, IntentSettings};
 use crate::{Agent, Denial, Scope, ServerName, Variant};
 
-/// Everything a row can change.
+/// Everything that a row can change.
 #[derive(Clone, Debug)]
 pub(super) struct Stage {
     pub(super) variant: Variant,
@@ -29,7 +29,7 @@ pub(super) struct Stage {
     pub(super) seen: PriorState,
 }
 
-/// When every row is played.
+/// The time at which every row is decided.
 pub(super) const NOW_MS: i64 = 1_000_000_000;
 
 impl Default for Stage {
@@ -48,7 +48,7 @@ impl Default for Stage {
     }
 }
 
-/// Who wrote a contract.
+/// The author of a contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Author {
     Operator,
@@ -78,7 +78,7 @@ impl Stage {
         }
     }
 
-    /// Plays the call, and says in a few words what becomes of it.
+    /// Decides on the call and returns the outcome in a few words.
     pub(super) fn outcome(&self) -> String {
         let parameters = format!("{{\"name\":\"server:tool\"{}}}", self.parameters);
         let declared = match declare(self.variant, &parameters, self.intent.two_key) {

@@ -1,4 +1,4 @@
-//! When a user is asked, with a fresh factor or without, and when a dry run comes first.
+//! Table rows for approvals: with or without a second factor, and with a dry run first.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::schema::Schema;
 
 const COLUMNS: &[&str] = &["by", "risk", "autonomous", "confirmation", "stepUp", "arguments", "dryRun", "outcome"];
 
-/// Arguments that `when` speaks of, and others.
+/// Arguments that match the `when` condition, and others that do not.
 const ARGUMENTS: [(&str, &str); 2] = [("match", ",\"args\":{\"to\":\"a\"}"), ("differ", ",\"args\":{\"cc\":\"a\"}")];
 
 pub(super) fn section() -> Section {

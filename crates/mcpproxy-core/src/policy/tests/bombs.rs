@@ -1,4 +1,4 @@
-//! Files made to be slow or to overflow the stack.
+//! Tests for policy files that are made to be slow or to overflow the stack.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ fn chain(count: usize, operand: &str, operator: &str) -> String {
     vec![operand; count].join(operator)
 }
 
-/// The best of three: other tests run at the same time.
+/// Loads three times and returns the shortest time, because other tests run at the same time.
 fn load(text: &str) -> (Result<Policies, Vec<(String, Mistake)>>, Duration) {
     let files = [("a.cedar".to_owned(), text.to_owned())];
     let attempt = || {
@@ -143,7 +143,7 @@ fn files_are_limited_together() {
     );
 }
 
-/// Policies just inside the limits, each the worst of its kind.
+/// Returns policies just inside the limits, each the worst of its kind.
 fn heavy() -> Vec<(&'static str, String)> {
     let one = |n| format!("\"{n:050}\"");
     let pattern = format!("resource.name like \"{}\"", "*a".repeat(90));
@@ -181,7 +181,7 @@ fn what_is_just_allowed_loads_and_runs_on_a_small_stack() {
             refusals(&policies, &agent("x"), &tool, &intent(Variant::Read), Clock::default())
         };
         thread::scope(|scope| {
-            // Half of what threads have by default.
+            // Half of a thread's default stack.
             let thread = thread::Builder::new().stack_size(1 << 20).spawn_scoped(scope, run).unwrap();
             let _refusals = thread.join().unwrap();
         });

@@ -1,4 +1,4 @@
-//! What is true of all policies: the index changes nothing, and one more policy never allows more.
+//! Property tests for policies: the index does not change results, and an additional policy never allows more.
 
 use std::collections::BTreeSet;
 
@@ -86,7 +86,7 @@ fn a_call() -> impl Strategy<Value = (Agent, Intent, Clock)> {
     (agent, intent, clock.prop_map(|(now_ms, utc_offset_s)| Clock { now_ms, utc_offset_s }))
 }
 
-/// Cedar's own answer, with all policies and everything they could ask for.
+/// Returns Cedar's own decision, with all policies and all inputs.
 fn by_cedar(policies: &Policies, agent: &Agent, tool: &Facts, intent: &Intent, clock: Clock) -> BTreeSet<String> {
     let parse = |id: &str, text: &str| Policy::parse(Some(PolicyId::new(id)), text).unwrap();
     let all = policies.iter().map(|policy| parse(&policy.id, &policy.text));

@@ -1,4 +1,4 @@
-//! Whole texts of mistakes.
+//! Tests for the whole texts of mistakes.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn check(text: &str, expected: &[&str]) {
     assert_eq!(mistakes(&[("a.cedar", text)]), expected, "{text}");
 }
 
-/// One mistake in a condition; the column counts from the beginning of the condition.
+/// Checks one mistake in a condition. The column counts from the beginning of the condition.
 fn check_when(condition: &str, column: usize, expected: &str) {
     let text = format!("forbid (principal, action, resource)\n  when {{ {condition} }};");
     check(&text, &[&format!("a.cedar:2:{} {expected}", column + 10)]);

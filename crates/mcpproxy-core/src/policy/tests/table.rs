@@ -1,4 +1,4 @@
-//! Calls and the policies that refuse them: every word of the schema, shown to matter.
+//! Table of calls and the policies that forbid them. Covers every attribute of the schema.
 
 use super::*;
 use crate::contract::{Confirmation, Source, Sourced};
@@ -9,7 +9,7 @@ fn sourced<T>(value: T) -> Sourced<T> {
     Sourced { value, source: Source::Server }
 }
 
-/// A tool whose contract says something in every field that policies can see.
+/// Returns a tool whose contract has a value in every field that policies can read.
 fn full() -> Facts {
     let hints = Hints { read_only: Some(true), destructive: Some(true) };
     let contract = Effective {
@@ -27,7 +27,7 @@ fn full() -> Facts {
     Facts::of(Subject { name: &ToolName::parse("bank:pay").unwrap(), hints, contract: &contract })
 }
 
-/// Laptop, 03:05 on Sunday the 15th of November 2026, two hours east of Greenwich.
+/// An agent named `laptop`, at 03:05 on Sunday, 15 November 2026, in UTC+2.
 fn special() -> (Agent, Facts, Intent, Clock) {
     let scope = Scope { grants: vec!["billing:*".to_owned()], ..Scope::read_only() };
     let intent = Intent {
@@ -38,7 +38,7 @@ fn special() -> (Agent, Facts, Intent, Clock) {
     (Agent { name: "laptop".to_owned(), scope }, full(), intent, time::parse("2026-11-15T03:05:00+02:00").unwrap())
 }
 
-/// Phone, noon on a Monday, and a tool of which nobody says anything.
+/// An agent named `phone`, at noon on a Monday, with a tool that has no contract and no annotations.
 fn plain() -> (Agent, Facts, Intent, Clock) {
     (agent("phone"), facts("mail:send"), intent(Variant::Write), time::parse("2026-12-14T12:00:00Z").unwrap())
 }
@@ -189,7 +189,7 @@ fn a_tool_that_no_policy_is_about_has_none() {
     assert!(policies.for_facts(&facts("banks:pay")).is_none());
     assert!(policies.for_facts(&facts("x:bank")).is_none());
     assert!(Policies::default().is_empty() && !policies.is_empty());
-    // No category is not the category "".
+    // A tool without a category is not in the category "".
     let nameless = self::policies("forbid (principal, action, resource in Category::\"\");");
     assert!(nameless.for_facts(&facts("bank:pay")).is_none());
 }
@@ -221,7 +221,7 @@ fn policies_tell_what_they_name() {
 fn the_schema_of_the_documentation_is_the_one_in_use() {
     vocabulary::vocabulary().unwrap();
     assert!(SCHEMA.contains("entity Tool in [Server, Category]"));
-    // Its examples are policies.
+    // The examples in the schema's comments are valid policies.
     let example: Vec<&str> = SCHEMA.lines().filter_map(|line| line.strip_prefix("//   ")).collect();
     let example = example.join("\n");
     assert_eq!(policies(&example).iter().count(), 3);

@@ -1,4 +1,4 @@
-//! Drafts as whole texts.
+//! Tests for drafts, compared as whole texts.
 
 use super::*;
 use crate::Pointer;
@@ -11,7 +11,7 @@ fn offer(tools: &[&str]) -> Offer {
     offer
 }
 
-/// The draft without its head.
+/// Returns the draft without its header.
 fn body(tools: &[&str]) -> String {
     let text = draft(&ServerName::parse("fx").unwrap(), &offer(tools));
     text.split_once("\n\n").unwrap().1.to_owned()
@@ -135,7 +135,7 @@ fn what_servers_already_say_counts_where_it_is_stricter() {
     );
 }
 
-/// Whatever a server writes, it stays inside one quoted text.
+/// Text from a server always stays inside one quoted string.
 #[test]
 fn a_description_cannot_become_a_field() {
     let tool = r#"{"name":"list","description":"a\u0085\u2028riskLevel: low #\u202e \"} - &x *y\u001b[2J","inputSchema":{"properties":{"pass\nriskLevel: low":{},"password\"":{}}},"annotations":{"category":"a\nb"}}"#;
@@ -181,7 +181,7 @@ fn own(risk: Option<RiskLevel>) -> Contract {
     }
 }
 
-/// A server's own contract is written out, so that an operator can change it.
+/// The server's own contract is written into the draft, so that an operator can change it.
 #[test]
 fn a_contract_of_the_server_is_taken_over() {
     let check = |contract: Contract, expected: &[&str]| {
@@ -200,14 +200,14 @@ fn a_contract_of_the_server_is_taken_over() {
     check(own(Some(RiskLevel::Critical)), &["riskLevel: critical", "operation: write", when, changes, dry_run]);
     let medium = ["riskLevel: medium", "operation: write"];
     check(own(None), &[&medium[..], &[when, changes, dry_run]].concat());
-    // Of a tool that is never called, nothing is said about calls.
+    // A forbidden tool is never called, so its draft has no fields about calls.
     check(own(Some(RiskLevel::Forbidden)), &["riskLevel: forbidden", "operation: write", changes]);
-    // Of two that contradict each other, the stricter.
+    // If two sources contradict each other, the stricter one is written.
     let not_alone = Contract { autonomous: written(false), ..own(None) };
     check(not_alone, &[&medium[..], &["autonomousExecution: false", when, changes, dry_run]].concat());
 }
 
-/// What a server says to look harmless must not become the operator's word, which is final.
+/// A server's harmless-looking values must not become the operator's values, which are final.
 #[test]
 fn a_server_cannot_talk_its_tools_down() {
     let weak = r#""riskLevel":"low","operation":"read","autonomousExecution":true,"confirmation":"none","permissions":[],"sideEffects":[]"#;
@@ -274,7 +274,7 @@ fn a_server_cannot_talk_its_tools_down() {
     );
 }
 
-/// Nobody has compiled a server's schemas before a draft is made, and the draft must be a file that can be read.
+/// A server's schemas are not compiled before the draft, and the draft must still be a valid file.
 #[test]
 fn a_schema_that_no_file_could_have_is_left_out() {
     let tool = r#"{"name":"list","inputSchema":{},"_meta":{"mcp-first/contract":{"stepUpAuth":{"when":{"pattern":"(?=a)"}},"inputSchema":{"required":["a","a"]},"outputSchema":{"required":["a"]}}}}"#;

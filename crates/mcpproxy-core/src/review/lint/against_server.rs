@@ -10,7 +10,7 @@ pub(super) fn check(findings: &mut Findings, looked: &Looked<'_>) {
     without_effect(findings, looked);
 }
 
-/// The operator may; it should only not happen by accident.
+/// Reports operator values that are weaker than the server's. They are allowed, but should not be accidental.
 fn operator_relaxes(findings: &mut Findings, looked: &Looked<'_>) {
     let Looked { offered, operator, .. } = looked;
     let subject = offered.name.to_string();
@@ -116,7 +116,7 @@ fn without_effect(findings: &mut Findings, looked: &Looked<'_>) {
     }
 }
 
-/// The operator's word and where it stands.
+/// Returns the operator's value and its position.
 fn said<T: Clone>(
     operator: &[&std::sync::Arc<Contract>],
     field: impl Fn(&Contract) -> Option<&Written<T>>,
@@ -128,7 +128,7 @@ fn said<T: Clone>(
     })
 }
 
-/// The operator's word and the server's, when both have one.
+/// Returns the operator's value and the server's, if both have one.
 fn both<T: Clone>(
     operator: &[&std::sync::Arc<Contract>],
     own: &Contract,

@@ -1,4 +1,4 @@
-//! Names of arguments in a contract, against the arguments that tools really take.
+//! Checks the argument names in a contract against the arguments that its tools take.
 
 use super::{Findings, Place};
 use crate::Untrusted;
@@ -6,7 +6,7 @@ use crate::catalog::Offered;
 use crate::catalog::parameters::Parameters;
 use crate::contract::{Contract, DryRun, Idempotency};
 
-/// `tools` are those the contract is for. What one of them has is no mistake.
+/// Checks one contract. `tools` are the tools it is for. An argument that any of them has is no mistake.
 pub(super) fn check(findings: &mut Findings, subject: &str, contract: &Contract, tools: &[&Offered]) {
     let names_any = contract.dry_run.is_some()
         || contract.idempotency.is_some()
@@ -52,13 +52,14 @@ pub(super) fn check(findings: &mut Findings, subject: &str, contract: &Contract,
     }
 }
 
-/// The first segment of a pointer: `user` of `/user/id`.
+/// Returns the first segment of a pointer: `user` of `/user/id`.
 fn first_segment(pointer: &str) -> &str {
     let rest = pointer.strip_prefix('/').unwrap_or(pointer);
     rest.split_once('/').map_or(rest, |(first, _)| first)
 }
 
-/// A sensitive place is in the arguments or in the result; a result that no schema describes may have anything.
+/// Returns true if a sensitive pointer leads nowhere, in arguments or results. A result without a schema may have
+/// anything.
 fn is_nowhere(pointer: &str, tools: &[&Offered], all_lack: &impl Fn(&str) -> bool) -> bool {
     let first = first_segment(pointer);
     let is_plain = !first.is_empty() && !first.contains(['*', '~']);
@@ -71,7 +72,7 @@ fn is_nowhere(pointer: &str, tools: &[&Offered], all_lack: &impl Fn(&str) -> boo
     is_plain && all_lack(first) && results_lack()
 }
 
-/// Names come from strangers, so they are quoted and cut.
+/// Quotes and shortens a name, because names come from untrusted servers.
 fn quoted(name: &str) -> String {
     format!("`{}`", Untrusted::shortened(name, 64).for_terminal())
 }

@@ -30,8 +30,8 @@ const fn code(code: &'static str, severity: Severity, title: &'static str) -> Co
     Code { code, severity, title }
 }
 
-/// All codes, in order. C0 is about files, C1 about operator against server, C2 about names, C3 about missing fields, C4
-/// about arguments, C5 about failure modes.
+/// All codes, in order. C0 is about files, C1 about operator against server, C2 about names, C3 about missing fields,
+/// C4 about arguments, C5 about failure modes.
 pub const CODES: [Code; 24] = [
     code("C001", Severity::Warning, "the contract is for a server that is not connected"),
     code("C002", Severity::Warning, "the contract is for a tool that the server does not have"),

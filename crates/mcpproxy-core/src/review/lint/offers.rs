@@ -1,4 +1,4 @@
-//! All tools by server and name: with thousands of tools and contracts, going through all of them would be felt.
+//! Indexes all tools by server and name, because comparing thousands of tools with thousands of contracts is slow.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::contract::ToolPattern;
 
 pub(super) struct Offers<'a> {
     all: &'a [&'a Offered],
-    /// The tools of each server by name, as positions in `all`.
+    /// The tools of each server, sorted by name, as indexes into `all`.
     by_server: HashMap<&'a ServerName, Vec<(&'a str, usize)>>,
 }
 
@@ -22,12 +22,12 @@ impl<'a> Offers<'a> {
         Self { all, by_server }
     }
 
-    /// The tools that a contract is for, in the order of all.
+    /// Returns the tools that a contract is for, in the order of `all`.
     pub(super) fn matching(&self, pattern: &ToolPattern) -> Vec<&'a Offered> {
         let prefix = pattern.prefix.as_str();
         let tools = self.of(&pattern.server);
         let rest = tools.get(tools.partition_point(|(name, _)| *name < prefix)..).unwrap_or_default();
-        // Names that begin alike stand together, the shortest first.
+        // Names with a common prefix are adjacent, the shortest first.
         let end =
             rest.partition_point(|(name, _)| if pattern.is_exact { *name == prefix } else { name.starts_with(prefix) });
         let mut positions: Vec<usize> = rest.iter().take(end).map(|(_, position)| *position).collect();

@@ -1,4 +1,4 @@
-//! Every code, in a case that has it and nothing else.
+//! Tests every lint code with a case that has this finding and no other.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn words(text: &str) -> Vec<String> {
     text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// `risk=high operation=read …`: one contract in one line. `quiet` fills in what a high level should have.
+/// Parses a contract such as `risk=high operation=read …`. `quiet` adds the fields that a high level should have.
 fn contract(text: &str) -> Contract {
     let mut contract = Contract::default();
     for pair in text.split_whitespace() {
@@ -82,7 +82,7 @@ fn pattern(text: &str) -> ToolPattern {
 
 const ARGUMENTS: &str = r#""inputSchema":{"properties":{"to":{},"id":{}}},"outputSchema":{"properties":{"link":{}}}"#;
 
-/// A server `fx` with one tool, its own contract, and the operator's contract for a pattern.
+/// Lints a server `fx` with one tool, its own contract, and the operator's contract for a pattern.
 fn findings(tool: &str, hints: &str, own: Option<&str>, operator: Option<(&str, &str)>) -> Vec<Finding> {
     let server = ServerName::parse("fx").unwrap();
     let json = format!("{{\"name\":\"{tool}\",{ARGUMENTS},\"annotations\":{{{hints}}}}}");
@@ -329,7 +329,7 @@ fn every_code_is_listed_once_and_occurs() {
     assert_eq!(found.into_iter().collect::<Vec<_>>(), listed);
 }
 
-/// A tool whose schema has patterns that only a backtracking engine can run.
+/// Lints a tool whose schema has patterns that only a backtracking engine can run.
 fn unchecked() -> Vec<Finding> {
     let server = ServerName::parse("fx").unwrap();
     let json = r#"{"name":"act","inputSchema":{"properties":{"a":{"pattern":"(?=x)"},"b":{"pattern":"(?!x)"}}}}"#;
@@ -376,7 +376,7 @@ fn words_of_strangers_are_shown_escaped() {
     );
 }
 
-/// A server `fx` with tools of these names, and contracts from a file.
+/// Lints a server `fx` with tools of these names, and contracts from a file.
 fn found_in(file: &str, names: impl IntoIterator<Item = String>) -> Vec<String> {
     let server = ServerName::parse("fx").unwrap();
     let tool = |name: String| Offered::parse(&server, &format!("{{\"name\":\"{name}\",\"inputSchema\":{{}}}}"));
@@ -400,7 +400,7 @@ fn every_doubt_about_a_contract_has_a_line() {
     );
 }
 
-/// Names are compared for the first contracts only: thousands of each would take minutes.
+/// Names are compared for the first contracts only, because thousands would take minutes.
 #[test]
 fn many_contracts_for_nothing() {
     let file: String = (0..300).map(|n| format!("- {{ tool: \"fx:tool_{n}x\", riskLevel: low }}\n")).collect();

@@ -79,7 +79,7 @@ fn missing(findings: &mut Findings, looked: &Looked<'_>) {
     }
 }
 
-/// Agents that go by the failure modes should find there what the gateway answers.
+/// Reports gateway error codes that the failure modes lack. Agents rely on that list.
 fn failures(findings: &mut Findings, looked: &Looked<'_>) {
     let effective = looked.effective;
     let Some(declared) = &effective.failure_modes else { return };

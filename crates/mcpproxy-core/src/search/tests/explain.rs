@@ -1,4 +1,4 @@
-//! Why a tool has its score.
+//! Tests for explanations of scores.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ fn index() -> Index {
     let mut send = tool("sendEmails", "Delivers electronic messages to people. Later lines name a calendar.");
     send["inputSchema"] = json!({ "properties": { "recipient": { "description": "Whom to send it to" } } });
     send["title"] = json!("Send an email");
-    // Of a description the first hundred words are read.
+    // Only the first hundred words of a description are read.
     let letters = || 'a'..='k';
     let list: Vec<String> = letters().flat_map(|one| letters().map(move |other| format!("zq{one}{other}"))).collect();
     let stuffed = tool("many", &format!("Counts. {}", list.join(" ")));
@@ -30,7 +30,7 @@ fn why(index: &Index, query: &str, name: &str) -> ScoreExplanation {
     index.explain(query, &Scope::everything(), None, &ToolName::parse(name).unwrap()).unwrap()
 }
 
-/// `word: field, field=its own word; …`
+/// Formats matches as `word: field, field=its own word; …`.
 fn told(why: &ScoreExplanation) -> String {
     let words = why.words.iter().map(|word| {
         let places = word.places.iter().map(|place| match &place.instead {
@@ -55,7 +55,7 @@ fn every_word_is_told_with_its_places() {
     );
     check("communication disturbs", "post:sendEmails", "communication: contract; disturbs: contract=disturbed");
     check("post calendars", "post:sendEmails", "post: server; calendars: description=calendar");
-    // What means the same counts only where a tool says what it is about.
+    // Synonyms count only in head words.
     check("mail", "post:sendEmails", "mail: name=Emails, title=email");
     check("get", "post:fetch_letters", "get: name=fetch, description=Reads");
     check("coin paprika", "web:coinPaprika", "coin: name, description=coins; paprika: name");
@@ -81,7 +81,7 @@ fn parts_and_weights_are_those_of_the_search() {
     }
 }
 
-/// The weights of words, and so every number, are those among the tools of one server.
+/// The weights of words, and all numbers based on them, are those among the tools of one server.
 #[test]
 fn a_search_in_one_server_is_the_one_explained() {
     let index = index();
@@ -102,6 +102,6 @@ fn only_what_an_agent_sees_is_explained() {
     assert_eq!(explain(&only(&["post"]), "web:coinPaprika"), None);
     assert_eq!(explain(&Scope::everything(), "web:unknown"), None);
     assert_eq!(explain(&Scope::everything(), "unknown:many"), None);
-    // It need not be found.
+    // The explained tool need not be a hit.
     assert_eq!(explain(&Scope::everything(), "web:many").map(|why| why.lexical < 0.5), Some(true));
 }

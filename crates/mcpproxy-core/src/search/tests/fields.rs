@@ -1,4 +1,4 @@
-//! Every text of a tool is found, however it is written.
+//! Tests that the search reads every field of a tool, in any spelling.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{catalog, catalog_with, find, names, only, tool};
 use crate::Scope;
 use crate::search::Index;
 
-/// Tools that have nothing to do with what the tests look for.
+/// Tools that have nothing in common with the queries of the tests.
 fn others() -> Vec<(&'static str, Value)> {
     vec![
         ("garden", tool("water_plants", "Waters the plants in the greenhouse")),

@@ -1,4 +1,4 @@
-//! What an agent may not see leaves no trace, an index is the same however it came to be, and no query harms.
+//! Tests that hidden tools leave no trace, that an updated index equals a rebuilt one, and that no query does harm.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::catalog::{Catalog, Offer};
 use crate::search::{Index, NoMatch};
 use crate::{Scope, ServerName};
 
-/// What offices use, each on its own server.
+/// Tools of an office, on several servers.
 pub(super) fn office() -> Vec<(&'static str, Value)> {
     vec![
         ("mail", tool("send_email", "Send an email to one or more people.")),
@@ -68,7 +68,7 @@ fn servers_out_of_scope_leave_no_trace() {
     let without = Index::build(&catalog(&office()));
     let seen: Vec<&str> = office().into_iter().map(|(server, _)| server).collect();
     let mut tools = office();
-    // Other forms of the words, before and after those in alphabetical order, and more tools than the scope sees.
+    // Other forms of the words, alphabetically before and after these, and more tools than the scope sees.
     for server in ["aaa", "kkk", "zzz"] {
         for at in 0..30 {
             let name = format!("emailing_{at}_issues");
@@ -115,13 +115,13 @@ fn nothing_is_told_apart() {
     assert!(find(&index, "send email", 0).hits.is_empty());
 }
 
-/// What holds for every answer.
+/// Checks what holds for every result.
 fn check_answer(index: &Index, query: &str, limit: usize) {
     let found = find(index, query, limit);
     assert!(found.hits.len() <= limit);
     assert!(found.hits.iter().all(|hit| hit.score.is_finite() && (0.0..=1.0).contains(&hit.score)), "{query:?}");
     assert!(found.no_match.is_none() || found.hits.is_empty());
-    // No tool here has copies, which would come late.
+    // No tool here has copies, which would be moved to the end.
     assert!(found.hits.is_sorted_by(|one, other| one.score >= other.score), "{query:?}");
     let mut all = names(&found);
     all.sort_unstable();
@@ -143,12 +143,12 @@ fn hostile_queries_do_no_harm() {
     check_answer(&index, &different.join(" "), 50);
 }
 
-/// Servers and which of the tools they have: few ways, so that some stay as they are.
+/// Generates servers with one of four sets of tools, so that some stay unchanged.
 fn servers() -> impl Strategy<Value = BTreeMap<usize, u8>> {
     prop::collection::btree_map(0..4_usize, prop::sample::select(vec![0, 0b1, 0b1101, 0xff]), 0..5)
 }
 
-/// Tools of one server out of eight.
+/// Returns the tools of one server, out of eight.
 fn some_tools(which: u8) -> Vec<Value> {
     let office = office();
     let chosen = office.into_iter().take(8).enumerate().filter(|(at, _)| which >> at & 1 == 1);
@@ -189,7 +189,7 @@ proptest! {
             for (name, (which, _)) in &offers {
                 let is_kept = before.get(name).is_some_and(|(old, _)| old == which);
                 let is_shared = index.merged.section(name).zip(next.merged.section(name)).is_some_and(|(old, new)| Arc::ptr_eq(old, new));
-                // A server without tools is the same as long as it has none, whoever made the offer.
+                // A server without tools keeps its section as long as it has none, even if the offer is new.
                 prop_assert!(is_shared == is_kept || (is_shared && *which == 0), "{} {}", name, which);
             }
             index = next;

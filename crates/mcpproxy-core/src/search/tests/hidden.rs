@@ -1,4 +1,4 @@
-//! Servers out of scope leave no trace, however many tools they have.
+//! Tests that servers out of scope leave no trace, however many tools they have.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::guards::office;
 use super::{catalog, exact, find, only, tool};
 use crate::search::Index;
 
-/// More places of words than a search looks at, in servers before and after those that are seen.
+/// Returns more postings than a search reads, on servers before and after the visible ones.
 fn crowd() -> Vec<(&'static str, Value)> {
     let text = "Drop, destroy, erase and wipe mails, inboxes and emails; send and deliver messages of people";
     (0..6_000).map(|at| (["aaa", "zzz"][at % 2], tool(&format!("email_{at}"), text))).collect()
@@ -15,7 +15,8 @@ fn crowd() -> Vec<(&'static str, Value)> {
 #[test]
 fn a_crowd_out_of_scope_leaves_no_trace() {
     let mut tools = office();
-    // More than are looked at have exactly the same words: which of them must not depend on anybody else.
+    // More tools than a search ranks have exactly the same words. The choice among them must not depend on other
+    // servers.
     let twins: Vec<String> = (0..120).map(|at| format!("t{at:03}")).collect();
     tools.extend(twins.iter().map(|server| (server.as_str(), tool("notify", "Deletes mail and sends messages."))));
     let without = Index::build(&catalog(&tools));

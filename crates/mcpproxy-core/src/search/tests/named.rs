@@ -1,4 +1,4 @@
-//! Who knows the name of a tool finds it by that.
+//! Tests that a query with the name of a tool finds that tool.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::search::candidates::VisibleTools;
 use crate::search::{Index, NoMatch};
 use crate::{Scope, ToolName};
 
-/// The tools of some ninety real servers.
+/// Returns the tools of some ninety real servers.
 fn real() -> Vec<(String, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tools");
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
@@ -34,7 +34,7 @@ fn every_tool_is_found_first_by_its_name() {
     for (number, tool) in (0..).zip(catalog.tools()) {
         assert_eq!(index.named(&tool.name.to_string(), &everything), Some(number), "{}", tool.name);
     }
-    // Whole searches take their time; among these are names that words alone do not find.
+    // Whole searches are slow, so take a sample. It has names that words alone do not find.
     for tool in catalog.tools().step_by(20) {
         let name = tool.name.to_string();
         assert_eq!(exact(&find(&index, &name, 1)), [(name, 1.0_f32.to_bits())]);
@@ -63,7 +63,7 @@ fn a_name_need_not_say_the_server() {
     ] {
         assert_eq!(first(query, &everything), Some((name.to_owned(), 1.0)), "{query}");
     }
-    // Two tools have this name, and a server of that name has no such tool.
+    // Two servers have a tool of this name, and the server `mail` has none.
     assert!(first("read_file", &everything).is_some_and(|(_, score)| score < 1.0));
     assert!(first("mail:read_file", &everything).is_none_or(|(_, score)| score < 1.0));
     assert_eq!(first("read_file", &only(&["files", "mail"])), Some(("files:read_file".to_owned(), 1.0)));

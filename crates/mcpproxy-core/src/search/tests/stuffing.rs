@@ -1,4 +1,4 @@
-//! A tool that says everything does not come before the one that does what is asked for.
+//! Tests that a tool stuffed with keywords does not outrank the right one.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::search::words::{is_stop_word, words};
 use crate::search::{Field, Index};
 use crate::{Scope, ToolName};
 
-/// What people ask for, and the tool that does it.
+/// Everyday queries, each with the right tool.
 const EVERYDAY: [(&str, &str); 16] = [
     ("send an email to Bob", "mail:send_email"),
     ("write an email to my boss", "mail:send_email"),
@@ -28,7 +28,7 @@ const EVERYDAY: [(&str, &str); 16] = [
     ("translate this text into Spanish", "translate:translate_text"),
 ];
 
-/// The words of all other tools, each once: what somebody who wants to be found for everything would take.
+/// Returns each word of all other tools once, as an author would use them to match every query.
 fn trade() -> Vec<String> {
     let mut all = Vec::new();
     for (_, tool) in office() {
@@ -43,7 +43,7 @@ fn trade() -> Vec<String> {
     all
 }
 
-/// As many different words as wanted, those of the trade first.
+/// Returns a number of different words, those of other tools first.
 fn list(length: usize) -> String {
     let trade = trade();
     let more = (trade.len()..length).map(|at| format!("{}word{at}", trade[at % trade.len()]));
@@ -56,7 +56,7 @@ fn parameters(words: &str, description: &str) -> Value {
     json!({ "properties": names.chain([described]).collect::<Map<String, Value>>() })
 }
 
-/// Every way to stuff a tool, for a query or for all of them.
+/// Returns every way to stuff a tool, for one query or for all.
 fn stuffed(query: &str) -> Vec<(&'static str, Value)> {
     let with = |mut tool: Value, title: &str, parameters: Value| {
         tool["title"] = json!(title);

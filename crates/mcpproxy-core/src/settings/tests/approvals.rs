@@ -1,4 +1,4 @@
-//! What the file says about asking users.
+//! Tests for the `approvals` section.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ fn where_users_reach_the_gateway() {
 
 #[test]
 fn where_calls_are_confirmed() {
-    /// Nobody's level, and then each by this author.
+    /// Returns the channels without a risk level, and then for each level.
     fn channels(settings: &ApprovalSettings, effective: impl Fn(Contract) -> Effective) -> Vec<Channel> {
         let levels = [None].into_iter().chain(RiskLevel::ALL.map(Some));
         let written = |level: RiskLevel| Written { value: level, line: 1, column: 1 };
@@ -83,7 +83,7 @@ fn where_calls_are_confirmed() {
         let (settings, hints) = (approvals(fields), Hints::default());
         let found = channels(&settings, |contract| Effective::of(&[&Arc::new(contract)], None, hints));
         assert_eq!(found, by_operator, "by the operator: {fields}");
-        // A server's level never leads to less than no level at all.
+        // A server's level never gives a weaker channel than no level at all.
         let found = channels(&settings, |contract| Effective::of(&[], Some(&contract), hints));
         assert_eq!(found, by_server, "by the server: {fields}");
     };
@@ -146,7 +146,7 @@ fn how_users_get_to_know() {
     assert!(!format!("{settings:?}").contains(long), "{settings:?}");
 }
 
-/// Whoever checks a file without the secrets cannot tell how long they are.
+/// Without the secrets, their length cannot be checked.
 #[test]
 fn a_secret_that_is_left_out_is_not_judged() {
     struct Left;

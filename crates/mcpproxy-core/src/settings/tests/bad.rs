@@ -1,9 +1,9 @@
-//! Files with mistakes, and every word said about them.
+//! Tests for files with mistakes, with the whole text of every message.
 
 use super::World;
 use crate::settings::parse;
 
-/// The whole list of errors, one on a line.
+/// Compares the whole list of errors, one per line.
 pub(super) fn check(text: &str, expected: &[&str]) {
     let errors = match parse(text, &World) {
         Ok(_) => Vec::new(),
@@ -12,7 +12,7 @@ pub(super) fn check(text: &str, expected: &[&str]) {
     assert_eq!(errors, expected, "{text}");
 }
 
-/// One key of one server, in line 1 from column 21 on.
+/// Checks one key of one server, in line 1 from column 21 on.
 fn check_server(field: &str, expected: &[&str]) {
     check(&format!(r#"{{"mcpServers":{{"a":{{{field}}}}}}}"#), expected);
 }

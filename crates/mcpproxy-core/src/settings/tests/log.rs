@@ -1,4 +1,4 @@
-//! What the file says about the log: where it is kept, and for how long.
+//! Tests for the `storage` and `activity` sections.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn storage(url: &str) -> String {
     format!(r#"{{"storage": {{"url": "{url}"}}}}"#)
 }
 
-/// The address itself, and whether the file counts as one with a secret in it.
+/// Checks the URL, and whether the file counts as one with a secret in it.
 fn check_storage(url: &str, expected: &str, is_inline: bool) {
     let settings = parse(&storage(url), &World).unwrap_or_else(|errors| panic!("{url}: {errors:?}"));
     let read = match settings.storage.url.as_ref().unwrap() {
@@ -57,7 +57,7 @@ fn passwords_of_databases() {
     check_storage("postgres://ann:${env:GITHUB_TOKEN}@db/log", "postgres postgres://ann:ghp_hidden@db/log", false);
     check_storage("postgres://ann:${file:docs.key}@db/log", "postgres postgres://ann:doc-hidden@db/log", false);
     check_storage("postgres:///log?password=${file:docs.key}", "postgres postgres:///log?password=doc-hidden", false);
-    // One reference does not hide what stands beside it.
+    // A reference does not hide a password next to it.
     check_storage("postgres://ann:secret@db/${env:GITHUB_TOKEN}", "postgres postgres://ann:secret@db/ghp_hidden", true);
     check_storage(
         "postgres://ann:secret${file:docs.key}@db/log",
@@ -66,7 +66,7 @@ fn passwords_of_databases() {
     );
 }
 
-/// A world that leaves what it cannot resolve, as commands beside the gateway do.
+/// Leaves references unresolved, as commands outside the gateway do.
 struct Leaving;
 
 impl Outside for Leaving {

@@ -1,4 +1,4 @@
-//! Whatever the text, the answer is a value.
+//! Property tests: no text makes the parser panic.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn place(line: usize, column: usize) -> Mistake {
     Mistake { line, column, message: String::new() }
 }
 
-/// Pieces that a file is made of, so that random files get past the first brace.
+/// Generates fragments of files, so that random files get past the first brace.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         prop::sample::select(vec![

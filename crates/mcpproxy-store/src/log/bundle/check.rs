@@ -30,13 +30,13 @@ pub struct BundleVerdict {
     /// Payloads of shown lines that were erased before the export.
     pub erased: u64,
     pub checkpoints: u64,
-    /// When the first and the last checkpoint were signed.
+    /// The time of the first checkpoint. `last_signed` is that of the last.
     pub first_signed: String,
     pub last_signed: String,
     /// The claimed time of the export.
     pub exported: String,
-    /// `true` if the key of the chain signed the whole file. Without a seal, everything shown is genuine, but records may
-    /// have been removed from the file after the export.
+    /// `true` if the key of the chain signed the whole file. Without a seal, everything shown is genuine, but records
+    /// may have been removed from the file after the export.
     pub is_sealed: bool,
     /// The shown records, oldest first.
     pub ids: Vec<RecordId>,
@@ -46,7 +46,7 @@ pub struct BundleVerdict {
 pub enum KeyFrom {
     /// The caller passed it in.
     Outside,
-    /// It came with the bundle. Somebody who forges a bundle can forge its key.
+    /// It came with the bundle. An attacker who forges a bundle can also forge its key.
     Bundle,
 }
 

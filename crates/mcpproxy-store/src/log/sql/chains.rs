@@ -139,7 +139,7 @@ impl Database {
         self.fetch(statement, DOING).await?.iter().map(chain_row).collect()
     }
 
-    /// The numbers of the chains that there are records of.
+    /// Returns the chain numbers that occur in records.
     pub(crate) async fn chains_of_records(&self) -> Result<Vec<i64>, StoreError> {
         let mut numbers = Vec::new();
         let sql = "SELECT chain FROM records WHERE chain > $1 ORDER BY chain LIMIT 1";
@@ -152,14 +152,14 @@ impl Database {
         }
     }
 
-    /// The first record of a chain, wherever it claims to stand.
+    /// The first record of a chain, whatever position it claims.
     pub(crate) async fn first_row(&self, chain: i64) -> Result<Option<StoredRow>, StoreError> {
         let sql = format!("SELECT {COLUMNS}, {STORED} WHERE chain = $1 ORDER BY seq LIMIT 1");
         let rows = self.fetch(Statement::new(sql, vec![Value::int(chain)]), DOING).await?;
         Ok(rows.first().map(StoredRow::of))
     }
 
-    /// The rows and checkpoints that there are at these positions.
+    /// The rows and checkpoints at these positions.
     pub(crate) async fn stretch(&self, chain: u16, first: i64, last: i64) -> Result<Stretch, StoreError> {
         let places = || vec![Value::int(chain.into()), Value::int(first), Value::int(last)];
         let begun = format!("SELECT {COLUMNS}, {STORED} WHERE chain = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq");

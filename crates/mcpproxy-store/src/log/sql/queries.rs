@@ -1,8 +1,8 @@
 //! Queries for records: pages, single records and payloads. No query gets slower as the log grows.
 //!
-//! A filter can have several conditions. The first one with an index finds candidates in the order of their keys, and the
-//! other conditions are applied to at most `SCAN_MAX` candidates. So a rare match costs a bounded scan, and the page says how
-//! far it searched.
+//! A filter can have several conditions. The first one with an index finds candidates in the order of their keys, and
+//! the other conditions are applied to at most `SCAN_MAX` candidates. So a rare match costs a bounded scan, and the
+//! page says how far it searched.
 
 use mcpproxy_core::{RiskLevel, Untrusted, Variant};
 
@@ -156,8 +156,9 @@ impl Search {
     }
 }
 
-/// Finds rows by the index on a column and the key. SQLite chooses that index by itself. PostgreSQL may prefer to scan all
-/// records from the newest until it has found enough. Comparing row values, and ordering by them, leaves it only the index.
+/// Finds rows by the index on a column and the key. SQLite chooses that index by itself. PostgreSQL may prefer to scan
+/// all records from the newest until it has found enough. Comparing row values, and ordering by them, leaves it only
+/// the index.
 fn by_index(
     dialect: Dialect,
     (from, before): &(String, String),

@@ -46,7 +46,7 @@ impl RecordWriter {
     }
 
     /// Removes the first rows of this chain. Stops before a row that is too new, has not ended, or holds the end of the
-    /// chain: without that row, the chain could not be continued.
+    /// chain. Without the last, the chain could not be continued.
     pub(crate) async fn remove_records(
         &mut self,
         before: Key,

@@ -70,8 +70,8 @@ pub(super) async fn take_chain(connection: &mut Connection, chain: u16, verifier
     }
 }
 
-/// Locks the chain against another gateway with a copy of the same data folder. With SQLite, the lock of the data folder
-/// is enough.
+/// Locks the chain against another gateway with a copy of the same data folder. With SQLite, the lock of the data
+/// folder is enough.
 pub(super) async fn lock_chain(connection: &mut Connection, chain: u16, verifier: &Verifier) -> Result<(), StoreError> {
     if connection.dialect() == Dialect::Sqlite {
         return Ok(());

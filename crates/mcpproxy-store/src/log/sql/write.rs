@@ -1,9 +1,9 @@
 //! Writes records: one connection, one chain, one transaction for each batch.
 //!
-//! `RecordWriter` keeps the head of the chain in memory. A commit can succeed although its acknowledgement is lost. So before
-//! each commit it remembers in `unsure` where the head would be. After a failure, `settle` reads the head from the database:
-//! at `unsure`, the batch was committed; at `head`, it was not; anywhere else, the database lost or gained records, and the
-//! writer stops instead of hiding that.
+//! `RecordWriter` keeps the head of the chain in memory. A commit can succeed although its acknowledgement is lost. So
+//! before each commit it remembers in `unsure` where the head would be. After a failure, `settle` reads the head from
+//! the database. At `unsure`, the batch was committed. At `head`, it was not. Anywhere else, the database lost or
+//! gained records, and the writer stops instead of hiding that.
 
 use super::batch::Bulks;
 use super::take::{self, Head, chain_number, head, lock_chain, take_chain};
@@ -106,8 +106,8 @@ impl RecordWriter {
         self.conclude(head, outcome)
     }
 
-    /// Like `write`, with the steps of the operations. Operations with a conflict are not written. `conflicts` has them even if
-    /// this is cancelled: they are not part of what may have been committed.
+    /// Like `write`, with the steps of the operations. Operations with a conflict are not written. `conflicts` has them
+    /// even if this is cancelled: they are not part of what may have been committed.
     pub(crate) async fn write_steps(
         &mut self,
         batch: &[Operation],
