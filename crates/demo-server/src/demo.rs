@@ -13,8 +13,8 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
-use crate::data::Data;
 use crate::failure::Failure;
+use crate::tools::data::Data;
 use crate::tools::{self, DemoTool};
 
 const OVERVIEW_URI: &str = "demo://workspace/overview";

@@ -1,7 +1,6 @@
 //! A small MCP server over an in-memory workspace, to try mcpproxy with and to test it against.
 
 mod contract;
-mod data;
 mod demo;
 mod failure;
 pub mod http;

@@ -1,5 +1,6 @@
 //! The demo tools. Each file has the arguments, the code and the contracts of the tools for one subject.
 
+pub(crate) mod data;
 mod export;
 mod files;
 mod mail;
@@ -24,8 +25,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::contract::{Contract, DRY_RUN_PARAMETER, DryRun};
-use crate::data::Data;
 use crate::failure::{Code, Failure};
+use crate::tools::data::Data;
 
 pub(crate) use files::{File, Link, Share};
 pub(crate) use mail::{Draft, Email};

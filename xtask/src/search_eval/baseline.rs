@@ -136,7 +136,8 @@ mod tests {
             false,
             "mean recall@5: 0.8500 before, 0.9000 now, +0.0500: ok\n\
              mean nDCG@10: 0.7000 before, 0.7000 now, +0.0000: ok\n\
-             better than the baseline; `cargo run --release -p xtask -- search-eval --bless` keeps it so\n",
+             Better than the baseline. To save it as the new baseline, run \
+             `cargo run --release -p xtask -- search-eval --bless`.\n",
         );
         assert!(compare(&json!({}), &baseline).is_err());
     }

@@ -8,8 +8,8 @@ use super::files::File;
 use super::preview::{Outcome, Preview, about};
 use super::{DemoTool, NoArguments, tool};
 use crate::contract::{Contract, DryRun, Operation, Risk, StepUp};
-use crate::data::Data;
 use crate::failure::{Code, Failure};
+use crate::tools::data::Data;
 
 const SAMPLES: usize = 2;
 const ROWS_PER_MS: usize = 10;

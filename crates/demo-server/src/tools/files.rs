@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::mail::check_addresses;
 use super::{DemoTool, tool};
 use crate::contract::{Contract, Idempotency, Operation, Risk, World};
-use crate::data::{Data, OWN_DOMAIN, is_at, parse_time};
 use crate::failure::{Code, Failure};
+use crate::tools::data::{Data, OWN_DOMAIN, is_at, parse_time};
 
 /// Validity of the link that replaces an expired one.
 const RENEWED_FOR: SignedDuration = SignedDuration::from_hours(1);

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{DemoTool, tool};
 use crate::contract::{Contract, Idempotency, Operation, RateLimit, Risk, StepUp, World};
-use crate::data::{Data, is_address, is_at};
 use crate::failure::{Code, Failure};
+use crate::tools::data::{Data, is_address, is_at};
 
 const ATTACHMENT_MAX_BYTES: u64 = 10_000_000;
 

@@ -7,8 +7,8 @@ use super::preview::{Outcome, Preview, about};
 use super::segment::{self, Recipient};
 use super::{DemoTool, tool};
 use crate::contract::{Contract, DryRun, Idempotency, Operation, Risk, StepUp, World};
-use crate::data::Data;
 use crate::failure::{Code, Failure};
+use crate::tools::data::Data;
 
 const SAMPLES: usize = 2;
 

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{DemoTool, tool};
 use crate::contract::{Contract, Idempotency, Operation, Risk, StepUp, World};
-use crate::data::Data;
 use crate::failure::{Code, Failure};
+use crate::tools::data::Data;
 
 const PAYMENT_MAX_CENTS: u64 = 1_000_000;
 

@@ -7,8 +7,8 @@ use super::preview::{Outcome, Preview, about};
 use super::workspace::Reminder;
 use super::{DemoTool, NoArguments, tool};
 use crate::contract::{Contract, DryRun, Idempotency, Operation, Risk, StepUp};
-use crate::data::{CURRENT_USER, Data, is_address};
 use crate::failure::{Code, Failure};
+use crate::tools::data::{CURRENT_USER, Data, is_address};
 
 const CONTACTS_DEFAULT_LIMIT: usize = 10;
 const CONTACTS_MAX_LIMIT: usize = 50;

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{DemoTool, NoArguments, tool};
 use crate::contract::{Contract, Idempotency, Operation, Risk};
-use crate::data::{Data, check_length, parse_time};
 use crate::failure::{Code, Failure};
+use crate::tools::data::{Data, check_length, parse_time};
 
 const TITLE_MAX_CHARS: usize = 200;
 const REMINDER_MAX_CHARS: usize = 500;
