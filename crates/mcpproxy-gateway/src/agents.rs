@@ -1,4 +1,4 @@
-//! Agents and their connections: tokens, sessions, open requests, and who is told about changes.
+//! Agents and their connections: tokens, sessions, open requests, and subscriptions to changes.
 //!
 //! `downstream` speaks the protocol; this module remembers what must outlive one HTTP request. It knows nothing of servers
 //! or calls, so everything else can depend on it.

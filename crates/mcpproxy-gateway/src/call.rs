@@ -16,7 +16,7 @@
 //! A call that ends early leaves `run` with a [`Stopped`], which [`answer`] turns into a reply and, for a refusal, a
 //! record. So `?` is all that a stop needs to end the call.
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - **No record, no call.** `open` is awaited before `forward`. For a write it returns when the record is on disk.
 //! - **One permit, one call.** `forward` takes the permit by value. The approval and the idempotency key it rests on are
@@ -28,7 +28,7 @@
 //! Why not a chain of middleware? The order is the security property. Here it can be read, and the types enforce it: only
 //! `decide` or an approval makes a `Permit`, and only `forward` spends one.
 //!
-//! Most calls need no approval, no idempotency key and no dry run. What only the others need is boxed, so that the
+//! Most calls need no approval, no idempotency key and no dry run. The parts for calls that do are boxed, so that the
 //! common future stays small.
 
 mod approval;

@@ -4,7 +4,7 @@
 //! A reload or a report of a server builds the next one and swaps it in. Lists and searches are answered from the snapshot
 //! alone, so no server can delay them.
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - **A call uses one snapshot** from resolving to closing, so it is decided, recorded and checked by the same contract.
 //!   Only an approval moves it to a newer one.
@@ -21,7 +21,7 @@
 //! let tool = snapshot.catalog.resolve(&name);      // the same tool, whatever is reloaded meanwhile
 //! ```
 //!
-//! What must outlive a snapshot, such as rate limits, is in `state.rs`.
+//! State that must outlive a snapshot, such as rate limits, is in `state.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};

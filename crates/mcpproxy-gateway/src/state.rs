@@ -91,7 +91,7 @@ impl SharedState {
         self.news.reported.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Marks reports as contained in the current snapshot, and wakes everyone who waits for that.
+    /// Marks reports as contained in the current snapshot, and wakes all tasks that wait for that.
     pub(crate) fn apply_news(&self, count: u64) {
         self.news.applied.fetch_add(count, Ordering::AcqRel);
         self.news.changed.notify_waiters();

@@ -3,7 +3,7 @@
 //! A session remembers what the handshake agreed on, and connects requests that arrive separately: the agent's answer to a
 //! server's request comes in an HTTP request of its own, and so does `notifications/cancelled`.
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - **An id is not a credential.** `find` compares agent and endpoint mode too, so a stolen id is worth nothing without
 //!   the token it was opened with.

@@ -16,7 +16,7 @@
 //!          others   ─▶ refused
 //! ```
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - An approval counts for one call only: this agent, tool, contract and these bytes (`Binding` in core). A call that
 //!   names an approval for another call is refused.
@@ -101,7 +101,7 @@ pub(super) async fn obtain(
     flow.settle(approval).await
 }
 
-/// Checks whether the call returns for an approval of its own, or one was decided for it.
+/// Returns true if the call names an approval, answers an approval prompt, or was already decided.
 async fn has_own_decision(
     state: &SharedState,
     agent: &ConnectedAgent,
@@ -199,7 +199,7 @@ pub(super) async fn not_usable(state: &SharedState, approval: &StoredApproval) -
         ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Expired => Denial::ApprovalExpired,
         ApprovalState::Cancelled => Denial::ApprovalStale,
         ApprovalState::Consumed => {
-            // The record of the call says how it ended, as far as anyone knows.
+            // The record of the call contains its outcome, if it is known.
             let record = approval.record.map(|id| id.to_string());
             let whole = match &record {
                 Some(id) => state.store.find(id).await?,

@@ -1,4 +1,4 @@
-//! Idempotency keys: a call that was made before gets the same answer again, and nothing is sent.
+//! Idempotency keys: a repeated call gets the stored answer, and nothing is sent.
 //!
 //! A claim is the stored reservation of a key for one agent and tool. It is taken in the transaction that opens the
 //! record of the first call, and completed with the answer in the transaction that closes it. A repeat finds the claim
@@ -120,7 +120,7 @@ pub(super) fn finish_step(
     }
 }
 
-/// Checks for the decision whether another call holds the key.
+/// Returns true if another call holds the key. The decision depends on it.
 pub(super) async fn is_taken(
     state: &SharedState,
     agent: &ConnectedAgent,

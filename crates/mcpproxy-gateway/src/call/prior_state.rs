@@ -1,4 +1,4 @@
-//! What the store already knows about a call before it is decided: a dry run, an earlier call with the same key.
+//! Reads from the store what the decision needs: an earlier dry run, or an earlier call with the same idempotency key.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@
 //! | `tools/call` of anything else | the path of a call, `call.rs` |
 //! | `prompts/get`, `resources/read`, `completion/complete` | the one server that the name belongs to |
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - **A server outside the token's scope does not exist.** Every lookup goes through [`find`] or the catalog, which check
 //!   scope and endpoint mode. The error for a hidden server is the error for a typo.

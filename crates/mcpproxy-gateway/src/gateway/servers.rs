@@ -127,7 +127,8 @@ struct Watcher {
 impl Watch for Watcher {
     fn changed(&self, server: &Server, change: Change) {
         self.state.report_news();
-        // Between the two: whoever sees the server as tried knows of a report to wait for, and is woken when it is applied.
+        // Marked between the two steps. A task that sees the server as tried then also sees the report, and waits for
+        // its snapshot.
         server.set_tried();
         let _stopping = self.changes.send((server.name().clone(), change));
     }

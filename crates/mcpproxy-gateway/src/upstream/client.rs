@@ -9,7 +9,7 @@
 //! safe, because hyper returns the unsent request. A request that was written is never sent again: the server may have
 //! processed it.
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - A connection returns to the pool only after its response was read to the end. Dropping an [`Answer`] early closes it.
 //! - The pool keeps at most `IDLE_MAX` connections for `IDLE_TIME`, the newest last. If the newest is too old, all are.

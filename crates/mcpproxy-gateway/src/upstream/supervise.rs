@@ -10,7 +10,7 @@
 //! operator restarts it, or it failed. A failure waits from 1 s up to 60 s before the next attempt, with jitter. A
 //! connection that lasted a minute resets the wait.
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - **A server's trouble is its own.** Each has its own task, limits and backoff. A server that hangs, floods or crashes
 //!   delays no other.

@@ -42,7 +42,7 @@ pub(crate) fn tool_of(address: &str) -> Option<Option<ToolName>> {
     Some(rest.split_once('/').and_then(|(server, tool)| ToolName::of(&ServerName::parse(server).ok()?, tool).ok()))
 }
 
-/// The answer to `resources/read`.
+/// Builds the answer to `resources/read`.
 pub(crate) fn read(tool: &Tool) -> String {
     let text = tool_contract(tool).to_string();
     json!({"contents": [{"uri": uri(&tool.name), "mimeType": MIME_TYPE, "text": text}]}).to_string()

@@ -60,7 +60,7 @@ impl ApprovalFlow<'_> {
     }
 }
 
-/// Checks whether waiting cannot help. A missing server may come back, and a rate limit passes.
+/// Returns true if waiting cannot help. A missing server may come back, and a rate limit passes.
 fn is_permanent(denial: &Denial) -> bool {
     match denial.check() {
         Check::RateLimit | Check::Exists => false,
