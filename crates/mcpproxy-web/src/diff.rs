@@ -45,7 +45,7 @@ pub(crate) struct Diff {
     pub(crate) left_out: usize,
 }
 
-/// Who will see the arguments.
+/// The reader of the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// Sensitive values are masked.
@@ -89,7 +89,7 @@ pub(crate) struct After<'a> {
     text: &'a str,
     /// The real values of masked ones, by pointer.
     whole: HashMap<String, String>,
-    /// Whether the real values are still known.
+    /// True if the real values are still known.
     is_known: bool,
 }
 
@@ -138,7 +138,7 @@ impl PointerPair {
 }
 
 impl Comparing<'_> {
-    /// Whether a masked value is unchanged. `None` if neither value is masked.
+    /// Returns true if a masked value is unchanged, and `None` if neither value is masked.
     fn hidden(&self, at: &PointerPair, before: &str, after: &str) -> Option<bool> {
         let really = self.after.whole.get(&at.new);
         let (about, id) = self.before?.about.as_ref()?;
@@ -146,7 +146,7 @@ impl Comparing<'_> {
         was_hidden.or_else(|| really.map(|really| json_equal(before, really)))
     }
 
-    /// Whether anything is masked.
+    /// Returns true if any value is masked.
     fn hides(&self) -> bool {
         let was = self.before.and_then(|before| before.about.as_ref()).is_some_and(|(about, _)| about.hides());
         was || !self.after.whole.is_empty()

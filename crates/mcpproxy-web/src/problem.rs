@@ -74,7 +74,7 @@ macro_rules! optional {
 }
 
 problems! {
-    // Who sends the request.
+    // The sender of the request.
     UNAUTHENTICATED = UNAUTHORIZED "unauthenticated" challenge "X-API-Key"
         "the admin key is missing or wrong"
         hint "send the key from `admin.key` in the data folder as the `X-API-Key` header";

@@ -102,7 +102,7 @@ impl Rest {
         self.send(method, path, Bytes::new()).await
     }
 
-    /// Applies changed files now, and returns the servers when the change is in force.
+    /// Reloads changed files now. Returns the servers when the change is active.
     pub(crate) async fn reload(&self) -> anyhow::Result<Value> {
         self.ask(Method::POST, "/api/v1/reload").await
     }

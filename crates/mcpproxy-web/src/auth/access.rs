@@ -1,4 +1,4 @@
-//! Decides who may use a REST endpoint.
+//! Decides if the sender of a request may use a REST endpoint.
 //!
 //! Each row in `rest` names an [`Access`]. [`admit`] compares it with the identity of the sender, in front of every handler.
 //! The match is complete: a new access level or identity does not compile until every combination is decided.

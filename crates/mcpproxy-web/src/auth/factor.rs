@@ -47,7 +47,7 @@ impl Factors {
     }
 }
 
-/// Why there is no proof.
+/// The reason why there is no proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FactorError {
     Missing,

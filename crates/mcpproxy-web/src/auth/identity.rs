@@ -1,4 +1,4 @@
-//! Finds out who sends a request: an agent, the admin key, a signed-in user, or nobody.
+//! Finds the sender of a request: an agent, the admin key, a signed-in user, or none of them.
 //!
 //! Credentials are never combined. A request with an agent token acts as that agent, even if it also has the admin key or a
 //! session cookie. Otherwise an agent that reads `admin.key` could add the key to its requests and gain more rights.

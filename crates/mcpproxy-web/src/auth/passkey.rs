@@ -69,7 +69,7 @@ impl Passkeys {
         challenge(&asked, &state)
     }
 
-    /// The passkey that answered, as it is to be kept from now on: its counter has moved.
+    /// Verifies the browser's answer. Returns the passkey with its new counter, to be stored.
     pub(crate) fn finish(&self, answer: &str, state: &str, kept: &[String]) -> Result<StoredPasskey, PasskeyError> {
         let answer: PublicKeyCredential = serde_json::from_str(answer).map_err(PasskeyError::Answer)?;
         let state: PasskeyAuthentication = serde_json::from_str(state).map_err(PasskeyError::Stored)?;

@@ -109,7 +109,7 @@ mod tests {
         check("nobody's password", None, false).await;
     }
 
-    /// Otherwise its hash would be refused before any work was done, and the time would tell.
+    /// With other parameters, this hash would take another time than a real one, which would reveal unknown names.
     #[test]
     fn nobodys_hash_is_one() {
         let hash = PasswordHash::new(NOBODYS).unwrap();

@@ -1,4 +1,4 @@
-//! Proof that a user is present at one of our pages: why a session cookie alone cannot approve a call.
+//! Proves that a user is present at one of our pages. A session cookie alone cannot approve a call.
 //!
 //! Cookies belong to a host, not to a port. A browser with a session at `localhost:8080` also sends the cookie to
 //! `localhost:3000`, so any local program that the user opens in the browser receives it. An agent can start such a program.
@@ -32,7 +32,7 @@ pub(crate) struct PresenceInput<'a> {
     pub(crate) password: Option<&'a str>,
 }
 
-/// Why there is no proof.
+/// The reason why there is no proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PresenceError {
     /// Neither a password nor the key of this session.

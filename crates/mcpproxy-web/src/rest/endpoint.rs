@@ -45,7 +45,7 @@ pub(crate) struct Endpoint {
     /// Names in braces are listed in [`super::parameters::PATH_PARAMETERS`].
     pub(crate) path: &'static str,
     pub(crate) access: Access,
-    /// Whether the endpoint approves or denies calls. A refused attempt to use it is recorded.
+    /// True if the endpoint approves or denies calls. A refused attempt to use it is recorded.
     pub(crate) decides: bool,
     /// The query parameters. Any other parameter is an error.
     pub(crate) parameters: &'static [Parameter],

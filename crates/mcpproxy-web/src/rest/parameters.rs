@@ -1,4 +1,4 @@
-//! Query parameters: which there are, and how a query is read.
+//! Query parameters: their definitions, and the parser that checks a query.
 //!
 //! A parameter that several endpoints share is one constant here. An endpoint lists its parameters in its row, and
 //! [`read`] runs in front of every handler: an unknown, repeated or malformed parameter is an error with a hint, never

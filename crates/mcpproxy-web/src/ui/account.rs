@@ -108,7 +108,7 @@ pub(super) struct AccountNotice {
     pub(super) asks_password: bool,
 }
 
-/// Why a change was refused.
+/// The reason why a change was refused.
 pub(super) enum NotAllowed {
     Factor(FactorError),
     Presence(PresenceError),

@@ -20,11 +20,11 @@ pub(crate) struct Page {
     pub(crate) method: Verb,
     pub(crate) path: &'static str,
     pub(crate) access: PageAccess,
-    /// Whether the form approves or denies calls. A refused attempt to use it is recorded.
+    /// True if the form approves or denies calls. A refused attempt to use it is recorded.
     pub(crate) decides: bool,
     /// The page with this form, to return to after signing in. `None` if it is the page at the same path.
     pub(crate) sent_from: Option<&'static str>,
-    /// Whether a script reads the answer, so that a redirect to the sign-in page makes no sense.
+    /// True if a script reads the answer, so that a redirect to the sign-in page makes no sense.
     pub(crate) is_stream: bool,
     pub(crate) handler: fn(MethodFilter) -> MethodRouter<AppState>,
 }

@@ -30,9 +30,9 @@ pub(crate) struct Frame {
     /// Changes with the content. An open page replaces its content only if the key differs, so that typed text survives.
     pub(crate) key: String,
     pub(crate) version: &'static str,
-    /// Whether the page listens for changes.
+    /// True if the page listens for changes.
     pub(crate) is_live: bool,
-    /// Whether the page key was rejected, so that the form asks for the password.
+    /// True if the page key was rejected, so that the form asks for the password.
     pub(crate) asks_password: bool,
 }
 

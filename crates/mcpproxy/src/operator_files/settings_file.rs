@@ -102,8 +102,8 @@ fn other_than_file(path: &Path) -> Option<Failure> {
     Some(Failure::new(Exit::BadSettings, message).hint("move it elsewhere, because only regular files are read"))
 }
 
-/// Checks who can write and read the settings. A writer can start any program as this user, and a reader learns the
-/// secrets in them.
+/// Checks the permissions of the settings. A writer can start any program as this user, and a reader learns the secrets
+/// in them.
 fn check_access(path: &Path, file: &File, settings: &Settings) -> Result<(), Failure> {
     let shown = path.display();
     let mode = check_owner(path, file)?;

@@ -7,9 +7,9 @@
 //! - **The agent and the server**: reason, client name, descriptions, claims about side effects. Anyone can write anything
 //!   here, so these texts carry the tag "not verified", and a server's own risk level can raise the warning but never lower it.
 //!
-//! Who sees what: the approver sees all arguments unmasked while the request is pending, because an approval of hidden values
-//! is worthless. After the decision the page masks sensitive values, as the REST interface and the log always do. Agents and
-//! the admin key never see this page.
+//! Visibility: the approver sees all arguments unmasked while the request is pending, because an approval of hidden
+//! values is worthless. After the decision the page masks sensitive values, as the REST interface and the log always
+//! do. Agents and the admin key never see this page.
 //!
 //! All foreign text goes through [`Visible`], which escapes HTML and shows invisible characters. Long values are cut. The page
 //! then says what is missing next to the buttons, and links to the full text.
@@ -84,7 +84,7 @@ pub(crate) struct Effects {
 
 pub(crate) struct Preview {
     pub(crate) is_native: bool,
-    /// Whether it was derived from a contract of the server.
+    /// True if it was derived from a contract of the server.
     pub(crate) is_of_server: bool,
     pub(crate) is_old: bool,
     pub(crate) iso: String,
@@ -120,7 +120,7 @@ pub(crate) struct Typed {
     pub(crate) error: Option<String>,
     pub(crate) comment: String,
     pub(crate) grant: Option<(String, String, String)>,
-    /// Whether the page key was missing or wrong.
+    /// True if the page key was missing or wrong.
     pub(crate) asks_password: bool,
 }
 

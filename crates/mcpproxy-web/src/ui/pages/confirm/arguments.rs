@@ -14,7 +14,7 @@ const MAX_CHARS: usize = 20_000;
 
 pub(crate) struct Arguments {
     pub(crate) rows: Vec<ArgumentRow>,
-    /// Whether any argument changed, shown or not.
+    /// True if any argument changed, shown or not.
     pub(crate) is_changed: bool,
     pub(crate) summary: String,
     pub(crate) left_out: usize,
