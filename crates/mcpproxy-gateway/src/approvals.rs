@@ -165,8 +165,8 @@ impl Approvals {
         Ok(Some(view))
     }
 
-    /// Approves a request. A session cookie alone cannot: the proof of presence needs the page's key, a password or a factor.
-    /// A step-up proof for this request counts as a fresh second factor.
+    /// Approves a request. A session cookie alone cannot: the proof of presence needs the page's key, a password or a
+    /// factor. A step-up proof for this request counts as a fresh second factor.
     pub async fn approve(
         &self,
         id: &ApprovalId,

@@ -19,14 +19,14 @@
 //! Invariants:
 //!
 //! - **No record, no call.** `open` is awaited before `forward`. For a write it returns when the record is on disk.
-//! - **One permit, one call.** `forward` takes the permit by value. The approval and the idempotency key it rests on are
-//!   spent in the transaction that opens the record, so two gateways on one database cannot both send it.
+//! - **One permit, one call.** `forward` takes the permit by value. The approval and the idempotency key it rests on
+//!   are spent in the transaction that opens the record, so two gateways on one database cannot both send it.
 //! - **One snapshot.** A call keeps the snapshot it began with. Only an approval replaces it, because a user may take
 //!   hours: the call is then decided again on the newest one.
 //! - **A call that began is finished.** An agent that hangs up does not cancel the record (`agents/in_flight.rs`).
 //!
-//! Why not a chain of middleware? The order is the security property. Here it can be read, and the types enforce it: only
-//! `decide` or an approval makes a `Permit`, and only `forward` spends one.
+//! Why not a chain of middleware? The order is the security property. Here it can be read, and the types enforce it:
+//! only `decide` or an approval makes a `Permit`, and only `forward` spends one.
 //!
 //! Most calls need no approval, no idempotency key and no dry run. The parts for calls that do are boxed, so that the
 //! common future stays small.
@@ -133,8 +133,8 @@ async fn run(incoming: &mut Incoming<'_>, target: Target<'_>) -> Result<Reply, S
 }
 
 impl Incoming<'_> {
-    /// Finds the tool of a call. A tool that is unknown because its server was never reached is not a tool that does not
-    /// exist, so that call ends with the server's state.
+    /// Finds the tool of a call. A tool that is unknown because its server was never reached is not a tool that does
+    /// not exist, so that call ends with the server's state.
     async fn resolve(&mut self, declared: &Declared) -> Result<Option<Arc<Tool>>, Stopped> {
         let (snapshot, agent) = (&self.snapshot, &self.agent.identity);
         let tool = snapshot.catalog.resolve(&declared.name);
@@ -173,8 +173,8 @@ impl Incoming<'_> {
         }
     }
 
-    /// Records a refusal and words it. A malformed call gets a JSON-RPC error, because its client is at fault. Any other
-    /// refusal is a result that the agent's model reads and can act on.
+    /// Records a refusal and words it. A malformed call gets a JSON-RPC error, because its client is at fault. Any
+    /// other refusal is a result that the agent's model reads and can act on.
     async fn refuse(&self, denial: &Denial) -> Reply {
         let agent = self.agent;
         let record =

@@ -1,10 +1,11 @@
 //! Lets a request apply the operator's files now, instead of when the file watcher notices them.
 //!
 //! A command that edits the settings or a contract must not return before the gateway enforces the edit. Otherwise the
-//! next call still runs under the old contract. The command therefore writes the file and then asks the gateway to reload.
+//! next call still runs under the old contract. The command therefore writes the file and then asks the gateway to
+//! reload.
 //!
-//! The task that watches the files also answers these requests, so that two reloads never run at once. [`Reloader`] is the
-//! sending half, which the REST interface holds. [`ReloadRequests`] is the receiving half, which the watcher holds.
+//! The task that watches the files also answers these requests, so that two reloads never run at once. [`Reloader`] is
+//! the sending half, which the REST interface holds. [`ReloadRequests`] is the receiving half, which the watcher holds.
 
 use tokio::sync::{mpsc, oneshot};
 

@@ -12,8 +12,8 @@ use crate::message::{RpcError, member, with_members};
 /// Shorter values would match, and mask, unrelated text.
 const VALUE_MIN_BYTES: usize = 4;
 
-/// The sensitive fields of a tool, and their values in one call. Servers repeat arguments in other fields and in prose, so
-/// the values are masked wherever they appear.
+/// The sensitive fields of a tool, and their values in one call. Servers repeat arguments in other fields and in prose,
+/// so the values are masked wherever they appear.
 #[derive(Debug, Default)]
 pub(crate) struct Sensitive {
     pointers: Vec<Pointer>,

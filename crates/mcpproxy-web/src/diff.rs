@@ -54,7 +54,8 @@ pub(crate) enum Audience {
     Approver,
 }
 
-/// Compares the arguments of an approval request with the previous ones. Uses the real values, even where masks are shown.
+/// Compares the arguments of an approval request with the previous ones. Uses the real values, even where masks are
+/// shown.
 pub(crate) fn arguments(view: &ApprovalView, audience: Audience, most: usize) -> Diff {
     let (approval, previous) = (&view.approval, view.previous.as_ref());
     let shown = approval.shown_args.for_json();

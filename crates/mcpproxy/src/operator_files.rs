@@ -1,13 +1,13 @@
 //! Reads what the operator writes: the settings file, and `contracts/` and `policies/` in the same folder.
 //!
-//! [`read`] returns all three or an error: one invalid file means that nothing changes. A running gateway then keeps its
-//! previous files.
+//! [`read`] returns all three or an error: one invalid file means that nothing changes. A running gateway then keeps
+//! its previous files.
 //!
 //! Three checks protect the active files:
 //!
-//! - **Nothing disappears by accident.** If a folder is gone or a file is empty, the reload fails ([`OperatorFiles::keeps`]).
-//!   An unmounted disk or an editor that truncates before it writes must not lift a restriction. To remove a contract or
-//!   policy, the operator deletes its file.
+//! - **Nothing disappears by accident.** If a folder is gone or a file is empty, the reload fails
+//!   ([`OperatorFiles::keeps`]). An unmounted disk or an editor that truncates before it writes must not lift a
+//!   restriction. To remove a contract or policy, the operator deletes its file.
 //! - **Only the owner or root can write the files** (`settings_file::check_owner`). Write access to the settings is
 //!   enough to start any program as this user.
 //! - **Reading takes bounded time**: limits on size and number of files, no named pipes, no devices.

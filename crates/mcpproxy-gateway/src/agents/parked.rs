@@ -1,8 +1,8 @@
 //! Calls that wait for an answer of a stateless client.
 //!
-//! A server may ask the agent something during a call. A stateless client cannot receive requests, so the call is parked
-//! and the client gets an `input_required` result. It sends the same request again with the answer, which resumes the
-//! call.
+//! A server may ask the agent something during a call. A stateless client cannot receive requests, so the call is
+//! parked and the client gets an `input_required` result. It sends the same request again with the answer, which
+//! resumes the call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};

@@ -15,8 +15,8 @@ use crate::message::{self, member};
 use crate::record::now_ms;
 use crate::upstream::Passage;
 
-/// Prefix of the gateway's states, which tells them from states of servers. A tag of the key follows, because a server may
-/// itself be an mcpproxy.
+/// Prefix of the gateway's states, which tells them from states of servers. A tag of the key follows, because a server
+/// may itself be an mcpproxy.
 const PREFIX: &str = "mcpproxy-approval.";
 const TAG_CHARS: usize = 16;
 /// Key of the prompt in `inputRequests`, and of its answer in `inputResponses`.

@@ -20,14 +20,15 @@
 //!
 //! - An approval counts for one call only: this agent, tool, contract and these bytes (`Binding` in core). A call that
 //!   names an approval for another call is refused.
-//! - An approved call is decided again on the newest snapshot, with the bytes that the user saw. Contracts, settings and
-//!   the token may have changed while it waited.
+//! - An approved call is decided again on the newest snapshot, with the bytes that the user saw. Contracts, settings
+//!   and the token may have changed while it waited.
 //! - Identical calls share one request, so a user is asked once. After a denial, the same call is denied without asking
 //!   until the request would have expired. Otherwise an agent only had to ask often enough.
-//! - The client's own prompt counts only where the contract accepts a form, and only if it shows everything that is sent.
+//! - The client's own prompt counts only where the contract accepts a form, and only if it shows everything that is
+//!   sent.
 //!
-//! The permit is spent later, in the transaction that opens the call's record. Spending it here would lose the approval if
-//! the gateway crashed in between.
+//! The permit is spent later, in the transaction that opens the call's record. Spending it here would lose the approval
+//! if the gateway crashed in between.
 //!
 //! Example: an agent calls `crm:delete_customer`. The user has no prompt, so after `approvals.wait` the agent gets
 //! `confirmation_required` with an `approval_id` and a link. The user approves on the page. The agent repeats the call

@@ -12,8 +12,8 @@ use crate::snapshot::Snapshot;
 pub(crate) enum Target<'a> {
     /// The parameters of a `call_tool_*`, which have passed the strict reader.
     Variant { variant: Variant, parameters: &'a str },
-    /// A direct call. The tool's contract or annotations choose the variant, and what the four tools take as parameters is
-    /// in `_meta`.
+    /// A direct call. The tool's contract or annotations choose the variant, and what the four tools take as parameters
+    /// is in `_meta`.
     Direct { name: ToolName, arguments: &'a str, meta: Option<&'a str> },
 }
 

@@ -81,8 +81,8 @@ async fn skip_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Resu
     }
 }
 
-/// Returns true if the answer depends on several servers. A call waits for its own server, and the four tools are always
-/// the same.
+/// Returns true if the answer depends on several servers. A call waits for its own server, and the four tools are
+/// always the same.
 fn needs_all_servers(request: &AgentRequest) -> bool {
     match &*request.method {
         "tools/call" => tool_name(request).as_deref() == Some(four::RETRIEVE),

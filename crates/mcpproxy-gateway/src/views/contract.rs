@@ -77,8 +77,8 @@ pub(crate) fn listed(tool: &Tool) -> String {
     message::with_members(json, &[("annotations", &annotations), ("_meta", &meta)])
 }
 
-/// Returns the annotations of a tool. The contract overrides the server's hints, because clients decide by them whether to
-/// prompt.
+/// Returns the annotations of a tool. The contract overrides the server's hints, because clients decide by them whether
+/// to prompt.
 pub(crate) fn annotations(tool: &Tool) -> String {
     let own = tool.offered.field("annotations").unwrap_or("{}");
     // A server that claims both is treated as destructive, and clients should do the same.

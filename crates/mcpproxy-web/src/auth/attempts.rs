@@ -27,8 +27,8 @@ pub(crate) struct TooMany {
 }
 
 impl Attempts {
-    /// Counts a failure before the attempt is made, so that parallel attempts cannot exceed the limit. Call `forgive` after a
-    /// success.
+    /// Counts a failure before the attempt is made, so that parallel attempts cannot exceed the limit. Call `forgive`
+    /// after a success.
     pub(crate) fn take(&self, name: &str, now_ms: i64) -> Result<(), TooMany> {
         let mut failures = self.failures();
         failures.forget(now_ms);

@@ -1,10 +1,10 @@
 //! The guard in front of every route, including `/mcp`: it rejects requests with an unknown `Host` or `Origin`.
 //!
-//! The gateway listens on loopback, so only local programs can connect. Browsers are local programs too, and every web page
-//! they show can make them send requests. Two attacks follow:
+//! The gateway listens on loopback, so only local programs can connect. Browsers are local programs too, and every web
+//! page they show can make them send requests. Two attacks follow:
 //!
-//! - **DNS rebinding.** `evil.example` resolves to 127.0.0.1. To the browser its page and the gateway have the same origin,
-//!   so that page can read answers. But the browser still sends `Host: evil.example`.
+//! - **DNS rebinding.** `evil.example` resolves to 127.0.0.1. To the browser its page and the gateway have the same
+//!   origin, so that page can read answers. But the browser still sends `Host: evil.example`.
 //! - **Cross-site requests.** Any page can send a form or a `fetch` to `http://localhost:8080`. The browser adds the
 //!   `Origin` of that page.
 //!
@@ -14,11 +14,12 @@
 //!   repeated header is rejected, and so is a request line with another host.
 //! - `Origin`: absent (programs that are not browsers), loopback with any port, our own address, and `allowed_origins`.
 //!
-//! Invariants: the guard wraps the whole router, so that a new route cannot bypass it. It decides before the body is read.
-//! A reload of the settings reaches open connections, because clones share the lists.
+//! Invariants: the guard wraps the whole router, so that a new route cannot bypass it. It decides before the body is
+//! read. A reload of the settings reaches open connections, because clones share the lists.
 //!
 //! Loopback origins of other ports are accepted here because local development tools call `/mcp` from a browser. For
-//! requests that change something on behalf of a signed-in user this is too weak. `origin::is_own` adds a stricter check.
+//! requests that change something on behalf of a signed-in user this is too weak. `origin::is_own` adds a stricter
+//! check.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};

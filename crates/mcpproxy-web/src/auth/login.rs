@@ -47,8 +47,8 @@ impl AppState {
         }
     }
 
-    /// Checks a password. Failures are counted together, wherever the password was typed. Time and answer are the same whether
-    /// the user exists or not.
+    /// Checks a password. Failures are counted together, wherever the password was typed. Time and answer are the same
+    /// whether the user exists or not.
     pub(crate) async fn check_password(
         &self,
         name: &str,

@@ -6,8 +6,8 @@ use subtle::ConstantTimeEq as _;
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(crate) const CSRF_HEADER: HeaderName = HeaderName::from_static("x-csrf-token");
 
-/// Stricter than the guard, which accepts pages of all loopback ports. Those belong to other programs and must not act for a
-/// user who is signed in here. Programs that are not browsers send no origin. `own` is the address of our pages.
+/// Stricter than the guard, which accepts pages of all loopback ports. Those belong to other programs and must not act
+/// for a user who is signed in here. Programs that are not browsers send no origin. `own` is the address of our pages.
 pub(crate) fn is_own(headers: &HeaderMap, own: &str) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let from_page = match text(ORIGIN) {

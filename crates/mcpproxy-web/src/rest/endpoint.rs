@@ -5,7 +5,8 @@
 //!
 //! - the router and the access check in front of each handler ([`super::router`]),
 //! - the parser of query parameters, which rejects every parameter that is not in the row ([`super::parameters`]),
-//! - the OpenAPI document at `/api/v1/openapi.json` and the page at `/api/v1/docs` ([`super::openapi`], [`super::docs`]),
+//! - the OpenAPI document at `/api/v1/openapi.json` and the page at `/api/v1/docs` ([`super::openapi`],
+//!   [`super::docs`]),
 //! - the tests that send every credential to every endpoint (`tests/matrix.rs`).
 //!
 //! Each file of handlers has its rows at the top, as `ENDPOINTS`. [`super::endpoints`] concatenates them. The order of
@@ -23,7 +24,8 @@
 //! ```
 //!
 //! There are no defaults: a row without `access` does not compile. The alternative, an enum of endpoints with one
-//! `match` per property, needs an edit in every `match` for each new endpoint, and a `_ =>` in one of them hides a mistake.
+//! `match` per property, needs an edit in every `match` for each new endpoint, and a `_ =>` in one of them hides a
+//! mistake.
 
 use std::fmt;
 

@@ -150,7 +150,8 @@ async fn servers(State(web): State<Arc<Web>>) -> Json<wire::Servers> {
     Json(wire::Servers { servers: web.gateway.servers().into_iter().map(Into::into).collect() })
 }
 
-/// A server that is installed on its first start, for example by `npx`, needs longer. The answer then says `connecting`.
+/// A server that is installed on its first start, for example by `npx`, needs longer. The answer then says
+/// `connecting`.
 const CONNECT_WAIT: Duration = Duration::from_secs(30);
 
 async fn reload(State(web): State<Arc<Web>>) -> Result<Json<wire::Servers>, Problem> {

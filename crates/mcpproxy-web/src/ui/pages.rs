@@ -27,7 +27,8 @@ pub(crate) struct Frame {
     pub(crate) section: &'static str,
     pub(crate) user: Option<FrameUser>,
     pub(crate) pending: u64,
-    /// Changes with the content. An open page replaces its content only if the key differs, so that typed text survives.
+    /// Changes with the content. An open page replaces its content only if the key differs, so that typed text
+    /// survives.
     pub(crate) key: String,
     pub(crate) version: &'static str,
     /// True if the page listens for changes.

@@ -3,12 +3,12 @@
 //! Several clients can share one gateway this way: each one starts `mcpproxy stdio`, and each bridge sends the client's
 //! messages to `/mcp` over HTTP with the token in `agent.token`.
 //!
-//! - One line is one message. The bridge reads only the fields that it needs for HTTP headers and forwards every message
-//!   unchanged.
+//! - One line is one message. The bridge reads only the fields that it needs for HTTP headers and forwards every
+//!   message unchanged.
 //! - Requests run in parallel, each on its own HTTP request. Notifications keep their order.
-//! - Clients with a handshake get an MCP session, and its id is added to every request. If the gateway restarts, the bridge
-//!   finds it again through `gateway.lock`, repeats the client's `initialize`, and retries what was certainly not processed
-//!   ([`session`]). Stateless clients need none of this.
+//! - Clients with a handshake get an MCP session, and its id is added to every request. If the gateway restarts, the
+//!   bridge finds it again through `gateway.lock`, repeats the client's `initialize`, and retries what was certainly
+//!   not processed ([`session`]). Stateless clients need none of this.
 //! - A cancelled stateless request is cancelled by closing its HTTP request.
 //! - When the client closes standard input, running requests get ten seconds to finish.
 //!

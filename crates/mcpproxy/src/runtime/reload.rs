@@ -3,8 +3,8 @@
 //! Every 250 ms the gateway compares fingerprints of the operator's files. When two comparisons in a row show the same
 //! change, the editor has finished writing, and the gateway reads all files:
 //!
-//! - If all files are valid, they take effect together: the gateway builds a new snapshot, and calls that already started
-//!   keep the old one. Unchanged parts keep their `Arc`, so that servers and policies are not rebuilt.
+//! - If all files are valid, they take effect together: the gateway builds a new snapshot, and calls that already
+//!   started keep the old one. Unchanged parts keep their `Arc`, so that servers and policies are not rebuilt.
 //! - If any file is invalid, nothing changes. The log and `GET /api/v1/status` show the error until the next change.
 //!
 //! A command that edits a file requests a reload over REST (`mcpproxy_gateway::Reloader`). It returns when its edit is

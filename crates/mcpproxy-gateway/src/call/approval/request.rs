@@ -68,7 +68,8 @@ impl ApprovalFlow<'_> {
         }
     }
 
-    /// Stops if another call with the same idempotency key has used the approval. The agent then gets that call's answer.
+    /// Stops if another call with the same idempotency key has used the approval. The agent then gets that call's
+    /// answer.
     pub(super) async fn stop_if_made(&self) -> Result<(), Stopped> {
         match self.request.as_repeat() {
             Some(repeat) if claims::is_taken(self.state, self.agent, &repeat.tool.name, &repeat.claim).await? => {

@@ -4,18 +4,19 @@
 //!
 //! - **The gateway**: agent, tool, arguments, changes, times. True by construction.
 //! - **The operator**: risk level and side effects from contracts. Trusted.
-//! - **The agent and the server**: reason, client name, descriptions, claims about side effects. Anyone can write anything
-//!   here, so these texts carry the tag "not verified", and a server's own risk level can raise the warning but never lower it.
+//! - **The agent and the server**: reason, client name, descriptions, claims about side effects. Anyone can write
+//!   anything here, so these texts carry the tag "not verified", and a server's own risk level can raise the warning
+//!   but never lower it.
 //!
 //! Visibility: the approver sees all arguments unmasked while the request is pending, because an approval of hidden
 //! values is worthless. After the decision the page masks sensitive values, as the REST interface and the log always
 //! do. Agents and the admin key never see this page.
 //!
-//! All foreign text goes through [`Visible`], which escapes HTML and shows invisible characters. Long values are cut. The page
-//! then says what is missing next to the buttons, and links to the full text.
+//! All foreign text goes through [`Visible`], which escapes HTML and shows invisible characters. Long values are cut.
+//! The page then says what is missing next to the buttons, and links to the full text.
 //!
-//! Deny is the first button and has the focus. Approve stays disabled for a second after the page changes, so that a click
-//! meant for something else approves nothing.
+//! Deny is the first button and has the focus. Approve stays disabled for a second after the page changes, so that a
+//! click meant for something else approves nothing.
 
 mod arguments;
 mod attached;
