@@ -1,8 +1,9 @@
 """Follows the README and the book: every console block runs, every link resolves, every example is valid.
 
-Each page is one test. It gets a fresh home folder with its own gateway and types the commands of the page in order, back to
-back. In the expected output, `…` stands for any text, and `…` alone on a line for any lines. Ids, times, durations, digests and
-ports may differ. A `python` block whose first line is `# NAME.py` is saved under that name first.
+Each page is one test. It gets a fresh home folder with its own gateway and types the commands of the page in order,
+back to back. In the expected output, `…` stands for any text, and `…` alone on a line for any lines. Ids, times,
+durations, digests and ports may differ. A `python` block whose first line is `# NAME.py` is saved under that name
+first.
 """
 
 from __future__ import annotations

@@ -73,8 +73,7 @@ DEMO = {"type": "demo"}
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_first_user_reads_the_client_s_log(tmp_path: Path, browser: Browser, era: str) -> None:
-    """The client's log of the server contains the setup link and the approval request. After the approval, the held
-    call continues."""
+    """The client's log contains the setup link and the approval request. Once approved, the held call continues."""
     gateway = Gateway(tmp_path / "home", {"mcpServers": {"demo": DEMO}, "approvals": {"wait": "60s"}})
     log = tmp_path / "client.log"
     with ThreadPoolExecutor(1) as pool, open(log, "w") as errors, User(browser, gateway) as ada:

@@ -36,8 +36,7 @@ ATTACHED = {"attachments": ["f_report"]}
 
 @dataclass
 class Office:
-    """The demo server behind a gateway, a recorder between them, and Ada, who has a passkey and an authenticator
-    app."""
+    """The demo server behind a gateway, a recorder between them, and Ada with a passkey and an authenticator app."""
 
     gateway: Gateway
     sent: Path

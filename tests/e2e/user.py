@@ -69,8 +69,7 @@ class Totp:
         self.shown = 0
 
     def is_worn_out(self) -> bool:
-        """Returns true if all valid codes were shown. Clocks may differ by one step, so three codes are valid at a
-        time."""
+        """Returns true if all valid codes were shown. Three are valid at a time, because clocks may differ."""
         return self.shown > self._now()
 
     def code(self) -> str:

@@ -1,4 +1,4 @@
-//! Answers that the gateway itself words: refusals, failures, and what it adds to a server's result.
+//! Answers in the gateway's own words: refusals, failures, and additions to a server's result.
 
 use mcpproxy_core::Warning;
 use mcpproxy_core::json::members;
@@ -59,7 +59,7 @@ pub(crate) fn unrecorded(error: &StoreError) -> Reply {
     ))
 }
 
-/// The answer to a call that its agent cancelled.
+/// Builds the answer to a call that its agent cancelled.
 pub(crate) fn cancelled() -> RpcError {
     RpcError::new(INTERNAL_ERROR, "the call was cancelled")
 }

@@ -73,7 +73,7 @@ struct Incoming<'a> {
     passage: Passage<'a>,
     /// The one snapshot of this call. Only an approval replaces it.
     snapshot: Arc<Snapshot>,
-    /// For the record of a refusal.
+    /// Data for the record of a refusal.
     requested: RequestedCall<'a>,
 }
 
@@ -99,7 +99,7 @@ pub(crate) async fn answer(state: &SharedState, agent: &ConnectedAgent, request:
     }
 }
 
-/// The path of a call, from declaration to answer.
+/// Runs the path of a call, from declaration to answer.
 async fn run(incoming: &mut Incoming<'_>, target: Target<'_>) -> Result<Reply, Stopped> {
     let (state, agent) = (incoming.state, incoming.agent);
     // 2 declare: the parameters become an intent and the exact arguments.

@@ -100,7 +100,7 @@ impl<'a> After<'a> {
     }
 }
 
-/// Without a previous call, every value is `Unchanged`.
+/// Compares all values. Without a previous call, every value is `Unchanged`.
 fn diff(before: Option<&Before<'_>>, after: &After<'_>, most: usize) -> Diff {
     let mut comparing = Comparing { before, after, most, diff: Diff::default() };
     match before {
@@ -111,7 +111,7 @@ fn diff(before: Option<&Before<'_>>, after: &After<'_>, most: usize) -> Diff {
 }
 
 impl Diff {
-    /// The number of changed values.
+    /// Counts the changed values.
     pub(crate) fn changes(&self) -> usize {
         let is_same = |row: &&Row| matches!(row.change, Change::Unchanged(_) | Change::Unknown(_));
         self.rows.len() - self.rows.iter().filter(is_same).count()

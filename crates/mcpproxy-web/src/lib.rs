@@ -3,7 +3,7 @@
 //!
 //! - `rest`: the REST endpoints. One row per endpoint (`rest/endpoint.rs`).
 //! - `ui`: the web pages. One row per page or form (`ui/page.rs`).
-//! - `auth`: who sends a request and what they may do. Passwords, sessions, second factors, the guard.
+//! - `auth`: the sender of a request and their access. Passwords, sessions, second factors, the guard.
 //! - `wire`: the JSON types of the REST interface.
 //! - `problem`: the table of REST errors.
 //!

@@ -107,7 +107,7 @@ impl Rest {
         self.ask(Method::POST, "/api/v1/reload").await
     }
 
-    /// Like [`Rest::ask`], and also returns the text, in which numbers keep their original digits.
+    /// Sends a request like [`Rest::ask`]. Also returns the text, in which numbers keep their original digits.
     pub(crate) async fn ask_for_text(&self, method: Method, path: &str) -> anyhow::Result<(Value, String)> {
         let reply = self.exchange(method, path, Bytes::new()).await?;
         let text = reply.text()?.to_owned();

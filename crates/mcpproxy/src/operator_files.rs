@@ -46,9 +46,9 @@ pub(crate) type Stamp = Option<(u64, u64, i64, i64)>;
 pub(crate) struct OperatorFiles {
     pub(crate) files: Files,
     pub(crate) has_settings: bool,
-    /// Names of the contract files; `None` if there is no folder.
+    /// Names of the contract files. `None` if there is no folder.
     contracts: Option<BTreeSet<String>>,
-    /// Names of the policy files; `None` if there is no folder.
+    /// Names of the policy files. `None` if there is no folder.
     policies: Option<BTreeSet<String>>,
 }
 

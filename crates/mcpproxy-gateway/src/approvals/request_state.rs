@@ -121,7 +121,7 @@ fn carried(attached: &Attached) -> Option<String> {
     (!of_state.is_empty()).then(|| message::object(of_state))
 }
 
-/// Associated data of a seal.
+/// Builds the associated data of a seal.
 fn bound_to(agent: &Agent, arguments: &Digest) -> String {
     format!("{}|{arguments}", agent.name)
 }

@@ -22,8 +22,8 @@
 //!   names an approval for another call is refused.
 //! - An approved call is decided again on the newest snapshot, with the bytes that the user saw. Contracts, settings
 //!   and the token may have changed while it waited.
-//! - Identical calls share one request, so a user is asked once. After a denial, the same call is denied without asking
-//!   until the request would have expired. Otherwise an agent only had to ask often enough.
+//! - Identical calls share one request, so a user decides once. After a denial, the same call is denied without a new
+//!   request until the first would have expired. Otherwise an agent could repeat its call until a user gives in.
 //! - The client's own prompt counts only where the contract accepts a form, and only if it shows everything that is
 //!   sent.
 //!

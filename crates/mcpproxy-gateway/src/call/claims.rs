@@ -2,9 +2,8 @@
 //!
 //! A claim is the stored reservation of a key for one agent and tool. It is taken in the transaction that opens the
 //! record of the first call, and completed with the answer in the transaction that closes it. A repeat finds the claim
-//! and waits for that answer, even if another replica makes the call. If the first call ended without an answer, nobody
-//! knows whether the server ran it. The repeat is then refused, unless the contract says that the tool is idempotent by
-//! nature.
+//! and waits for that answer, even if another replica makes the call. If the first call ended without an answer, its
+//! outcome is unknown. The repeat is then refused, unless the contract says that the tool is idempotent by nature.
 
 use std::time::Duration;
 
@@ -128,7 +127,7 @@ pub(super) async fn is_taken(
     claim: &Claim,
 ) -> Result<bool, StoreError> {
     let found = state.store.find_claim(&agent.identity.name, &tool.to_string(), &claim.key, now_ms()).await?;
-    // A claim that may be taken over does not count.
+    // A claim that another call may replace does not count.
     Ok(found.is_some_and(|found| found.was_sent && !(claim.is_natural && is_lost(&found))))
 }
 

@@ -45,7 +45,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Returns what is known before the call is understood, for the record of a refusal.
+    /// Returns the facts that are known before the call is parsed, for the record of a refusal.
     pub(super) fn requested(&self) -> RequestedCall<'a> {
         match self {
             Self::Variant { variant, parameters } => {

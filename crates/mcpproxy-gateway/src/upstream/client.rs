@@ -4,10 +4,10 @@
 //! for the answer on another. For a server on the same machine these two hand-overs cost as much as the request itself.
 //! Here the task that waits for the answer also drives the connection ([`drive`]), so there are none.
 //!
-//! The price is that nobody drives an idle connection. The client does not notice that a server closed it until the
+//! The price is that no task drives an idle connection. The client does not notice that a server closed it until the
 //! next request. So a request on a reused connection that fails before it was written is sent again on another one.
-//! That is safe, because hyper returns the unsent request. A request that was written is never sent again: the server
-//! may have processed it.
+//! Sending it again is safe, because hyper returns the unsent request. A request that was written is never sent again:
+//! the server may have processed it.
 //!
 //! Invariants:
 //!

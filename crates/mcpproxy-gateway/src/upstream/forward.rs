@@ -9,7 +9,7 @@
 //! 1. It waits for a slot (`max_concurrent_calls`). Without a slot nothing is sent, so running out of time here is
 //!    `upstream_busy`, and the agent may safely retry.
 //! 2. It sends the request and waits for at most `call_timeout`. From here on a timeout means that the outcome is
-//!    unknown. The clock pauses while the agent's user answers a question of the server.
+//!    unknown. The clock pauses while the agent's user answers a request of the server.
 //! 3. If the server lost the session, it did not look at the request. So it is sent again on a new session, once.
 //!
 //! A server of the stateless kind may ask for input with an `input_required` result. A stateless agent gets that result
@@ -150,9 +150,9 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
         };
         match answered {
             Ok(reply) => return reply,
-            // The timeout is for the server, not for a user who answers its question.
+            // The timeout is for the server, not for a user who answers its request.
             Err(_) if passage.channel.is_asking() => {}
-            // Without a slot nothing was sent; with one, the server may have run it.
+            // Without a slot nothing was sent. With one, the server may have run the call.
             Err(_) if has_slot.load(Ordering::Relaxed) => return Err(UpstreamError::Timeout(limit)),
             Err(_) => return Err(UpstreamError::Busy(server.settings.max_concurrent_calls)),
         }

@@ -31,7 +31,7 @@ const USAGE_OF_NOTHING: &str = "Once a search finds a tool, call it with the var
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
     Brief,
-    /// With the whole contract.
+    /// Includes the whole contract.
     Full,
 }
 

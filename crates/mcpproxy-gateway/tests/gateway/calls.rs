@@ -10,7 +10,7 @@ use crate::rig::{Rig, settings};
 
 const ROWS: &str = include_str!("../data/calls.jsonl");
 
-/// A server with every kind of tool. It answers each call with the tool's name.
+/// Starts a server with every kind of tool. It answers each call with the tool's name.
 async fn fx() -> Peer {
     let tools = [
         tool("echo", READ_ONLY),

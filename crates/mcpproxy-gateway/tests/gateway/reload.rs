@@ -8,7 +8,7 @@ use crate::agent::{Agent, Events, Way};
 use crate::peer::{Peer, READ_ONLY, Script, Speaks, text_result, tool};
 use crate::rig::{Rig, demo, line, post, settings, within};
 
-/// A server with one tool, and a prompt and a resource that contain the server's name.
+/// Starts a server with one tool, and a prompt and a resource that contain the server's name.
 async fn named(server: &str) -> Peer {
     let mut script = Script::new(Speaks::Legacy, &format!("[{}]", tool("work", READ_ONLY)));
     script.prompts = format!(r#"[{{"name":"{server}-prompt"}}]"#);

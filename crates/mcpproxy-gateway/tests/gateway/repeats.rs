@@ -146,7 +146,7 @@ async fn what_was_withheld_stays_withheld() {
     assert_eq!(stage.sent().len(), 1);
 }
 
-/// A stage with these limits for its server.
+/// Builds a stage with these limits for its server.
 async fn limited(script: Script, contract: &str, call_timeout: Duration, max_concurrent_calls: usize) -> Stage {
     let stage = Stage::with(script, contract, never_held()).await;
     let limited = ServerSettings { call_timeout, max_concurrent_calls, ..stage.peer.settings("fx") };

@@ -235,7 +235,7 @@ pub(crate) fn http_server(server: &str, url: &str) -> ServerSettings {
     ServerSettings::new(name(server), TransportSettings::Http { url: url.to_owned(), headers: Vec::new() })
 }
 
-/// The misbehaving server with some of its switches. It logs the calls that reach it to a file.
+/// Configures the misbehaving server with some of its switches. It logs the calls that reach it to a file.
 pub(crate) fn misbehaving(server: &str, switches: &[&str], ledger: Option<&std::path::Path>) -> ServerSettings {
     let env = ledger.map(|path| ("MISBEHAVING_LEDGER".to_owned(), Secret::new(path.display().to_string())));
     let transport = TransportSettings::Stdio {

@@ -63,14 +63,15 @@ enum Refusal {
 }
 
 impl Guard {
-    /// `port` is the port we listen on. `hosts` are `name` or `name:port`, `origins` are `scheme://host[:port]`.
+    /// Creates a guard. `port` is the port we listen on. `hosts` are `name` or `name:port`, `origins` are
+    /// `scheme://host[:port]`.
     pub fn new(port: u16, hosts: &[String], origins: &[String]) -> Self {
         let guard = Self { port, allowed: Arc::default(), own: None };
         guard.allow(hosts, origins);
         guard
     }
 
-    /// Also allows this address, independent of the lists.
+    /// Allows this address too, independent of the lists.
     pub(crate) fn at(mut self, base_url: &str) -> Self {
         let host = base_url.strip_prefix("http://").or_else(|| base_url.strip_prefix("https://"));
         self.own = host.map(|host| Own { host: host.to_owned(), origin: base_url.to_owned() });
@@ -135,7 +136,7 @@ fn split_port(host: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The value of a header that must not be repeated.
+/// Returns the value of a header that must not be repeated.
 fn only(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;

@@ -78,7 +78,7 @@ impl AppState {
         for secret in cookie::read(headers) {
             let session = self.web.store.find_session(secret, self.now_ms(), IDLE_MS, MOST_MS).await?;
             let signed = session.map(|session| SignedInUser { session, secret: secret.to_owned() });
-            // With two valid cookies, another program on this host set one of them. Which one is unknown.
+            // Of two valid cookies, another program on this host set one, and we cannot tell which.
             if found.is_some() && signed.is_some() {
                 return Ok(Identity::Anonymous);
             }

@@ -67,7 +67,7 @@ impl AppState {
         Ok(Ok(user))
     }
 
-    /// `None` if the operating system has no randomness.
+    /// Opens a session. Returns `None` if the operating system has no randomness.
     pub(crate) async fn open_session(&self, name: &str) -> Result<Option<NewSession>, StoreError> {
         match random_bytes().zip(random_bytes()) {
             Some((one, two)) => self.web.store.open_session(name, [one, two], self.now_ms()).await.map(Some),

@@ -39,7 +39,7 @@ pub(crate) enum PasskeyError {
 }
 
 impl Passkeys {
-    /// For pages at this address. `None` for an IP address.
+    /// Creates passkeys for pages at this address. Returns `None` for an IP address.
     pub(crate) fn at(base_url: &str) -> Option<Self> {
         let origin = Url::parse(base_url).ok()?;
         let host = origin.domain()?.to_owned();
@@ -99,7 +99,7 @@ fn keep(passkey: &Passkey) -> Result<StoredPasskey, PasskeyError> {
     Ok(StoredPasskey { id: URL_SAFE_NO_PAD.encode(passkey.cred_id().as_slice()), data })
 }
 
-/// Stable for a name, so that a device replaces a passkey instead of adding another one.
+/// Derives a stable id from a name, so that a device replaces a passkey instead of adding another one.
 fn user_id(name: &str) -> Uuid {
     let digest = Sha256::digest(format!("mcpproxy user {name}"));
     let mut id = [0; 16];

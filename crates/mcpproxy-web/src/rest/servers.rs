@@ -188,7 +188,7 @@ async fn restart_server(
     Ok((StatusCode::ACCEPTED, Json(restart)))
 }
 
-/// An invalid name is reported as an unknown server.
+/// Parses the name of a server. An invalid name is reported as an unknown server.
 pub(crate) fn server_name(name: Result<Path<String>, PathRejection>) -> Result<ServerName, Problem> {
     let Path(name) = name.map_err(|_| Problem::SERVER_NOT_FOUND)?;
     ServerName::parse(&name).map_err(|_| Problem::SERVER_NOT_FOUND)
@@ -220,7 +220,7 @@ async fn tool(
     web.gateway.tool(&tool_name(names)?).map(Json).ok_or(Problem::TOOL_NOT_FOUND)
 }
 
-/// An invalid name is reported as an unknown tool.
+/// Parses the name of a tool. An invalid name is reported as an unknown tool.
 pub(crate) fn tool_name(names: Result<Path<(String, String)>, PathRejection>) -> Result<ToolName, Problem> {
     let Path((server, tool)) = names.map_err(|_| Problem::TOOL_NOT_FOUND)?;
     let name = ServerName::parse(&server).and_then(|server| ToolName::of(&server, &tool));

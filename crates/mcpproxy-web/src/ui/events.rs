@@ -61,7 +61,7 @@ async fn follow(State(app): State<AppState>) -> Response {
 }
 
 impl Listener {
-    /// The next event. `None` at the end.
+    /// Returns the next event, or `None` at the end.
     async fn next(&mut self) -> Option<&'static str> {
         if !std::mem::replace(&mut self.is_greeted, true) {
             // Covers changes between loading the page and opening the stream.

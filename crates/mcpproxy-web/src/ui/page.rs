@@ -1,6 +1,6 @@
 //! One page or form is one row.
 //!
-//! As with REST endpoints (`rest/endpoint.rs`), a row says everything about a page, and the router, the access check in
+//! As with REST endpoints (`rest/endpoint.rs`), a row describes a page completely. The router, the access check in
 //! front of each handler and the access tests are made from the rows. Each file of handlers has its rows at the top, as
 //! `PAGES`. [`super::all_pages`] concatenates them.
 //!
@@ -15,7 +15,7 @@ use crate::auth::identity::AppState;
 use crate::verb::Verb;
 
 pub(crate) struct Page {
-    /// For messages of tests.
+    /// The name in messages of tests.
     pub(crate) name: &'static str,
     pub(crate) method: Verb,
     pub(crate) path: &'static str,

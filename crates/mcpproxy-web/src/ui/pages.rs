@@ -45,7 +45,7 @@ pub(crate) struct FrameUser {
 }
 
 impl Frame {
-    /// The frame of a page without a user.
+    /// Builds the frame of a page without a user.
     pub(crate) fn outside(title: &str) -> Self {
         Self { title: title.to_owned(), version: assets::version(), ..Self::default() }
     }

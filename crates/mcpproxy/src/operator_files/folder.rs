@@ -48,12 +48,12 @@ impl Folder {
         settings_path.parent().unwrap_or(Path::new(".")).join(self.name)
     }
 
-    /// Reads all files; an empty list if there is no folder.
+    /// Reads all files. Returns an empty list if there is no folder.
     pub(crate) fn read(&self, settings_path: &Path) -> Result<Texts, Failure> {
         Ok(self.read_if_there(settings_path)?.unwrap_or_default())
     }
 
-    /// Reads all files; `None` if there is no folder.
+    /// Reads all files. Returns `None` if there is no folder.
     pub(super) fn read_if_there(&self, settings_path: &Path) -> Result<Option<Texts>, Failure> {
         let folder = self.beside(settings_path);
         let stamp = folder_stamp(&folder);
@@ -178,7 +178,8 @@ fn unreadable(folder: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::BadSettings, format!("{}: {error}", folder.display()))
 }
 
-/// Fingerprint of a folder: inode, mode and owner. Times are left out, because backup copies of editors change them.
+/// Takes a fingerprint of a folder: inode, mode and owner. Times are left out, because backup copies of editors change
+/// them.
 fn folder_stamp(folder: &Path) -> Stamp {
     // A broken symbolic link differs from a missing folder.
     let metadata = fs::metadata(folder).or_else(|_| folder.symlink_metadata()).ok()?;

@@ -53,7 +53,7 @@ impl Terminal {
         file.write_all(text.as_bytes()).and_then(|()| file.flush()).context("could not write to the terminal")
     }
 
-    /// Asks for one line; `None` if the user ends the input. Discards text that was typed before the prompt.
+    /// Asks for one line. Returns `None` if the user ends the input. Discards text that was typed before the prompt.
     pub(crate) async fn ask(&self, question: &str, echo: Echo) -> anyhow::Result<Option<String>> {
         // Restores the terminal on every exit path, also when this future is dropped.
         let _mode = Mode::set(&self.file, echo)?;

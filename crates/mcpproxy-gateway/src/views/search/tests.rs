@@ -136,7 +136,7 @@ fn a_tool_that_does_not_fit_hides_no_other() {
     let tool = |name: &str, description: &str| {
         json!({"name": name, "description": description, "inputSchema": {"type": "object"}}).to_string()
     };
-    // Most of a page is full, and the next tool is longer than what is left of it.
+    // Most of the answer is full, and the next tool does not fit into the rest.
     let described =
         "Says what it does in some twenty words, so that a page is full before all of them are shown. ".repeat(3);
     let long = tool(&"x".repeat(128), &"\u{1}".repeat(150));

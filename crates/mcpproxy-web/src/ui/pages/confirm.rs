@@ -229,13 +229,13 @@ fn preview(dry_run: &StoredDryRun, about: &ApprovalDetails, now_ms: i64) -> Prev
     }
 }
 
-/// A dry run as text.
+/// Formats a dry run as text.
 pub(crate) fn preview_text(dry_run: &StoredDryRun) -> String {
     let text = dry_run.preview.for_json();
     serde_json::from_str::<Value>(text).map_or_else(|_| text.to_owned(), |value| readable(&value))
 }
 
-/// The structured content of a result, or else its texts.
+/// Returns the structured content of a result, or else its texts.
 fn readable(result: &Value) -> String {
     if let Some(structure) = result.get("structuredContent") {
         return format!("{structure:#}");
@@ -272,7 +272,8 @@ fn or_none(lines: Vec<Visible>) -> Vec<Visible> {
     if lines.is_empty() { vec![Visible::of("none")] } else { lines }
 }
 
-/// The form for a standing approval. `None` for critical calls and for calls that require a second factor.
+/// Builds the form for a standing approval. Returns `None` for critical calls and for calls that require a second
+/// factor.
 fn grant_form(view: &ApprovalView, state: ApprovalState, typed: &Typed) -> Option<GrantForm> {
     let approval = &view.approval;
     let is_possible = approval.least != Assurance::Factor && approval.risk != Some(RiskLevel::Critical);

@@ -3,7 +3,7 @@
 //! The gateway's own message speaks to an agent: it names MCP tools and parameters. Here every [`ErrorCode`] gets a
 //! sentence about the command line, an exit code and, where one helps, the command to run next. All three matches are
 //! exhaustive, so that a new code does not compile without its sentence. A code that this version does not know comes
-//! from a newer gateway; then the gateway's message is printed as it is.
+//! from a newer gateway. The gateway's message is then printed unchanged.
 
 use mcpproxy_core::{ApprovalId, ErrorCode, Variant};
 use serde_json::Value;

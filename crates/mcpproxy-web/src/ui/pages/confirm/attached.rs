@@ -19,7 +19,7 @@ pub(crate) struct Part {
 }
 
 impl Attached {
-    /// `None` if there are none.
+    /// Returns `None` if there are no attached members.
     pub(crate) fn new(view: &ApprovalView) -> Option<Self> {
         let members = json::members(view.attached_for_user.as_ref().map(Untrusted::for_json)?)?;
         let part = |(name, value): &(std::borrow::Cow<'_, str>, &str)| Part {
