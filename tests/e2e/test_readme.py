@@ -89,8 +89,8 @@ class Reader:
         self.home = home
         self.gateway = Gateway(home / ".mcpproxy")
         self.gateway.environment = self.environment  # type: ignore[method-assign]
-        # Calls that need an approval end after a second instead of 45. The demo server has to be named, because it runs by
-        # itself only if there are no settings.
+        # Calls that need an approval end after a second instead of 45. The demo server has to be named, because it runs
+        # by itself only if there are no settings.
         settings = {"mcpServers": {"demo": {"type": "demo"}}, "approvals": {"wait": "1s"}}
         self.gateway.write("mcp_config.json", json.dumps(settings))
         self.ids: dict[str, str] = {}

@@ -19,8 +19,8 @@
 //! Invariants:
 //!
 //! - **No record, no call.** `open` is awaited before `forward`. For a write it returns when the record is on disk.
-//! - **One permit, one call.** `forward` takes the permit by value. The approval and the idempotency key it rests on
-//!   are spent in the transaction that opens the record, so two gateways on one database cannot both send it.
+//! - **One permit, one call.** `forward` takes the permit by value. The transaction that opens the record also spends
+//!   the approval and the idempotency key. So two gateways on one database cannot both send the call.
 //! - **One snapshot.** A call keeps the snapshot it began with. Only an approval replaces it, because a user may take
 //!   hours: the call is then decided again on the newest one.
 //! - **A call that began is finished.** An agent that hangs up does not cancel the record (`agents/in_flight.rs`).
@@ -133,8 +133,8 @@ async fn run(incoming: &mut Incoming<'_>, target: Target<'_>) -> Result<Reply, S
 }
 
 impl Incoming<'_> {
-    /// Finds the tool of a call. A tool that is unknown because its server was never reached is not a tool that does
-    /// not exist, so that call ends with the server's state.
+    /// Finds the tool of a call. If the server was never reached, its tools are unknown, but they may exist. Such a
+    /// call ends with the server's state.
     async fn resolve(&mut self, declared: &Declared) -> Result<Option<Arc<Tool>>, Stopped> {
         let (snapshot, agent) = (&self.snapshot, &self.agent.identity);
         let tool = snapshot.catalog.resolve(&declared.name);

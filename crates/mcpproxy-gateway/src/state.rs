@@ -67,8 +67,8 @@ impl SharedState {
         }
     }
 
-    /// Returns the snapshot for a call to a server. While a server is being reached for the first time its tools are
-    /// not known yet, so the call waits for that, and for nothing else.
+    /// Returns the snapshot for a call to a server. During the first connection attempt the server's tools are not
+    /// known yet. The call waits for that attempt, and for nothing else.
     pub(crate) async fn snapshot_for(&self, name: Option<&ServerName>) -> Arc<Snapshot> {
         let snapshot = self.snapshot.load_full();
         let Some(name) = name.filter(|name| snapshot.awaits_tools(name)) else { return snapshot };

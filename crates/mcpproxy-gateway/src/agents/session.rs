@@ -5,8 +5,8 @@
 //!
 //! Invariants:
 //!
-//! - **An id is not a credential.** `find` compares agent and endpoint mode too, so a stolen id is worth nothing
-//!   without the token it was opened with.
+//! - **An id is not a credential.** `find` compares agent and endpoint mode too. A stolen id is worth nothing without
+//!   the token it was opened with.
 //! - **Everything is bounded.** At most `SESSIONS_MAX` sessions are open. When there are more, the one that was idle
 //!   the longest ends. A session without requests ends after `IDLE_MAX`. One with an open request is never idle.
 //! - **Request ids are compared as raw JSON**, because MCP lets a client use both `1` and `"1"`.

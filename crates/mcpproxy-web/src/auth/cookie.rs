@@ -1,4 +1,4 @@
-//! The session cookie.
+//! Reads, sets and clears the session cookie.
 
 use http::header::{COOKIE, HeaderMap, HeaderValue};
 

@@ -1,4 +1,4 @@
-//! Approval requests: list, show, approve, deny.
+//! The REST endpoints for approval requests: list, show, approve, deny.
 
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};

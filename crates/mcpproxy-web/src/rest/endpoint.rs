@@ -1,7 +1,7 @@
-//! One REST endpoint is one row.
+//! Definitions of REST endpoints: one row per endpoint.
 //!
-//! A row says everything there is to say about an endpoint: method, path, access, query parameters, body, answers,
-//! errors, texts and handler. Everything else is made from the rows:
+//! A row describes an endpoint completely: method, path, access, query parameters, body, answers, errors, texts and
+//! handler. Everything else is made from the rows:
 //!
 //! - the router and the access check in front of each handler ([`super::router`]),
 //! - the parser of query parameters, which rejects every parameter that is not in the row ([`super::parameters`]),

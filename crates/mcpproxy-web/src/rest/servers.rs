@@ -1,4 +1,4 @@
-//! Servers and their tools.
+//! The REST endpoints for servers and their tools.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! One page or form is one row.
+//! Definitions of web pages: one row per page or form.
 //!
 //! As with REST endpoints (`rest/endpoint.rs`), a row describes a page completely. The router, the access check in
 //! front of each handler and the access tests are made from the rows. Each file of handlers has its rows at the top, as

@@ -1,4 +1,4 @@
-//! The JSON of records.
+//! The JSON types of records.
 
 use mcpproxy_core::{RiskLevel, Untrusted, Variant};
 use mcpproxy_store::{Page, PayloadFacts, Record, WholeRecord};

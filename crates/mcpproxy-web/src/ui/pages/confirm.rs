@@ -5,8 +5,8 @@
 //! - **The gateway**: agent, tool, arguments, changes, times. True by construction.
 //! - **The operator**: risk level and side effects from contracts. Trusted.
 //! - **The agent and the server**: reason, client name, descriptions, claims about side effects. Anyone can write
-//!   anything here, so these texts carry the tag "not verified", and a server's own risk level can raise the warning
-//!   but never lower it.
+//!   anything here, so these texts carry the tag "not verified". A server's own risk level can raise the warning but
+//!   never lower it.
 //!
 //! Visibility: the approver sees all arguments unmasked while the request is pending, because an approval of hidden
 //! values is worthless. After the decision the page masks sensitive values, as the REST interface and the log always
