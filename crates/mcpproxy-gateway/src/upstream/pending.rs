@@ -64,8 +64,8 @@ impl Pending {
         self.table().waiting.keys().copied().collect()
     }
 
-    /// Finds the agent of a message that names no call. A message is passed on only if exactly one agent can be meant:
-    /// an agent must not see or answer what belongs to another.
+    /// Finds the agent of a message that names no call. A message is passed on only if exactly one call of an agent is
+    /// open: an agent must not see or answer what belongs to another.
     pub(crate) fn belongs(&self) -> Belongs {
         let table = self.table();
         let mut calls = table.waiting.values().filter_map(|waiting| waiting.channel.as_ref());

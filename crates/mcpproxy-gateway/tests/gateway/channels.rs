@@ -186,7 +186,7 @@ async fn ways_to_ask() {
     }
 }
 
-/// A tool with a low risk level of the server's own needs the same approval as a tool without one.
+/// A server's own risk level does not make an approval easier. The call still needs the web page, as without a level.
 #[tokio::test]
 async fn a_server_s_own_level_opens_no_form() {
     let settings = ApprovalSettings { wait: std::time::Duration::ZERO, ..ApprovalSettings::default() };

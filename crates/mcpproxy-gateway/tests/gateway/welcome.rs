@@ -149,7 +149,7 @@ async fn a_search_that_does_not_fit_is_refused() {
     check(r#"{"query":"issue","server":"FX"}"#, "server_not_found unknown server 'FX'").await;
 }
 
-/// A server may ping the gateway. Every other unsolicited request of a server is refused.
+/// A server may ping the gateway. A request that the gateway does not support, such as `roots/list`, is refused.
 #[tokio::test]
 async fn servers_are_answered_too() {
     let mut peer = two_tools().await;
