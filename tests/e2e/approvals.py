@@ -1,4 +1,4 @@
-"""A house with questions in it: a gateway whose calls need people, the people, and a witness of what really ran."""
+"""Fixtures for approval tests: a gateway with tools that need approval, users, agents, and a ledger of calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from log import Storage
 from wire import MODERN, Wire
 
 SECONDS = 15
-# Long enough for a person in a test, short enough for a test that fails.
+# Long enough for a user in a test, short enough for a failing test.
 WAIT = "30s"
 CONTRACTS = """
 - tool: fx:update_customer
@@ -55,7 +55,7 @@ CONTRACTS = """
 
 
 class House:
-    """A gateway in front of `fx` and its contracts. `fx` writes down what reaches it, and nobody else does."""
+    """A gateway in front of `fx` and its contracts. `fx` records every call that reaches it."""
 
     def __init__(self, folder: Path, storage: Storage | None = None, **approvals: Any) -> None:
         self.ledger = folder / "ledger.jsonl"
@@ -68,18 +68,18 @@ class House:
         self.pool = ThreadPoolExecutor(128)
 
     def settings(self, *words: str, **approvals: Any) -> dict[str, Any]:
-        """The settings, with `words` that `fx` adds to what it says of its tools."""
+        """Returns the settings. `fx` adds `words` to the descriptions of its tools."""
         servers = {"fx": peers.fx(self.ledger, *words)}
         return {"mcpServers": servers, "approvals": {**self.approvals, **approvals}, **self.storage.settings()}
 
-    # -- who is there -------------------------------------------------------------------------------------------
+    # -- users and agents ---------------------------------------------------------------------------------------
 
     def settle(self, name: str = "ada") -> Ada:
-        """Lets the first person move in, with an authenticator app."""
+        """Creates the first user, with an authenticator app."""
         return Ada(self, name, set_up_plainly(self.gateway, name))
 
     def agent(self, *options: str, gateway: Gateway | None = None, era: str = MODERN) -> Agent:
-        """Somebody new with a token of their own, who may do everything; `--headless` ones are not made to wait."""
+        """Creates an agent with every permission. The calls of a `--headless` agent are never held."""
         gateway = gateway or self.gateway
         name = next(self.names)
         done = gateway.run("token", "create", name, "--grant", "*", *options)
@@ -90,37 +90,37 @@ class House:
         return self.agent("--headless")
 
     def heir_of(self, agent: Agent) -> Agent:
-        """Somebody new with the name of an agent whose token is revoked."""
+        """Revokes the agent's token and creates another agent with the same name."""
         assert self.gateway.run("token", "revoke", agent.name).returncode == 0
         done = self.gateway.run("token", "create", agent.name, "--grant", "*", "--headless")
         assert done.returncode == 0, done.stderr
         return Agent(self, self.gateway, agent.name, done.stdout.strip(), agent.era)
 
-    # -- what happened ------------------------------------------------------------------------------------------
+    # -- calls --------------------------------------------------------------------------------------------------
 
     def arrived(self, tool: str) -> list[dict[str, Any]]:
-        """The calls of a tool that reached the server, with `line` as it came."""
+        """Returns the calls of a tool that reached the server, each with its raw `line`."""
         if not self.ledger.exists():
             return []
         calls = [json.loads(line) for line in self.ledger.read_text().splitlines()]
         return [call for call in calls if call["name"] == tool]
 
     def executed(self, tool: str) -> list[dict[str, Any]]:
-        """The arguments of calls that changed something."""
+        """Returns the arguments of the calls that changed something."""
         arguments = [call.get("arguments") or {} for call in self.arrived(tool)]
         return [one for one in arguments if one.get("dryRun") is not True]
 
     def fresh(self) -> dict[str, Any]:
-        """Arguments that nobody has used."""
+        """Returns unused arguments."""
         return {"id": next(self.numbers)}
 
-    # -- questions ----------------------------------------------------------------------------------------------
+    # -- approval requests --------------------------------------------------------------------------------------
 
     def questions(self, **filters: str) -> list[dict[str, Any]]:
         return self.gateway.admin(f"/approvals?{httpx.QueryParams(filters)}")["approvals"]
 
     def question(self, agent: Agent, number: int = 1) -> dict[str, Any]:
-        """The only open question of an agent, as soon as it is there."""
+        """Waits for the pending approval requests of an agent, and checks their number."""
         found = until(
             lambda: self.questions(state="pending", agent=agent.name)[: number + 1], SECONDS, "a question is asked"
         )
@@ -131,17 +131,17 @@ class House:
         return self.gateway.admin(f"/approvals/{approval}")["state"]
 
     def steps(self, approval: str) -> list[str]:
-        """The records of an approval, oldest first."""
+        """Returns the records of an approval request, oldest first."""
         found = self.gateway.records("--type", "approval", "--limit", "200")
         return [one["code"] for one in reversed(found) if one["metadata"].get("approval_id") == approval]
 
     def overtake(self, approval: str) -> None:
-        """Sets the clock of an approval behind the gateway's back, because the shortest time is a minute."""
+        """Expires an approval request in the database, because the shortest configurable time is a minute."""
         self.storage.sql(self.gateway.home, f"UPDATE approvals SET expires_ms = 1 WHERE id = '{approval}'")
 
 
 class Ada(Session):
-    """A person who has moved in: signed in, and with an authenticator app at hand."""
+    """A signed-in user with an authenticator app."""
 
     def __init__(self, house: House, name: str, totp: Totp) -> None:
         super().__init__(house.gateway, name)
@@ -149,7 +149,7 @@ class Ada(Session):
         self.totp = totp
 
     def code(self) -> str:
-        """A code that counts. The gateway is made to forget the last ones when there is none left for half a minute."""
+        """Returns a valid code. If all current codes are used, resets the last used time step in the database."""
         if self.totp.is_worn_out():
             self.house.storage.sql(self.gateway.home, "UPDATE users SET totp_step = 0")
             self.totp.shown = 0
@@ -165,7 +165,7 @@ class Ada(Session):
 
 
 class Agent:
-    """Somebody with a token, and the tools of `fx`."""
+    """An agent with a token that calls the tools of `fx`."""
 
     VARIANTS = {"send_external": "destructive", "delete_thing": "destructive", "bulk_send": "destructive"}
 
@@ -181,7 +181,7 @@ class Agent:
         return Wire(self.gateway.mcp, self.token, self.era, capabilities)
 
     def move(self) -> None:
-        """The gateway has another address now."""
+        """Reconnects, because the gateway has a new address."""
         self.wire = self.connect()
 
     def parameters(
@@ -195,17 +195,17 @@ class Agent:
         return self.wire.ask("tools/call", self.parameters(tool, args, variant, **more))
 
     def later(self, tool: str, args: dict[str, Any] | str, **more: Any) -> Future[dict[str, Any]]:
-        """A call on a connection of its own, which somebody else waits for."""
+        """Starts a call on its own connection, in the background."""
         wire = self.connect()
         return self.house.pool.submit(wire.ask, "tools/call", self.parameters(tool, args, **more))
 
     def at_once(self, times: int, tool: str, args: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
-        """The same call many times in parallel."""
+        """Makes the same call many times in parallel."""
         calls = [self.later(tool, args, **more) for _ in range(times)]
         return [one.result(60) for one in calls]
 
     def asks(self, tool: str, args: dict[str, Any] | str, **more: Any) -> str:
-        """A call that must be answered with a question; returns the approval's id."""
+        """Makes a call that needs an approval. Returns the id of the approval request."""
         refused = error(self.call(tool, args, **more))
         assert refused["code"] == "confirmation_required", refused
         return refused["details"]["approval_id"]
@@ -225,7 +225,7 @@ def details(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def said(result: dict[str, Any]) -> Any:
-    """What `fx` answered: the arguments it was given."""
+    """Returns the answer of `fx`: the arguments it received."""
     assert not result.get("isError") and "content" in result, result
     return json.loads(result["content"][0]["text"])
 

@@ -1,4 +1,4 @@
-"""The MCP clients of the tests: each plays the same list of requests and returns what it heard."""
+"""The MCP clients of the tests. Each one plays the same list of requests and returns the answers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ALL_KINDS = LEGACY_KINDS + MODERN_KINDS
 
 @dataclass
 class Transcript:
-    """What a client heard: one result for each step, and everything that came between."""
+    """The answers that a client received: one result for each step, and all messages in between."""
 
     protocol: str = ""
     results: list[dict[str, Any]] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Transcript:
 
 
 def step(method: str, params: dict[str, Any] | None = None, cancel_after: int | None = None) -> dict[str, Any]:
-    """One request; with `cancel_after` the client gives up after that many progress notifications."""
+    """Builds one request. With `cancel_after` the client cancels after that many progress notifications."""
     return {"method": method, "params": params or {}, "cancel_after": cancel_after}
 
 
@@ -73,8 +73,9 @@ def play(
 ) -> Transcript:
     """Plays the steps over Streamable HTTP with one connection of the given client.
 
-    `answers` says what questions it takes and what it answers; with the Python client an answer may be a function.
-    `modes` are the kinds of elicitation that the others declare: the Python client always declares both.
+    `answers` lists the server requests that the client supports, with its answers. With the Python client an answer may
+    be a function. `modes` are the kinds of elicitation that the other clients declare. The Python client always
+    declares both.
     """
     if kind.library == "python":
         return anyio.run(_play_python_http, kind, url, token, steps, answers or {})
@@ -94,7 +95,7 @@ def play(
 def play_stdio(
     era: str, command: StdioServerParameters, steps: list[dict[str, Any]], answers: dict[str, Any] | None = None
 ) -> Transcript:
-    """Plays the steps with the Python client over the standard streams of a command."""
+    """Plays the steps with the Python client over the standard input and output of a command."""
     return anyio.run(_play_python, era, command, steps, answers or {})
 
 

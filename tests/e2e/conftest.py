@@ -1,4 +1,4 @@
-"""Fixtures: a gateway in front of the demo server, and one in front of the real servers, each started once."""
+"""Shared fixtures: a gateway in front of the demo server, and one in front of the real servers, each started once."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from user import Browser
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway without any settings, which therefore offers its own demo server."""
+    """A gateway without settings, which runs the demo server."""
     with Gateway(tmp_path_factory.mktemp("demo")) as gateway:
         yield gateway
 
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway in front of small servers of our own, for what the published ones do not do on demand."""
+    """A gateway in front of small test servers, for behavior that published servers do not show on demand."""
     folder = tmp_path_factory.mktemp("small")
     servers = {
         "fx": peers.fx(folder / "ledger.jsonl"),
@@ -37,7 +37,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all people of all tests; each has a profile of their own."""
+    """One Chromium for all users of all tests. Each user has a separate profile."""
     one = Browser()
     yield one
     one.close()
@@ -45,7 +45,7 @@ def browser() -> Iterator[Browser]:
 
 @dataclass
 class Real:
-    """A gateway in front of the five real servers, with what they work on."""
+    """A gateway in front of the five real servers, with their test data."""
 
     gateway: Gateway
     servers: dict[str, dict[str, Any]]

@@ -1,9 +1,9 @@
-"""A stdio server with one tool for each kind of refusal; it writes down every call that reaches it.
+"""A stdio server with one tool for each kind of refusal. It records every call that reaches it.
 
 Usage: fx.py LEDGER [WORD]
 
-Each call is a line in LEDGER, on disk before it is answered. With WORD the tools describe themselves differently.
-`slow_*` tools answer when there is a file named as LEDGER with `.go` behind it.
+Each call is a line in LEDGER, on disk before the server answers. With WORD the tools have other descriptions. `slow_*`
+tools answer once a file with the name of LEDGER plus `.go` exists.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main() -> None:
             case "tools/list":
                 answer(message, {"tools": TOOLS})
             case "tools/call":
-                # The line as it came, so that tests can compare bytes.
+                # Keep the raw line, so that tests can compare bytes.
                 ledger.write(json.dumps({**message["params"], "line": line}) + "\n")
                 ledger.flush()
                 os.fsync(ledger.fileno())
@@ -84,14 +84,14 @@ def main() -> None:
 
 
 def echo(call: dict[str, Any]) -> None:
-    """Returns the arguments. A dry run says so, as a server's own dry run does."""
+    """Returns the arguments. The answer to a dry run says that it was one."""
     arguments = call["params"].get("arguments") or {}
     found = {"wouldSend": arguments} if arguments.get("dryRun") is True else arguments
     answer(call, {"content": [{"type": "text", "text": json.dumps(found)}]})
 
 
 def echo_when_told(call: dict[str, Any], sign: str) -> None:
-    """The sign is a file that another process makes; who never gets one is not kept waiting for ever."""
+    """Waits for a file that another process creates. Gives up after a timeout."""
     until = time.monotonic() + TOLD_WITHIN_SECONDS
     while not os.path.exists(sign):
         if time.monotonic() > until:
@@ -101,7 +101,7 @@ def echo_when_told(call: dict[str, Any], sign: str) -> None:
 
 
 def ask(call: dict[str, Any]) -> str:
-    """Tells the caller of its progress and asks it for a name; returns the id of the question."""
+    """Sends a progress notification and an elicitation request. Returns the id of the request."""
     token = call["params"].get("_meta", {}).get("progressToken")
     if token is not None:
         send({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})

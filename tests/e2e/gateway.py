@@ -1,4 +1,4 @@
-"""Starts and stops the gateway under test, and talks to it the way no client library would."""
+"""Starts and stops the gateway under test, and sends it requests that no client library would."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def until(probe: Callable[[], T], seconds: float, what: str) -> T:
-    """The first true answer of `probe`; fails when there is none in time."""
+    """Polls until `probe` returns a true value, and returns it. Fails after the timeout."""
     pause = threading.Event()
     deadline = time.monotonic() + seconds
     while True:
@@ -38,7 +38,7 @@ def until(probe: Callable[[], T], seconds: float, what: str) -> T:
 
 
 class Gateway:
-    """One `mcpproxy serve` with its own home folder; every server it starts carries a mark, to be found again."""
+    """One `mcpproxy serve` with its own home folder. Every server process carries a mark, so that tests can find it."""
 
     def __init__(self, home: Path, settings: dict[str, Any] | str | None = None) -> None:
         self.home = home
@@ -50,15 +50,15 @@ class Gateway:
         if settings is not None:
             self.write_settings(settings)
 
-    # -- life ---------------------------------------------------------------------------------------------------
+    # -- lifecycle ----------------------------------------------------------------------------------------------
 
     def write_settings(self, settings: dict[str, Any] | str) -> None:
-        """Replaces the settings file in one step, as editors do."""
+        """Replaces the settings file atomically, as editors do."""
         text = settings if isinstance(settings, str) else json.dumps(self._marked(settings), indent=2)
         self.write("mcp_config.json", text)
 
     def write(self, name: str, text: str) -> None:
-        """The same for any file of the operator's, such as `contracts/mail.yaml`."""
+        """Replaces any of the operator's files atomically, such as `contracts/mail.yaml`."""
         target = self.home / name
         target.parent.mkdir(mode=0o700, exist_ok=True)
         fresh = target.with_name(f"{target.name}.new")
@@ -67,7 +67,7 @@ class Gateway:
         fresh.rename(target)
 
     def start(self, *, ready: bool = True, **env: str) -> Gateway:
-        """Returns when the gateway listens, and by default when every server connected or failed once.
+        """Returns when the gateway listens and, by default, when every server has connected or failed once.
 
         `env` is for this gateway alone, not for other commands on its folder.
         """
@@ -88,7 +88,7 @@ class Gateway:
         return self
 
     def stop(self) -> None:
-        """Asks the gateway to end, and checks that it took every process it started with it."""
+        """Stops the gateway, and checks that all processes it started have ended."""
         if self.child is None:
             return
         self.child.send_signal(signal.SIGTERM)
@@ -105,12 +105,12 @@ class Gateway:
         until(lambda: not self.processes(), 5, f"every process of the gateway is gone; left: {self.processes()}")
 
     def crashed(self) -> None:
-        """Waits for a gateway that ends itself without a word, and for its servers, which notice."""
+        """Waits for a gateway that aborts, and for its servers to notice."""
         assert self.child is not None
         code = self.child.wait(STOP_SECONDS)
         assert code == -signal.SIGABRT, f"the gateway ended with {code}\n{self.words()}"
         self.child = None
-        # What already was on its way to a server may still arrive there.
+        # A message that is already in a pipe may still reach a server.
         until(lambda: not self.processes(), 10, "every server noticed that the gateway is gone")
 
     def __enter__(self) -> Gateway:
@@ -126,7 +126,7 @@ class Gateway:
         return {**kept, "HOME": str(self.home), MARK: self.mark, "RUST_BACKTRACE": "1"}
 
     def processes(self) -> list[int]:
-        """Every live process that carries the mark of this gateway."""
+        """Returns every live process that carries the mark of this gateway."""
         needle = f"{MARK}={self.mark}".encode()
         found = []
         for entry in Path("/proc").iterdir():
@@ -141,13 +141,13 @@ class Gateway:
         return found
 
     def words(self) -> str:
-        """What the gateway said, for a failing test."""
+        """Returns the output of the gateway, for a failing test."""
         files = [self.home / "stdout.txt", self.home / "stderr.txt"]
         return "\n".join(
             f"--- {file.name}\n{file.read_text(errors='replace')[-6000:]}" for file in files if file.exists()
         )
 
-    # -- talk ---------------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------
 
     @property
     def base(self) -> str:
@@ -183,11 +183,11 @@ class Gateway:
         return {server["name"]: server for server in self.admin("/servers")["servers"]}
 
     def settings_error(self) -> str:
-        """What is wrong with the operator's files, as the status says it; empty if nothing is."""
+        """Returns the error in the operator's files according to the status. Empty if there is none."""
         return self.admin("/status")["settings"]["error"] or ""
 
     def records(self, *filters: str) -> list[dict[str, Any]]:
-        """The records that match these options of `activity list`, the newest first."""
+        """Returns the records that match these options of `activity list`, newest first."""
         done = self.run("activity", "list", *filters, "-o", "json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)["activities"]

@@ -1,4 +1,4 @@
-"""The cases of the intent specification: what an agent declares, under which settings, and what must come of it."""
+"""The cases of the intent specification: the declared intent, the settings and the expected outcome."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "require-write": {"unannotated": "require_write"},
 }
 OPERATIONS = ["read", "write", "destructive"]
-# Every combination of absent, true and false for both hints; see `hints_server.py`.
+# Tools for every combination of absent, true and false for both hints. See `hints_server.py`.
 ANY = [
     "none",
     "read_only",
@@ -34,7 +34,7 @@ SURROGATE = '{"a":"\\ud800"}'
 
 @dataclass(frozen=True)
 class Case:
-    """One call. Without a code it is allowed; with one it is refused, in exactly these words."""
+    """One call. With a code it must be refused with exactly this message, otherwise allowed."""
 
     name: str
     setting: str
@@ -67,8 +67,8 @@ def operation_type(word: str) -> str:
 
 
 def matrices() -> Iterator[Case]:
-    """The rows of both validation matrices, under the names they have there. In the first the operation follows from
-    the variant, in the second it is declared as well."""
+    """The rows of both validation matrices, with their names from the specification. In the first matrix the operation
+    follows from the variant. In the second it is declared as well."""
     for setting in ("plain", "two-keys"):
 
         def row(name: str, variant: str, tool: str, setting: str = setting, **outcome: Any) -> Case:
@@ -247,7 +247,7 @@ def names() -> Iterator[Case]:
 
 
 def settings() -> Iterator[Case]:
-    """What the settings change."""
+    """Cases that depend on the settings."""
 
     def row(name: str, setting: str, variant: str, tool: str, **outcome: Any) -> Case:
         return Case(name, setting, variant, {"name": f"hints:{tool}"}, **outcome)

@@ -1,4 +1,4 @@
-"""The activity log as an operator reads it, and agents whose calls can be told apart in it."""
+"""Reads the activity log as an operator does, and makes numbered calls that can be found in it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from postgres import Postgres
 from wire import MODERN, Wire, messages
 
 VARIANTS = ("read", "write", "destructive")
-# Calls that are refused because the log cannot be written are refused within a second. The rest is for a busy machine.
+# The gateway refuses calls within a second while the log cannot be written. The rest is reserve for a busy machine.
 REFUSED_SECONDS = 2.0
 TURNED_AWAY = "HTTP 503"
 PAGE = 500
 DATABASE = "mcpproxy.db"
 
 
-# -- where a log is kept ----------------------------------------------------------------------------------------
+# -- databases --------------------------------------------------------------------------------------------------
 
 
 class Storage:
@@ -43,17 +43,17 @@ class Storage:
         return {}
 
     def sql(self, home: Path, script: str) -> list[list[Any]]:
-        """Runs one statement on the log behind the back of the gateway."""
+        """Runs one statement on the database, bypassing the gateway."""
         with closing(sqlite3.connect(home / DATABASE, timeout=10)) as database, database:
             return [list(row) for row in database.execute(script)]
 
     def copy(self) -> Storage:
-        """The same records for another gateway, or the same gateway on a copy of its folder."""
+        """Returns the storage for a second gateway with the same records."""
         return self
 
 
 class SqliteStorage(Storage):
-    """The file in the data folder: whoever copies the folder copies the log."""
+    """The SQLite file in the data folder. A copy of the folder includes the log."""
 
 
 class PostgresStorage(Storage):
@@ -82,15 +82,15 @@ def storage_of(kind: str, request: pytest.FixtureRequest) -> Storage:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def storage(request: pytest.FixtureRequest) -> Storage:
-    """Both kinds of database, one test after the other."""
+    """Runs the test with SQLite and with PostgreSQL."""
     return storage_of(request.param, request)
 
 
-# -- reading it -------------------------------------------------------------------------------------------------
+# -- reading ----------------------------------------------------------------------------------------------------
 
 
 def records(gateway: Gateway, **filters: str) -> Iterator[dict[str, Any]]:
-    """Records, newest first, over as many pages as there are."""
+    """Returns all records, newest first, from all pages."""
     query = {"limit": str(PAGE), **filters}
     while True:
         page = gateway.admin(f"/activity?{httpx.QueryParams(query)}")
@@ -114,7 +114,7 @@ def assert_verified(gateway: Gateway) -> None:
 
 
 def assert_unavailable(gateway: Gateway) -> str:
-    """The gateway lives, is not ready, and says why."""
+    """Checks that the gateway runs, is not ready, and reports why."""
     assert gateway.probe("/healthz") == 200
     answer = httpx.get(f"{gateway.base}/readyz", timeout=5)
     assert answer.status_code == 503, answer.text
@@ -124,13 +124,13 @@ def assert_unavailable(gateway: Gateway) -> str:
 
 
 def number_of(found: dict[str, Any]) -> int | None:
-    """The number of the call a record is about. It stands in the reason, because lists leave arguments out."""
+    """Returns the number of the call in a record. It is in the reason, because lists contain no arguments."""
     word, _, number = found["metadata"].get("intent", {}).get("reason", "").partition(" ")
     return int(number) if word == "number" else None
 
 
 def numbered(found: Iterator[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """Records by the number of their call; no call has two."""
+    """Returns the records by the number of their call. Each call must have only one."""
     by_number: dict[int, dict[str, Any]] = {}
     for one in found:
         number = number_of(one)
@@ -141,7 +141,7 @@ def numbered(found: Iterator[dict[str, Any]]) -> dict[int, dict[str, Any]]:
 
 
 class Ledger:
-    """A server's own notes: one line for each call that reached it, on disk before the server answers."""
+    """A server's own ledger: one line for each call that reached it, on disk before the server answers."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -156,22 +156,22 @@ class Ledger:
 
 
 def record_in(result: dict[str, Any]) -> str:
-    """Where an agent finds the name of the record: in the result, or in the error if there is no result."""
+    """Returns the record id in an answer, from the result or from the error."""
     found = result["error"]["data"] if "error" in result else result["_meta"]
     return found["mcpproxy/record"]
 
 
-# -- calling ----------------------------------------------------------------------------------------------------
+# -- calls ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What an agent heard, and how long it waited."""
+    """The answer to a call, and its duration."""
 
     variant: str
     result: dict[str, Any]
     seconds: float
-    # What the gateway said in place of an answer when it could not even tell whose call it was.
+    # The error if the gateway could not authenticate the agent, instead of an answer.
     turned_away: str | None = None
 
     @property
@@ -190,7 +190,7 @@ class Answer:
 
 
 class Agent:
-    """Makes numbered calls. It can outlive the gateway: the next one may be at another address."""
+    """Makes numbered calls. It survives a restart of the gateway, which may change the address."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.wire = Wire(gateway.mcp, gateway.token, MODERN)
@@ -210,7 +210,7 @@ class Agent:
         return Answer(variant, heard.get("result", heard), seconds)
 
     def refused(self, variant: str, number: int) -> Answer:
-        """A call that must be refused, and soon, because it could not be recorded."""
+        """Makes a call that must be refused promptly, because it cannot be recorded."""
         answer = self.call(variant, number)
         assert answer.code == "audit_unavailable", answer
         assert answer.seconds < REFUSED_SECONDS, f"{variant}: refused after {answer.seconds:.2f} s"
@@ -219,12 +219,12 @@ class Agent:
 
 @dataclass
 class Load:
-    """Several agents that call without a pause until they are told to stop, or until nobody answers any more."""
+    """Several agents that call without a pause until they are stopped, or until the gateway is gone."""
 
     agents: list[Agent]
     numbers: Iterator[int]
     tools: list[str]
-    # Whether a gateway that goes away is what the test is about.
+    # True if the test expects the gateway to go away.
     may_vanish: bool = False
     sent: dict[int, str] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)
@@ -248,7 +248,7 @@ class Load:
                 one.result()
 
     def wait(self, what: str, enough: Any, seconds: float = 30) -> None:
-        """Returns as soon as `enough` is true of this load."""
+        """Waits until `enough` is true of this load."""
         with self.changed:
             met = self.changed.wait_for(lambda: enough(self) or self.left, seconds)
             if met and enough(self):

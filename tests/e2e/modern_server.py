@@ -1,4 +1,4 @@
-"""An HTTP server on the Python SDK for both protocol eras, with tools for what passes between the ends of a call.
+"""An HTTP server on the Python SDK for both protocol eras, with tools that send progress and request input.
 
 Usage: modern_server.py PORT
 """

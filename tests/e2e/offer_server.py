@@ -1,4 +1,4 @@
-"""A stdio server that offers the tools of a JSON file; every call answers with the tool's name.
+"""A stdio server that offers the tools of a JSON file. Every call returns the tool's name.
 
 Usage: offer_server.py TOOLS
 """

@@ -1,4 +1,4 @@
-"""Where the real clients and servers of the tests are, and how each server is started."""
+"""Paths and start commands of the real clients and servers in the tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MISBEHAVING = str(BUILD / "misbehaving-server")
 CONFORMANCE_SERVER = str(BUILD / "conformance-server")
 
 LEGACY_VERSION = "2025-11-25"
-# What a gateway that relays questions declares to its servers; some servers offer more tools to such a client.
+# Capabilities that a relaying gateway declares to its servers. Some servers offer more tools to such a client.
 RELAY_CAPABILITIES = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
 
 
@@ -55,7 +55,7 @@ def fx(ledger: Path, *words: str) -> dict[str, Any]:
 
 
 def tapped(server: dict[str, Any], record: Path) -> dict[str, Any]:
-    """The same server, with every line it is sent written to `record` as well."""
+    """The same server, with every line that it receives written to `record` as well."""
     return {
         **server,
         "command": PYTHON,
@@ -72,7 +72,7 @@ def _npm(package: str, *args: str) -> dict[str, Any]:
 def ask_directly(
     server: dict[str, Any], *requests: tuple[str, dict[str, Any]], version: str = LEGACY_VERSION
 ) -> list[Any]:
-    """Sends requests over the standard streams of a server in one revision, and returns the raw results."""
+    """Sends requests over standard input to a server in one revision, and returns the raw results."""
     child = subprocess.Popen(
         [server["command"], *server["args"]],
         stdin=subprocess.PIPE,
@@ -102,7 +102,7 @@ def ask_directly(
 
 
 def _ask(child: subprocess.Popen[bytes], number: int, method: str, params: dict[str, Any]) -> Any:
-    """The result of one request; what the server tells in the meantime is skipped."""
+    """Returns the result of one request. Skips notifications."""
     _send(child, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
     assert child.stdout
     for line in child.stdout:

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of our own in a temporary folder, which a test may stop, freeze and start again as it likes."""
+"""A PostgreSQL server in a temporary folder, which tests can stop, freeze and restart."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ import pytest
 
 from gateway import until
 
-# After a crash the server first has every file of every database put on disk, however busy the disk is.
+# After a crash, the server first syncs every file of every database, which takes long on a busy disk.
 START_SECONDS = 120
 STOP_SECONDS = 20
 USER = "mcpproxy"
-# PostgreSQL refuses to run as root, so root hands it to one of these.
+# PostgreSQL refuses to run as root, so root starts it as one of these users.
 UNPRIVILEGED = ("postgres", "nobody")
-# What each way of stopping means to the server: `fast` ends every connection in order, `immediate` is a crash.
+# Signals for each way of stopping: `fast` closes all connections in order, `immediate` is a crash.
 STOP_SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 
 class Postgres:
-    """One server process and its folder. Nothing is switched off for speed: what it says is on disk is on disk."""
+    """One server process and its folder. All durability settings are on."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="mcpproxy-postgres-"))
@@ -66,9 +66,9 @@ class Postgres:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Connections stay open and nothing answers any more, as when a disk hangs."""
+        """Freezes the server: connections stay open, but nothing answers, as with a hanging disk."""
         assert self.child is not None
-        # Children first would let the parent start others in their place.
+        # Stop the parent first. Otherwise it would replace the stopped children.
         stopped = [self.child.pid]
         os.kill(self.child.pid, signal.SIGSTOP)
         try:
@@ -92,13 +92,13 @@ class Postgres:
         return f"postgres://{USER}:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def create(self, template: str = "template0") -> str:
-        """A new database, empty or a copy of another one, which nobody may be connected to."""
+        """Creates a database, empty or as a copy of one without open connections."""
         name = f"log_{next(self.numbers)}"
         self.sql("postgres", f"CREATE DATABASE {name} TEMPLATE {template}")
         return name
 
     def sql(self, database: str, script: str) -> list[list[str | None]]:
-        """Runs statements and returns the rows of those that have any, as text."""
+        """Runs statements and returns their rows as text."""
         done = self._client("psql", "-d", database, *_PLAIN, stdin=script)
         rows = done.stdout.removesuffix("\n").split(_ROW_END) if done.stdout else []
         return [[None if field == _NULL else field for field in row.split(_FIELD_END)] for row in rows]
@@ -112,7 +112,7 @@ class Postgres:
         secret = self.folder / "password.txt"
         secret.write_text(self.password)
         secret.chmod(0o644)
-        # `--no-sync` is about the files of the new, empty server only.
+        # `--no-sync` affects only the files of the new, empty server.
         options = ["-U", USER, "-A", "scram-sha-256", "--pwfile", str(secret), "-E", "UTF8", "--locale=C", "--no-sync"]
         subprocess.run(
             [_program("initdb"), "-D", str(self.folder / "data"), *options],
@@ -124,7 +124,7 @@ class Postgres:
         secret.unlink()
 
     def _options(self) -> list[str]:
-        # No socket file: its usual place may not exist or not be writable.
+        # No Unix socket, because its default folder may be missing or read-only.
         settings = {"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": ""}
         return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 
@@ -154,14 +154,14 @@ class Postgres:
         return done
 
 
-# Texts in the log contain every printable character, so fields end with characters that do not occur in JSON.
+# Log texts contain every printable character, so fields end with characters that do not occur in JSON.
 _FIELD_END, _ROW_END, _NULL = "\x1f", "\x1e", "\x1dnull"
 _PLAIN = [*"-X -q -A -t -v ON_ERROR_STOP=1".split(), "-F", _FIELD_END, "-R", _ROW_END, "-P", f"null={_NULL}"]
 
 
 @cache
 def _program(name: str) -> str:
-    """Debian keeps the server's programs out of PATH."""
+    """Finds a program of the server. Debian keeps them out of PATH."""
     found = shutil.which(name) or max(map(str, Path("/usr/lib/postgresql").glob(f"*/bin/{name}")), default="")
     assert found, f"`{name}` of PostgreSQL is not installed; scripts/setup installs it"
     return found
@@ -196,7 +196,7 @@ _running: list[Postgres] = []
 
 @pytest.fixture(scope="session")
 def postgres(request: pytest.FixtureRequest) -> Postgres:
-    """The one server of this run, also when several modules take this fixture. Nobody stops it."""
+    """One server for the whole run, shared by all modules. No test stops it."""
     if not _running:
         server = Postgres()
         request.config.add_cleanup(server.remove)
@@ -206,7 +206,7 @@ def postgres(request: pytest.FixtureRequest) -> Postgres:
 
 @pytest.fixture(scope="module")
 def own_postgres() -> Iterator[Postgres]:
-    """A server for one module alone, whose tests stop it and start it again."""
+    """A server for one module, whose tests stop and restart it."""
     server = Postgres()
     try:
         yield server.start()

@@ -1,4 +1,4 @@
-"""Values made from JSON Schemas: enough to call a tool nobody wrote arguments for."""
+"""Generates values from JSON Schemas, to call tools without handwritten arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ FORMATS = {"email": "ada@example.com", "date": "2026-01-31", "date-time": "2026-
 
 
 def sample(schema: dict[str, Any]) -> Any:
-    """A value that the schema accepts, with the required properties only."""
+    """Returns a value that the schema accepts, with the required properties only."""
     if "default" in schema:
         return schema["default"]
     if "enum" in schema:
@@ -27,7 +27,7 @@ def sample(schema: dict[str, Any]) -> Any:
 
 
 def filled(schema: dict[str, Any]) -> dict[str, Any]:
-    """A form filled in with every default, and with yes where there is none."""
+    """Fills in a form with every default, and with yes where there is none."""
     properties = schema.get("properties", {})
     return {
         name: one.get("default", True if one.get("type") == "boolean" else sample(one))

@@ -1,4 +1,4 @@
-"""Stands between a client and a stdio server, and writes down every line the server is sent.
+"""Relays between a client and a stdio server, and records every line that the server receives.
 
 Usage: tap.py RECORD COMMAND [ARGUMENT]…
 """

@@ -1,4 +1,4 @@
-"""What people change about themselves and each other, also without JavaScript, and what to do when nobody is left."""
+"""Account pages, with and without JavaScript, and recovery if no user can sign in."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_somebody_changes_the_password_and_is_removed(
 
 
 def test_the_only_user_lost_the_factor(tmp_path: Path) -> None:
-    """The steps of SECURITY.md, as they stand there."""
+    """Follows the steps in SECURITY.md exactly."""
     (statements,) = re.findall(r'"\$HOME/\.mcpproxy/mcpproxy\.db" "(.*?)"$', SECURITY.read_text(), re.M)
     house = House(tmp_path)
     with house.gateway:

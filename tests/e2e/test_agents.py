@@ -1,4 +1,4 @@
-"""Agents and their tokens: what a token was made for, what it hides, and what is remembered of every call."""
+"""Agents and their tokens: scope, hidden servers and tools, and the records of their calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent that wants to be its own user: everything it can reach on the machine, and nothing of it is enough."""
+"""An agent that tries to approve its own calls with everything it can reach on the machine. Every attempt fails."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ada(home: tuple[House, Ada]) -> Ada:
 
 
 def credentials(house: House, token: str, ada: Ada) -> dict[str, dict[str, str]]:
-    """What somebody with the agent's token and the data folder has in hand, and what they may make up."""
+    """Credentials of an attacker with the agent's token and the data folder, and invented ones."""
     key = house.gateway.admin_key
     return {
         "nothing": {},
@@ -64,7 +64,7 @@ def credentials(house: House, token: str, ada: Ada) -> dict[str, dict[str, str]]
 
 
 def requests(approval: str, csrf: str) -> list[dict[str, Any]]:
-    """Every way to say yes, at every address that takes a word, and some that might."""
+    """Every way to approve, at every address that accepts decisions, and at some that might."""
     forms = {"action": "approve", "decision": "approve", "csrf": csrf, "totp": "000000"}
     rest = f"/api/v1/approvals/{approval}"
     grant = {"from": approval, "schema": "{}", "minutes": 15, "uses": 100, "totp": "000000"}
@@ -100,7 +100,7 @@ def requests(approval: str, csrf: str) -> list[dict[str, Any]]:
 def test_every_route_with_every_credential_an_agent_may_have(house: House, ada: Ada, tool: str) -> None:
     agent, args = house.in_a_hurry(), house.fresh()
     approval = agent.asks(tool, args)
-    # Who is refused before the body was read may find the connection closed, so nobody uses one twice.
+    # The gateway may close a connection when it rejects a request early, so never reuse one.
     once = httpx.Limits(max_keepalive_connections=0)
     with httpx.Client(base_url=house.gateway.base, timeout=30, limits=once) as http:
         for who, headers in credentials(house, agent.token, ada).items():
@@ -110,7 +110,7 @@ def test_every_route_with_every_credential_an_agent_may_have(house: House, ada: 
                     said_no = answer.status_code in FORBIDDEN or (
                         answer.status_code in (302, 303) and "/ui/login" in answer.headers["location"]
                     )
-                    # A page may be looked at with the key; what counts is that it changes nothing.
+                    # A GET request may succeed with the admin key. It must not change anything.
                     assert said_no or one["method"] == "GET", (who, one, answer.status_code, answer.text[:200])
     assert house.state(approval) == "pending"
     assert agent.call(tool, args, approval_id=approval).get("isError") is True
@@ -157,11 +157,11 @@ def test_the_admin_key_may_look_and_deny(house: House) -> None:
     assert code(agent.call("update_customer", args, approval_id=approval)) == "approval_denied"
 
 
-# -- a session that somebody else uses --------------------------------------------------------------------------
+# -- a stolen session -------------------------------------------------------------------------------------------
 
 
 def test_a_session_without_its_token_against_forged_forms(house: House, ada: Ada) -> None:
-    """A page elsewhere can make a browser send a cookie, but it does not know what stands in our forms."""
+    """A page of another site can make a browser send a cookie, but does not know the CSRF token."""
     agent, args = house.in_a_hurry(), house.fresh()
     approval = agent.asks("update_customer", args)
     cookie = {"Cookie": f"{COOKIE}={ada.secret}"}
@@ -204,7 +204,7 @@ def test_cookies_are_out_of_reach_of_pages(house: House, ada: Ada) -> None:
 
 
 def test_passwords_cannot_be_tried_out(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Its own gateway, because whoever tries too often locks everybody out for a while."""
+    """Uses its own gateway, because too many attempts lock all users out for a while."""
     house = House(tmp_path_factory.mktemp("guesses"))
     with house.gateway:
         house.settle()
@@ -224,7 +224,7 @@ def test_passwords_cannot_be_tried_out(tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_a_one_time_link_works_one_time(tmp_path: Path) -> None:
-    """Neither again nor late: links of earlier starts stand in logs that agents may read."""
+    """A setup link works once and expires, because links of earlier starts are in logs that agents may read."""
     gateway = Gateway(tmp_path)
     with gateway:
         links = [setup_link(gateway)]
@@ -254,7 +254,7 @@ def test_a_critical_question_takes_a_fresh_factor(house: House, ada: Ada) -> Non
 
 
 def test_a_yes_covers_all_that_reaches_the_server(house: House, ada: Ada) -> None:
-    """Answers to a server's questions are as good as arguments, and what an agent adds after the yes goes nowhere."""
+    """An approval covers input responses as well as arguments. Members that an agent adds later are not sent."""
     agent, args = house.in_a_hurry(), house.fresh()
     answers = {"inputResponses": {"who": {"action": "accept", "content": {"name": "Max"}}}}
     asked = agent.wire.ask("tools/call", {**agent.parameters("delete_thing", args), **answers, "_meta": {"account": "own"}})
@@ -299,7 +299,8 @@ def test_a_code_counts_once(house: House, ada: Ada) -> None:
     one, two = agent.asks("send_external", first), agent.asks("send_external", second)
     used = ada.code()
     assert ada.approve(one, used).status_code == 200
-    # The one before would count if none had been used since. Two tries only: who is wrong too often is locked out.
+    # The previous code would be valid if none had been used since. Try only twice, because more failures lock the
+    # factor.
     for replayed in (used, ada.totp.at(ada.totp.shown - 1)):
         answer = ada.approve(two, replayed)
         assert answer.status_code in (401, 403), (replayed, answer.status_code, answer.text)
@@ -313,7 +314,7 @@ def test_a_code_counts_once(house: House, ada: Ada) -> None:
 
 
 def approve_by_pipe(house: House, approval: str, stdin: Any, **env: str) -> subprocess.CompletedProcess[str]:
-    """The command in a session of its own, so that there is no terminal to fall back to."""
+    """Runs the command in its own session, so that there is no controlling terminal."""
     return subprocess.run(
         [peers.MCPPROXY, "approvals", "approve", approval, "--home", str(house.gateway.home)],
         stdin=stdin,
@@ -352,7 +353,7 @@ def test_the_command_line_takes_no_word_from_a_program(house: House, ada: Ada, t
 
 
 def typed(house: House, words: list[str], answers: list[tuple[str, str]]) -> tuple[int, str]:
-    """Runs a command at a terminal and types an answer whenever it asks for one."""
+    """Runs a command at a terminal and answers each prompt."""
     child, terminal = pty.fork()
     if child == 0:
         os.execve(
@@ -434,7 +435,7 @@ def test_a_call_on_the_command_line_that_needs_a_user(house: House, ada: Ada) ->
 
 
 def asked_about(house: House, args: dict[str, Any]) -> list[dict[str, Any]]:
-    """Open questions about these arguments."""
+    """Returns the open approval requests for these arguments."""
     ids = [one["id"] for one in house.questions(state="pending")]
     found = [house.gateway.admin(f"/approvals/{one}") for one in ids]
     return [one for one in found if one["arguments"] == args]

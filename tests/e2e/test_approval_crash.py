@@ -1,4 +1,4 @@
-"""A gateway that dies between a user's yes and the outcome: no call is made twice, and none is lost unnoticed."""
+"""A gateway that crashes between an approval and the outcome: no call is made twice or lost unnoticed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from approvals import Ada, Agent, House, code, details
 from log import assert_verified, storage_of
 from postgres import postgres  # noqa: F401
 
-# Where the debug build ends itself, in the order a call passes them; what the server must have seen by then; and what
-# the agent hears when it comes back: its call is made now, it was made, or nobody can know.
+# Crash points of the debug build, in the order of a call. Each has the calls that the server must have seen by then,
+# and the answer to the returning agent: made now, made before, or unknown.
 POINTS = {
     "approved": (0, "ok"),
     "before_open": (0, "ok"),
@@ -22,7 +22,7 @@ POINTS = {
     "before_close": (1, "approval_already_used"),
     "after_close": (1, "approval_already_used"),
 }
-# The same for a call with a key of its own: its answer is known again as soon as it is written down.
+# The same for a call with an idempotency key. Its answer is available again once it is recorded.
 WITH_KEY = {
     "after_open": "outcome_unknown",
     "after_forward": "outcome_unknown",
@@ -39,7 +39,7 @@ def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def crash(house: House, ada: Ada, agent: Agent, point: str, tool: str, args: dict[str, Any], **more: Any) -> str:
-    """Approves a call and makes it, with a gateway that ends itself at `point`. Returns the approval's id."""
+    """Approves a call and makes it, with a gateway that aborts at `point`. Returns the id of the approval request."""
     gateway = house.gateway
     approval = agent.asks(tool, args, **more)
     ada.say_yes(approval)

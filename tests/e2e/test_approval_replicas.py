@@ -1,4 +1,4 @@
-"""Two gateways on one PostgreSQL database: asked at one, decided at the other, made once."""
+"""Two gateways on one PostgreSQL database: requested at one, approved at the other, made once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Pair:
     elsewhere: Session
 
     def agent(self, *options: str) -> tuple[Agent, Agent]:
-        """The same agent at both gateways."""
+        """Returns the same agent at both gateways."""
         one = self.house.agent(*options)
         return one, Agent(self.house, self.second, one.name, one.token, one.era)
 

@@ -1,4 +1,4 @@
-"""A user's word on one call: what it is bound to, how often it counts, how it ends, and what makes it worthless."""
+"""Approvals of single calls: their scope, single use, expiry, and changes that invalidate them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, Ada]
 
 @pytest.fixture(scope="module")
 def brief(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, Ada]]:
-    """A gateway that holds calls for a second only, and takes a form for an answer."""
+    """A gateway that holds calls for one second only, and accepts forms."""
     yield from house_with_ada(tmp_path_factory.mktemp("brief"), wait="1s", channels={"high": "form"})
 
 
@@ -44,7 +44,7 @@ def ada(home: tuple[House, Ada]) -> Ada:
     return home[1]
 
 
-# -- what it is bound to ----------------------------------------------------------------------------------------
+# -- scope ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -100,7 +100,7 @@ def test_approve_one_thing_and_send_another(house: House, ada: Ada) -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_same_call_needs_no_id(house: House, ada: Ada, era: str) -> None:
-    """Whoever repeats exactly what was approved is let through; so tools under their own names work too."""
+    """A call that repeats exactly the approved one needs no id, so tools under their own names work too."""
     agent, args, own = house.agent("--headless", era=era), house.fresh(), house.fresh()
     ada.say_yes(agent.asks("update_customer", args))
     assert said(agent.call("update_customer", args)) == args
@@ -126,7 +126,7 @@ def test_the_order_of_keys_is_nothing_and_the_stored_bytes_are_sent(house: House
     assert as_asked in house.arrived("update_customer")[-1]["line"], "what was approved is what is sent"
 
 
-# -- how often it counts ----------------------------------------------------------------------------------------
+# -- single use -------------------------------------------------------------------------------------------------
 
 
 def test_approved_twice_runs_once_however_often_it_is_repeated(house: House, ada: Ada) -> None:
@@ -154,7 +154,7 @@ def test_the_same_question_is_asked_once(house: House, ada: Ada) -> None:
     codes = Counter(code(one.result(30)) for one in held)
     assert codes == {"ok": 1, "approval_already_used": 9}
     assert house.executed("update_customer").count(args) == 1
-    # Whoever asks the same afterwards asks anew.
+    # The same call afterwards opens a new approval request.
     assert agent.later("update_customer", args) and house.question(agent)["id"] != approval
     ada.say_no(house.question(agent)["id"])
 
@@ -169,7 +169,7 @@ def test_twenty_questions(house: House, ada: Ada) -> None:
     assert code(agent.call("update_customer", house.fresh())) == "confirmation_required"
 
 
-# -- how it ends ------------------------------------------------------------------------------------------------
+# -- outcomes ---------------------------------------------------------------------------------------------------
 
 
 def test_denied_with_a_comment(house: House, ada: Ada) -> None:
@@ -260,7 +260,7 @@ def test_after_the_wait_the_call_is_handed_back(brief: tuple[House, Ada], era: s
 
 
 def test_an_agent_that_goes_away_leaves_its_question(house: House, ada: Ada) -> None:
-    """The connection breaks while the call waits: nothing runs by itself when a user says yes."""
+    """The connection breaks while the call waits. An approval then does not run the call by itself."""
     agent, args = house.agent(), house.fresh()
     wire = agent.connect()
     wire.http.timeout = 1
@@ -275,7 +275,7 @@ def test_an_agent_that_goes_away_leaves_its_question(house: House, ada: Ada) -> 
 
 @pytest.mark.parametrize("era", ERAS)
 def test_a_form_over_standard_streams(brief: tuple[House, Ada], era: str) -> None:
-    """`mcpproxy stdio` hands questions on to its client, and answers back."""
+    """`mcpproxy stdio` relays prompts to its client, and the answers back."""
     house, _ = brief
     args = house.fresh()
     yes = {"action": "accept", "content": {"decision": "approve"}}
@@ -286,7 +286,7 @@ def test_a_form_over_standard_streams(brief: tuple[House, Ada], era: str) -> Non
 
 
 def test_an_agent_cannot_answer_its_own_form(house: House) -> None:
-    """Whoever holds a token can say that it is a client, and that its user filled in a form."""
+    """A token holder can pretend to be a client whose user filled in a form."""
     agent, args = house.agent(), house.fresh()
     wanted = agent.parameters("update_customer", args)
     wire = agent.connect(elicitation={"form": {}, "url": {}})
@@ -317,7 +317,7 @@ def test_ten_thousand_questions_are_listed_page_by_page(tmp_path: Path) -> None:
         )
         assert house.storage.sql(house.gateway.home, "SELECT count(*) FROM approvals") == [[MANY + 1]]
 
-        # What a page costs is in the benchmark of the store; that it is a page, whatever there is, is here.
+        # A store benchmark measures the cost of a page. This checks that pages work with any number of requests.
         seen, page = set(), house.gateway.admin("/approvals?state=pending&limit=500")
         for _ in range(MANY // 500 + 1):
             seen |= {one["id"] for one in page["approvals"]}
@@ -328,11 +328,11 @@ def test_ten_thousand_questions_are_listed_page_by_page(tmp_path: Path) -> None:
         assert len(seen) == MANY + 1
 
 
-# -- what makes it worthless ------------------------------------------------------------------------------------
+# -- invalidation -----------------------------------------------------------------------------------------------
 
 
 def refused_for_good(house: House, ada: Ada, agent: Agent, approval: str, held: dict, args: dict) -> str:
-    """Nothing ran, and nothing can be made to run. Returns the code of the held call's answer."""
+    """Checks that the call did not run and cannot be made to run. Returns the code of the held call's answer."""
     assert args not in house.executed("slow_update")
     ada.approve(approval)
     again = agent.call("slow_update", args, approval_id=approval)
@@ -396,7 +396,7 @@ def test_a_new_agent_of_the_same_name_is_another(house: House, ada: Ada) -> None
 
 
 def test_permissions_are_taken_away_while_waiting(house: House, ada: Ada) -> None:
-    """The operator's policies are asked again before a call that waited goes."""
+    """A held call is checked against the operator's policies again before it is sent."""
     agent, args = house.agent(), house.fresh()
     held = agent.later("update_customer", args)
     approval = house.question(agent)["id"]
@@ -420,13 +420,13 @@ def test_permissions_are_taken_away_while_waiting(house: House, ada: Ada) -> Non
 @pytest.mark.parametrize("end", ["stopped", "killed"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_restart_in_the_middle(house: House, ada: Ada, end: str, when: str) -> None:
-    """The gateway goes while a call waits; the question is still there, and the answer counts."""
+    """The gateway restarts while a call waits. The approval request survives and can be decided."""
     agent, args = house.agent(), house.fresh()
     held = agent.later("update_customer", args)
     approval = house.question(agent)["id"]
     gateway = house.gateway
     if when == "after":
-        # Whoever held the call is gone, so the word waits for the agent to come back.
+        # The held call is gone, so the approval waits for the agent to repeat the call.
         quick = house.in_a_hurry()
         args = house.fresh()
         approval, agent = quick.asks("update_customer", args), quick

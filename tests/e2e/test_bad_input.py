@@ -1,4 +1,4 @@
-"""Input that must be refused: what the answer is, and that nothing reached a server."""
+"""Invalid input: each case gets the right error, and nothing reaches a server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows(surface: str, *, with_body: bool = True) -> list[Any]:
 
 
 class Fx:
-    """A gateway in front of the server `fx`, whose ledger says which calls reached it."""
+    """A gateway in front of the server `fx`, whose ledger lists the calls that reached it."""
 
     def __init__(self, folder: Path) -> None:
         self.ledger = folder / "ledger.jsonl"
@@ -59,12 +59,12 @@ class Fx:
             "Accept": ACCEPT,
             **{name.replace("_", "-"): value for name, value in changes.items()},
         }
-        # None takes a header away; httpx would put its own `Accept` back, so an empty one stands for none.
+        # `None` removes a header. httpx would restore its own `Accept`, so an empty one stands for none.
         kept = {name: value if value is not None else "" for name, value in headers.items()}
         return httpx.post(self.gateway.mcp, content=body, headers=kept, timeout=30)
 
     def raw(self, text: bytes) -> tuple[bytes, bool]:
-        """Sends bytes as they are; returns the answer, and whether the gateway closed the connection."""
+        """Sends raw bytes. Returns the answer, and whether the gateway closed the connection."""
         with self.connect() as connection:
             connection.sendall(text)
             return read_to_end(connection)
@@ -92,7 +92,7 @@ def fx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fx]:
 
 
 def check(row: dict[str, Any], answer: httpx.Response) -> None:
-    """Compares status, JSON-RPC code and words with the row."""
+    """Compares status, JSON-RPC code and message with the row."""
     said = f"{answer.status_code} {answer.text[:600]}"
     if "status" in row:
         assert answer.status_code == row["status"], said
@@ -101,11 +101,11 @@ def check(row: dict[str, Any], answer: httpx.Response) -> None:
 
 
 def words(answer: httpx.Response) -> str:
-    """The text of an answer without the escapes of JSON."""
+    """Returns the text of an answer without JSON escapes."""
     return answer.text.replace('\\"', '"')
 
 
-# -- the body of a request --------------------------------------------------------------------------------------
+# -- request bodies ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("row", rows("mcp-http"))
@@ -128,7 +128,7 @@ def test_bad_call(fx: Fx, row: dict[str, Any]) -> None:
 
 
 def refused(fx: Fx, row: dict[str, Any]) -> None:
-    """Sends the row as a call in both eras; the answer must be the same."""
+    """Sends the row as a call in both eras. The answer must be the same."""
     params = json.loads(row["body"])["params"]
     eras = [LEGACY, MODERN] if row["code"] is not None else [MODERN]
     for era in eras:
@@ -209,7 +209,7 @@ def endless_chunks(fx: Fx, row: dict[str, Any]) -> None:
             answer, _closed = read_to_end(connection)
         except ConnectionResetError:
             answer = b""
-    # The kernel's buffers on both sides take a few MiB beyond what the gateway read.
+    # The kernel's buffers on both sides hold a few MiB beyond what the gateway read.
     assert sent < 16 * 1024 * 1024, f"{sent} bytes went through"
     if answer:
         assert answer.startswith(b"HTTP/1.1 413"), answer[:200]
@@ -331,7 +331,7 @@ SPECIAL: dict[str, Callable[[Fx, dict[str, Any]], None]] = {
 
 
 def read_to_end(connection: socket.socket) -> tuple[bytes, bool]:
-    """Everything until the other side closes; a timeout means that it did not."""
+    """Reads until the other side closes. A timeout means that it did not."""
     received = b""
     try:
         while piece := connection.recv(65536):

@@ -1,4 +1,4 @@
-"""Contracts and policies change under a running gateway: good files count, broken and hostile ones change nothing."""
+"""Contracts and policies that change while the gateway runs: it loads valid files, and no invalid or hostile ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from test_contracts import ask, code, error
 from wire import LEGACY, MODERN, Wire
 
 SECONDS = 10
-# A call beside a hostile file, on a busy machine and a debug build.
+# Time limit of a call while a hostile file is read, on a busy machine with a debug build.
 CALL_SECONDS = 2.0
 LATE = {"timezone": "UTC"}
 
@@ -34,7 +34,7 @@ def becomes(wire: Wire, expected: str) -> None:
     until(lambda: code(now(wire)) == expected, SECONDS, f"the call answers {expected}")
 
 
-# -- taken over while it runs -----------------------------------------------------------------------------------
+# -- reloading --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
@@ -53,7 +53,7 @@ def test_a_contract_comes_changes_breaks_and_goes(tmp_path: Path, era: str) -> N
         assert f"{gateway.home}/contracts/other.yaml:2:1: " in gateway.settings_error()
         assert "did you mean `riskLevel`?" in gateway.settings_error()
         gateway.write("contracts/time.yaml", "tool: time:*\nriskLevel: forbidden\n")
-        # The good file is not taken over beside a bad one.
+        # The valid file is not loaded together with an invalid one.
         until(lambda: gateway.words().count("Settings not reloaded") == 2, SECONDS, "the gateway looked again")
         assert code(now(wire)) == "contract_mismatch"
         assert gateway.run("contract", "lint").returncode == 1
@@ -96,7 +96,7 @@ def test_agents_hear_that_a_contract_changed_their_list(tmp_path: Path, era: str
 
 
 async def _hears_change(gateway: Gateway, era: str) -> list[str]:
-    """Connects to the server's own address, forbids one tool, and asks again when the gateway says so."""
+    """Connects to `/mcp/s/NAME`, forbids one tool, and lists the tools again after the notification."""
     heard = anyio.Event()
 
     async def on_message(message: object) -> None:
@@ -131,7 +131,7 @@ async def _hears_change(gateway: Gateway, era: str) -> list[str]:
     ],
 )
 def test_what_forbids_does_not_end_by_accident(tmp_path: Path, name: str, text: str, refusal: str) -> None:
-    """A disk that is not there and a file that is about to be written are no decision of anybody."""
+    """A missing disk or a half-written file must not lift a restriction."""
     gateway = Gateway(tmp_path, {"mcpServers": {"time": peers.time()}})
     gateway.write(name, text)
     file = gateway.home / name
@@ -165,7 +165,7 @@ def schema(text: str) -> str:
 
 
 def doubling(levels: int) -> str:
-    """Each definition holds the next one twice: 2^levels paths in two kilobytes."""
+    """Each definition contains the next one twice: 2^levels paths in two kilobytes."""
     twice = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)}
     return json.dumps({"$ref": "#/$defs/d0", "$defs": {**twice, f"d{levels}": {"type": "object"}}})
 
@@ -195,7 +195,7 @@ POLICY_BOMBS: dict[str, str] = {
 
 
 def survives(gateway: Gateway, write: Callable[[], None], remove: Callable[[], None]) -> None:
-    """The file is refused, and no call beside it fails or waits."""
+    """Checks that the file is refused, and that no call fails or waits because of it."""
     over = threading.Event()
     seen: list[tuple[str, float]] = []
 
@@ -245,7 +245,7 @@ def test_a_policy_bomb_is_refused(target: Gateway, name: str) -> None:
 
 
 def test_bombs_of_a_server_hide_their_tools_alone(tmp_path: Path) -> None:
-    """A server whose schemas and contracts are hostile keeps its good tool, and the gateway goes on."""
+    """A server with hostile schemas and contracts keeps its valid tool, and the gateway keeps running."""
     contract = "mcp-first/contract"
     tools = {
         "fine": {},

@@ -1,4 +1,4 @@
-"""Contracts and policies of an operator on published servers, as every client meets them."""
+"""Contracts and policies on published servers, with every client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from test_stdio import command
 from wire import LEGACY, MODERN, Wire
 
 ERAS = [LEGACY, MODERN]
-# `git_checkout` says that it destroys nothing, and `get-env` that it only reads: neither is the whole truth.
+# `git_checkout` claims to destroy nothing, and `get-env` to only read. Neither is entirely true.
 CONTRACTS = {
     "git.yaml": """
 tool: git:git_checkout
@@ -80,7 +80,7 @@ CONVERT = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "UTC"}
 
 @dataclass
 class House:
-    """A gateway in front of published servers, the demo and contracts for them."""
+    """A gateway in front of published servers and the demo server, with contracts for them."""
 
     gateway: Gateway
     repository: Path
@@ -94,12 +94,12 @@ class House:
         return Wire(self.gateway.base + at, token or self.gateway.token, era)
 
     def calls_sent(self) -> int:
-        """How many calls the server `everything` was sent."""
+        """Returns the number of calls that reached the server `everything`."""
         messages = [json.loads(line) for line in self.sent.read_text().splitlines()]
         return sum(message.get("method") == "tools/call" for message in messages)
 
     def record(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The record that an answer names."""
+        """Returns the record whose id is in an answer."""
         done = self.gateway.run("activity", "show", result["_meta"]["mcpproxy/record"], "-o", "json")
         assert done.returncode == 0, done
         return json.loads(done.stdout)
@@ -152,7 +152,7 @@ def ask(wire: Wire, variant: str, name: str, args: dict[str, Any] | None = None,
     return wire.ask("tools/call", through(variant, name, args, **more)["params"])
 
 
-# -- what a contract says of a tool -----------------------------------------------------------------------------
+# -- contracts in descriptions of tools -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
@@ -238,7 +238,7 @@ def test_nothing_is_sent_before_a_user_or_a_dry_run(house: House, era: str) -> N
     assert house.calls_sent() == before
 
 
-# -- a forbidden tool -------------------------------------------------------------------------------------------
+# -- forbidden tools --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
@@ -269,7 +269,7 @@ def test_a_forbidden_tool_is_in_no_list(house: House, kind: Kind) -> None:
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("at", ["/mcp", "/mcp/direct", "/mcp/s/everything"])
 def test_a_forbidden_tool_answers_as_an_absent_one(house: House, era: str, at: str) -> None:
-    """Status, headers and bytes, with a token of any strength."""
+    """Compares status, headers and bytes, with tokens of every scope."""
     before = house.calls_sent()
     strong = create(house.gateway, f"strong{at.replace('/', '-')}-{era}", "--grant", "*")
     for token in (house.gateway.token, strong):
@@ -286,7 +286,7 @@ def test_a_forbidden_tool_answers_as_an_absent_one(house: House, era: str, at: s
 
 @pytest.mark.parametrize("era", ERAS)
 def test_a_forbidden_tool_answers_as_an_absent_one_on_standard_streams(house: House, era: str) -> None:
-    """The lines of `mcpproxy stdio`, byte for byte but for the name and the record."""
+    """Compares the output of `mcpproxy stdio` byte by byte, except for the name and the record id."""
     wire = house.wire(era)
     lines = [json.dumps(message) for message in hello(wire)]
     for name in (FORBIDDEN, ABSENT):
@@ -305,7 +305,7 @@ def test_a_forbidden_tool_answers_as_an_absent_one_on_standard_streams(house: Ho
 
 
 def hello(wire: Wire) -> list[dict[str, Any]]:
-    """What an agent of this era says first."""
+    """Returns the first message of an agent in this era."""
     if wire.era != LEGACY:
         return []
     start = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "wire", "version": "1"}}
@@ -313,7 +313,7 @@ def hello(wire: Wire) -> list[dict[str, Any]]:
 
 
 def requests(at: str, name: str) -> list[tuple[str, dict[str, Any]]]:
-    """Every way to ask for a tool at an address, rightly and wrongly."""
+    """Every valid and invalid way to request a tool at an address."""
     uri = ("resources/read", {"uri": f"contract://everything/{name}"})
     if at != "/mcp":
         own = f"everything__{name}" if at == "/mcp/direct" else name
@@ -327,7 +327,7 @@ def requests(at: str, name: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def normal(text: str) -> str:
-    """Without what is each answer's own: the name that was asked for and the record."""
+    """Removes the requested name and the record id, which differ in each answer."""
     text = re.sub(r'("mcpproxy/record": ?)"[0-9A-Z]{26}"', r'\1"…"', text)
     return text.replace(FORBIDDEN, "NAME").replace(ABSENT, "NAME")
 
@@ -362,7 +362,7 @@ def test_arguments_are_checked_before_anything_is_sent(house: House, kind: Kind)
     )
     assert [problem["pointer"] for problem in error(refused)["details"]["problems"]] == ["/a", "/b"]
     assert house.calls_sent() == before
-    # The operator's schema is on top of the server's own, and what is sensitive is not repeated.
+    # The operator's schema applies on top of the server's. Errors do not repeat sensitive values.
     assert error(withheld_path)["code"] == "invalid_arguments"
     assert "A file whose name ends in .txt." in withheld_path["content"][0]["text"]
     assert "hello.key" not in json.dumps(withheld_path)
@@ -397,7 +397,7 @@ def test_grants_decide_what_a_token_may_do(house: House, era: str) -> None:
     nobody = house.wire(era, create(house.gateway, f"nothing-{era}"))
     refused = error(ask(nobody, "write", "demo:create_download_link", link))
     assert refused["details"]["missing_permissions"] == ["files:read", "files:link"]
-    # What has no contract asks for no permission.
+    # A tool without a contract requires no permission.
     assert code(ask(nobody, "read", "time:get_current_time", {"timezone": "UTC"})) == "ok"
 
 
@@ -433,7 +433,7 @@ def test_a_policy_about_one_agent(house: House, era: str) -> None:
 
 
 def test_a_rate_limit_is_for_all_agents_together(house: House) -> None:
-    """In either era and at every address there is one count."""
+    """All eras and addresses share one count."""
     tool = {"name": "get-tiny-image", "arguments": {}}
     results = [
         ask(house.wire(LEGACY), "read", "everything:get-tiny-image"),
@@ -470,12 +470,12 @@ def test_declared_failures_keep_their_code(house: House) -> None:
     assert record["metadata"]["audit_event"] == "file.link.created"
 
 
-# -- tools that nobody classified -------------------------------------------------------------------------------
+# -- unclassified tools -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("era", ERAS)
 def test_what_the_operator_has_not_classified(tmp_path: Path, era: str) -> None:
-    """A server's own contract does not count as the operator's word."""
+    """A server's own contract does not count as the operator's classification."""
     servers = {"time": peers.time(), "memory": peers.memory(tmp_path / "memory.jsonl"), "demo": {"type": "demo"}}
     expected = {
         "allow": ("ok", "ok", "ok", "ok"),

@@ -1,4 +1,4 @@
-"""A gateway that is killed outright cannot end its servers; the next one on the same folder does."""
+"""A killed gateway cannot stop its servers. The next gateway on the same folder does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dry runs: nothing that changes anything is sent, and where one is required there is no way around it."""
+"""Dry runs: they send nothing that changes data, and a required dry run cannot be skipped."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def preview(result: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_servers_own_dry_run(house: House, era: str) -> None:
-    """The contract names a parameter of the server; the gateway sets it, and no agent has to know it."""
+    """The contract names a parameter of the server. The gateway sets it, so agents need not know it."""
     agent, args = house.agent("--headless", era=era), {"segment": "s1", **house.fresh()}
     refused = agent.call("bulk_send", args)
     assert code(refused) == "dry_run_required"
@@ -68,7 +68,7 @@ def test_the_next_call_can_be_made_as_it_is_given(house: House, era: str) -> Non
 
 
 def test_a_preview_from_the_contract(house: House) -> None:
-    """The server has no dry run of its own, so it hears nothing."""
+    """The server has no dry run, so the gateway sends it nothing."""
     agent, args = house.in_a_hurry(), house.fresh()
     assert code(agent.call("create_note", args)) == "dry_run_required"
     shown = preview(agent.call("create_note", args, dry_run=True))
@@ -77,7 +77,7 @@ def test_a_preview_from_the_contract(house: House) -> None:
     assert shown["missingPermissions"] == []
     assert house.arrived("create_note") == []
     assert said(agent.call("create_note", args)) == args
-    # Nobody told a server that knows nothing of it.
+    # The server does not support dry runs, so the parameter is never sent to it.
     assert "dryRun" not in house.arrived("create_note")[-1]["line"]
 
 
@@ -93,7 +93,7 @@ def test_an_agent_that_sets_the_parameter_itself(house: House) -> None:
     assert said(tried)["wouldSend"]["segment"] == "s4"
     assert house.executed("bulk_send").count(args) == 0
     assert said(agent.call("bulk_send", args)) == args
-    # `false` is not a dry run, whatever it is called.
+    # `false` is not a dry run.
     other = {**args, **house.fresh(), "dryRun": False}
     assert code(agent.call("bulk_send", other)) == "dry_run_required"
 
@@ -118,7 +118,7 @@ def test_missing_permissions_are_named(tmp_path_factory: pytest.TempPathFactory)
         assert code(refused) == "permission_denied"
 
 
-# -- the newsletter of the demo ---------------------------------------------------------------------------------
+# -- the demo server's newsletter -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [ALL_KINDS[0], ALL_KINDS[-1]], ids=str)

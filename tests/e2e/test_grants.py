@@ -1,4 +1,4 @@
-"""Standing grants: one tool, one agent, arguments of one shape, a few minutes, a few times, and never for the worst."""
+"""Standing approvals: one agent, one tool, matching arguments, limited time and uses, and never for critical calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers behind a URL: Streamable HTTP in both eras, the older HTTP with SSE, and one that comes back."""
+"""Servers over HTTP: Streamable HTTP in both eras, HTTP+SSE, and a server that restarts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def free_port() -> int:
 
 @contextmanager
 def listening(command: list[str], port: int, log: Path, **env: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A server process that accepts connections on the port."""
+    """Starts a server process and waits until it accepts connections on the port."""
     with open(log, "wb") as out:
         child = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **env})
     try:
@@ -36,7 +36,7 @@ def listening(command: list[str], port: int, log: Path, **env: str) -> Iterator[
         assert child.poll() is None, log.read_text()
         yield child
     finally:
-        # Not asked politely: these servers wait for open streams, and the gateway keeps one open.
+        # Kill it, because these servers wait for open streams, and the gateway keeps one open.
         child.kill()
         child.wait(10)
 

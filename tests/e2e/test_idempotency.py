@@ -80,7 +80,7 @@ def test_a_key_belongs_to_one_agent_and_one_tool(house: House) -> None:
 
 
 def test_a_token_that_is_replaced_repeats_nothing(house: House) -> None:
-    """Whoever gets a new token under the old name goes on where they were."""
+    """A new token under the same agent name keeps the agent's idempotency keys."""
     agent, args = house.agent(), house.fresh()
     assert said(agent.call("pay", args, idempotency_key="rotated")) == args
     assert is_replayed(house.heir_of(agent).call("pay", args, idempotency_key="rotated"))

@@ -1,4 +1,4 @@
-"""Intent, end to end: the same cases over HTTP in both eras, over standard streams and on the command line."""
+"""Intent, end to end: the same cases over HTTP in both eras, over standard input and on the command line."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from wire import Wire
 
 SURFACES = ["http-2025-11-25", "http-2026-07-28", "stdio-2025-11-25", "stdio-2026-07-28", "cli"]
 PROTOCOLS = SURFACES[:-1]
-# A request that is malformed is an error of the protocol; a call that is refused is a result.
+# A malformed request is a JSON-RPC error. A refused call is a result.
 MALFORMED = {"unknown_field", "invalid_field"}
-# The command line finds these itself and sends nothing.
+# The command line detects these errors itself and sends nothing.
 USAGE = {"invalid_tool_name", "INVALID_SENSITIVITY", "invalid_args"}
 LOOKING_AT_ONCE = 8
 RECORD_SECONDS = 5
 
 
-# -- what the tests run against ---------------------------------------------------------------------------------
+# -- fixtures ---------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Heard:
-    """What came of all cases of one setting over one surface, in their order."""
+    """The results of all cases of one setting over one surface, in order."""
 
     cases: list[Case]
     results: list[dict[str, Any]] = field(default_factory=list)
@@ -70,11 +70,11 @@ class House:
         return {"mcpServers": self.servers, "intent_declaration": rules}
 
     def arrived(self) -> list[tuple[str, str]]:
-        """The tool and the exact arguments of every call that reached the server."""
+        """Returns the tool and the raw arguments of every call that reached the server."""
         return [_received(line) for line in self.ledger.read_text().splitlines()]
 
     def records(self) -> list[dict[str, Any]]:
-        """Every finished call and every refusal on the record, oldest first."""
+        """Returns the records of all finished calls and refusals, oldest first."""
         found: list[dict[str, Any]] = []
         cursor: list[str] = []
         while True:
@@ -89,7 +89,7 @@ class House:
         return [record for record in calls if record["status"] != "started"]
 
     def record(self, **facts: str) -> dict[str, Any]:
-        """The one record with these facts, as soon as it is there."""
+        """Waits for the one record with these fields."""
 
         def found() -> list[dict[str, Any]]:
             return [record for record in self.records() if facts.items() <= record.items()]
@@ -122,7 +122,7 @@ def _received(line: str) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def houses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], House]]:
-    """A gateway for each kind of settings, started when it is first asked for."""
+    """Starts a gateway for each kind of settings when it is first needed."""
     running: list[Gateway] = []
 
     @cache
@@ -154,7 +154,7 @@ def heard(houses: Callable[[str], House]) -> Callable[[str, str], Heard]:
             steps = [call(case.tool, case.parameters) for case in cases]
             one.results = over(surface, house.gateway, steps)
         one.arrived = house.arrived()[calls:]
-        # Reads are written in batches. Should a record never come, the test about records says so, not every test.
+        # Records of reads are written in batches. If one never arrives, only the test about records fails.
         expected = len([case for case in cases if surface != "cli" or case.code not in USAGE])
         with suppress(AssertionError):
             until(lambda: len(house.records()) - records >= expected, RECORD_SECONDS, "every call is on the record")
@@ -183,7 +183,7 @@ def over(surface: str, gateway: Gateway, steps: list[dict[str, Any]]) -> list[di
 
 
 def flags(case: Case) -> list[str] | None:
-    """The case as a command, if there is one for it: the second key always follows from the command there."""
+    """Builds the command for a case, if there is one. The second key always follows from the command."""
     given = dict(case.parameters)
     intent = given.pop("intent", {"operation_type": case.variant})
     name, words = given.pop("name", None), ["call", f"tool-{case.variant}", "-o", "json"]
@@ -202,7 +202,7 @@ def flags(case: Case) -> list[str] | None:
             words += [spellings[key], value]
         else:
             return None
-    # The two keys of the missing rows are the only ones a command cannot leave out.
+    # A command always sends these two keys, so the rows that lack them have no command.
     is_missing = case.code in ("MISSING_INTENT", "MISSING_OPERATION_TYPE")
     return None if is_missing else [*words, "--", name]
 
@@ -211,7 +211,7 @@ def with_commands(house: House, one: Heard) -> None:
     for case in one.cases:
         words = flags(case)
         assert words is not None
-        # `--` must stay last but for the name, and `--home` is a flag.
+        # `--` must come last, before the name, and `--home` is a flag.
         done = subprocess.run(
             [peers.MCPPROXY, "--home", str(house.gateway.home), *words],
             capture_output=True,
@@ -223,7 +223,7 @@ def with_commands(house: House, one: Heard) -> None:
         one.results.append(json.loads(done.stdout) if done.stdout else {})
 
 
-# -- every case, everywhere -------------------------------------------------------------------------------------
+# -- every case on every surface --------------------------------------------------------------------------------
 
 
 def everywhere() -> list[Any]:
@@ -276,7 +276,7 @@ def test_only_what_is_allowed_arrives_and_arrives_as_written(
 
 
 def arrives(case: Case, surface: str) -> tuple[str, str]:
-    """The tool and the exact text of the arguments that the server must receive."""
+    """Returns the tool and the exact arguments that the server must receive."""
     given = case.parameters
     if "args" in given:
         separators = None if surface == "cli" else (",", ":")
@@ -338,7 +338,7 @@ def test_a_refusal_keeps_the_whole_intent(heard: Callable[[str, str], Heard], su
 
 
 def declared(case: Case) -> dict[str, str]:
-    """Sensitivity and reason, wherever they were given."""
+    """Returns sensitivity and reason, wherever they were given."""
     nested = case.parameters.get("intent", {})
     names = ("data_sensitivity", "reason")
     found = {name: nested.get(name, case.parameters.get(f"intent_{name}")) for name in names}
@@ -359,7 +359,7 @@ def test_a_warning_says_the_same_in_the_answer_and_on_the_record(
         assert f"warning: {says}" in one.exit_of(case)[1]
 
 
-# -- the table, and what explain says ---------------------------------------------------------------------------
+# -- the decision table and explain -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -386,7 +386,7 @@ def test_the_printed_table_is_what_happens(houses: Callable[[str], House], setti
 
 
 def happened(result: dict[str, Any]) -> str:
-    """A result in the words of the table."""
+    """Formats a result as the table does."""
     if not result.get("isError"):
         return " ".join(["allow", *(f"warn {warning['code']}" for warning in warnings(result))])
     refusal = result["structuredContent"]["error"]
@@ -435,7 +435,7 @@ def test_policy_explain_on_the_command_line(houses: Callable[[str], House], sett
 
 
 def explainable(case: Case) -> bool:
-    """Whether flags of `policy explain` can say it; what is no name or no operation is a mistake in the command."""
+    """Returns true if `policy explain` can express the case. Invalid names and operations are usage errors there."""
     given = case.parameters
     intent = given.get("intent", {"operation_type": case.variant})
     return (
@@ -447,7 +447,7 @@ def explainable(case: Case) -> bool:
     )
 
 
-# -- what is not a case of its own ------------------------------------------------------------------------------
+# -- other checks -----------------------------------------------------------------------------------------------
 
 GONE = (
     "Tool 'call_tool' not found. Use call_tool_read, call_tool_write, or call_tool_destructive "
@@ -512,7 +512,7 @@ def test_retrieve_tools(houses: Callable[[str], House], surface: str) -> None:
     assert set(tools) == {*HINTS, "fickle"}
     for name, (read_only, destructive) in HINTS.items():
         tool = tools[name]
-        # A server that claims both is shown at its stricter word.
+        # A server that claims both is treated as destructive.
         hints = {"readOnlyHint": read_only and not destructive, "destructiveHint": destructive}
         assert tool["annotations"] == {hint: value for hint, value in hints.items() if value is not None}
         use = "destructive" if destructive else "read" if read_only else "write"
@@ -534,12 +534,12 @@ def test_a_refusal_in_direct_mode_is_recorded_with_its_intent(houses: Callable[[
     assert facts == ("refusal", "destructive", "destructive", "permission_denied", {"a": 1})
 
 
-# -- annotations that change ------------------------------------------------------------------------------------
+# -- changing annotations ---------------------------------------------------------------------------------------
 
 
 def connected(surface: str, gateway: Gateway, talk: Callable[[Client], Awaitable[None]]) -> None:
-    """One conversation with the official client."""
-    # `auto` asks `server/discover` first, as a client does that was not told which revision to expect.
+    """Opens one connection with the official client."""
+    # `auto` sends `server/discover` first, like a client that does not know the revision.
     era = "auto" if MODERN in surface else LEGACY
 
     async def run() -> None:

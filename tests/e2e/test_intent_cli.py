@@ -1,4 +1,4 @@
-"""Intent on the command line: ways to give arguments, exit codes, and the command that would have been right."""
+"""Intent on the command line: arguments, exit codes, and suggested commands."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_server_that_is_not_there(houses: Callable[[str], House]) -> None:
 
 @pytest.mark.parametrize("tool", OWN_PREFIX)
 def test_a_server_cannot_speak_for_the_gateway(houses: Callable[[str], House], tool: str) -> None:
-    """The tool answers as the gateway would refuse, with a warning of the gateway's on top."""
+    """The tool's result imitates a refusal and a warning of the gateway."""
     gateway = houses("plain").gateway
     done = gateway.run("call", "tool-read", f"hints:{tool}")
     assert done.returncode == 5, "the server failed; the gateway refused nothing"

@@ -1,4 +1,4 @@
-"""The first minutes of a new user: no settings, one command, and a first call by every client."""
+"""The first minutes of a new user: no settings, one command, and a first call with every client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIST_MAX_BYTES = 12_000
 
 
 def test_banner_can_be_followed(demo: Gateway) -> None:
-    """Whatever the first screen tells a new user to paste or to run, works."""
+    """Every command and snippet on the first screen works."""
     screen = (demo.home / "stdout.txt").read_text() + (demo.home / "stderr.txt").read_text()
     lines = [line.strip() for line in screen.splitlines()]
     entries = [json.loads(line)["mcpServers"]["mcpproxy"] for line in lines if line.startswith('{"mcpServers"')]
@@ -28,7 +28,7 @@ def test_banner_can_be_followed(demo: Gateway) -> None:
         {"url": demo.mcp, "headers": {"Authorization": f"Bearer {demo.token}"}},
         {"command": peers.MCPPROXY, "args": ["stdio", "--home", str(demo.home)]},
     ]
-    # The program is named as briefly as the folder allows, so what the line begins with differs.
+    # The banner shortens the program name, so the lines start differently.
     words = [shlex.split(line, comments=False) for line in lines if f"{Path(peers.MCPPROXY).name} " in line]
     commands = [command for command in words if Path(command[0]).resolve() == Path(peers.MCPPROXY)]
     assert len(commands) >= 3, screen
@@ -65,7 +65,7 @@ def test_first_call_by_each_client(demo: Gateway, kind: Kind) -> None:
     listed, found, contacts, refused, unconfirmed, drafted = heard.results
 
     assert [tool["name"] for tool in listed["tools"]] == FOUR
-    # One of the demo's two tools that mail customers; which of them is first, the search may decide.
+    # Either of the demo server's two tools for customer mail may come first.
     best = next(tool for tool in found["structuredContent"]["tools"][:2] if tool["name"] == "demo:emails.send_external")
     assert best["call_with"] == "call_tool_destructive"
     assert (best["risk_level"], best["needs"]) == ("critical", ["confirmation", "step_up"])
@@ -115,7 +115,7 @@ def test_no_oauth_is_promised(demo: Gateway, path: str) -> None:
 
 
 def inspector(demo: Gateway, era: str, *args: str) -> dict:
-    """Runs the Inspector's command line against `/mcp`, with the token in a header."""
+    """Runs the MCP Inspector's command line against `/mcp`, with the token in a header."""
     script = peers.MODULES / ".bin" / "mcp-inspector"
     done = subprocess.run(
         [

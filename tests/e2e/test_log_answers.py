@@ -1,4 +1,4 @@
-"""Every answer to an agent names its record, and the record is found by that name."""
+"""Every answer to an agent contains the id of its record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from log import record, record_in
 from wire import LEGACY, MODERN, Wire
 
 ERAS = [LEGACY, MODERN]
-# A call, and the type, status and code of its record. The tools are those of `hints_server.py`.
+# A call, and the type, status and code of its record. The tools are in `hints_server.py`.
 CALLS: dict[str, tuple[str, dict[str, Any], tuple[str, str, str | None]]] = {
     "a success": ("call_tool_read", {"name": "hints:read_only"}, ("call", "success", None)),
     "a write": ("call_tool_write", {"name": "hints:only_writes"}, ("call", "success", None)),
@@ -80,7 +80,7 @@ def test_direct_mode_names_records_as_well(gateway: Gateway, era: str) -> None:
 
 
 def test_a_server_cannot_name_a_record(gateway: Gateway) -> None:
-    """A record's name in a server's own result would lead whoever follows it astray."""
+    """A server must not be able to put a record id into its own result."""
     wire = Wire(gateway.mcp, gateway.token, MODERN)
     for tool in ("forges", "forges_escaped", "forges_with_codes"):
         result = wire.ask("tools/call", {"name": "call_tool_read", "arguments": {"name": f"hints:{tool}"}})

@@ -1,4 +1,4 @@
-"""Signed bundles: what the gateway calls good, and what it calls bad, a verifier without any of its code does too."""
+"""Signed bundles: the gateway and an independent verifier agree on valid and damaged bundles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LARGE_BYTES = 200_000
 
 @dataclass
 class Bundles:
-    """A log, and what was exported from it."""
+    """A log and its exported bundles."""
 
     gateway: Gateway
     folder: Path
@@ -33,7 +33,7 @@ class Bundles:
     destructive: str
 
     def verdict(self, text: str) -> str:
-        """What both say: `sealed`, `good` without a seal, or `bad`."""
+        """Returns the verdict that both give: `sealed`, `good` without a seal, or `bad`."""
         file = self.folder / "bundle.jsonl"
         file.write_text(text)
         done = self.gateway.run("activity", "verify", str(file), "-o", "json")
@@ -83,7 +83,7 @@ def test_both_call_a_good_bundle_good(bundles: Bundles) -> None:
 
 
 def test_an_offline_machine_can_check_a_bundle(bundles: Bundles, tmp_path: Path) -> None:
-    """It has no data folder, no database and no gateway: only the file."""
+    """A machine without data folder, database and gateway can verify the file."""
     file = tmp_path / "bundle.jsonl"
     file.write_text(bundles.destructive)
     stranger = Gateway(tmp_path / "empty")
@@ -93,7 +93,7 @@ def test_an_offline_machine_can_check_a_bundle(bundles: Bundles, tmp_path: Path)
 
 
 def test_one_call_from_the_answer_to_the_bundle(bundles: Bundles) -> None:
-    """What an auditor does: the name in the answer, the record, the line, and the proof."""
+    """An auditor's steps: the id in the answer, the record, the line, and the proof."""
     answer = Agent(bundles.gateway).call("destructive", 7, about="the thing")
     text = exported(bundles.gateway, answer.record, "--signed")
     assert bundles.verdict(text) == "sealed"
@@ -107,7 +107,7 @@ def test_one_call_from_the_answer_to_the_bundle(bundles: Bundles) -> None:
 
 
 def unsealed(text: str) -> str:
-    """A bundle proves its lines without its last line, too."""
+    """Removes the seal. The bundle still proves its lines."""
     return text[: text.rindex("\n", 0, -1) + 1]
 
 
@@ -116,7 +116,7 @@ def is_payload_of(row: dict[str, Any], name: str) -> bool:
 
 
 def test_the_program_in_the_documents_agrees(bundles: Bundles, tmp_path: Path) -> None:
-    """Auditors are told to copy it out of there."""
+    """Runs the verifier in `docs/log-format.md`, which auditors copy from there."""
     document = (peers.ROOT / "docs" / "log-format.md").read_text()
     (program,) = re.findall(r"^```python\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
     (tmp_path / "check_bundle.py").write_text(program)
@@ -139,7 +139,7 @@ def test_the_program_in_the_documents_agrees(bundles: Bundles, tmp_path: Path) -
 
 
 def nth(rows: Rows, member: str, number: int = -1) -> int:
-    """Where the rows with this member are; the last, or another one."""
+    """Returns the position of a row with this member: the last, or another one."""
     return [at for at, row in enumerate(rows) if member in row][number]
 
 
@@ -169,7 +169,7 @@ def twice(rows: Rows) -> None:
 
 
 def started_later(rows: Rows) -> None:
-    """As if the chain began at its third line."""
+    """Makes the chain begin at its third line."""
     third = nth(rows, "line", 2)
     hash_before = rows[nth(rows, "line", 1)]["hash"]
     del rows[2:third]
@@ -214,7 +214,7 @@ DAMAGE: dict[str, Callable[[Rows], None]] = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_both_call_a_damaged_bundle_bad(bundles: Bundles, damage: str) -> None:
-    """Not for the seal alone: without one, too."""
+    """The damage is also detected without the seal."""
     rows = [json.loads(row) for row in unsealed(bundles.whole).splitlines()]
     before = json.dumps(rows)
     DAMAGE[damage](rows)
@@ -239,7 +239,7 @@ WITHHELD: dict[str, Callable[[Rows], None]] = {
 
 @pytest.mark.parametrize("what", WITHHELD)
 def test_what_only_the_seal_tells(bundles: Bundles, what: str) -> None:
-    """The rest is still true; whoever made the bundle may have left it out."""
+    """Only the seal detects omitted parts and a changed header. The rest of the bundle is still valid."""
     *rows, seal = [json.loads(row) for row in bundles.whole.splitlines()]
     WITHHELD[what](rows)
     assert bundles.verdict(written(rows)) == "good"
@@ -257,7 +257,7 @@ def written(rows: Rows) -> str:
 
 
 def test_damage_below_the_lines(bundles: Bundles) -> None:
-    """Text that is no longer JSON Lines at all."""
+    """Text that is not valid JSON Lines."""
     whole = bundles.whole
     without_checkpoint = unsealed(unsealed(whole))
     for text in ("", "\n", whole[: len(whole) // 2], without_checkpoint, f"{whole}{{}}\n", whole[:-1], "[]\n"):
@@ -265,7 +265,7 @@ def test_damage_below_the_lines(bundles: Bundles) -> None:
 
 
 def test_a_bit_here_and_there(bundles: Bundles) -> None:
-    """One letter becomes another one, at sixty places in turn."""
+    """Changes one letter at a time, at sixty positions."""
     whole = bundles.destructive
     for at in range(0, len(whole), len(whole) // 60):
         damaged = f"{whole[:at]}{'0' if whole[at] != '0' else '1'}{whole[at + 1 :]}"

@@ -1,4 +1,4 @@
-"""A log that is read, proved and exported while agents go on: whoever looks sees a whole one."""
+"""Reading, verifying and exporting the log while agents work: each sees a consistent log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from postgres import postgres  # noqa: F401
 
 AGENTS = 4
 LOOKS = 4
-# Enough to pass the position at which a checkpoint is signed while the gateway works.
+# Enough records for a checkpoint to be signed while the gateway works.
 CALLS = 600
 
 

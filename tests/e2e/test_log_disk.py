@@ -1,4 +1,4 @@
-"""A disk that is full, and a database file that may not be written: calls are refused until it is over."""
+"""A full disk, and a read-only database file: calls are refused until the log can be written again."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from log import DATABASE, VARIANTS, Agent, Ledger, assert_unavailable, assert_ve
 
 DISK_BYTES = 8 * 1024 * 1024
 RECOVERY_SECONDS = 10
-# Pages that the database has reserved already can take a few more records.
+# The database can still write a few records into reserved pages.
 MOST_CALLS_BEFORE_FULL = 3000
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own that is easily filled."""
+    """A small file system that is easily filled."""
     folder = tmp_path / "disk"
     folder.mkdir()
     done = subprocess.run(
@@ -39,7 +39,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(folder: Path) -> None:
-    """Leaves not a single page free."""
+    """Fills the disk to the last page."""
     with open(folder / "filler", "ab", buffering=0) as filler:
         for size in (65536, 4096, 1):
             try:
@@ -51,7 +51,7 @@ def fill(folder: Path) -> None:
 
 @contextmanager
 def immutable(*files: Path) -> Iterator[None]:
-    """Not even root can write these files, nor whoever has them open."""
+    """Makes files immutable, so that not even root or an open handle can write them."""
     with ExitStack() as undo:
         for file in files:
             done = subprocess.run(["chattr", "+i", str(file)], capture_output=True, text=True)
@@ -62,7 +62,7 @@ def immutable(*files: Path) -> Iterator[None]:
 
 
 class House:
-    """A gateway whose log is about to fail. The server's notes are kept elsewhere."""
+    """A gateway whose log is about to fail. The server's ledger is on another disk."""
 
     def __init__(self, home: Path, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -81,9 +81,9 @@ class House:
         return made
 
     def is_broken(self, agent: Agent, old: list[int]) -> list[int]:
-        """Checks everything that holds while the log cannot be written; returns the numbers of refused calls."""
+        """Checks the gateway while the log cannot be written. Returns the numbers of refused calls."""
         refused = [next(self.numbers) for _ in range(2 * len(VARIANTS))]
-        # The first one waits for the disk. A read need not, as long as nobody has found out yet.
+        # The first call waits for the disk. A read does not, until the failure is detected.
         for number, variant in zip(refused, itertools.cycle(("write", "destructive", "read"))):
             agent.refused(variant, number)
         assert_unavailable(self.gateway)
@@ -94,7 +94,7 @@ class House:
         return refused
 
     def recovers(self, agent: Agent, old: list[int], refused: list[int]) -> None:
-        """Without a call, a restart or a word from anybody."""
+        """Checks that the gateway recovers without a call or a restart."""
         until(lambda: self.gateway.probe("/readyz") == 200, RECOVERY_SECONDS, "the gateway is ready again")
         new = self.works(agent)
         arrived = self.ledger.numbers()
@@ -107,7 +107,7 @@ class House:
 
 
 def until_refused(house: House, agent: Agent, refill: Path) -> int:
-    """Calls until the last reserved page is used up; returns the number of the first call that was refused."""
+    """Calls until the last reserved page is used. Returns the number of the first refused call."""
     for number in itertools.islice(house.numbers, MOST_CALLS_BEFORE_FULL):
         fill(refill)
         answer = agent.call("write", number, filling="x" * 4096)
@@ -156,7 +156,7 @@ def test_a_database_that_another_program_keeps_locked(tmp_path: Path) -> None:
 
 
 def test_a_gateway_that_is_stopped_while_its_disk_is_full(disk: Path, tmp_path: Path) -> None:
-    """It ends in time, and the next one goes on as soon as there is room."""
+    """The gateway stops in time, and the next one continues once there is room."""
     house = House(disk / "home", Ledger(tmp_path / "ledger.jsonl"))
     gateway = house.gateway.start()
     agent = Agent(gateway)

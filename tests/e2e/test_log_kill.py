@@ -1,4 +1,4 @@
-"""The log of a gateway that is killed outright, over and over, while it works: nothing that happened is missing."""
+"""The log of a gateway that is killed repeatedly while it works: no call is missing."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from postgres import postgres  # noqa: F401
 
 ROUNDS = {"sqlite": 50, "postgres": 10}
 AGENTS = 4
-# Rounds differ in how far the calls have come when the gateway dies; a seed makes them the same in every run.
+# Calls are at different points when the gateway dies. The seed makes every run the same.
 SEED = 4
 MOST_CALLS = 40
 
 
 class House:
-    """One data folder, the servers behind it with their own notes, and whoever calls them."""
+    """One data folder, its servers with their ledgers, and the agents that call them."""
 
     def __init__(self, folder: Path, place: Storage) -> None:
         self.storage = place
@@ -42,7 +42,7 @@ class House:
         assert self.gateway.child is not None
         self.gateway.child.kill()
         self.gateway.child.wait()
-        # What already was on its way to a server may still arrive there, so its notes count when it is gone.
+        # A message that is already in a pipe may still reach a server, so read its ledger after the server has exited.
         until(lambda: not self.gateway.processes(), 10, "every server noticed that the gateway is gone")
         self.gateway.child = None
 
@@ -50,14 +50,14 @@ class House:
         return [number for ledger in self.ledgers.values() for number in ledger.numbers()]
 
     def fresh(self) -> dict[int, dict[str, Any]]:
-        """The records since the last time, by the number of their call."""
+        """Returns the new records since the last call, by the number of their call."""
         found = list(itertools.takewhile(lambda one: one["id"] != self.newest, records(self.gateway)))
         self.newest = found[0]["id"]
         return numbered(iter(found))
 
 
 def one_round(house: House, agents: list[Agent], chance: random.Random) -> tuple[Load, int]:
-    """Kills the gateway in the middle of the work of all agents, and of one call that surely is open."""
+    """Kills the gateway while all agents work and one call is certainly open."""
     for agent in agents:
         agent.move(house.gateway)
     calls, watched = chance.randrange(MOST_CALLS), chance.choice(["sent", "answers"])

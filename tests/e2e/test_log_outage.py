@@ -1,4 +1,4 @@
-"""A PostgreSQL server that goes away and comes back while agents work: no call without a record, and no hanging."""
+"""A PostgreSQL server that goes away and comes back while agents work: no call is unrecorded, and none hangs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ENOUGH = 25
 REFUSALS = 8
 RECOVERY_SECONDS = 15
 OUTAGE_SECONDS = 5
-# A call that was under way when the database went away may wait twice: for its beginning, and for its end.
+# A call in progress when the database goes away may wait twice: for its start and for its end.
 ANSWER_SECONDS = 2 * REFUSED_SECONDS
 
 Outage = Callable[[Postgres], AbstractContextManager[None]]
@@ -70,7 +70,7 @@ def test_the_database_goes_away_under_load(
 
 
 def test_an_outage_that_lasts(own_postgres: Postgres, tmp_path: Path) -> None:  # noqa: F811
-    """Whoever had a token when it began hears why its calls are refused, and soon, for as long as it takes."""
+    """Agents with known tokens get the reason for the refusal promptly, for as long as the outage lasts."""
     ledger = Ledger(tmp_path / "ledger.jsonl")
     storage = PostgresStorage(own_postgres, own_postgres.create())
     with Gateway(tmp_path / "home", {"mcpServers": {"echo": ledger.server()}, **storage.settings()}) as gateway:
@@ -86,7 +86,7 @@ def test_an_outage_that_lasts(own_postgres: Postgres, tmp_path: Path) -> None:  
 
 
 def once_more(load: Load, outage: Callable[[], AbstractContextManager[None]], gateway: Gateway) -> None:
-    """Work, an outage in the middle of it, and work again."""
+    """Works, goes through an outage, and works again."""
     work(load, "calls work")
     with outage():
         before = load.refusals()
@@ -110,7 +110,7 @@ def check(gateway: Gateway, ledger: Ledger, load: Load) -> None:
     assert len(arrived) == len(set(arrived)), "a call was sent twice"
     refused = {number for number, answer in load.answers.items() if answer.code}
     assert not refused & set(arrived), "a refused call was sent"
-    # An end that could not be written at once is written when the log works again.
+    # The end of a call that could not be recorded is written when the log works again.
     done = load.successes()
 
     def ended() -> bool:

@@ -1,4 +1,4 @@
-"""Several gateways on one PostgreSQL database: one log, a chain for each, and no chain for two."""
+"""Several gateways on one PostgreSQL database: one log, with a separate chain for each gateway."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_two_gateways_write_one_log(postgres: Postgres, tmp_path: Path) -> None:
 
 
 def the_same_folder_twice(running: Gateway, copy: Path) -> None:
-    """A copied folder holds the same signing key: two gateways on one chain would tear it."""
+    """A copied folder has the same signing key. Two gateways on one chain would corrupt it."""
     shutil.copytree(running.home, copy, ignore=shutil.ignore_patterns("gateway.lock", "stdout.txt", "stderr.txt"))
     twin = Gateway(copy)
     done = subprocess.run(
@@ -59,7 +59,7 @@ def the_same_folder_twice(running: Gateway, copy: Path) -> None:
 
 
 def test_a_gateway_that_stopped_makes_way(postgres: Postgres, tmp_path: Path) -> None:  # noqa: F811
-    """Whoever moves a data folder to another machine goes on with its chain."""
+    """A data folder that moves to another machine continues its chain."""
     storage = PostgresStorage(postgres, postgres.create())
     ledger = Ledger(tmp_path / "ledger.jsonl")
     with Gateway(tmp_path / "old", {"mcpServers": {"echo": ledger.server()}, **storage.settings()}) as old:

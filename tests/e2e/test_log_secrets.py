@@ -1,4 +1,4 @@
-"""Secrets in calls: they reach the server and its answer reaches the agent, and nothing of them is kept or shown."""
+"""Secrets in calls: they reach the server and the agent, but are neither stored nor shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _part(value: dict[str, Any]) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
-# Put together here, so that no scanner of this repository takes them for real ones.
+# Concatenated here, so that secret scanners do not report this file.
 GITHUB = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 AWS = "AKIA" + "Z7QWERTYUIOPASDF"
 JWT = ".".join([_part({"alg": "HS256"}), _part({"sub": "ada"}), "c2lnbmF0dXJlLXRoYXQtaXMtbm90LXJlYWw"])
@@ -40,7 +40,7 @@ ARGUMENTS = {
 
 
 class Listener:
-    """Everything the stream of events says, from the moment it answers."""
+    """Collects everything on the event stream, from its first response."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.heard = ""
@@ -50,7 +50,7 @@ class Listener:
 
     def listen(self) -> None:
         headers = {"X-API-Key": self.gateway.admin_key, "Accept": "text/event-stream"}
-        # Comments and the events of others keep it alive; the test ends it by stopping the gateway.
+        # Keep-alive comments and other events keep it open. The test ends it by stopping the gateway.
         with httpx.stream("GET", f"{self.gateway.base}/api/v1/events", headers=headers, timeout=60) as answer:
             assert answer.status_code == 200
             self.listening.set()
@@ -62,7 +62,7 @@ class Listener:
 
 
 def test_no_secret_is_kept_or_shown(storage: Storage, tmp_path: Path) -> None:  # noqa: F811
-    # The server's notes hold the secrets, as its own matter: they are kept elsewhere.
+    # The server's ledger contains the secrets, so it is in another folder.
     ledger = Ledger(tmp_path / "ledger.jsonl")
     gateway = Gateway(tmp_path / "home", {"mcpServers": {"echo": ledger.server()}, **storage.settings()})
     said: list[str] = []
@@ -88,7 +88,7 @@ def test_no_secret_is_kept_or_shown(storage: Storage, tmp_path: Path) -> None:  
 
 
 def test_secrets_in_the_place_of_names(tmp_path: Path) -> None:
-    """Agents mix things up, and a name that nobody knows may be anything."""
+    """Agents make mistakes, so an unknown name may contain a secret."""
     gateway = Gateway(tmp_path / "home", {"mcpServers": {"echo": peers.misbehaving()}})
     with gateway:
         wire = Wire(gateway.mcp, gateway.token, MODERN)
@@ -104,7 +104,7 @@ def test_secrets_in_the_place_of_names(tmp_path: Path) -> None:
 
 
 def make_calls(gateway: Gateway) -> list[str]:
-    """One call of each way a secret can take; returns the names of the records."""
+    """Makes one call for each path that a secret can take. Returns the record ids."""
     wire = Wire(gateway.mcp, gateway.token, MODERN)
     reason = f"because {GITHUB} and {AWS} and {JWT} say so"
     names = []
@@ -113,7 +113,7 @@ def make_calls(gateway: Gateway) -> list[str]:
         result = wire.ask("tools/call", {"name": f"call_tool_{variant}", "arguments": parameters})
         assert json.loads(result["content"][0]["text"]) == ARGUMENTS, "the agent gets what the server answered"
         names.append(record_in(result))
-    # As text inside a text, refused because two keys differ, to a tool nobody has, and malformed.
+    # As JSON in a string, refused because two keys differ, to an unknown tool, and malformed.
     parameters = {"name": "echo:echo", "args_json": json.dumps(ARGUMENTS), "intent_reason": reason}
     for more in (
         {},
@@ -127,7 +127,7 @@ def make_calls(gateway: Gateway) -> list[str]:
 
 
 def shown(gateway: Gateway, names: list[str]) -> list[str]:
-    """What every way to look at these records says."""
+    """Returns the output of every way to show these records."""
     said = []
     for name in names:
         whole = record(gateway, name)
@@ -150,6 +150,6 @@ def shown(gateway: Gateway, names: list[str]) -> list[str]:
 
 
 def places_of(secret: str, folder: Path) -> list[Path]:
-    """Every file under a folder that holds the secret, whatever kind of file it is."""
+    """Returns every file below a folder that contains the secret."""
     forms = [secret.encode(), json.dumps(secret)[1:-1].encode(), base64.b64encode(secret.encode())]
     return [file for file in folder.rglob("*") if file.is_file() and any(form in file.read_bytes() for form in forms)]

@@ -1,4 +1,4 @@
-"""Whoever changes the log behind the gateway's back is found out, and told which record it was."""
+"""Changes of the log in the database are detected, with the position of the damaged record."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 @dataclass
 class Log:
-    """The log of a gateway that has ended, and a copy of it for each test."""
+    """The log of a stopped gateway, and a copy of it for each test."""
 
     gateway: Gateway
     storage: Storage
-    # Where the gateway put copies of its checkpoints, out of reach of whoever has the database.
+    # Copies of the checkpoints, out of reach of an attacker with the database.
     elsewhere: Path
     rows: list[Row] = field(default_factory=list)
 
@@ -62,7 +62,7 @@ class Log:
         self.storage.sql(self.gateway.home, sql)
 
     def change(self, row: Row, **columns: Any) -> None:
-        """Writes other values into a row, as it is now."""
+        """Changes columns of a row."""
         changes = ", ".join(f"{name} = {literal(value)}" for name, value in columns.items())
         self.run(f"UPDATE records SET {changes} WHERE key = {row['key']}")
 
@@ -73,7 +73,7 @@ class Log:
         self.run(f"DELETE FROM {table} WHERE key IN ({', '.join(str(row['key']) for row in rows)})")
 
     def row(self, **facts: Any) -> Row:
-        """A record with these facts from the middle of the log."""
+        """Returns a record with these fields from the middle of the log."""
         found = [row for row in self.rows if facts.items() <= row.items()]
         return found[len(found) // 2]
 
@@ -95,7 +95,7 @@ def literal(value: Any) -> str:
 
 
 def flipped(value: Any) -> Any:
-    """The same with one bit changed; in text, a letter or digit stays one, and a hexadecimal digit too."""
+    """Returns the value with one bit changed. In text, letters, digits and hexadecimal digits keep their class."""
     match value:
         case int():
             return value ^ 1
@@ -109,7 +109,7 @@ def flipped(value: Any) -> Any:
 
 
 def name_of(row: Row) -> str:
-    """The id of a record: the time, the low bits of the key and the tail, in Crockford's base 32."""
+    """Returns the id of a record: the time, the low bits of the key and the tail, in Crockford's base 32."""
     key, low_bits, tail_bits = row["key"], 21, 59
     number = (key >> low_bits) << 80 | (key & ((1 << low_bits) - 1)) << tail_bits | row["tail"]
     return "".join(CROCKFORD[number >> 5 * place & 31] for place in reversed(range(26)))
@@ -117,7 +117,7 @@ def name_of(row: Row) -> str:
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
-    """A log with every kind of line in it, and signed to its end."""
+    """A log with every kind of record, signed to its end."""
     folder = tmp_path_factory.mktemp("whole")
     storage = storage_of(request.param, request)
     ledger = Ledger(folder / "ledger.jsonl")
@@ -143,11 +143,11 @@ def log(whole: Log, tmp_path: Path) -> Log:
     return whole.copy(tmp_path)
 
 
-# -- what is done to it -----------------------------------------------------------------------------------------
+# -- helpers ----------------------------------------------------------------------------------------------------
 
 
 def damage(log: Log, *args: str) -> dict[str, Any]:
-    """What is found, in words for people and for programs; the words name the place."""
+    """Returns the detected damage, as text and as JSON. The text names the position."""
     done = verify(log.gateway, *args, "-o", "json")
     assert done.returncode == FAILED, f"{done.returncode}\n{done.stdout}{done.stderr}"
     (found,) = [chain["damage"] for chain in json.loads(done.stdout)["chains"] if not chain["intact"]]
@@ -159,14 +159,14 @@ def damage(log: Log, *args: str) -> dict[str, Any]:
 
 
 def assert_found(log: Log, *positions: int, args: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The damage is found at one of these positions."""
+    """Checks that the damage is found at one of these positions."""
     found = damage(log, *args)
     assert found["seq"] in positions, f"{found}, not at {positions}"
     return found
 
 
 def assert_row_found(log: Log, row: Row) -> None:
-    """At one of the two lines of this record."""
+    """Checks that the damage is found at one of the two lines of this record."""
     assert_found(log, *(seq for seq in (row["seq"], row["end_seq"]) if seq))
 
 
@@ -211,7 +211,7 @@ COLUMNS = [
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_one_bit_of_one_column(whole: Log, column: str) -> None:
-    """On the log itself, and undone afterwards: a copy for each of so many cases takes too long."""
+    """Changes the log itself and undoes it afterwards, because a copy for each case takes too long."""
     log = whole
     having = [row for row in log.rows if row[column] is not None and row["seq"] > 3]
     if not having:
@@ -220,12 +220,12 @@ def test_one_bit_of_one_column(whole: Log, column: str) -> None:
     row = having[len(having) // 2]
     changed = flipped(row[column])
     if column in ("key", "seq", "end_seq"):
-        # One further would be another record's, and the database itself would refuse it.
+        # The next value belongs to another record, so the database would reject it.
         changed = row[column] + 1_000_000
     log.change(row, **{column: changed})
     try:
         if column == "chain":
-            # Missed by its own chain, and in the other one nobody knows it.
+            # Its own chain misses the record, and the other chain does not know it.
             assert verify(log.gateway).returncode == FAILED
         else:
             assert_row_found(log, row)
@@ -273,7 +273,7 @@ def test_a_payload_for_a_record_that_has_none(log: Log) -> None:
 
 
 def test_metadata_that_swallows_what_follows_it(log: Log) -> None:
-    """The line would be the same, letter for letter, and the record would not."""
+    """The line would stay the same, but the record would not."""
     row = log.row(kind="refusal")
     digest = row["args_digest"]
     text = digest.hex() if isinstance(digest, bytes) else digest.removeprefix("\\x")
@@ -284,7 +284,7 @@ def test_metadata_that_swallows_what_follows_it(log: Log) -> None:
 
 def test_text_that_is_no_text(log: Log) -> None:
     if log.storage.kind == "postgres":
-        return  # It takes no such text.
+        return  # PostgreSQL rejects such text.
     row = log.row(kind="call")
     log.run(f"UPDATE records SET tool = CAST(X'65ff6f' AS TEXT) WHERE key = {row['key']}")
     assert_row_found(log, row)
@@ -317,7 +317,7 @@ def test_the_positions_of_two_rows_swapped(log: Log) -> None:
 
 
 def test_a_row_put_in(log: Log) -> None:
-    """Its position is past the end, because every other one is taken."""
+    """Its position is past the end, because all others are taken."""
     row = {**log.row(kind="refusal"), "seq": log.last_seq + 1}
     row["key"] = max(row["key"] for row in log.rows) + 1
     log.insert(row)
@@ -334,7 +334,7 @@ def test_a_row_put_in_the_place_of_another(log: Log) -> None:
 
 
 def test_the_end_of_a_call_taken_back(log: Log) -> None:
-    """As if the gateway had been killed before the answer came."""
+    """Makes the call look as if the gateway was killed before the answer."""
     row = log.row(status="error", intent_type="destructive")
     names = ("end_seq", "end_hash", "end_metadata", "duration_us", "code", "message", "result_bytes", "result_digest")
     log.change(row, status="started", **dict.fromkeys(names))
@@ -345,7 +345,7 @@ def test_the_end_of_a_call_taken_back(log: Log) -> None:
 
 
 def cut(log: Log, rows: int) -> list[Row]:
-    """Removes the last records and their payloads; what is left is a chain without a fault."""
+    """Removes the last records and their payloads. The rest is a valid chain."""
     last = sorted(log.rows, key=lambda row: row["seq"])[-rows:]
     kept_ends = [row for row in log.rows if row not in last and row["end_seq"] and row["end_seq"] > last[0]["seq"]]
     assert not kept_ends, "this cut is clean"
@@ -361,14 +361,14 @@ def test_the_tail_cut(log: Log, rows: int) -> None:
 
 
 def test_the_tail_cut_with_its_checkpoints(log: Log) -> None:
-    """The newest checkpoint is kept beside the database as well."""
+    """The newest checkpoint is also in a file next to the database."""
     last = cut(log, 5)
     log.run(f"DELETE FROM checkpoints WHERE seq >= {last[0]['seq']}")
     assert_found(log, last[0]["seq"])
 
 
 def test_the_tail_cut_with_every_checkpoint_in_reach(log: Log) -> None:
-    """Only the copies that were put elsewhere tell."""
+    """Only the copies of the checkpoints in another place reveal it."""
     last = cut(log, 5)
     log.run("DELETE FROM checkpoints")
     (log.gateway.home / "checkpoint.txt").unlink()
@@ -393,11 +393,11 @@ def test_the_whole_database_removed(log: Log) -> None:
     assert done.returncode == FAILED, done.stdout + done.stderr
 
 
-# -- those who know how it works --------------------------------------------------------------------------------
+# -- attackers who know the format ------------------------------------------------------------------------------
 
 
 def lines_of(log: Log) -> list[tuple[int, str]]:
-    """The exact text of every line."""
+    """Returns the exact text of every line."""
     done = log.gateway.run("activity", "export", "--signed")
     assert done.returncode == 0, done.stderr
     found = [json.loads(row) for row in done.stdout.splitlines()]
@@ -406,7 +406,7 @@ def lines_of(log: Log) -> list[tuple[int, str]]:
 
 
 def rehash(log: Log, lines: list[tuple[int, str]], origin: bytes) -> None:
-    """Writes the hashes of these lines into their rows, so that each follows from the one before."""
+    """Recomputes the hashes of these lines, so that each follows from the previous one."""
     places = {row["seq"]: (row, "hash") for row in log.rows}
     places |= {row["end_seq"]: (row, "end_hash") for row in log.rows if row["end_seq"]}
     before = origin
@@ -419,7 +419,7 @@ def rehash(log: Log, lines: list[tuple[int, str]], origin: bytes) -> None:
 
 
 def test_a_record_changed_and_every_hash_after_it_made_anew(log: Log) -> None:
-    """The chain fits together again; the signatures do not."""
+    """The chain is consistent again, but the signatures do not match."""
     (chain,) = log.table("chains", "number")
     lines = lines_of(log)
     assert [seq for seq, _ in lines] == list(range(1, log.last_seq + 1))
@@ -439,7 +439,7 @@ def test_a_record_changed_and_every_hash_after_it_made_anew(log: Log) -> None:
 
 
 def test_the_first_records_removed_as_if_their_time_was_over(log: Log) -> None:
-    """Nobody set a time after which records go, and nobody signed that they did."""
+    """No retention is configured, and no checkpoint covers the removal."""
     by_seq = sorted(log.rows, key=lambda row: row["seq"])
     gone = by_seq[: len(by_seq) // 3]
     last = gone[-1]
@@ -453,7 +453,7 @@ def test_the_first_records_removed_as_if_their_time_was_over(log: Log) -> None:
 
 
 def test_a_record_replaced_by_its_digests(log: Log) -> None:
-    """As it is done to the ends of calls that began before the oldest record that is kept."""
+    """Retention does this to the ends of calls that began before the oldest kept record."""
     row = log.row(status="error", intent_type="destructive")
     texts = {seq: text for seq, text in lines_of(log) if seq in (row["seq"], row["end_seq"])}
     log.delete(row, table="payloads")
@@ -473,7 +473,7 @@ def test_a_checkpoint_changed(log: Log) -> None:
 
 
 def test_signed_by_somebody_else(log: Log, whole: Log, tmp_path: Path) -> None:
-    """A new key in the folder does not make an old chain its own."""
+    """A new key in the folder does not match the old chain."""
     key = log.gateway.home / "signing.key"
     key.write_text(f"{int.from_bytes(hashlib.sha256(b'another').digest()):064x}\n")
     done = verify(log.gateway)
@@ -481,7 +481,7 @@ def test_signed_by_somebody_else(log: Log, whole: Log, tmp_path: Path) -> None:
 
 
 def test_the_independent_verifier_reads_checkpoints(log: Log) -> None:
-    """Every note, wherever it is kept, is signed in the way of signed notes."""
+    """Every checkpoint is a valid signed note, wherever it is stored."""
     (chain,) = log.table("chains", "number")
     key = verify_chain.Key.parse(chain["verifier"], chain["name"])
     notes = [row["note"] for row in log.table("checkpoints", "seq")]

@@ -1,4 +1,4 @@
-"""Many servers of which some are broken, and many restarts: start-up stays quick, and no process is left behind."""
+"""Many servers, some of them broken, and many restarts: startup stays fast, and no process is left behind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway import Gateway, until
 from wire import MODERN, Wire
 
 WORKING = 80
-# Debug builds on two busy cores; an idle machine needs a tenth of it.
+# For debug builds on two busy cores. An idle machine needs a tenth of this.
 LISTEN_SECONDS = 2
 WORKING_SECONDS = 20
 RESTARTS = 20
@@ -57,7 +57,7 @@ def test_restarts_leave_no_process_behind(tmp_path: Path) -> None:
     stubborn = {**willing, "stubborn": peers.misbehaving("--ignore-term", "--grandchild")}
     gateway = Gateway(tmp_path)
     for number in range(RESTARTS):
-        # Stubborn servers take their time; every second time the gateway is stopped in the middle of its start.
+        # Stubborn servers stop slowly. Every second time the gateway is stopped during its start.
         servers = stubborn if number % 5 == 0 else willing
         gateway.write_settings({"mcpServers": servers})
         gateway.start(ready=number % 2 == 0)

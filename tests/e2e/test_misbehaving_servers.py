@@ -1,4 +1,4 @@
-"""Servers with bad manners: each is contained, says why in the list of servers, and costs the others nothing."""
+"""Misbehaving servers: each is contained, shows its error in the list of servers, and does not affect the others."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_noise_stays_in_a_log_of_limited_size(rough: Gateway, caller: Caller) ->
 
 
 def _bytes_of(folder: Path, pattern: str) -> int:
-    """The size of files one of which may be renamed while we look."""
+    """Returns the size of files, one of which may be renamed in the meantime."""
 
     def size() -> int:
         try:
@@ -131,7 +131,7 @@ def test_calls_to_a_server_that_is_not_there_fail_at_once(caller: Caller) -> Non
 
 
 def test_a_crash_loop_starts_few_processes(rough: Gateway) -> None:
-    """The pause doubles from try to try, so the number of tries grows with the logarithm of time."""
+    """The backoff doubles after each attempt, so the number of attempts grows logarithmically."""
     seconds = rough.admin("/status")["uptime_ms"] / 1000
     assert rough.servers()["leaving"]["restarts"] <= 2 * math.log2(seconds + 2) + 2
 

@@ -1,4 +1,4 @@
-"""A page on another port of the host: it gets the cookie of the session, and that says no yes."""
+"""A page on another port of the same host receives the session cookie. The cookie alone cannot approve a call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STORED = "localStorage.setItem('mcpproxy-page-key', 'page_' + '0'.repeat(64))"
 
 
 class Neighbour:
-    """Somebody else's server on this machine, which keeps the cookies that browsers bring."""
+    """A server of another program on this machine. It keeps the cookies that browsers send."""
 
     def __init__(self) -> None:
         self.cookies: list[str] = []
@@ -49,7 +49,7 @@ def neighbour() -> Iterator[Neighbour]:
 
 
 class Home:
-    """A house whose pages are at one of two names."""
+    """A gateway whose pages are at one of two host names."""
 
     def __init__(self, folder: Path, name: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -88,7 +88,7 @@ def test_the_cookie_comes_and_approves_nothing(
         found = re.search(rf"{COOKIE}=(\w+)", neighbour.cookies[-1])
         assert found, f"browsers tell hosts apart, not ports: {neighbour.cookies}"
 
-        # From its server, as if it was the browser.
+        # The other server sends the cookie itself, as if it were the browser.
         base = house.gateway.base
         headers = {"Cookie": f"{COOKIE}={found.group(1)}", "Host": where.url.removeprefix("http://")}
         page = httpx.get(f"{base}/ui/approvals/{approval}", headers=headers)
@@ -104,7 +104,7 @@ def test_the_cookie_comes_and_approves_nothing(
             rest = f"{base}/api/v1/approvals/{approval}/approve"
             answer = httpx.post(rest, json=body, headers={**headers, "X-CSRF-Token": csrf})
             assert (answer.status_code, answer.json()["error"]["code"]) == (403, "page_key_required")
-        # From its page, in the browser.
+        # The other page sends the request in the browser.
         script = f"""fetch('{where.url}/ui/approvals/{approval}', {{
             method: 'POST', mode: 'no-cors', credentials: 'include',
             body: new URLSearchParams({{ action: 'approve', csrf: '{csrf}', page_key: '' }})
@@ -115,7 +115,7 @@ def test_the_cookie_comes_and_approves_nothing(
         assert httpx.post(f"{base}/ui/approvals/{denied}", data=no, headers=headers).status_code == 303
         assert house.state(denied) == "denied", "saying no is all it can"
 
-        # The person the cookie belongs to goes on, and types nothing.
+        # The user who owns the cookie can approve without typing anything.
         user.open(f"{where.url}/ui/approvals/{approval}")
         assert user.do("evaluate", script="document.querySelector('[name=password]').checkVisibility()") is False
         user.approve()

@@ -1,4 +1,4 @@
-"""Somebody has to notice: the line in the terminal, the list that watches, events, a webhook and a command."""
+"""Notifications of approval requests: terminal output, `approvals list --watch`, events, a webhook and a command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HIDDEN = "do-not-tell-anybody"
 
 
 class Mailbox:
-    """A server that takes webhooks; the first one it turns away."""
+    """A webhook receiver that rejects the first request."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[dict[str, str], bytes]] = []
@@ -97,7 +97,7 @@ def test_a_webhook_is_signed_repeated_and_says_nothing_it_should_not(house: Hous
 
 
 def is_signed(headers: dict[str, str], body: bytes) -> bool:
-    """`t=SECONDS,v1=HEX`: HMAC-SHA-256 over the time and the body, as receivers of webhooks check it."""
+    """Verifies `t=SECONDS,v1=HEX`: HMAC-SHA-256 over the time and the body."""
     parts = dict(part.split("=", 1) for part in headers["x-mcpproxy-signature"].split(","))
     expected = hmac.digest(SECRET.encode(), f"{parts['t']}.".encode() + body, hashlib.sha256).hex()
     return parts["v1"] == expected and abs(int(parts["t"]) - time.time()) < 60
@@ -163,7 +163,7 @@ def _listen(lines: Iterator[str], heard: queue.Queue[str]) -> None:
 
 
 def _events(heard: queue.Queue[str], word: str) -> dict[str, str]:
-    """The first event of an approval with this word in it."""
+    """Returns the first event of an approval request that contains this word."""
     for _ in range(20):
         data = heard.get(timeout=SECONDS)
         if word in data:

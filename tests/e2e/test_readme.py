@@ -1,8 +1,9 @@
 """Follows the README and the book: every console block runs, every link resolves, every example is valid.
 
-Each page is one test. It gets a fresh home folder with its own gateway and types the commands of the page in order, back to
-back. In the expected output, `…` stands for any text, and `…` alone on a line for any lines. Ids, times, durations, digests and
-ports may differ. A `python` block whose first line is `# NAME.py` is saved under that name first.
+Each page is one test. It gets a fresh home folder with its own gateway and types the commands of the page in order,
+back to back. In the expected output, `…` stands for any text, and `…` alone on a line for any lines. Ids, times,
+durations, digests and ports may differ. A `python` block whose first line is `# NAME.py` is saved under that name
+first.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ class Reader:
         self.home = home
         self.gateway = Gateway(home / ".mcpproxy")
         self.gateway.environment = self.environment  # type: ignore[method-assign]
-        # Calls that need an approval end after a second instead of 45. The demo server has to be named, because it runs by
-        # itself only if there are no settings.
+        # Calls that need an approval end after a second instead of 45. The demo server has to be named, because it runs
+        # by itself only if there are no settings.
         settings = {"mcpServers": {"demo": {"type": "demo"}}, "approvals": {"wait": "1s"}}
         self.gateway.write("mcp_config.json", json.dumps(settings))
         self.ids: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Five published servers behind the gateway: nothing is lost on the way, and every client can use them."""
+"""Five published servers behind the gateway: nothing is lost in transit, and every client can use them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wire import LEGACY, MODERN, Wire
 
 NAMES = ["everything", "filesystem", "memory", "git", "time"]
 ERAS = [LEGACY, MODERN]
-# These belong to the newer revision's list results themselves, and are the gateway's own to fill in.
+# Members of list results in the stateless revision. The gateway sets them itself.
 ENVELOPE = {"resultType", "ttlMs", "cacheScope", "_meta"}
 
 
@@ -30,12 +30,12 @@ def test_all_are_ready(real: Real) -> None:
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("name", NAMES)
 def test_tools_are_listed_without_loss(real: Real, name: str, era: str) -> None:
-    # Some servers write the same list differently in each revision; the gateway has it in one.
+    # Some servers write the same list differently in each revision. The gateway uses one of them.
     version = real.gateway.servers()[name]["protocol"]
     (direct,) = peers.ask_directly(real.servers[name], ("tools/list", {}), version=version)
     through = Wire(real.gateway.server_url(name), real.gateway.token, era).ask("tools/list")
     assert content(through) == content(direct)
-    # Equal is not enough: a model reads the schema's properties in their order.
+    # Compare the order too, because a model reads the properties of a schema in order.
     assert [json.dumps(tool) for tool in through["tools"]] == [json.dumps(tool) for tool in direct["tools"]]
 
 
@@ -45,7 +45,7 @@ def test_resources_and_prompts_are_listed_without_loss(real: Real, method: str, 
     (direct,) = peers.ask_directly(real.servers["everything"], (method, {}))
     through = Wire(real.gateway.server_url("everything"), real.gateway.token, era).ask(method)
     if method == "resources/templates/list":
-        # The gateway's own, after those of the server.
+        # The gateway's own template comes after those of the server.
         assert through["resourceTemplates"].pop()["uriTemplate"] == "contract://{server}/{tool}"
     assert content(through) == content(direct)
 
@@ -178,7 +178,7 @@ def test_results_arrive_without_loss(real: Real, era: str) -> None:
 
 
 def _timeless(value: dict) -> str:
-    """The everything server writes the time of day into some answers."""
+    """Removes the time of day, which the everything server writes into some answers."""
     return re.sub(r"\d{1,2}:\d\d:\d\d [AP]M", "TIME", json.dumps(value))
 
 

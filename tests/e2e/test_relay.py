@@ -1,4 +1,4 @@
-"""What passes between a server and an agent while a call runs: progress, log messages, questions, cancellation."""
+"""Messages between a server and an agent during a call: progress, log messages, requests and cancellation."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_log_messages_reach_the_agent(real: Real, kind: Kind) -> None:
         real.gateway.token,
         [step("logging/setLevel", {"level": "debug"}), toggle, call(LONG, {"duration": 0.2, "steps": 1}), toggle],
     )
-    # The server keeps one switch for its connection: whichever toggle switched it on sent a message at once.
+    # The server has one switch per connection. The call that switched it on sent a message at once.
     assert [one for one in heard.logs if "message" in str(one["data"])], heard.logs
 
 
@@ -108,7 +108,7 @@ def test_cancellation_reaches_the_server(real: Real, kind: Kind, way: str) -> No
         if way == "own name"
         else (real.gateway.mcp, four(LONG, "read", arguments, cancel_after=2))
     )
-    # The request after it keeps the client alive until its word about the first is out.
+    # The next request keeps the client alive until it has sent the cancellation of the first.
     heard = play(kind, url, real.gateway.token, [one, step("tools/list")])
     assert heard.results[0] == {"cancelled": True}
 

@@ -1,4 +1,4 @@
-"""The settings file changes under a running gateway: good changes are taken, bad ones change nothing."""
+"""Changes of the settings file under a running gateway: valid settings are loaded, invalid ones are not."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_add_break_fix_remove(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
 def test_no_call_fails_while_settings_are_bad(tmp_path: Path, era: str) -> None:
-    """Calls run all the time while the file is broken and mended again and again."""
+    """Calls run continuously while the file is repeatedly broken and repaired."""
     settings = {"mcpServers": {"one": peers.misbehaving()}}
     with Gateway(tmp_path, settings) as gateway:
         over = threading.Event()

@@ -1,4 +1,4 @@
-"""Searching for tools: answers that fit, scores that are explained, and a reason when nothing is found."""
+"""Searching for tools: size limits, explained scores, and a reason when nothing is found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wire import LEGACY, MODERN, Wire
 ANSWER_MAX_BYTES = 16 * 1024
 WIDTH = 80
 PROSE = "Reports are made of records and sent to people. " * 40
-# A schema with everything in it that a caller can do without, and arguments that are called like keywords.
+# A schema full of optional parts, with arguments that are named like schema keywords.
 REPORT = {
     "$schema": "http://json-schema.org/draft-07/schema#",
     "title": "make_reportArguments",
@@ -29,7 +29,7 @@ REPORT = {
     "additionalProperties": False,
     "$defs": {"Unused": {"type": "string"}},
 }
-# More than an answer holds.
+# Larger than an answer can be.
 LARGE = {
     "type": "object",
     "properties": {
@@ -69,7 +69,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 def retrieve(wire: Wire, **arguments: Any) -> tuple[dict[str, Any], int]:
-    """What was found, and the bytes it took."""
+    """Returns the tools that were found, and the size of the answer in bytes."""
     result = wire.ask("tools/call", {"name": "retrieve_tools", "arguments": arguments})
     text = result["content"][0]["text"]
     assert json.loads(text) == result["structuredContent"], "text and structure agree"
@@ -163,7 +163,7 @@ def test_a_tool_is_found_by_its_name(gateway: Gateway) -> None:
 
 
 def test_the_explanation_is_that_of_the_search(gateway: Gateway) -> None:
-    """In one server, if that was asked for: both words are as rare there, and one of them is less so among all."""
+    """With `--server`, word weights come from that server only: both words are equally rare there, but not overall."""
 
     def shares(*options: str) -> list[float]:
         words = ["tools", "search", "fill questionnaire", "--explain", "-o", "json", *options]

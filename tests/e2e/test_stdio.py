@@ -1,4 +1,4 @@
-"""`mcpproxy stdio` as the command of a client: bridged to a running gateway, or a gateway of its own."""
+"""`mcpproxy stdio` as the command of a client: a bridge to a running gateway, or a gateway of its own."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ DEMO = {"type": "demo"}
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_first_user_reads_the_client_s_log(tmp_path: Path, browser: Browser, era: str) -> None:
-    """Nothing but a client: its log of the server has the link and the question, and the held call goes on."""
+    """The client's log contains the setup link and the approval request. Once approved, the held call continues."""
     gateway = Gateway(tmp_path / "home", {"mcpServers": {"demo": DEMO}, "approvals": {"wait": "60s"}})
     log = tmp_path / "client.log"
     with ThreadPoolExecutor(1) as pool, open(log, "w") as errors, User(browser, gateway) as ada:
@@ -100,7 +100,7 @@ def test_an_agent_is_told_how_somebody_becomes_the_first(tmp_path: Path) -> None
 
 
 def test_standard_output_is_the_client_s(tmp_path: Path) -> None:
-    """A gateway of its own says what `serve` says on standard error alone; a bridge says nothing of it."""
+    """Without a running gateway, `stdio` prints the setup link on standard error only. A bridge does not print it."""
     gateway = Gateway(tmp_path, {"mcpServers": {}})
 
     def alone() -> subprocess.CompletedProcess[str]:

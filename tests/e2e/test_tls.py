@@ -1,4 +1,4 @@
-"""Servers behind TLS: reached when the machine trusts their certificate, and never otherwise."""
+"""Servers behind TLS: the gateway connects only if the machine trusts their certificate."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
 
 
 def _certificates(folder: Path) -> None:
-    """An authority of our own, and a certificate of its for `localhost`."""
+    """Creates a certificate authority, and its certificate for `localhost`."""
 
     def openssl(*args: str) -> None:
         subprocess.run(["openssl", *args], cwd=folder, check=True, capture_output=True)
@@ -90,7 +90,7 @@ def _certificates(folder: Path) -> None:
 
 
 class Trusting(Gateway):
-    """A gateway on a machine that trusts one authority."""
+    """A gateway on a machine that trusts one certificate authority."""
 
     def __init__(self, home: Path, settings: dict[str, Any], authority: Path) -> None:
         super().__init__(home, settings)
@@ -114,7 +114,7 @@ def test_a_trusted_server_is_used(secure: Secure, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
 def test_a_server_nobody_vouches_for_is_not_used(secure: Secure, tmp_path: Path, name: str) -> None:
-    """An authority the machine does not know, and a name the certificate is not for."""
+    """An unknown certificate authority, and a certificate for another name."""
     url = secure.url.replace("localhost", name)
     settings = {"mcpServers": {"secure": {"url": url}}}
     with (

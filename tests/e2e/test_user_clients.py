@@ -1,4 +1,4 @@
-"""Every kind of client sends an external email, with a user in Chromium who has the last word."""
+"""Every kind of client sends an external email, which a user approves in Chromium."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wire import MODERN, Wire
 BOTH = ("form", "url")
 SEND = "demo:emails.send_external"
 UPDATE = "demo:update_customer_data"
-# The contract asks for a fresh factor when something is attached.
+# The contract requires a second factor if there are attachments.
 EMPTY = {
     "nothing": {"action": "accept"},
     "empty": {"action": "accept", "content": {}},
@@ -36,7 +36,7 @@ ATTACHED = {"attachments": ["f_report"]}
 
 @dataclass
 class Office:
-    """The demo server behind a gateway, a recorder between them, and Ada, who has a passkey and an app."""
+    """The demo server behind a gateway, a recorder between them, and Ada with a passkey and an authenticator app."""
 
     gateway: Gateway
     sent: Path
@@ -66,7 +66,7 @@ class Office:
 def office(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Office]:
     folder = tmp_path_factory.mktemp("office")
     demo = {"command": str(peers.BUILD / "demo-server"), "args": []}
-    # A form counts for high calls where the operator trusts the clients of the agents.
+    # Forms are accepted for high-risk calls, because the operator trusts the agents' clients.
     approvals = {"wait": "40s", "channels": {"high": "form"}}
     settings = {"mcpServers": {"demo": peers.tapped(demo, folder / "sent.jsonl")}, "approvals": approvals}
     with Gateway(folder / "home", settings) as gateway, User(browser, gateway) as ada:
@@ -88,12 +88,12 @@ def email_of(result: dict[str, Any]) -> str:
     return result["structuredContent"]["emailId"]
 
 
-# -- the three ways to reach a user ----------------------------------------------------------------------------
+# -- the three channels to a user ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
 def test_a_client_that_opens_addresses(office: Office, kind: Kind) -> None:
-    """2026-07-28 by `InputRequiredResult`, earlier revisions by `elicitation/create`: an address, never a form."""
+    """`InputRequiredResult` in 2026-07-28, `elicitation/create` in earlier revisions: always a link, never a form."""
     token = create(office.gateway, f"opens-{kind}", "--grant", "*")
     args = mail(f"from {kind}")
     playing = office.plays(kind, token, sends(args), answers={"elicitation": {"action": "accept"}}, modes=BOTH)
@@ -124,7 +124,7 @@ def test_a_client_that_only_draws_forms_is_not_asked_about_critical_things(offic
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
 def test_a_client_that_can_ask_nothing(office: Office, kind: Kind) -> None:
-    """The call is held while the user decides on the page."""
+    """The call is held while the user decides on the web page."""
     token = create(office.gateway, f"waits-{kind}", "--grant", "*")
     args = mail(f"held for {kind}")
     playing = office.plays(kind, token, sends(args))
@@ -139,7 +139,7 @@ def test_a_client_that_can_ask_nothing(office: Office, kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", [LEGACY_KINDS[2], MODERN_KINDS[0]], ids=str)
 def test_a_client_that_must_not_wait(office: Office, kind: Kind) -> None:
-    """Without a user at the keyboard: asked, told where, and repeated after somebody said yes."""
+    """An unattended agent gets a link, and repeats its call after a user approved it."""
     token = create(office.gateway, f"hurries-{kind}", "--grant", "*", "--headless")
     args = mail(f"in a hurry, {kind}")
     first = office.plays(kind, token, sends(args)).result(60)
@@ -170,7 +170,7 @@ def test_step_up(office: Office, factor: str) -> None:
 
 
 def test_no_code_no_step_up(office: Office) -> None:
-    """Neither an empty nor a wrong code is one, and a passkey whose owner does not agree is none either."""
+    """An empty, wrong or malformed code is rejected."""
     token = create(office.gateway, "wants-all", "--grant", "*", "--headless")
     wire = Wire(office.gateway.mcp, token, MODERN)
     args = mail("not without a factor", **ATTACHED)
@@ -187,7 +187,7 @@ def test_no_code_no_step_up(office: Office) -> None:
     ada.deny()
 
 
-# Signs for one approval and sends that with another, as a program in the page could.
+# Signs for one approval request and sends the signature with another, as a script in the page could.
 SIGN_FOR_ONE_USE_FOR_ANOTHER = """(async () => {
   const bytes = text => Uint8Array.from(atob(text.replace(/-/g, '+').replace(/_/g, '/')), c => c.charCodeAt(0));
   const text = buffer => btoa(String.fromCharCode(...new Uint8Array(buffer)))
@@ -224,7 +224,7 @@ def test_a_passkey_signs_for_one_approval(office: Office) -> None:
     assert 400 <= wrong < 500, wrong
     states = [office.gateway.admin(f"/approvals/{approval}")["state"] for approval in (one, other)]
     assert states[1] == "pending", "the signature was for something else"
-    # Whether the first may still be used for what it was made for is the gateway's choice.
+    # Afterwards the gateway may accept or reject the signature for its own request.
     assert (states[0], again) in (("approved", 0), ("pending", again)), (states, again)
     for approval in (one, other):
         assert office.gateway.run("approvals", "deny", approval, "--comment", "enough").returncode == 0
@@ -281,7 +281,7 @@ def test_a_no_in_a_form_is_a_no(office: Office, kind: Kind, no: dict[str, Any]) 
 @pytest.mark.parametrize("kind", [LEGACY_KINDS[0], MODERN_KINDS[0]], ids=str)
 @pytest.mark.parametrize("nothing", EMPTY)
 def test_an_empty_form_is_no_word(office: Office, kind: Kind, nothing: str) -> None:
-    """Some clients accept what nobody has seen. The question then waits for somebody on the page."""
+    """Some clients accept forms that no user has seen. The approval request then stays open for the web page."""
     name = f"nods-{kind}-{nothing}"
     token = create(office.gateway, name, "--grant", "*")
     args = customer(f"unseen {name}")
@@ -293,7 +293,7 @@ def test_an_empty_form_is_no_word(office: Office, kind: Kind, nothing: str) -> N
     assert args not in office.arrived("update_customer_data")
 
 
-# -- what a client may not do with what it was given ------------------------------------------------------------
+# -- abuse by a client ------------------------------------------------------------------------------------------
 
 
 def asks_by_form(office: Office, name: str) -> tuple[Wire, Callable[..., dict[str, Any]], dict[str, Any]]:
@@ -340,14 +340,14 @@ def test_a_sealed_state_is_for_one_call_of_one_agent(office: Office) -> None:
 
 
 def test_an_accepted_address_is_not_an_approval(office: Office) -> None:
-    """A client says that its user opened the page; nobody decided there."""
+    """A client reports that its user opened the page, but no user decided there."""
     token = create(office.gateway, "only-says-so", "--grant", "*")
     wire = Wire(office.gateway.mcp, token, MODERN, {"elicitation": {"form": {}, "url": {}}})
     args = mail("nobody looked at this")
     asked = wire.ask("tools/call", sends(args)["params"])
     (question,) = asked["inputRequests"].values()
     assert question["params"]["mode"] == "url", "critical is never confirmed in a form"
-    # What would be a yes in a form, sent in place of having opened a page.
+    # Send the answer that would approve a form, instead of opening the page.
     held = office.pool.submit(wire.ask, "tools/call", {**sends(args)["params"], **answered(asked)})
     approval = office.question("only-says-so")["id"]
     office.ada.open(office.page(approval))

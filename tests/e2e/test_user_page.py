@@ -1,4 +1,4 @@
-"""The page on which a user decides: what it shows, in which order, on a phone, and without JavaScript."""
+"""The approval page: its content and order, on a phone, and without JavaScript."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def house(home: tuple[House, Ada]) -> House:
 
 
 def visitor(browser: Browser, home: tuple[House, Ada], **how: bool) -> User:
-    """Ada at another device."""
+    """Ada on another device."""
     user = User(browser, home[0].gateway, home[1].name, **how)
     user.totp = home[1].totp
     return user
@@ -77,7 +77,7 @@ def test_sign_in_on_the_way_and_decide(
 
 
 def test_enter_denies(home: tuple[House, Ada], browser: Browser) -> None:
-    """What a hasty user presses is not a yes."""
+    """Pressing Enter too quickly does not approve."""
     house, _ = home
     agent = house.in_a_hurry()
     approval = agent.asks("update_customer", house.fresh())
@@ -103,7 +103,7 @@ def test_who_reads_on_has_not_decided(home: tuple[House, Ada], browser: Browser)
 
 
 def test_a_wrong_code_is_seen_at_once(home: tuple[House, Ada], browser: Browser) -> None:
-    """The page is long, and the reason stands where the decision is: far down on a phone."""
+    """The page is long, so the error is shown next to the buttons, far down on a phone."""
     house, _ = home
     approval = house.in_a_hurry().asks("send_external", {"to": ["a@b.example"], "body": "words " * 900})
     with visitor(browser, home, phone=True) as ada:
@@ -119,7 +119,7 @@ def test_a_wrong_code_is_seen_at_once(home: tuple[House, Ada], browser: Browser)
 
 
 def test_the_countdown_is_the_gateways(home: tuple[House, Ada], browser: Browser) -> None:
-    """A phone whose clock is wrong shows the time that is really left."""
+    """A phone with a wrong clock still shows the right remaining time."""
     house, _ = home
     approval = house.in_a_hurry().asks("update_customer", house.fresh())
     with visitor(browser, home) as ada:
@@ -166,7 +166,7 @@ def test_what_changed_since_the_last_time(home: tuple[House, Ada], browser: Brow
 
 
 def test_what_is_sensitive_is_for_the_eyes_of_who_decides(home: tuple[House, Ada], browser: Browser) -> None:
-    """Nobody can decide on what is masked; whoever only looks on sees it masked, and so does everybody afterwards."""
+    """The approver sees sensitive values unmasked. Other users, and everyone after the decision, see them masked."""
     house, session = home
     agent = house.in_a_hurry()
     approval = agent.asks("send_external", {"to": ["a@b.example"], "body": "the-secret-body"})
@@ -184,7 +184,7 @@ def test_what_is_sensitive_is_for_the_eyes_of_who_decides(home: tuple[House, Ada
 
 
 def test_what_does_not_fit_is_said_beside_the_buttons(home: tuple[House, Ada], browser: Browser) -> None:
-    """Nobody says yes to what they cannot see: the page says that something is missing, and has a way to all of it."""
+    """An approver must see everything. If something does not fit, the page says so and links to the full text."""
     house, session = home
     agent = house.in_a_hurry()
     people = [f"user{number}@corp.example" for number in range(500)]
@@ -235,7 +235,7 @@ def test_words_stand_under_the_name_of_who_says_them(home: tuple[House, Ada], br
 
 
 def test_the_page_and_the_inbox_live(home: tuple[House, Ada], browser: Browser) -> None:
-    """Both change by themselves: a question comes, somebody else decides it."""
+    """Both pages update by themselves when a request arrives or another user decides."""
     house, session = home
     agent = house.in_a_hurry()
     with visitor(browser, home) as ada, visitor(browser, home) as inbox:

@@ -1,4 +1,4 @@
-"""People: one in Chromium with an authenticator app or a passkey, and one who signs in with plain requests."""
+"""Simulated users: one in Chromium with an authenticator app or a passkey, and one who sends plain HTTP requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETUP_LINK = re.compile(r"http://\S+/ui/setup/[\w-]+")
 
 
 class Browser:
-    """One Chromium; every person in it has a profile of their own."""
+    """One Chromium. Every user in it has a separate profile."""
 
     def __init__(self) -> None:
         chromium = shutil.which("chromium")
@@ -62,26 +62,26 @@ class Browser:
 
 
 class Totp:
-    """An authenticator app that never shows a code it has shown before."""
+    """An authenticator app that never shows the same code twice."""
 
     def __init__(self, secret: str) -> None:
         self.key = base64.b32decode(secret + "=" * (-len(secret) % 8))
         self.shown = 0
 
     def is_worn_out(self) -> bool:
-        """A clock may be one step off, so three codes in a row count. Then it takes time for the next."""
+        """Returns true if all valid codes were shown. Three are valid at a time, because clocks may differ."""
         return self.shown > self._now()
 
     def code(self) -> str:
-        """A code that counts now and was not shown before."""
+        """Returns a valid code that was not shown before."""
         until(lambda: not self.is_worn_out(), STEP_SECONDS + 5, "the next code")
-        # The code before this one counts as long as nobody crosses the end of a step on the way to the gateway.
+        # The previous code is valid unless the time step ends before the request arrives.
         has_time = STEP_SECONDS - time.time() % STEP_SECONDS > STEP_SECONDS / 3
         self.shown = max(self.shown + 1, self._now() - 1 if has_time else self._now())
         return self.at(self.shown)
 
     def at(self, step: int) -> str:
-        """RFC 6238, with the parameters every app supports."""
+        """Returns the code of RFC 6238, with the parameters that every app supports."""
         mac = hmac.digest(self.key, struct.pack(">Q", step), hashlib.sha1)
         (number,) = struct.unpack_from(">I", mac, mac[-1] & 15)
         return f"{(number & 0x7FFFFFFF) % 1_000_000:06}"
@@ -92,7 +92,7 @@ class Totp:
 
 
 class User:
-    """Somebody in front of Chromium, who reads the page and presses what is written on it."""
+    """A user in front of Chromium, who reads the page and clicks buttons by their text."""
 
     def __init__(
         self, browser: Browser, gateway: Gateway, name: str = "ada", *, javascript: bool = True, phone: bool = False
@@ -119,7 +119,7 @@ class User:
     def do(self, action: str, **more: Any) -> Any:
         return self.browser.ask(self.person, action, **more)
 
-    # -- looking ------------------------------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------------------------
 
     def look(self) -> dict[str, Any]:
         return self.do("look")
@@ -133,7 +133,7 @@ class User:
         return self.look()["url"]
 
     def open(self, url: str) -> int:
-        """Opens a page; a path alone is one of this gateway's. Returns the status."""
+        """Opens a page. A path refers to this gateway. Returns the status."""
         return self.do("open", url=url if url.startswith("http") else at_localhost(self.gateway) + url)
 
     def sees(self, pattern: str) -> None:
@@ -142,10 +142,10 @@ class User:
     def screenshot(self, path: Path) -> None:
         self.do("screenshot", path=str(path))
 
-    # -- becoming somebody --------------------------------------------------------------------------------------
+    # -- accounts -----------------------------------------------------------------------------------------------
 
     def set_up(self, link: str) -> None:
-        """Follows a one-time link: a name, a password, and an authenticator app."""
+        """Follows a setup link: name, password and authenticator app."""
         self.open(link)
         self.do("fill", field="name", value=self.name)
         self.do("fill", field="password", value=self.password)
@@ -160,7 +160,7 @@ class User:
         self.do("press", button="^turn on$")
 
     def sign_in(self) -> None:
-        """Fills in the login form, which may be where another page sent this person."""
+        """Fills in the sign-in form, possibly after a redirect."""
         if "/ui/login" not in self.url:
             self.open("/ui/login")
         self.do("fill", field="name", value=self.name)
@@ -178,7 +178,7 @@ class User:
     # -- deciding -----------------------------------------------------------------------------------------------
 
     def approve(self, factor: str | None = None) -> None:
-        """Presses what the page in front of this person offers."""
+        """Clicks the buttons that the current page offers."""
         match factor:
             case "totp":
                 assert self.totp
@@ -191,12 +191,12 @@ class User:
                 self.do("press", button="^approve once$")
 
     def show_password(self) -> None:
-        """Without a script nothing else shows that this person is there; with one, nobody is asked."""
+        """Types the password if there is no script. With a script, the page key proves presence."""
         if not self.javascript:
             self.do("fill", field="password", value=self.password)
 
     def page_key(self) -> str | None:
-        """What the script keeps."""
+        """Returns the page key that the script stored."""
         return self.do("evaluate", script="localStorage.getItem('mcpproxy-page-key')")
 
     def deny(self, comment: str = "") -> None:
@@ -208,7 +208,7 @@ class User:
 
 
 class Session:
-    """The same person with plain requests: the REST API, a cookie and a token against forged forms."""
+    """The same user with plain requests: the REST API, a session cookie and a CSRF token."""
 
     def __init__(self, gateway: Gateway, name: str, password: str = PASSWORD) -> None:
         self.gateway = gateway
@@ -236,7 +236,7 @@ class Session:
         return self.post(f"/approvals/{approval}/deny", {"comment": comment} if comment else {})
 
     def _headers(self) -> dict[str, str]:
-        # By hand: the cookie is of a host, and the gateway comes back on another port after a restart.
+        # Set by hand: the cookie belongs to a host, and the gateway has another port after a restart.
         return {"Cookie": f"{COOKIE}={self.secret}", "X-CSRF-Token": self.csrf}
 
     def _url(self, path: str) -> str:
@@ -244,9 +244,9 @@ class Session:
 
 
 def set_up_plainly(gateway: Gateway, name: str) -> Totp:
-    """Becomes the first user with nothing but requests and what stands in the pages: no script, no browser."""
+    """Creates the first user with plain requests, without a browser or scripts."""
     with httpx.Client(base_url=at_localhost(gateway), follow_redirects=True, timeout=30) as http:
-        # Names below `localhost` are known to browsers alone.
+        # Only browsers resolve names below `localhost`.
         link = re.sub("^http://[^/]*", at_localhost(gateway), setup_link(gateway))
         account = http.post(link, data={"name": name, "password": PASSWORD, "again": PASSWORD})
         assert account.status_code == 200, f"{account.status_code} {account.text[:500]}"
@@ -258,18 +258,18 @@ def set_up_plainly(gateway: Gateway, name: str) -> Totp:
 
 
 def at_localhost(gateway: Gateway) -> str:
-    """Where pages are: a passkey belongs to a name, not to an address."""
+    """Returns the address of the pages. A passkey needs a host name, not an IP address."""
     return f"http://localhost:{gateway.address.rpartition(':')[2]}"
 
 
 def setup_link(gateway: Gateway) -> str:
-    """The one-time link that the gateway prints while there is nobody."""
+    """Returns the setup link that the gateway prints while there is no user."""
     found = until(lambda: SETUP_LINK.search(gateway.words()), 10, "a link to create the first user")
     return found.group()
 
 
 def secret_on(page: str) -> str:
-    """The secret for an authenticator app, as the address in the page has it or as people type it in."""
+    """Returns the secret for an authenticator app, from the link in the page or from the text."""
     found = re.search(r"secret=([A-Z2-7]+)", page) or re.search(r">\s*([A-Z2-7]{4}(?:\s?[A-Z2-7]{4}){3,})\s*<", page)
     assert found, "no secret on the page"
     return found.group(1).replace(" ", "")

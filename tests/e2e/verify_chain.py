@@ -1,12 +1,12 @@
-"""Proves a signed bundle of the activity log, without any code of the gateway: plain Python, SHA-256 and Ed25519.
+"""Verifies a signed bundle of the activity log without any code of the gateway: plain Python, SHA-256 and Ed25519.
 
 Usage: verify_chain.py BUNDLE [VERIFIER_KEY]
 
-A bundle is JSON Lines: a header, the hash the chain starts from, then every position of the chain in its order, as the
-line itself or, for lines that were not asked for, as its digest. Behind a line may stand the payloads it is about, and
-behind a position the signed note (C2SP signed-note) that vouches for it. The last position has such a note, so that
-nothing can be cut off. A seal at the end is a note about all bytes before it: nothing was withheld since. The key is
-named on the command line by those who have it from elsewhere.
+A bundle is JSON Lines: a header, the hash that the chain starts from, then every position of the chain in order. A
+position is the line itself, or its digest if the line was not selected. The payloads of a line may follow it. A signed
+note (C2SP signed-note) that covers a position may follow that position. The last position has such a note, so that
+nothing can be cut off. A seal at the end is a note about all bytes before it, which proves that nothing was removed
+since. Pass the key on the command line if you have it from a trusted source.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SIGNATURE_MARK = "\u2014 "
 
 
 class Bad(Exception):
-    """What is wrong with a bundle, and where."""
+    """An error in a bundle, with its position."""
 
 
 @dataclass
 class Verdict:
-    """What a good bundle proves."""
+    """The facts that a valid bundle proves."""
 
     chain: str
     first: int
@@ -43,7 +43,7 @@ class Verdict:
 
 
 def verify(text: str, trusted: str | None = None) -> Verdict:
-    """Raises `Bad` for a bundle that proves nothing."""
+    """Verifies a bundle. Raises `Bad` if it is invalid."""
     if not text.endswith("\n"):
         raise Bad("the last line has no end")
     rows = text.removesuffix("\n").split("\n")
@@ -65,7 +65,7 @@ def verify(text: str, trusted: str | None = None) -> Verdict:
 
 @dataclass
 class Key:
-    """The public half of the key a chain is named after, as signed notes write it."""
+    """The public key that a chain is named after, in the format of signed notes."""
 
     name: str
     identity: bytes
@@ -82,7 +82,7 @@ class Key:
         return cls(name, bytes.fromhex(identity), Ed25519PublicKey.from_public_bytes(key[1:]))
 
     def text_of(self, note: str) -> str:
-        """The text of a note, if this key signed it."""
+        """Returns the text of a note, if this key signed it."""
         text, separator, signatures = note.rpartition("\n\n")
         if not separator or not signatures.endswith("\n"):
             raise Bad("not a signed note")

@@ -1,4 +1,4 @@
-"""MCP over plain HTTP, message by message, so that tests can look at exactly what is on the wire."""
+"""MCP over plain HTTP, message by message, so that tests see the exact bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 class Wire:
-    """One agent's conversation in one protocol era; `ask` returns the raw result of a request."""
+    """One agent's connection in one protocol era. `ask` returns the raw result of a request."""
 
     def __init__(self, url: str, token: str, era: str, capabilities: dict[str, Any] | None = None) -> None:
         self.url = url
@@ -34,7 +34,7 @@ class Wire:
         return self._result(self.post(self.message(method, params)), method)
 
     def message(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """A request as this era writes it."""
+        """Builds a request for this era."""
         params = dict(params or {})
         if self.era != LEGACY:
             params["_meta"] = {
@@ -75,7 +75,7 @@ class Wire:
 
 
 def messages(answer: httpx.Response) -> list[dict[str, Any]]:
-    """The JSON-RPC messages of an answer, which is one JSON object or a stream of events."""
+    """Returns the JSON-RPC messages of an answer, which is one JSON object or an event stream."""
     if answer.headers.get("content-type", "").startswith("text/event-stream"):
         data = (line.removeprefix("data:").strip() for line in answer.text.splitlines() if line.startswith("data:"))
         return [json.loads(one) for one in data if one]

@@ -1,7 +1,7 @@
-//! Agents and their connections: tokens, sessions, open requests, and who is told about changes.
+//! Agents and their connections: tokens, sessions, open requests, and subscriptions to changes.
 //!
-//! `downstream` speaks the protocol; this module remembers what must outlive one HTTP request. It knows nothing of servers
-//! or calls, so everything else can depend on it.
+//! `downstream` implements the protocol. This module keeps the state that must outlive one HTTP request. It knows
+//! nothing of servers or calls, so everything else can depend on it.
 
 mod channel;
 mod endpoint_mode;

@@ -1,4 +1,4 @@
-//! Answers that the gateway itself words: refusals, failures, and what it adds to a server's result.
+//! Answers in the gateway's own words: refusals, failures, and additions to a server's result.
 
 use mcpproxy_core::Warning;
 use mcpproxy_core::json::members;
@@ -11,8 +11,8 @@ use crate::record::warnings_json;
 /// Prefix of the gateway's own keys in `_meta`.
 pub(crate) const OWN_PREFIX: &str = "mcpproxy/";
 
-/// Builds a refusal as a result, so that the agent's model reads it and can correct the call. The `mcpproxy/error` key in
-/// `_meta` tells it from an error of the server.
+/// Builds a refusal as a result, so that the agent's model reads it and can correct the call. The `mcpproxy/error` key
+/// in `_meta` tells it from an error of the server.
 pub(crate) fn error_result(code: &str, message: &str, details: &Value, record: Option<RecordId>) -> String {
     let mut meta = json!({"mcpproxy/error": code});
     if let (Some(record), Some(meta)) = (record, meta.as_object_mut()) {
@@ -27,9 +27,9 @@ pub(crate) fn error_result(code: &str, message: &str, details: &Value, record: O
     .to_string()
 }
 
-/// Adds the record's id, warnings and other keys of the gateway to a server's result. Keys with the gateway's prefix that
-/// the server set are dropped: a server does not speak for the gateway. Keys are compared after unescaping, as the client
-/// will read them.
+/// Adds the record's id, warnings and other keys of the gateway to a server's result. Keys with the gateway's prefix
+/// that the server set are dropped: a server does not speak for the gateway. Keys are compared after unescaping, as the
+/// client will read them.
 pub(crate) fn with_own_meta(result: &str, record: RecordId, warnings: &[Warning], own: &[(&str, String)]) -> String {
     let fields = members(result).unwrap_or_default();
     let old = field(&fields, "_meta");
@@ -59,7 +59,7 @@ pub(crate) fn unrecorded(error: &StoreError) -> Reply {
     ))
 }
 
-/// The answer to a call that its agent cancelled.
+/// Builds the answer to a call that its agent cancelled.
 pub(crate) fn cancelled() -> RpcError {
     RpcError::new(INTERNAL_ERROR, "the call was cancelled")
 }

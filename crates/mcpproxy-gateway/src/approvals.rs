@@ -71,8 +71,8 @@ pub struct ApprovalView {
     /// The last call of this tool by this agent that was approved and made.
     pub previous: Option<StoredApproval>,
     pub dry_run: Option<StoredDryRun>,
-    /// The arguments for the approver and nobody else. While the request is pending nothing is masked. Otherwise a
-    /// recipient could hide behind what looks like a secret.
+    /// The arguments for the approver only. While the request is pending nothing is masked. Otherwise a recipient could
+    /// hide behind what looks like a secret.
     pub args_for_user: Untrusted,
     /// Everything else that goes to the server, unmasked for the approver. `None` if nothing does.
     pub attached_for_user: Option<Untrusted>,
@@ -91,7 +91,7 @@ pub enum NotDecided {
 }
 
 impl NotDecided {
-    /// The reason for an approval that is no longer open.
+    /// Returns the reason for an approval that is no longer open.
     fn over(approval: &StoredApproval) -> Self {
         Self::Over(match approval.state {
             // The step lost because the request expired, which is not written down yet.
@@ -165,8 +165,8 @@ impl Approvals {
         Ok(Some(view))
     }
 
-    /// Approves a request. A session cookie alone cannot: the proof of presence needs the page's key, a password or a factor.
-    /// A step-up proof for this request counts as a fresh second factor.
+    /// Approves a request. A session cookie alone cannot: the proof of presence needs the page's key, a password or a
+    /// factor. A step-up proof for this request counts as a fresh second factor.
     pub async fn approve(
         &self,
         id: &ApprovalId,
@@ -233,7 +233,8 @@ impl Approvals {
         self.shared.valid_for_ms.load(Ordering::Relaxed)
     }
 
-    /// An approval is valid for a short time from now, however long the request was pending.
+    /// Builds the step that approves a request. The approval is valid for a short time from now, however long the
+    /// request was pending.
     fn approve_step(&self, id: &ApprovalId, by: &str, given: Assurance) -> Step {
         let now_ms = record::now_ms();
         let until_ms = now_ms + self.valid_for_ms();

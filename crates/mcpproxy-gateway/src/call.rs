@@ -16,19 +16,19 @@
 //! A call that ends early leaves `run` with a [`Stopped`], which [`answer`] turns into a reply and, for a refusal, a
 //! record. So `?` is all that a stop needs to end the call.
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - **No record, no call.** `open` is awaited before `forward`. For a write it returns when the record is on disk.
-//! - **One permit, one call.** `forward` takes the permit by value. The approval and the idempotency key it rests on are
-//!   spent in the transaction that opens the record, so two gateways on one database cannot both send it.
+//! - **One permit, one call.** `forward` takes the permit by value. The transaction that opens the record also spends
+//!   the approval and the idempotency key. So two gateways on one database cannot both send the call.
 //! - **One snapshot.** A call keeps the snapshot it began with. Only an approval replaces it, because a user may take
 //!   hours: the call is then decided again on the newest one.
 //! - **A call that began is finished.** An agent that hangs up does not cancel the record (`agents/in_flight.rs`).
 //!
-//! Why not a chain of middleware? The order is the security property. Here it can be read, and the types enforce it: only
-//! `decide` or an approval makes a `Permit`, and only `forward` spends one.
+//! Why not a chain of middleware? The order is the security property. Here it can be read, and the types enforce it:
+//! only `decide` or an approval makes a `Permit`, and only `forward` spends one.
 //!
-//! Most calls need no approval, no idempotency key and no dry run. What only the others need is boxed, so that the
+//! Most calls need no approval, no idempotency key and no dry run. The parts for calls that do are boxed, so that the
 //! common future stays small.
 
 mod approval;
@@ -73,7 +73,7 @@ struct Incoming<'a> {
     passage: Passage<'a>,
     /// The one snapshot of this call. Only an approval replaces it.
     snapshot: Arc<Snapshot>,
-    /// For the record of a refusal.
+    /// Data for the record of a refusal.
     requested: RequestedCall<'a>,
 }
 
@@ -99,7 +99,7 @@ pub(crate) async fn answer(state: &SharedState, agent: &ConnectedAgent, request:
     }
 }
 
-/// The path of a call, from declaration to answer.
+/// Runs the path of a call, from declaration to answer.
 async fn run(incoming: &mut Incoming<'_>, target: Target<'_>) -> Result<Reply, Stopped> {
     let (state, agent) = (incoming.state, incoming.agent);
     // 2 declare: the parameters become an intent and the exact arguments.
@@ -133,8 +133,8 @@ async fn run(incoming: &mut Incoming<'_>, target: Target<'_>) -> Result<Reply, S
 }
 
 impl Incoming<'_> {
-    /// Finds the tool of a call. A tool that is unknown because its server was never reached is not a tool that does not
-    /// exist, so that call ends with the server's state.
+    /// Finds the tool of a call. If the server was never reached, its tools are unknown, but they may exist. Such a
+    /// call ends with the server's state.
     async fn resolve(&mut self, declared: &Declared) -> Result<Option<Arc<Tool>>, Stopped> {
         let (snapshot, agent) = (&self.snapshot, &self.agent.identity);
         let tool = snapshot.catalog.resolve(&declared.name);
@@ -173,8 +173,8 @@ impl Incoming<'_> {
         }
     }
 
-    /// Records a refusal and words it. A malformed call gets a JSON-RPC error, because its client is at fault. Any other
-    /// refusal is a result that the agent's model reads and can act on.
+    /// Records a refusal and words it. A malformed call gets a JSON-RPC error, because its client is at fault. Any
+    /// other refusal is a result that the agent's model reads and can act on.
     async fn refuse(&self, denial: &Denial) -> Reply {
         let agent = self.agent;
         let record =

@@ -1,4 +1,4 @@
-//! Agents in: MCP over HTTP and standard input, in both kinds of the protocol and all three endpoint modes.
+//! The side of the agents: MCP over HTTP and standard input, in both eras and all three endpoint modes.
 
 mod dispatch;
 mod four;

@@ -137,8 +137,8 @@ impl Gateway {
         }
     }
 
-    /// Waits until reports of servers have entered the snapshot. Counts reports from this call on, even if the future is
-    /// polled later.
+    /// Waits until reports of servers have entered the snapshot. Counts reports from this call on, even if the future
+    /// is polled later.
     pub fn settled(&self) -> impl Future<Output = ()> {
         self.state.news_applied()
     }

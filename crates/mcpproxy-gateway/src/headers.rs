@@ -90,7 +90,7 @@ pub(crate) fn check_parameters(headers: &HeaderMap, tool: &Offered, arguments: &
     Ok(())
 }
 
-/// The `Mcp-Param-*` headers for a call to a server.
+/// Builds the `Mcp-Param-*` headers for a call to a server.
 pub(crate) fn parameter_headers(tool: &Offered, arguments: &str) -> Vec<(HeaderName, HeaderValue)> {
     if !tool.json.contains(MARK) {
         return Vec::new();
@@ -156,7 +156,7 @@ fn marked_parameters(tool: &Offered) -> Vec<Marked> {
     marks(&schema, &[]).into_iter().filter_map(marked).collect()
 }
 
-/// Every mark on a chain of `properties` from the root: path, mark and declared type.
+/// Collects every mark on a chain of `properties` from the root: path, mark and declared type.
 fn marks(schema: &Value, path: &[String]) -> Vec<(Vec<String>, Value, Option<String>)> {
     let Some(Value::Object(properties)) = schema.get("properties") else { return Vec::new() };
     let mut found = Vec::new();

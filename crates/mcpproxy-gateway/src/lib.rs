@@ -1,19 +1,19 @@
-//! Everything that runs: agents in, servers out, reloads.
+//! The running gateway: serves agents, connects to servers, decides and records calls, and reloads settings.
 //!
 //! From top to bottom, each module may use those below it and never one above:
 //!
 //! | module | purpose |
 //! |---|---|
 //! | `downstream` | speaks MCP with agents, over HTTP and standard input |
-//! | `gateway` | the public handle: start, reload, stop, and what operators look at |
+//! | `gateway` | the public handle: start, reload, stop, and views for operators |
 //! | `call` | the path of a tool call, from request to answer |
-//! | `state` | what all requests share |
+//! | `state` | state that all requests share |
 //! | `approvals` | approval requests, standing approvals, notifications |
 //! | `views` | tools and contracts as JSON for agents and operators |
-//! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; results in the gateway's own words |
+//! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; own results |
 //! | `upstream` | speaks MCP with servers and keeps them connected |
 //! | `agents` | tokens, sessions, open requests, listeners |
-//! | `sensitive`, `headers`, `event_stream`, `message`, `protocol`, `reloader`, `offload`, `crash` | small tools without state |
+//! | `sensitive`, `headers`, `event_stream`, `message`, `protocol`, `reloader`, `offload`, `crash` | small helpers |
 
 mod agents;
 mod answer;

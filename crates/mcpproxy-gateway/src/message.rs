@@ -152,12 +152,12 @@ pub(crate) fn field<'a>(fields: &Members<'a>, wanted: &str) -> Option<&'a str> {
     fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value)
 }
 
-/// One member of an object's text.
+/// Returns one member of an object's text.
 pub(crate) fn member<'a>(object: &'a str, wanted: &str) -> Option<&'a str> {
     field(&members(object)?, wanted)
 }
 
-/// The `params` of a request as members; absent is empty.
+/// Parses the `params` of a request into members. Absent `params` are empty.
 pub(crate) fn params_of(params: Option<&str>) -> Result<Members<'_>, RpcError> {
     match params {
         None => Ok(Vec::new()),
@@ -165,7 +165,7 @@ pub(crate) fn params_of(params: Option<&str>) -> Result<Members<'_>, RpcError> {
     }
 }
 
-/// A required string among the `params`.
+/// Returns a required string of the `params`.
 pub(crate) fn required<'a>(params: &Members<'a>, name: &str) -> Result<Cow<'a, str>, RpcError> {
     let text =
         field(params, name).ok_or_else(|| RpcError::new(INVALID_PARAMS, format!("params.{name} is required")))?;
@@ -215,8 +215,8 @@ pub(crate) fn with_members(object_text: &str, set: &[(&str, &str)]) -> String {
     object(kept.chain(added))
 }
 
-/// The text on one line, for transports that end a message with a line break. In JSON, a line break is always between
-/// tokens, where a blank means the same.
+/// Puts the text on one line, for transports that end a message with a line break. In JSON, a line break is always
+/// between tokens, where a space means the same.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains(['\n', '\r']) { Cow::Owned(text.replace(['\n', '\r'], " ")) } else { Cow::Borrowed(text) }
 }

@@ -19,7 +19,7 @@ use crate::upstream::UpstreamError;
 /// Code of a call to a forbidden tool.
 const FORBIDDEN_ATTEMPT: &str = "forbidden_attempt";
 
-/// The time in milliseconds since 1970.
+/// Returns the time in milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     i64::try_from(since).unwrap_or(i64::MAX)

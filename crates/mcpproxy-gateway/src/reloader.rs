@@ -1,20 +1,21 @@
 //! Lets a request apply the operator's files now, instead of when the file watcher notices them.
 //!
 //! A command that edits the settings or a contract must not return before the gateway enforces the edit. Otherwise the
-//! next call still runs under the old contract. The command therefore writes the file and then asks the gateway to reload.
+//! next call still runs under the old contract. The command therefore writes the file and then asks the gateway to
+//! reload.
 //!
-//! The task that watches the files also answers these requests, so that two reloads never run at once. [`Reloader`] is the
-//! sending half, which the REST interface holds. [`ReloadRequests`] is the receiving half, which the watcher holds.
+//! The task that watches the files also answers these requests, so that two reloads never run at once. [`Reloader`] is
+//! the sending half, which the REST interface holds. [`ReloadRequests`] is the receiving half, which the watcher holds.
 
 use tokio::sync::{mpsc, oneshot};
 
-/// Requests that wait for the watcher. More than this would be commands that nobody types.
+/// Limit on requests that wait for the watcher. Commands typed by hand never reach it.
 const REQUESTS_MAX: usize = 16;
 
 /// The result of a requested reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reloaded {
-    /// The files are in force, whether or not they had changed.
+    /// The files are active, whether or not they had changed.
     Applied,
     /// A file is invalid. The previous settings, contracts and policies remain active.
     Refused(String),
@@ -40,7 +41,7 @@ impl Reloader {
         (Self { sender }, ReloadRequests { receiver })
     }
 
-    /// Reads the operator's files again and returns when they are in force or refused.
+    /// Reads the operator's files again. Returns when they are active or refused.
     pub async fn reload(&self) -> Reloaded {
         let (answer, answered) = oneshot::channel();
         if self.sender.send(answer).await.is_err() {

@@ -12,8 +12,8 @@ use crate::message::{RpcError, member, with_members};
 /// Shorter values would match, and mask, unrelated text.
 const VALUE_MIN_BYTES: usize = 4;
 
-/// The sensitive fields of a tool, and their values in one call. Servers repeat arguments in other fields and in prose, so
-/// the values are masked wherever they appear.
+/// The sensitive fields of a tool, and their values in one call. Servers repeat arguments in other fields and in prose,
+/// so the values are masked wherever they appear.
 #[derive(Debug, Default)]
 pub(crate) struct Sensitive {
     pointers: Vec<Pointer>,
@@ -48,7 +48,7 @@ impl Sensitive {
         mask(text, &self.pointers).into_owned()
     }
 
-    /// Masks what else goes to the server. Answers to its questions may repeat sensitive arguments.
+    /// Masks the attached members. Answers to the server's requests may repeat sensitive arguments.
     pub(crate) fn shown_attached(&self, text: &str) -> String {
         let in_answer = |pointer: &Pointer| pointer.under("content").under_any().under("inputResponses");
         let under: Vec<Pointer> = self.pointers.iter().map(in_answer).collect();

@@ -1,27 +1,27 @@
 //! Snapshots: settings, contracts, policies, catalog and search index at one moment.
 //!
-//! A snapshot is derived from two sources: the operator's files, and the lists of the connected servers. It never changes.
-//! A reload or a report of a server builds the next one and swaps it in. Lists and searches are answered from the snapshot
-//! alone, so no server can delay them.
+//! A snapshot is derived from two sources: the operator's files, and the lists of the connected servers. It never
+//! changes. A reload or a report of a server builds the next one and swaps it in. Lists and searches are answered from
+//! the snapshot alone, so no server can delay them.
 //!
-//! What must stay true:
+//! Invariants:
 //!
-//! - **A call uses one snapshot** from resolving to closing, so it is decided, recorded and checked by the same contract.
-//!   Only an approval moves it to a newer one.
+//! - **A call uses one snapshot** from resolving to closing, so it is decided, recorded and checked by the same
+//!   contract. Only an approval moves it to a newer one.
 //! - **Building is incremental.** A server that did not change keeps its catalog entries, compiled schemas and index
 //!   section. One noisy server among a hundred must not cost a hundred.
-//! - **Building happens one at a time**, under the lock of the files in `gateway/servers.rs`. Two concurrent builds could
-//!   swap in the older result last.
+//! - **Building happens one at a time**, under the lock of the files in `gateway/servers.rs`. Two concurrent builds
+//!   could swap in the older result last.
 //!
-//! Why not a lock around shared tables? A call would hold it while a server works, or see half of a reload. With an `Arc`
-//! swap, readers never wait, and the old snapshot is freed with its last call:
+//! Why not a lock around shared tables? A call would hold it while a server works, or see half of a reload. With an
+//! `Arc` swap, readers never wait, and the old snapshot is freed with its last call:
 //!
 //! ```ignore
 //! let snapshot = state.snapshot.load_full();       // ours until we drop it
 //! let tool = snapshot.catalog.resolve(&name);      // the same tool, whatever is reloaded meanwhile
 //! ```
 //!
-//! What must outlive a snapshot, such as rate limits, is in `state.rs`.
+//! State that must outlive a snapshot, such as rate limits, is in `state.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};

@@ -1,8 +1,8 @@
 //! State that all requests share, below everything that works on it.
 //!
-//! The public [`Gateway`](crate::Gateway) owns the servers' tasks and builds snapshots. The path of a call needs none of
-//! that. It needs the current snapshot, the store, and a few tables that outlive snapshots, and those are here. Keeping
-//! the two apart lets `call` and `downstream` depend on the state without depending on what fills it.
+//! The public [`Gateway`](crate::Gateway) owns the servers' tasks and builds snapshots. The path of a call needs none
+//! of that. It needs the current snapshot, the store, and a few tables that outlive snapshots, and those are here.
+//! Keeping the two apart lets `call` and `downstream` depend on the state without depending on what fills it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,8 +67,8 @@ impl SharedState {
         }
     }
 
-    /// Returns the snapshot for a call to a server. While a server is being reached for the first time its tools are not
-    /// known yet, so the call waits for that, and for nothing else.
+    /// Returns the snapshot for a call to a server. During the first connection attempt the server's tools are not
+    /// known yet. The call waits for that attempt, and for nothing else.
     pub(crate) async fn snapshot_for(&self, name: Option<&ServerName>) -> Arc<Snapshot> {
         let snapshot = self.snapshot.load_full();
         let Some(name) = name.filter(|name| snapshot.awaits_tools(name)) else { return snapshot };
@@ -91,7 +91,7 @@ impl SharedState {
         self.news.reported.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Marks reports as contained in the current snapshot, and wakes everyone who waits for that.
+    /// Marks reports as contained in the current snapshot, and wakes all tasks that wait for that.
     pub(crate) fn apply_news(&self, count: u64) {
         self.news.applied.fetch_add(count, Ordering::AcqRel);
         self.news.changed.notify_waiters();
@@ -102,8 +102,8 @@ impl SharedState {
         self.news.applied.load(Ordering::Acquire) >= self.news.reported.load(Ordering::Acquire)
     }
 
-    /// Completes when reports of servers have entered the snapshot. Counts reports from this call on, even if the future
-    /// is polled later.
+    /// Completes when reports of servers have entered the snapshot. Counts reports from this call on, even if the
+    /// future is polled later.
     pub(crate) fn news_applied(&self) -> Notified<'_> {
         self.news.changed.notified()
     }

@@ -1,4 +1,4 @@
-//! Servers out: one long-lived connection per server, kept up by a task of its own and shared by all calls.
+//! The side of the servers: one long-lived connection per server, supervised by its own task and shared by all calls.
 
 mod client;
 mod connect;

@@ -13,7 +13,7 @@ use no_match::Reader;
 
 pub(crate) use search::{Detail, answer};
 
-/// Describes a tool with the server's own words in full, as raw JSON.
+/// Describes a tool with the server's full description, as raw JSON.
 pub(crate) fn described(tool: &Tool) -> String {
     let schema = tool.offered.field("inputSchema").unwrap_or("{}");
     let parts = parts(tool, tool.offered.description.for_json(), annotations(tool), schema.to_owned());
@@ -30,7 +30,7 @@ pub(crate) fn note_for_operator(found: &SearchResult) -> Option<String> {
     found.no_match.as_ref().map(|nothing| no_match::note(nothing, Reader::Operator))
 }
 
-/// The members that every description of a tool has, as raw JSON.
+/// Returns the members that every description of a tool has, as raw JSON.
 fn parts(tool: &Tool, description: &str, annotations: String, schema: String) -> Vec<(&'static str, String)> {
     vec![
         ("name", quote(&tool.name.to_string())),

@@ -1,8 +1,9 @@
-//! Authentication and access.
+//! Authentication and access control.
 //!
-//! [`Guard`] rejects foreign hosts and origins before anything else. `identity` finds out who sends a request: an agent, the
-//! admin key, a signed-in user, or nobody. `access` decides who may use a REST endpoint. `login`, `presence` and `factor` are
-//! the three levels of proof that a user gives: a session, presence at this page, and a fresh second factor.
+//! [`Guard`] rejects foreign hosts and origins before anything else. `identity` finds the sender of a request: an
+//! agent, the admin key, a signed-in user, or none of them. `access` decides if the sender may use a REST endpoint.
+//! `login`, `presence` and `factor` are the three levels of proof that a user gives: a session, presence at this page,
+//! and a fresh second factor.
 
 pub(crate) mod access;
 mod admin_key;
@@ -25,7 +26,7 @@ pub use guard::{Guard, Guarded};
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 
-/// Random bytes from the operating system. Sessions and invitations depend on nobody guessing them.
+/// Returns random bytes from the operating system. Sessions and invitations are secure only if nobody can guess them.
 pub(crate) fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
     SysRng.try_fill_bytes(&mut bytes).ok().map(|()| bytes)

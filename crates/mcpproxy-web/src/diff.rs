@@ -45,7 +45,7 @@ pub(crate) struct Diff {
     pub(crate) left_out: usize,
 }
 
-/// Who will see the arguments.
+/// The reader of the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// Sensitive values are masked.
@@ -54,7 +54,8 @@ pub(crate) enum Audience {
     Approver,
 }
 
-/// Compares the arguments of an approval request with the previous ones. Uses the real values, even where masks are shown.
+/// Compares the arguments of an approval request with the previous ones. Uses the real values, even where masks are
+/// shown.
 pub(crate) fn arguments(view: &ApprovalView, audience: Audience, most: usize) -> Diff {
     let (approval, previous) = (&view.approval, view.previous.as_ref());
     let shown = approval.shown_args.for_json();
@@ -89,7 +90,7 @@ pub(crate) struct After<'a> {
     text: &'a str,
     /// The real values of masked ones, by pointer.
     whole: HashMap<String, String>,
-    /// Whether the real values are still known.
+    /// True if the real values are still known.
     is_known: bool,
 }
 
@@ -99,7 +100,7 @@ impl<'a> After<'a> {
     }
 }
 
-/// Without a previous call, every value is `Unchanged`.
+/// Compares all values. Without a previous call, every value is `Unchanged`.
 fn diff(before: Option<&Before<'_>>, after: &After<'_>, most: usize) -> Diff {
     let mut comparing = Comparing { before, after, most, diff: Diff::default() };
     match before {
@@ -110,7 +111,7 @@ fn diff(before: Option<&Before<'_>>, after: &After<'_>, most: usize) -> Diff {
 }
 
 impl Diff {
-    /// The number of changed values.
+    /// Counts the changed values.
     pub(crate) fn changes(&self) -> usize {
         let is_same = |row: &&Row| matches!(row.change, Change::Unchanged(_) | Change::Unknown(_));
         self.rows.len() - self.rows.iter().filter(is_same).count()
@@ -138,7 +139,7 @@ impl PointerPair {
 }
 
 impl Comparing<'_> {
-    /// Whether a masked value is unchanged. `None` if neither value is masked.
+    /// Returns true if a masked value is unchanged, and `None` if neither value is masked.
     fn hidden(&self, at: &PointerPair, before: &str, after: &str) -> Option<bool> {
         let really = self.after.whole.get(&at.new);
         let (about, id) = self.before?.about.as_ref()?;
@@ -146,7 +147,7 @@ impl Comparing<'_> {
         was_hidden.or_else(|| really.map(|really| json_equal(before, really)))
     }
 
-    /// Whether anything is masked.
+    /// Returns true if any value is masked.
     fn hides(&self) -> bool {
         let was = self.before.and_then(|before| before.about.as_ref()).is_some_and(|(about, _)| about.hides());
         was || !self.after.whole.is_empty()

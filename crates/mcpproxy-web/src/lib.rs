@@ -1,9 +1,9 @@
-//! The HTTP side of the gateway for users and programs: the REST interface, the web pages, and the guard in front of every
-//! route, including those of agents.
+//! The HTTP side of the gateway for users and programs: the REST interface, the web pages, and the guard in front of
+//! every route, including those of agents.
 //!
 //! - `rest`: the REST endpoints. One row per endpoint (`rest/endpoint.rs`).
 //! - `ui`: the web pages. One row per page or form (`ui/page.rs`).
-//! - `auth`: who sends a request and what they may do. Passwords, sessions, second factors, the guard.
+//! - `auth`: the sender of a request and their access. Passwords, sessions, second factors, the guard.
 //! - `wire`: the JSON types of the REST interface.
 //! - `problem`: the table of REST errors.
 //!
@@ -83,8 +83,8 @@ pub fn app(state: Web) -> App {
     Guarded::new(guard, routes.fallback(unknown))
 }
 
-/// Answers unknown paths. Outside `/api` and `/ui` this is a plain-text 404: some clients take any JSON under `/.well-known`
-/// for an OAuth server, and then ignore the token they were given.
+/// Answers unknown paths. Outside `/api` and `/ui` this is a plain-text 404: some clients take any JSON under
+/// `/.well-known` for an OAuth server, and then ignore the token they were given.
 async fn unknown(uri: Uri) -> Response {
     match uri.path() {
         path if path == "/api" || path.starts_with("/api/") => Problem::NOT_FOUND.into_response(),

@@ -1,4 +1,4 @@
-//! One REST error is one row.
+//! The table of REST errors: one row per error.
 //!
 //! A row has a status, a `code` for programs, a message and a hint. The table below is the only place that names them.
 //! There is no `match` from a kind of error to its status, so that no error can fall through to a silent 500.
@@ -74,7 +74,7 @@ macro_rules! optional {
 }
 
 problems! {
-    // Who sends the request.
+    // The sender of the request.
     UNAUTHENTICATED = UNAUTHORIZED "unauthenticated" challenge "X-API-Key"
         "the admin key is missing or wrong"
         hint "send the key from `admin.key` in the data folder as the `X-API-Key` header";

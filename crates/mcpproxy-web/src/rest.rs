@@ -1,4 +1,4 @@
-//! The REST interface. Each file below has the rows of its endpoints at the top; see [`endpoint`].
+//! The REST interface. Each file below has the rows of its endpoints at the top. See [`endpoint`].
 
 pub(crate) mod activity;
 mod approvals;
@@ -28,7 +28,7 @@ use crate::auth::identity::AppState;
 use crate::problem::Problem;
 use endpoint::Endpoint;
 
-/// All endpoints, in the order of the document.
+/// Lists all endpoints, in the order of the document.
 pub(crate) fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
     let files = [
         status::ENDPOINTS,
@@ -58,7 +58,7 @@ pub(crate) fn router(app: &AppState) -> Router {
     routes.method_not_allowed_fallback(wrong_method).layer(from_fn(harden)).with_state(app.clone())
 }
 
-/// Middleware that identifies the sender and checks the access of the endpoint, in front of every handler.
+/// Identifies the sender and checks the access of the endpoint, in front of every handler.
 async fn authenticate(
     State((app, endpoint)): State<(AppState, &'static Endpoint)>,
     request: Request,

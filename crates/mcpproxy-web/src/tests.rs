@@ -1,4 +1,4 @@
-//! Every route from the outside: who gets in, and what they get.
+//! Tests of every route over HTTP: access control and answers.
 
 mod access;
 mod account;
@@ -39,7 +39,7 @@ const KEY: &str = "0123456789abcdef";
 /// 2027-01-15T08:00:00Z.
 const NOW_MS: i64 = 1_800_000_000_000;
 const HOUR_MS: i64 = 3_600_000;
-/// Longer than anything here takes, so that what never comes is a failure and not a wait.
+/// Longer than any step takes, so that a missing event fails the test instead of blocking it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Fixture {
@@ -51,14 +51,14 @@ struct Fixture {
     folder: TempDir,
 }
 
-/// The gateway has a clock of its own, so a yes is good for longer than the two can differ.
+/// The gateway uses the real clock, not that of the tests. Approvals are valid for longer than the two can differ.
 fn settings() -> Settings {
     let approvals = ApprovalSettings { expire: Duration::from_millis(NOW_MS.unsigned_abs()), ..Default::default() };
     Settings { approvals, ..Settings::default() }
 }
 
 impl Fixture {
-    /// A gateway without servers.
+    /// Starts a gateway without servers.
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
@@ -117,21 +117,21 @@ impl Fixture {
         (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 
-    /// What the admin gets.
+    /// Sends a GET request with the admin key and returns the answer.
     async fn get(&self, path: &str) -> Value {
         let (status, answer) = self.ask(Method::GET, path, &[("x-api-key", KEY)]).await;
         assert_eq!(status, StatusCode::OK, "{path} {answer}");
         answer
     }
 
-    /// Writes a record. However slow the disk is at the moment, it is there afterwards.
+    /// Writes a record and waits until it is on disk.
     async fn note(&self, record: NewRecord) -> RecordId {
         let id = self.ledger.append(record, WaitFor::Queue).await.unwrap();
         self.until(id, |_| true).await;
         id
     }
 
-    /// A call that was sent and answered, in two lines.
+    /// Writes a call that was sent and answered: the start and the end.
     async fn call(&self, record: NewRecord, result: &str) -> RecordId {
         let open = self.open(record).await;
         let outcome = Outcome {
@@ -157,7 +157,7 @@ impl Fixture {
         id
     }
 
-    /// Waits until a record is on disk, and as it should be.
+    /// Waits until a record is on disk and its status matches.
     async fn until(&self, id: RecordId, is_so: impl Fn(Status) -> bool) {
         let mut commits = self.ledger.committed();
         loop {
@@ -175,7 +175,7 @@ impl Fixture {
     }
 }
 
-/// A ledger that keeps everything, with a chain of its own for each number.
+/// Options for a ledger that keeps everything, with a separate chain for each number.
 fn ledger_options(number: u8) -> LedgerOptions {
     LedgerOptions {
         key: SigningKey::from_seed(&[number; 32]).unwrap(),
@@ -187,7 +187,7 @@ fn ledger_options(number: u8) -> LedgerOptions {
     }
 }
 
-/// A call of `demo:delete_user` that was refused, `hours` before now.
+/// Builds the record of a refused call of `demo:delete_user`, `hours` before now.
 fn refusal(hours: i64) -> NewRecord {
     let args = r#"{"id": "1"}"#;
     NewRecord {

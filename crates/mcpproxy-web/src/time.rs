@@ -3,7 +3,8 @@
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 
-/// Milliseconds since 1970. A time without a zone is rejected, because client and server may be in different zones.
+/// Parses a time into milliseconds since 1970. Rejects a time without a zone, because client and server may be in
+/// different zones.
 pub(crate) fn parse(text: &str, now_ms: i64) -> Option<i64> {
     // In a query, `+` means a space. A space in a time can only be the sign of the zone.
     let time = text.parse().or_else(|_| text.replace(' ', "+").parse::<Timestamp>());
@@ -16,7 +17,7 @@ pub(crate) fn parse(text: &str, now_ms: i64) -> Option<i64> {
     now.checked_sub(span).ok().map(|time| time.timestamp().as_millisecond())
 }
 
-/// RFC 3339, UTC, with milliseconds.
+/// Formats a time as RFC 3339, in UTC with milliseconds.
 pub(crate) fn format(time_ms: i64) -> String {
     let time = Timestamp::from_millisecond(time_ms).unwrap_or_default();
     format!("{time:.3}")

@@ -1,4 +1,4 @@
-//! The web pages for users. Each file below has the rows of its pages and forms at the top; see [`page`].
+//! The web pages for users. Each file below has the rows of its pages and forms at the top. See [`page`].
 
 mod account;
 mod approvals;
@@ -27,7 +27,7 @@ use crate::verb::Verb;
 use page::{Page, PageAccess};
 use pages::{Frame, Notice, assets};
 
-/// All pages and forms.
+/// Lists all pages and forms.
 pub(crate) fn all_pages() -> impl Iterator<Item = &'static Page> {
     let files = [
         ENTRY_PAGES,
@@ -80,7 +80,7 @@ async fn harden(request: Request, next: Next) -> Response {
     response
 }
 
-/// Middleware that identifies the sender and checks the access of the page, in front of every handler.
+/// Identifies the sender and checks the access of the page, in front of every handler.
 async fn admit(State((app, page)): State<(AppState, &'static Page)>, request: Request, next: Next) -> Response {
     if page.access == PageAccess::Everybody {
         return next.run(request).await;
@@ -131,7 +131,7 @@ async fn refuse(app: &AppState, page: &Page, identity: &Identity, parts: &Parts)
     }
 }
 
-/// The sign-in page with the page to return to. Only the separators of a query need escaping.
+/// Builds the path of the sign-in page, with the page to return to. Only the separators of a query need escaping.
 fn login_path(next: &str) -> String {
     let next = next.replace('%', "%25").replace('&', "%26").replace('?', "%3F").replace('=', "%3D");
     format!("/ui/login?next={next}")
@@ -154,7 +154,7 @@ pub(crate) fn notice(status: StatusCode, heading: &str, text: &str, (link, link_
     pages::page(status, &Notice { frame: Frame::outside(heading), heading, text, link, link_text })
 }
 
-/// The page for an error of the store.
+/// Shows the page for an error of the store.
 pub(crate) fn unavailable(error: &mcpproxy_store::StoreError) -> Response {
     tracing::warn!(error = error as &dyn std::error::Error, "a page could not read or write the store");
     let text = "The gateway cannot reach its database right now. Your change was not saved. Try again in a moment.";

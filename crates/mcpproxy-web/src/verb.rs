@@ -30,7 +30,7 @@ impl Verb {
         }
     }
 
-    /// Whether a request with this method changes nothing, so that it needs no CSRF token.
+    /// Returns true if requests with this method change nothing, so that they need no CSRF token.
     pub(crate) fn is_safe(self) -> bool {
         match self {
             Self::Get => true,

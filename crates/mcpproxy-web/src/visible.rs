@@ -33,7 +33,7 @@ impl Visible {
         Self(html)
     }
 
-    /// Like `of`, without marks for line breaks.
+    /// Works like `of`, without marks for line breaks.
     pub(crate) fn lines(text: &str) -> Self {
         Self(text.split('\n').map(|line| Self::of(line).0).collect::<Vec<_>>().join("\n"))
     }
@@ -55,7 +55,7 @@ impl fmt::Display for Visible {
 
 impl HtmlSafe for Visible {}
 
-/// The same for plain text, on one line, with escapes instead of marks.
+/// Escapes plain text on one line, with escapes instead of marks.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -68,7 +68,7 @@ pub(crate) fn plain(text: &str) -> String {
     out
 }
 
-/// The name of an invisible or text-moving character.
+/// Returns the name of an invisible or text-moving character.
 fn mark(c: char) -> Option<&'static str> {
     Some(match c {
         '\r' => "carriage return",

@@ -1,11 +1,12 @@
-//! The JSON of the REST interface.
+//! The JSON types of the REST interface.
 //!
-//! Only types in this folder implement `Serialize` or `Deserialize`. Each answer has its own type, converted from the types
-//! of the core, the gateway and the store. That keeps the JSON stable: renaming a field of a domain type cannot change what
-//! clients receive, and a new secret field in the store does not appear in an answer by accident.
+//! Only types in this folder implement `Serialize` or `Deserialize`. Each answer has its own type, converted from the
+//! types of the core, the gateway and the store. That keeps the JSON stable. Renaming a field of a domain type cannot
+//! change what clients receive. A new secret field in the store does not appear in an answer by accident.
 //!
-//! The types also derive `ToSchema`. Their doc comments become the descriptions in the OpenAPI document, so write them for
-//! the person who calls the interface. A name of a type is a name in the document: renaming it changes generated clients.
+//! The types also derive `ToSchema`. Their doc comments become the descriptions in the OpenAPI document, so write them
+//! for the person who calls the interface. A name of a type is a name in the document: renaming it changes generated
+//! clients.
 //!
 //! Answers contain every member, with `null` where there is no value. Request bodies reject unknown members.
 //!

@@ -102,12 +102,12 @@ impl Rest {
         self.send(method, path, Bytes::new()).await
     }
 
-    /// Applies changed files now, and returns the servers when the change is in force.
+    /// Reloads changed files now. Returns the servers when the change is active.
     pub(crate) async fn reload(&self) -> anyhow::Result<Value> {
         self.ask(Method::POST, "/api/v1/reload").await
     }
 
-    /// Like [`Rest::ask`], and also returns the text, in which numbers keep their original digits.
+    /// Sends a request like [`Rest::ask`]. Also returns the text, in which numbers keep their original digits.
     pub(crate) async fn ask_for_text(&self, method: Method, path: &str) -> anyhow::Result<(Value, String)> {
         let reply = self.exchange(method, path, Bytes::new()).await?;
         let text = reply.text()?.to_owned();

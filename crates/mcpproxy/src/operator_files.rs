@@ -1,15 +1,15 @@
 //! Reads what the operator writes: the settings file, and `contracts/` and `policies/` in the same folder.
 //!
-//! [`read`] returns all three or an error: one invalid file means that nothing changes. A running gateway then keeps its
-//! previous files.
+//! [`read`] returns all three or an error: one invalid file means that nothing changes. A running gateway then keeps
+//! its previous files.
 //!
-//! Three policies protect what is in force:
+//! Three checks protect the active files:
 //!
-//! - **Nothing disappears by accident.** If a folder is gone or a file is empty, the reload fails ([`OperatorFiles::keeps`]).
-//!   An unmounted disk or an editor that truncates before it writes must not lift a restriction. To remove a contract or
-//!   policy, the operator deletes its file.
-//! - **Only the owner or root can write the files** (`settings_file::check_owner`). Whoever writes the settings can start
-//!   any program as this user.
+//! - **Nothing disappears by accident.** If a folder is gone or a file is empty, the reload fails
+//!   ([`OperatorFiles::keeps`]). An unmounted disk or an editor that truncates before it writes must not lift a
+//!   restriction. To remove a contract or policy, the operator deletes its file.
+//! - **Only the owner or root can write the files** (`settings_file::check_owner`). Write access to the settings is
+//!   enough to start any program as this user.
 //! - **Reading takes bounded time**: limits on size and number of files, no named pipes, no devices.
 //!
 //! [`inspect`] takes cheap fingerprints of all files. `runtime::reload` compares them to notice changes.
@@ -46,9 +46,9 @@ pub(crate) type Stamp = Option<(u64, u64, i64, i64)>;
 pub(crate) struct OperatorFiles {
     pub(crate) files: Files,
     pub(crate) has_settings: bool,
-    /// Names of the contract files; `None` if there is no folder.
+    /// Names of the contract files. `None` if there is no folder.
     contracts: Option<BTreeSet<String>>,
-    /// Names of the policy files; `None` if there is no folder.
+    /// Names of the policy files. `None` if there is no folder.
     policies: Option<BTreeSet<String>>,
 }
 
@@ -69,7 +69,8 @@ pub(crate) fn read(path: &Path, settings: Option<&Arc<Settings>>) -> Result<Oper
 }
 
 impl OperatorFiles {
-    /// Checks that no file in force has disappeared by accident, such as through an unmounted disk or a half-written file.
+    /// Checks that no active file has disappeared by accident, such as through an unmounted disk or a half-written
+    /// file.
     pub(crate) fn keeps(&self, in_force: &Files) -> Result<(), Failure> {
         let contract_files = |files: &Files| -> BTreeSet<String> {
             files.contracts.iter().filter_map(|(_, contract)| contract.file.as_deref().map(str::to_owned)).collect()

@@ -8,11 +8,12 @@
 //! 4. Open the database and the activity log. Calls that were open at the last stop are marked as interrupted.
 //! 5. Create or read the token of the local agent.
 //! 6. Start the gateway, which connects to the servers in the background.
-//! 7. Build the web application, and write the address into `gateway.lock`. From here on, other commands find the gateway.
+//! 7. Build the web application, and write the address into `gateway.lock`. From here on, other commands find the
+//!    gateway.
 //!
-//! [`Runtime::run_until`] then serves requests and reloads changed files until a signal arrives or the client of `stdio`
-//! disconnects. It stops in order: end open streams, finish answers, stop servers and write the last records. The lock is
-//! released last, so that the next gateway finds everything closed.
+//! [`Runtime::run_until`] then serves requests and reloads changed files until a signal arrives or the client of
+//! `stdio` disconnects. It stops in order: end open streams, finish answers, stop servers and write the last records.
+//! The lock is released last, so that the next gateway finds everything closed.
 //!
 //! This is the only place that knows the gateway, the store and the web application together. They get each other as
 //! values, without global state, so that a test can start several gateways in one process.

@@ -1,4 +1,4 @@
-//! `mcpproxy activity` on a folder without a gateway: what it prints, what it writes, and what it proves.
+//! `mcpproxy activity` on a folder without a gateway: output, exports and verification.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,13 +24,13 @@ use mcpproxy_store::{
 use serde_json::Value;
 
 const START_MS: i64 = 1_700_000_000_000;
-/// The beginning of the id of the first call.
+/// Prefix of the id of the first call.
 const FIRST: &str = "01HF7YAT00";
-/// Of the third, which was refused.
+/// Prefix of the id of the third call, which was refused.
 const REFUSED: &str = "01HF7YAT20";
 const SEED: [u8; 32] = [7; 32];
 
-/// A gateway's store and ledger, without the gateway.
+/// The store and ledger of a gateway, without the gateway.
 struct Log {
     store: Store,
     ledger: Ledger,
@@ -107,7 +107,7 @@ fn record(offset_ms: i64, tool: &str, variant: Variant) -> NewRecord {
     }
 }
 
-/// Three calls, one of them refused, with words that must not reach a terminal or a spreadsheet as they are.
+/// Writes three calls, one of them refused. Their texts must be escaped for terminals and spreadsheets.
 async fn fill(folder: &Folder) {
     let log = Log::open(folder).await;
     log.call(record(0, "list_repos", Variant::Read), 900, "{\"content\":[]}").await;
@@ -259,7 +259,7 @@ async fn a_bundle_proves_its_records_anywhere() {
     assert_snapshot!("bundle_missing", elsewhere.run(&["activity", "verify", "/nowhere/bundle"]));
 }
 
-/// Two logs of one key, of which one has more lines: its checkpoint tells on the shorter.
+/// Two logs share a key. The checkpoint of the longer log shows that the shorter one was truncated.
 #[tokio::test]
 async fn a_log_that_was_cut_is_found() {
     let (short, long) = (Folder::new(), Folder::new());
@@ -284,7 +284,7 @@ async fn a_log_that_was_cut_is_found() {
 #[test]
 fn a_database_that_cannot_be_reached() {
     let folder = Folder::new();
-    // Nobody listens on a port that only root could listen on.
+    // Only root can listen on this port, so no server does.
     folder.write("mcp_config.json", "{\"storage\": {\"url\": \"postgres://me@127.0.0.1:1/log\"}}");
     let start = "exit 1\n--- stdout\n--- stderr\nerror: The database postgres://127.0.0.1:1/log cannot be reached: ";
     let hint = "\nhint: start the database, or correct `storage.url` in FOLDER/mcp_config.json\n";
@@ -294,7 +294,7 @@ fn a_database_that_cannot_be_reached() {
     }
 }
 
-/// `activity watch`, line by line.
+/// A running `activity watch`, read line by line.
 struct Watching {
     child: Child,
     lines: Receiver<String>,
@@ -313,7 +313,7 @@ impl Watching {
         self.lines.recv_timeout(PATIENCE).unwrap()
     }
 
-    /// Ends it as a terminal does, and returns its exit code.
+    /// Sends SIGINT, as Ctrl-C does, and returns the exit code.
     fn interrupt(mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
@@ -378,7 +378,7 @@ async fn nobody_who_watches_is_no_error() {
     let mut first = [0; 4];
     child.stdout.take().unwrap().read_exact(&mut first).unwrap();
     assert_eq!(&first, b"---\n");
-    // The reader is gone now, which the command notices when it has something to say.
+    // The reader has closed standard output. The command notices at its next output.
     log.call(record(96, "list_repos", Variant::Read), 900, "{}").await;
     let code = ended(&mut child);
     let mut told = String::new();

@@ -1,4 +1,5 @@
-//! Calls that wait for a user: asked, shown, decided in a terminal, and made, with a running gateway.
+//! Calls that need an approval, with a running gateway: requesting, showing, deciding at a terminal, and making the
+//! call.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -36,7 +37,7 @@ fn folder() -> Folder {
     holding("0s")
 }
 
-/// With a gateway that holds calls for so long.
+/// Creates a folder whose gateway holds calls for this time.
 fn holding(wait: &str) -> Folder {
     let folder = Folder::new();
     let settings = json!({"mcpServers": {"demo": {"type": "demo"}}, "approvals": {"wait": wait}});
@@ -44,7 +45,7 @@ fn holding(wait: &str) -> Folder {
     folder
 }
 
-/// Makes a call that needs a user, and returns the id of the question.
+/// Makes a call that needs an approval. Returns the id of the approval request.
 fn asks(folder: &Folder, call: &[&str]) -> String {
     let output = folder.command(call).args(["-o", "json"]).output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -111,7 +112,7 @@ fn a_user_approves_in_a_terminal() {
     assert_eq!(approve_late(&folder, &id), Some(3));
 }
 
-/// Who is asked for a yes sees what for, also where everybody else sees stars.
+/// The approver sees sensitive values unmasked. Every other output masks them.
 #[test]
 fn nothing_is_masked_for_who_decides() {
     let folder = folder();
@@ -166,7 +167,7 @@ fn nothing_is_masked_for_who_decides() {
     assert!(shown.contains("    email: \"***\"\n"), "{shown}");
 }
 
-/// What is over cannot be approved, and nobody is asked for a password for it.
+/// Tries to approve a closed request. The command refuses before it prompts for a name or password.
 fn approve_late(folder: &Folder, id: &str) -> Option<i32> {
     let mut anna = approve(folder, id);
     anna.sees("already");
@@ -181,7 +182,7 @@ fn who_changes_their_mind() {
     let serving = Serving::start(&folder);
     make_anna(&serving);
     let id = asks(&folder, &DELETE);
-    // Each leaves while the terminal has no echo, in a way of its own.
+    // Each way leaves the password prompt, while the terminal has no echo.
     for way in ["\u{3}", "\u{4}", "\n", "SIGTERM"] {
         let mut anna = approve(&folder, &id);
         anna.sees("Name: ");
@@ -208,12 +209,12 @@ fn nobody_approves_without_a_terminal() {
     let args = ["approvals", "approve", &id];
     assert_snapshot!("no_terminal", steady(&folder.run(&args)));
     let answers = format!("anna\n{PASSWORD}\n{}\n", code());
-    // A pipe in place of a person, with every word it would take.
+    // A pipe instead of a terminal, with all the expected input.
     let mut child =
         folder.command(&args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let _nobody_reads = child.stdin.take().unwrap().write_all(answers.as_bytes());
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(3));
-    // A terminal for one half of it, and words in the environment and in arguments.
+    // Only input or only output is a terminal, and environment variables contain the password.
     for redirect in ["< /dev/null", "> out.txt", "2>&1 | cat; exit ${PIPESTATUS[0]}"] {
         let script = format!("cd '{}' && \"$0\" approvals approve {id} {redirect}", folder.path().display());
         let mut command = std::process::Command::new("bash");
@@ -303,7 +304,7 @@ fn grants_are_listed_and_taken_back() {
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
     let listed = folder.json(&["approvals", "grants"])["grants"][0].clone();
     let id = listed["id"].as_str().unwrap();
-    // The first goes by the yes that came with the grant, the next by the grant.
+    // The approval covers the first call, and the standing approval the next one.
     let next = SHARE.map(|word| word.replace("eve@", "bob@"));
     for call in [SHARE, next.each_ref().map(String::as_str)] {
         let made = folder.run(&call);
@@ -353,7 +354,7 @@ fn who_watches_sees_each_question_and_its_end() {
     let below = lines.next().unwrap();
     assert!(below.contains("left: http://localhost:") && below.ends_with(&id), "{below}");
 
-    // Who waits does so across a restart, and so does the question.
+    // `approvals wait` survives a restart of the gateway, and so does the approval request.
     let mut waiting =
         folder.command(&["approvals", "wait", &id, "--timeout", "60s"]).stdout(Stdio::null()).spawn().unwrap();
     assert_eq!(serving.stop(), Some(0));
@@ -367,8 +368,8 @@ fn who_watches_sees_each_question_and_its_end() {
     drop(serving);
 }
 
-/// A gateway of its own, and nobody who could approve: the client's log of the server says how to become the first, and
-/// standard output has messages alone.
+/// Without an approver, `stdio` prints the setup link on standard error, which is the client's log of the server.
+/// Standard output carries only messages.
 #[test]
 fn stdio_says_on_standard_error_what_serve_says() {
     let folder = folder();

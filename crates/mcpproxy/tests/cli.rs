@@ -1,4 +1,4 @@
-//! Commands that need no running gateway: what they print, where, and how they end.
+//! Commands that need no running gateway: their output and exit codes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -65,7 +65,7 @@ fn without_a_gateway() {
         ("no_gateway_contract", &["contract", "show", "fx:echo"]),
         ("no_gateway_approvals", &["approvals", "list"]),
         ("no_gateway_wait", &["approvals", "wait", "01JG2"]),
-        // Whether there is a gateway or not: nobody sits at a pipe.
+        // A pipe is no terminal, so this fails with or without a gateway.
         ("no_terminal_approve", &["approvals", "approve", "01JG2"]),
     ] {
         assert_snapshot!(name, folder.run(args));
@@ -95,7 +95,7 @@ fn config_check() {
     assert_snapshot!("config_not_utf8", folder.run(&["config", "check"]));
 }
 
-/// A contract that says all there is to say, and policies with their cases.
+/// A complete contract, and policies with test cases.
 const CONTRACT: &str = "\
 tool: mail:send
 riskLevel: high

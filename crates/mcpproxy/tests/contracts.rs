@@ -1,4 +1,4 @@
-//! Contracts and policies with a running gateway: what the commands show, and what files change while it runs.
+//! Contracts and policies with a running gateway: output of the commands, and reloads of changed files.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -30,7 +30,7 @@ fn folder() -> Folder {
     folder
 }
 
-/// The code of what came of a call, `ok` for a result.
+/// Returns the error code of a call, or `ok` for a result.
 fn outcome(folder: &Folder, args: &[&str]) -> String {
     let output = folder.command(args).args(["-o", "json"]).output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -89,7 +89,7 @@ riskLevel: low
     );
     let forbidden = ["policy", "explain", "demo:get_help_article", "--variant", "read"];
     assert_snapshot!("explain_forbidden", folder.run(&forbidden));
-    // A file that was written a moment ago is in force before anything is said about it.
+    // The command waits until a file that was just written is active.
     folder.write("contracts/new.yaml", "tool: demo:nowhere\nriskLevel: low\n");
     let found = folder.json(&["contract", "lint"]);
     let subjects: Vec<&Value> = found["findings"].as_array().unwrap().iter().map(|one| &one["subject"]).collect();
@@ -244,7 +244,7 @@ fn every_call_sees_one_generation_while_files_change() {
             .map(|_| {
                 scope.spawn(|| {
                     let mut counted = BTreeMap::<String, usize>::new();
-                    // They also end when the other side fails.
+                    // The timeout ends this thread if the main thread fails.
                     let start = Instant::now();
                     while !is_done.load(Ordering::Relaxed) && start.elapsed() < 4 * PATIENCE {
                         *counted.entry(outcome(&folder, &LIST)).or_default() += 1;

@@ -1,4 +1,4 @@
-//! The running gateway, from the outside: with its demo server, over HTTP and on standard input and output.
+//! Tests of the running gateway from outside: the demo server, HTTP, and standard input and output.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -137,16 +137,16 @@ fn requests_that_are_not_whole() {
         let mut stream = serving.connect();
         stream.write_all(request.replace("HOST", &serving.address).as_bytes()).unwrap();
         let mut answer = String::new();
-        // It ends although we do not close our side.
+        // The gateway closes the connection, although the client keeps its side open.
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with(expected), "{request:?}: {answer:?}");
     };
-    // One body with two lengths: the chunks count, and nothing more is read that somebody may have hidden behind them.
+    // If a body has two lengths, the chunks win. Nothing behind them is read, because it could hide a second request.
     let both = "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     check(&format!("POST /mcp HTTP/1.1\r\nHost: HOST\r\n{both}"), "HTTP/1.1 401 ");
     check("GET /healthz HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", "HTTP/1.1 403 ");
     check("nonsense\r\n\r\n", "HTTP/1.1 400 ");
-    // The head never ends, so the connection does.
+    // The head never ends, so the gateway closes the connection.
     check("GET /healthz HTTP/1.1\r\nHo", "");
     assert!(serving.get("/healthz").starts_with("HTTP/1.1 200 "));
 }
@@ -171,7 +171,7 @@ impl Client {
         writeln!(self.input, "{message}").unwrap();
     }
 
-    /// The answer to this request; everything before it is left out.
+    /// Returns the answer to this request. Earlier messages are dropped.
     fn answer(&mut self, id: &Value) -> Value {
         for line in self.lines.by_ref() {
             let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
@@ -220,7 +220,7 @@ fn stdio_with_a_gateway_of_its_own() {
     let tools = client.ask(2, "tools/list", json!({}));
     assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 4);
     assert_eq!(user(&client.call(3)), Some("u_anna"));
-    // Others share it for as long as it lives.
+    // Other clients share this gateway while it runs.
     let mut other = Client::start(&folder);
     other.initialize();
     assert_eq!(user(&other.call(2)), Some("u_anna"));

@@ -1,6 +1,7 @@
 //! A request in progress: its future, and the events for the agent before the answer.
 //!
-//! Dropping it does not stop the work. A call that began is carried to its end and recorded, even if its agent hangs up.
+//! Dropping it does not stop the work. A call that began is carried to its end and recorded, even if its agent hangs
+//! up.
 
 use std::future::Future;
 use std::pin::Pin;

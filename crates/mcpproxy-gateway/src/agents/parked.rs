@@ -1,8 +1,8 @@
 //! Calls that wait for an answer of a stateless client.
 //!
-//! A server may ask the agent something during a call. A stateless client cannot receive requests, so the call is parked
-//! and the client gets an `input_required` result. It sends the same request again with the answer, which resumes the
-//! call.
+//! A server may ask the agent something during a call. A stateless client cannot receive requests, so the call is
+//! parked and the client gets an `input_required` result. It sends the same request again with the answer, which
+//! resumes the call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::message::{self, Members, RpcError, field, member, object};
 
 /// Prefix of the states of this process. It is random, because a server may itself be an mcpproxy.
 static PREFIX: LazyLock<String> = LazyLock::new(|| format!("mcpproxy-parked-{:016x}-", rand::random::<u64>()));
-/// Key of the server's question in `inputRequests`, and of its answer in `inputResponses`.
+/// Key of the server's request in `inputRequests`, and of its answer in `inputResponses`.
 const QUESTION: &str = "question";
 /// Limit per agent. A parked call keeps its slot at the server.
 const PARKED_PER_AGENT: usize = 8;
@@ -38,7 +38,7 @@ struct Waiting {
 }
 
 impl Parked {
-    /// Parks a call and returns the result with its question.
+    /// Parks a call and returns the result with the server's request.
     pub(crate) fn park(&self, in_flight: InFlight, asked: ServerRequest, agent: &str, subject: String) -> String {
         let state = format!("{}{:032x}", *PREFIX, rand::random::<u128>());
         let request = object([("method", quote(&asked.method).as_str()), ("params", &asked.params)]);

@@ -1,20 +1,21 @@
 //! Sessions of agents that connected with an `initialize` handshake.
 //!
-//! A session remembers what the handshake agreed on, and connects requests that arrive separately: the agent's answer to a
-//! server's request comes in an HTTP request of its own, and so does `notifications/cancelled`.
+//! A session remembers what the handshake agreed on, and connects requests that arrive separately: the agent's answer
+//! to a server's request comes in an HTTP request of its own, and so does `notifications/cancelled`.
 //!
-//! What must stay true:
+//! Invariants:
 //!
-//! - **An id is not a credential.** `find` compares agent and endpoint mode too, so a stolen id is worth nothing without
+//! - **An id is not a credential.** `find` compares agent and endpoint mode too. A stolen id is worth nothing without
 //!   the token it was opened with.
-//! - **Everything is bounded.** At most `SESSIONS_MAX` sessions are open. When there are more, the one that was idle the
-//!   longest ends. A session without requests ends after `IDLE_MAX`. One with an open request is never idle.
+//! - **Everything is bounded.** At most `SESSIONS_MAX` sessions are open. When there are more, the one that was idle
+//!   the longest ends. A session without requests ends after `IDLE_MAX`. One with an open request is never idle.
 //! - **Request ids are compared as raw JSON**, because MCP lets a client use both `1` and `"1"`.
 //!
 //! Sessions live in memory only. After a restart a client gets 404 for its session id and initializes again, as the
 //! protocol asks for. Storing them would not help, because their streams are gone in any case.
 //!
-//! On standard input there is one session at most, and a second one that only tracks open requests (`downstream/stdio.rs`).
+//! On standard input there is one session at most, and a second one that only tracks open requests
+//! (`downstream/stdio.rs`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};

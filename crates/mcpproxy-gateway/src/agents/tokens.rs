@@ -51,7 +51,8 @@ impl TokenCache {
                         self.known().clear();
                     }
                 }
-                // While the store fails no call can be recorded, so none is sent. Agents may learn that for a while.
+                // While the store fails, no call can be recorded, so none is sent. Known agents get that error until
+                // `TRUSTED_FOR` ends.
                 Err(_) if answered.elapsed() < TRUSTED_FOR => {}
                 Err(_) => self.known().clear(),
             }

@@ -1,4 +1,4 @@
-//! What is stored about an approval request besides its arguments, and the source of each part.
+//! Details of an approval request besides its arguments, each with its source.
 
 use mcpproxy_core::contract::Source;
 use mcpproxy_core::{ApprovalId, Digest, Hidden, RiskLevel};

@@ -131,7 +131,7 @@ fn headers(webhook: &Webhook, body: &str, now_ms: i64) -> Result<HeaderMap, Stri
     Ok(headers)
 }
 
-/// `t=SECONDS,v1=HEX`: HMAC-SHA-256 over `SECONDS.BODY`.
+/// Builds `t=SECONDS,v1=HEX`: HMAC-SHA-256 over `SECONDS.BODY`.
 fn signature(secret: &[u8], body: &str, seconds: i64) -> Result<String, String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).map_err(|error| error.to_string())?;
     mac.update(format!("{seconds}.{body}").as_bytes());

@@ -15,8 +15,8 @@ use crate::message::{self, member};
 use crate::record::now_ms;
 use crate::upstream::Passage;
 
-/// Prefix of the gateway's states, which tells them from states of servers. A tag of the key follows, because a server may
-/// itself be an mcpproxy.
+/// Prefix of the gateway's states, which tells them from states of servers. A tag of the key follows, because a server
+/// may itself be an mcpproxy.
 const PREFIX: &str = "mcpproxy-approval.";
 const TAG_CHARS: usize = 16;
 /// Key of the prompt in `inputRequests`, and of its answer in `inputResponses`.
@@ -121,7 +121,7 @@ fn carried(attached: &Attached) -> Option<String> {
     (!of_state.is_empty()).then(|| message::object(of_state))
 }
 
-/// Associated data of a seal.
+/// Builds the associated data of a seal.
 fn bound_to(agent: &Agent, arguments: &Digest) -> String {
     format!("{}|{arguments}", agent.name)
 }

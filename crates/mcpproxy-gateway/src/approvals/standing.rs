@@ -113,12 +113,12 @@ impl Approvals {
         Ok(Err(now.map_or(NotDecided::NotFound, |now| NotDecided::over(&now)).into()))
     }
 
-    /// Lists standing approvals that are in force, and on request those that are over.
+    /// Lists active standing approvals and, on request, those that are used up, expired or revoked.
     pub async fn grants(&self, with_over: bool) -> Result<Vec<StoredStandingApproval>, StoreError> {
         self.shared.store.list_standing_approvals(with_over, now_ms()).await
     }
 
-    /// Revokes a standing approval. Returns `false` if none of that id is in force.
+    /// Revokes a standing approval. Returns `false` if no active one has that id.
     pub async fn revoke(&self, id: &str, by: &Decider) -> Result<bool, StoreError> {
         let Some(grant) = self.shared.store.find_standing_approval(id).await? else { return Ok(false) };
         let record =

@@ -56,7 +56,7 @@ impl Approvals {
         self.approve_as(id, &in_client(agent), Assurance::Form).await
     }
 
-    /// Denies by a form there. A denial needs no proof.
+    /// Denies by a form in the agent's own client. A denial needs no proof.
     pub(crate) async fn deny_by_form(
         &self,
         id: &ApprovalId,

@@ -26,7 +26,7 @@ pub(crate) async fn keep_watch(approvals: Approvals, stopping: CancellationToken
             () = stopping.cancelled() => return,
             _ = looks.tick() => {}
         }
-        // If the store fails, the next round tries again. Whoever needs it meanwhile reports the error.
+        // If the store fails, the next round tries again. Code that needs the store meanwhile reports the error.
         if let Ok(now) = approvals.store().approvals_version().await
             && version.replace(now) != Some(now)
         {

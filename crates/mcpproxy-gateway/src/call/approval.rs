@@ -16,18 +16,19 @@
 //!          others   ─▶ refused
 //! ```
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - An approval counts for one call only: this agent, tool, contract and these bytes (`Binding` in core). A call that
 //!   names an approval for another call is refused.
-//! - An approved call is decided again on the newest snapshot, with the bytes that the user saw. Contracts, settings and
-//!   the token may have changed while it waited.
-//! - Identical calls share one request, so a user is asked once. After a denial, the same call is denied without asking
-//!   until the request would have expired. Otherwise an agent only had to ask often enough.
-//! - The client's own prompt counts only where the contract accepts a form, and only if it shows everything that is sent.
+//! - An approved call is decided again on the newest snapshot, with the bytes that the user saw. Contracts, settings
+//!   and the token may have changed while it waited.
+//! - Identical calls share one request, so a user decides once. After a denial, the same call is denied without a new
+//!   request until the first would have expired. Otherwise an agent could repeat its call until a user gives in.
+//! - The client's own prompt counts only where the contract accepts a form, and only if it shows everything that is
+//!   sent.
 //!
-//! The permit is spent later, in the transaction that opens the call's record. Spending it here would lose the approval if
-//! the gateway crashed in between.
+//! The permit is spent later, in the transaction that opens the call's record. Spending it here would lose the approval
+//! if the gateway crashed in between.
 //!
 //! Example: an agent calls `crm:delete_customer`. The user has no prompt, so after `approvals.wait` the agent gets
 //! `confirmation_required` with an `approval_id` and a link. The user approves on the page. The agent repeats the call
@@ -101,7 +102,7 @@ pub(super) async fn obtain(
     flow.settle(approval).await
 }
 
-/// Checks whether the call returns for an approval of its own, or one was decided for it.
+/// Returns true if the call names an approval, answers an approval prompt, or was already decided.
 async fn has_own_decision(
     state: &SharedState,
     agent: &ConnectedAgent,
@@ -199,7 +200,7 @@ pub(super) async fn not_usable(state: &SharedState, approval: &StoredApproval) -
         ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Expired => Denial::ApprovalExpired,
         ApprovalState::Cancelled => Denial::ApprovalStale,
         ApprovalState::Consumed => {
-            // The record of the call says how it ended, as far as anyone knows.
+            // The record of the call contains its outcome, if it is known.
             let record = approval.record.map(|id| id.to_string());
             let whole = match &record {
                 Some(id) => state.store.find(id).await?,

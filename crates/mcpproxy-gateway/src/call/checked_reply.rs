@@ -193,8 +193,8 @@ fn is_error(result: &str) -> bool {
     member(result, "isError") == Some("true")
 }
 
-/// Checks for a reply that contains a question and nothing else. Otherwise one word in a result would let the rest of it
-/// pass unchecked.
+/// Returns true if the reply contains a request for input and nothing else. Otherwise a single member in a result would
+/// let the rest of it pass unchecked.
 fn requires_input(result: &str) -> bool {
     members(result).is_some_and(|fields| {
         field(&fields, "resultType") == Some("\"input_required\"")

@@ -1,10 +1,9 @@
-//! Idempotency keys: a call that was made before gets the same answer again, and nothing is sent.
+//! Idempotency keys: a repeated call gets the stored answer, and nothing is sent.
 //!
 //! A claim is the stored reservation of a key for one agent and tool. It is taken in the transaction that opens the
 //! record of the first call, and completed with the answer in the transaction that closes it. A repeat finds the claim
-//! and waits for that answer, even if another replica makes the call. If the first call ended without an answer, nobody
-//! knows whether the server ran it. The repeat is then refused, unless the contract says that the tool is idempotent by
-//! nature.
+//! and waits for that answer, even if another replica makes the call. If the first call ended without an answer, its
+//! outcome is unknown. The repeat is then refused, unless the contract says that the tool is idempotent by nature.
 
 use std::time::Duration;
 
@@ -120,7 +119,7 @@ pub(super) fn finish_step(
     }
 }
 
-/// Checks for the decision whether another call holds the key.
+/// Returns true if another call holds the key. The decision depends on it.
 pub(super) async fn is_taken(
     state: &SharedState,
     agent: &ConnectedAgent,
@@ -128,7 +127,7 @@ pub(super) async fn is_taken(
     claim: &Claim,
 ) -> Result<bool, StoreError> {
     let found = state.store.find_claim(&agent.identity.name, &tool.to_string(), &claim.key, now_ms()).await?;
-    // A claim that may be taken over does not count.
+    // A claim that another call may replace does not count.
     Ok(found.is_some_and(|found| found.was_sent && !(claim.is_natural && is_lost(&found))))
 }
 

@@ -13,7 +13,7 @@ use crate::sensitive::Sensitive;
 use crate::state::SharedState;
 use crate::views::contract::needs;
 
-/// Key in `_meta` that says who made the dry run, and what a real call will need.
+/// Key in `_meta` for the maker of the dry run, and the requirements of a real call.
 const DRY_RUN_KEY: &str = "mcpproxy/dry_run";
 
 /// Answers a dry run from the contract. Nothing is sent.

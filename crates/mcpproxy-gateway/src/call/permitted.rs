@@ -1,4 +1,4 @@
-//! A call with a permit: opens its record, sends it, closes the record, words the answer.
+//! A call with a permit: opens its record, sends it, closes the record, and builds the answer.
 //!
 //! Each stage contains the crash points that tests use to kill the gateway there (`crash.rs`).
 

@@ -1,4 +1,4 @@
-//! What the store already knows about a call before it is decided: a dry run, an earlier call with the same key.
+//! Reads from the store what the decision needs: an earlier dry run, or an earlier call with the same idempotency key.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ pub(super) struct CallExtras {
 }
 
 impl CallExtras {
-    /// Takes the gateway's own parameters out of a call. The members of `params` that are for the server become part of
-    /// what is decided on.
+    /// Takes the gateway's own parameters out of a call. The decision also covers the members of `params` that are for
+    /// the server.
     pub(super) async fn take(
         state: &SharedState,
         agent: &ConnectedAgent,
@@ -65,7 +65,7 @@ pub(super) async fn look_up(
         if let (Some(at_ms), Some(id)) = (seen.dry_run_ms, extras.approval_named()) {
             let approval = state.store.find_approval(id).await?;
             let same = approval.filter(|approval| is_open_for(approval, agent, tool, declared));
-            // A dry run that was fresh when the user was asked stays fresh until the user has decided.
+            // A dry run that was fresh when the approval request was created stays fresh until the user has decided.
             let waited_ms = same.map_or(0, |approval| (now_ms() - approval.created_ms).max(0));
             // A dry run made since then is only as fresh as it is.
             seen.dry_run_ms = Some((at_ms + waited_ms).min(now_ms()));

@@ -12,8 +12,8 @@ use crate::snapshot::Snapshot;
 pub(crate) enum Target<'a> {
     /// The parameters of a `call_tool_*`, which have passed the strict reader.
     Variant { variant: Variant, parameters: &'a str },
-    /// A direct call. The tool's contract or annotations choose the variant, and what the four tools take as parameters is
-    /// in `_meta`.
+    /// A direct call. The tool's contract or annotations choose the variant, and what the four tools take as parameters
+    /// is in `_meta`.
     Direct { name: ToolName, arguments: &'a str, meta: Option<&'a str> },
 }
 
@@ -45,7 +45,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Returns what is known before the call is understood, for the record of a refusal.
+    /// Returns the facts that are known before the call is parsed, for the record of a refusal.
     pub(super) fn requested(&self) -> RequestedCall<'a> {
         match self {
             Self::Variant { variant, parameters } => {

@@ -1,7 +1,7 @@
 //! Dispatches MCP requests of agents, from HTTP and standard input alike.
 //!
-//! [`begin`] turns a request into an [`InFlight`]: a future for the answer, and the events before it. The transport polls
-//! it and decides how events travel. It never sees the difference between a list, a search and a call.
+//! [`begin`] turns a request into an [`InFlight`]: a future for the answer, and the events before it. The transport
+//! polls it and decides how events travel. It never sees the difference between a list, a search and a call.
 //!
 //! | request | answered from |
 //! |---|---|
@@ -10,17 +10,17 @@
 //! | `tools/call` of anything else | the path of a call, `call.rs` |
 //! | `prompts/get`, `resources/read`, `completion/complete` | the one server that the name belongs to |
 //!
-//! What must stay true:
+//! Invariants:
 //!
-//! - **A server outside the token's scope does not exist.** Every lookup goes through [`find`] or the catalog, which check
-//!   scope and endpoint mode. The error for a hidden server is the error for a typo.
-//! - **Nothing is retyped.** Parameters are slices of the agent's own text. Members that the gateway does not know travel
-//!   to the server unchanged.
+//! - **A server outside the token's scope does not exist.** Every lookup goes through [`find`] or the catalog, which
+//!   check scope and endpoint mode. The error for a hidden server is the error for a typo.
+//! - **Nothing is retyped.** Parameters are slices of the agent's own text. Members that the gateway does not know
+//!   travel to the server unchanged.
 //! - **Eras meet here.** [`dress`] adds or removes `resultType`, so that the rest of the crate need not care which
 //!   revision the agent speaks.
 //!
-//! Why no trait per method? There are a dozen methods, and MCP lists them. One `match` shows all, and the compiler checks
-//! that each returns a reply.
+//! Why no trait per method? There are a dozen methods, and MCP lists them. One `match` shows all, and the compiler
+//! checks that each returns a reply.
 
 use std::sync::{Arc, PoisonError};
 

@@ -1,4 +1,4 @@
-//! The four tools that stand for all others.
+//! The four tools at `/mcp`, through which an agent finds and calls all others.
 
 use std::sync::{Arc, LazyLock};
 
@@ -19,7 +19,7 @@ const LIMIT_DEFAULT: usize = 5;
 const LIMIT_MAX: usize = 50;
 const RETRIEVE_FIELDS: [&str; 4] = ["query", "limit", "server", "detail"];
 
-/// The list as raw JSON. It says whether the second key is wanted, and is the same for everybody otherwise.
+/// Returns the list of tools as raw JSON. It depends only on whether the second key is required.
 pub(super) fn tools(two_key: TwoKey) -> &'static str {
     static OPTIONAL: LazyLock<String> = LazyLock::new(|| list(TwoKey::Optional));
     static REQUIRED: LazyLock<String> = LazyLock::new(|| list(TwoKey::Required));
@@ -122,7 +122,7 @@ fn call_tool(variant: Variant, two_key: TwoKey) -> Tool {
     let description = format!("{purpose} {key} {limit}");
     let tool = Tool::new(variant.tool(), description, object(schema)).with_annotations(annotations);
     match variant {
-        // Asks every time in clients that know it, even where an allow rule exists.
+        // Clients that know this key prompt every time, even if the user allowed the tool.
         Variant::Destructive => {
             tool.with_meta(MetaObject::from(object_map(json!({"anthropic/requiresUserInteraction": true}))))
         }
@@ -141,12 +141,12 @@ fn object_map(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Somebody's word in a sentence of ours: short, and harmless wherever it is shown.
+/// Quotes text of an agent in a message of the gateway: shortened, and safe to print.
 pub(super) fn quoted(word: &str) -> String {
     Untrusted::shortened(word, 64).for_terminal().into_owned()
 }
 
-/// The answer to a tool that is none of the four; `call_tool` was one once.
+/// Builds the error for a name that is none of the four tools. `call_tool` existed once.
 pub(super) fn no_such_tool(name: &str) -> RpcError {
     RpcError::new(
         INVALID_PARAMS,
@@ -158,7 +158,7 @@ pub(super) fn no_such_tool(name: &str) -> RpcError {
     )
 }
 
-/// `retrieve_tools`: searches what this agent may see.
+/// Runs `retrieve_tools`: searches the tools that this agent may see.
 pub(super) fn retrieve(state: &SharedState, agent: &ConnectedAgent, arguments: &str) -> Reply {
     let invalid = |message: String| RpcError::new(INVALID_PARAMS, message);
     let fields = members(arguments).ok_or_else(|| invalid("arguments must be an object".to_owned()))?;

@@ -1,4 +1,4 @@
-//! Lists for agents, built from the snapshot. No server is asked, so none can delay them.
+//! Lists for agents, built from the snapshot. They send nothing to servers, so no server can delay them.
 
 use std::sync::Arc;
 

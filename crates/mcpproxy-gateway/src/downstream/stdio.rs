@@ -81,8 +81,8 @@ async fn skip_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Resu
     }
 }
 
-/// Returns true if the answer depends on several servers. A call waits for its own server, and the four tools are always
-/// the same.
+/// Returns true if the answer depends on several servers. A call waits for its own server, and the four tools are
+/// always the same.
 fn needs_all_servers(request: &AgentRequest) -> bool {
     match &*request.method {
         "tools/call" => tool_name(request).as_deref() == Some(four::RETRIEVE),
@@ -199,7 +199,7 @@ impl Line {
         self.follow(id, dispatch::begin(&self.gateway.state, agent, request, OnDrop::Cancel, None), None, needs_all);
     }
 
-    /// Runs a request to its end, beside others. `subject` is set for stateless requests.
+    /// Runs a request to its end, in parallel with others. `subject` is set for stateless requests.
     fn follow(self: &Arc<Self>, id: &str, mut in_flight: InFlight, subject: Option<String>, needs_all: bool) {
         let (line, id) = (Arc::clone(self), id.to_owned());
         let _noted: OpenRequest = self.requests.begin(&id, in_flight.cancel_token());

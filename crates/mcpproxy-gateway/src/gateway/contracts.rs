@@ -1,4 +1,4 @@
-//! Contracts as operators see them: every tool with who said what, what is doubtful, and first drafts.
+//! Contracts as operators see them: effective contracts with their sources, lint findings, coverage and first drafts.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use super::Gateway;
 use crate::snapshot::Snapshot;
 
 impl Gateway {
-    /// A tool with the contract that counts; forbidden ones too, because this is for operators.
+    /// Returns a tool with its effective contract. Includes forbidden tools, because this is for operators.
     pub fn contract(&self, name: &ToolName) -> Option<Arc<Tool>> {
         let snapshot = self.state.snapshot.load();
         let forbidden = || snapshot.catalog.forbidden().find(|tool| tool.name == *name);
         snapshot.catalog.resolve(name).or_else(forbidden).map(Arc::clone)
     }
 
-    /// What is doubtful about the contracts in force.
+    /// Lints the active contracts.
     pub fn contract_lint(&self) -> Lint {
         let snapshot = self.state.snapshot.load_full();
         Lint { findings: lint(&snapshot.contracts, &snapshot.catalog), version: version(&snapshot.contracts) }
     }
 
-    /// A first contract file for a server's tools.
+    /// Drafts a contract file for a server's tools.
     pub fn contract_draft(&self, server: &ServerName) -> Result<String, DraftError> {
         let snapshot = self.state.snapshot.load_full();
         let offers = snapshot.offers.get(server).ok_or(DraftError::NoServer)?;
@@ -38,13 +38,13 @@ impl Gateway {
         }
     }
 
-    /// Which tools somebody has classified.
+    /// Lists all tools with the source of their classification.
     pub fn contract_coverage(&self) -> Coverage {
         coverage(&self.state.snapshot.load().catalog)
     }
 }
 
-/// The operator's policies that are looked at for a call, and what comes of each, in the order of files and lines.
+/// Returns the operator's policies that are evaluated for a call, with their results, in the order of files and lines.
 pub(crate) fn policy_results(
     snapshot: &Snapshot,
     agent: &Agent,
@@ -65,7 +65,7 @@ pub(crate) fn policy_results(
     policy_results.collect()
 }
 
-/// A policy of the operator's, and what comes of it for a call.
+/// One of the operator's policies, and its result for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyResult {
     pub policy: String,
@@ -75,7 +75,7 @@ pub struct PolicyResult {
     pub outcome: Outcome,
 }
 
-/// What was found, and in which contracts.
+/// The findings of a lint, and the version of the contracts it looked at.
 #[derive(Clone, Debug)]
 pub struct Lint {
     pub findings: Vec<Finding>,
@@ -83,7 +83,7 @@ pub struct Lint {
     pub version: String,
 }
 
-/// Why there is no draft.
+/// The reason why there is no draft.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DraftError {
     #[error("there is no such server")]
@@ -92,7 +92,7 @@ pub enum DraftError {
     NotConnected(String),
 }
 
-/// A word that is the same for the same contracts, to tell whether files that were changed are in force.
+/// Hashes contracts. Equal contracts have equal versions, which shows if changed files are active.
 pub fn version(contracts: &Contracts) -> String {
     let mut hasher = DefaultHasher::new();
     for (pattern, contract) in contracts.iter() {

@@ -127,13 +127,15 @@ struct Watcher {
 impl Watch for Watcher {
     fn changed(&self, server: &Server, change: Change) {
         self.state.report_news();
-        // Between the two: whoever sees the server as tried knows of a report to wait for, and is woken when it is applied.
+        // Marked between the two steps. A task that sees the server as tried then also sees the report, and waits for
+        // its snapshot.
         server.set_tried();
         let _stopping = self.changes.send((server.name().clone(), change));
     }
 }
 
-/// Gathers changes, builds a snapshot, then tells listeners. In this order, a listener that asks at once sees the change.
+/// Gathers changes, builds a snapshot, then tells listeners. In this order, a listener that asks at once sees the
+/// change.
 async fn take_changes(servers: Arc<Servers>, mut changed: mpsc::UnboundedReceiver<(ServerName, Change)>) {
     while let Some(first) = changed.recv().await {
         tokio::time::sleep(GATHER).await;
@@ -152,7 +154,8 @@ async fn take_changes(servers: Arc<Servers>, mut changed: mpsc::UnboundedReceive
     }
 }
 
-/// Returns the lists that changed with the tools. Contracts are resources. A tool that agents cannot see changes no list.
+/// Returns the lists that changed with the tools. Contracts are resources. A tool that agents cannot see changes no
+/// list.
 pub(super) fn changed_lists(before: &Snapshot, after: &Snapshot) -> impl Iterator<Item = (ServerName, ListKind)> {
     let changed = after.catalog.changed_since(&before.catalog).into_iter();
     changed.flat_map(|Changed { server, contracts }| {

@@ -35,8 +35,9 @@ impl Gateway {
         SearchResults { tools: tools.collect(), note: note_for_operator(&found) }
     }
 
-    /// What would happen to a call, check by check, and the policies that were looked at. Nothing is sent and nothing is recorded. `parameters` are those of a
-    /// `call_tool_*`; without an agent, one whose token covers everything is taken.
+    /// Explains a call check by check, with the evaluated policies. Nothing is sent or recorded.
+    ///
+    /// `parameters` are those of a `call_tool_*`. Without an agent, it assumes one with every permission.
     pub async fn explain(
         &self,
         agent: Option<&str>,

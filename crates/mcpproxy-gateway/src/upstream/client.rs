@@ -4,14 +4,15 @@
 //! for the answer on another. For a server on the same machine these two hand-overs cost as much as the request itself.
 //! Here the task that waits for the answer also drives the connection ([`drive`]), so there are none.
 //!
-//! The price is that nobody drives an idle connection. The client does not notice that a server closed it until the next
-//! request. So a request on a reused connection that fails before it was written is sent again on another one. That is
-//! safe, because hyper returns the unsent request. A request that was written is never sent again: the server may have
-//! processed it.
+//! The price is that no task drives an idle connection. The client does not notice that a server closed it until the
+//! next request. So a request on a reused connection that fails before it was written is sent again on another one.
+//! Sending it again is safe, because hyper returns the unsent request. A request that was written is never sent again:
+//! the server may have processed it.
 //!
-//! What must stay true:
+//! Invariants:
 //!
-//! - A connection returns to the pool only after its response was read to the end. Dropping an [`Answer`] early closes it.
+//! - A connection returns to the pool only after its response was read to the end. Dropping an [`Answer`] early closes
+//!   it.
 //! - The pool keeps at most `IDLE_MAX` connections for `IDLE_TIME`, the newest last. If the newest is too old, all are.
 //! - Bodies are read with a limit, so that a server cannot fill the memory.
 //! - TLS trusts the certificates of the operating system, which are loaded at first use.

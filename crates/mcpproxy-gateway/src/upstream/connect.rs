@@ -86,8 +86,8 @@ pub(crate) async fn reach_legacy(settings: &ServerSettings) -> Result<Connection
     }
 }
 
-/// Tries the stateless revision first. Any other answer than a welcome means that the server needs a handshake. A silent
-/// server may not know the request or may be slow to start, so then both are tried and the first success counts.
+/// Tries the stateless revision first. Any other answer than a welcome means that the server needs a handshake. A
+/// silent server may not know the request or may be slow to start, so then both are tried and the first success counts.
 async fn shake_hands(link: Link) -> Result<Connection, UpstreamError> {
     let mut probe = std::pin::pin!(discover(link.clone()));
     if let Ok(probed) = tokio::time::timeout(PROBE_TIMEOUT, &mut probe).await {

@@ -190,8 +190,8 @@ pub(crate) async fn ask_agent(channel: &AgentChannel, method: &str, params: &str
     channel.ask(method, params).await
 }
 
-/// A line on its way into a process. Once begun it is written to its end, even if its sender stops waiting. Otherwise the
-/// next message would follow half a line, and both would be lost.
+/// A line on its way into a process. Once begun it is written to its end, even if its sender stops waiting. Otherwise
+/// the next message would follow half a line, and both would be lost.
 struct LineOut<'a> {
     stdin: Option<OwnedMutexGuard<Option<ChildStdin>>>,
     text: Vec<u8>,

@@ -1,15 +1,15 @@
 //! Sends requests to servers. [`forward`] is the only code that sends `tools/call`, and it takes a [`Permit`] by value.
 //!
 //! The permit owns the bytes that were decided on: name, arguments and what the agent attached. `forward` sends exactly
-//! these, so nothing between decision and server can change the call. Requests that call no tool, such as `prompts/get`,
-//! go through [`relay`] without a permit.
+//! these, so nothing between decision and server can change the call. Requests that call no tool, such as
+//! `prompts/get`, go through [`relay`] without a permit.
 //!
 //! Both share [`bounded`], which keeps a server within its limits:
 //!
 //! 1. It waits for a slot (`max_concurrent_calls`). Without a slot nothing is sent, so running out of time here is
 //!    `upstream_busy`, and the agent may safely retry.
-//! 2. It sends the request and waits for at most `call_timeout`. From here on a timeout means that the outcome is unknown.
-//!    The clock pauses while the agent's user answers a question of the server.
+//! 2. It sends the request and waits for at most `call_timeout`. From here on a timeout means that the outcome is
+//!    unknown. The clock pauses while the agent's user answers a request of the server.
 //! 3. If the server lost the session, it did not look at the request. So it is sent again on a new session, once.
 //!
 //! A server of the stateless kind may ask for input with an `input_required` result. A stateless agent gets that result
@@ -50,8 +50,8 @@ pub(crate) struct Passage<'a> {
 }
 
 impl Passage<'_> {
-    /// Takes out what the agent attached for the server, so that from here on only a permit can send it. `carried` is what
-    /// an earlier round of the same call had for the server.
+    /// Takes out what the agent attached for the server, so that from here on only a permit can send it. `carried` is
+    /// what an earlier round of the same call had for the server.
     pub(crate) fn detach(&mut self, carried: &Members<'_>) -> Attached {
         let (others, meta) = (std::mem::take(&mut self.others), self.meta.take().and_then(passed_meta));
         let carried = carried.iter().map(|(key, value)| (key.as_ref(), *value));
@@ -150,9 +150,9 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
         };
         match answered {
             Ok(reply) => return reply,
-            // The timeout is for the server, not for a user who answers its question.
+            // The timeout is for the server, not for a user who answers its request.
             Err(_) if passage.channel.is_asking() => {}
-            // Without a slot nothing was sent; with one, the server may have run it.
+            // Without a slot nothing was sent. With one, the server may have run the call.
             Err(_) if has_slot.load(Ordering::Relaxed) => return Err(UpstreamError::Timeout(limit)),
             Err(_) => return Err(UpstreamError::Busy(server.settings.max_concurrent_calls)),
         }

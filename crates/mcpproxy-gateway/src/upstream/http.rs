@@ -4,17 +4,18 @@
 //! and may contain notifications and requests to the agent before it. `client.rs` does the HTTP below this.
 //!
 //! - **Interrupted streams are resumed.** If a stream breaks and its events had ids, the link asks for the rest with
-//!   `Last-Event-ID`, up to `RESUMES_MAX` times. Without ids the outcome of the call is unknown, and nothing is sent again.
-//! - **Sessions.** With a handshake, the server may give a session id, which every request then repeats. A 404 means that
-//!   the server lost the session: the link ends, and the supervisor makes a new handshake.
-//! - **Standing stream.** A server with sessions may also speak on a GET stream, outside of any answer. The gateway shares
-//!   one connection between agents, so such a message is passed on only if exactly one agent can be meant
+//!   `Last-Event-ID`, up to `RESUMES_MAX` times. Without ids the outcome of the call is unknown, and nothing is sent
+//!   again.
+//! - **Sessions.** With a handshake, the server may give a session id, which every request then repeats. A 404 means
+//!   that the server lost the session: the link ends, and the supervisor makes a new handshake.
+//! - **Standing stream.** A server with sessions may also speak on a GET stream, outside of any answer. The gateway
+//!   shares one connection between agents, so such a message is passed on only if exactly one agent can be meant
 //!   (`open_calls.rs`). In doubt it is dropped: an agent must not read what belongs to another.
 //! - **Cancelling.** If the gateway stops waiting, a server with sessions gets `notifications/cancelled`. Without
 //!   sessions, closing the stream says the same.
 //!
-//! The operator's headers (`headers` in the settings) are marked as sensitive and go only to the configured URL. Redirects
-//! are not followed, because they could carry credentials to another host.
+//! The operator's headers (`headers` in the settings) are marked as sensitive and go only to the configured URL.
+//! Redirects are not followed, because they could carry credentials to another host.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! What a server writes to standard error: the last lines in memory, more in a file that cannot grow without end.
+//! Standard error of a server: the last lines in memory, and more in a log file of limited size.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use mcpproxy_core::{ServerName, Untrusted};
 
-/// Before lines that are ours.
+/// Prefix of the gateway's own lines.
 const REMARK: &str = "[mcpproxy] ";
 const LINES_KEPT: usize = 500;
 const LINE_MAX_BYTES: usize = 4096;
@@ -35,18 +35,18 @@ impl ServerLog {
         &self.path
     }
 
-    /// Adds a line of our own, beside what the server wrote.
+    /// Adds a line of the gateway between those of the server.
     pub(crate) fn remark(&self, text: &str) {
         self.line(format!("{REMARK}{text}").as_bytes());
     }
 
-    /// The last thing the server itself wrote.
+    /// Returns the last line, if the server itself wrote it.
     pub(crate) fn last_words(&self) -> Option<Untrusted> {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.lines.back().filter(|line| !line.for_json().starts_with(REMARK)).cloned()
     }
 
-    /// Adds a line. A file that cannot be written costs the line on disk, never the server.
+    /// Adds a line. If the file cannot be written, the line is missing on disk, but the server keeps running.
     pub(crate) fn line(&self, bytes: &[u8]) {
         let bytes = bytes.get(..LINE_MAX_BYTES).unwrap_or(bytes);
         let line = Untrusted::new(String::from_utf8_lossy(bytes).trim_end());
@@ -75,7 +75,7 @@ impl Inner {
             self.file = Some(file);
         }
         if self.file_bytes > FILE_MAX_BYTES {
-            // One old file is kept, so that a log never takes more than twice the limit.
+            // One old file is kept, so a log takes at most twice the limit.
             std::fs::rename(path, path.with_extension("log.1"))?;
             self.file = Some(open(path)?);
             self.file_bytes = 0;

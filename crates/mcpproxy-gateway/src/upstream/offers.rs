@@ -1,4 +1,4 @@
-//! What a server offers, read from its lists page by page, with an end even if the server knows none.
+//! Tools, prompts and resources of a server, read page by page from its lists. A limit ends endless lists.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) struct Offers {
 }
 
 impl Offers {
-    /// Reads all lists the server has.
+    /// Reads all lists that the server offers.
     pub(crate) async fn load(connection: &Connection, server: &ServerName) -> Result<Self, UpstreamError> {
         let mut offers = Self { can_complete: connection.can("completions"), ..Self::default() };
         offers.load_tools(connection, server).await?;
@@ -50,7 +50,7 @@ impl Offers {
         let over_http = matches!((&connection.link, connection.era), (Link::Http(_), Era::Modern));
         let (all, is_cut) = list(connection, "tools/list", "tools").await?;
         let server = server.clone();
-        // A long list takes a while to look through; other servers and agents do not wait for that.
+        // Reading a long list takes a while. Other servers and agents do not wait for it.
         let read = tokio::task::spawn_blocking(move || read_tools(&server, all, over_http, is_cut)).await;
         (self.tools, self.hidden) =
             read.map_err(|_| UpstreamError::Protocol("the list of tools could not be read".to_owned()))?;
@@ -103,7 +103,7 @@ fn read_tools(
     (Arc::new(tools), hidden)
 }
 
-/// A list that the server may refuse although it declares the capability; some do.
+/// Reads a list that the server may refuse. Some servers do so although they declare the capability.
 async fn list_or_none(connection: &Connection, method: &str, key: &str) -> Result<Arc<[String]>, UpstreamError> {
     match list(connection, method, key).await {
         Ok((all, _)) => Ok(all.into()),
@@ -112,7 +112,7 @@ async fn list_or_none(connection: &Connection, method: &str, key: &str) -> Resul
     }
 }
 
-/// All pages of a list, and whether it had to be cut.
+/// Reads all pages of a list. Returns true as well if the list was truncated.
 async fn list(connection: &Connection, method: &str, key: &str) -> Result<(Vec<String>, bool), UpstreamError> {
     let mut all = Vec::new();
     let mut cursor: Option<String> = None;
@@ -127,7 +127,7 @@ async fn list(connection: &Connection, method: &str, key: &str) -> Result<(Vec<S
         all.extend(entries.into_iter().map(|entry| entry.get().to_owned()));
         match member(&page, "nextCursor").and_then(string_value).map(std::borrow::Cow::into_owned) {
             None => return Ok((all, false)),
-            // A cursor that comes back leads in a circle.
+            // A repeated cursor would loop forever.
             Some(next) if all.len() >= OFFERS_MAX || !seen.insert(next.clone()) => break,
             Some(next) => cursor = Some(next),
         }

@@ -32,8 +32,8 @@ impl OpenCalls {
         table.retain(|call| call.ended.is_none_or(|ended| ended.elapsed() < LINGER));
     }
 
-    /// Returns the only agent with an open or just finished call. In doubt returns none: an agent must not read what belongs
-    /// to another.
+    /// Returns the only agent with an open or just finished call. In doubt returns none: an agent must not read what
+    /// belongs to another.
     pub(crate) fn sole(&self) -> Option<AgentChannel> {
         let table = self.table();
         let mut open = table.iter().filter(|call| call.ended.is_none());

@@ -1,7 +1,8 @@
-//! Servers that outlived their gateway: a killed gateway cannot end them, so the next one does.
+//! Stops server processes that outlived their gateway. A killed gateway cannot stop them, so the next one does.
 //!
-//! While a server process runs, a small file names it. Whoever finds such a file of a gateway that is gone ends the
-//! process group it names. Only Linux tells enough about processes to do this without ending a stranger.
+//! While a server process runs, a small file identifies it. At its start, a gateway reads the files of gateways that
+//! are gone and kills the process groups they name. Only Linux tells enough about processes to do this without killing
+//! an unrelated one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 const EXTENSION: &str = "pid";
 
-/// The file that names a running server process; gone when dropped.
+/// The file that identifies a running server process. Dropping it removes the file.
 pub(crate) struct Note {
     path: PathBuf,
 }
@@ -23,7 +24,7 @@ struct Identity {
 }
 
 impl Note {
-    /// Writes the file beside the server's log. Failing to costs the clean-up after a crash, not the server.
+    /// Writes the file next to the server's log. If that fails, only the cleanup after a crash is lost.
     pub(crate) fn write(log: &Path, pid: u32) -> Option<Self> {
         let own = Identity::of(i32::try_from(std::process::id()).ok()?)?;
         let leader = Identity::of(i32::try_from(pid).ok()?)?;
@@ -41,7 +42,7 @@ impl Drop for Note {
     }
 }
 
-/// Ends what earlier gateways left behind, and gives back how many groups that were.
+/// Kills the process groups that earlier gateways left behind. Returns their number.
 pub(crate) fn sweep(folder: &Path) -> usize {
     let Ok(files) = fs::read_dir(folder) else { return 0 };
     let notes = files.flatten().map(|file| file.path()).filter(|path| path.extension().is_some_and(|e| e == EXTENSION));
@@ -51,15 +52,15 @@ pub(crate) fn sweep(folder: &Path) -> usize {
 fn sweep_one(path: &Path) -> bool {
     let text = fs::read_to_string(path).unwrap_or_default();
     let Some((noted_boot, gateway, leader)) = parse(&text) else { return remove(path) };
-    // After a restart of the machine the numbers mean nothing.
+    // After a reboot the process ids mean nothing.
     if Some(noted_boot) != boot().as_deref() {
         return remove(path);
     }
     if Identity::of(gateway.pid) == Some(gateway) {
         return false;
     }
-    // A number is not given again while a group of that number exists. So if the leader is gone, the group is still
-    // ours; if somebody else has the number now, the group is gone.
+    // The kernel does not reuse an id while a process group with that id exists. If the leader is gone, the group is
+    // still ours. If another process has the id now, the group is gone.
     let is_ours = Identity::of(leader.pid).is_none_or(|found| found == leader);
     let was_ended =
         is_ours && Pid::from_raw(leader.pid).is_some_and(|group| kill_process_group(group, Signal::KILL).is_ok());
@@ -82,11 +83,11 @@ fn parse(text: &str) -> Option<(&str, Identity, Identity)> {
 impl Identity {
     fn of(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may contain anything; the fields after it may not.
+        // The process name in parentheses may contain anything. The fields after it may not.
         let after_name = stat.rsplit_once(')')?.1;
         let state = after_name.split_whitespace().next()?;
         let started = after_name.split_whitespace().nth(19)?.parse().ok()?;
-        // A zombie has ended; only its parent has not noticed.
+        // A zombie has exited, but its parent has not reaped it.
         (state != "Z").then_some(Self { pid, started })
     }
 }
@@ -122,7 +123,7 @@ mod tests {
         let dead_gateway = Identity { pid: identity(&orphan).pid, started: 1 };
         let own = Identity::of(i32::try_from(std::process::id()).unwrap()).unwrap();
         leave_note(folder.path(), dead_gateway, identity(&orphan));
-        // The number was given again: the note is about somebody else.
+        // The id was reused, so the file is about another process.
         leave_note(folder.path(), dead_gateway, Identity { started: 2, ..identity(&stranger) });
         let kept = leave_note(folder.path(), own, identity(&alive));
         fs::write(folder.path().join("broken.pid"), "nonsense").unwrap();

@@ -1,4 +1,4 @@
-//! Requests of ours that a server on a shared line has not answered yet.
+//! Requests that a server on a shared connection has not answered yet.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ pub(crate) struct Pending {
 #[derive(Default)]
 struct Table {
     waiting: HashMap<u64, Waiting>,
-    /// Set when the line is down: who comes later hears it at once.
+    /// Set when the connection has ended. Later requests fail with it at once.
     ended: Option<UpstreamError>,
 }
 
@@ -28,7 +28,7 @@ struct Waiting {
 
 pub(crate) type Answered = oneshot::Receiver<Result<Reply, UpstreamError>>;
 
-/// Whose call an uncorrelated message of a server belongs to.
+/// The agent that an uncorrelated message of a server belongs to.
 pub(crate) enum Belongs {
     To(AgentChannel),
     ToSeveral,
@@ -46,7 +46,7 @@ impl Pending {
         Ok(answered)
     }
 
-    /// Hands an answer to the one who waits; an answer nobody waits for is dropped.
+    /// Passes an answer to the waiting request. Returns `false` and drops the answer if no request waits for it.
     pub(crate) fn answer(&self, id: u64, answer: Result<Reply, UpstreamError>) -> bool {
         let waiting = self.table().waiting.remove(&id);
         waiting.is_some_and(|waiting| waiting.answer.send(answer).is_ok())
@@ -64,8 +64,8 @@ impl Pending {
         self.table().waiting.keys().copied().collect()
     }
 
-    /// On a shared line a server's own messages do not say which call they are about. Only when there is no doubt is
-    /// one passed on: an agent must not see or answer what belongs to another.
+    /// Finds the agent of a message that names no call. A message is passed on only if exactly one call of an agent is
+    /// open: an agent must not see or answer what belongs to another.
     pub(crate) fn belongs(&self) -> Belongs {
         let table = self.table();
         let mut calls = table.waiting.values().filter_map(|waiting| waiting.channel.as_ref());
@@ -76,7 +76,7 @@ impl Pending {
         }
     }
 
-    /// The line is down: everybody hears why.
+    /// Ends the connection. All waiting requests fail with the reason.
     pub(crate) fn end(&self, reason: &UpstreamError) {
         let waiting = {
             let mut table = self.table();

@@ -1,4 +1,4 @@
-//! A server as the rest of the gateway knows it: its state, its offers, and room for a number of calls.
+//! A server as the rest of the gateway sees it: its state, its offers, and its slots for concurrent calls.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,9 +28,9 @@ pub(crate) struct Server {
     offers: ArcSwap<Offers>,
     restarts: AtomicU64,
     was_tried: AtomicBool,
-    /// Told when a connection is there.
+    /// Notified when a connection is established.
     connected: Notify,
-    /// Wakes the supervisor out of a wait or a good connection.
+    /// Wakes the supervisor from a backoff or a working connection, to restart the server.
     pub(super) restart: Notify,
     pub(crate) stop: CancellationToken,
 }
@@ -41,11 +41,11 @@ struct State {
     pid: Option<u32>,
 }
 
-/// The second connection to a server that speaks both kinds of the protocol, opened when first needed.
+/// The second connection to a server that supports both eras. It is opened when first needed.
 enum Twin {
     Unopened,
     Open(Arc<Connection>),
-    /// The server speaks one kind only.
+    /// The server supports only one era.
     Absent,
 }
 
@@ -76,8 +76,8 @@ impl Server {
         self.offers.load_full()
     }
 
-    /// Whether it may have a log level of its own to set. One without sessions is told with each request, but over HTTP
-    /// it may have a second side with sessions.
+    /// Returns true if the server may keep a log level that can be set. A stateless server gets the level with each
+    /// request, but over HTTP it may also support sessions.
     pub(crate) fn keeps_log_level(&self) -> bool {
         self.connection.load().as_ref().is_some_and(|connection| match connection.era {
             Era::Legacy => connection.can("logging"),
@@ -89,7 +89,7 @@ impl Server {
         self.connection.load().is_some()
     }
 
-    /// Connected, or failed, at least once.
+    /// Returns true after the first attempt to connect, successful or not.
     pub(crate) fn was_tried(&self) -> bool {
         self.was_tried.load(Ordering::Acquire)
     }
@@ -120,7 +120,7 @@ impl Server {
         }
     }
 
-    /// The connection that suits an agent of this era.
+    /// Returns the connection that suits an agent of this era.
     pub(super) async fn connection(&self, era: Era) -> Result<Arc<Connection>, UpstreamError> {
         let Some(connection) = self.connection.load_full() else { return Err(self.unavailable()) };
         let may_have_twin =
@@ -151,14 +151,14 @@ impl Server {
         })
     }
 
-    /// Why there is no connection.
+    /// Returns the reason why there is no connection.
     pub(crate) fn unavailable(&self) -> UpstreamError {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let because = state.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         UpstreamError::Unavailable(format!("server '{}' is {}{because}", self.settings.name, state.name.as_str()))
     }
 
-    /// On its way; why the last attempt failed stays to be seen.
+    /// Sets the state to connecting. The reason of the last failure stays visible.
     pub(super) fn set_connecting(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.name = StateName::Connecting;
@@ -199,7 +199,7 @@ impl Server {
         self.close_twin().await;
     }
 
-    /// The first attempt is over.
+    /// Marks the first attempt as finished.
     pub(crate) fn set_tried(&self) {
         self.was_tried.store(true, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Servers that are child processes: started in a group of their own, ended as a group.
+//! Servers that are child processes: each runs in its own process group, which is stopped as a whole.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) struct Program<'a> {
     pub(crate) limit: usize,
 }
 
-/// A running server process and the line to it.
+/// A running server process and the connection to it.
 pub(crate) struct Process {
     pub(crate) line: Arc<Duplex>,
     pub(crate) pid: Option<u32>,
@@ -45,7 +45,7 @@ pub(crate) struct Process {
     log: Arc<ServerLog>,
     /// Ends when the process has closed its standard error.
     stderr: JoinHandle<()>,
-    /// Until the process has ended, a note tells the next gateway about it.
+    /// Identifies the process for the next gateway, until it has exited.
     _note: Option<Note>,
 }
 
@@ -76,29 +76,29 @@ pub(crate) fn start(
 }
 
 impl Process {
-    /// Ends the process and everything it started: first by closing its input, then by signals to the whole group.
+    /// Stops the process and everything it started: first by closing its input, then by signals to the whole group.
     pub(crate) async fn stop(mut self) {
         self.line.close().await;
         if tokio::time::timeout(PATIENCE, self.child.wait()).await.is_err() {
             self.signal(Signal::TERM);
             let _late = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         }
-        // Also when the leader has left: what it started may still be there.
+        // Kill even if the leader has exited, because its children may still run.
         self.signal(Signal::KILL);
         let _status = self.child.wait().await;
-        // From here on the number may belong to somebody else.
+        // From here on the process id may belong to another process.
         self.pid = None;
     }
 
     fn signal(&self, signal: Signal) {
         let group = self.pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         if let Some(group) = group {
-            // Fails when the group is gone already, which is what we want.
+            // Fails if the group is already gone, which is fine.
             let _gone = kill_process_group(group, signal);
         }
     }
 
-    /// Says of a lost connection how the process ended and what it wrote last.
+    /// Adds to the error of a lost connection how the process exited, and its last line on standard error.
     pub(crate) async fn explained(&mut self, error: UpstreamError) -> UpstreamError {
         if !matches!(error, UpstreamError::Exited(_) | UpstreamError::Closed) {
             return error;
@@ -114,7 +114,7 @@ impl Process {
     }
 }
 
-/// A process that nobody waits for any more, such as one whose handshake was given up, ends with all it started.
+/// Kills a process that was dropped without `stop`, such as one whose handshake timed out, with all its children.
 impl Drop for Process {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
@@ -173,7 +173,7 @@ enum Line {
     TooLong { head: Vec<u8>, tail: Vec<u8> },
 }
 
-/// Lines of a stream, none of which takes more memory than the limit.
+/// Reads the lines of a stream, each within the size limit.
 struct Lines<R> {
     reader: BufReader<R>,
     limit: usize,
@@ -190,7 +190,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         loop {
             let chunk = self.reader.fill_buf().await.ok()?;
             if chunk.is_empty() {
-                // A half line at the end was never finished, so it was never said.
+                // An incomplete line at the end is dropped.
                 return None;
             }
             let newline = chunk.iter().position(|b| *b == b'\n');

@@ -10,17 +10,18 @@
 //! operator restarts it, or it failed. A failure waits from 1 s up to 60 s before the next attempt, with jitter. A
 //! connection that lasted a minute resets the wait.
 //!
-//! What must stay true:
+//! Invariants:
 //!
-//! - **A server's trouble is its own.** Each has its own task, limits and backoff. A server that hangs, floods or crashes
-//!   delays no other.
+//! - **A server's trouble is its own.** Each has its own task, limits and backoff. A server that hangs, floods or
+//!   crashes delays no other.
 //! - **The lists come before ready.** A server becomes ready only after its tools were read, so no call finds a
 //!   connected server without tools.
 //! - **The process group ends with the connection.** Every way out of `run_once` stops the process and what it started.
-//! - **Reports come in order.** `Watch::changed` is called after the state changed. The snapshot is built from that state.
+//! - **Reports come in order.** `Watch::changed` is called after the state changed. The snapshot is built from that
+//!   state.
 //!
-//! Why reconnect at once when a server lost its session? The server is up and answered 404. A new handshake repairs that,
-//! and calls wait for it (`forward.rs`). Backoff would only make them fail.
+//! Why reconnect at once when a server lost its session? The server is up and answered 404. A new handshake repairs
+//! that, and calls wait for it (`forward.rs`). Backoff would only make them fail.
 //!
 //! Example: the log of a server whose command does not exist says `could not start`, and `servers list` shows `waiting`
 //! with that reason until an attempt succeeds or the settings change.

@@ -42,7 +42,7 @@ pub(crate) fn tool_of(address: &str) -> Option<Option<ToolName>> {
     Some(rest.split_once('/').and_then(|(server, tool)| ToolName::of(&ServerName::parse(server).ok()?, tool).ok()))
 }
 
-/// The answer to `resources/read`.
+/// Builds the answer to `resources/read`.
 pub(crate) fn read(tool: &Tool) -> String {
     let text = tool_contract(tool).to_string();
     json!({"contents": [{"uri": uri(&tool.name), "mimeType": MIME_TYPE, "text": text}]}).to_string()
@@ -77,8 +77,8 @@ pub(crate) fn listed(tool: &Tool) -> String {
     message::with_members(json, &[("annotations", &annotations), ("_meta", &meta)])
 }
 
-/// Returns the annotations of a tool. The contract overrides the server's hints, because clients decide by them whether to
-/// prompt.
+/// Returns the annotations of a tool. The contract overrides the server's hints, because clients decide by them whether
+/// to prompt.
 pub(crate) fn annotations(tool: &Tool) -> String {
     let own = tool.offered.field("annotations").unwrap_or("{}");
     // A server that claims both is treated as destructive, and clients should do the same.

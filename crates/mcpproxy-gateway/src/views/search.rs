@@ -31,20 +31,20 @@ const USAGE_OF_NOTHING: &str = "Once a search finds a tool, call it with the var
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
     Brief,
-    /// With the whole contract.
+    /// Includes the whole contract.
     Full,
 }
 
 /// The detail that fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// The server's own words.
+    /// The server's own description and schema, unshortened.
     Whole,
     Brief(Keep),
 }
 
 impl Detail {
-    /// Longest first.
+    /// Returns the forms to try, longest first.
     fn forms(self) -> impl Iterator<Item = Form> {
         let whole = match self {
             Self::Full => Some(Form::Whole),
@@ -96,7 +96,7 @@ fn frame(tools: &str, note: Option<&str>, usage: &str) -> String {
     object([("tools", tools.as_str())].into_iter().chain(note).chain([("usage_instructions", usage.as_str())]))
 }
 
-/// One tool, as raw JSON.
+/// Describes one tool, as raw JSON.
 pub(super) fn entry(hit: &SearchHit, form: Form, detail: Detail) -> String {
     let tool = &hit.tool;
     let words = tool.offered.description.for_json();

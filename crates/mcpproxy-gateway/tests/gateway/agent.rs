@@ -1,4 +1,5 @@
-//! Agents of every kind: with a session, with everything in each request, and on a line of their own.
+//! Test agents over each transport: Streamable HTTP with a session, stateless Streamable HTTP, and standard input and
+//! output.
 
 use axum::body::{Body, BodyDataStream};
 use futures::StreamExt;
@@ -13,7 +14,7 @@ use crate::rig::{Answer, Rig, post, within};
 pub(crate) enum Way {
     /// Streamable HTTP with a session.
     Session,
-    /// Streamable HTTP without one.
+    /// Streamable HTTP without a session.
     Stateless,
     /// Standard input and output.
     Line,
@@ -21,7 +22,7 @@ pub(crate) enum Way {
 
 pub(crate) const WAYS: [Way; 3] = [Way::Session, Way::Stateless, Way::Line];
 
-/// What an agent of each kind can be asked.
+/// Client capabilities of an agent that supports every kind of server request.
 pub(crate) const ALL_CAPABILITIES: &str = r#"{"elicitation":{"form":{}},"sampling":{}}"#;
 
 pub(crate) struct Agent {
@@ -39,7 +40,7 @@ struct Pipe {
 }
 
 impl Agent {
-    /// An agent at `/mcp` that may do everything and can be asked nothing.
+    /// Connects an agent at `/mcp` that has every permission and no client capabilities.
     pub(crate) async fn new(rig: &Rig, way: Way, name: &str) -> Self {
         Self::at(rig, way, name, "/mcp", "{}").await
     }
@@ -87,7 +88,7 @@ impl Agent {
         &self.session
     }
 
-    /// The HTTP request for a method.
+    /// Builds the HTTP request for a method.
     pub(crate) fn http(&self, id: u64, method: &str, params: &str) -> Request<Body> {
         match self.way {
             Way::Session => {
@@ -112,12 +113,12 @@ impl Agent {
         }
     }
 
-    /// A whole exchange; everything said on the way is dropped.
+    /// Sends a request and returns its reply. Notifications before the reply are dropped.
     pub(crate) async fn request(&mut self, rig: &Rig, method: &str, params: &str) -> Reply {
         Reply::of(&self.ask(rig, method, params).await, self.way)
     }
 
-    /// The same, with the answer as it came.
+    /// Sends a request and returns its reply as raw text.
     pub(crate) async fn ask(&mut self, rig: &Rig, method: &str, params: &str) -> String {
         match self.way {
             Way::Session | Way::Stateless => {
@@ -142,14 +143,14 @@ impl Agent {
         self.request(rig, "tools/call", &params).await
     }
 
-    /// Sends a request over HTTP and gives the stream of what follows.
+    /// Sends a request over HTTP and returns its event stream.
     pub(crate) async fn stream(&self, rig: &Rig, id: u64, method: &str, params: &str) -> Events {
         let response = rig.open(self.http(id, method, params)).await;
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         Events { body: response.into_body().into_data_stream(), text: String::new() }
     }
 
-    /// Sends a notification or an answer.
+    /// Sends a notification or a response.
     pub(crate) async fn tell(&mut self, rig: &Rig, text: &str) -> StatusCode {
         match self.way {
             Way::Session => {
@@ -173,7 +174,7 @@ impl Agent {
     }
 }
 
-/// The result or the error of a request, as raw JSON and without the id of its record.
+/// The result or the error of a request, as raw JSON without the record id.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Result(String),
@@ -181,7 +182,7 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    /// Takes the envelope off, and the mark that results of the newer kind end with.
+    /// Removes the JSON-RPC envelope, and the `resultType` member of stateless results.
     fn of(text: &str, way: Way) -> Self {
         let text = &split_record(text).0;
         let text = text.strip_suffix('}').unwrap_or_else(|| panic!("not a message: {text}"));
@@ -208,7 +209,7 @@ impl Reply {
         }
     }
 
-    /// The code of a refusal or failure, or the text of a result.
+    /// Returns the code of a refusal or failure, or the text of a result.
     pub(crate) fn brief(&self) -> String {
         match self {
             Self::Error(error) => {
@@ -227,7 +228,7 @@ impl Reply {
     }
 }
 
-/// Messages on an event stream, as they come.
+/// The messages of an event stream, in the order of arrival.
 pub(crate) struct Events {
     body: BodyDataStream,
     text: String,
@@ -266,7 +267,7 @@ pub(crate) fn request_text(id: u64, method: &str, params: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
 }
 
-/// The parameters with the `_meta` of a request that stands alone, beside what is there.
+/// Adds the `_meta` members of a stateless request to the parameters. Existing members stay.
 pub(crate) fn with_meta(params: &str, capabilities: &str) -> String {
     let own = format!(
         r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{capabilities}"#
@@ -279,7 +280,7 @@ pub(crate) fn with_meta(params: &str, capabilities: &str) -> String {
     format!(r#"{{{inner}{comma}"_meta":{{{own}}}}}"#)
 }
 
-/// The text of an answer, and the id of the record that was written into it.
+/// Splits an answer into its text without the record id, and the record id.
 pub(crate) fn split_record(text: &str) -> (String, Option<String>) {
     const KEY: &str = r#""mcpproxy/record":""#;
     let Some(at) = text.find(KEY) else { return (text.to_owned(), None) };

@@ -1,4 +1,4 @@
-//! A user's word on a call: for exactly this call, once, in time, and for nobody else.
+//! Approvals of single calls: each covers exactly one call of one agent, once, and expires.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ async fn what_was_approved_is_what_is_sent_once() {
     }
 }
 
-/// Nobody has to repeat an id that can be found.
+/// An agent need not repeat the approval id. The gateway finds the approval by the call.
 #[tokio::test]
 async fn an_approved_call_without_the_id_runs_too() {
     let (stage, mut agent) = stage().await;
@@ -80,7 +80,7 @@ async fn an_approved_call_without_the_id_runs_too() {
     assert_ne!(next.id(), id, "the next one is another question");
 }
 
-/// A word is for one call of one agent. Each of these has it, and none of them is that call.
+/// An approval covers one call of one agent. Each call here differs from that call or names another id, and is refused.
 #[tokio::test]
 async fn a_word_for_one_call_is_none_for_another() {
     let (stage, mut agent) = stage().await;
@@ -136,7 +136,7 @@ async fn fifty_retries_of_an_approved_call_reach_the_server_once() {
     stage.approve(&id).await.unwrap();
     let twice = stage.approve(&id).await;
     assert_eq!(twice, Err(NotDecided::Over(ApprovalState::Approved)), "approving again gives no second call");
-    // Half of them name it, half of them just repeat the call.
+    // Half of the attempts name the approval. The other half only repeat the call.
     let params = [send(ARGS, &with_approval(&id)), send(SAME_ARGS, "")];
     let tries = (0..50).map(|n: usize| stage.rig.send(agent.http(1, "tools/call", &params[n % 2])));
     let answers = within(join_all(tries)).await;
@@ -149,7 +149,7 @@ async fn fifty_retries_of_an_approved_call_reach_the_server_once() {
     }
 }
 
-/// What an agent gets for a call whose approval has come to this end.
+/// A denied call is refused with the user's comment, even if the user approved it before.
 #[tokio::test]
 async fn ends_that_let_nothing_through() {
     for approved_first in [false, true] {
@@ -185,7 +185,7 @@ async fn an_approval_ends_with_its_time() {
         if approved_first {
             stage.approve(&id).await.unwrap();
         }
-        // It counts as expired from then on, and the record of it follows.
+        // The approval request is expired from then on. Its record follows.
         let expired = async {
             let mut changed = stage.rig.gateway.approvals().changed();
             while stage.state(&id).await != ApprovalState::Expired {
@@ -210,7 +210,7 @@ async fn identical_calls_share_one_question_and_an_agent_has_twenty_at_most() {
     for answer in within(join_all(more.chain([again]))).await {
         assert_eq!(Got(serde_json::from_str(&answer.body).unwrap()).id(), first);
     }
-    // Twenty at once where nineteen have room.
+    // Send twenty calls at once where only nineteen fit.
     let many = (1..=20).map(|n| stage.rig.send(agent.http(1, "tools/call", &call(n)))).collect::<Vec<_>>();
     let answers = within(join_all(many)).await;
     let codes = answers.iter().map(|answer| Got(serde_json::from_str(&answer.body).unwrap()).code());
@@ -221,7 +221,7 @@ async fn identical_calls_share_one_question_and_an_agent_has_twenty_at_most() {
     assert_eq!(Got::of(&mut agent, &stage.rig, &call(0)).await.id(), first, "an open one is found all the same");
     let mut other = Agent::new(&stage.rig, Way::Session, "b").await;
     assert_eq!(Got::of(&mut other, &stage.rig, &call(99)).await.code(), "confirmation_required");
-    // What is decided makes room.
+    // A decided approval request makes room for another.
     stage.deny(&first, None).await.unwrap();
     assert_eq!(Got::of(&mut agent, &stage.rig, &call(99)).await.code(), "confirmation_required");
 }
@@ -238,7 +238,7 @@ async fn nobody_sits_beside_a_headless_agent() {
             assert_eq!(got.code(), "confirmation_required", "{name} {way:?}: at once");
             let found = stage.find(&got.id()).await;
             assert_eq!(found.expires_ms - found.created_ms, 24 * 60 * 60 * 1000);
-            // A question may wait for a day; who says yes means the next ten minutes.
+            // The approval request may stay pending for a day. The approval itself is valid for ten minutes.
             let given = stage.approve(&found.id).await.unwrap();
             assert_eq!(given.expires_ms - given.decided_ms.unwrap(), 600_000);
             let named = send(ARGS, &with_approval(&found.id));
@@ -261,7 +261,7 @@ async fn what_a_page_needs_is_there() {
         "description": "Sends.", "category": "mail", "side_effects": ["A mail leaves."], "audit_event": "mail.sent",
         "permissions": ["mail:send"], "asked_by": ["contract risk level high (contracts/test.yaml:2)"], "needs_step_up": false,
         "call_with": "call_tool_write", "reason": "the user wants it", "sensitivity": "private",
-        // Nobody but the server has described it.
+        // Only the server has described the tool.
         "said_by": {"description": "server", "risk": "operator", "side_effects": "operator", "audit_event": "operator",
             "permissions": "operator"},
         "hidden": {"body": mcpproxy_core::Hidden::mark(&first, "\"hello\"").to_string()},
@@ -272,7 +272,7 @@ async fn what_a_page_needs_is_there() {
     assert_eq!(seen.approval.client.as_ref().unwrap().for_json(), "test 1");
     stage.approve(&first).await.unwrap();
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent");
-    // The next question of the tool has the last one beside it, and so has no other agent's.
+    // The next approval request for this tool and agent shows the last approved call. Another agent's does not.
     let second = Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, "")).await.id();
     assert_eq!(view(&second).await.previous.unwrap().id, first);
     let mut other = Agent::new(&stage.rig, Way::Session, "b").await;

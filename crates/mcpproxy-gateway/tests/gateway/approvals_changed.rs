@@ -1,4 +1,4 @@
-//! What was asked has become another question: a call that waited is decided again, and nothing of the old is sent.
+//! Changes while an approval request is pending: the call is decided again, and the old version is never sent.
 
 use mcpproxy_core::settings::ApprovalSettings;
 use mcpproxy_core::{Agent as Identity, ApprovalState, Scope};
@@ -11,17 +11,17 @@ use crate::rig::within;
 
 const PERMISSIONS: &str = "riskLevel: high\npermissions: [mail:send]";
 
-/// What happens between the question and the call.
+/// A change between the approval request and the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// The server describes the tool anew.
+    /// The server changes the description of the tool.
     Tool,
-    /// It takes the tool away.
+    /// The server removes the tool.
     NoTool,
     Critical,
     StepUp,
     Forbidden,
-    /// The contract says something else, and asks for no more than before.
+    /// The contract's text changes, but it requires the same approval as before.
     Words,
     Policy,
     Revoked,
@@ -82,7 +82,7 @@ impl Change {
         }
     }
 
-    /// What the agent gets whose call was held meanwhile.
+    /// Returns the code that the agent of a held call receives.
     fn for_held(self) -> &'static str {
         match self {
             Self::NoTool | Self::Forbidden => "tool_not_found",
@@ -107,7 +107,7 @@ async fn a_held_call_is_decided_again() {
         });
         assert_eq!(got.code(), change.for_held(), "{change:?} {}", got.0);
         assert_eq!(stage.sent(), [""; 0], "{change:?}");
-        // A tool that is away may come back as it was. All else is over.
+        // A tool that is missing or forbidden may come back unchanged. Every other change cancels the approval.
         let expected = match change {
             Change::NoTool | Change::Forbidden => ApprovalState::Approved,
             _ => ApprovalState::Cancelled,
@@ -137,7 +137,8 @@ async fn a_repeated_call_finds_the_new_state_of_things() {
             if !approved_first {
                 stage.approve(&id).await.unwrap();
             }
-            // Without the id first: then it is a new question, for which the old word does not count.
+            // Repeat the call without the id first. It opens a new approval request, which the old approval does not
+            // cover.
             let plain = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code();
             let named = Got::of(&mut agent, &stage.rig, &send(ARGS, &with_approval(&id))).await.code();
             let expected = match change {
@@ -151,7 +152,7 @@ async fn a_repeated_call_finds_the_new_state_of_things() {
     }
 }
 
-/// A token is looked up again after a moment at the latest.
+/// Repeats a call until the gateway rejects its token. The token cache notices a revocation after a short delay.
 async fn refused_at_the_door(stage: &Stage, agent: &Agent, params: &str) -> http::StatusCode {
     let refused = async {
         loop {
@@ -167,7 +168,7 @@ async fn refused_at_the_door(stage: &Stage, agent: &Agent, params: &str) -> http
     within(refused).await
 }
 
-/// Settings of the gateway itself ask, and then do not: nobody needs the old word.
+/// If a reload removes the need for approval, the held call becomes stale. The next call runs without an approval.
 #[tokio::test]
 async fn a_call_that_nobody_needs_to_be_asked_about_any_more_is_made_by_itself() {
     let stage = Stage::new(HIGH, held()).await;
@@ -184,7 +185,7 @@ async fn a_call_that_nobody_needs_to_be_asked_about_any_more_is_made_by_itself()
     assert_eq!(Got::of(&mut agent, &stage.rig, &params).await.code(), "sent");
 }
 
-/// As long as its time lasts.
+/// An approval survives while its tool is forbidden, until it expires.
 #[tokio::test]
 async fn a_tool_that_comes_back_as_it_was_finds_its_word() {
     let stage = Stage::new(HIGH, never_held()).await;

@@ -1,4 +1,4 @@
-//! Calls that are held while a user thinks: what lets them go, what the agent hears meanwhile, and what outlives a gateway.
+//! Held calls: a decision or a shutdown releases them, agents receive progress, and the approval request survives.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn a_held_call_is_let_go_by_a_decision_or_by_the_end() {
     }
 }
 
-/// One question, two calls that wait for it: the word is for one of them.
+/// Two held calls wait for one approval request. The approval covers only one of them.
 #[tokio::test]
 async fn two_held_calls_share_a_word_and_one_gets_it() {
     let stage = Stage::new(HIGH, held()).await;
@@ -73,7 +73,7 @@ async fn a_call_is_held_as_long_as_is_safe_and_no_longer() {
     assert_eq!(stage.state(&got.id()).await, ApprovalState::Pending);
 }
 
-/// With the first word the agent can tell its user where to go.
+/// The first progress message contains the address of the approval page, so that the agent can show it to its user.
 #[tokio::test]
 async fn progress_says_the_address_first() {
     let stage = Stage::new(HIGH, held()).await;
@@ -121,7 +121,7 @@ async fn a_cancelled_call_leaves_the_question() {
     assert_eq!(stage.sent().len(), 1);
 }
 
-/// An agent without a session takes its call back by hanging up.
+/// A stateless agent cancels its call by closing the connection.
 #[tokio::test]
 async fn an_agent_that_hangs_up_leaves_the_question_and_gets_nothing_sent() {
     let stage = Stage::new(HIGH, held()).await;
@@ -168,7 +168,7 @@ async fn approvals_outlive_the_gateway() {
     }
 }
 
-/// No replica holds what another needs.
+/// A decision at one replica releases a call that another replica holds.
 #[tokio::test]
 async fn a_call_held_by_one_gateway_is_let_go_by_a_decision_at_another() {
     let stage = Stage::new(HIGH, held()).await;

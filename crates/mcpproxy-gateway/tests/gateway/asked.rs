@@ -1,4 +1,4 @@
-//! What tests about users share: a tool that asks, an agent's calls of it, and people who decide.
+//! Shared fixtures for approval tests: a server with a tool that needs approval, its calls, and users who decide.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,11 +15,11 @@ use crate::contracts::contracts;
 use crate::peer::{Peer, Script, Speaks, text_result};
 use crate::rig::{Rig, settings, within};
 
-/// A tool that says nothing about itself.
+/// A tool without annotations.
 pub(crate) const SEND: &str = r#"{"name":"send","description":"Sends.","inputSchema":{"type":"object","properties":{"to":{"type":"string"},"body":{"type":"string"},"n":{"type":"integer"},"dryRun":{"type":"boolean"}}}}"#;
 pub(crate) const HIGH: &str = "riskLevel: high\nsideEffects: [A mail leaves.]";
 pub(crate) const ARGS: &str = r#"{"to":"ada","body":"hello"}"#;
-/// The same arguments in other words.
+/// The same arguments with other whitespace and key order.
 pub(crate) const SAME_ARGS: &str = r#"{ "body" : "hello", "to":"ada" }"#;
 pub(crate) const OTHER_ARGS: &str = r#"{"to":"eve","body":"hello"}"#;
 
@@ -27,18 +27,18 @@ pub(crate) fn never_held() -> ApprovalSettings {
     ApprovalSettings { wait: Duration::ZERO, ..with_forms() }
 }
 
-/// Calls are held for longer than any test takes.
+/// Holds calls for longer than any test takes.
 pub(crate) fn held() -> ApprovalSettings {
     ApprovalSettings { wait: Duration::from_secs(60), ..with_forms() }
 }
 
-/// Where the operator trusts the clients' forms also for high calls.
+/// Lets agents show approval forms for high-risk calls too.
 pub(crate) fn with_forms() -> ApprovalSettings {
     let channels = Channels { high: Channel::Form, ..Channels::default() };
     ApprovalSettings { channels, ..ApprovalSettings::default() }
 }
 
-/// The server `fx` with the tool `send`, and a gateway before it.
+/// The server `fx` with the tool `send`, and a gateway in front of it.
 pub(crate) struct Stage {
     pub(crate) peer: Peer,
     pub(crate) rig: Rig,
@@ -59,7 +59,7 @@ impl Stage {
         Self { peer, rig, ada }
     }
 
-    /// The arguments of every call that reached the server, as they came.
+    /// Returns the arguments of every call that reached the server, as raw JSON.
     pub(crate) fn sent(&self) -> Vec<String> {
         let arguments = |params: &String| {
             let end = params.split_once(r#""arguments":"#).unwrap().1;
@@ -86,7 +86,7 @@ impl Stage {
         self.rig.gateway.approvals().deny(id, &ada, comment).await.unwrap()
     }
 
-    /// The next question that is asked.
+    /// Waits for a pending approval request.
     pub(crate) async fn pending(&self) -> StoredApproval {
         let filter = mcpproxy_store::ApprovalFilter { state: Some(ApprovalState::Pending), ..Default::default() };
         let mut changed = self.rig.gateway.approvals().changed();
@@ -102,7 +102,7 @@ impl Stage {
         within(found).await
     }
 
-    /// Writes into the store what cannot be waited for.
+    /// Writes a step into the store directly, for states that a test cannot wait for.
     pub(crate) async fn write(&self, step: Step) {
         self.rig.ledger.append_if(blank(), vec![step]).await.unwrap().written().unwrap();
     }
@@ -129,7 +129,7 @@ fn blank() -> NewRecord {
     }
 }
 
-/// The settings and a contract for `fx:send` with these lines.
+/// Builds settings, and a contract for `fx:send` with these lines.
 pub(crate) fn files(peer: &Peer, contract: &str, approvals: ApprovalSettings) -> Files {
     let settings = Settings { approvals, ..settings([peer.settings("fx")]) };
     let contracts = match contract {
@@ -143,7 +143,7 @@ pub(crate) fn now_ms() -> i64 {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
 }
 
-/// The parameters of a call of `fx:send`: its arguments, and further parameters each with a comma before it.
+/// Builds the parameters of a call of `fx:send`. Each further parameter in `more` starts with a comma.
 pub(crate) fn send(args: &str, more: &str) -> String {
     format!(r#"{{"name":"call_tool_write","arguments":{{"name":"fx:send","args":{args}{more}}}}}"#)
 }
@@ -152,7 +152,7 @@ pub(crate) fn with_approval(id: &ApprovalId) -> String {
     format!(r#","approval_id":"{id}""#)
 }
 
-/// An answer, whole.
+/// A whole answer, as JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Got(pub(crate) Value);
 
@@ -169,7 +169,7 @@ impl Got {
         &self.0["result"]["structuredContent"]["error"]["details"]
     }
 
-    /// The code of a refusal, or the first text.
+    /// Returns the code of a refusal, or the first text of the result.
     pub(crate) fn code(&self) -> String {
         let result = self.result();
         let text = || result["content"][0]["text"].as_str().unwrap_or("nothing");
@@ -190,7 +190,7 @@ impl Got {
     }
 }
 
-/// Somebody who can sign in.
+/// A user who can sign in.
 pub(crate) struct Person {
     pub(crate) user: User,
     pub(crate) present: PresenceProof,
@@ -214,7 +214,7 @@ impl Person {
         Self { user: session.user, present, step: AtomicI64::new(1) }
     }
 
-    /// A factor that was shown just now, for this.
+    /// Proves a second factor for this purpose.
     pub(crate) async fn fresh(&self, rig: &Rig, purpose: &ApprovalId) -> StepUpProof {
         let step = self.step.fetch_add(1, Ordering::Relaxed);
         rig.store.use_totp_step(&self.user, step, purpose.as_str()).await.unwrap().unwrap()

@@ -1,4 +1,5 @@
-//! What goes to a server besides the arguments is part of what a user says yes to.
+//! Attached members of `params`, such as `_meta` and `inputResponses`: an approval covers them as well as the
+//! arguments.
 
 use serde_json::json;
 
@@ -11,7 +12,7 @@ const OTHER: &str = r#","inputResponses":{"who":{"action":"accept","content":{"t
 const STATE: &str = r#","requestState":"s1""#;
 const QUESTION: &str = r#"{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{"message":"Who?"}}},"requestState":"s1"}"#;
 
-/// A call with further members beside its subject, each with a comma before it.
+/// Adds members to the parameters of a call. Each starts with a comma.
 fn with(call: &str, members: &str) -> String {
     format!("{}{members}}}", call.strip_suffix('}').unwrap())
 }
@@ -24,7 +25,7 @@ async fn stage(contract: &str) -> (Stage, Agent) {
     (stage, agent)
 }
 
-/// What reached the server after the arguments.
+/// Returns the parameters after the arguments, for every call that reached the server.
 fn beside(stage: &Stage) -> Vec<String> {
     let rest = |params: &String| params.split_once(&format!(r#""arguments":{ARGS}"#)).unwrap().1.to_owned();
     stage.peer.calls().iter().map(rest).collect()
@@ -52,7 +53,8 @@ async fn what_was_approved_is_all_that_is_sent() {
             }
         }
         assert_eq!(stage.peer.calls().len(), 0, "{members}");
-        // Clients number their requests in `_meta`, so another one is no other call; but what was kept is what is sent.
+        // Clients number their requests in `_meta`, so a different `_meta` is still the same call. The server gets the
+        // approved one.
         let again = with(&named, if members == meta { "" } else { members });
         let again = with(&again, r#","_meta":{"account":"everybody's"}"#);
         assert_eq!(Got::of(&mut agent, &stage.rig, &again).await.code(), "sent", "{members}");
@@ -74,7 +76,7 @@ async fn calls_with_other_answers_are_other_questions() {
     }
     let other_meta = with(&send(ARGS, ""), r#","_meta":{"request":7}"#);
     assert_eq!(Got::of(&mut agent, &stage.rig, &other_meta).await.id(), ids[0], "the same question by another number");
-    // A yes to one of them lets none of the others through.
+    // An approval of one call covers none of the others.
     stage.approve(&ids[1]).await.unwrap();
     assert_eq!(Got::of(&mut agent, &stage.rig, &with(&send(ARGS, ""), OTHER)).await.code(), "confirmation_required");
     assert_eq!(Got::of(&mut agent, &stage.rig, &with(&send(ARGS, ""), ANSWER)).await.code(), "sent");
@@ -93,13 +95,13 @@ async fn a_user_sees_what_goes_besides() {
     let masked =
         r#"{"inputResponses":{"who":{"action":"accept","content":{"to":"***","say":"***"}}},"_meta":{"a":1.0}}"#;
     assert_eq!(view.approval.shown_attached.unwrap().for_json(), masked);
-    // Once there is nothing to decide, only that is left.
+    // After the decision, only the masked version is kept.
     stage.deny(&id, None).await.unwrap();
     let view = stage.rig.gateway.approvals().find(&id).await.unwrap().unwrap();
     assert_eq!((view.approval.attached, view.attached_for_user.unwrap().for_json()), (None, masked));
 }
 
-/// A form has to show all of it too, or it is no place for a yes.
+/// A form must show every attached member. If it cannot, the approver uses the web page.
 #[tokio::test]
 async fn a_form_shows_what_goes_besides() {
     let capabilities = r#"{"elicitation":{"form":{}}}"#;
@@ -131,7 +133,8 @@ async fn a_key_is_for_one_set_of_answers() {
     assert_eq!(stage.peer.calls().len(), 1);
 }
 
-/// Round by round: a dry run counts for the call with the same answers, and that the server asks is a dry run's result too.
+/// Each round needs its own dry run with the same input responses. A dry run that ends with a server request counts
+/// too.
 #[tokio::test]
 async fn a_dry_run_is_of_the_same_answers() {
     let script = Script::new(Speaks::Modern, &format!("[{SEND}]"));

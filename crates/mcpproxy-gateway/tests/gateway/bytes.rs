@@ -10,7 +10,7 @@ use crate::peer::{Peer, READ_ONLY, Script, Speaks, text_result, tool};
 use crate::peer_http::HttpPeer;
 use crate::rig::{Rig, settings};
 
-/// Numbers no 64 bits hold, spellings a parser would unify, and blanks where JSON allows them.
+/// Numbers beyond 64 bits, spellings that a parser would normalize, and whitespace wherever JSON allows it.
 const ARGUMENTS: [&str; 5] = [
     r#"{"n":18446744073709551616,"f":1.0,"e":1E+2,"z":-0,"long":0.1000000000000000055511151231257827}"#,
     r#"{ "b" : 1 ,	"a":[ ] , "B":{ } }"#,
@@ -19,7 +19,7 @@ const ARGUMENTS: [&str; 5] = [
     "{}",
 ];
 
-/// A result with everything that no model of today's protocol knows.
+/// A result with members and content types that MCP does not define.
 const RESULT: &str = r#"{"content":[{"type":"hologram","depth":1.0,"n":18446744073709551616},{"type":"text","text":"\u00e9\/","x-new":[ ]}],"structuredContent":{"b":1e2,"a":{ "deep" : null }},"isError":false,"_meta":{"example.com/x":{"z":1,"a":-0}},"x-vendor":"kept"}"#;
 
 fn echoing(speaks: Speaks) -> Script {
@@ -28,7 +28,7 @@ fn echoing(speaks: Speaks) -> Script {
     script
 }
 
-/// What the server must see as `params`, apart from `_meta`.
+/// Returns the `params` that a server received, without `_meta`.
 fn arrived(params: &str) -> String {
     let end = params.find(r#","_meta":"#).unwrap_or(params.len() - 1);
     params[..end].to_owned()
@@ -56,7 +56,8 @@ async fn call_all(rig: &Rig, over_line: bool) {
     }
 }
 
-/// How often each text of `ARGUMENTS` is sent: twice by three kinds of agents, and directly by two at two doors.
+/// Number of times each text of `ARGUMENTS` is sent: twice by three kinds of agents, and by two kinds at two endpoint
+/// modes.
 const TIMES: usize = 10;
 
 #[tokio::test]
@@ -84,7 +85,7 @@ async fn over_http_even_line_breaks_arrive() {
         let rig = Rig::start(settings([peer.settings("fx")])).await;
         call_all(&rig, false).await;
         let mut found: Vec<String> = peer.calls().iter().map(|params| arrived(params)).collect();
-        // Only what came in on a line was on one line before, and only through `args`.
+        // Only arguments that an agent sent through `args` on standard input have no line breaks.
         let on_one_line = ARGUMENTS.iter().map(|text| text.replace(['\n', '\r'], " "));
         let as_written = ARGUMENTS.iter().flat_map(|text| vec![(*text).to_owned(); TIMES - 1]);
         let mut expected: Vec<String> =
@@ -147,7 +148,7 @@ async fn meta_of_an_agent_reaches_the_server_without_what_belongs_to_one_hop() {
     }
 }
 
-/// The raw text of each tool in a server's answer.
+/// Returns the raw text of each tool in a server's answer.
 fn tools_of(text: &str) -> Vec<String> {
     let fields: HashMap<String, &RawValue> = serde_json::from_str(text).unwrap();
     let tools: Vec<&RawValue> = serde_json::from_str(fields["tools"].get()).unwrap();

@@ -1,4 +1,5 @@
-//! Calls through the four tools, by every kind of agent: what is refused, in which words, and that it reaches no server.
+//! Calls through the four tools, by every kind of agent: refusals, their messages, and that refused calls reach no
+//! server.
 
 use mcpproxy_core::settings::{IntentSettings, Settings, TwoKey, Unannotated};
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use crate::rig::{Rig, settings};
 
 const ROWS: &str = include_str!("../data/calls.jsonl");
 
-/// A server of every kind of tool that answers each call with its name.
+/// Starts a server with every kind of tool. It answers each call with the tool's name.
 async fn fx() -> Peer {
     let tools = [
         tool("echo", READ_ONLY),
@@ -26,7 +27,7 @@ async fn fx() -> Peer {
     Peer::new(script).await
 }
 
-/// The whole answer for `CODE message` and its details.
+/// Builds the whole result of a refusal.
 fn refusal(code: &str, message: &str, details: &Value) -> Value {
     json!({
         "content": [{"type": "text", "text": message}],
@@ -59,7 +60,7 @@ fn check(row: &Value, way: Way, reply: Reply) {
     }
 }
 
-/// Runs the rows made for these settings by every kind of agent, and gives the records and the calls that arrived.
+/// Runs the rows for these settings with every kind of agent. Returns the records, and the calls that arrived.
 async fn run(under: &str, intent: IntentSettings) -> (Vec<String>, usize, usize) {
     let peer = fx().await;
     let rig = Rig::start(Settings { intent, ..settings([peer.settings("fx")]) }).await;
@@ -148,7 +149,7 @@ async fn what_an_agent_declares_is_on_the_record() {
     assert_eq!(first.result.as_ref().unwrap().for_json(), text_result("echo ran"));
 }
 
-/// Whatever became of a call, its answer leads to its record.
+/// Every answer contains the id of its record, whatever the outcome.
 #[tokio::test]
 async fn every_answer_names_its_record() {
     let peer = fx().await;
@@ -172,7 +173,7 @@ async fn every_answer_names_its_record() {
     assert_eq!(calls, ids);
 }
 
-/// What is known to be a secret does not reach the disk, whether an agent or a server said it.
+/// Known secrets never reach the disk, whether an agent or a server sent them.
 #[tokio::test]
 async fn secrets_are_not_recorded() {
     let peer = fx().await;

@@ -1,4 +1,4 @@
-//! Asking through an agent's own client that carries everything in each request: forms, links, and what comes back.
+//! Approval prompts in stateless clients: forms, links to the web page, and the client's answers.
 
 use mcpproxy_core::settings::{ApprovalSettings, Channel, Channels};
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance};
@@ -15,13 +15,13 @@ const LINK: &str = r#"{"elicitation":{"url":{}}}"#;
 const CRITICAL: &str = "riskLevel: critical\nstepUpAuth: false";
 const APPROVE: &str = r#"{"action":"accept","content":{"decision":"approve"}}"#;
 
-/// A call that comes back with its state and an answer.
+/// Builds the retry of a call, with its request state and the client's response.
 fn back(params: &str, state: &str, response: &str) -> String {
     let params = params.strip_suffix('}').unwrap();
     format!(r#"{params},"inputResponses":{{"approval":{response}}},"requestState":"{state}"}}"#)
 }
 
-/// The beginning by which a gateway knows its own states.
+/// Returns the prefix by which a gateway recognizes its own request states.
 fn own(state: &str) -> &str {
     &state[..state.rfind("mcpproxy-approval.").unwrap() + "mcpproxy-approval.".len() + 17]
 }
@@ -101,12 +101,12 @@ async fn only_a_word_is_a_word() {
             let found = stage.find(&id).await;
             assert_eq!((found.given, found.decided_by.as_deref()), (Some(Assurance::Form), Some("a's client")));
         }
-        // The state brings nothing new when it comes again.
+        // Sending the same request state again has no further effect.
         let again = Got::of(&mut agent, &stage.rig, &back(&send(ARGS, ""), &state(&got), APPROVE)).await;
         let expected = match end {
             ApprovalState::Consumed => "approval_already_used",
             ApprovalState::Denied => "approval_denied",
-            // Whoever chose nothing may still choose.
+            // An approval request without a decision is still pending.
             _ => "sent",
         };
         assert_eq!(again.code(), expected, "{answer}");
@@ -143,7 +143,7 @@ async fn a_state_is_good_for_its_agent_and_its_call() {
     assert_eq!((own.code(), stage.sent().len()), ("sent".to_owned(), 1));
 }
 
-/// Which way is taken, by what the client can, how dangerous the call is and what the operator wants.
+/// The channel depends on the client's capabilities, the risk of the call and the operator's settings.
 #[tokio::test]
 async fn ways_to_ask() {
     let page = |settings: ApprovalSettings| ApprovalSettings {
@@ -186,7 +186,7 @@ async fn ways_to_ask() {
     }
 }
 
-/// A server that calls its own tool harmless gets no user's word more easily than one that says nothing.
+/// A server's own risk level does not make an approval easier. The call still needs the web page, as without a level.
 #[tokio::test]
 async fn a_server_s_own_level_opens_no_form() {
     let settings = ApprovalSettings { wait: std::time::Duration::ZERO, ..ApprovalSettings::default() };
@@ -211,7 +211,7 @@ async fn a_server_s_own_level_opens_no_form() {
     }
 }
 
-/// A client that says yes where its word is not enough.
+/// A client that approves a call in a form is refused where a form is not enough.
 #[tokio::test]
 async fn what_a_form_cannot_say_a_client_cannot_claim() {
     let page = ApprovalSettings { channels: Channels { high: Channel::Page, ..Channels::default() }, ..never_held() };
@@ -223,7 +223,7 @@ async fn what_a_form_cannot_say_a_client_cannot_claim() {
         let came_back = Got::of(&mut agent, &stage.rig, &back(&send(ARGS, ""), &state(&got), APPROVE)).await;
         assert_eq!(came_back.code(), "confirmation_required", "{contract}");
         assert_eq!((stage.state(&id).await, stage.sent()), (ApprovalState::Pending, Vec::new()), "{contract}");
-        // A no is a no wherever it is said.
+        // A denial is valid through every channel.
         let no = back(&send(ARGS, ""), &state(&got), r#"{"action":"decline"}"#);
         assert_eq!(Got::of(&mut agent, &stage.rig, &no).await.code(), "approval_denied", "{contract}");
     }
@@ -241,7 +241,7 @@ async fn the_link_was_opened_and_the_page_decides() {
     assert_eq!(stage.find(&id).await.given, Some(Assurance::Session));
 }
 
-/// A fresh factor counts for what it was shown for, from whom it was shown by.
+/// A step-up proof is valid only for its approval request and its user.
 #[tokio::test]
 async fn step_up_takes_a_factor_for_this_very_approval() {
     let stage = Stage::new("riskLevel: critical", never_held()).await;
@@ -272,7 +272,7 @@ async fn step_up_takes_a_factor_for_this_very_approval() {
     assert_eq!(approvals.approve(&nobody, &ada.present, Some(&fresh)).await.unwrap(), Err(NotDecided::NotFound));
 }
 
-/// What only the server says stands under its name, and its level calms nobody.
+/// A form attributes the server's statements to the server. The server's own risk level cannot lower the warning.
 #[tokio::test]
 async fn a_form_says_whose_words_it_has() {
     let contract = r#"{"riskLevel":"low","sideEffects":["Nothing is changed."]}"#;
@@ -290,7 +290,7 @@ async fn a_form_says_whose_words_it_has() {
     assert!(message.starts_with(&expected), "{message}");
 }
 
-/// What an agent or a server worded cannot play tricks in a form.
+/// Control characters, bidirectional text and line breaks from an agent cannot forge lines in a form.
 #[tokio::test]
 async fn a_form_shows_what_is_there() {
     let stage = Stage::new("riskLevel: high\nsensitive: [/body]", never_held()).await;
@@ -308,7 +308,7 @@ async fn a_form_shows_what_is_there() {
     assert!(!lines.iter().any(|line| line.starts_with("Approved by")), "{lines:?}");
 }
 
-/// A server that asks back keeps its own state, also where a user is asked about each round.
+/// A server that requests input keeps its own request state, even if each round needs an approval.
 #[tokio::test]
 async fn a_server_s_own_question_gets_its_answer_past_ours() {
     let question = r#"{"resultType":"input_required","inputRequests":{"approval":{"method":"elicitation/create","params":{"message":"Who?"}}},"requestState":"s\u00e9"}"#;
@@ -327,7 +327,7 @@ async fn a_server_s_own_question_gets_its_answer_past_ours() {
         call.answer(question).await;
     });
     assert_eq!((theirs.code().as_str(), state(&theirs).as_str()), ("input_required", "sé"));
-    // Their answer passes ours on the way: the agent carries both, and the server gets its own.
+    // The agent's answer to the server travels with the approval. The server receives its own state and answer.
     let answered = back(&send(ARGS, ""), r"s\u00e9", r#"{"action":"accept","content":{"who":"Ada"}}"#);
     let ours = Got::of(&mut agent, &stage.rig, &answered).await;
     assert_eq!(ours.code(), "input_required");
@@ -344,7 +344,7 @@ async fn a_server_s_own_question_gets_its_answer_past_ours() {
     assert_eq!(stage.rig.store.count_pending().await.unwrap(), 0);
 }
 
-/// Behind us may be a gateway of the same kind, with approvals of its own.
+/// A server may itself be an mcpproxy, with approval requests of its own.
 #[tokio::test]
 async fn the_state_of_another_gateway_passes() {
     for (contract, rounds) in [("riskLevel: low", 1), (HIGH, 2)] {
@@ -367,7 +367,7 @@ async fn the_state_of_another_gateway_passes() {
     }
 }
 
-/// Nobody says yes to what they do not see.
+/// An approver must see the whole call, so one that does not fit into a form needs the web page.
 #[tokio::test]
 async fn a_call_that_does_not_fit_into_a_form_goes_to_the_page() {
     for (chars, capabilities, expected) in

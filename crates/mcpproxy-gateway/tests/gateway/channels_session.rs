@@ -1,4 +1,4 @@
-//! Asking through an agent's own client that has a session or a line of its own: `elicitation/create` while the call is held.
+//! Approval prompts in clients with a session or on standard input: `elicitation/create` while the call is held.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const BOTH: &str = r#"{"elicitation":{"form":{},"url":{}}}"#;
 const CRITICAL: &str = "riskLevel: critical\nstepUpAuth: false";
 const WAYS: [Way; 2] = [Way::Session, Way::Line];
 
-/// An agent whose call is under way, whichever way it came.
+/// An agent with a call in progress, over any transport.
 struct Held {
     agent: Agent,
     stream: Option<Events>,
@@ -42,7 +42,7 @@ impl Held {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// The question, which comes first.
+    /// Reads the prompt, which must be the first message.
     async fn question(&mut self) -> Value {
         let asked = self.next().await;
         assert_eq!((&asked["id"], &asked["method"]), (&json!("mcpproxy-1"), &json!("elicitation/create")));
@@ -81,7 +81,7 @@ async fn a_form_is_answered_while_the_call_waits() {
     }
 }
 
-/// What a client that cannot or will not says leaves the question to the page.
+/// If the client returns an error or no decision, the approval request stays open for the web page.
 #[tokio::test]
 async fn the_page_decides_where_the_client_does_not() {
     for way in WAYS {
@@ -124,7 +124,7 @@ async fn a_critical_call_gets_a_link_and_a_yes_in_the_client_is_none() {
     }
 }
 
-/// A client that only knows forms is not asked about what a form cannot say.
+/// A client that supports only forms gets no prompt for a call that a form cannot approve.
 #[tokio::test]
 async fn a_critical_call_of_a_client_with_forms_waits_for_the_page() {
     let stage = Stage::new(CRITICAL, held()).await;
@@ -157,7 +157,8 @@ async fn a_form_that_is_answered_late_still_decides() {
     }
 }
 
-/// The page was quicker than the client's form: a late yes gives no second call, and a late no undoes nothing.
+/// If the web page decides first, a late approval in the client starts no second call, and a late denial undoes
+/// nothing.
 #[tokio::test]
 async fn the_first_word_counts() {
     for answer in ["approve", "deny"] {
@@ -169,13 +170,13 @@ async fn the_first_word_counts() {
         assert_eq!(call.end().await.code(), "sent");
         call.answer(&stage, &format!(r#""result":{{"action":"accept","content":{{"decision":"{answer}"}}}}"#)).await;
         let mut other = Agent::new(&stage.rig, Way::Session, "b").await;
-        // One more exchange, after which the late answer has been taken.
+        // After one more exchange, the gateway has processed the late answer.
         other.request(&stage.rig, "tools/list", "{}").await;
         assert_eq!((stage.state(&id).await, stage.sent().len()), (ApprovalState::Consumed, 1), "{answer}");
     }
 }
 
-/// A user who leaves the form open is not the server's excuse.
+/// An open form does not extend the server's timeout.
 #[tokio::test]
 async fn an_open_form_does_not_keep_a_server_from_being_late() {
     let mut script = crate::peer::Script::new(crate::peer::Speaks::Legacy, &format!("[{}]", crate::asked::SEND));

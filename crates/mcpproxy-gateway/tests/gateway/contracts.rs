@@ -1,4 +1,4 @@
-//! Contracts at work: every field changes what happens, forbidden tools do not exist, and no call has two generations.
+//! Contracts in effect: every field changes the behavior, forbidden tools are hidden, and no call mixes two snapshots.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::asked::never_held;
 use crate::peer::{Peer, Script, Speaks, tool};
 use crate::rig::{Rig, demo, line, settings};
 
-/// A tool that says nothing about itself.
+/// A tool without annotations.
 const PLAIN: &str = r#"{"name":"work","description":"Works.","inputSchema":{"type":"object","properties":{"to":{"type":"array"},"body":{"type":"string"},"fail":{"type":"string"}}}}"#;
 const WRITE: &str = r#"{"name":"fx:work","args":{"to":["a"],"body":"hello"}}"#;
 
-/// Fails with the code it is asked to fail with, else gives a small result.
+/// Fails with the code in the argument `fail`. Without it, returns a small result.
 fn work(params: &str) -> Option<String> {
     let params: Value = serde_json::from_str(params).unwrap();
     Some(match params["arguments"]["fail"].as_str() {
@@ -36,7 +36,7 @@ async fn peer(tools: &str) -> Peer {
     Peer::new(script).await
 }
 
-/// The operator's contracts, in the form they are written.
+/// Parses contracts as an operator writes them.
 pub(crate) fn contracts(text: &str) -> Arc<Contracts> {
     let parsed = Contracts::parse(&[("contracts/test.yaml".to_owned(), text.to_owned())]);
     Arc::new(parsed.unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}")))
@@ -51,7 +51,7 @@ fn files(settings: Settings, contracts: Arc<Contracts>) -> Files {
     Files { settings: Arc::new(settings), contracts, policies: Arc::default() }
 }
 
-/// A contract for `fx:work` with these further lines.
+/// Builds a contract for `fx:work` with these further lines.
 fn for_work(lines: &str) -> Arc<Contracts> {
     match lines {
         "" => Arc::default(),
@@ -59,7 +59,7 @@ fn for_work(lines: &str) -> Arc<Contracts> {
     }
 }
 
-/// What an agent and the operator see of one tool under one contract.
+/// Results, listings and records of one tool under one contract.
 struct PriorState {
     replies: Vec<Reply>,
     found: Value,
@@ -68,7 +68,7 @@ struct PriorState {
 }
 
 impl PriorState {
-    /// The codes of the calls' answers, `ok` where there is none.
+    /// Returns the codes of the answers. `ok` means that there is none.
     fn codes(&self) -> String {
         let code = |reply: &Reply| {
             let Reply::Result(text) = reply else { return "rpc error".to_owned() };
@@ -119,7 +119,7 @@ async fn look(contract: &str, scope: Scope, calls: &[(&str, &str)]) -> PriorStat
     PriorState { replies, found, listed: listed["tools"][0].clone(), records }
 }
 
-/// Two contracts that differ in one field, and what differs with it.
+/// Compares two contracts that differ in one field, and checks the difference that the field makes.
 async fn check(
     (one, other): (&str, &str),
     calls: &[(&str, &str)],
@@ -210,11 +210,11 @@ async fn fields_that_decide_what_is_written_down() {
         r#"{"content":[{"type":"text","text":"{\"id\":1,\"body\":\"***\"}"}],"structuredContent":{"id":1,"body":"***"}}"#,
     );
     check(sensitive, ONE_WRITE, PriorState::results, expected).await;
-    // A refusal is written down too, and says as little.
+    // A refusal is recorded too, with the same masking.
     let refused = [
         ("call_tool_write", r#"{"name":"fx:work","args":{"body":7}}"#),
         ("call_tool_write", r#"{"name":"fx:work","args_json":"{\"body\":\"plain\",\"to\":1}"}"#),
-        // This one before its tool was even looked for.
+        // This call is refused before the gateway looks up its tool.
         ("call_tool_write", r#"{"name":"fx:work","args":{"body":"x","to":2},"typo":1}"#),
     ];
     let expected = (
@@ -248,14 +248,14 @@ async fn fields_that_decide_what_agents_are_told() {
     check(idempotency, &[], hints, ("{}", r#"{"idempotentHint":true}"#)).await;
 }
 
-/// Every way to ask for a forbidden tool and for one that does not exist, answer by answer.
+/// Compares every answer about a forbidden tool with the answer about a tool that does not exist.
 #[tokio::test]
 async fn a_forbidden_tool_is_one_that_does_not_exist() {
     let tools = format!("[{PLAIN},{},{}]", tool("read_secret", r#"{"readOnlyHint":true}"#), tool("read_notes", "{}"));
     let peer = peer(&tools).await;
     let forbid = contracts("tool: fx:read_secret\nriskLevel: forbidden\n");
     let rig = Rig::start(files(settings([peer.settings("fx")]), forbid)).await;
-    // The names differ in what cannot be guessed at: neither is near another tool's.
+    // Neither name is close to another tool's, so that suggestions cannot tell them apart.
     let absent = "rear_sacred";
     for (name, path, prefix) in [("four", "/mcp", ""), ("direct", "/mcp/direct", "fx__"), ("own", "/mcp/s/fx", "")] {
         let mut agent = Agent::at(&rig, Way::Session, name, path, "{}").await;
@@ -288,7 +288,7 @@ async fn a_forbidden_tool_is_one_that_does_not_exist() {
     assert!(!found.result().contains("read_secret"));
     let near = agent.call(&rig, "call_tool_read", r#"{"name":"fx:read_secre"}"#).await.brief();
     assert!(!near.contains("read_secret'"), "{near}");
-    // The operator sees it, and who tried.
+    // The operator sees the tool and the attempts to call it.
     let tools = rig.gateway.tools(None);
     let seen = tools.iter().find(|tool| tool["name"] == "fx:read_secret").unwrap();
     assert_eq!(seen["risk_level"], "forbidden");
@@ -299,8 +299,8 @@ async fn a_forbidden_tool_is_one_that_does_not_exist() {
     assert_eq!(attempts.iter().filter(|code| **code == "forbidden_attempt").count(), 5, "{attempts:?}");
 }
 
-/// Two generations that differ before the call, in the record and after the call, and change while calls are under
-/// way: each call has one of them whole.
+/// Two snapshots differ before the call, in the record and after the call. They alternate while calls are in progress.
+/// Each call uses one snapshot throughout.
 #[tokio::test]
 async fn a_reload_under_load_never_mixes_two_generations() {
     const ROUNDS: usize = 40;

@@ -1,4 +1,4 @@
-//! A gateway that ends in the middle: what was sent is not sent again, and what was not is not lost.
+//! A gateway that crashes during a call: a sent call is not sent again, and an unsent one is not lost.
 
 use std::sync::Arc;
 
@@ -15,24 +15,24 @@ use crate::rig::Rig;
 
 const KEY: &str = r#","idempotency_key":"k1""#;
 
-/// All that lives on.
+/// State that survives the crash.
 struct Left {
     folder: Arc<TempDir>,
     agent: Agent,
     approval: Option<ApprovalId>,
 }
 
-/// How far a call has come when everything ends.
+/// The progress of a call when the gateway crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Asked,
     Approved,
-    /// The server has it, and has not answered.
+    /// The server has received the call, but has not answered.
     Sent,
     Answered,
 }
 
-/// A gateway whose tasks all end at once, wherever they are.
+/// Runs a gateway and ends all its tasks at once.
 fn crash(contract: &str, end: End, more: &str) -> Left {
     let runtime = Runtime::new().unwrap();
     let left = runtime.block_on(async {
@@ -65,7 +65,7 @@ fn crash(contract: &str, end: End, more: &str) -> Left {
     left
 }
 
-/// What the same call gets from the next gateway, each in turn, and how often it was sent there.
+/// Sends the same calls to the next gateway. Returns the answers, and the number of calls that reached the server.
 async fn again(left: &mut Left, contract: &str, calls: &[&str]) -> (Vec<Got>, usize) {
     let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
     script.call = |_| Some(text_result("sent"));
@@ -108,10 +108,10 @@ fn a_call_with_a_name_is_never_made_twice() {
     for (contract, more, end, expected, sent) in [
         ("riskLevel: low", KEY, End::Sent, "outcome_unknown", 0),
         ("riskLevel: low", KEY, End::Answered, "sent", 0),
-        // Its contract says that a repeat does no harm.
+        // The contract declares a repeat harmless.
         (natural, "", End::Sent, "sent", 1),
         (natural, "", End::Answered, "sent", 0),
-        // A user's word, too: the name has the answer, or says that nobody has.
+        // Approved calls behave alike: the key returns the stored answer, or `outcome_unknown`.
         (HIGH, KEY, End::Sent, "outcome_unknown", 0),
         (HIGH, KEY, End::Answered, "sent", 0),
         (HIGH, KEY, End::Approved, "sent", 1),

@@ -1,4 +1,4 @@
-//! Many agents at once on servers that fall and forget: every call gets one answer and leaves one record.
+//! Many agents at once on servers that crash and lose sessions: every call gets one answer and one record.
 
 use futures::future::join_all;
 use mcpproxy_store::{Kind, Status};

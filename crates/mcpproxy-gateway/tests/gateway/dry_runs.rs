@@ -1,4 +1,5 @@
-//! Dry runs: the server's own where the contract names its argument, else a preview; and calls that take one first.
+//! Dry runs: by the server if the contract names its parameter, otherwise a preview. Also calls that require a dry run
+//! first.
 
 use mcpproxy_core::{Agent as Identity, ApprovalState, Scope};
 use mcpproxy_store::{NewDryRun, Step};
@@ -29,7 +30,7 @@ async fn the_server_makes_its_own() {
     let got = Got::of(&mut agent, &stage.rig, &send(ARGS, DRY)).await;
     assert_eq!(got.code(), "would send");
     assert_eq!(got.result()["_meta"]["mcpproxy/dry_run"], json!({"by": "server", "needs": []}));
-    // The agent that sets the argument itself gets the very same.
+    // An agent that sets the parameter itself gets the same result.
     let own = r#"{"to":"ada","body":"hello","dryRun":true}"#;
     let got = Got::of(&mut agent, &stage.rig, &send(own, "")).await;
     assert_eq!(
@@ -64,7 +65,7 @@ async fn else_the_contract_says_what_would_happen() {
     assert_eq!(serde_json::from_str::<Value>(got.text()).unwrap(), preview(json!([])));
     assert_eq!(got.result()["_meta"]["mcpproxy/dry_run"], json!({"by": "contract"}));
     assert_eq!(got.result()["isError"], false);
-    // What an agent lacks is said; nothing is refused for it, and nothing is sent.
+    // The preview lists missing permissions. A missing permission does not refuse it, and nothing is sent.
     let scope = Scope { grants: vec!["mail:read".to_owned()], ..Scope::everything() };
     let poor = Identity { name: "poor".to_owned(), scope };
     let mut poor = Agent::with(&stage.rig, Way::Session, poor, "/mcp", "{}").await;
@@ -72,7 +73,7 @@ async fn else_the_contract_says_what_would_happen() {
     assert_eq!(got.result()["structuredContent"], preview(json!(["mail:send"])));
     assert_eq!(Got::of(&mut poor, &stage.rig, &send(ARGS, "")).await.code(), "permission_denied");
     assert_eq!((stage.sent(), stage.rig.store.count_pending().await.unwrap()), (Vec::new(), 0));
-    // Beside the question the preview is shown without what is sensitive.
+    // The approval request shows the preview with sensitive values masked.
     let id = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.id();
     let seen = stage.rig.gateway.approvals().find(&id).await.unwrap().unwrap().dry_run.unwrap();
     assert!(!seen.is_native);
@@ -84,7 +85,7 @@ async fn else_the_contract_says_what_would_happen() {
     }
 }
 
-/// Whoever lacks a permission has made no dry run that a call could rest on.
+/// A dry run by an agent that lacks a permission does not count for its call.
 #[tokio::test]
 async fn a_dry_run_without_permission_counts_for_nothing() {
     for contract in [REQUIRED, REQUIRED_NATIVE] {
@@ -113,7 +114,7 @@ async fn a_call_that_takes_a_dry_run_takes_one_of_exactly_itself() {
             json!({"tool": "call_tool_write", "arguments": {"name": "fx:send", "args_json": ARGS, "dry_run": true}});
         assert_eq!(next, &expected);
         assert_eq!(stage.sent(), [""; 0], "{contract}");
-        // What the agent is told to do, word for word.
+        // Make exactly the call that `next` in the refusal suggests.
         let params = format!(r#"{{"name":{},"arguments":{}}}"#, next["tool"], next["arguments"]);
         assert!(Got::of(&mut agent, &stage.rig, &params).await.result()["isError"] != true);
         let mut other = Agent::new(&stage.rig, Way::Session, "b").await;
@@ -128,14 +129,14 @@ async fn a_call_that_takes_a_dry_run_takes_one_of_exactly_itself() {
             assert_eq!(code, "dry_run_required", "{name} {contract}");
         }
         assert_eq!(Got::of(&mut agent, &stage.rig, &send(SAME_ARGS, "")).await.code(), "sent", "{contract}");
-        // As long as it is fresh it may be made again; a contract that changed wants another look.
+        // While the dry run is fresh, the call can be repeated. A changed contract requires a new dry run.
         assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent", "{contract}");
         stage.rig.gateway.reload(files(&stage.peer, &format!("{contract}\ncategory: mail"), never_held()));
         assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "dry_run_required", "{contract}");
     }
 }
 
-/// `dryRun: false` is what the server does anyway, so it is no other call.
+/// `dryRun: false` is the server's default, so the call is the same with or without it.
 #[tokio::test]
 async fn a_real_call_may_say_that_it_is_one() {
     let (stage, mut agent) = stage(REQUIRED_NATIVE).await;
@@ -148,7 +149,7 @@ async fn a_real_call_may_say_that_it_is_one() {
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(odd, "")).await.code(), "invalid_arguments");
 }
 
-/// A dry run that failed has shown nothing.
+/// A failed dry run does not count.
 #[tokio::test]
 async fn a_dry_run_that_failed_does_not_count() {
     let (stage, mut agent) = stage(REQUIRED_NATIVE).await;
@@ -159,7 +160,7 @@ async fn a_dry_run_that_failed_does_not_count() {
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "dry_run_required");
 }
 
-/// Writes the dry run of an open approval anew, as if it had been made then.
+/// Rewrites the dry run of an open approval request with another time.
 async fn made_at(stage: &Stage, id: &mcpproxy_core::ApprovalId, at_ms: i64) {
     let found = stage.find(id).await;
     let tool = found.tool.to_string();
@@ -182,13 +183,13 @@ async fn a_dry_run_goes_stale() {
     for (age_ms, expected) in [
         (599_000, "confirmation_required"),
         (601_000, "dry_run_required"),
-        // Made in the future is made by nobody.
+        // A dry run with a time in the future does not count.
         (-60_000, "dry_run_required"),
     ] {
         made_at(&stage, &id, now_ms() - age_ms).await;
         assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), expected, "{age_ms}");
     }
-    // It was fresh when the user was asked, so the time the user takes does not count. The time before does.
+    // The dry run must be fresh when the approval request is created. The time until the decision does not count.
     stage.approve(&id).await.unwrap();
     let named = send(ARGS, &with_approval(&id));
     made_at(&stage, &id, now_ms() - 700_000).await;
@@ -199,14 +200,14 @@ async fn a_dry_run_goes_stale() {
     assert_eq!(stage.state(&id).await, ApprovalState::Consumed);
 }
 
-/// An agent that makes sure again while a user reads has not made its call staler by it.
+/// A second dry run while the approval request is pending does not make the call stale.
 #[tokio::test]
 async fn a_dry_run_made_while_a_user_reads_counts() {
     for contract in [REQUIRED_HIGH, REQUIRED_HIGH_NATIVE] {
         let (stage, mut agent) = stage(contract).await;
         Got::of(&mut agent, &stage.rig, &send(ARGS, DRY)).await;
         let id = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.id();
-        // So that some time has passed between the question and the second dry run.
+        // Let some time pass between the approval request and the second dry run.
         while now_ms() < stage.find(&id).await.created_ms + 20 {
             tokio::task::yield_now().await;
         }
@@ -230,7 +231,7 @@ async fn the_server_s_own_preview_is_shown_beside_the_question() {
         let seen: Value = serde_json::from_str(seen.preview.for_json()).unwrap();
         assert_eq!(seen["content"][0]["text"], "would send *** to ada", "{real}");
     }
-    // No dry run, no call: also not with a user's word for something else.
+    // An approval for another call does not replace the dry run.
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, "")).await.code(), "dry_run_required");
     assert_eq!(stage.rig.store.count_pending().await.unwrap(), 2);
 }

@@ -1,4 +1,4 @@
-//! Messages that are none, over HTTP: each gets its status, its code and its sentence, and none becomes a call.
+//! Invalid messages over HTTP: each gets its status, code and message, and none becomes a call.
 
 use axum::body::Body;
 use http::{Method, StatusCode};
@@ -47,7 +47,7 @@ async fn bodies_have_a_limit() {
     assert_eq!(answer.headers["connection"], "close");
     check(&rig, "announced", post("/mcp", &token, &[("content-length", "4194305")], Body::empty()), too_large).await;
 
-    // An endless body is read no further than the limit.
+    // The gateway reads an endless body only up to the limit.
     let (read, counter) = (std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0)), 64 * 1024);
     let counting = std::sync::Arc::clone(&read);
     let endless = futures::stream::repeat_with(move || {

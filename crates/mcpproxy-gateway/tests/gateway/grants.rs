@@ -1,4 +1,4 @@
-//! Standing grants: a user's yes for calls that look alike, for a while and so many times.
+//! Standing approvals: a user approves similar calls in advance, for some minutes and a number of uses.
 
 use futures::future::join_all;
 use mcpproxy_core::{ApprovalId, ApprovalState, Digest};
@@ -33,7 +33,7 @@ async fn a_grant_covers_what_it_says_and_no_more() {
     let (stage, mut agent, id) = stage(HIGH).await;
     let made = grant(&stage, &wanted(&id, TO_ADA, 15, 3)).await.unwrap();
     assert_eq!(made.expires_ms - made.created_ms, 15 * 60_000);
-    // The call that was asked about is approved with it, and costs no use.
+    // The requested call is approved as well, and consumes no use.
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent");
     assert_eq!(stage.state(&id).await, ApprovalState::Consumed);
     let mut other = Agent::new(&stage.rig, Way::Session, "b").await;
@@ -46,7 +46,7 @@ async fn a_grant_covers_what_it_says_and_no_more() {
     }
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "confirmation_required");
     assert_eq!(stage.sent().len(), 4);
-    // Each use is on the record of its call, and the grant itself on one of its own.
+    // Each use is on the record of its call. The standing approval has a record of its own.
     let records = stage.rig.all_records().await;
     let metadata = |one: &mcpproxy_store::Record| serde_json::from_str::<Value>(one.metadata.for_json()).unwrap();
     let uses = records.iter().filter(|one| one.kind == Kind::Call && metadata(one)["grant_id"] == made.id.as_str());
@@ -87,7 +87,7 @@ async fn a_grant_ends_with_its_word_its_time_and_its_tool() {
             }
             "revoked by the key" => assert!(approvals.revoke(&made.id, &Decider::AdminKey).await.unwrap()),
             "expired" => {
-                // The same with a time that is over.
+                // The same standing approval, but expired.
                 approvals.revoke(&made.id, &Decider::AdminKey).await.unwrap();
                 let old = NewStandingApproval {
                     id: "01ARZ3NDEKTSV4RRFFQ69G5FAV".to_owned(),
@@ -156,7 +156,7 @@ async fn what_cannot_be_granted() {
     assert_eq!(grant(&stage, &wanted(&nobody, TO_ADA, 1, 1)).await, Err(NotDecided::NotFound.into()));
 }
 
-/// A grant comes with the yes to an open question, and from nothing else.
+/// A standing approval needs a pending approval request. It cannot come from a decided one.
 #[tokio::test]
 async fn no_grant_from_what_is_over() {
     for over in ["approved", "consumed", "denied", "expired", "cancelled"] {
@@ -185,7 +185,7 @@ async fn no_grant_from_what_is_over() {
     }
 }
 
-/// Of many who decide at once, one does; who is too late has granted nothing.
+/// If several users decide at once, one decision wins. The others create no standing approval.
 #[tokio::test]
 async fn a_yes_and_its_grant_are_one() {
     let (stage, _, id) = stage(HIGH).await;
@@ -218,7 +218,7 @@ async fn a_grant_takes_a_fresh_factor_for_itself() {
     assert_eq!(stage.sent(), [""; 0]);
 }
 
-/// A no to a call counts more than a yes to calls like it.
+/// A denial of a call overrides a standing approval that covers it.
 #[tokio::test]
 async fn a_grant_does_not_outvote_a_no() {
     let stage = Stage::new(HIGH, never_held()).await;

@@ -1,4 +1,4 @@
-//! Servers over HTTP: the headers they get, sessions they forget, and connections that break.
+//! Servers over HTTP: request headers, lost sessions and broken connections.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -131,8 +131,8 @@ async fn a_server_that_turns_us_away_waits_with_its_reason() {
     check(StatusCode::BAD_GATEWAY, "the server answered 502 Bad Gateway").await;
 }
 
-/// An older server over HTTP says things on its standing stream. After a call that nobody waits for any more, the next
-/// caller is the only one again.
+/// A server with sessions sends notifications on its standing stream. After a call timed out, they go to the next call
+/// only.
 #[tokio::test]
 async fn a_call_given_up_no_longer_listens() {
     let (speak, spoken) = mpsc::unbounded_channel::<String>();

@@ -1,4 +1,4 @@
-//! What a server may cost its callers: time, and places in the queue.
+//! Limits per server: call timeouts and concurrent calls.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn a_call_that_takes_too_long_is_given_up_and_the_server_told() {
         "params": {"requestId": call.message["id"], "reason": "the caller no longer waits"},
     });
     assert_eq!(told.message, expected);
-    // An answer that comes too late is nobody's.
+    // An answer after the timeout is dropped.
     call.answer_text("too late").await;
     let (reply, ()) = tokio::join!(agent.call(&rig, "call_tool_read", WORK), async {
         peer.next().await.answer_text("in time").await;
@@ -75,7 +75,7 @@ async fn calls_beyond_the_limit_wait_their_turn() {
     assert!(answers.iter().all(|answer| answer.body.contains("done")));
 }
 
-/// A call that was sent must never read as one that was not: somebody may decide to send it again.
+/// A call that was sent must never look like one that was not. Otherwise an agent may send it again.
 #[tokio::test]
 async fn what_was_sent_times_out_and_what_was_not_is_busy() {
     let peer = manual().await;
@@ -125,11 +125,11 @@ async fn a_changed_list_is_read_again_and_told_on() {
     assert_eq!(standing.next().await.unwrap(), changed);
     let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}"#;
     assert_eq!(listening.next().await.unwrap(), changed);
-    // Who asks on hearing it sees it.
+    // An agent that reads the list after the notification gets the new list.
     assert_eq!(session.request(&rig, "tools/list", "{}").await.result(), format!(r#"{{"tools":{new}}}"#));
 }
 
-/// A parked call is not listened to; what its server says meanwhile must not stop the server's line.
+/// The agent of a parked call reads no messages. Messages for it must not block the server's connection.
 #[tokio::test]
 async fn an_agent_that_does_not_listen_delays_no_other() {
     let mut peer = manual().await;

@@ -1,4 +1,4 @@
-//! The gateway in one process with agents and servers that the tests play themselves.
+//! Integration tests: one gateway in this process, with agents and servers that the tests simulate.
 
 #![expect(
     clippy::unwrap_used,

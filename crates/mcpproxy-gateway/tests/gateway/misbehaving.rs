@@ -1,4 +1,4 @@
-//! Servers that misbehave: each costs its own callers a clear answer, and nobody else anything.
+//! Misbehaving servers: their own calls get a clear error, and no other call is affected.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -89,7 +89,7 @@ async fn a_server_that_leaves_at_once_waits_with_its_reason() {
 
     let mut agent = Agent::new(&rig, Way::Line, "a").await;
     let missing = "could not start `/no/such/program`: command not found; is it installed and on the PATH?";
-    // Why is for the operator; the agent hears that it cannot be called.
+    // The reason is for the operator. The agent only learns that the tool cannot be called.
     for server in ["fx", "absent"] {
         let found = agent.call(&rig, "call_tool_read", &format!(r#"{{"name":"{server}:echo"}}"#)).await.brief();
         let expected = format!("upstream_unavailable Tool '{server}:echo' could not be called: {NOT_NOW}");
@@ -145,13 +145,13 @@ async fn a_mute_server_delays_nobody() {
     .await;
     assert!(!rig.gateway.is_ready());
     assert_eq!(rig.server("mute").state, StateName::Connecting);
-    // Anything that waits for the mute server waits for seconds; nothing else here does.
+    // A request that waits for the unresponsive server takes seconds. No other request here does.
     let others = async {
         for way in WAYS {
             let mut agent = Agent::new(&rig, way, &format!("{way:?}")).await;
             assert_eq!(agent.call(&rig, "call_tool_read", ECHO).await.brief(), r#"{"n":1}"#);
             agent.request(&rig, "tools/list", "{}").await.result();
-            // A gateway that began with its agent gives the servers a moment before the first search.
+            // A gateway on standard input waits briefly for its servers before the first search.
             if way != Way::Line {
                 let search = agent.call(&rig, "retrieve_tools", r#"{"query":"echo arguments","limit":1}"#);
                 assert!(search.await.result().contains(r#""name":"fx:echo""#));
@@ -166,7 +166,7 @@ async fn a_mute_server_delays_nobody() {
 async fn a_mute_server_is_given_up_in_time() {
     let mute = ServerSettings { connect_timeout: Duration::from_millis(200), ..misbehaving("mute", &["--mute"], None) };
     let rig = Rig::launch(settings([mute])).await;
-    // The first call waits for the first try to end.
+    // The first call waits for the first connection attempt to end.
     let mut agent = Agent::new(&rig, Way::Session, "a").await;
     let found = agent.call(&rig, "call_tool_read", r#"{"name":"mute:echo"}"#).await.brief();
     assert_eq!(found, format!("upstream_unavailable Tool 'mute:echo' could not be called: {NOT_NOW}"));
@@ -185,7 +185,7 @@ async fn nothing_is_left_behind() {
     gone(grandchild).await;
 }
 
-/// A server that never answers the handshake is a process too, and so is what it started.
+/// A server that never answers the handshake is stopped too, with its child processes.
 #[tokio::test]
 async fn nothing_is_left_of_a_server_that_was_never_reached() {
     let rig = Rig::launch(settings([misbehaving("fx", &["--grandchild", "--mute"], None)])).await;
@@ -200,13 +200,13 @@ async fn nothing_is_left_of_a_server_that_was_never_reached() {
     gone(grandchild).await;
 }
 
-/// The pid of what the server started, once it has told.
+/// Returns the process id of the server's child, once the server has logged it.
 fn grandchild(rig: &Rig) -> Option<u32> {
     let log = rig.gateway.server_log(&name("fx"), 10).unwrap();
     log.iter().find_map(|line| line.for_json().strip_prefix("grandchild ")?.parse().ok())
 }
 
-/// Nobody waits for a grandchild but init, whose pace is its own.
+/// Waits until the process is gone. Only init reaps a grandchild, and it may take a while.
 async fn gone(grandchild: u32) {
     within(async {
         while std::fs::read_to_string(process(grandchild).join("stat")).is_ok_and(|stat| !stat.contains(") Z ")) {

@@ -1,4 +1,5 @@
-//! Somebody has to notice: a signed webhook that is tried again, and a program. Neither says what the call says.
+//! Notifications of new approval requests: a signed webhook with retries, and a command. Neither contains the
+//! arguments.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +23,7 @@ const SECRET: &str = "sixteen characters";
 const ARGS: &str = r#"{"to":"somebody secret","body":"something secret"}"#;
 const REASON: &str = r#","intent":{"operation_type":"write","reason":"because of a secret"}"#;
 
-/// Answers with these, one after the other, and then with 204; and tells what came.
+/// Answers with these status codes in turn, then with 204. Returns its URL and the received requests.
 async fn webhook(answers: &[StatusCode]) -> (String, mpsc::UnboundedReceiver<(HeaderMap, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook?key=1", listener.local_addr().unwrap());
@@ -48,7 +49,7 @@ fn notified(url: Option<&str>, command: Option<Vec<String>>) -> ApprovalSettings
     ApprovalSettings { notify: Notify { webhook, command, bell: false }, ..crate::asked::never_held() }
 }
 
-/// Whether whoever has the secret wrote this.
+/// Verifies the signature and its age.
 fn is_signed(headers: &HeaderMap, body: &str) -> bool {
     let signature = headers["x-mcpproxy-signature"].to_str().unwrap();
     let (time, hex) = signature.strip_prefix("t=").unwrap().split_once(",v1=").unwrap();
@@ -78,7 +79,7 @@ async fn a_webhook_is_signed_and_tried_again() {
     let (headers, second) = within(told.recv()).await.unwrap();
     assert_eq!(second, first, "the same, once more");
     assert!(is_signed(&headers, &second));
-    // A call that shares the question is no news, and another question is.
+    // A call that shares the approval request sends no notification. A new approval request does.
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.id(), id);
     let other = Got::of(&mut agent, &stage.rig, &send("{}", "")).await.id();
     let (_, third) = within(told.recv()).await.unwrap();
@@ -86,7 +87,7 @@ async fn a_webhook_is_signed_and_tried_again() {
     assert!(told.try_recv().is_err());
 }
 
-/// The question does not wait for whoever is told of it.
+/// A notification that fails does not delay the approval request.
 #[tokio::test]
 async fn a_webhook_that_is_not_there_changes_nothing() {
     let stage =
@@ -100,7 +101,7 @@ async fn a_webhook_that_is_not_there_changes_nothing() {
 #[tokio::test]
 async fn a_program_is_told_in_its_environment() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    // What bash writes there comes to us, and ends when it is done.
+    // Bash writes its environment to this socket, and closes it at the end.
     let script = format!("env > /dev/tcp/127.0.0.1/{}", listener.local_addr().unwrap().port());
     let command = ["bash", "-c", &script].map(str::to_owned).to_vec();
     let stage = Stage::new(HIGH, notified(None, Some(command))).await;

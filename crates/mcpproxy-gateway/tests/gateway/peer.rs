@@ -1,4 +1,4 @@
-//! A server the test plays itself: a child process passes its input and output on to a socket of the test.
+//! A server that the test simulates: a child process relays its standard input and output to a socket of the test.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,10 +11,10 @@ use tokio::sync::{mpsc, watch};
 
 use crate::rig::{stdio, within};
 
-/// Copies standard input to the socket and the socket to standard output; ends when either side does.
+/// Copies standard input to the socket and the socket to standard output. It ends when either side does.
 const RELAY: &str = r#"exec 3<>"/dev/tcp/127.0.0.1/$0" && { cat <&3 & exec cat >&3; }"#;
 
-/// What the server says of itself, and what it does with calls.
+/// The server's capabilities and lists, and its answers to calls.
 #[derive(Clone)]
 pub(crate) struct Script {
     pub(crate) speaks: Speaks,
@@ -24,7 +24,7 @@ pub(crate) struct Script {
     pub(crate) tools: String,
     pub(crate) prompts: String,
     pub(crate) resources: String,
-    /// The raw result of a call by its raw parameters; none leaves the call to the test.
+    /// Returns the raw result of a call by its raw parameters. With `None` the test answers the call itself.
     pub(crate) call: fn(&str) -> Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Speaks {
 }
 
 impl Script {
-    /// Leaves every call to the test.
+    /// Builds a script that leaves every call to the test.
     pub(crate) fn new(speaks: Speaks, tools: &str) -> Self {
         Self {
             speaks,
@@ -74,7 +74,7 @@ impl Script {
     }
 }
 
-/// The text of `params`, which our messages end with.
+/// Returns the text of `params`, which is the last member of the gateway's messages.
 pub(crate) fn raw_params(text: &str) -> &str {
     let at = text.find(r#""params":"#).expect("a request of the gateway has params");
     text[at + 9..].strip_suffix('}').unwrap()
@@ -88,7 +88,7 @@ pub(crate) struct Peer {
     reading: watch::Sender<bool>,
 }
 
-/// A message that is for the test to deal with, and the way to answer it.
+/// A message that the test must handle, and the connection to answer it on.
 #[derive(Clone)]
 pub(crate) struct Heard {
     pub(crate) text: String,
@@ -117,29 +117,29 @@ impl Peer {
         stdio(server, "bash", &["-c", RELAY, &self.port.to_string()])
     }
 
-    /// What the server says from now on.
+    /// Changes the script of the running server.
     pub(crate) fn rewrite(&self, change: impl FnOnce(&mut Script)) {
         change(&mut self.script.lock().unwrap());
     }
 
-    /// Whether the server reads what it is sent.
+    /// Starts or stops reading the server's input.
     pub(crate) fn read(&self, may: bool) {
         self.reading.send_replace(may);
     }
 
-    /// The next call or notification; `notifications/initialized` is nothing a test waits for.
+    /// Waits for the next call or notification, except `notifications/initialized`.
     pub(crate) async fn next(&mut self) -> Heard {
         within(self.heard.recv()).await.unwrap()
     }
 
-    /// The raw parameters of every call that arrived so far.
+    /// Returns the raw parameters of every call that arrived so far.
     pub(crate) fn calls(&self) -> Vec<String> {
         let log = self.log.lock().unwrap();
         log.iter().filter(|text| text.contains(r#""method":"tools/call""#)).map(|t| raw_params(t).to_owned()).collect()
     }
 }
 
-/// What every connection of the peer shares.
+/// State that all connections of the peer share.
 #[derive(Clone)]
 struct Stage {
     script: Arc<Mutex<Script>>,
@@ -175,7 +175,7 @@ impl Heard {
         self.message["method"].as_str().unwrap_or_default()
     }
 
-    /// The raw parameters.
+    /// Returns the raw parameters.
     pub(crate) fn params(&self) -> &str {
         raw_params(&self.text)
     }
@@ -192,7 +192,7 @@ impl Heard {
         self.send(&format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, self.message["id"])).await;
     }
 
-    /// Any message at all, on the line this one came by.
+    /// Sends any message on the connection that this one came from.
     pub(crate) async fn send(&self, text: &str) {
         self.writer.lock().await.write_all(format!("{text}\n").as_bytes()).await.unwrap();
     }
@@ -202,7 +202,7 @@ pub(crate) fn text_result(text: &str) -> String {
     format!(r#"{{"content":[{{"type":"text","text":{}}}],"isError":false}}"#, Value::from(text))
 }
 
-/// A tool with the given annotations, as raw JSON.
+/// Builds a tool with the given annotations, as raw JSON.
 pub(crate) fn tool(name: &str, annotations: &str) -> String {
     format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}},"annotations":{annotations}}}"#)
 }

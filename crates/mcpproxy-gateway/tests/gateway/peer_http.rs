@@ -1,4 +1,4 @@
-//! A server over HTTP the test plays itself, byte for byte.
+//! A server over HTTP that the test simulates, byte for byte.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,11 +21,11 @@ pub(crate) struct HttpPeer {
     log: Arc<Mutex<Vec<String>>>,
 }
 
-/// What a test has to say about a request before the script answers it.
+/// A test's choice of how to answer a request.
 pub(crate) enum Verdict {
-    /// As the script says.
+    /// Answers as the script says.
     Usual,
-    /// As the script says, with one header more.
+    /// Answers as the script says, with one more header.
     With(&'static str, String),
     Instead(Response),
 }
@@ -33,7 +33,7 @@ pub(crate) enum Verdict {
 pub(crate) type Judge = Arc<dyn Fn(&Parts, &Value) -> Verdict + Send + Sync>;
 
 impl HttpPeer {
-    /// Answers each request by the script with one JSON text. It has no stream to listen on.
+    /// Answers each request by the script with one JSON text. It offers no event stream.
     pub(crate) async fn new(script: Script) -> Self {
         Self::judged(script, Arc::new(|_, _| Verdict::Usual)).await
     }
@@ -55,7 +55,7 @@ impl HttpPeer {
         http_server(server, &self.url)
     }
 
-    /// The raw parameters of every call that was answered so far.
+    /// Returns the raw parameters of every call that was answered so far.
     pub(crate) fn calls(&self) -> Vec<String> {
         let log = self.log.lock().unwrap();
         log.iter().filter(|text| text.contains(r#""method":"tools/call""#)).map(|t| raw_params(t).to_owned()).collect()
@@ -95,7 +95,7 @@ pub(crate) fn empty(status: StatusCode) -> Response {
     response
 }
 
-/// A stream of events that a test writes.
+/// Builds an event stream response from a body that the test writes.
 pub(crate) fn events(body: Body) -> Response {
     Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
 }

@@ -1,4 +1,4 @@
-//! The line to a server's process: whole messages only, and an end that leaves nobody waiting.
+//! The pipe to a server process: messages are written whole, and closing it ends every waiting call.
 
 use futures::future::join_all;
 
@@ -6,7 +6,7 @@ use crate::agent::{Agent, Way};
 use crate::peer::{Peer, READ_ONLY, Script, Speaks, tool};
 use crate::rig::{Rig, post, settings, within};
 
-/// Each far more than a pipe holds.
+/// Number and size of calls. Each is far larger than a pipe's buffer.
 const CALLS: usize = 6;
 const ARGUMENT_BYTES: usize = 1_000_000;
 
@@ -25,7 +25,7 @@ async fn a_message_is_whole_or_absent() {
     let params = format!(r#"{{"name":"call_tool_read","arguments":{{"name":"fx:work","args":{arguments}}}}}"#);
     let calls = (0..CALLS as u64).map(|id| rig.send(agent.http(id, "tools/call", &params)));
     let calls = join_all(calls);
-    // A request can be taken back once it is begun, so it is tried until all were.
+    // A request can only be cancelled once it has started, so cancel in a loop until all calls have ended.
     let take_back = async {
         loop {
             for id in 0..CALLS {
@@ -42,7 +42,7 @@ async fn a_message_is_whole_or_absent() {
     };
     assert!(answers.iter().all(|answer| answer.body.contains("the call was cancelled")));
     peer.read(true);
-    // A glued line is no JSON, at which the peer would stop playing.
+    // Two messages on one line are invalid JSON, at which the peer would stop.
     let mut other = Agent::new(&rig, Way::Session, "other").await;
     let (reply, ()) = tokio::join!(other.call(&rig, "call_tool_read", r#"{"name":"fx:work"}"#), async {
         loop {
@@ -70,7 +70,7 @@ async fn a_gateway_that_stops_ends_its_calls() {
     assert_eq!(rig.records().await, [expected]);
 }
 
-/// A server that does not read cannot hold the gateway.
+/// A server that does not read its input cannot block the shutdown of the gateway.
 #[tokio::test]
 async fn a_full_line_does_not_keep_a_gateway_from_stopping() {
     let (peer, rig) = fx().await;

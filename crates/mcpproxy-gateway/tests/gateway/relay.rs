@@ -1,4 +1,4 @@
-//! What a server says and asks during a call reaches the agent of that call, in the agent's own kind of the protocol.
+//! Notifications and requests of a server during a call: they reach the call's agent, in the agent's protocol revision.
 
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ async fn a_question_reaches_an_agent_with_a_session_and_its_answer_the_server() 
         format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1","method":"elicitation/create","params":{FORM}}}"#)
     );
     let answer = format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1","result":{ACCEPTED}}}"#);
-    // Another agent cannot answer it.
+    // Another agent cannot answer the server's request.
     let mut other = Agent::at(&rig, Way::Session, "other", "/mcp", ALL_CAPABILITIES).await;
     assert_eq!(other.tell(&rig, &answer).await, http::StatusCode::BAD_REQUEST);
     assert_eq!(agent.tell(&rig, &answer).await, http::StatusCode::ACCEPTED);
@@ -143,7 +143,7 @@ async fn a_question_with_several_calls_open_goes_to_nobody() {
     assert_eq!((one.brief(), two.brief()), ("done".to_owned(), "done".to_owned()));
 }
 
-/// A request that goes on where another was parked.
+/// Builds the retry that resumes a parked call.
 fn retry(call: &str, state: &str, response: &str) -> String {
     let call = call.strip_suffix('}').unwrap();
     format!(r#"{call},"inputResponses":{{"question":{response}}},"requestState":"{state}"}}"#)

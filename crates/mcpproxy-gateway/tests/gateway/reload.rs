@@ -1,4 +1,4 @@
-//! New settings while agents work: what changed changes, what did not goes on.
+//! Reloading settings while agents work: changed servers restart, unchanged ones keep running.
 
 use mcpproxy_core::settings::{IntentSettings, ServerSettings, Settings, TwoKey};
 use mcpproxy_gateway::StateName;
@@ -8,7 +8,7 @@ use crate::agent::{Agent, Events, Way};
 use crate::peer::{Peer, READ_ONLY, Script, Speaks, text_result, tool};
 use crate::rig::{Rig, demo, line, post, settings, within};
 
-/// A server with one tool that answers by the server's name.
+/// Starts a server with one tool, and a prompt and a resource that contain the server's name.
 async fn named(server: &str) -> Peer {
     let mut script = Script::new(Speaks::Legacy, &format!("[{}]", tool("work", READ_ONLY)));
     script.prompts = format!(r#"[{{"name":"{server}-prompt"}}]"#);
@@ -17,7 +17,7 @@ async fn named(server: &str) -> Peer {
     Peer::new(script).await
 }
 
-/// Everything an agent finds: tools, prompts, resources.
+/// Returns everything that an agent finds: tools, prompts and resources.
 async fn found(rig: &Rig, agent: &mut Agent) -> String {
     let tools = agent.call(rig, "retrieve_tools", r#"{"query":"work","limit":50}"#).await.result();
     let tools: serde_json::Value = serde_json::from_str(&tools).unwrap();
@@ -163,7 +163,7 @@ async fn who_listens_hears_of_a_reload() {
     *get.method_mut() = http::Method::GET;
     let mut standing = Events::new(rig.open(get).await.into_body());
     rig.gateway.reload(settings([]));
-    // Behind the four tools the list of tools never changes.
+    // At `/mcp` the list of tools never changes.
     for kind in ["prompts", "resources"] {
         let expected = format!(r#"{{"jsonrpc":"2.0","method":"notifications/{kind}/list_changed","params":{{}}}}"#);
         assert_eq!(standing.next().await.unwrap(), expected);

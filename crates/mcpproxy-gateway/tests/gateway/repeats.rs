@@ -1,4 +1,4 @@
-//! Calls with a name: sent once, answered as often as they are asked for.
+//! Idempotency keys: a call is sent once, and repeats get the stored answer.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn stage(contract: &str) -> (Stage, Agent) {
     (stage, agent)
 }
 
-/// An answer without what is new in each: the record's own id, and the mark.
+/// Removes the members of `_meta` that differ in a repeated answer.
 fn without_marks(got: &Got) -> Value {
     let mut got = got.0.clone();
     let meta = got.pointer_mut("/result/_meta").unwrap().as_object_mut().unwrap();
@@ -50,7 +50,7 @@ async fn the_same_key_gets_the_first_answer_again() {
     let other = Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, KEY)).await;
     assert_eq!((other.code(), other.details()), ("idempotency_conflict".to_owned(), &json!({"tool": "fx:send"})));
     assert_eq!(stage.sent(), [ARGS]);
-    // Another agent's keys are its own, and another key is another call.
+    // Keys are separate per agent. Another key is another call.
     let mut second = Agent::new(&stage.rig, Way::Session, "b").await;
     assert_eq!(Got::of(&mut second, &stage.rig, &send(OTHER_ARGS, KEY)).await.code(), "sent");
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, r#","idempotency_key":"k2""#)).await.code(), "sent");
@@ -99,7 +99,7 @@ async fn a_hundred_at_once_are_one_call() {
     }
 }
 
-/// Failures of the server are answers too.
+/// Failures of the server are stored and repeated too.
 #[tokio::test]
 async fn a_failure_is_the_answer_it_was() {
     let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
@@ -115,7 +115,7 @@ async fn a_failure_is_the_answer_it_was() {
     assert_eq!(again.result()["_meta"]["mcpproxy/replayed"], true);
     assert_eq!(without_marks(&again), without_marks(&first));
     assert_eq!(stage.sent().len(), 1);
-    // So are errors of the protocol.
+    // So are JSON-RPC errors.
     stage.peer.rewrite(|script| script.call = |_| None);
     let params = send(OTHER_ARGS, r#","idempotency_key":"k2""#);
     let (first, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
@@ -130,7 +130,7 @@ async fn a_failure_is_the_answer_it_was() {
     assert_eq!(stage.sent().len(), 2);
 }
 
-/// What the contract keeps from the first caller it keeps from the next.
+/// A result that the contract blocks is blocked in repeated answers too.
 #[tokio::test]
 async fn what_was_withheld_stays_withheld() {
     let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
@@ -146,7 +146,7 @@ async fn what_was_withheld_stays_withheld() {
     assert_eq!(stage.sent().len(), 1);
 }
 
-/// A server with limits of its own.
+/// Builds a stage with these limits for its server.
 async fn limited(script: Script, contract: &str, call_timeout: Duration, max_concurrent_calls: usize) -> Stage {
     let stage = Stage::with(script, contract, never_held()).await;
     let limited = ServerSettings { call_timeout, max_concurrent_calls, ..stage.peer.settings("fx") };
@@ -174,7 +174,7 @@ async fn what_may_have_run_is_not_sent_again() {
     assert_eq!(stage.sent().len(), 1);
 }
 
-/// Where the contract says that a repeat does no harm, it is made.
+/// If the contract declares a repeat harmless, a call with unknown outcome is sent again.
 #[tokio::test]
 async fn natural_keys() {
     let (named, mut agent) = stage(NATURAL).await;
@@ -185,7 +185,7 @@ async fn natural_keys() {
     let other = Got::of(&mut agent, &named.rig, &send(r#"{"to":"ada","body":"other"}"#, "")).await;
     assert_eq!(other.code(), "idempotency_conflict");
     assert_eq!(Got::of(&mut agent, &named.rig, &send(OTHER_ARGS, "")).await.code(), "sent");
-    // Without any of the named arguments nothing names the result.
+    // Without any of the `keyFrom` arguments a call has no key.
     for _ in 0..2 {
         assert_eq!(Got::of(&mut agent, &named.rig, &send(r#"{"body":"x"}"#, "")).await.code(), "sent");
     }
@@ -203,7 +203,7 @@ async fn natural_keys() {
     assert_eq!(unsure.sent().len(), 2);
 }
 
-/// The only place at the server is taken by a call whose agent thinks, so this one never gets there.
+/// A call that waits for its agent takes the only slot at the server, so the next call is never sent.
 #[tokio::test]
 async fn a_key_is_free_again_when_nothing_was_sent() {
     let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
@@ -225,7 +225,7 @@ async fn a_key_is_free_again_when_nothing_was_sent() {
     assert_eq!(stage.sent(), [ARGS, OTHER_ARGS]);
 }
 
-/// One that waited for the first has no answer to repeat when the first was lost, and says so.
+/// If the first call's outcome is unknown, a repeat that waited for it has no answer to return, and says so.
 #[tokio::test]
 async fn a_repeat_of_a_call_that_got_lost_can_be_made_again() {
     let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
@@ -302,7 +302,7 @@ async fn approved_and_keyed_and_fifty_times_at_once() {
     assert_eq!((others, stage.sent().len()), (Vec::<String>::new(), 1));
 }
 
-/// A server that asks back has not made the call yet, so it comes back under the same name.
+/// A server that requests input has not finished the call, so the retry keeps the same key.
 #[tokio::test]
 async fn a_server_that_asks_back_gets_the_rest_of_the_call() {
     let question = r#"{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{"message":"Who?"}}},"requestState":"s1"}"#;

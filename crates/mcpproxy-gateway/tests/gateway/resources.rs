@@ -1,4 +1,4 @@
-//! Prompts, resources, completions and log messages pass under the names each endpoint_mode gives them.
+//! Prompts, resources, completions and log messages, under the names of each endpoint mode.
 
 use http::Method;
 
@@ -17,7 +17,7 @@ async fn fx() -> (Peer, Rig) {
     (peer, rig)
 }
 
-/// Passes a request on: what the server hears as method and parameters, and what the agent gets for an answer.
+/// A relayed request: its form at the agent and at the server, the server's answer, and the agent's result.
 struct Passed<'a> {
     method: &'a str,
     params: &'a str,
@@ -95,7 +95,7 @@ async fn at_a_servers_own_door_names_are_its_own() {
         result: PROMPT,
     };
     check(&rig, &mut peer, &mut agent, get).await;
-    // A server with sessions promises nothing about how long its answer holds.
+    // A server with sessions gives no cache hints, so the gateway adds `ttlMs: 0`.
     let read = Passed {
         method: "resources/read",
         params: r#"{"uri":"x://y"}"#,

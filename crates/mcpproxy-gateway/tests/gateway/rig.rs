@@ -1,4 +1,4 @@
-//! A gateway of its own for each test: settings in, records out.
+//! A separate gateway and store for each test.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use mcpproxy_store::{Filter, Kind, Ledger, LedgerOptions, Location, Record, Reco
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-/// Nothing waits this long unless something is broken.
+/// Timeout of every wait. Only a bug reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 const DATABASE: &str = "mcpproxy.db";
@@ -24,13 +24,13 @@ const DATABASE: &str = "mcpproxy.db";
 pub(crate) struct Rig {
     pub(crate) gateway: Gateway,
     pub(crate) store: Store,
-    /// The gateway's own way to write.
+    /// The gateway's own handle for writing records.
     pub(crate) ledger: Ledger,
     folder: Arc<TempDir>,
     tokens: AtomicU8,
 }
 
-/// An answer over HTTP, read to its end.
+/// An HTTP response, read to its end.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -39,7 +39,7 @@ pub(crate) struct Answer {
 }
 
 impl Rig {
-    /// Starts a gateway and waits until every server was tried.
+    /// Starts a gateway and waits for the first connection attempt of every server.
     pub(crate) async fn start(files: impl Into<Files>) -> Self {
         let rig = Self::launch(files).await;
         within(rig.gateway.ready()).await;
@@ -50,14 +50,14 @@ impl Rig {
         Self::launch_in(Arc::new(tempfile::tempdir().unwrap()), 7, files).await
     }
 
-    /// Another gateway on the same store, as a replica is.
+    /// Starts another gateway on the same store, as a replica.
     pub(crate) async fn beside(&self, files: impl Into<Files>) -> Self {
         let rig = Self::launch_in(Arc::clone(&self.folder), 8, files).await;
         within(rig.gateway.ready()).await;
         rig
     }
 
-    /// Stops the gateway and starts it anew on what it left behind.
+    /// Stops the gateway and starts another on the same store.
     pub(crate) async fn again(self, files: impl Into<Files>) -> Self {
         within(self.gateway.stop()).await;
         let rig = Self::after(self.folder(), files).await;
@@ -65,12 +65,12 @@ impl Rig {
         rig
     }
 
-    /// What is left when nobody stops the gateway.
+    /// Returns the data folder, which survives a crash of the gateway.
     pub(crate) fn folder(&self) -> Arc<TempDir> {
         Arc::clone(&self.folder)
     }
 
-    /// A gateway on what another left behind.
+    /// Starts a gateway on the data folder of another.
     pub(crate) async fn after(folder: Arc<TempDir>, files: impl Into<Files>) -> Self {
         let rig = Self::launch_in(folder, 7, files).await;
         within(rig.gateway.ready()).await;
@@ -105,7 +105,7 @@ impl Rig {
         mcpproxy_gateway::router(&self.gateway)
     }
 
-    /// A token for an agent that may do everything.
+    /// Creates a token for an agent with every permission.
     pub(crate) async fn token(&self, name: &str) -> String {
         self.token_for(&Agent { name: name.to_owned(), scope: Scope::everything() }).await
     }
@@ -119,7 +119,7 @@ impl Rig {
         self.store.revoke_token(agent, 1).await.unwrap();
     }
 
-    /// Sends a request as it is; the answer may be a stream that is still open.
+    /// Sends a request. The body of the response may be an open stream.
     pub(crate) async fn open(&self, request: Request<Body>) -> Response<Body> {
         within(self.router().oneshot(request)).await.unwrap()
     }
@@ -134,7 +134,7 @@ impl Rig {
         self.gateway.servers().into_iter().find(|server| server.name.as_str() == name).unwrap()
     }
 
-    /// Waits until a server's status is as wanted; it is looked at whenever there is news of servers.
+    /// Waits until a server's status matches. It is checked after every change of a server.
     pub(crate) async fn until(&self, name: &str, wanted: impl Fn(&ServerStatus) -> bool) -> ServerStatus {
         let reached = async {
             loop {
@@ -149,7 +149,7 @@ impl Rig {
         within(reached).await
     }
 
-    /// Stops the gateway, which puts everything on disk, and reads the records of calls and refusals, oldest first.
+    /// Stops the gateway, which flushes everything to disk. Returns the records of calls and refusals, oldest first.
     pub(crate) async fn records(self) -> Vec<String> {
         self.all_records().await.iter().filter(|r| matches!(r.kind, Kind::Call | Kind::Refusal)).map(line).collect()
     }
@@ -158,7 +158,7 @@ impl Rig {
         self.whole_records().await.into_iter().map(|whole| whole.record).collect()
     }
 
-    /// The same, with arguments and results.
+    /// Returns all records with arguments and results.
     pub(crate) async fn whole_records(self) -> Vec<WholeRecord> {
         within(self.gateway.stop()).await;
         let store = Store::open_read_only(&database(&self.folder)).await.unwrap();
@@ -179,7 +179,7 @@ fn database(folder: &TempDir) -> Location {
     Location::Sqlite(folder.path().join(DATABASE))
 }
 
-/// `kind status agent server:tool intent code: message`, with `-` for what a record does not say.
+/// Formats `kind status agent server:tool intent code: message`, with `-` for missing fields.
 pub(crate) fn line(record: &Record) -> String {
     let text = |field: &Option<mcpproxy_core::Untrusted>| {
         field.as_ref().map_or_else(|| "-".to_owned(), |text| text.for_json().to_owned())
@@ -201,7 +201,7 @@ pub(crate) async fn within<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(PATIENCE, future).await.expect("it took too long")
 }
 
-/// A POST with the headers every agent sends, and more that replace them.
+/// Builds a POST with the headers that every agent sends. Further headers replace them.
 pub(crate) fn post(path: &str, token: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Request<Body> {
     let mut request = Request::builder().method(Method::POST).uri(path).body(body.into()).unwrap();
     let usual = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
@@ -235,7 +235,7 @@ pub(crate) fn http_server(server: &str, url: &str) -> ServerSettings {
     ServerSettings::new(name(server), TransportSettings::Http { url: url.to_owned(), headers: Vec::new() })
 }
 
-/// The misbehaving server with some of its switches, noting the calls that reach it in a file.
+/// Configures the misbehaving server with some of its switches. It logs the calls that reach it to a file.
 pub(crate) fn misbehaving(server: &str, switches: &[&str], ledger: Option<&std::path::Path>) -> ServerSettings {
     let env = ledger.map(|path| ("MISBEHAVING_LEDGER".to_owned(), Secret::new(path.display().to_string())));
     let transport = TransportSettings::Stdio {
@@ -247,7 +247,7 @@ pub(crate) fn misbehaving(server: &str, switches: &[&str], ledger: Option<&std::
     ServerSettings::new(name(server), transport)
 }
 
-/// A program of the workspace. A run of all tests has built it; a run of this crate's alone may have to.
+/// Returns the path of a program in the workspace, and builds it if it is missing.
 pub(crate) fn binary(name: &str) -> PathBuf {
     let folder = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned();
     let path = folder.join(name);

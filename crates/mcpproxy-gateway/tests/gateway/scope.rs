@@ -1,4 +1,4 @@
-//! What a token does not cover does not exist for its agent.
+//! Token scopes: servers and tools outside the scope are invisible to the agent.
 
 use mcpproxy_core::settings::Settings;
 use mcpproxy_core::{Agent as Identity, Scope, Variant};
@@ -8,7 +8,7 @@ use crate::agent::{Agent, Reply, Way};
 use crate::peer::{Peer, READ_ONLY, Script, Speaks, text_result, tool};
 use crate::rig::{Rig, demo, name, post, settings};
 
-/// Two servers with the same tools, and an agent that may see one of them.
+/// Starts two servers with the same tools, and connects an agent that may see only the first.
 async fn limited(way: Way, path: &str) -> (Rig, Agent) {
     let rig = Rig::start(settings([demo("a"), demo("b")])).await;
     let scope = Scope { servers: Some(vec![name("a")]), ..Scope::everything() };

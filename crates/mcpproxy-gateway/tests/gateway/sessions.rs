@@ -1,4 +1,4 @@
-//! Sessions, hanging up and taking back: who may end what.
+//! Sessions, closed connections and cancellation: each agent can end only its own requests.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ async fn a_call_that_is_taken_back_is_taken_back_at_the_server() {
                 let waiting = rig.send(agent.http(1, "tools/call", CALL));
                 let (answer, ()) = tokio::join!(waiting, async {
                     let call = peer.next().await;
-                    // Somebody else's request of the same number is not this one.
+                    // Another agent's request with the same id must not be cancelled.
                     let mut other = Agent::new(&rig, way, "other").await;
                     assert_eq!(other.tell(&rig, take_back).await, StatusCode::ACCEPTED);
                     assert_eq!(agent.tell(&rig, take_back).await, StatusCode::ACCEPTED);
@@ -103,7 +103,7 @@ async fn check_told(peer: &mut Peer, id: &serde_json::Value) {
     assert_eq!(told.message, json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
 }
 
-/// Serves the gateway on a real socket and rings when a request is dropped unanswered.
+/// Serves the gateway on a real socket, and signals when a request is dropped unanswered.
 async fn listen(rig: &Rig) -> (std::net::SocketAddr, Arc<Notify>) {
     struct Bell(Arc<Notify>);
     impl Drop for Bell {

@@ -1,4 +1,4 @@
-//! A call that needs no user pays nothing for those that do.
+//! A call that needs no approval reads no approval tables.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use crate::asked::{ARGS, Got, OTHER_ARGS, Stage, files, never_held, send};
 
 const TABLES: [&str; 4] = ["approvals", "claims", "dry_runs", "grants"];
 
-/// With its tables gone, nothing that asks them can go on. What needs no user does not notice.
+/// With the approval tables renamed, every query of them fails. A call that needs none of them still succeeds.
 #[tokio::test]
 async fn a_call_that_asks_nobody_looks_nothing_up() {
     let stage = Stage::new("riskLevel: medium", never_held()).await;
@@ -34,7 +34,7 @@ async fn a_call_that_asks_nobody_looks_nothing_up() {
         }
     }
     let sent = stage.sent().len();
-    // These do ask, and without an answer nothing is sent.
+    // These calls do need the tables, so they fail and nothing is sent.
     for (contract, more) in [
         ("riskLevel: high", ""),
         ("riskLevel: low\ndryRun: required", ""),

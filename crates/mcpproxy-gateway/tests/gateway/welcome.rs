@@ -1,4 +1,4 @@
-//! How agents are welcomed, and the four tools they find.
+//! The handshake with agents, and the four tools that they find.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ async fn a_handshake_agrees_on_a_revision() {
     for known in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         check(known, known).await;
     }
-    // The newest revision has no handshake, so who asks for one gets the newest that has.
+    // The newest revision has no handshake. A client that requests it in a handshake gets the newest one that has.
     check("2026-07-28", "2025-11-25").await;
     check("1999-01-01", "2025-11-25").await;
 }
@@ -61,7 +61,7 @@ async fn an_agent_without_a_session_can_look_around() {
     assert_eq!(found, expected);
 }
 
-/// Agents decide by these whether to ask their user.
+/// Clients use these annotations to decide if they prompt their user.
 #[tokio::test]
 async fn the_four_tools_say_what_they_do() {
     let rig = Rig::start(settings([])).await;
@@ -149,7 +149,7 @@ async fn a_search_that_does_not_fit_is_refused() {
     check(r#"{"query":"issue","server":"FX"}"#, "server_not_found unknown server 'FX'").await;
 }
 
-/// A server may ask how we are; anything else it asks of its own accord is refused.
+/// A server may ping the gateway. A request that the gateway does not support, such as `roots/list`, is refused.
 #[tokio::test]
 async fn servers_are_answered_too() {
     let mut peer = two_tools().await;

@@ -1,10 +1,10 @@
-//! Decides who may use a REST endpoint.
+//! Decides if the sender of a request may use a REST endpoint.
 //!
-//! Each row in `rest` names an [`Access`]. [`admit`] compares it with the identity of the sender, in front of every handler.
-//! The match is complete: a new access level or identity does not compile until every combination is decided.
+//! Each row in `rest` names an [`Access`]. [`admit`] compares it with the identity of the sender, in front of every
+//! handler. The match is complete: a new access level or identity does not compile until every combination is decided.
 //!
-//! A user's browser sends the session cookie with every request, even if another page triggered the request. So everything
-//! but GET also needs our own origin and the CSRF token, which other pages cannot read.
+//! A user's browser sends the session cookie with every request, even if another page triggered the request. So
+//! everything but GET also needs our own origin and the CSRF token, which other pages cannot read.
 
 use http::Method;
 use http::request::Parts;

@@ -1,8 +1,8 @@
-//! The operator's key.
+//! The admin key, with which the operator's commands use the REST interface.
 
 use subtle::ConstantTimeEq as _;
 
-/// The operator's key. It can be compared, but not read.
+/// The admin key. It can be compared, but not read.
 pub struct AdminKey(String);
 
 impl AdminKey {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const WINDOW_MS: i64 = 60_000;
 const OF_ONE_NAME: usize = 5;
-/// High enough that strangers with invented names lock nobody out, low enough for the cost of hashing passwords.
+/// High enough that invented names lock no user out, and low enough to limit the cost of password hashing.
 const OF_ALL: usize = 100;
 
 /// Counts in this process. It does not know which names exist, so its answers do not reveal them.
@@ -27,8 +27,8 @@ pub(crate) struct TooMany {
 }
 
 impl Attempts {
-    /// Counts a failure before the attempt is made, so that parallel attempts cannot exceed the limit. Call `forgive` after a
-    /// success.
+    /// Counts a failure before the attempt is made, so that parallel attempts cannot exceed the limit. Call `forgive`
+    /// after a success.
     pub(crate) fn take(&self, name: &str, now_ms: i64) -> Result<(), TooMany> {
         let mut failures = self.failures();
         failures.forget(now_ms);
@@ -109,7 +109,8 @@ mod tests {
         assert_eq!((failures.all.len(), failures.of.len()), (0, 0));
     }
 
-    /// A refused attempt is not one more failure: otherwise whoever keeps trying keeps the owner out for good.
+    /// A refused attempt does not count as a failure. Otherwise an attacker could lock out the owner of the account for
+    /// good.
     #[test]
     fn refusals_do_not_count() {
         let attempts = Attempts::default();

@@ -1,4 +1,4 @@
-//! The session cookie.
+//! Reads, sets and clears the session cookie.
 
 use http::header::{COOKIE, HeaderMap, HeaderValue};
 
@@ -9,15 +9,15 @@ const MAX_AGE_SECONDS: u32 = 12 * 60 * 60;
 /// Limits the lookups per request.
 const CANDIDATES_MAX: usize = 4;
 
-/// Whether the cookie may travel over plain HTTP.
+/// The transport of the pages. Over TLS, the cookie has the attribute `Secure`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     Plain,
     Tls,
 }
 
-/// The possible secrets of the session. There is more than one if another program on this host set a cookie of the same name:
-/// browsers separate cookies by host, not by port.
+/// Returns the possible secrets of the session. There are several if another program on this host set a cookie of the
+/// same name. Browsers separate cookies by host, not by port.
 pub(crate) fn read(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let secrets = cookies.flat_map(|value| value.split(';')).filter_map(|pair| {
@@ -27,7 +27,8 @@ pub(crate) fn read(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     secrets.filter(|secret| !secret.is_empty() && secret.len() <= 200).take(CANDIDATES_MAX)
 }
 
-/// `None` if the secret contains characters that a cookie cannot. Our own secrets do not.
+/// Builds the `Set-Cookie` header. Returns `None` if the secret contains characters that a cookie cannot, which ours
+/// never do.
 pub(crate) fn set(secret: &str, transport: Transport) -> Option<HeaderValue> {
     let fits = secret.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
     let text = format!("{NAME}={secret}; Max-Age={MAX_AGE_SECONDS}; {}", attributes(transport));

@@ -1,8 +1,8 @@
 //! The second factor (step-up): a fresh code from an authenticator app, or a passkey.
 //!
-//! A [`StepUpProof`] is bound to one purpose, such as the id of an approval request or the path of an account form. A proof
-//! for one approval cannot approve another one. Each code works once: the store remembers the last used time step. A passkey
-//! answers a challenge that the store deletes when it is used.
+//! A [`StepUpProof`] is bound to one purpose, such as the id of an approval request or the path of an account form. A
+//! proof for one approval cannot approve another one. Each code works once: the store remembers the last used time
+//! step. A passkey answers a challenge that the store deletes when it is used.
 //!
 //! Five wrong codes in a row lock the factor of a user for five minutes.
 
@@ -47,7 +47,7 @@ impl Factors {
     }
 }
 
-/// Why there is no proof.
+/// The reason why there is no proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FactorError {
     Missing,

@@ -1,10 +1,10 @@
 //! The guard in front of every route, including `/mcp`: it rejects requests with an unknown `Host` or `Origin`.
 //!
-//! The gateway listens on loopback, so only local programs can connect. Browsers are local programs too, and every web page
-//! they show can make them send requests. Two attacks follow:
+//! The gateway listens on loopback, so only local programs can connect. Browsers are local programs too, and every web
+//! page they show can make them send requests. Two attacks follow:
 //!
-//! - **DNS rebinding.** `evil.example` resolves to 127.0.0.1. To the browser its page and the gateway have the same origin,
-//!   so that page can read answers. But the browser still sends `Host: evil.example`.
+//! - **DNS rebinding.** `evil.example` resolves to 127.0.0.1. To the browser its page and the gateway have the same
+//!   origin, so that page can read answers. But the browser still sends `Host: evil.example`.
 //! - **Cross-site requests.** Any page can send a form or a `fetch` to `http://localhost:8080`. The browser adds the
 //!   `Origin` of that page.
 //!
@@ -14,11 +14,12 @@
 //!   repeated header is rejected, and so is a request line with another host.
 //! - `Origin`: absent (programs that are not browsers), loopback with any port, our own address, and `allowed_origins`.
 //!
-//! Invariants: the guard wraps the whole router, so that a new route cannot bypass it. It decides before the body is read.
-//! A reload of the settings reaches open connections, because clones share the lists.
+//! Invariants: the guard wraps the whole router, so that a new route cannot bypass it. It decides before the body is
+//! read. A reload of the settings reaches open connections, because clones share the lists.
 //!
 //! Loopback origins of other ports are accepted here because local development tools call `/mcp` from a browser. For
-//! requests that change something on behalf of a signed-in user this is too weak. `origin::is_own` adds a stricter check.
+//! requests that change something on behalf of a signed-in user this is too weak. `origin::is_own` adds a stricter
+//! check.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -62,14 +63,15 @@ enum Refusal {
 }
 
 impl Guard {
-    /// `port` is the port we listen on. `hosts` are `name` or `name:port`, `origins` are `scheme://host[:port]`.
+    /// Creates a guard. `port` is the port we listen on. `hosts` are `name` or `name:port`, `origins` are
+    /// `scheme://host[:port]`.
     pub fn new(port: u16, hosts: &[String], origins: &[String]) -> Self {
         let guard = Self { port, allowed: Arc::default(), own: None };
         guard.allow(hosts, origins);
         guard
     }
 
-    /// Also allows this address, independent of the lists.
+    /// Allows this address too, independent of the lists.
     pub(crate) fn at(mut self, base_url: &str) -> Self {
         let host = base_url.strip_prefix("http://").or_else(|| base_url.strip_prefix("https://"));
         self.own = host.map(|host| Own { host: host.to_owned(), origin: base_url.to_owned() });
@@ -134,7 +136,7 @@ fn split_port(host: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The value of a header that must not be repeated.
+/// Returns the value of a header that must not be repeated.
 fn only(headers: &HeaderMap, name: http::HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;

@@ -1,7 +1,8 @@
-//! Finds out who sends a request: an agent, the admin key, a signed-in user, or nobody.
+//! Finds the sender of a request: an agent, the admin key, a signed-in user, or none of them.
 //!
-//! Credentials are never combined. A request with an agent token acts as that agent, even if it also has the admin key or a
-//! session cookie. Otherwise an agent that reads `admin.key` could add the key to its requests and gain more rights.
+//! Credentials are never combined. A request with an agent token acts as that agent, even if it also has the admin key
+//! or a session cookie. Otherwise an agent that reads `admin.key` could add the key to its requests and gain more
+//! rights.
 
 use std::sync::Arc;
 
@@ -35,7 +36,8 @@ pub(crate) struct Authenticators {
     pub(crate) passwords: Passwords,
     /// Failed attempts to sign in.
     pub(crate) attempts: Attempts,
-    /// Failed codes of signed-in users. Counted separately, so that strangers who fail to sign in cannot lock users out.
+    /// Failed codes of signed-in users. Counted separately, so that strangers who fail to sign in cannot lock users
+    /// out.
     pub(crate) codes: Attempts,
     pub(crate) passkeys: Option<Passkeys>,
     pub(crate) transport: Transport,
@@ -76,7 +78,7 @@ impl AppState {
         for secret in cookie::read(headers) {
             let session = self.web.store.find_session(secret, self.now_ms(), IDLE_MS, MOST_MS).await?;
             let signed = session.map(|session| SignedInUser { session, secret: secret.to_owned() });
-            // With two valid cookies, another program on this host set one of them. Which one is unknown.
+            // Of two valid cookies, another program on this host set one, and we cannot tell which.
             if found.is_some() && signed.is_some() {
                 return Ok(Identity::Anonymous);
             }

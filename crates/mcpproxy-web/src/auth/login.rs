@@ -47,8 +47,8 @@ impl AppState {
         }
     }
 
-    /// Checks a password. Failures are counted together, wherever the password was typed. Time and answer are the same whether
-    /// the user exists or not.
+    /// Checks a password. Failures are counted together, wherever the password was typed. Time and answer are the same
+    /// whether the user exists or not.
     pub(crate) async fn check_password(
         &self,
         name: &str,
@@ -67,7 +67,7 @@ impl AppState {
         Ok(Ok(user))
     }
 
-    /// `None` if the operating system has no randomness.
+    /// Opens a session. Returns `None` if the operating system has no randomness.
     pub(crate) async fn open_session(&self, name: &str) -> Result<Option<NewSession>, StoreError> {
         match random_bytes().zip(random_bytes()) {
             Some((one, two)) => self.web.store.open_session(name, [one, two], self.now_ms()).await.map(Some),

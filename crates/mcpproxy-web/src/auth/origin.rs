@@ -6,8 +6,9 @@ use subtle::ConstantTimeEq as _;
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(crate) const CSRF_HEADER: HeaderName = HeaderName::from_static("x-csrf-token");
 
-/// Stricter than the guard, which accepts pages of all loopback ports. Those belong to other programs and must not act for a
-/// user who is signed in here. Programs that are not browsers send no origin. `own` is the address of our pages.
+/// Checks that the request comes from one of our pages at `own`, or from a program that is not a browser and sends no
+/// origin. This is stricter than the guard, which accepts pages of all loopback ports. Those belong to other programs
+/// and must not act for a user who is signed in here.
 pub(crate) fn is_own(headers: &HeaderMap, own: &str) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let from_page = match text(ORIGIN) {
@@ -21,12 +22,12 @@ pub(crate) fn is_own(headers: &HeaderMap, own: &str) -> bool {
     from_page && text(FETCH_SITE).is_none_or(|site| matches!(site, "same-origin" | "none"))
 }
 
-/// Compares in constant time.
+/// Compares a token in constant time.
 pub(crate) fn is_token(given: &str, expected: &str) -> bool {
     !expected.is_empty() && given.as_bytes().ct_eq(expected.as_bytes()).into()
 }
 
-/// The page to open after signing in. Anything but one of our own pages is replaced by the list of approvals.
+/// Returns the page to open after signing in. Anything but one of our own pages is replaced by the list of approvals.
 pub(crate) fn next_page(next: Option<&str>) -> &str {
     const FIRST: &str = "/ui/approvals";
     // Some browsers read `\` as `/` and drop invalid characters, so that `/ui/..//evil.example` leads to another site.

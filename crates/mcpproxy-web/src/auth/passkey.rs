@@ -39,7 +39,7 @@ pub(crate) enum PasskeyError {
 }
 
 impl Passkeys {
-    /// For pages at this address. `None` for an IP address.
+    /// Creates passkeys for pages at this address. Returns `None` for an IP address.
     pub(crate) fn at(base_url: &str) -> Option<Self> {
         let origin = Url::parse(base_url).ok()?;
         let host = origin.domain()?.to_owned();
@@ -69,7 +69,7 @@ impl Passkeys {
         challenge(&asked, &state)
     }
 
-    /// The passkey that answered, as it is to be kept from now on: its counter has moved.
+    /// Verifies the browser's answer. Returns the passkey with its new counter, to be stored.
     pub(crate) fn finish(&self, answer: &str, state: &str, kept: &[String]) -> Result<StoredPasskey, PasskeyError> {
         let answer: PublicKeyCredential = serde_json::from_str(answer).map_err(PasskeyError::Answer)?;
         let state: PasskeyAuthentication = serde_json::from_str(state).map_err(PasskeyError::Stored)?;
@@ -99,7 +99,7 @@ fn keep(passkey: &Passkey) -> Result<StoredPasskey, PasskeyError> {
     Ok(StoredPasskey { id: URL_SAFE_NO_PAD.encode(passkey.cred_id().as_slice()), data })
 }
 
-/// Stable for a name, so that a device replaces a passkey instead of adding another one.
+/// Derives a stable id from a name, so that a device replaces a passkey instead of adding another one.
 fn user_id(name: &str) -> Uuid {
     let digest = Sha256::digest(format!("mcpproxy user {name}"));
     let mut id = [0; 16];

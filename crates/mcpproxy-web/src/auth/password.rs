@@ -12,8 +12,8 @@ pub(crate) const MIN_CHARS: usize = 10;
 pub(crate) const MAX_CHARS: usize = 200;
 /// Parallel hashes. Each takes 19 MiB and a core for a moment, so strangers who try to sign in must not start more.
 const AT_ONCE: usize = 2;
-/// The hash of no password, with the same cost as a real one. Checking an unknown name against it takes as long as checking a
-/// known name.
+/// The hash of no password, with the same cost as a real one. Checking an unknown name against it takes as long as
+/// checking a known name.
 const NOBODYS: &str = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5LW5vYm9keQ$Rdx2ue1IoVEjO9VsrnlX6dIiHDYQKDfdeEGhd/lKbNU";
 
 #[derive(Clone)]
@@ -109,7 +109,7 @@ mod tests {
         check("nobody's password", None, false).await;
     }
 
-    /// Otherwise its hash would be refused before any work was done, and the time would tell.
+    /// With other parameters, this hash would take another time than a real one, which would reveal unknown names.
     #[test]
     fn nobodys_hash_is_one() {
         let hash = PasswordHash::new(NOBODYS).unwrap();

@@ -1,20 +1,20 @@
-//! Proof that a user is present at one of our pages: why a session cookie alone cannot approve a call.
+//! Proves that a user is present at one of our pages. A session cookie alone cannot approve a call.
 //!
 //! Cookies belong to a host, not to a port. A browser with a session at `localhost:8080` also sends the cookie to
-//! `localhost:3000`, so any local program that the user opens in the browser receives it. An agent can start such a program.
-//! If the cookie were enough, the agent could approve its own calls.
+//! `localhost:3000`, so any local program that the user opens in the browser receives it. An agent can start such a
+//! program. If the cookie were enough, the agent could approve its own calls.
 //!
 //! An approval therefore needs a [`PresenceProof`], which there are three ways to get:
 //!
-//! 1. **Page key.** Signing in redirects to a page with `#key=…`. Browsers never send the part behind `#`. `assets/key.js`
-//!    stores the key in `localStorage`, which is separate for each port, and puts it into forms.
+//! 1. **Page key.** Signing in redirects to a page with `#key=…`. Browsers never send the part behind `#`.
+//!    `assets/key.js` stores the key in `localStorage`, which is separate for each port, and puts it into forms.
 //! 2. **Password.** Without JavaScript, or if the key is lost, the form asks for the password. Failures count as failed
 //!    sign-ins.
-//! 3. **Second factor.** A fresh code or passkey (`factor.rs`) proves more, and contains a presence proof. Critical calls
-//!    require it: a program that can read the browser profile also finds the page key.
+//! 3. **Second factor.** A fresh code or passkey (`factor.rs`) proves more, and contains a presence proof. Critical
+//!    calls require it: a program that can read the browser profile also finds the page key.
 //!
-//! The store creates the proof types, and `Approvals::approve` takes them as arguments. Code that skips the check does not
-//! compile. Denying needs no proof, because a stolen cookie that denies calls does no harm.
+//! The store creates the proof types, and `Approvals::approve` takes them as arguments. Code that skips the check does
+//! not compile. Denying needs no proof, because a stolen cookie that denies calls does no harm.
 
 use mcpproxy_store::{PresenceProof, StoreError};
 
@@ -32,7 +32,7 @@ pub(crate) struct PresenceInput<'a> {
     pub(crate) password: Option<&'a str>,
 }
 
-/// Why there is no proof.
+/// The reason why there is no proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PresenceError {
     /// Neither a password nor the key of this session.

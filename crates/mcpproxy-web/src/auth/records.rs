@@ -5,17 +5,17 @@ use serde_json::Value;
 
 use crate::auth::identity::AppState;
 
-/// A record of what a user did.
+/// Builds the record of a user's action.
 pub(crate) fn done(code: &str, name: &str) -> NewRecord {
     record(Status::Success, code, None, &serde_json::json!({"user": name}))
 }
 
-/// The same, with other metadata.
+/// Builds the record of an action, with this metadata.
 pub(crate) fn done_with(code: &str, metadata: &Value) -> NewRecord {
     record(Status::Success, code, None, metadata)
 }
 
-/// A record of a refused attempt.
+/// Builds the record of a refused attempt.
 pub(crate) fn refused(code: &str, agent: Option<String>, metadata: &Value) -> NewRecord {
     record(Status::Refused, code, agent, metadata)
 }

@@ -17,8 +17,8 @@ pub(crate) struct Setup {
     pub(crate) uri: String,
 }
 
-/// The time step of a code: the current, the previous or the next one. The store remembers the last used step, so that each
-/// code works once.
+/// Finds the time step of a code: the current, the previous or the next one. The store remembers the last used step, so
+/// that each code works once.
 pub(crate) fn step_of(secret: &[u8], code: &str, now_ms: i64) -> Option<i64> {
     // Apps show the code in two groups, and users copy the space.
     let digits: String = code.chars().filter(|c| !c.is_whitespace()).collect();

@@ -11,7 +11,7 @@ pub(super) enum Step {
     New(usize),
 }
 
-/// `equal` compares an index of the old list with one of the new list.
+/// Aligns two lists. `equal` compares an index of the old list with one of the new list.
 pub(super) fn align(before: usize, after: usize, equal: &dyn Fn(usize, usize) -> bool) -> Vec<Step> {
     let mut steps = Vec::with_capacity(before.max(after));
     let (mut old, mut new) = (0, 0);
@@ -32,7 +32,7 @@ pub(super) fn align(before: usize, after: usize, equal: &dyn Fn(usize, usize) ->
     steps
 }
 
-/// The longest common subsequence.
+/// Returns the longest common subsequence.
 fn anchors(before: usize, after: usize, equal: &dyn Fn(usize, usize) -> bool) -> Vec<(usize, usize)> {
     if before > MAX_ELEMENTS || after > MAX_ELEMENTS {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The activity log: pages, single records and a summary.
+//! The REST endpoints for the activity log: pages, single records and a summary.
 
 use std::sync::Arc;
 use std::time::Duration;

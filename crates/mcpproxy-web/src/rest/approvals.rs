@@ -1,4 +1,4 @@
-//! Approval requests: list, show, approve, deny.
+//! The REST endpoints for approval requests: list, show, approve, deny.
 
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};
@@ -161,7 +161,7 @@ async fn find(
     Ok(Json(wire::WholeApproval::new(&view, Audience::Observer, app.now_ms())))
 }
 
-/// The same without masks. An approver must see what they approve.
+/// Shows a request without masks. An approver must see what they approve.
 async fn whole(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
@@ -172,7 +172,7 @@ async fn whole(
     Ok(Json(wire::WholeApproval::new(&view, Audience::Approver, app.now_ms())))
 }
 
-/// For the waiting agent, the admin key and users.
+/// Returns the state of a request, for the waiting agent, the admin key and users.
 async fn status(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
@@ -247,7 +247,7 @@ pub(super) async fn step_up(
     }
 }
 
-/// The error for an approval with nothing but a session cookie.
+/// Builds the error for an approval with nothing but a session cookie.
 async fn not_present(app: &AppState, signed: &SignedInUser, id: &ApprovalId) -> Result<Problem, StoreError> {
     match app.web.store.find_approval(id).await? {
         None => Ok(Problem::APPROVAL_NOT_FOUND),
@@ -292,7 +292,7 @@ pub(super) fn unwritten(error: StoreError) -> Problem {
     Problem::LOG_UNAVAILABLE
 }
 
-/// An invalid id is reported as unknown.
+/// Parses an id. An invalid id is reported as unknown.
 fn approval_id(id: Result<Path<String>, PathRejection>) -> Result<ApprovalId, Problem> {
     let Path(id) = id.map_err(|_| Problem::APPROVAL_NOT_FOUND)?;
     ApprovalId::parse(&id).ok_or(Problem::APPROVAL_NOT_FOUND)

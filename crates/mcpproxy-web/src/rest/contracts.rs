@@ -1,4 +1,4 @@
-//! Contracts of tools.
+//! The REST endpoints for contracts: coverage, effective contracts, lint and drafts.
 
 use std::sync::Arc;
 

@@ -1,11 +1,12 @@
-//! One REST endpoint is one row.
+//! Definitions of REST endpoints: one row per endpoint.
 //!
-//! A row says everything there is to say about an endpoint: method, path, access, query parameters, body, answers,
-//! errors, texts and handler. Everything else is made from the rows:
+//! A row describes an endpoint completely: method, path, access, query parameters, body, answers, errors, texts and
+//! handler. Everything else is made from the rows:
 //!
 //! - the router and the access check in front of each handler ([`super::router`]),
 //! - the parser of query parameters, which rejects every parameter that is not in the row ([`super::parameters`]),
-//! - the OpenAPI document at `/api/v1/openapi.json` and the page at `/api/v1/docs` ([`super::openapi`], [`super::docs`]),
+//! - the OpenAPI document at `/api/v1/openapi.json` and the page at `/api/v1/docs` ([`super::openapi`],
+//!   [`super::docs`]),
 //! - the tests that send every credential to every endpoint (`tests/matrix.rs`).
 //!
 //! Each file of handlers has its rows at the top, as `ENDPOINTS`. [`super::endpoints`] concatenates them. The order of
@@ -23,7 +24,8 @@
 //! ```
 //!
 //! There are no defaults: a row without `access` does not compile. The alternative, an enum of endpoints with one
-//! `match` per property, needs an edit in every `match` for each new endpoint, and a `_ =>` in one of them hides a mistake.
+//! `match` per property, needs an edit in every `match` for each new endpoint, and a `_ =>` in one of them hides a
+//! mistake.
 
 use std::fmt;
 
@@ -45,7 +47,7 @@ pub(crate) struct Endpoint {
     /// Names in braces are listed in [`super::parameters::PATH_PARAMETERS`].
     pub(crate) path: &'static str,
     pub(crate) access: Access,
-    /// Whether the endpoint approves or denies calls. A refused attempt to use it is recorded.
+    /// True if the endpoint approves or denies calls. A refused attempt to use it is recorded.
     pub(crate) decides: bool,
     /// The query parameters. Any other parameter is an error.
     pub(crate) parameters: &'static [Parameter],

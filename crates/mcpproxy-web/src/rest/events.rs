@@ -91,7 +91,7 @@ async fn follow(
     Ok(response)
 }
 
-/// The state of one stream. It is polled when the connection has room, so that a slow client delays nobody else.
+/// The state of one stream. It is polled when the connection has room, so that a slow client delays no other.
 struct Follower {
     /// The end of the stream.
     until: Option<Instant>,
@@ -118,7 +118,7 @@ enum Stage {
 }
 
 impl Follower {
-    /// The next output. `None` when the gateway stops.
+    /// Returns the next output, or `None` when the gateway stops.
     async fn next(&mut self) -> Option<Bytes> {
         if self.stage == Stage::Greeting {
             self.stage = Stage::Behind;
@@ -197,7 +197,8 @@ impl Follower {
     }
 }
 
-/// The change of an approval request that a record describes. `None` for records about standing approvals.
+/// Returns the change of an approval request that a record describes. Returns `None` for records about standing
+/// approvals.
 fn approval_event(record: &Record) -> Option<wire::ApprovalEvent> {
     let state = match record.code.as_ref().map(|code| code.for_json())? {
         "approval_requested" => ApprovalState::Pending,

@@ -131,7 +131,7 @@ enum Next {
 }
 
 impl Export {
-    /// The lines of the next page. `None` at the end.
+    /// Returns the lines of the next page, or `None` at the end.
     async fn page(&mut self) -> Result<Option<Bytes>, StoreError> {
         let cursor = match self.next {
             Next::First => None,
@@ -208,7 +208,7 @@ fn json_line(activity: &impl Serialize) -> String {
     one_line(activity) + "\n"
 }
 
-/// Stored arguments keep their original whitespace, which may contain line breaks.
+/// Formats JSON on one line. Stored arguments keep their original whitespace, which may contain line breaks.
 pub(crate) fn one_line(activity: &impl Serialize) -> String {
     serde_json::to_string(activity).unwrap_or_default().replace(['\n', '\r'], " ")
 }

@@ -1,4 +1,4 @@
-//! Signing in and out, for interactive programs.
+//! The REST endpoints for signing in and out, for interactive programs.
 
 use axum::body::Bytes;
 use axum::extract::State;

@@ -120,7 +120,7 @@ fn operation(endpoint: &Endpoint) -> Operation {
     schemes.iter().map(needs).fold(operation, OperationBuilder::security).build()
 }
 
-/// A name that is not in the table has no description, and a test fails.
+/// Describes a path parameter. A name that is missing in the table has no description, which fails a test.
 fn path_parameter(name: &'static str) -> ParameterBuilder {
     let known = PATH_PARAMETERS.iter().find(|parameter| parameter.name == name);
     ParameterBuilder::new()

@@ -1,4 +1,4 @@
-//! Query parameters: which there are, and how a query is read.
+//! Query parameters: their definitions, and the parser that checks a query.
 //!
 //! A parameter that several endpoints share is one constant here. An endpoint lists its parameters in its row, and
 //! [`read`] runs in front of every handler: an unknown, repeated or malformed parameter is an error with a hint, never
@@ -71,7 +71,7 @@ pub(crate) const PATH_PARAMETERS: &[PathParameter] = &[
     PathParameter { name: "grant", about: "The id of a standing approval.", example: "01K9ZQ4B2R0000000000000000" },
 ];
 
-/// The names in braces.
+/// Returns the names in braces.
 pub(crate) fn path_parameters(path: &'static str) -> impl Iterator<Item = &'static str> {
     path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
@@ -150,7 +150,7 @@ enum Value {
     Switch(bool),
 }
 
-/// Middleware that parses the query in front of every handler.
+/// Parses the query in front of every handler.
 pub(crate) async fn read(
     State((web, endpoint)): State<(Arc<Web>, &'static Endpoint)>,
     mut request: Request,
@@ -203,7 +203,7 @@ impl QueryValues {
         Some(text)
     }
 
-    /// The given number, or the default of the parameter.
+    /// Returns the given number, or the default of the parameter.
     pub(crate) fn number(&self, name: &str) -> usize {
         let Some(Value::Number(number)) = self.find(name) else { return 0 };
         *number
@@ -237,7 +237,7 @@ impl QueryValues {
         }
     }
 
-    /// The time range, including both ends.
+    /// Returns the time range, including both ends.
     pub(crate) fn range_ms(&self) -> Result<(Option<i64>, Option<i64>), Problem> {
         let since_ms = self.time_ms(SINCE.name, FROM.name)?;
         let until_ms = self.time_ms(UNTIL.name, TO.name)?;
@@ -247,7 +247,7 @@ impl QueryValues {
         Ok((since_ms, until_ms))
     }
 
-    /// The filter for records that the query describes.
+    /// Builds the filter for records that the query describes.
     pub(crate) fn filter(&self) -> Result<Filter, Problem> {
         let (since_ms, until_ms) = self.range_ms()?;
         let owned = |name: &str| self.text(name).map(str::to_owned);
@@ -361,7 +361,7 @@ fn unknown(name: &str, known: &[Parameter]) -> Problem {
     Problem::bad_query(format!("unknown parameter `{}`", name.for_terminal()), hint)
 }
 
-/// `a, b or c`.
+/// Formats `a, b or c`.
 fn one_of(choices: &[&str]) -> String {
     match choices {
         [most @ .., last] if !most.is_empty() => format!("{} or {last}", most.join(", ")),

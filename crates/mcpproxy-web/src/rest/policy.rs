@@ -1,4 +1,4 @@
-//! Explains the decision on a call.
+//! The REST endpoint that explains the decision on a call.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Servers and their tools.
+//! The REST endpoints for servers and their tools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,7 +150,8 @@ async fn servers(State(web): State<Arc<Web>>) -> Json<wire::Servers> {
     Json(wire::Servers { servers: web.gateway.servers().into_iter().map(Into::into).collect() })
 }
 
-/// A server that is installed on its first start, for example by `npx`, needs longer. The answer then says `connecting`.
+/// A server that is installed on its first start, for example by `npx`, needs longer. The answer then says
+/// `connecting`.
 const CONNECT_WAIT: Duration = Duration::from_secs(30);
 
 async fn reload(State(web): State<Arc<Web>>) -> Result<Json<wire::Servers>, Problem> {
@@ -187,7 +188,7 @@ async fn restart_server(
     Ok((StatusCode::ACCEPTED, Json(restart)))
 }
 
-/// An invalid name is reported as an unknown server.
+/// Parses the name of a server. An invalid name is reported as an unknown server.
 pub(crate) fn server_name(name: Result<Path<String>, PathRejection>) -> Result<ServerName, Problem> {
     let Path(name) = name.map_err(|_| Problem::SERVER_NOT_FOUND)?;
     ServerName::parse(&name).map_err(|_| Problem::SERVER_NOT_FOUND)
@@ -219,7 +220,7 @@ async fn tool(
     web.gateway.tool(&tool_name(names)?).map(Json).ok_or(Problem::TOOL_NOT_FOUND)
 }
 
-/// An invalid name is reported as an unknown tool.
+/// Parses the name of a tool. An invalid name is reported as an unknown tool.
 pub(crate) fn tool_name(names: Result<Path<(String, String)>, PathRejection>) -> Result<ToolName, Problem> {
     let Path((server, tool)) = names.map_err(|_| Problem::TOOL_NOT_FOUND)?;
     let name = ServerName::parse(&server).and_then(|server| ToolName::of(&server, &tool));

@@ -1,4 +1,4 @@
-//! Standing approvals, which the paths and the JSON call grants.
+//! The endpoints of standing approvals. Paths and JSON call them grants.
 
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};

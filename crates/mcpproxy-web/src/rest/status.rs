@@ -1,4 +1,4 @@
-//! Health, readiness and status.
+//! The REST endpoints for health, readiness and status.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who gets in, and what those hear who do not.
+//! Access control: wrong credentials, the guard, and the errors for rejected requests.
 
 use axum::body::Body;
 use http::{Method, Request, StatusCode};

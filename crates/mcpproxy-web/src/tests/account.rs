@@ -1,4 +1,4 @@
-//! What people change about themselves, and about each other.
+//! Changing a password and removing a user.
 
 use http::Method;
 use mcpproxy_core::{Assurance, RiskLevel};
@@ -83,7 +83,7 @@ async fn somebody_is_removed_with_all_they_gave() {
     assert_eq!(link.status(), 404);
     assert_eq!(fixture.get("/api/v1/grants").await, json!({"grants": []}));
     assert_eq!(fixture.get("/api/v1/grants?all=true").await["grants"][0]["revoked_by"], "anna");
-    // Records are written in order, and this one is waited for.
+    // Records are written in order, so waiting for this one is enough.
     fixture.question(RiskLevel::High, Assurance::Form).await;
     let records = fixture.get("/api/v1/activity?limit=200").await;
     let of = |code: &str| records["activities"].as_array().unwrap().iter().find(|one| one["code"] == code).cloned();

@@ -1,4 +1,4 @@
-//! What is wrong with a query, case by case: nothing is ignored, and every answer says what would be right.
+//! Invalid queries: every invalid parameter is rejected with a hint, and none is ignored.
 
 use http::{Method, StatusCode};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The routes about contracts, with contracts of an operator and servers that are not there.
+//! The contract endpoints, with an operator's contracts and servers that cannot be started.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Outside for Nothing {
     }
 }
 
-/// What an operator wrote, with one server that cannot be started.
+/// Builds an operator's files with this contract, and a server that cannot be started.
 fn files(contract: &str) -> Files {
     let text = r#"{"mcpServers": {"gone": {"command": "/no/such/program"}}}"#;
     let contracts = Contracts::parse(&[("contracts/mine.yaml".to_owned(), contract.to_owned())]).unwrap();

@@ -1,4 +1,4 @@
-//! The document says what the routes do, and the page says what the document does.
+//! The OpenAPI document matches the routes, and the documentation page matches the document.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -71,7 +71,7 @@ fn routes_and_document_are_the_same() {
     assert_eq!(document["components"]["securitySchemes"]["admin_key"]["name"], "X-API-Key");
 }
 
-/// Every reference leads somewhere, and no schema is without use.
+/// Every reference resolves, and every schema is referenced.
 #[test]
 fn references_lead_to_schemas() {
     fn references(value: &Value, found: &mut BTreeSet<String>) {
@@ -92,7 +92,7 @@ fn references_lead_to_schemas() {
     assert_eq!(found, schemas);
 }
 
-/// `BLESS=1 cargo test -p mcpproxy-web` writes it.
+/// `BLESS=1 cargo test -p mcpproxy-web` writes the file.
 #[test]
 fn the_document_that_is_checked_in_is_this_one() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
@@ -103,7 +103,7 @@ fn the_document_that_is_checked_in_is_this_one() {
     assert!(checked_in == *openapi::TEXT, "docs/openapi.json is old; `BLESS=1 cargo test -p mcpproxy-web` writes it");
 }
 
-/// The members of an object, those of its parts included.
+/// Returns the members of an object, including those of its parts.
 fn members(document: &Value, schema: &Value) -> BTreeSet<String> {
     if let Some(reference) = schema["$ref"].as_str() {
         return members(document, document.pointer(reference.trim_start_matches('#')).unwrap());

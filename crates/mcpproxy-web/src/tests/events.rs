@@ -1,4 +1,4 @@
-//! The stream of events: everything once, in order, also for those who come back.
+//! The event stream: every record once and in order, even for clients that reconnect.
 
 use axum::body::{Body, BodyDataStream};
 use futures::StreamExt as _;
@@ -31,7 +31,7 @@ impl Listener {
         Self { body: response.into_body().into_data_stream(), unread: String::new(), last_id: String::new() }
     }
 
-    /// The next block of lines, an event or not; none at the end.
+    /// Reads the next block of lines, which may be a comment. Returns `None` at the end.
     async fn block(&mut self) -> Option<String> {
         loop {
             if let Some((block, rest)) = self.unread.split_once("\n\n") {
@@ -100,7 +100,7 @@ async fn who_comes_back_misses_nothing_and_sees_nothing_twice() {
         let mut commits = ledger.committed();
         for n in 0..RECORDS {
             written.push(ledger.append(refusal(1), WaitFor::Queue).await.unwrap().to_string());
-            // Now one at a time, now many at once.
+            // Write some records one at a time, and some in batches.
             if n % 7 == 0 {
                 commits.changed().await.unwrap();
             }
@@ -110,7 +110,7 @@ async fn who_comes_back_misses_nothing_and_sees_nothing_twice() {
     let mut seen = Vec::new();
     while seen.len() < RECORDS {
         seen.push(listener.record().await["id"].as_str().unwrap().to_owned());
-        // Now and then the connection breaks, in the middle of whatever was being said.
+        // Break the connection from time to time, in the middle of a message.
         if seen.len() % 9 == 0 {
             let last_id = listener.last_id.clone();
             listener = Listener::new(&fixture, "?after=f", Some(&last_id)).await;

@@ -1,4 +1,4 @@
-//! Exports: the same as the list, whole or visibly not.
+//! Exports: they contain the same records as the list, and an incomplete export is recognizable.
 
 use http::Method;
 use http_body_util::BodyExt as _;
@@ -15,7 +15,7 @@ impl Fixture {
     async fn write_many(&self) {
         for n in 0..MANY {
             let record = NewRecord { message: Some(format!("number {n}")), ..refusal(1) };
-            // Those on the way have an end, which a slow disk must not reach.
+            // The queue of the ledger is limited, so wait for the disk from time to time.
             if n % 100 == 0 || n + 1 == MANY {
                 self.note(record).await;
             } else {

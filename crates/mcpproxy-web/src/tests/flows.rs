@@ -1,4 +1,4 @@
-//! What people do, from the one-time link to a decision.
+//! User flows, from the setup link to a decision.
 
 use axum::body::Body;
 use http::{Method, Response, StatusCode};
@@ -27,7 +27,7 @@ fn location(response: &Response<Body>) -> &str {
     response.headers()["location"].to_str().unwrap()
 }
 
-/// The address after signing in, and the key behind it.
+/// Splits the redirect after signing in into its address and the page key.
 fn location_and_key(response: &Response<Body>) -> (&str, String) {
     let (address, key) = location(response).split_once("#key=").unwrap();
     assert_eq!((key.len(), key.starts_with("page_")), (69, true), "{key}");
@@ -74,7 +74,7 @@ async fn from_the_link_to_a_decision() {
     let path = format!("/ui/approvals/{id}");
     let page = text(fixture.request(Method::GET, &path, &[("cookie", &person.cookie)], String::new()).await).await;
     assert!(page.contains("<title>(1) mail:send_external · cursor · mcpproxy</title>"), "{page}");
-    // The code that turned the app on was used by that.
+    // Setting up the app has used this code.
     let used = fixture.post(&person, &path, &format!("action=approve&totp={}", app.generate(now))).await;
     assert_eq!(used.status(), 403);
     assert_eq!(fixture.state(&id).await, "pending");
@@ -117,7 +117,7 @@ async fn a_code_counts_once_and_for_one_approval() {
     let (status, ..) = approve(&two, json!({"totp": code_at(-1)})).await;
     assert_eq!(status, 403, "older than the last that was used");
     assert_eq!(fixture.state(&two).await, "pending");
-    // Five wrong ones in a row, and then not even the right one counts for a while.
+    // After five wrong codes in a row, even the right one is rejected for a while.
     for _ in 0..3 {
         assert_eq!(approve(&two, json!({"totp": "000000"})).await.0, 403);
     }
@@ -202,7 +202,7 @@ async fn grants_from_the_page() {
     assert_eq!(bad.status(), 403);
     assert!(text(bad).await.contains("The schema is not JSON"));
     assert_eq!(fixture.state(&id).await, "pending", "nothing is approved by a grant that is none");
-    // The code of the mistake was not used up.
+    // The refused form has not used up the code.
     let good = format!("action=grant&schema={schema}&minutes=15&uses=5&totp={}", code_at(0));
     let good = fixture.post(&person, &path, &good).await;
     assert_eq!((good.status().as_u16(), location(&good)), (303, "/ui/grants"));
@@ -223,7 +223,7 @@ async fn grants_from_the_page() {
     fixture.stop().await;
 }
 
-/// Who is told that they came too late has granted nothing.
+/// A decided approval request cannot create a standing approval.
 #[tokio::test]
 async fn no_grant_from_what_was_decided() {
     for action in ["approve", "deny"] {

@@ -15,8 +15,8 @@ use crate::rest::endpoints;
 use crate::ui::all_pages;
 use crate::ui::page::Page;
 
-/// none, agent token, admin key, the cookie and the token of a session, these with the key of its pages, and with a fresh
-/// factor in its place.
+/// The expected status for each credential: none, agent token, admin key, session cookie with CSRF token, the same with
+/// the page key, and the same with a fresh second factor.
 type Row = [u16; 6];
 
 const OPEN: Row = [200, 200, 200, 200, 200, 200];
@@ -28,10 +28,10 @@ fn of_endpoint(endpoint: &Endpoint) -> Row {
         "health" | "ready" | "openapi" | "docs" => OPEN,
         "status" | "servers" | "reload" | "tools" | "contracts" | "lint_contracts" | "activity"
         | "activity_summary" | "export_activity" | "events" | "approvals" | "approval" | "grants" => READ,
-        // Nobody has such a server, tool, record or grant.
+        // No such server, tool, record or standing approval exists.
         "server_log" | "restart_server" | "tool" | "contract" | "draft_contracts" | "activity_record"
         | "revoke_grant" => READ_NONE,
-        // Without words, and without a call.
+        // Without a query, and without a call.
         "search_tools" | "explain_call" => [401, 403, 400, 400, 400, 400],
         "approval_status" => [401, 200, 200, 200, 200, 200],
         "whole_approval" => [401, 403, 403, 200, 200, 200],
@@ -56,14 +56,14 @@ fn of_page(page: &Page) -> Row {
         "log_in" => [401, 403, 403, 401, 401, 401],
         "log_out" => [401, 403, 403, 303, 303, 303],
         "account" | "approvals" | "approval" | "whole" | "grants" => [303, 403, 403, 200, 200, 200],
-        // With a code that is none, and without passkeys.
+        // With an invalid code, and without passkeys.
         "set_totp" | "add_passkey" | "remove_passkey" => [401, 403, 403, 422, 422, 422],
         "challenge" | "approval_challenge" => [401, 403, 403, 400, 400, 400],
         "begin_passkey" => [401, 403, 403, 400, 400, 200],
         // Without a new password.
         "change_password" => [401, 403, 403, 422, 422, 422],
         "invite" => [401, 403, 403, 403, 403, 200],
-        // Nobody has that name.
+        // No user has that name.
         "remove_user" => [401, 403, 403, 403, 403, 409],
         "decide" => [401, 403, 403, 403, 303, 303],
         "revoke_grant" => [401, 403, 403, 409, 409, 409],
@@ -72,7 +72,7 @@ fn of_page(page: &Page) -> Row {
     }
 }
 
-/// Everybody there is, and one question for each of them to try.
+/// One sender for each credential.
 struct Crowd {
     fixture: Fixture,
     agent: String,
@@ -91,7 +91,7 @@ impl Crowd {
         Self { fixture, agent, person, invitation }
     }
 
-    /// Somebody new with a factor that was never used: a code counts once.
+    /// Creates a user with an unused factor, because each code works only once.
     async fn fresh_person(&self) -> Person {
         self.fixture.person(&format!("p{:08x}", rand::random::<u32>()), "no hash").await
     }
@@ -120,7 +120,7 @@ impl Crowd {
     }
 }
 
-/// What this column has of it.
+/// Returns the page key, if this column has it.
 fn page_key(column: usize, person: &Person) -> &str {
     if column == 4 { &person.page_key } else { "" }
 }
@@ -194,7 +194,7 @@ async fn every_page_with_every_credential() {
     crowd.fixture.stop().await;
 }
 
-/// Critical calls, and calls that ask for a fresh factor.
+/// Critical calls, and calls that require a second factor.
 #[tokio::test]
 async fn what_takes_more_than_a_session() {
     let crowd = Crowd::new().await;
@@ -225,7 +225,7 @@ async fn what_takes_more_than_a_session() {
     crowd.fixture.stop().await;
 }
 
-/// The pages of others can make a browser send its cookie, and nothing else.
+/// Pages of other sites can make a browser send its cookie, but nothing else.
 #[tokio::test]
 async fn forged_requests_change_nothing() {
     let crowd = Crowd::new().await;
@@ -265,7 +265,7 @@ async fn forged_requests_change_nothing() {
         }
         assert_eq!(crowd.fixture.state(&id).await, "pending");
     }
-    // Somebody else's page must not sign anybody in either.
+    // A page of another site must not be able to sign a user in either.
     for path in ["/ui/login", "/api/v1/login"] {
         let headers = [("origin", "http://localhost:5173"), ("content-type", "application/x-www-form-urlencoded")];
         let response = crowd.fixture.request(Method::POST, path, &headers, String::new()).await;
@@ -274,7 +274,7 @@ async fn forged_requests_change_nothing() {
     crowd.fixture.stop().await;
 }
 
-/// A person without a second factor can add one, and nothing else.
+/// A user without a second factor can add one, and do nothing else.
 #[tokio::test]
 async fn without_a_factor_nothing_can_be_decided() {
     let crowd = Crowd::new().await;
@@ -308,7 +308,7 @@ async fn without_a_factor_nothing_can_be_decided() {
     crowd.fixture.stop().await;
 }
 
-/// Whoever may not decide and tries is written down, once for each try.
+/// Each refused attempt to decide is recorded once.
 #[tokio::test]
 async fn refused_decisions_are_written_down() {
     let crowd = Crowd::new().await;
@@ -347,7 +347,7 @@ async fn refused_decisions_are_written_down() {
     crowd.fixture.stop().await;
 }
 
-/// A cookie is nothing to the agents' routes.
+/// The routes for agents ignore session cookies.
 #[tokio::test]
 async fn people_are_no_agents() {
     let crowd = Crowd::new().await;

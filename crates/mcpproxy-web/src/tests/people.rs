@@ -1,4 +1,4 @@
-//! People, approvals and grants to test with.
+//! Users, approval requests and standing approvals for the tests.
 
 use axum::body::Body;
 use http::{Method, Request, Response};
@@ -9,14 +9,14 @@ use tower::ServiceExt as _;
 
 use super::{Fixture, KEY, NOW_MS, refusal};
 
-/// An id of nothing.
+/// An id that does not exist.
 pub(super) const NO_APPROVAL: &str = "01K9ZQ4B2R0000000000000000";
-/// Of RFC 6238.
+/// The secret of RFC 6238.
 pub(super) const SECRET: &[u8] = b"12345678901234567890";
-/// The gateway's clock is not ours to set; this is later than either says.
+/// The tests cannot set the gateway's clock. This is later than both clocks.
 const LATER_MS: i64 = NOW_MS * 2;
 
-/// A person who is signed in.
+/// A signed-in user.
 #[derive(Clone)]
 pub(super) struct Person {
     pub(super) cookie: String,
@@ -36,7 +36,7 @@ impl Fixture {
         self.store.find_session(&new.secret, NOW_MS, 1_000, 1_000).await.unwrap().unwrap().user
     }
 
-    /// Somebody with an authenticator app and this password; the hash of one if it does not matter.
+    /// Creates a user with an authenticator app and this password hash. Use any text if the password does not matter.
     pub(super) async fn person(&self, name: &str, hash: &str) -> Person {
         let user = self.without_factor(name, hash).await;
         let signed = self.signed_in(name).await;
@@ -45,7 +45,7 @@ impl Fixture {
     }
 
     pub(super) async fn without_factor(&self, name: &str, hash: &str) -> Person {
-        // The first invitation comes from nobody, and every later one from the first person.
+        // The first invitation is the bootstrap invitation. The first user creates all others.
         let name = if self.store.has_users().await.unwrap() || name == "first" {
             name
         } else {
@@ -71,7 +71,7 @@ impl Fixture {
         format!("Bearer {secret}")
     }
 
-    /// A question of the agent `cursor`, pending.
+    /// Creates a pending approval request of the agent `cursor`.
     pub(super) async fn question(&self, risk: RiskLevel, least: Assurance) -> ApprovalId {
         let args = r#"{"to": ["anna@acme.example", "eve@evil.example"], "subject": "Q3"}"#;
         self.question_about(risk, least, args, &about("The user asked for it")).await
@@ -135,12 +135,12 @@ impl Fixture {
         self.app.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap()
     }
 
-    /// A form from one of our pages, with the key that the script puts in.
+    /// Sends a form from one of our pages, with the page key that the script adds.
     pub(super) async fn post(&self, person: &Person, path: &str, fields: &str) -> Response<Body> {
         self.post_plainly(person, path, &format!("page_key={}&{fields}", person.page_key)).await
     }
 
-    /// The same without it.
+    /// Sends a form without the page key.
     pub(super) async fn post_plainly(&self, person: &Person, path: &str, fields: &str) -> Response<Body> {
         let kind = ("content-type", "application/x-www-form-urlencoded");
         let headers = [("cookie", person.cookie.as_str()), kind, ("origin", "http://localhost:8080")];
@@ -172,7 +172,7 @@ pub(super) fn about(reason: &str) -> Value {
     })
 }
 
-/// The code of the secret, so many steps from now.
+/// Returns the code of the secret, this number of time steps from now.
 pub(super) fn code_at(steps: i64) -> String {
     let totp = totp_rs::Builder::new().with_secret(totp_rs::Secret::from(SECRET.to_vec())).build().unwrap();
     totp.generate(u64::try_from(NOW_MS / 1000 + steps * 30).unwrap()).to_string()

@@ -1,4 +1,4 @@
-//! The routes that say how the gateway is, and what it has.
+//! Health, status, servers and tools: the endpoints for operators.
 
 use http::{Method, StatusCode};
 use mcpproxy_store::{Health, WaitFor};

@@ -1,4 +1,4 @@
-//! A session's cookie alone says no yes: other programs of the machine may have it.
+//! A session cookie alone cannot approve a call, because other programs on this machine may have it.
 
 use http::Method;
 use mcpproxy_core::{Assurance, RiskLevel};
@@ -86,7 +86,7 @@ async fn passwords_are_counted_wherever_they_are_typed() {
     fixture.stop().await;
 }
 
-/// Otherwise whoever has the cookie in the minute between the two steps brings a factor of their own.
+/// Otherwise a thief with the cookie could register a factor before the user does.
 #[tokio::test]
 async fn the_first_factor_takes_the_key_or_the_password() {
     let fixture = Fixture::new().await;

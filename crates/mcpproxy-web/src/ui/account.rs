@@ -108,7 +108,7 @@ pub(super) struct AccountNotice {
     pub(super) asks_password: bool,
 }
 
-/// Why a change was refused.
+/// The reason why a change was refused.
 pub(super) enum NotAllowed {
     Factor(FactorError),
     Presence(PresenceError),
@@ -182,8 +182,8 @@ pub(super) async fn account(
     ))
 }
 
-/// The secret for a new authenticator app. It is derived from the session, so that two open pages show the same QR code without
-/// storing anything. It changes as soon as an app uses it.
+/// Returns the secret for a new authenticator app. It is derived from the session, so that two open pages show the same
+/// QR code without storing anything. It changes as soon as an app uses it.
 async fn new_secret(app: &AppState, signed: &SignedInUser, user: &UserRow) -> Result<Option<Vec<u8>>, StoreError> {
     let Some(random) = random_bytes() else { return Ok(None) };
     let shared = app.web.store.shared_secret(NEW_TOTP, random).await?;
@@ -227,8 +227,8 @@ async fn set_totp_or_fail(app: &AppState, posted: &Posted) -> Result<Response, S
     Ok(Redirect::to(TOTP_DONE).into_response())
 }
 
-/// Checks that the user may change factors. This takes a factor, or presence if there is none yet. Otherwise a stolen session
-/// cookie could register a factor of the thief.
+/// Checks that the user may change factors. This takes a factor, or presence if there is none yet. Otherwise a stolen
+/// session cookie could register a factor of the thief.
 pub(super) async fn allowed(
     app: &AppState,
     posted: &Posted,
@@ -258,7 +258,7 @@ async fn challenge(State(app): State<AppState>, posted: Posted) -> Response {
     for_browser(app.challenge(&posted.signed, purpose).await)
 }
 
-/// The challenge as JSON.
+/// Returns the challenge as JSON.
 pub(crate) fn for_browser(challenge: Result<Option<String>, StoreError>) -> Response {
     match challenge {
         Ok(Some(json)) => ([(CONTENT_TYPE, "application/json")], json).into_response(),

@@ -103,7 +103,7 @@ async fn show(
     confirm(&app, &signed, &id, StatusCode::OK, Typed::default()).await.unwrap_or_else(|error| unavailable(&error))
 }
 
-/// The full call as plain text, with invisible characters escaped.
+/// Returns the full call as plain text, with invisible characters escaped.
 async fn whole(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,

@@ -31,7 +31,8 @@ pub(super) const PAGES: &[Page] = &[Page {
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Combines changes under load.
 const PAUSE: Duration = Duration::from_millis(200);
-/// The lifetime of a stream. It equals the idle timeout of a session, after which the browser has to authenticate again.
+/// The lifetime of a stream. It equals the idle timeout of a session, after which the browser has to authenticate
+/// again.
 const LENGTH: Duration = Duration::from_secs(15 * 60);
 
 struct Listener {
@@ -60,7 +61,7 @@ async fn follow(State(app): State<AppState>) -> Response {
 }
 
 impl Listener {
-    /// The next event. `None` at the end.
+    /// Returns the next event, or `None` at the end.
     async fn next(&mut self) -> Option<&'static str> {
         if !std::mem::replace(&mut self.is_greeted, true) {
             // Covers changes between loading the page and opening the stream.

@@ -50,12 +50,12 @@ impl Form {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The value, or an empty string.
+    /// Returns the value, or an empty string.
     pub(crate) fn or_empty(&self, name: &str) -> &str {
         self.text(name).unwrap_or_default()
     }
 
-    /// The trimmed value, unless it is empty.
+    /// Returns the trimmed value, unless it is empty.
     pub(crate) fn filled(&self, name: &str) -> Option<&str> {
         self.text(name).map(str::trim).filter(|text| !text.is_empty())
     }

@@ -1,4 +1,4 @@
-//! The frame of pages for signed-in users.
+//! Builds the frame of pages for signed-in users: title, navigation and number of pending requests.
 
 use mcpproxy_store::StoreError;
 

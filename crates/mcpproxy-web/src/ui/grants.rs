@@ -1,4 +1,4 @@
-//! The page of standing approvals, which paths and JSON call grants.
+//! The page of standing approvals. Paths and JSON call them grants.
 
 use axum::Extension;
 use axum::extract::rejection::PathRejection;

@@ -1,6 +1,6 @@
-//! One page or form is one row.
+//! Definitions of web pages: one row per page or form.
 //!
-//! As with REST endpoints (`rest/endpoint.rs`), a row says everything about a page, and the router, the access check in
+//! As with REST endpoints (`rest/endpoint.rs`), a row describes a page completely. The router, the access check in
 //! front of each handler and the access tests are made from the rows. Each file of handlers has its rows at the top, as
 //! `PAGES`. [`super::all_pages`] concatenates them.
 //!
@@ -15,16 +15,16 @@ use crate::auth::identity::AppState;
 use crate::verb::Verb;
 
 pub(crate) struct Page {
-    /// For messages of tests.
+    /// The name in messages of tests.
     pub(crate) name: &'static str,
     pub(crate) method: Verb,
     pub(crate) path: &'static str,
     pub(crate) access: PageAccess,
-    /// Whether the form approves or denies calls. A refused attempt to use it is recorded.
+    /// True if the form approves or denies calls. A refused attempt to use it is recorded.
     pub(crate) decides: bool,
     /// The page with this form, to return to after signing in. `None` if it is the page at the same path.
     pub(crate) sent_from: Option<&'static str>,
-    /// Whether a script reads the answer, so that a redirect to the sign-in page makes no sense.
+    /// True if a script reads the answer, so that a redirect to the sign-in page makes no sense.
     pub(crate) is_stream: bool,
     pub(crate) handler: fn(MethodFilter) -> MethodRouter<AppState>,
 }

@@ -27,12 +27,13 @@ pub(crate) struct Frame {
     pub(crate) section: &'static str,
     pub(crate) user: Option<FrameUser>,
     pub(crate) pending: u64,
-    /// Changes with the content. An open page replaces its content only if the key differs, so that typed text survives.
+    /// Changes with the content. An open page replaces its content only if the key differs, so that typed text
+    /// survives.
     pub(crate) key: String,
     pub(crate) version: &'static str,
-    /// Whether the page listens for changes.
+    /// True if the page listens for changes.
     pub(crate) is_live: bool,
-    /// Whether the page key was rejected, so that the form asks for the password.
+    /// True if the page key was rejected, so that the form asks for the password.
     pub(crate) asks_password: bool,
 }
 
@@ -44,7 +45,7 @@ pub(crate) struct FrameUser {
 }
 
 impl Frame {
-    /// The frame of a page without a user.
+    /// Builds the frame of a page without a user.
     pub(crate) fn outside(title: &str) -> Self {
         Self { title: title.to_owned(), version: assets::version(), ..Self::default() }
     }

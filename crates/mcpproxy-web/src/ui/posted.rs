@@ -18,12 +18,12 @@ pub(crate) struct Posted {
 }
 
 impl Posted {
-    /// The factor that came with the form, if any.
+    /// Returns the factor that came with the form, if any.
     pub(crate) fn factor(&self) -> FactorInput<'_> {
         FactorInput { totp: self.form.filled("totp"), passkey: self.form.filled("passkey") }
     }
 
-    /// The proof of presence that came with the form, if any.
+    /// Returns the proof of presence that came with the form, if any.
     pub(crate) fn presence(&self) -> PresenceInput<'_> {
         let password = self.form.text("password").filter(|password| !password.is_empty());
         PresenceInput { page_key: self.form.filled("page_key"), password }

@@ -124,8 +124,8 @@ async fn log_in(
     }
 }
 
-/// Sets the cookie and passes the page key behind the `#` of the address, which browsers never send. `assets/key.js` stores it.
-/// See `auth/presence.rs`.
+/// Sets the cookie and passes the page key behind the `#` of the address, which browsers never send. `assets/key.js`
+/// stores it. See `auth/presence.rs`.
 fn enter(app: &AppState, session: &NewSession, next: &str) -> Response {
     match cookie::set(&session.secret, app.auth.transport) {
         Some(cookie) => {

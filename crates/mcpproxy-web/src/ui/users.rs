@@ -145,7 +145,7 @@ async fn withdraw_grants(app: &AppState, name: &str, posted: &Posted) -> Result<
     Ok(())
 }
 
-/// The purpose of a factor that removes this user only.
+/// Returns the purpose of a factor that removes this user only.
 fn removal_of(name: &str) -> String {
     format!("{PERSONS}{name}/remove")
 }

@@ -1,4 +1,4 @@
-//! The JSON of records.
+//! The JSON types of records.
 
 use mcpproxy_core::{RiskLevel, Untrusted, Variant};
 use mcpproxy_store::{Page, PayloadFacts, Record, WholeRecord};
@@ -141,7 +141,7 @@ impl From<WholeRecord> for WholeActivity {
     }
 }
 
-/// JSON exactly as recorded. A truncated text is a string, even if it happens to be valid JSON.
+/// Returns JSON exactly as recorded. A truncated text becomes a string, even if it happens to be valid JSON.
 fn payload(text: &Untrusted, is_cut: bool) -> Box<RawValue> {
     if is_cut { quoted(text) } else { json(text) }
 }

@@ -391,7 +391,7 @@ impl Grant {
     }
 }
 
-/// The state right now. A request past its deadline is expired, even if the store does not say so yet.
+/// Returns the current state. A request past its deadline is expired, even if the store does not say so yet.
 pub(crate) fn state_now(approval: &StoredApproval, now_ms: i64) -> ApprovalState {
     match approval.state {
         ApprovalState::Pending | ApprovalState::Approved if approval.expires_ms <= now_ms => ApprovalState::Expired,
@@ -399,7 +399,7 @@ pub(crate) fn state_now(approval: &StoredApproval, now_ms: i64) -> ApprovalState
     }
 }
 
-/// JSON exactly as stored. Text that is not JSON becomes a string.
+/// Returns JSON exactly as stored. Text that is not JSON becomes a string.
 fn raw(text: &str) -> Box<RawValue> {
     let quoted = || serde_json::value::to_raw_value(text).unwrap_or_else(|_| RawValue::NULL.to_owned());
     RawValue::from_string(text.to_owned()).unwrap_or_else(|_| quoted())

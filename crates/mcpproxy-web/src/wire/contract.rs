@@ -1,4 +1,4 @@
-//! The JSON of contracts.
+//! The JSON types of contracts.
 
 use mcpproxy_core::contract::Need;
 use mcpproxy_core::review::coverage::{self, Classifier};

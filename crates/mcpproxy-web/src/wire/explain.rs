@@ -1,4 +1,4 @@
-//! The JSON of an explained call.
+//! The JSON types of an explained call.
 
 use mcpproxy_core::Variant;
 use mcpproxy_core::decision::{self, Verdict};

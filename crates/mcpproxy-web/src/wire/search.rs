@@ -1,4 +1,4 @@
-//! The JSON of a search.
+//! The JSON types of a tool search.
 
 use mcpproxy_core as core;
 use mcpproxy_gateway::SearchResults;

@@ -1,4 +1,4 @@
-//! The JSON of a summary.
+//! The JSON types of the activity summary.
 
 use mcpproxy_store as store;
 use serde::Serialize;

@@ -3,12 +3,12 @@
 //! Several clients can share one gateway this way: each one starts `mcpproxy stdio`, and each bridge sends the client's
 //! messages to `/mcp` over HTTP with the token in `agent.token`.
 //!
-//! - One line is one message. The bridge reads only the fields that it needs for HTTP headers and forwards every message
-//!   unchanged.
+//! - One line is one message. The bridge reads only the fields that it needs for HTTP headers and forwards every
+//!   message unchanged.
 //! - Requests run in parallel, each on its own HTTP request. Notifications keep their order.
-//! - Clients with a handshake get an MCP session, and its id is added to every request. If the gateway restarts, the bridge
-//!   finds it again through `gateway.lock`, repeats the client's `initialize`, and retries what was certainly not processed
-//!   ([`session`]). Stateless clients need none of this.
+//! - Clients with a handshake get an MCP session, and its id is added to every request. If the gateway restarts, the
+//!   bridge finds it again through `gateway.lock`, repeats the client's `initialize`, and retries what was certainly
+//!   not processed ([`session`]). Stateless clients need none of this.
 //! - A cancelled stateless request is cancelled by closing its HTTP request.
 //! - When the client closes standard input, running requests get ten seconds to finish.
 //!
@@ -128,7 +128,7 @@ impl Bridge {
                 lock(&cancellable).remove(&id);
             }
         };
-        // The lock is held until the request is noted, so that it cannot be done before.
+        // The lock is held until the handle is stored, so that the request cannot finish before.
         let mut known = lock(&self.cancellable);
         let handle = if is_stream { self.streams.spawn(work) } else { self.calls.spawn(work) };
         if let Some(id) = id {
@@ -136,8 +136,8 @@ impl Bridge {
         }
     }
 
-    /// Cancels a stateless request by closing its connection. Returns false for any other request, which the gateway must
-    /// be told about.
+    /// Cancels a stateless request by closing its connection. Returns false for any other request, whose cancellation
+    /// must be forwarded to the gateway.
     fn cancel(&self, envelope: &Envelope) -> bool {
         let handle = envelope.cancelled_id().and_then(|id| lock(&self.cancellable).remove(id));
         if let Some(handle) = &handle {
@@ -164,7 +164,7 @@ impl Out {
     async fn message(&self, text: &str) {
         // In JSON a line break can only stand between tokens, where a space means the same.
         let line = if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text.to_owned() };
-        // A client that reads no more has closed its input too, or will.
+        // A client that stopped reading has closed its input too, or soon will.
         let _client_is_gone = self.0.send(line).await;
     }
 
@@ -195,7 +195,7 @@ mod tests {
 
     const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
 
-    /// A client's end of a bridge to `gateway`.
+    /// Connects a test client to a bridge in front of `gateway`.
     async fn client(
         gateway: &TcpListener,
     ) -> (tempfile::TempDir, tokio::io::DuplexStream, tokio::task::JoinHandle<()>) {

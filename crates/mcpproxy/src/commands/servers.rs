@@ -168,7 +168,7 @@ async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
     let path = home.settings();
     let text = settings_file::read_text(&path)?.map(|(_, text)| text);
     if let Some(text) = &text {
-        // A file that is wrong already would be blamed on this change.
+        // Check the file first. Otherwise this change would be blamed for earlier errors.
         settings_file::check_shape(&path, text)?;
     }
     let done = match &change {
@@ -181,7 +181,7 @@ async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
         edit::apply(text.as_deref(), name, change).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
     let settings = settings_file::check_shape(&path, &edited)
         .map_err(|failure| failure.hint("the settings file was not changed"))?;
-    // The gateway takes no secrets from a file that others can read.
+    // The gateway refuses secrets in a file that other users can read.
     let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
     replace_file(&path, &edited, readers)?;
     print(&format!("{done} {name} in {}\n", path.display()))?;

@@ -129,7 +129,7 @@ pub(crate) fn is_hidden(tool: &Value) -> bool {
     tool.get("risk_level").and_then(Value::as_str) == Some(RiskLevel::Forbidden.as_str())
 }
 
-/// Lists what a call needs; a dash for nothing.
+/// Lists the requirements of a call, or a dash for none.
 pub(crate) fn needs(tool: &Value) -> String {
     let words: Vec<String> =
         members(tool, "needs").iter().filter_map(Value::as_str).map(|need| line(need).replace('_', " ")).collect();

@@ -3,9 +3,9 @@
 //! A gateway takes an exclusive lock on the file and then writes its process id and address into it. Other commands try
 //! to take a shared lock. If they get it, no gateway runs. If not, they read the address.
 //!
-//! The kernel releases the lock when the process ends, even after a crash, so a stale file never blocks a start. That is
-//! why the content alone proves nothing: only the lock does. A pid file without a lock would have to guess whether the
-//! process with that id is still a gateway.
+//! The kernel releases the lock when the process ends, even after a crash, so a stale file never blocks a start. That
+//! is why the content alone proves nothing: only the lock does. A pid file without a lock would have to guess whether
+//! the process with that id is still a gateway.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};

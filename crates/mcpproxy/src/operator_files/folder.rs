@@ -48,12 +48,12 @@ impl Folder {
         settings_path.parent().unwrap_or(Path::new(".")).join(self.name)
     }
 
-    /// Reads all files; an empty list if there is no folder.
+    /// Reads all files. Returns an empty list if there is no folder.
     pub(crate) fn read(&self, settings_path: &Path) -> Result<Texts, Failure> {
         Ok(self.read_if_there(settings_path)?.unwrap_or_default())
     }
 
-    /// Reads all files; `None` if there is no folder.
+    /// Reads all files. Returns `None` if there is no folder.
     pub(super) fn read_if_there(&self, settings_path: &Path) -> Result<Option<Texts>, Failure> {
         let folder = self.beside(settings_path);
         let stamp = folder_stamp(&folder);
@@ -121,7 +121,8 @@ impl Folder {
         Some(format!("{}/: ignored: {told}. Only files that end in {endings} are read.", self.name))
     }
 
-    /// Returns whether the folder exists. Checks its owner too, because whoever can add files to it writes contracts.
+    /// Returns true if the folder exists. Checks its owner too, because every user who can add files to it can write
+    /// contracts.
     fn check(&self, folder: &Path) -> Result<bool, Failure> {
         let file = match settings_file::open(folder) {
             Ok(file) => file,
@@ -177,9 +178,10 @@ fn unreadable(folder: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::BadSettings, format!("{}: {error}", folder.display()))
 }
 
-/// Fingerprint of a folder: inode, mode and owner. Times are left out, because backup copies of editors change them.
+/// Takes a fingerprint of a folder: inode, mode and owner. Times are left out, because backup copies of editors change
+/// them.
 fn folder_stamp(folder: &Path) -> Stamp {
-    // A link that leads nowhere is another thing than no link.
+    // A broken symbolic link differs from a missing folder.
     let metadata = fs::metadata(folder).or_else(|_| folder.symlink_metadata()).ok()?;
     Some((metadata.dev(), metadata.ino(), i64::from(metadata.mode()), i64::from(metadata.uid())))
 }
@@ -190,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes `contracts` as the test wants it, and returns what reading it came to.
+    /// Prepares a `contracts` folder with `make`, reads it, and returns the file names or the error.
     fn read(make: impl FnOnce(&Path)) -> Result<Option<Vec<String>>, String> {
         let home = tempfile::tempdir().unwrap();
         make(home.path());
@@ -268,7 +270,7 @@ mod tests {
         );
         check(in_folder(|folder| mode(folder, 0o777)), "HOME/contracts: permissions too open: everyone can change it");
         check(in_folder(|folder| mode(folder, 0o1777)), "HOME/contracts: permissions too open: everyone can change it");
-        // Only root can give something away.
+        // Only root can change the owner.
         if rustix::process::geteuid().is_root() {
             check(
                 in_folder(|folder| chown(folder, Some(4711), None).unwrap()),

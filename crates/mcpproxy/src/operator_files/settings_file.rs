@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 
 use crate::exit::{Exit, Failure};
 
-/// Reads the settings; `None` if the file does not exist.
+/// Reads the settings. Returns `None` if the file does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<Settings>, Failure> {
     let Some((file, text)) = read_text(path)? else { return Ok(None) };
     let settings = parse(path, &text, References::Resolved)?;
@@ -56,7 +56,7 @@ fn parse(path: &Path, text: &str, references: References) -> Result<Settings, Fa
     settings::parse(text, &Here { folder, references }).map_err(|errors| bad(path, &errors))
 }
 
-/// Reads the text of the file; `None` if the file does not exist.
+/// Reads the text of the file. Returns `None` if the file does not exist.
 pub(crate) fn read_text(path: &Path) -> Result<Option<(File, String)>, Failure> {
     let unreadable = |error: &io::Error| Failure::new(Exit::BadSettings, format!("{}: {error}", path.display()));
     let file = match open(path) {
@@ -102,8 +102,8 @@ fn other_than_file(path: &Path) -> Option<Failure> {
     Some(Failure::new(Exit::BadSettings, message).hint("move it elsewhere, because only regular files are read"))
 }
 
-/// Checks who can write and read the settings. A writer can start any program as this user, and a reader learns the
-/// secrets in them.
+/// Checks the permissions of the settings. A writer can start any program as this user, and a reader learns the secrets
+/// in them.
 fn check_access(path: &Path, file: &File, settings: &Settings) -> Result<(), Failure> {
     let shown = path.display();
     let mode = check_owner(path, file)?;

@@ -13,7 +13,7 @@ const LEFT_MS: i64 = 10 * 60 * 1000;
 
 /// Makes setup links.
 ///
-/// A link is printed only on standard error of the gateway. Whoever opens it becomes a user, so no agent may read it.
+/// A link is printed only on standard error of the gateway. Opening it creates a user, so no agent may read it.
 pub(crate) struct FirstUser {
     store: Store,
     base_url: String,

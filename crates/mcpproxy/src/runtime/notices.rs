@@ -86,7 +86,7 @@ fn request_line(request: &ApprovalNotice, now_ms: i64) -> String {
     )
 }
 
-/// Formats a decision; `None` for a pending request.
+/// Formats a decision. Returns `None` for a pending request.
 fn decision_line(approval: &StoredApproval) -> Option<String> {
     let (icon, word) = match approval.state {
         ApprovalState::Approved => ("✓", "approved"),

@@ -3,13 +3,13 @@
 //! Every 250 ms the gateway compares fingerprints of the operator's files. When two comparisons in a row show the same
 //! change, the editor has finished writing, and the gateway reads all files:
 //!
-//! - If all files are valid, they take effect together: the gateway builds a new snapshot, and calls that already started
-//!   keep the old one. Unchanged parts keep their `Arc`, so that servers and policies are not rebuilt.
+//! - If all files are valid, they take effect together: the gateway builds a new snapshot, and calls that already
+//!   started keep the old one. Unchanged parts keep their `Arc`, so that servers and policies are not rebuilt.
 //! - If any file is invalid, nothing changes. The log and `GET /api/v1/status` show the error until the next change.
 //!
-//! A command that edits a file asks for a reload over REST (`mcpproxy_gateway::Reloader`). It returns when its edit is in
-//! force, so that the next call is already checked against it. Such a request reads the files at once: whoever sends it
-//! has finished writing.
+//! A command that edits a file requests a reload over REST (`mcpproxy_gateway::Reloader`). It returns when its edit is
+//! active, so that the next call is already checked against it. Such a request reads the files at once, because the
+//! command has finished writing.
 //!
 //! Polling is deliberate. A watch on the data folder would fire on every database write, that is on every call. Watches
 //! also miss changes behind symbolic links and on network disks.
@@ -66,7 +66,7 @@ impl Reload {
             }
             if let Some(request) = request {
                 let result = self.gateway.reload_error().map_or(Reloaded::Applied, Reloaded::Refused);
-                // Whoever asked may have hung up.
+                // The command may have disconnected.
                 let _ = request.send(result);
             }
         }

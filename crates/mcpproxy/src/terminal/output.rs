@@ -84,7 +84,7 @@ pub(crate) fn lines(text: &str) -> String {
     Untrusted::new(text).for_terminal_lines().into_owned()
 }
 
-/// Returns a member of a JSON object as one escaped line; a dash if it is missing.
+/// Returns a member of a JSON object as one escaped line, or a dash if it is missing.
 pub(crate) fn member(value: &Value, name: &str) -> String {
     match value.get(name) {
         None | Some(Value::Null) => "-".to_owned(),

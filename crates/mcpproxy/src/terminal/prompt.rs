@@ -1,14 +1,14 @@
 //! Asks the user at the terminal for names, passwords and codes.
 //!
-//! Secrets are read from `/dev/tty` only, never from arguments, environment variables, standard input or files. An agent
-//! often runs commands as the same user. If `mcpproxy approvals approve` read a password from a pipe, the agent could
-//! approve its own call with a password that it found. It cannot type on a terminal that it does not control.
+//! Secrets are read from `/dev/tty` only, never from arguments, environment variables, standard input or files. An
+//! agent often runs commands as the same user. If `mcpproxy approvals approve` read a password from a pipe, the agent
+//! could approve its own call with a password that it found. It cannot type on a terminal that it does not control.
 //!
 //! [`Terminal::of_a_person`] therefore needs three things: a controlling terminal, standard input and output that are
-//! terminals, and a process in the foreground. Before each prompt it discards pending input, because text that was typed
-//! before the prompt cannot be an answer to it. While a password is typed, echo is off and suspending is disabled, so that
-//! the shell never gets a terminal without echo. `Mode` restores the previous state on every exit path, also when the
-//! future is dropped.
+//! terminals, and a process in the foreground. Before each prompt it discards pending input, because text that was
+//! typed before the prompt cannot be an answer to it. While a password is typed, echo is off and suspending is
+//! disabled, so that the shell never gets a terminal without echo. `Mode` restores the previous state on every exit
+//! path, also when the future is dropped.
 
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal as _, Read as _, Write as _};
@@ -36,8 +36,8 @@ pub(crate) enum Echo {
 }
 
 impl Terminal {
-    /// Opens the controlling terminal, if a user can be at it: standard input and output are terminals, and the process is
-    /// in the foreground.
+    /// Opens the controlling terminal, if a user can be at it: standard input and output are terminals, and the process
+    /// is in the foreground.
     pub(crate) fn of_a_person() -> Option<Self> {
         if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
             return None;
@@ -53,7 +53,7 @@ impl Terminal {
         file.write_all(text.as_bytes()).and_then(|()| file.flush()).context("could not write to the terminal")
     }
 
-    /// Asks for one line; `None` if the user ends the input. Discards text that was typed before the prompt.
+    /// Asks for one line. Returns `None` if the user ends the input. Discards text that was typed before the prompt.
     pub(crate) async fn ask(&self, question: &str, echo: Echo) -> anyhow::Result<Option<String>> {
         // Restores the terminal on every exit path, also when this future is dropped.
         let _mode = Mode::set(&self.file, echo)?;

@@ -19,7 +19,7 @@ pub(crate) fn clock(time_ms: i64, now_ms: i64) -> String {
     local(time_ms, if is_today { "%H:%M" } else { "%F %H:%M" })
 }
 
-/// Formats a time in the local time zone; a dash if it is out of range.
+/// Formats a time in the local time zone. Returns a dash if it is out of range.
 pub(crate) fn local(time_ms: i64, form: &str) -> String {
     match Timestamp::from_millisecond(time_ms) {
         Ok(time) => time.to_zoned(TimeZone::system()).strftime(form).to_string(),

@@ -1,4 +1,4 @@
-//! Anna, the first user: made by the link, with a password and an authenticator.
+//! Anna, the first user: created with the setup link, with a password and an authenticator app.
 
 use std::io::{Read as _, Write as _};
 
@@ -13,7 +13,7 @@ use crate::common::{Folder, Serving};
 pub(crate) const PASSWORD: &str = "horse battery staple";
 const SECRET: &[u8] = b"12345678901234567890";
 
-/// Makes Anna by the link that `serve` printed, with a password and an authenticator.
+/// Creates Anna with the setup link that `serve` printed, with a password and an authenticator app.
 pub(crate) fn make_anna(serving: &Serving<'_>) {
     let port = serving.address.rsplit_once(':').unwrap().1;
     let base = format!("http://localhost:{port}");
@@ -54,7 +54,7 @@ pub(crate) fn send(serving: &Serving<'_>, path: &str, headers: &str, body: &str)
     answer
 }
 
-/// The headers of requests that Anna makes once she is signed in.
+/// Signs Anna in and returns the headers for her requests.
 pub(crate) fn signed_in(serving: &Serving<'_>) -> String {
     let body = json!({"name": "anna", "password": PASSWORD}).to_string();
     let answer = send(serving, "/api/v1/login", "", &body);
@@ -64,7 +64,7 @@ pub(crate) fn signed_in(serving: &Serving<'_>) -> String {
     format!("Cookie: {cookie}\r\nX-CSRF-Token: {}\r\n", said["csrf"].as_str().unwrap())
 }
 
-/// What Anna's authenticator shows now.
+/// Returns the current code of Anna's authenticator app.
 pub(crate) fn code() -> String {
     let totp = Builder::new()
         .with_algorithm(Algorithm::SHA1)

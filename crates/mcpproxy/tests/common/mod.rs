@@ -1,4 +1,4 @@
-//! Runs the command on a data folder of its own.
+//! Runs `mcpproxy` commands and gateways, each on a separate data folder.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 pub(crate) mod person;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Long enough for a loaded machine; nothing waits for it unless something is broken.
+/// Long enough for a loaded machine. Only a bug reaches this timeout.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Folder {
@@ -45,7 +45,7 @@ impl Folder {
         std::os::unix::fs::symlink(to, self.file(name)).unwrap();
     }
 
-    /// Makes a pipe that nobody writes to.
+    /// Creates a named pipe without a writer.
     pub(crate) fn pipe(&self, name: &str) {
         use rustix::fs::{CWD, FileType, mknodat};
         mknodat(CWD, self.file(name), FileType::Fifo, 0o600.into(), 0).unwrap();
@@ -69,7 +69,7 @@ impl Folder {
         command
     }
 
-    /// Everything a user sees of one command, with the folder's name taken out.
+    /// Returns the exit code and all output of a command. The path of the folder becomes `FOLDER`.
     pub(crate) fn run(&self, args: &[&str]) -> String {
         let output = self.command(args).stdin(Stdio::null()).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -78,7 +78,7 @@ impl Folder {
         all.replace(&self.path().display().to_string(), "FOLDER")
     }
 
-    /// The JSON a command prints, which must succeed.
+    /// Returns the JSON output of a command, which must succeed.
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         let output = self.command(args).args(["-o", "json"]).output().unwrap();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -95,7 +95,7 @@ pub(crate) struct Serving<'a> {
 }
 
 impl<'a> Serving<'a> {
-    /// Starts one and waits until its servers have connected or failed.
+    /// Starts a gateway and waits until its servers have connected or failed.
     pub(crate) fn start(folder: &'a Folder) -> Self {
         let serving = Self::start_connecting(folder);
         serving.wait("ready", || serving.get("/readyz").starts_with("HTTP/1.1 200"));
@@ -116,7 +116,7 @@ impl<'a> Serving<'a> {
                 break;
             }
         }
-        // The rest is read so that the gateway never waits for us.
+        // Keep reading, so that a full pipe never blocks the gateway.
         let rest = Arc::clone(&said);
         std::thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|line| *rest.lock().unwrap() += &format!("{line}\n"))
@@ -124,12 +124,12 @@ impl<'a> Serving<'a> {
         Self { folder, address: address.expect("the banner names the address"), child, said }
     }
 
-    /// Whether it said this on standard error.
+    /// Returns true if the gateway printed this text on standard error.
     pub(crate) fn has_said(&self, text: &str) -> bool {
         self.said.lock().unwrap().contains(text)
     }
 
-    /// The first word it said that begins so.
+    /// Returns the first printed word with this prefix.
     pub(crate) fn said_word(&self, beginning: &str) -> Option<String> {
         let said = self.said.lock().unwrap();
         said.split_whitespace().find(|word| word.starts_with(beginning)).map(str::to_owned)
@@ -153,7 +153,7 @@ impl<'a> Serving<'a> {
         answer
     }
 
-    /// What the admin gets.
+    /// Sends a GET request with the admin key and returns the answer.
     pub(crate) fn admin(&self, path: &str) -> Value {
         let mut stream = self.connect();
         let key = self.folder.read("admin.key");
@@ -209,7 +209,7 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
-/// A text without what differs from one run to the next: ids, ports and times of approvals.
+/// Replaces everything that differs between runs: ids, ports and times of approvals.
 pub(crate) fn steady(text: &str) -> String {
     let is_id =
         |word: &str| word.len() == 26 && word.starts_with("01") && word.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -234,7 +234,7 @@ pub(crate) fn steady(text: &str) -> String {
     out.trim_end_matches('\0').to_owned()
 }
 
-/// Asks again and again until it is so.
+/// Polls until the condition is true.
 pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {

@@ -1,4 +1,4 @@
-//! Somebody who sits at a terminal and types.
+//! A simulated user at a pseudo-terminal.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -18,12 +18,12 @@ pub(crate) struct Person {
     inside: File,
     child: Child,
     seen: Arc<Mutex<String>>,
-    /// How much of it was looked at.
+    /// Number of bytes of `seen` that were already checked.
     read: usize,
 }
 
 impl Person {
-    /// Starts a command in a terminal of its own.
+    /// Starts a command in its own pseudo-terminal.
     pub(crate) fn runs(command: &Command) -> Self {
         let terminal: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
@@ -31,7 +31,7 @@ impl Person {
         let name = ptsname(&terminal, Vec::new()).unwrap();
         let path = std::path::Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
         let open = || std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
-        // `setsid` makes its standard input the terminal that controls what it starts.
+        // `setsid --ctty` makes standard input the controlling terminal of the command.
         let mut inside = Command::new("setsid");
         inside.arg("--ctty").arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
@@ -53,7 +53,7 @@ impl Person {
         Self { terminal, inside: open(), child, seen, read: 0 }
     }
 
-    /// Waits until this is on the screen, below what was waited for before.
+    /// Waits until this text appears on the screen, after the previous match.
     pub(crate) fn sees(&mut self, text: &str) {
         let mut found = None;
         wait(&format!("{text:?} on the terminal"), || {
@@ -68,12 +68,12 @@ impl Person {
         self.terminal.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Everything that was on the screen.
+    /// Returns everything that appeared on the screen.
     pub(crate) fn screen(&self) -> String {
         self.seen.lock().unwrap().replace("\r\n", "\n")
     }
 
-    /// Whether what is typed can be seen.
+    /// Returns true if the terminal echoes typed text.
     pub(crate) fn has_echo(&self) -> bool {
         tcgetattr(&self.inside).unwrap().local_modes.contains(LocalModes::ECHO)
     }
@@ -82,7 +82,7 @@ impl Person {
         self.child.id()
     }
 
-    /// How the command ended.
+    /// Waits for the command to exit and returns its exit code.
     pub(crate) fn leaves(&mut self) -> Option<i32> {
         let mut ended = None;
         wait("the command to end", || {

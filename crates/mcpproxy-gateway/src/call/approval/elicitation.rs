@@ -101,7 +101,7 @@ pub(super) fn shows_all(approval: &StoredApproval) -> bool {
     fits(args(approval)) && attached(approval).is_none_or(fits)
 }
 
-/// The arguments unmasked: the agent's client knows them already, and the approver must.
+/// Returns the unmasked arguments. The agent's client knows them already, and the approver must see them.
 fn args(approval: &StoredApproval) -> &str {
     approval.args.as_deref().unwrap_or(approval.shown_args.for_json())
 }
@@ -163,7 +163,7 @@ fn headline(approval: &StoredApproval) -> String {
     format!("Agent '{}' wants to call '{}' (risk: {risk}).", approval.agent, approval.tool)
 }
 
-/// The facts for a user who sees only the form, each with its source.
+/// Lists the facts for a user who sees only the form, each with its source.
 fn facts(approval: &StoredApproval) -> String {
     let about = ApprovalDetails::of(approval);
     let mut text = String::new();

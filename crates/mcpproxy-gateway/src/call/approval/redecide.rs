@@ -36,7 +36,7 @@ impl ApprovalFlow<'_> {
             return Err(Denial::ApprovalStale.into());
         }
         let clock = snapshot.clock();
-        // The dry run was checked before the user was asked, and the user has seen it since.
+        // The dry run was checked before the approval request was created, and the user has seen it since.
         let seen = PriorState { dry_run_ms: Some(clock.now_ms), is_repeat: false };
         let moment = Moment { clock, limits: &self.state.limits, seen };
         let declared = Declared {
@@ -60,7 +60,7 @@ impl ApprovalFlow<'_> {
     }
 }
 
-/// Checks whether waiting cannot help. A missing server may come back, and a rate limit passes.
+/// Returns true if waiting cannot help. A missing server may come back, and a rate limit passes.
 fn is_permanent(denial: &Denial) -> bool {
     match denial.check() {
         Check::RateLimit | Check::Exists => false,

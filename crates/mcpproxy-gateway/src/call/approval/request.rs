@@ -60,7 +60,7 @@ impl ApprovalFlow<'_> {
         let id = new.id.clone();
         match self.state.approvals.request(new, self.dry_run_copy(&binding).await?).await? {
             Conditional::Written(_) => store.find_approval(&id).await?.ok_or_else(|| Denial::NoSuchApproval.into()),
-            // Another call has just asked the same, or too many requests are pending.
+            // Another call has just requested the same approval, or too many requests are pending.
             Conditional::Conflict { .. } => match store.find_open_approval(&binding.digest(), now_ms()).await? {
                 Some(open) => Ok(open),
                 None => Err(Denial::TooManyApprovals { most: PENDING_MAX }.into()),
@@ -68,7 +68,8 @@ impl ApprovalFlow<'_> {
         }
     }
 
-    /// Stops if another call with the same idempotency key has used the approval. The agent then gets that call's answer.
+    /// Stops if another call with the same idempotency key has used the approval. The agent then gets that call's
+    /// answer.
     pub(super) async fn stop_if_made(&self) -> Result<(), Stopped> {
         match self.request.as_repeat() {
             Some(repeat) if claims::is_taken(self.state, self.agent, &repeat.tool.name, &repeat.claim).await? => {

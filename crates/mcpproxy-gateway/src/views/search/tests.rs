@@ -1,4 +1,4 @@
-//! Answers over the tool lists of real servers, and over tools made to be too large.
+//! Search results over the tool lists of real servers, and over oversized tools.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -38,7 +38,7 @@ fn hits(catalog: &Catalog) -> Vec<SearchHit> {
     catalog.tools().map(|tool| SearchHit { tool: Arc::clone(tool), score: 0.5 }).collect()
 }
 
-/// Asks for as many as there are, checks what must be so of every answer, and gives back what was shown.
+/// Requests all tools, checks what must be true of every answer, and returns what was shown.
 fn check(hits: &[SearchHit], detail: Detail) -> (usize, Value) {
     let found = SearchResult { hits: hits.to_vec(), no_match: None };
     let text = answer(&found, detail, hits.len());
@@ -67,7 +67,7 @@ fn every_answer_fits_and_parses() {
         check(page, Detail::Brief);
         check(page, Detail::Full);
     }
-    // Among these are the largest there are.
+    // These include the largest known tools.
     let largest = REAL.iter().position(|hit| hit.tool.name.tool() == "create-sharepoint-list").unwrap();
     for limit in 1..=50 {
         let page = &REAL[largest - limit / 2..][..limit];
@@ -136,7 +136,7 @@ fn a_tool_that_does_not_fit_hides_no_other() {
     let tool = |name: &str, description: &str| {
         json!({"name": name, "description": description, "inputSchema": {"type": "object"}}).to_string()
     };
-    // Most of a page is full, and the next tool is longer than what is left of it.
+    // Most of the answer is full, and the next tool does not fit into the rest.
     let described =
         "Says what it does in some twenty words, so that a page is full before all of them are shown. ".repeat(3);
     let long = tool(&"x".repeat(128), &"\u{1}".repeat(150));

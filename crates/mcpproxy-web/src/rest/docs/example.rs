@@ -26,7 +26,7 @@ pub(super) fn curl(route: &Route<'_>) -> String {
     format!("{command} \\\n  'http://{ADDRESS}{}'", target(route))
 }
 
-/// The path and the query, with all parameters that have an example.
+/// Builds the path and the query, with all parameters that have an example.
 fn target(route: &Route<'_>) -> String {
     let mut path = route.path.to_owned();
     let mut query = Vec::new();

@@ -44,7 +44,7 @@ fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     pointer.and_then(|pointer| document.pointer(pointer)).unwrap_or(schema)
 }
 
-/// `string`, `integer or null`.
+/// Formats a type: `string`, `integer or null`.
 pub(super) fn kind(schema: &Value) -> String {
     let words = match schema.get("type") {
         Some(Value::String(word)) => vec![word.as_str()],
@@ -55,7 +55,7 @@ pub(super) fn kind(schema: &Value) -> String {
     if text(schema, "format") == "date-time" { words.replace("string", "time") } else { words }
 }
 
-/// The allowed values.
+/// Lists the allowed values.
 pub(super) fn limits(schema: &Value) -> String {
     let choices: Vec<String> = elements(schema.get("enum"))
         .filter_map(Value::as_str)

@@ -4,18 +4,19 @@
 //!
 //! - **The gateway**: agent, tool, arguments, changes, times. True by construction.
 //! - **The operator**: risk level and side effects from contracts. Trusted.
-//! - **The agent and the server**: reason, client name, descriptions, claims about side effects. Anyone can write anything
-//!   here, so these texts carry the tag "not verified", and a server's own risk level can raise the warning but never lower it.
+//! - **The agent and the server**: reason, client name, descriptions, claims about side effects. Anyone can write
+//!   anything here, so these texts carry the tag "not verified". A server's own risk level can raise the warning but
+//!   never lower it.
 //!
-//! Who sees what: the approver sees all arguments unmasked while the request is pending, because an approval of hidden values
-//! is worthless. After the decision the page masks sensitive values, as the REST interface and the log always do. Agents and
-//! the admin key never see this page.
+//! Visibility: the approver sees all arguments unmasked while the request is pending, because an approval of hidden
+//! values is worthless. After the decision the page masks sensitive values, as the REST interface and the log always
+//! do. Agents and the admin key never see this page.
 //!
-//! All foreign text goes through [`Visible`], which escapes HTML and shows invisible characters. Long values are cut. The page
-//! then says what is missing next to the buttons, and links to the full text.
+//! All foreign text goes through [`Visible`], which escapes HTML and shows invisible characters. Long values are cut.
+//! The page then says what is missing next to the buttons, and links to the full text.
 //!
-//! Deny is the first button and has the focus. Approve stays disabled for a second after the page changes, so that a click
-//! meant for something else approves nothing.
+//! Deny is the first button and has the focus. Approve stays disabled for a second after the page changes, so that a
+//! click meant for something else approves nothing.
 
 mod arguments;
 mod attached;
@@ -84,7 +85,7 @@ pub(crate) struct Effects {
 
 pub(crate) struct Preview {
     pub(crate) is_native: bool,
-    /// Whether it was derived from a contract of the server.
+    /// True if it was derived from a contract of the server.
     pub(crate) is_of_server: bool,
     pub(crate) is_old: bool,
     pub(crate) iso: String,
@@ -120,7 +121,7 @@ pub(crate) struct Typed {
     pub(crate) error: Option<String>,
     pub(crate) comment: String,
     pub(crate) grant: Option<(String, String, String)>,
-    /// Whether the page key was missing or wrong.
+    /// True if the page key was missing or wrong.
     pub(crate) asks_password: bool,
 }
 
@@ -228,13 +229,13 @@ fn preview(dry_run: &StoredDryRun, about: &ApprovalDetails, now_ms: i64) -> Prev
     }
 }
 
-/// A dry run as text.
+/// Formats a dry run as text.
 pub(crate) fn preview_text(dry_run: &StoredDryRun) -> String {
     let text = dry_run.preview.for_json();
     serde_json::from_str::<Value>(text).map_or_else(|_| text.to_owned(), |value| readable(&value))
 }
 
-/// The structured content of a result, or else its texts.
+/// Returns the structured content of a result, or else its texts.
 fn readable(result: &Value) -> String {
     if let Some(structure) = result.get("structuredContent") {
         return format!("{structure:#}");
@@ -271,7 +272,8 @@ fn or_none(lines: Vec<Visible>) -> Vec<Visible> {
     if lines.is_empty() { vec![Visible::of("none")] } else { lines }
 }
 
-/// The form for a standing approval. `None` for critical calls and for calls that require a second factor.
+/// Builds the form for a standing approval. Returns `None` for critical calls and for calls that require a second
+/// factor.
 fn grant_form(view: &ApprovalView, state: ApprovalState, typed: &Typed) -> Option<GrantForm> {
     let approval = &view.approval;
     let is_possible = approval.least != Assurance::Factor && approval.risk != Some(RiskLevel::Critical);

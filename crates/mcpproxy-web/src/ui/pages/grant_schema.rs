@@ -2,7 +2,8 @@
 
 use mcpproxy_core::json;
 
-/// Requires each argument to have its value. A masked value is replaced by its type, so that the schema reveals no secret.
+/// Requires each argument to have its value. A masked value is replaced by its type, so that the schema reveals no
+/// secret.
 pub(crate) fn exactly(args: &str, shown_args: &str) -> String {
     let (Some(args), Some(shown)) = (json::members(args), json::members(shown_args)) else { return "{}".to_owned() };
     let names: Vec<String> = args.iter().map(|(name, _)| json::quote(name)).collect();

@@ -81,7 +81,7 @@ impl Time {
     }
 }
 
-/// The same format as in `assets/app.js`, so that the text does not jump when the script takes over.
+/// Formats the time left as `assets/app.js` does, so that the text does not change when the script starts.
 fn left(ms: i64) -> String {
     let seconds = ms / 1000;
     match seconds {

@@ -1,4 +1,4 @@
-//! Pages as people get them, whole. `BLESS=1 cargo test -p mcpproxy-web` writes those that are compared.
+//! Whole pages, compared with checked-in snapshots. `BLESS=1 cargo test -p mcpproxy-web` writes the snapshots.
 
 use std::path::Path;
 
@@ -99,7 +99,7 @@ fn confirm(approval: StoredApproval) -> String {
     Confirm::new(frame("mail:send_external"), &view(approval), BOTH, Typed::default(), NOW_MS).render().unwrap()
 }
 
-/// Compares with the page that is checked in.
+/// Compares a page with its snapshot.
 fn compare(name: &str, html: &str) {
     for line in html.lines() {
         for inline in ["style=", "javascript:", "onclick=", "onload=", "onerror=", "onsubmit="] {
@@ -127,7 +127,7 @@ fn the_confirmation_page() {
     compare("confirm-first-time.html", &page);
 }
 
-/// The second round of a tool that asks back shows what is new in it, all of it, and nothing of it is markup.
+/// The second round of a tool that requests input shows every attached member, escaped.
 #[test]
 fn what_goes_besides_the_arguments() {
     let answers =
@@ -218,7 +218,7 @@ fn servers_speak_for_themselves() {
     );
 }
 
-/// An approval whose recipients are masked, and so is what is kept of it.
+/// Builds an approval request with masked recipients, as it is stored.
 fn masked(args: &str, shown: &str) -> StoredApproval {
     let plain = approval(args, "");
     let mut about: Value = serde_json::from_str(plain.about.for_json()).unwrap();

@@ -8,7 +8,7 @@ use super::confirm::preview_text;
 use crate::diff::{Audience, Change, Row, WHOLE_ROWS, arguments};
 use crate::visible::plain;
 
-/// Nothing is masked while the request is pending, so this is for the approver only.
+/// Formats the full call for the approver only, because nothing is masked while the request is pending.
 pub(crate) fn whole(view: &ApprovalView) -> String {
     let approval = &view.approval;
     let tool: &ToolName = &approval.tool;

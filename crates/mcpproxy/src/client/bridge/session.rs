@@ -133,7 +133,7 @@ impl Session {
         } else {
             let body = read_body(response).await.map_err(failed)?;
             let text = String::from_utf8_lossy(&body).into_owned();
-            // An error of the HTTP side is no message of MCP, and would not tell the client which request it is about.
+            // An HTTP error is not an MCP message, and does not name the request that it is about.
             if status.is_success() || wanted.is_some_and(|wanted| answers(&text, wanted)) {
                 if !text.trim().is_empty() {
                     self.out.message(&text).await;

@@ -66,7 +66,7 @@ pub(super) async fn run(home: &Home, format: Format, export: &Export) -> anyhow:
     let filter = export.matching.filter(&export.within)?;
     let end = EndSignal::listen()?;
     tokio::select! {
-        // What was written so far has no name yet, and is gone when this returns.
+        // The partial file has no name yet, and is deleted when this returns.
         () = end.wait() => Err(Failure::new(Exit::Failed, "The export was stopped before it was complete.").into()),
         done = write(home, export, filter) => done.map(|()| Exit::Done),
     }
@@ -92,7 +92,7 @@ async fn write(home: &Home, export: &Export, filter: Filter) -> anyhow::Result<(
     Ok(())
 }
 
-/// Returns whether progress messages would mix with the data.
+/// Returns the target of the data. Progress messages must not mix with data on standard output.
 fn whereabouts(export: &Export) -> Output {
     if export.out.is_some() { Output::Elsewhere } else { Output::ToStandardOutput }
 }

@@ -125,7 +125,7 @@ impl Outage {
 /// Prints records one at a time.
 struct Printer {
     format: Format,
-    /// The current columns; `None` before the first row.
+    /// The current columns. `None` before the first row.
     stream: Option<Stream>,
 }
 

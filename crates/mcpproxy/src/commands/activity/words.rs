@@ -26,7 +26,7 @@ fn milliseconds(duration_us: u64) -> f64 {
     duration_us as f64 / 1000.0
 }
 
-/// Returns untrusted text escaped for the terminal; a dash if there is none.
+/// Returns untrusted text escaped for the terminal, or a dash if there is none.
 pub(super) fn word(text: &Option<Untrusted>) -> String {
     text.as_ref().map_or(NONE.to_owned(), |text| text.for_terminal().into_owned())
 }

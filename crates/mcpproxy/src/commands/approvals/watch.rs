@@ -79,7 +79,8 @@ struct PrintedStates {
 }
 
 impl PrintedStates {
-    /// Returns the changes of a page, oldest first: new requests in the wanted state, and new states of printed requests.
+    /// Returns the changes of a page, oldest first: new requests in the wanted state, and new states of printed
+    /// requests.
     fn news(&mut self, approvals: &[Value], wanted: Option<ApprovalState>) -> Vec<Value> {
         let mut news = Vec::new();
         for approval in approvals.iter().rev() {

@@ -16,7 +16,7 @@ pub(super) const NONE: &str = "-";
 const ID_CHARS: usize = 15;
 const TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Returns a member as one escaped line; a dash if it is missing.
+/// Returns a member as one escaped line, or a dash if it is missing.
 pub(super) fn text(value: &Value, name: &str) -> String {
     crate::terminal::output::member(value, name)
 }
@@ -89,7 +89,7 @@ pub(super) fn time(value: &Value, name: &str) -> String {
     time_ms(value, name).map_or(NONE.to_owned(), local_time)
 }
 
-/// Formats the time that is left, such as `9m` or `45s`; a dash if none is.
+/// Formats the time that is left, such as `9m` or `45s`. Returns a dash if none is left.
 pub(super) fn left(until_ms: i64, now_ms: i64) -> String {
     match (until_ms - now_ms) / 1000 {
         ..=0 => NONE.to_owned(),

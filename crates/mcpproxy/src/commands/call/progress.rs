@@ -26,8 +26,8 @@ impl Progress {
         }
     }
 
-    /// A server can send the same kind of progress message. So a link is printed only if it leads to the gateway:
-    /// otherwise a server could send the user to a page that asks for a password.
+    /// Returns the text for an approval request in a progress message. A server can send such a message too. So the
+    /// link must lead to the gateway: otherwise a server could send the user to a page that asks for a password.
     fn words(&mut self, message: &str) -> Option<String> {
         let message: Value = serde_json::from_str(message).ok()?;
         if message.get("method")?.as_str()? != "notifications/progress" {

@@ -3,7 +3,7 @@
 //! The gateway's own message speaks to an agent: it names MCP tools and parameters. Here every [`ErrorCode`] gets a
 //! sentence about the command line, an exit code and, where one helps, the command to run next. All three matches are
 //! exhaustive, so that a new code does not compile without its sentence. A code that this version does not know comes
-//! from a newer gateway; then the gateway's message is printed as it is.
+//! from a newer gateway. The gateway's message is then printed unchanged.
 
 use mcpproxy_core::{ApprovalId, ErrorCode, Variant};
 use serde_json::Value;
@@ -66,7 +66,7 @@ impl GatewayError<'_> {
 fn exit(code: ErrorCode, error: &GatewayError<'_>) -> Exit {
     use ErrorCode as Code;
     match code {
-        // The server got the call, or would have got it if it were there.
+        // The server received the call, or was unavailable.
         Code::UpstreamUnavailable
         | Code::UpstreamTimeout
         | Code::UpstreamBusy
@@ -228,7 +228,7 @@ fn next_command(code: ErrorCode, error: &GatewayError<'_>, invocation: &Invocati
         | Code::UnknownField
         | Code::InvalidField
         | Code::InvalidIntent => run("restart the gateway with the version of this command", "serve"),
-        // The sentence says it all, or the next step is `right_variant`.
+        // The sentence is enough, or the next step is `right_variant`.
         Code::ServerMismatch
         | Code::ContractMismatch
         | Code::ReasonTooLong
@@ -254,7 +254,7 @@ fn right_variant(error: &GatewayError<'_>) -> Option<Variant> {
 fn understated(error: &GatewayError<'_>, invocation: &Invocation<'_>, source: &str) -> String {
     let tool = invocation.tool;
     let Some(right) = right_variant(error) else { return error.message() };
-    // The server said nothing about the tool, and the settings ask for a write in that case.
+    // The server has no annotation for the tool, and the settings then require a write.
     if error.message.contains("is not marked read-only by server") {
         return format!("The server does not mark `{tool}` as read-only. Use `mcpproxy call tool-{right}`.");
     }

@@ -1,4 +1,4 @@
-//! `contract coverage`: lists which tools have a risk level.
+//! `contract coverage`: lists the risk level of each tool and its source.
 
 use http::Method;
 use serde_json::Value;

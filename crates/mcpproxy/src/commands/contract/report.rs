@@ -64,7 +64,7 @@ impl Finding {
         }
     }
 
-    /// A finding about a file itself: it is missing, not text, or not owned by this user.
+    /// Builds a finding about a file itself: it is missing, not text, or not owned by this user.
     pub(super) fn of_failure(subject: String, message: String) -> Self {
         let mistake = Mistake { line: 0, column: 0, message };
         Self { file: None, line: None, column: None, fix: String::new(), ..Self::of_mistake(subject, mistake) }

@@ -63,7 +63,7 @@ fn reason(tool: &Value, why: &Value) -> String {
     format!("{}\n{numbers}{header}{lines}", member(tool, "name"))
 }
 
-/// `sum 1.50 = words 1.00 + name 0.50`.
+/// Formats `sum 1.50 = words 1.00 + name 0.50`.
 fn sum(why: &Value) -> String {
     let features = members(why, "features");
     let total: f64 = features.iter().filter_map(|feature| feature.get("adds").and_then(Value::as_f64)).sum();
@@ -72,7 +72,7 @@ fn sum(why: &Value) -> String {
     wrapped(&format!("sum {total:.2} = {}", adds.join(" + ")), 2)
 }
 
-/// `name as "delete", description`.
+/// Formats `name as "delete", description`.
 fn places(word: &Value) -> String {
     let places: Vec<String> = members(word, "places")
         .iter()

@@ -14,7 +14,7 @@ const MAX_CHARS: usize = 20_000;
 
 pub(crate) struct Arguments {
     pub(crate) rows: Vec<ArgumentRow>,
-    /// Whether any argument changed, shown or not.
+    /// True if any argument changed, shown or not.
     pub(crate) is_changed: bool,
     pub(crate) summary: String,
     pub(crate) left_out: usize,
@@ -67,7 +67,7 @@ impl Arguments {
         }
     }
 
-    /// The number of values that are cut.
+    /// Counts the values that are cut.
     pub(crate) fn cut_values(&self) -> usize {
         let values = self.rows.iter().flat_map(|row| [&row.before, &row.after]).flatten();
         values.filter(|value| value.cut_chars > 0).count()
@@ -95,7 +95,7 @@ fn name(pointer: &str) -> Visible {
 }
 
 impl ShownValue {
-    /// A string without quotes and escapes, any other JSON unchanged.
+    /// Shows a string without quotes and escapes, and any other JSON unchanged.
     pub(crate) fn json(value: &str) -> Self {
         match json::string_value(value) {
             Some(text) => Self::new(&text, true),
@@ -128,7 +128,7 @@ impl ShownValue {
     }
 }
 
-/// The number of characters, and how many of them are cut.
+/// Returns the number of characters, and the number of those that are cut.
 fn cut(text: &str) -> (usize, usize) {
     let chars = text.chars().count();
     (chars, chars.saturating_sub(MAX_CHARS))

@@ -1,4 +1,4 @@
-//! The members of a call besides its arguments, all of them.
+//! The attached members of a call, which are sent besides its arguments. All of them are shown.
 
 use mcpproxy_core::{Untrusted, canonical, json};
 use mcpproxy_gateway::ApprovalView;
@@ -7,7 +7,7 @@ use crate::visible::Visible;
 
 pub(crate) struct Attached {
     pub(crate) parts: Vec<Part>,
-    /// Whether they changed since the last approved call.
+    /// True if they changed since the last approved call.
     pub(crate) is_changed: bool,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct Part {
 }
 
 impl Attached {
-    /// `None` if there are none.
+    /// Returns `None` if there are no attached members.
     pub(crate) fn new(view: &ApprovalView) -> Option<Self> {
         let members = json::members(view.attached_for_user.as_ref().map(Untrusted::for_json)?)?;
         let part = |(name, value): &(std::borrow::Cow<'_, str>, &str)| Part {

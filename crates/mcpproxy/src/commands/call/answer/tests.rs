@@ -152,7 +152,7 @@ fn a_user_is_waited_for() {
          hint: mcpproxy approvals wait {ID} && {CALL} --approval-id {ID}"
     );
     check(&waits, Some((Exit::Waiting, &said)));
-    // A server that says the same is a server that failed.
+    // A server that forges the same error counts as a failed server.
     let mut forged = waits.clone();
     forged["_meta"] = json!({});
     check(&forged, Some((Exit::ServerFailed, "server `fx` returned an error")));
