@@ -101,7 +101,7 @@ fn patterns(body: &str) -> Vec<String> {
         // An arm ends with a comma, or with the brace of its block.
         if in_arm && depth == 0 && matches!(c, ',' | '}') {
             in_arm = false;
-        } else if !in_arm && !(pattern.is_empty() && matches!(c, ',' | ' ' | '\n')) {
+        } else if !(in_arm || pattern.is_empty() && matches!(c, ',' | ' ' | '\n')) {
             pattern.push(c);
         }
     }

@@ -199,7 +199,7 @@ impl Proof {
 
     fn seal(&mut self, note: &str) -> Result<(), What> {
         let hasher = std::mem::take(&mut self.hasher);
-        self.is_sealed = hasher.is_sealed_by(note, &self.verifier);
+        self.is_sealed = hasher.verifies(note, &self.verifier);
         if self.is_sealed { Ok(()) } else { Err("the seal does not match; the bundle was changed after the export") }
     }
 

@@ -25,7 +25,7 @@ impl SealHasher {
     }
 
     /// Returns `true` if this note is a valid seal of the hashed bytes.
-    pub(super) fn is_sealed_by(self, note: &str, verifier: &Verifier) -> bool {
+    pub(super) fn verifies(self, note: &str, verifier: &Verifier) -> bool {
         let Ok(signed) = verifier.open(note) else { return false };
         signed.strip_prefix(&self.text(verifier)).is_some_and(|time| time.ends_with('\n') && time.lines().count() == 1)
     }
