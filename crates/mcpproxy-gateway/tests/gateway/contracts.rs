@@ -60,14 +60,14 @@ fn for_work(lines: &str) -> Arc<Contracts> {
 }
 
 /// What an agent and the operator see of one tool under one contract.
-struct PriorState {
+struct Observed {
     replies: Vec<Reply>,
     found: Value,
     listed: Value,
     records: Vec<WholeRecord>,
 }
 
-impl PriorState {
+impl Observed {
     /// The codes of the calls' answers, `ok` where there is none.
     fn codes(&self) -> String {
         let code = |reply: &Reply| {
@@ -99,7 +99,7 @@ impl PriorState {
     }
 }
 
-async fn look(contract: &str, scope: Scope, calls: &[(&str, &str)]) -> PriorState {
+async fn look(contract: &str, scope: Scope, calls: &[(&str, &str)]) -> Observed {
     let peer = peer(&format!("[{PLAIN}]")).await;
     let settings = Settings { approvals: never_held(), ..settings([peer.settings("fx")]) };
     let rig = Rig::start(files(settings, for_work(contract))).await;
@@ -116,14 +116,14 @@ async fn look(contract: &str, scope: Scope, calls: &[(&str, &str)]) -> PriorStat
     let found = found["structuredContent"]["tools"][0].clone();
     let records = rig.whole_records().await;
     let records = records.into_iter().filter(|whole| whole.record.tool.is_some()).collect();
-    PriorState { replies, found, listed: listed["tools"][0].clone(), records }
+    Observed { replies, found, listed: listed["tools"][0].clone(), records }
 }
 
 /// Two contracts that differ in one field, and what differs with it.
 async fn check(
     (one, other): (&str, &str),
     calls: &[(&str, &str)],
-    what: impl Fn(&PriorState) -> String,
+    what: impl Fn(&Observed) -> String,
     (expected_one, expected_other): (&str, &str),
 ) {
     let write_only = Scope { grants: vec!["mail:send".to_owned()], ..Scope::everything() };
@@ -137,48 +137,47 @@ const ONE_WRITE: &[(&str, &str)] = &[("call_tool_write", WRITE)];
 
 #[tokio::test]
 async fn fields_that_decide_whether_a_call_is_made() {
-    check(("riskLevel: medium", "riskLevel: high"), ONE_WRITE, PriorState::codes, ("ok", "confirmation_required"))
-        .await;
-    check(("riskLevel: low", "riskLevel: forbidden"), ONE_WRITE, PriorState::codes, ("ok", "tool_not_found")).await;
-    check(("operation: write", "operation: destructive"), ONE_WRITE, PriorState::codes, ("ok", "contract_mismatch"))
+    check(("riskLevel: medium", "riskLevel: high"), ONE_WRITE, Observed::codes, ("ok", "confirmation_required")).await;
+    check(("riskLevel: low", "riskLevel: forbidden"), ONE_WRITE, Observed::codes, ("ok", "tool_not_found")).await;
+    check(("operation: write", "operation: destructive"), ONE_WRITE, Observed::codes, ("ok", "contract_mismatch"))
         .await;
     let autonomous = ("autonomousExecution: true", "autonomousExecution: false");
-    check(autonomous, ONE_WRITE, PriorState::codes, ("ok", "confirmation_required")).await;
+    check(autonomous, ONE_WRITE, Observed::codes, ("ok", "confirmation_required")).await;
     let confirmation = ("confirmation: none", "confirmation: required");
-    check(confirmation, ONE_WRITE, PriorState::codes, ("ok", "confirmation_required")).await;
+    check(confirmation, ONE_WRITE, Observed::codes, ("ok", "confirmation_required")).await;
     let step_up = (
         "stepUpAuth: { when: { properties: { to: { minItems: 2 } } } }",
         "stepUpAuth: { when: { properties: { to: { minItems: 1 } } } }",
     );
-    check(step_up, ONE_WRITE, PriorState::codes, ("ok", "confirmation_required")).await;
+    check(step_up, ONE_WRITE, Observed::codes, ("ok", "confirmation_required")).await;
     let permissions = ("permissions: [mail:send]", "permissions: [mail:send, files:read]");
-    check(permissions, ONE_WRITE, PriorState::codes, ("ok", "permission_denied")).await;
+    check(permissions, ONE_WRITE, Observed::codes, ("ok", "permission_denied")).await;
     let schema = (
         "inputSchema: { properties: { to: { maxItems: 1 } } }",
         "inputSchema: { properties: { to: { maxItems: 0 } } }",
     );
-    check(schema, ONE_WRITE, PriorState::codes, ("ok", "invalid_arguments")).await;
-    check(("dryRun: supported", "dryRun: required"), ONE_WRITE, PriorState::codes, ("ok", "dry_run_required")).await;
+    check(schema, ONE_WRITE, Observed::codes, ("ok", "invalid_arguments")).await;
+    check(("dryRun: supported", "dryRun: required"), ONE_WRITE, Observed::codes, ("ok", "dry_run_required")).await;
     let twice = [("call_tool_write", WRITE), ("call_tool_write", WRITE)];
     let limit = ("rateLimit: { calls: 2, per: 1h }", "rateLimit: { calls: 1, per: 1h }");
-    check(limit, &twice, PriorState::codes, ("ok ok", "ok rate_limit_exceeded")).await;
+    check(limit, &twice, Observed::codes, ("ok ok", "ok rate_limit_exceeded")).await;
 }
 
 #[tokio::test]
 async fn fields_that_decide_what_becomes_of_the_answer() {
     let output =
         ("outputSchema: { properties: { id: { const: 1 } } }", "outputSchema: { properties: { id: { const: 2 } } }");
-    check(output, ONE_WRITE, PriorState::codes, ("ok", "output_mismatch")).await;
+    check(output, ONE_WRITE, Observed::codes, ("ok", "output_mismatch")).await;
     let strict = (
         "outputSchema: { properties: { id: { const: 2 } } }",
         "outputSchema: { strict: true, properties: { id: { const: 2 } } }",
     );
-    let withheld = |seen: &PriorState| seen.replies[0].brief().contains("do not repeat it").to_string();
+    let withheld = |seen: &Observed| seen.replies[0].brief().contains("do not repeat it").to_string();
     check(strict, ONE_WRITE, withheld, ("false", "true")).await;
     let failing = [("call_tool_write", r#"{"name":"fx:work","args":{"fail":"quota"}}"#)];
     let modes = ("failureModes: [quota]", "failureModes: [not_found]");
-    check(modes, &failing, PriorState::codes, ("quota", "undeclared_failure")).await;
-    let on_record = |seen: &PriorState| {
+    check(modes, &failing, Observed::codes, ("quota", "undeclared_failure")).await;
+    let on_record = |seen: &Observed| {
         let record = &seen.records[0].record;
         let end: Value = serde_json::from_str(record.end_metadata.as_ref().unwrap().for_json()).unwrap();
         format!("{} {}", record.code.as_ref().unwrap().for_json(), end["failure"])
@@ -192,7 +191,7 @@ async fn fields_that_decide_what_becomes_of_the_answer() {
 
 #[tokio::test]
 async fn fields_that_decide_what_is_written_down() {
-    let event = |seen: &PriorState| seen.metadata("audit_event");
+    let event = |seen: &Observed| seen.metadata("audit_event");
     check(
         ("auditEvent: mail.sent", "auditEvent: mail.queued"),
         ONE_WRITE,
@@ -200,16 +199,16 @@ async fn fields_that_decide_what_is_written_down() {
         (r#""mail.sent""#, r#""mail.queued""#),
     )
     .await;
-    let risk = |seen: &PriorState| format!("{:?}", seen.records[0].record.risk.map(|risk| risk.as_str()));
+    let risk = |seen: &Observed| format!("{:?}", seen.records[0].record.risk.map(|risk| risk.as_str()));
     check(("riskLevel: low", "riskLevel: medium"), ONE_WRITE, risk, (r#"Some("low")"#, r#"Some("medium")"#)).await;
     let sensitive = ("sensitive: [/to]", "sensitive: [/body]");
     let expected = (r#"{"to":["***"],"body":"hello"}"#, r#"{"to":["a"],"body":"***"}"#);
-    check(sensitive, ONE_WRITE, PriorState::args, expected).await;
+    check(sensitive, ONE_WRITE, Observed::args, expected).await;
     let expected = (
         r#"{"content":[{"type":"text","text":"{\"id\":1,\"body\":\"echo\"}"}],"structuredContent":{"id":1,"body":"echo"}}"#,
         r#"{"content":[{"type":"text","text":"{\"id\":1,\"body\":\"***\"}"}],"structuredContent":{"id":1,"body":"***"}}"#,
     );
-    check(sensitive, ONE_WRITE, PriorState::results, expected).await;
+    check(sensitive, ONE_WRITE, Observed::results, expected).await;
     // A refusal is written down too, and says as little.
     let refused = [
         ("call_tool_write", r#"{"name":"fx:work","args":{"body":7}}"#),
@@ -221,13 +220,13 @@ async fn fields_that_decide_what_is_written_down() {
         r#"{"name":"fx:work","args":{"body":7}}{"name":"fx:work","args_json":"{\"body\":\"plain\",\"to\":\"***\"}"}{"name":"fx:work","args":{"body":"x","to":"***"},"typo":1}"#,
         r#"{"name":"fx:work","args":{"body":"***"}}{"name":"fx:work","args_json":"{\"body\":\"***\",\"to\":1}"}{"name":"fx:work","args":{"body":"***","to":2},"typo":1}"#,
     );
-    check(sensitive, &refused, PriorState::args, expected).await;
+    check(sensitive, &refused, Observed::args, expected).await;
 }
 
 #[tokio::test]
 async fn fields_that_decide_what_agents_are_told() {
     let found = |pointer: &'static str| {
-        move |seen: &PriorState| seen.found.pointer(pointer).map(ToString::to_string).unwrap_or_default()
+        move |seen: &Observed| seen.found.pointer(pointer).map(ToString::to_string).unwrap_or_default()
     };
     check(("riskLevel: low", "riskLevel: high"), &[], found("/risk_level"), (r#""low""#, r#""high""#)).await;
     check(("riskLevel: low", "riskLevel: critical"), &[], found("/needs"), ("[]", r#"["confirmation","step_up"]"#))
@@ -240,7 +239,7 @@ async fn fields_that_decide_what_agents_are_told() {
     check(("category: mail", "category: files"), &[], found("/contract/category"), (r#""mail""#, r#""files""#)).await;
     let effects = ("sideEffects: [One.]", "sideEffects: [Two.]");
     check(effects, &[], found("/contract/sideEffects"), (r#"["One."]"#, r#"["Two."]"#)).await;
-    let hints = |seen: &PriorState| seen.listed["annotations"].to_string();
+    let hints = |seen: &Observed| seen.listed["annotations"].to_string();
     let expected =
         (r#"{"readOnlyHint":true,"destructiveHint":false}"#, r#"{"readOnlyHint":false,"destructiveHint":true}"#);
     check(("operation: read", "operation: destructive"), &[], hints, expected).await;
