@@ -61,7 +61,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Everything a user's word is about. Change any of it, and it is another approval_request.
+/// Everything a user's word is about. Change any of it, and it is another approval request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     pub agent: String,

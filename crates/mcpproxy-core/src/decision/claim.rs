@@ -1,4 +1,4 @@
-//! What makes two calls one: the agent's key, or the arguments that name the result.
+//! Idempotency: recognizes that two calls are the same, by the agent's key or by the arguments that identify the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,18 @@ use crate::file::amount::DAY;
 use crate::intent::{Declared, Intent, Mode, is_idempotency_key};
 use crate::json::{canonical, members, quote};
 
-/// What an agent takes for one call of a tool: whoever comes with the same key later gets the first answer.
+/// The reservation of an idempotency key for one call. A later call with the same key gets the first result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// `key:` and the agent's key, or `natural:` and the digest of the arguments that name the result.
+    /// `key:` and the agent's key, or `natural:` and the digest of the arguments that identify the result.
     pub key: String,
-    /// Of all arguments, and of what goes to the server besides: with the same key and others, it is another call, and
-    /// refused.
+    /// Digest of all arguments and everything else that is sent. The same key with another digest is a conflict.
     pub arguments: Digest,
     pub ttl: Duration,
     pub is_natural: bool,
 }
 
-/// A call that is answered from the store.
+/// A call that was made before. It is answered from the store.
 #[derive(Debug)]
 pub struct Repeat {
     pub tool: Arc<Tool>,
@@ -32,8 +31,7 @@ pub struct Repeat {
 }
 
 impl Declared {
-    /// `None` when nothing keeps the call from being made again: the agent gave no key and the contract names none, or
-    /// it is a dry run.
+    /// Returns the key to reserve. `None` for a dry run, and if neither the agent nor the contract gives a key.
     pub fn claim(&self, tool: &Tool) -> Result<Option<Claim>, Denial> {
         let idempotency = &tool.contract.idempotency.value;
         let ttl = match idempotency {
@@ -66,7 +64,7 @@ impl Declared {
     }
 }
 
-/// The named arguments as an object of their own; `None` if none of them is given, for then nothing names the result.
+/// Returns the named arguments as an object. `None` if the call has none of them, because nothing identifies the result.
 fn named(arguments: &str, names: &[String]) -> Option<String> {
     let given = members(arguments)?;
     let named = given.iter().filter(|(name, _)| names.iter().any(|wanted| wanted == name));

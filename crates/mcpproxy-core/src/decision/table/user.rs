@@ -1,4 +1,4 @@
-//! When a user is asked, with a fresh factor or without, and when a dry run comes first.
+//! Calls that need an approval, step-up or a dry run.
 
 use std::sync::Arc;
 
