@@ -167,7 +167,7 @@ def test_an_understated_hint_is_overridden(house: House, kind: Kind) -> None:
     )
     assert error(refused)["code"] == "contract_mismatch"
     assert refused["content"][0]["text"] == (
-        "Tool 'git:git_checkout' is destructive by its contract, use call_tool_destructive instead of call_tool_write"
+        "The contract of tool 'git:git_checkout' says destructive. Use call_tool_destructive instead of call_tool_write."
     )
     assert stayed == "main", "the refused call reached the server"
     assert (code(done), code(undone)) == ("ok", "ok")

@@ -84,7 +84,7 @@ def test_first_call_by_each_client(demo: Gateway, kind: Kind) -> None:
     approval, page = asked["details"]["approval_id"], asked["details"]["approve_url"]
     assert page == f"http://localhost:{demo.address.rpartition(':')[2]}/ui/approvals/{approval}"
     said = unconfirmed["content"][0]["text"]
-    assert "A person must approve this. Nobody can yet: the user becomes the first who can with" in said
+    assert "No approver account exists yet. Tell the user to open the one-time setup link" in said
     assert said.endswith(
         f"Ask the user to open {page}. "
         f"Then repeat exactly this call with approval_id={approval}. Do not change the arguments."

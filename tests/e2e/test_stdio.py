@@ -95,7 +95,7 @@ def test_an_agent_is_told_how_somebody_becomes_the_first(tmp_path: Path) -> None
     heard = play_stdio(LEGACY, command(gateway), [call("call_tool_destructive", DELETE)])
     refused = heard.results[0]["structuredContent"]["error"]
     assert refused["code"] == "confirmation_required" and refused["details"]["nobody_can_approve"] is True
-    assert "Nobody can yet" in refused["message"] and "mcpproxy stdio" in refused["message"]
+    assert "No approver account exists yet" in refused["message"] and "mcpproxy stdio" in refused["message"]
     assert "/ui/setup/" not in str(heard), "who has the link is the user, and that is no agent"
 
 

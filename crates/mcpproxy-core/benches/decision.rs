@@ -91,7 +91,7 @@ fn decision(bytes: &[u8], agent: &Agent, catalog: &Catalog) -> Decision {
                 agent,
                 declared,
                 tool,
-                Moment { clock: Clock::default(), limits: &Limits::default(), seen: PriorState::default() },
+                Moment { clock: Clock::default(), limits: &Limits::default(), prior: PriorState::default() },
             )
         }
         Err(denial) => Decision::Deny(denial),

@@ -1,4 +1,4 @@
-//! The approval of one call: the facts it is bound to, its state, and its strength.
+//! A user's word on one call: what it is bound to, how far it has come, and what it is worth.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{ToolName, Variant};
 
-/// The id of an approval: 26 characters of Crockford's base32 that sort by time.
+/// Names an approval: 26 characters of Crockford's alphabet, in the order of time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApprovalId(String);
 
 impl ApprovalId {
     pub const CHARS: usize = 26;
 
-    /// Parses an id. Lower case is accepted, because users copy ids by hand.
+    /// Takes lower case too: people copy ids by hand.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_uppercase() && !b"ILOU".contains(&byte);
         let text = text.to_ascii_uppercase();
@@ -31,7 +31,7 @@ impl fmt::Display for ApprovalId {
     }
 }
 
-/// A SHA-256 hash.
+/// SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest([u8; 32]);
 
@@ -61,25 +61,24 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Everything that an approval is bound to. If any part changes, the call needs another approval.
+/// Everything a user's word is about. Change any of it, and it is another approval request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     pub agent: String,
     pub tool: ToolName,
-    /// Hash of the server's description of the tool.
+    /// What the server says about the tool.
     pub pin: Digest,
-    /// Hash of the effective contract.
+    /// The contract that counts.
     pub contract: Digest,
     pub variant: Variant,
-    /// Hash of the arguments. The order of keys and white space do not matter.
+    /// The arguments, whatever the order of their keys and the space between them.
     pub arguments: Digest,
-    /// Hash of the members that the agent sends beside the arguments, without `_meta`.
+    /// What goes to the server besides.
     pub attached: Digest,
 }
 
 impl Binding {
-    /// Returns the hash of all parts. Length prefixes keep the parts apart, so two different bindings never hash the
-    /// same bytes.
+    /// Of all of it together. No two bindings have parts that could be taken for each other's.
     pub fn digest(&self) -> Digest {
         let mut all = Sha256::new();
         for part in [self.agent.as_str(), &self.tool.to_string(), self.variant.operation()] {
@@ -93,17 +92,17 @@ impl Binding {
     }
 }
 
-/// The state of an approval. The last four are final.
+/// How far an approval has come. The last four are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApprovalState {
     Pending,
-    /// A user approved, and the call has not been made yet.
+    /// A user said yes, and the call has not been made yet.
     Approved,
     /// The call was made, once.
     Consumed,
     Denied,
     Expired,
-    /// No decision is needed any more: the agent lost its token, or the tool or its contract changed.
+    /// There is nothing left to decide: the agent lost its token, or the tool or its contract changed.
     Cancelled,
 }
 
@@ -127,14 +126,14 @@ impl ApprovalState {
     }
 }
 
-/// The strength of an approval, from the weakest to the strongest.
+/// How a user said yes, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Assurance {
-    /// Given in a form that the agent's own client drew.
+    /// In a form that the agent's own client drew.
     Form,
-    /// Given on the gateway's page or command line, by a signed-in user.
+    /// On the gateway's page or command line, signed in.
     Session,
-    /// As `Session`, with a fresh second factor for this approval.
+    /// The same with a fresh factor for this very approval.
     Factor,
 }
 
@@ -154,21 +153,21 @@ impl Assurance {
     }
 }
 
-/// The part of a stored approval that the decision needs.
+/// An approval as far as decisions are concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
     pub id: ApprovalId,
     pub binding: Digest,
     pub state: ApprovalState,
-    /// `None` until a user approves.
+    /// `None` until a user says yes.
     pub given: Option<Assurance>,
     pub expires_ms: i64,
 }
 
-/// The approval or standing approval that permits a call. The step that opens the call's record also spends it.
+/// Whose word lets a call through that needs one. It is spent together with the opening of the call's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalRef {
     Approval(ApprovalId),
-    /// The id of a standing approval.
+    /// The id of a grant.
     StandingApproval(String),
 }

@@ -1,7 +1,30 @@
-//! The decision: allows a call, denies it, or asks a user.
+//! The decision: may this agent make this call, and on which conditions?
 //!
-//! `decide` runs the checks in order, and the first failure is the answer. Only this module can make a [`Permit`], and
-//! nothing reaches a server without one.
+//! [`decide`] takes a call that [`crate::declare`] found well-formed and answers with a [`Decision`]. It runs the list of
+//! checks in `decision/checks.rs`, in order, and the first check that refuses gives the answer. [`explain`] runs the same
+//! list for `mcpproxy policy explain` and reports each check, so an explanation cannot differ from the decision.
+//!
+//! ```text
+//! declare ─▶ checks, in order ─┬▶ Deny     a check refused the call
+//!                              ├▶ Ask      a user must approve it first
+//!                              ├▶ Preview  a dry run that the gateway answers itself
+//!                              ├▶ Repeat   the idempotency key was used before: the first result is returned again
+//!                              └▶ Allow    with a `Permit`, after the call took its place in the rate limit
+//! ```
+//!
+//! Invariants:
+//!
+//! - Only this file makes a [`Permit`], and nothing reaches a server without one. `cargo test -p xtask` checks that.
+//! - A permit owns the bytes that are sent and cannot be cloned. The bytes that were checked are therefore the bytes that
+//!   are sent, once.
+//! - Running the checks changes nothing. A rate limit is counted only when a permit is made, so `explain` is free.
+//! - Time, counters and stored state come in as [`Moment`]. The decision reads no clock and waits for nothing.
+//!
+//! The obvious alternative is a `bool`: ask "is it allowed?", then send. A caller can forget to ask. With a permit, sending
+//! without a decision does not compile.
+//!
+//! `decisions.txt` lists the outcome of every combination of variant, intent, annotations, contract and settings. A test
+//! compares it with this code, so a changed decision shows up as a diff of that file.
 
 mod approval_request;
 mod call;
@@ -13,38 +36,41 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Tool};
 use crate::denial::Denial;
-use crate::intent::{Arguments, Declared, Intent, Mode};
+use crate::intent::{Declared, Mode};
 use crate::limits::Limits;
 use crate::policy::Clock;
 use crate::settings::{ContractSettings, IntentSettings};
-use crate::{Agent, ApprovalRef, Attached};
+use crate::{Agent, ApprovalRef};
 
 pub use approval_request::{ApprovalRequest, NotCovered, StandingApproval};
-pub use call::Warning;
+pub use call::{Call, Warning};
 pub use claim::{Claim, Repeat};
 pub use dry_run::{DRY_RUN_FRESH_MS, Preview};
 pub use explain::{Explanation, Finding, Verdict, explain};
 pub use table::{Row, Section, rows, sections, table};
 
-use approval_request::Asked;
-use call::Call;
+use checks::{Candidate, Found, Stop};
 
+/// The answer to a call.
 pub enum Decision {
+    /// The call may be sent.
     Allow(Permit),
-    /// A user must approve the call.
+    /// A user must approve the call first.
     Ask(ApprovalRequest),
-    /// A dry run that the gateway answers itself.
+    /// A dry run that the gateway answers itself, because the server has none.
     Preview(Preview),
-    /// A repeat of an earlier call. The gateway returns the first answer again and sends nothing.
+    /// A call with an idempotency key that was used before. The first result is returned again, and nothing is sent.
     Repeat(Repeat),
+    /// The call is refused.
     Deny(Denial),
 }
 
-/// The settings and the catalog that a decision uses, all from one snapshot.
+/// Settings and catalog of one snapshot, which a decision rests on.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionInputs<'a> {
     pub intent: &'a IntentSettings,
@@ -52,185 +78,99 @@ pub struct DecisionInputs<'a> {
     pub catalog: &'a Catalog,
 }
 
-/// The inputs that differ between calls: the time, the recent calls per tool, and the prior state of this call.
+/// State that differs from call to call: the time, recent calls of each tool, and earlier calls like this one.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
     pub clock: Clock,
     pub limits: &'a Limits,
-    pub seen: PriorState,
+    pub prior: PriorState,
 }
 
-/// Facts about earlier calls, read from the store before the decision. Only read for tools and calls that need them.
+/// Stored state about earlier calls like this one. The gateway looks it up only where a contract or the call needs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PriorState {
     /// Time of the last dry run of exactly this call.
     pub dry_run_ms: Option<i64>,
-    /// True if the same idempotency key was used before with the same arguments.
+    /// True if the idempotency key was used before with the same arguments.
     pub is_repeat: bool,
 }
 
 /// The right to make one call: this tool, with these bytes, once.
 ///
-/// It cannot be cloned or built elsewhere, and it owns the bytes it permits. So the gateway sends exactly what was
-/// decided on.
+/// A permit cannot be cloned or built elsewhere, and it owns the bytes it permits. It gives read access to its [`Call`].
 #[derive(Debug)]
 pub struct Permit {
     call: Call,
-    word: Option<ApprovalRef>,
+    approval: Option<ApprovalRef>,
     is_dry_run: bool,
 }
 
 impl Permit {
-    /// Makes a permit. This is the only place: `decide` or a user has allowed the call, and the rate limit has counted
-    /// it.
-    fn new(call: Call, word: Option<ApprovalRef>, mode: Mode) -> Self {
-        Permit { call, word, is_dry_run: mode == Mode::DryRun }
+    /// The only place where a permit is made. `decide` or a user allowed the call, and it is counted in the rate limit.
+    fn new(call: Call, approval: Option<ApprovalRef>, mode: Mode) -> Self {
+        Permit { call, approval, is_dry_run: mode == Mode::DryRun }
     }
 
-    pub fn tool(&self) -> &Arc<Tool> {
-        &self.call.tool
+    /// The approval the permit rests on. It is consumed in the transaction that opens the call's record.
+    pub fn approval(&self) -> Option<&ApprovalRef> {
+        self.approval.as_ref()
     }
 
-    pub fn intent(&self) -> &Intent {
-        &self.call.intent
-    }
-
-    pub fn arguments(&self) -> &Arguments {
-        &self.call.arguments
-    }
-
-    /// Returns the members that are sent beside the arguments. No others are sent.
-    pub fn attached(&self) -> &Attached {
-        &self.call.attached
-    }
-
-    pub fn warnings(&self) -> &[Warning] {
-        &self.call.warnings
-    }
-
-    /// Returns true if the server's annotations or the operator confirm the operation that the agent declared.
-    pub fn is_verified(&self) -> bool {
-        self.call.is_verified
-    }
-
-    /// Returns the claim on the idempotency key. The step that opens the call's record also takes it.
-    pub fn claim(&self) -> Option<&Claim> {
-        self.call.claim.as_ref()
-    }
-
-    /// Returns the approval that permits the call. The step that opens the call's record also spends it.
-    pub fn word(&self) -> Option<&ApprovalRef> {
-        self.word.as_ref()
-    }
-
-    /// Returns true if the server is only asked for a dry run.
+    /// True if the call is the server's own dry run.
     pub fn is_dry_run(&self) -> bool {
         self.is_dry_run
     }
 }
 
-/// Decides on a call. `intent::declare` has already checked its shape and its two keys.
+impl Deref for Permit {
+    type Target = Call;
+
+    fn deref(&self) -> &Call {
+        &self.call
+    }
+}
+
+/// Decides on a call that `intent::declare` found well-formed.
 pub fn decide(
-    ground: DecisionInputs<'_>,
+    inputs: DecisionInputs<'_>,
     agent: &Agent,
     declared: Declared,
     tool: Option<&Arc<Tool>>,
     moment: Moment<'_>,
 ) -> Decision {
-    let Passed { tool, warnings, is_verified, claim, course } = match check_all(ground, agent, &declared, tool, moment)
-    {
-        Ok(passed) => passed,
+    let mut candidate = Candidate::new(inputs, agent, &declared, tool, moment);
+    let stop = match checks::run(&mut candidate) {
+        Some((_, Stop::Deny(denial))) => return Decision::Deny(denial),
+        other => other.map(|(_, stop)| stop),
+    };
+    let tool = match candidate.tool() {
+        Ok(tool) => Arc::clone(tool),
         Err(denial) => return Decision::Deny(denial),
     };
+    let mode = candidate.mode;
+    let Found { warnings, is_verified, claim, missing_permissions, native_dry_run, need, .. } = candidate.found;
     let Declared { intent, arguments, attached, .. } = declared;
     let mut call = Call { tool, intent, arguments, attached, warnings, is_verified, claim };
-    match course {
-        Course::Go => allow(call, Mode::Real, moment),
-        Course::DryRun(arguments) => {
+    match (stop, mode, native_dry_run) {
+        (Some(Stop::Deny(denial)), _, _) => Decision::Deny(denial),
+        (Some(Stop::Ask(need)), _, _) => Decision::Ask(ApprovalRequest { call, need }),
+        (Some(Stop::Repeat(claim)), _, _) => Decision::Repeat(Repeat { tool: call.tool, intent: call.intent, claim }),
+        (None, Mode::Real, _) => allow(call, Mode::Real, moment),
+        (None, Mode::DryRun, Some(arguments)) => {
             call.arguments = arguments;
             allow(call, Mode::DryRun, moment)
         }
-        Course::Ask(asked) => Decision::Ask(ApprovalRequest { call, asked }),
-        Course::Preview { asked, missing_permissions } => {
+        (None, Mode::DryRun, None) => {
             call.warnings.extend(dry_run::not_sent(&call.tool).filter(|_| missing_permissions.is_empty()));
-            Decision::Preview(Preview { call, asked, missing_permissions })
+            Decision::Preview(Preview { call, need, missing_permissions })
         }
-        Course::Repeat(claim) => Decision::Repeat(Repeat { tool: call.tool, intent: call.intent, claim }),
     }
 }
 
+/// Counts the call in the tool's rate limit and makes the permit.
 fn allow(call: Call, mode: Mode, moment: Moment<'_>) -> Decision {
-    match checks::take_a_turn(&call.tool, moment) {
+    match checks::take_rate_slot(&call.tool, moment) {
         Ok(()) => Decision::Allow(Permit::new(call, None, mode)),
         Err(denial) => Decision::Deny(denial),
-    }
-}
-
-/// A call that passed all checks, with their results.
-struct Passed {
-    tool: Arc<Tool>,
-    warnings: Vec<Warning>,
-    is_verified: bool,
-    claim: Option<Claim>,
-    course: Course,
-}
-
-/// The next step for a call that passed all checks.
-enum Course {
-    Go,
-    /// The server's own dry run, with these arguments.
-    DryRun(Arguments),
-    Ask(Asked),
-    Preview {
-        asked: Option<Asked>,
-        missing_permissions: Vec<String>,
-    },
-    Repeat(Claim),
-}
-
-/// Runs the checks in order, from the tool's existence on. Counts nothing, so `explain` can call it too.
-fn check_all(
-    ground: DecisionInputs<'_>,
-    agent: &Agent,
-    declared: &Declared,
-    tool: Option<&Arc<Tool>>,
-    moment: Moment<'_>,
-) -> Result<Passed, Denial> {
-    let tool = tool
-        .filter(|tool| agent.scope.sees(tool.name.server()))
-        .ok_or_else(|| checks::no_such_tool(declared.name.clone(), agent, ground.catalog))?;
-    let variant = declared.intent.variant;
-    let warnings = checks::against_hints(ground.intent, tool, variant)?;
-    checks::against_contract(ground.contracts, tool, variant)?;
-    checks::within_scope(agent, tool, variant)?;
-    let is_verified = checks::bears_out(tool, variant);
-    let missing = checks::missing_permissions(agent, tool);
-    let passed = |claim, course| Passed { tool: Arc::clone(tool), warnings, is_verified, claim, course };
-    match declared.mode_of(tool) {
-        Mode::Real if !missing.is_empty() => Err(checks::lacks(agent, tool, missing)),
-        Mode::Real => {
-            checks::within_policies(agent, tool, &declared.intent, moment.clock)?;
-            let arguments = checks::arguments_fit(tool, &declared.arguments)?;
-            let claim = declared.claim(tool)?;
-            // A repeat gets its first answer again. It needs no second approval and sends nothing, so no rate limit
-            // applies.
-            let claim = match claim {
-                Some(claim) if moment.seen.is_repeat => return Ok(passed(None, Course::Repeat(claim))),
-                claim => claim,
-            };
-            checks::within_rate(tool, moment)?;
-            dry_run::check_done(ground.intent, declared, tool, moment)?;
-            let asked = checks::asks_a_user(ground.contracts, tool, variant, &arguments);
-            Ok(passed(claim, asked.map_or(Course::Go, Course::Ask)))
-        }
-        Mode::DryRun => {
-            checks::within_policies(agent, tool, &declared.intent, moment.clock)?;
-            let sent = dry_run::sent(ground.contracts, declared, tool).filter(|_| missing.is_empty());
-            let arguments = checks::arguments_fit(tool, sent.as_ref().unwrap_or(&declared.arguments))?;
-            checks::within_rate(tool, moment)?;
-            let asked = checks::asks_a_user(ground.contracts, tool, variant, &arguments);
-            let preview = Course::Preview { asked, missing_permissions: missing };
-            Ok(passed(None, sent.map_or(preview, Course::DryRun)))
-        }
     }
 }

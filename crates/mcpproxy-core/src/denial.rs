@@ -1,30 +1,56 @@
-//! The reasons why a call is refused, with the texts that the agent gets.
+//! Refusals of a call, and the texts that agents get for them.
+//!
+//! A [`Denial`] is one reason why a call is not sent. It has three faces:
+//!
+//! - [`Denial::code`]: a stable code from the table in `error_code.rs`. Agents match on it, so it never changes.
+//! - [`Denial::message`]: a sentence for the agent, in `denial/message.rs`. It names the tool or parameter to use next,
+//!   because agents correct themselves by it.
+//! - [`Denial::details`]: the same facts as JSON. `mcpproxy call` words a refusal for a person from code and details, and
+//!   never shows the agent's sentence.
+//!
+//! The messages of the seven codes in upper case are part of the published intent declaration and stay word for word.
+//!
+//! Invariants:
+//!
+//! - A forbidden tool, or one outside the agent's scope, gives the same refusal as a tool that does not exist.
+//! - Text from agents and servers is [`Untrusted`] and is escaped for the place it goes to.
+//! - Sensitive argument values never appear: `Tool::hide_sensitive` removes them from schema problems first.
+//!
+//! An enum with data, instead of a code and a string, keeps message and details consistent. Every match on it is
+//! exhaustive, so a new refusal does not compile until it has a code, a message and details.
+//!
+//! ```
+//! # use mcpproxy_core::{Denial, Variant};
+//! let denial = Denial::MissingIntent(Variant::Read);
+//! assert_eq!(denial.code(), "MISSING_INTENT");
+//! assert_eq!(denial.message(), "intent parameter is required for call_tool_read");
+//! ```
 
-mod details;
 mod message;
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::contract::RateLimit;
 use crate::schema::Problem;
+use crate::time::iso;
 use crate::{ApprovalId, ErrorCode, NameError, RiskLevel, ToolName, Untrusted, Variant};
 
-/// Maximum number of characters of `intent.reason`.
+/// Most characters of `intent.reason`.
 pub const REASON_MAX_CHARS: usize = 1000;
-/// Maximum number of characters of `idempotency_key`.
+/// Most characters of `idempotency_key`.
 pub const IDEMPOTENCY_KEY_MAX_CHARS: usize = 255;
 
-/// A reason why a call is refused. The texts are part of the product: agents correct themselves by them.
+/// One reason why a call is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// The gateway's own tools have no such parameter.
+    /// `call_tool_*` has no such parameter.
     UnknownField {
         field: Untrusted,
         nearest: Option<&'static str>,
     },
-    /// A parameter of the gateway's own tools is missing or has the wrong type.
+    /// A parameter of `call_tool_*` is missing or has the wrong type.
     BadField {
         field: &'static str,
         expected: &'static str,
@@ -52,23 +78,23 @@ pub enum Denial {
         used: Variant,
         right: Variant,
     },
-    /// The agent's token does not cover this kind of operation.
+    /// The agent's token does not allow this kind of operation.
     NotGranted {
         agent: String,
         variant: Variant,
     },
-    /// The agent may only read, and neither the server nor the operator declares this tool as read-only.
+    /// The agent may only read, and neither annotations nor contract say that this tool only reads.
     NotKnownToRead {
         agent: String,
         tool: ToolName,
     },
-    /// The contract declares a stronger operation than the variant.
+    /// The contract names an operation that does more than the variant.
     ContractMismatch {
         tool: ToolName,
         used: Variant,
         right: Variant,
     },
-    /// The tool has no risk level from the operator, and the settings require one.
+    /// The tool has no risk level, and `contracts.unclassified` is `deny`.
     Unclassified {
         tool: ToolName,
     },
@@ -77,7 +103,7 @@ pub enum Denial {
         tool: ToolName,
         missing: Vec<String>,
     },
-    /// A policy of the operator forbids the call. The first such policy gives the message.
+    /// Policies forbid the call. The message quotes the first.
     PolicyViolation {
         tool: ToolName,
         violations: Vec<Violation>,
@@ -92,26 +118,26 @@ pub enum Denial {
         wait_ms: u64,
     },
     InvalidIdempotencyKey,
-    /// The same idempotency key was used before with other arguments.
+    /// The idempotency key was used before with other arguments.
     IdempotencyConflict {
         tool: ToolName,
         is_natural: bool,
     },
-    /// The same call was made before, and its outcome is unknown.
+    /// The call was sent before under the same idempotency key, and its result was lost.
     OutcomeUnknown {
         tool: ToolName,
         record: String,
     },
     DryRunRequired {
         tool: ToolName,
-        /// The dry run to make first.
+        /// The dry run to make first, ready to be sent.
         next: Value,
     },
     ConfirmationRequired {
         tool: ToolName,
         risk: Option<RiskLevel>,
         needs_step_up: bool,
-        /// `None` until an approval request exists.
+        /// `None` if no approval was requested yet.
         approval: Option<Box<Ticket>>,
     },
     ApprovalDenied {
@@ -119,21 +145,21 @@ pub enum Denial {
     },
     ApprovalExpired,
     ApprovalAlreadyUsed {
-        /// The record of the call that used the approval, and the outcome of that call, if known.
+        /// The record of the call it was used for, and its outcome, if known.
         record: Option<String>,
         outcome: Option<String>,
     },
-    /// There is no such approval, or it belongs to another agent.
+    /// The approval does not exist or belongs to another agent.
     NoSuchApproval,
     ApprovalArgsMismatch,
-    /// The tool, its contract or the agent's permissions have changed since.
+    /// The tool, its contract or the agent's permissions changed after the approval was requested.
     ApprovalStale,
     TooManyApprovals {
         most: u32,
     },
 }
 
-/// The data that an agent needs to retry the call after the user's approval.
+/// The data that an agent needs to repeat a call after its approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     pub id: ApprovalId,
@@ -141,71 +167,27 @@ pub struct Ticket {
     pub expires_ms: i64,
     pub side_effects: Vec<Untrusted>,
     pub retry: Retry,
-    /// True if at least one user can approve the call.
+    /// False if no approver account exists yet.
     pub has_users: bool,
 }
 
-/// The way to retry a call after the user's approval.
+/// The way to repeat a call after its approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// With the approval id, for which the three variants have a parameter.
+    /// With `approval_id`, a parameter of the three variants.
     WithId,
-    /// Unchanged: a server's own tool has no parameter for an id, so the gateway recognizes the call by its binding.
+    /// Unchanged. A tool called directly has no parameter for an id, so the gateway recognizes the call by its binding.
     AsItIs,
 }
 
-/// The checks of a call, in their order. The first failure is the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Check {
-    Shape,
-    TwoKeys,
-    Exists,
-    Annotations,
-    Contract,
-    Permissions,
-    Arguments,
-    RateLimit,
-    DryRun,
-    Confirmation,
-}
-
-impl Check {
-    pub const ALL: [Self; 10] = [
-        Self::Shape,
-        Self::TwoKeys,
-        Self::Exists,
-        Self::Annotations,
-        Self::Contract,
-        Self::Permissions,
-        Self::Arguments,
-        Self::RateLimit,
-        Self::DryRun,
-        Self::Confirmation,
-    ];
-
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Shape => "shape and intent fields",
-            Self::TwoKeys => "two keys",
-            Self::Exists => "the tool exists",
-            Self::Annotations => "server annotations",
-            Self::Contract => "the contract's operation",
-            Self::Permissions => "permissions and policies",
-            Self::Arguments => "arguments",
-            Self::RateLimit => "rate limit",
-            Self::DryRun => "dry run",
-            Self::Confirmation => "confirmation",
-        }
-    }
-}
-
+/// The part of a tool name that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     Server,
     Tool,
 }
 
-/// The annotation of a server that contradicts the variant.
+/// The server's annotation that contradicts the variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     Destructive,
@@ -257,8 +239,8 @@ impl Denial {
         }
     }
 
-    /// Returns the check that failed.
-    pub fn check(&self) -> Check {
+    /// Returns true if the agent named a tool that exists for it. Only then may the record be counted under the tool's name.
+    pub fn names_known_tool(&self) -> bool {
         match self {
             Self::UnknownField { .. }
             | Self::BadField { .. }
@@ -269,33 +251,113 @@ impl Denial {
             | Self::InvalidSensitivity(_)
             | Self::ReasonTooLong
             | Self::InvalidIdempotencyKey
-            // A malformed id is refused before any other check.
-            | Self::NoSuchApproval => Check::Shape,
-            Self::MissingIntent(_) | Self::MissingOperationType | Self::IntentMismatch { .. } => Check::TwoKeys,
-            Self::NoSuchTool { .. } => Check::Exists,
-            Self::ServerMismatch { .. } => Check::Annotations,
-            Self::ContractMismatch { .. } | Self::Unclassified { .. } => Check::Contract,
-            Self::NotGranted { .. }
+            | Self::NoSuchApproval
+            | Self::MissingIntent(_)
+            | Self::MissingOperationType
+            | Self::IntentMismatch { .. }
+            | Self::NoSuchTool { .. } => false,
+            Self::ServerMismatch { .. }
+            | Self::ContractMismatch { .. }
+            | Self::Unclassified { .. }
+            | Self::NotGranted { .. }
             | Self::NotKnownToRead { .. }
             | Self::MissingPermissions { .. }
-            | Self::PolicyViolation { .. } => Check::Permissions,
-            Self::InvalidArguments { .. } | Self::IdempotencyConflict { .. } | Self::OutcomeUnknown { .. } => {
-                Check::Arguments
-            }
-            Self::RateLimitExceeded { .. } => Check::RateLimit,
-            Self::DryRunRequired { .. } => Check::DryRun,
-            Self::ConfirmationRequired { .. }
+            | Self::PolicyViolation { .. }
+            | Self::InvalidArguments { .. }
+            | Self::IdempotencyConflict { .. }
+            | Self::OutcomeUnknown { .. }
+            | Self::RateLimitExceeded { .. }
+            | Self::DryRunRequired { .. }
+            | Self::ConfirmationRequired { .. }
             | Self::ApprovalDenied { .. }
             | Self::ApprovalExpired
             | Self::ApprovalAlreadyUsed { .. }
             | Self::ApprovalArgsMismatch
             | Self::ApprovalStale
-            | Self::TooManyApprovals { .. } => Check::Confirmation,
+            | Self::TooManyApprovals { .. } => true,
         }
     }
 
-    /// Returns true if the request itself is malformed, which is a protocol error. Otherwise the refusal is a tool
-    /// result.
+    /// Returns true if the same call may pass later: the server may come back, and the rate limit has room again.
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, Self::RateLimitExceeded { .. } | Self::NoSuchTool { .. })
+    }
+
+    /// Returns the refusal as JSON for programs: `structuredContent.error.details`.
+    pub fn details(&self) -> Value {
+        match self {
+            Self::UnknownField { field, nearest } => json!({"field": field.for_json(), "nearest": nearest}),
+            Self::BadField { field, expected } => json!({"field": field, "expected": expected}),
+            Self::InvalidToolName(_) | Self::InvalidArgs(_) | Self::InvalidIntent(_) => json!({}),
+            Self::InvalidOperationType(found) => {
+                json!({"found": found.for_json(), "allowed": ["read", "write", "destructive"]})
+            }
+            Self::InvalidSensitivity(found) => {
+                json!({"found": found.for_json(), "allowed": ["public", "internal", "private", "unknown"]})
+            }
+            Self::ReasonTooLong => json!({"max_characters": REASON_MAX_CHARS}),
+            Self::MissingIntent(variant) => json!({"tool_variant": variant.tool()}),
+            Self::MissingOperationType => json!({"allowed": ["read", "write", "destructive"]}),
+            Self::IntentMismatch { variant, declared } => {
+                json!({"tool_variant": variant.tool(), "operation_type": declared.operation()})
+            }
+            Self::NoSuchTool { name, suggestions, .. } => {
+                let suggestions: Vec<String> = suggestions.iter().map(ToString::to_string).collect();
+                json!({"tool": name.to_string(), "suggestions": suggestions})
+            }
+            Self::ServerMismatch { tool, used, right, .. } => {
+                json!({"tool": tool.to_string(), "tool_variant": used.tool(), "call_with": right.tool()})
+            }
+            Self::NotGranted { variant, .. } => json!({"operation": variant.operation()}),
+            Self::NotKnownToRead { tool, .. } | Self::Unclassified { tool } => json!({"tool": tool.to_string()}),
+            Self::ContractMismatch { tool, used, right } => {
+                json!({"tool": tool.to_string(), "tool_variant": used.tool(), "call_with": right.tool()})
+            }
+            Self::MissingPermissions { tool, missing, .. } => {
+                json!({"tool": tool.to_string(), "missing_permissions": missing})
+            }
+            Self::PolicyViolation { tool, violations } => {
+                let policies: Vec<Value> =
+                    violations.iter().map(|one| json!({"rule": one.policy, "message": one.message})).collect();
+                json!({"tool": tool.to_string(), "rule": violations.first().map(|one| &one.policy), "rules": policies})
+            }
+            Self::InvalidArguments { tool, problems } => {
+                let problems: Vec<Value> = problems
+                    .iter()
+                    .map(|one| {
+                        json!({
+                            "pointer": one.pointer,
+                            "expected": one.expected,
+                            "found": one.found,
+                            "description": one.description,
+                        })
+                    })
+                    .collect();
+                json!({"tool": tool.to_string(), "problems": problems})
+            }
+            Self::RateLimitExceeded { tool, limit, wait_ms } => json!({
+                "tool": tool.to_string(),
+                "calls": limit.calls,
+                "per_ms": u64::try_from(limit.per.as_millis()).unwrap_or(u64::MAX),
+                "retry_after_ms": wait_ms,
+            }),
+            Self::InvalidIdempotencyKey => json!({"max_characters": IDEMPOTENCY_KEY_MAX_CHARS}),
+            Self::IdempotencyConflict { tool, .. } => json!({"tool": tool.to_string()}),
+            Self::OutcomeUnknown { tool, record } => json!({"tool": tool.to_string(), "record": record}),
+            Self::DryRunRequired { tool, next } => json!({"tool": tool.to_string(), "next": next}),
+            Self::ConfirmationRequired { tool, risk, needs_step_up, approval } => {
+                confirmation_required(tool, *risk, *needs_step_up, approval.as_deref())
+            }
+            Self::ApprovalDenied { comment } => json!({"comment": comment.as_ref().map(Untrusted::for_json)}),
+            Self::ApprovalAlreadyUsed { record, outcome } => json!({"record": record, "outcome": outcome}),
+            Self::ApprovalExpired | Self::NoSuchApproval | Self::ApprovalArgsMismatch | Self::ApprovalStale => {
+                json!({})
+            }
+            Self::TooManyApprovals { most } => json!({"pending_max": most}),
+        }
+    }
+
+    /// Returns true for a malformed request, which is a protocol error. All other refusals are tool results.
     pub fn is_malformed(&self) -> bool {
         matches!(self, Self::UnknownField { .. } | Self::BadField { .. })
     }
@@ -308,6 +370,36 @@ pub struct Violation {
     pub policy: String,
     pub file: Arc<str>,
     pub line: usize,
-    /// The `@message` of the policy.
+    /// Its `@message`.
     pub message: Option<String>,
+}
+
+fn confirmation_required(
+    tool: &ToolName,
+    risk: Option<RiskLevel>,
+    needs_step_up: bool,
+    approval: Option<&Ticket>,
+) -> Value {
+    let mut all = json!({
+        "tool": tool.to_string(),
+        "risk_level": risk.map(RiskLevel::as_str),
+        "needs": if needs_step_up { vec!["confirmation", "step_up"] } else { vec!["confirmation"] },
+    });
+    if let (Some(ticket), Some(fields)) = (approval, all.as_object_mut()) {
+        let Ticket { id, url, expires_ms, side_effects, retry, has_users } = ticket;
+        fields.insert("approval_id".to_owned(), id.as_str().into());
+        fields.insert("approve_url".to_owned(), url.as_str().into());
+        fields.insert("expires_at".to_owned(), iso(*expires_ms).into());
+        let side_effects: Vec<&str> = side_effects.iter().map(Untrusted::for_json).collect();
+        fields.insert("side_effects".to_owned(), side_effects.into());
+        let add = match retry {
+            Retry::WithId => json!({"approval_id": id.as_str()}),
+            Retry::AsItIs => json!({}),
+        };
+        fields.insert("retry".to_owned(), json!({"same_call": true, "add": add}));
+        if !has_users {
+            fields.insert("nobody_can_approve".to_owned(), true.into());
+        }
+    }
+    all
 }

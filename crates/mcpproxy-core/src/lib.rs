@@ -38,7 +38,7 @@ pub use decision::{
     ApprovalRequest, Claim, DRY_RUN_FRESH_MS, Decision, DecisionInputs, Moment, NotCovered, Permit, Preview,
     PriorState, Repeat, StandingApproval, Warning, decide,
 };
-pub use denial::{Check, Denial, IDEMPOTENCY_KEY_MAX_CHARS, Mark, Missing, REASON_MAX_CHARS, Retry, Ticket};
+pub use denial::{Denial, IDEMPOTENCY_KEY_MAX_CHARS, Mark, Missing, REASON_MAX_CHARS, Retry, Ticket};
 pub use error_code::ErrorCode;
 pub use file::Mistake;
 pub use hidden::{Hidden, Parts, below};

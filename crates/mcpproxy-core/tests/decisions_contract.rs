@@ -224,7 +224,7 @@ fn all_it_can_see(catalog: &Catalog) -> Vec<String> {
     let agent = Agent { name: "agent".to_owned(), scope: Scope::everything() };
     let intent = IntentSettings::default();
     let contracts = ContractSettings::default();
-    let ground = DecisionInputs { intent: &intent, contracts: &contracts, catalog };
+    let inputs = DecisionInputs { intent: &intent, contracts: &contracts, catalog };
     let mut seen: Vec<String> = catalog.visible(&agent.scope).map(|tool| tool.name.to_string()).collect();
     let index = Index::build(catalog);
     for query in ["read", "private key", "read_private_key", "read_file"] {
@@ -238,8 +238,8 @@ fn all_it_can_see(catalog: &Catalog) -> Vec<String> {
                 let Ok(declared) = declare(variant, &parameters, intent.two_key) else { continue };
                 let tool = catalog.resolve(&declared.name);
                 let moment =
-                    Moment { clock: Clock::default(), limits: &Limits::default(), seen: PriorState::default() };
-                let Decision::Deny(denial) = decide(ground, &agent, declared, tool, moment) else {
+                    Moment { clock: Clock::default(), limits: &Limits::default(), prior: PriorState::default() };
+                let Decision::Deny(denial) = decide(inputs, &agent, declared, tool, moment) else {
                     panic!("{parameters} was not refused");
                 };
                 seen.push(format!("{} {} {}", denial.code(), denial.message(), denial.details()));

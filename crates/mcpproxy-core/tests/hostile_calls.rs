@@ -36,7 +36,7 @@ fn outcome(
     let tool = catalog.resolve(&declared.name).cloned();
     let agent = Agent { name: "a".to_owned(), scope: Scope::everything() };
     let ground = DecisionInputs { intent, contracts: &ContractSettings { unclassified }, catalog };
-    let moment = Moment { clock: Clock::default(), limits: &Limits::default(), seen: PriorState::default() };
+    let moment = Moment { clock: Clock::default(), limits: &Limits::default(), prior: PriorState::default() };
     match decide(ground, &agent, declared, tool.as_ref(), moment) {
         Decision::Allow(_) => "allow".to_owned(),
         Decision::Ask(_) => "ask".to_owned(),

@@ -156,8 +156,8 @@ impl Incoming<'_> {
         tool: Option<&Arc<Tool>>,
         extras: &CallExtras,
     ) -> Result<Decision, StoreError> {
-        let seen = prior_state::look_up(self.state, self.agent, &declared, extras, tool).await?;
-        let moment = Moment { clock: self.snapshot.clock(), limits: &self.state.limits, seen };
+        let prior = prior_state::look_up(self.state, self.agent, &declared, extras, tool).await?;
+        let moment = Moment { clock: self.snapshot.clock(), limits: &self.state.limits, prior };
         let size = declared.arguments.as_str().len();
         let inputs = self.snapshot.decision_inputs();
         Ok(offload(size, || decide(inputs, &self.agent.identity, declared, tool, moment)))

@@ -6,8 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mcpproxy_core::json::{quote, string_value};
 use mcpproxy_core::{
-    Agent, ApprovalRef, Catalog, Check, Declared, Denial, Intent, Permit, RiskLevel, ServerName, Tool, ToolName,
-    Warning, mask,
+    Agent, ApprovalRef, Catalog, Declared, Denial, Intent, Permit, RiskLevel, ServerName, Tool, ToolName, Warning, mask,
 };
 use mcpproxy_store::{Kind, Ledger, NewRecord, Payload, RecordId, Status, WaitFor};
 
@@ -57,7 +56,7 @@ pub(crate) fn of_permit(permit: &Permit, agent: &Agent, client: Option<&str>, se
     let tool = permit.tool();
     let event = tool.contract.audit_event.as_ref().map(|event| event.value.as_str());
     let mut metadata = metadata(permit.intent(), Some(permit.is_verified()), permit.warnings(), event);
-    let word = permit.word().map(|word| match word {
+    let word = permit.approval().map(|word| match word {
         ApprovalRef::Approval(id) => ("approval_id", quote(id.as_str())),
         ApprovalRef::StandingApproval(id) => ("grant_id", quote(id)),
     });
@@ -132,16 +131,7 @@ pub(crate) fn of_denial(
         client: client.map(str::to_owned),
         server,
         tool,
-        is_known_tool: match denial.check() {
-            Check::Shape | Check::TwoKeys | Check::Exists => false,
-            Check::Annotations
-            | Check::Contract
-            | Check::Permissions
-            | Check::Arguments
-            | Check::RateLimit
-            | Check::DryRun
-            | Check::Confirmation => true,
-        },
+        is_known_tool: denial.names_known_tool(),
         intent_type: intent.map(|intent| intent.variant),
         risk: if requested.is_forbidden { Some(RiskLevel::Forbidden) } else { risk },
         // The agent learns only that there is no such tool. The log says what it tried.

@@ -394,5 +394,5 @@ fn stdio_says_on_standard_error_what_serve_says() {
     let said = String::from_utf8(output.stderr).unwrap();
     let link = format!("http://localhost:{port}/ui/setup/invite_");
     assert_eq!((said.matches(&link).count(), said.matches('✋').count()), (2, 1), "{said}");
-    assert!(!answer.contains("/ui/setup/") && answer.contains("Nobody can yet"), "{answer}");
+    assert!(!answer.contains("/ui/setup/") && answer.contains("No approver account exists yet"), "{answer}");
 }

@@ -23,6 +23,9 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
+/// Read access to the call of a permit. `DerefMut` would let the bytes change after the decision.
+const DEREF: &str = "impl Deref for Permit {";
+
 fn senders(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     // The demo server and the benchmark are not part of the product.
@@ -46,8 +49,8 @@ fn permits(tree: &Tree) -> Vec<Problem> {
         let made: Vec<usize> = lines_with_word(&code, "Permit {")
             .into_iter()
             .filter(|line| {
-                let line = code.lines().nth(line - 1).unwrap_or_default();
-                !line.contains("struct Permit {") && !line.contains("impl Permit {")
+                let text = code.lines().nth(line - 1).unwrap_or_default();
+                !text.contains("struct Permit {") && !text.contains("impl Permit {") && text != DEREF
             })
             .collect();
         let allowed = usize::from(file.path == DECISION);
@@ -56,7 +59,9 @@ fn permits(tree: &Tree) -> Vec<Problem> {
                 .skip(allowed)
                 .map(|line| Problem::new(file, *line, "a permit is made in one place, where `decide` says yes")),
         );
-        for line in lines_with(&code, " for Permit") {
+        // `Deref` only reads. Any other trait could make a second permit.
+        let is_deref = |line: usize| file.path == DECISION && code.lines().nth(line - 1) == Some(DEREF);
+        for line in lines_with(&code, " for Permit").into_iter().filter(|line| !is_deref(*line)) {
             problems.push(Problem::new(file, line, "a permit has no traits by which it could be made or doubled"));
         }
     }
@@ -86,8 +91,7 @@ fn derives(policy: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    const GOOD_DECISION: &str =
-        "//! P.\n#[derive(Debug)]\npub struct Permit {\n}\nimpl Permit {\n}\nfn decide() {\n    Permit { }\n}\n";
+    const GOOD_DECISION: &str = "//! P.\n#[derive(Debug)]\npub struct Permit {\n}\nimpl Permit {\n}\nimpl Deref for Permit {\n}\nfn decide() {\n    Permit { }\n}\n";
     const GOOD_FORWARD: &str =
         "//! F.\nasync fn forward(server: &Server, permit: Permit, x: X) {\n    send(\"tools/call\")\n}\n";
 
@@ -117,6 +121,8 @@ mod tests {
         assert!(
             found.iter().any(|problem| problem.starts_with("crates/mcpproxy-core/src/forged.rs:5: a permit has no"))
         );
+        let writable = GOOD_DECISION.replace("fn decide", "impl DerefMut for Permit {\n}\nfn decide");
+        assert!(!permits(&Tree::of(&[(DECISION, writable.as_str()), (FORWARD, GOOD_FORWARD)])).is_empty());
         let cloned = GOOD_DECISION.replace("(Debug)", "(Clone, Debug)");
         assert_eq!(derives(&cloned), Some(2));
         assert_eq!(derives(GOOD_DECISION), None);

@@ -31,6 +31,7 @@ const CORE: (&str, &[&str]) = (
     &[
         "cedar-policy",
         "granit-parser",
+        "jiff",
         "jsonc-parser",
         "jsonschema",
         "miette",

@@ -3,7 +3,7 @@
 use crate::source::{Source, lines_with_word};
 use crate::tree::{Problem, Tree};
 
-const FORBIDDEN: [&str; 19] = [
+const FORBIDDEN: [&str; 21] = [
     "std::fs",
     "std::env",
     "std::io",
@@ -12,6 +12,8 @@ const FORBIDDEN: [&str; 19] = [
     "std::os",
     "SystemTime",
     "Instant",
+    "Timestamp::now",
+    "Zoned::now",
     "TcpStream",
     "UdpSocket",
     "ToSocketAddrs",

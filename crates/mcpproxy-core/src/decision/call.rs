@@ -1,4 +1,4 @@
-//! A call that passed all checks.
+//! The parts of a call that permits, approval requests and previews share.
 
 use std::sync::Arc;
 
@@ -7,9 +7,12 @@ use crate::Attached;
 use crate::catalog::Tool;
 use crate::intent::{Arguments, Intent};
 
-/// The call inside permits, approval requests and previews.
+/// A call that no check refused.
+///
+/// [`Permit`](super::Permit), [`ApprovalRequest`](super::ApprovalRequest) and [`Preview`](super::Preview) own one and
+/// dereference to it. Its fields can be set only by the decision.
 #[derive(Debug)]
-pub(super) struct Call {
+pub struct Call {
     pub(super) tool: Arc<Tool>,
     pub(super) intent: Intent,
     pub(super) arguments: Arguments,
@@ -19,7 +22,41 @@ pub(super) struct Call {
     pub(super) claim: Option<Claim>,
 }
 
-/// A finding for the record that does not stop the call.
+impl Call {
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
+    }
+
+    pub fn intent(&self) -> &Intent {
+        &self.intent
+    }
+
+    /// The exact bytes that are sent as `arguments`.
+    pub fn arguments(&self) -> &Arguments {
+        &self.arguments
+    }
+
+    /// The members that are sent besides `arguments`, such as `_meta`.
+    pub fn attached(&self) -> &Attached {
+        &self.attached
+    }
+
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// True if the server's annotations or the operator's contract confirm the variant that the agent used.
+    pub fn is_verified(&self) -> bool {
+        self.is_verified
+    }
+
+    /// The idempotency key to reserve in the transaction that opens the call's record.
+    pub fn claim(&self) -> Option<&Claim> {
+        self.claim.as_ref()
+    }
+}
+
+/// A remark about a call that is recorded and does not stop it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub code: &'static str,

@@ -1,212 +1,370 @@
-//! The single checks of a call. `decision.rs` runs them in order.
+//! The checks of the decision: one list, in order.
+//!
+//! [`CHECKS`] has one row per check: its name, the function that runs it, and the sentence for `mcpproxy policy explain`
+//! when a call passes. [`run`] is the only code that walks the list. `decide` and `explain` both call it, so the order is
+//! written down once.
+//!
+//! A check reads the [`Candidate`]: the call, the agent, the tool, the settings and the moment. It returns `Ok(())` to let
+//! the next check run, or a [`Stop`] to end the walk. What later steps need, such as warnings, it stores in
+//! `candidate.found`.
+//!
+//! The order matters for two reasons. An agent learns about a tool only what it may know: the tool must exist for this
+//! agent before any check reads its contract. And cheap checks run before expensive ones: policies and schemas come after
+//! the comparisons of two enums, and the rate limit comes after everything that would refuse the call anyway.
+//!
+//! A check has no side effects. `take_rate_slot` counts a call in the rate limit and is therefore no row: it runs when a
+//! permit is made.
+//!
+//! To add a check, add a function and a row here, and a `Denial` variant for its refusal. `CONTRIBUTING.md` has the steps.
+//!
+//! ```text
+//! CheckRow { name: "rate limit", run: rate_limit, passed: rate_limit_passed },
+//! ```
+
+mod annotations;
+mod arguments;
+mod lookup;
+mod rate_limit;
+mod user;
+
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::approval_request::Asked;
-use super::{Moment, Warning};
-use crate::Hints;
-use crate::catalog::{Catalog, Tool};
-use crate::contract::{RateLimit, StepUp};
-use crate::denial::{Denial, Mark, Missing};
-use crate::intent::{Arguments, Intent};
-use crate::nearest::closest;
-use crate::policy::Clock;
-use crate::schema::Problem;
-use crate::settings::{ContractSettings, IntentSettings, Unannotated, Unclassified};
-use crate::{Agent, ToolName, Variant};
+use super::approval_request::ApprovalNeed;
+use super::{Claim, DecisionInputs, Moment, Warning, dry_run};
+use crate::catalog::Tool;
+use crate::contract::DryRun;
+use crate::denial::Denial;
+use crate::intent::{Arguments, Declared, Mode};
+use crate::settings::Unclassified;
+use crate::{Agent, RiskLevel, Variant};
 
-/// Maximum number of similar tools that a refusal names.
-const SUGGESTIONS_MAX: usize = 3;
+pub(super) use rate_limit::take_rate_slot;
+pub(super) use user::asks_by_setting;
 
-/// Compares the server's annotations with the variant. A contradiction is an error, or a warning in lenient mode.
-pub(super) fn against_hints(settings: &IntentSettings, tool: &Tool, variant: Variant) -> Result<Vec<Warning>, Denial> {
-    if tool.contract.is_operators_operation() {
-        // The operator has written the operation, and the next check compares the call with it.
-        return Ok(Vec::new());
-    }
-    let Hints { read_only, destructive } = tool.hints;
-    let mismatch = |mark, right| Denial::ServerMismatch { tool: tool.name.clone(), mark, used: variant, right };
-    let contradiction = match (variant, destructive, read_only) {
-        (Variant::Destructive, _, _) => None,
-        (Variant::Read | Variant::Write, Some(true), _) => Some(mismatch(Mark::Destructive, Variant::Destructive)),
-        (Variant::Read, _, Some(false)) => Some(mismatch(Mark::NotReadOnly, Variant::Write)),
-        (Variant::Read, _, Some(true)) => None,
-        // The server declares the operation in its contract instead.
-        (Variant::Read, _, None) if tool.contract.written_operation.is_some() => None,
-        (Variant::Read, _, None) => return unannotated(settings, tool, &mismatch(Mark::Unannotated, Variant::Write)),
-        (Variant::Write, _, Some(true)) => {
-            let message = format!("Tool '{}' is marked read-only by server, call_tool_read would do", tool.name);
-            return Ok(vec![Warning { code: "overly_cautious", message }]);
-        }
-        (Variant::Write, _, Some(false) | None) => None,
-    };
-    match contradiction {
-        None => Ok(Vec::new()),
-        Some(denial) if settings.strict_server_validation => Err(denial),
-        Some(denial) => Ok(vec![Warning { code: denial.code(), message: denial.message() }]),
+/// One check of the decision.
+pub(super) struct CheckRow {
+    /// The name in `mcpproxy policy explain`.
+    pub(super) name: &'static str,
+    run: fn(&mut Candidate<'_>) -> Result<(), Stop>,
+    /// Says why a call passed.
+    pub(super) passed: fn(CallSummary<'_>) -> String,
+}
+
+/// All checks, in the order in which they run.
+pub(super) const CHECKS: [CheckRow; 10] = [
+    CheckRow { name: SHAPE, run: by_declare, passed: |_| "well-formed".to_owned() },
+    CheckRow { name: TWO_KEYS, run: by_declare, passed: two_keys_passed },
+    CheckRow { name: "the tool exists", run: tool_exists, passed: tool_exists_passed },
+    CheckRow { name: "server annotations", run: server_annotations, passed: server_annotations_passed },
+    CheckRow { name: "the contract's operation", run: contract_operation, passed: contract_operation_passed },
+    CheckRow { name: "permissions and policies", run: permissions, passed: permissions_passed },
+    CheckRow { name: "arguments", run: arguments_fit, passed: |_| "as the schema asks".to_owned() },
+    CheckRow { name: "rate limit", run: rate_limit, passed: rate_limit_passed },
+    CheckRow { name: "dry run", run: dry_run_made, passed: dry_run_passed },
+    CheckRow { name: "confirmation", run: confirmation, passed: confirmation_passed },
+];
+
+const SHAPE: &str = "shape and intent fields";
+const TWO_KEYS: &str = "two keys";
+
+/// Reason to end the walk.
+pub(super) enum Stop {
+    Deny(Denial),
+    /// A user must approve the call.
+    Ask(ApprovalNeed),
+    /// The call was made before under the same idempotency key.
+    Repeat(Claim),
+}
+
+impl From<Denial> for Stop {
+    fn from(denial: Denial) -> Self {
+        Self::Deny(denial)
     }
 }
 
-/// Handles a read call on a tool that its server does not declare as read-only.
-fn unannotated(settings: &IntentSettings, tool: &Tool, denial: &Denial) -> Result<Vec<Warning>, Denial> {
-    match settings.unannotated {
-        Unannotated::Trust => Ok(Vec::new()),
-        Unannotated::Warn => {
-            let message = format!("Tool '{}' is not marked read-only by server, the agent's word was taken", tool.name);
-            Ok(vec![Warning { code: "unannotated", message }])
+/// Runs the checks in order. Returns the index of the check that ended the walk and its reason, or `None` if all passed.
+pub(super) fn run(candidate: &mut Candidate<'_>) -> Option<(usize, Stop)> {
+    for (index, row) in CHECKS.iter().enumerate() {
+        let result = (row.run)(candidate);
+        let found = &mut candidate.found;
+        found.warned_by.resize(found.warnings.len(), index);
+        if let Err(stop) = result {
+            return Some((index, stop));
         }
-        Unannotated::RequireWrite => Err(denial.clone()),
+    }
+    None
+}
+
+/// Returns the index of the check that a refusal by `intent::declare` belongs to.
+pub(super) fn failed_in_declare(denial: &Denial) -> usize {
+    let is_two_keys =
+        matches!(denial, Denial::MissingIntent(_) | Denial::MissingOperationType | Denial::IntentMismatch { .. });
+    let name = if is_two_keys { TWO_KEYS } else { SHAPE };
+    CHECKS.iter().position(|row| row.name == name).unwrap_or_default()
+}
+
+/// A call on its way through the checks.
+pub(super) struct Candidate<'a> {
+    inputs: DecisionInputs<'a>,
+    agent: &'a Agent,
+    declared: &'a Declared,
+    /// `None` if there is no such tool for this agent.
+    tool: Option<&'a Arc<Tool>>,
+    moment: Moment<'a>,
+    pub(super) mode: Mode,
+    pub(super) found: Found,
+}
+
+/// Results of the checks that later steps need.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) warnings: Vec<Warning>,
+    /// For each warning, the index of the check it came from.
+    warned_by: Vec<usize>,
+    pub(super) is_verified: bool,
+    /// Permissions that the token lacks. Only a dry run gets past the check with some missing.
+    pub(super) missing_permissions: Vec<String>,
+    /// The arguments for the server's own dry run, if it has one that may be used.
+    pub(super) native_dry_run: Option<Arguments>,
+    pub(super) claim: Option<Claim>,
+    /// For a dry run: the approval that the real call would need.
+    pub(super) need: Option<ApprovalNeed>,
+    arguments: Value,
+}
+
+impl Found {
+    pub(super) fn warnings_of(&self, check: usize) -> Vec<Warning> {
+        let of_check = self.warnings.iter().zip(&self.warned_by).filter(|(_, index)| **index == check);
+        of_check.map(|(warning, _)| warning.clone()).collect()
     }
 }
 
-pub(super) fn within_scope(agent: &Agent, tool: &Tool, variant: Variant) -> Result<(), Denial> {
-    if !agent.scope.may(variant) {
-        return Err(Denial::NotGranted { agent: agent.name.clone(), variant });
+/// The parts of a call that the sentences of `policy explain` are about.
+#[derive(Clone, Copy)]
+pub(super) struct CallSummary<'a> {
+    pub(super) tool: Option<&'a Tool>,
+    pub(super) variant: Variant,
+    pub(super) mode: Mode,
+    pub(super) agent: &'a Agent,
+}
+
+impl<'a> Candidate<'a> {
+    pub(super) fn new(
+        inputs: DecisionInputs<'a>,
+        agent: &'a Agent,
+        declared: &'a Declared,
+        tool: Option<&'a Arc<Tool>>,
+        moment: Moment<'a>,
+    ) -> Self {
+        // An agent must not be able to tell a server outside its scope from one that does not exist.
+        let tool = tool.filter(|tool| agent.scope.sees(tool.name.server()));
+        let mode = tool.map_or(declared.mode, |tool| declared.mode_of(tool));
+        Self { inputs, agent, declared, tool, moment, mode, found: Found::default() }
     }
-    // Otherwise an agent that may only read could run any unannotated tool by calling it a read.
-    let only_reads = !agent.scope.may(Variant::Write) && !agent.scope.may(Variant::Destructive);
-    if only_reads && tool.call_with() != Variant::Read {
-        return Err(Denial::NotKnownToRead { agent: agent.name.clone(), tool: tool.name.clone() });
+
+    pub(super) fn summary(&self) -> CallSummary<'a> {
+        let tool = self.tool.map(AsRef::as_ref);
+        CallSummary { tool, variant: self.variant(), mode: self.mode, agent: self.agent }
     }
+
+    /// Returns the tool, or the refusal for a tool that does not exist. Checks after "the tool exists" cannot fail here.
+    pub(super) fn tool(&self) -> Result<&'a Arc<Tool>, Denial> {
+        let missing = || lookup::no_such_tool(self.declared.name.clone(), self.agent, self.inputs.catalog);
+        self.tool.ok_or_else(missing)
+    }
+
+    fn variant(&self) -> Variant {
+        self.declared.intent.variant
+    }
+}
+
+/// Passes: `intent::declare` made this check before there was a call to decide on.
+fn by_declare(_: &mut Candidate<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Returns true if the server's annotations or the operator confirm the agent's variant.
-pub(super) fn bears_out(tool: &Tool, variant: Variant) -> bool {
-    if tool.contract.is_operators_operation() {
-        return tool.call_with() == variant || variant == Variant::Destructive;
-    }
-    let hints = tool.hints;
-    match variant {
-        Variant::Read => hints.read_only == Some(true) && hints.destructive != Some(true),
-        Variant::Write => hints.destructive == Some(false) || hints.read_only.is_some() && hints.destructive.is_none(),
-        Variant::Destructive => true,
-    }
+fn two_keys_passed(call: CallSummary<'_>) -> String {
+    format!("nothing contradicts {}", call.variant.tool())
 }
 
-/// Compares the contract's operation with the variant. No setting turns this error into a warning.
-pub(super) fn against_contract(settings: &ContractSettings, tool: &Tool, variant: Variant) -> Result<(), Denial> {
+fn tool_exists(candidate: &mut Candidate<'_>) -> Result<(), Stop> {
+    candidate.tool()?;
+    Ok(())
+}
+
+fn tool_exists_passed(call: CallSummary<'_>) -> String {
+    about_tool(call, |tool| format!("{} needs {}", tool.name, tool.call_with().tool()))
+}
+
+/// Compares the variant with the server's annotations.
+fn server_annotations(candidate: &mut Candidate<'_>) -> Result<(), Stop> {
+    let (tool, variant) = (candidate.tool()?, candidate.variant());
+    candidate.found.warnings = annotations::against_hints(candidate.inputs.intent, tool, variant)?;
+    candidate.found.is_verified = annotations::confirm(tool, variant);
+    Ok(())
+}
+
+fn server_annotations_passed(call: CallSummary<'_>) -> String {
+    let hint = |name: &str, value: Option<bool>| match value {
+        None => format!("{name} not given"),
+        Some(value) => format!("{name} {value}"),
+    };
+    about_tool(call, |tool| {
+        let hints = tool.hints;
+        format!("{}, {}", hint("readOnlyHint", hints.read_only), hint("destructiveHint", hints.destructive))
+    })
+}
+
+/// Compares the variant with the operation in the contract. No setting turns this refusal into a warning.
+fn contract_operation(candidate: &mut Candidate<'_>) -> Result<(), Stop> {
+    let (tool, used) = (candidate.tool()?, candidate.variant());
     let contract = &tool.contract;
-    if !contract.is_classified() && settings.unclassified == Unclassified::Deny {
-        return Err(Denial::Unclassified { tool: tool.name.clone() });
+    if !contract.is_classified() && candidate.inputs.contracts.unclassified == Unclassified::Deny {
+        return Err(Denial::Unclassified { tool: tool.name.clone() }.into());
     }
     match contract.written_operation {
-        Some(right) if variant < right => {
-            Err(Denial::ContractMismatch { tool: tool.name.clone(), used: variant, right })
-        }
+        Some(right) if used < right => Err(Denial::ContractMismatch { tool: tool.name.clone(), used, right }.into()),
         Some(_) | None => Ok(()),
     }
 }
 
-pub(super) fn missing_permissions(agent: &Agent, tool: &Tool) -> Vec<String> {
-    let wanted = &tool.contract.permissions.value;
-    wanted.iter().filter(|permission| !agent.scope.grants(permission)).cloned().collect()
+fn contract_operation_passed(call: CallSummary<'_>) -> String {
+    about_tool(call, |tool| {
+        let risk = tool.contract.risk().map_or("unclassified", RiskLevel::as_str);
+        match (tool.contract.is_written, tool.contract.written_operation) {
+            (false, _) => "the tool has no contract".to_owned(),
+            (true, None) => format!("risk level {risk}, no operation"),
+            (true, Some(operation)) => format!("risk level {risk}, operation {operation}"),
+        }
+    })
 }
 
-pub(super) fn lacks(agent: &Agent, tool: &Tool, missing: Vec<String>) -> Denial {
-    Denial::MissingPermissions { agent: agent.name.clone(), tool: tool.name.clone(), missing }
-}
-
-pub(super) fn within_policies(agent: &Agent, tool: &Tool, intent: &Intent, clock: Clock) -> Result<(), Denial> {
-    let violations =
-        tool.policies().map_or_else(Vec::new, |policies| policies.violations(agent, tool.subject(), intent, clock));
+/// Compares the call with the agent's token and evaluates the operator's policies.
+fn permissions(candidate: &mut Candidate<'_>) -> Result<(), Stop> {
+    let (tool, agent, variant) = (candidate.tool()?, candidate.agent, candidate.variant());
+    if !agent.scope.may(variant) {
+        return Err(Denial::NotGranted { agent: agent.name.clone(), variant }.into());
+    }
+    // Otherwise an agent that may only read could run any unannotated tool by calling it a read.
+    let only_reads = !agent.scope.may(Variant::Write) && !agent.scope.may(Variant::Destructive);
+    if only_reads && tool.call_with() != Variant::Read {
+        return Err(Denial::NotKnownToRead { agent: agent.name.clone(), tool: tool.name.clone() }.into());
+    }
+    let missing = missing_permissions(agent, tool);
+    if candidate.mode == Mode::Real && !missing.is_empty() {
+        return Err(Denial::MissingPermissions { agent: agent.name.clone(), tool: tool.name.clone(), missing }.into());
+    }
+    candidate.found.missing_permissions = missing;
+    let violations = tool.policies().map_or_else(Vec::new, |policies| {
+        policies.violations(agent, tool.subject(), &candidate.declared.intent, candidate.moment.clock)
+    });
     if violations.is_empty() {
         return Ok(());
     }
-    Err(Denial::PolicyViolation { tool: tool.name.clone(), violations })
+    Err(Denial::PolicyViolation { tool: tool.name.clone(), violations }.into())
 }
 
-/// Parses the arguments and checks them against both schemas.
-pub(super) fn arguments_fit(tool: &Tool, arguments: &Arguments) -> Result<Value, Denial> {
-    // The strict reader accepts nothing that this cannot parse. If it ever did, the call would be refused.
-    let value: Value = serde_json::from_str(arguments.as_str())
-        .map_err(|_| Denial::InvalidArgs("arguments must be a JSON object".to_owned()))?;
-    let refused = |mut problems: Vec<Problem>| {
-        tool.hide_sensitive(&mut problems);
-        Denial::InvalidArguments { tool: tool.name.clone(), problems }
-    };
-    if let Some(schema) = tool.input_schema() {
-        let checked = schema.check(&value).or_else(|problems| match without_nulls(&value, &problems) {
-            Some(fewer) => schema.check(&fewer),
-            None => Err(problems),
-        });
-        checked.map_err(refused)?;
+fn missing_permissions(agent: &Agent, tool: &Tool) -> Vec<String> {
+    let needed = &tool.contract.permissions.value;
+    needed.iter().filter(|permission| !agent.scope.grants(permission)).cloned().collect()
+}
+
+fn permissions_passed(call: CallSummary<'_>) -> String {
+    let CallSummary { agent, variant, .. } = call;
+    about_tool(call, |tool| {
+        let missing = missing_permissions(agent, tool);
+        if !missing.is_empty() {
+            // Only a dry run gets this far without them.
+            return format!("the token lacks {}, so a real call would be refused", missing.join(", "));
+        }
+        let permissions = match tool.contract.permissions.value.as_slice() {
+            [] => String::new(),
+            some => format!(" and has {}", some.join(", ")),
+        };
+        let policies = match tool.policies().map_or(0, |policies| policies.considered().len()) {
+            0 => String::new(),
+            1 => "; the one policy about it does not forbid it".to_owned(),
+            count => format!("; none of the {count} policies about it forbids it"),
+        };
+        format!("the token allows {variant} operations on this tool{permissions}{policies}")
+    })
+}
+
+/// Validates the arguments against the schemas, and recognizes a call that was made before.
+fn arguments_fit(candidate: &mut Candidate<'_>) -> Result<(), Stop> {
+    let (tool, declared) = (candidate.tool()?, candidate.declared);
+    match candidate.mode {
+        Mode::Real => {
+            candidate.found.arguments = arguments::validate(tool, &declared.arguments)?;
+            match declared.claim(tool)? {
+                // The first result is returned again. No user is asked twice, and the rate limit does not apply.
+                Some(claim) if candidate.moment.prior.is_repeat => return Err(Stop::Repeat(claim)),
+                claim => candidate.found.claim = claim,
+            }
+        }
+        Mode::DryRun => {
+            let native = dry_run::native_arguments(candidate.inputs.contracts, declared, tool);
+            candidate.found.native_dry_run = native.filter(|_| candidate.found.missing_permissions.is_empty());
+            let sent = candidate.found.native_dry_run.as_ref().unwrap_or(&declared.arguments);
+            candidate.found.arguments = arguments::validate(tool, sent)?;
+        }
     }
-    if let Some(schema) = &tool.contract.input_schema {
-        schema.value.check(&value).map_err(refused)?;
-    }
-    Ok(value)
+    Ok(())
 }
 
-/// Removes the `null` arguments that the schema rejects. Many agents write `null` for an argument they leave out, and
-/// servers accept that. Only the check uses the result, and the bytes that are sent stay unchanged.
-fn without_nulls(value: &Value, problems: &[Problem]) -> Option<Value> {
-    let fields = value.as_object()?;
-    let is_meant = |name: &str| problems.iter().any(|problem| problem.pointer.strip_prefix('/') == Some(name));
-    let kept = fields.iter().filter(|(name, value)| !(value.is_null() && is_meant(name)));
-    let kept: serde_json::Map<String, Value> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
-    (kept.len() < fields.len()).then_some(Value::Object(kept))
+/// Checks that the rate limit has room for the call, without counting it.
+fn rate_limit(candidate: &mut Candidate<'_>) -> Result<(), Stop> {
+    Ok(rate_limit::has_room(candidate.tool()?, candidate.moment)?)
 }
 
-pub(super) fn within_rate(tool: &Tool, moment: Moment<'_>) -> Result<(), Denial> {
-    let Some(limit) = &tool.contract.rate_limit else { return Ok(()) };
-    let wait_ms = moment.limits.wait_ms(&tool.name, limit.value, moment.clock.now_ms);
-    wait_ms.map_or(Ok(()), |wait_ms| Err(too_often(tool, limit.value, wait_ms)))
-}
-
-/// Counts the call against its rate limit, as the last step before a permit. Another call may have taken the place
-/// since `within_rate`.
-pub(super) fn take_a_turn(tool: &Tool, moment: Moment<'_>) -> Result<(), Denial> {
-    let Some(limit) = &tool.contract.rate_limit else { return Ok(()) };
-    let taken = moment.limits.take(&tool.name, limit.value, moment.clock.now_ms);
-    taken.map_err(|wait_ms| too_often(tool, limit.value, wait_ms))
-}
-
-fn too_often(tool: &Tool, limit: RateLimit, wait_ms: u64) -> Denial {
-    Denial::RateLimitExceeded { tool: tool.name.clone(), limit, wait_ms }
-}
-
-/// Decides if the call needs a user's approval, and with a second factor or without.
-pub(super) fn asks_a_user(
-    settings: &ContractSettings,
-    tool: &Tool,
-    variant: Variant,
-    arguments: &Value,
-) -> Option<Asked> {
-    let contract = &tool.contract;
-    let needs_step_up = match &contract.step_up.value {
-        StepUp::Never => false,
-        StepUp::When(schema) => schema.may_admit(arguments),
-        StepUp::Always => true,
-    };
-    let by_setting = asks_by_setting(settings, tool, variant);
-    (contract.asks() || needs_step_up || by_setting).then_some(Asked { needs_step_up, by_setting })
-}
-
-/// Returns true if the settings require approval because the operator has not classified the tool.
-pub(super) fn asks_by_setting(settings: &ContractSettings, tool: &Tool, variant: Variant) -> bool {
-    let destroys = variant == Variant::Destructive || tool.call_with() == Variant::Destructive;
-    match settings.unclassified {
-        Unclassified::Allow | Unclassified::Deny => false,
-        Unclassified::ConfirmDestructive => !tool.contract.is_classified() && destroys,
+fn rate_limit_passed(call: CallSummary<'_>) -> String {
+    match call.tool.and_then(|tool| tool.contract.rate_limit.as_ref()) {
+        Some(limit) => format!("fewer than {} calls in {} s", limit.value.calls, limit.value.per.as_secs()),
+        None => "none".to_owned(),
     }
 }
 
-/// Returns the refusal for a tool that does not exist. It suggests only tools that the agent may see.
-pub(super) fn no_such_tool(name: ToolName, agent: &Agent, catalog: &Catalog) -> Denial {
-    let has_server = agent.scope.sees(name.server()) && catalog.has_server(name.server());
-    let missing = if has_server { Missing::Tool } else { Missing::Server };
-    let suggestions = suggestions(&name, catalog.visible(&agent.scope).map(|tool| &tool.name));
-    Denial::NoSuchTool { name, missing, suggestions }
+/// Checks that a required dry run was made.
+fn dry_run_made(candidate: &mut Candidate<'_>) -> Result<(), Stop> {
+    let tool = candidate.tool()?;
+    match candidate.mode {
+        Mode::DryRun => Ok(()),
+        Mode::Real => Ok(dry_run::check_made(candidate.inputs.intent, candidate.declared, tool, candidate.moment)?),
+    }
 }
 
-/// Suggests tools with the same name on other servers first, then similar names.
-fn suggestions<'t>(wanted: &ToolName, visible: impl Iterator<Item = &'t ToolName>) -> Vec<ToolName> {
-    let (mut found, others): (Vec<&ToolName>, Vec<&ToolName>) = visible.partition(|name| name.tool() == wanted.tool());
-    if found.len() < SUGGESTIONS_MAX {
-        // Compare names as iterators of letters. Ten thousand names are compared without allocating one of them.
-        let letters = |name: &'t ToolName| name.server().as_str().chars().chain([':']).chain(name.tool().chars());
-        found.extend(closest(&wanted.to_string(), others, letters, SUGGESTIONS_MAX));
+fn dry_run_passed(call: CallSummary<'_>) -> String {
+    match (call.mode, call.tool.map(|tool| &tool.contract.dry_run.value)) {
+        (Mode::DryRun, _) => "this is one".to_owned(),
+        (Mode::Real, Some(DryRun::Required { .. })) => "made in the last 10 minutes".to_owned(),
+        (Mode::Real, None | Some(DryRun::None | DryRun::Supported { .. })) => "not required".to_owned(),
     }
-    found.into_iter().take(SUGGESTIONS_MAX).cloned().collect()
+}
+
+/// Checks if a user must approve the call.
+fn confirmation(candidate: &mut Candidate<'_>) -> Result<(), Stop> {
+    let (tool, variant) = (candidate.tool()?, candidate.variant());
+    let need = user::approval_need(candidate.inputs.contracts, tool, variant, &candidate.found.arguments);
+    match (candidate.mode, need) {
+        (Mode::Real, Some(need)) => Err(Stop::Ask(need)),
+        (Mode::Real, None) => Ok(()),
+        (Mode::DryRun, need) => {
+            candidate.found.need = need;
+            Ok(())
+        }
+    }
+}
+
+fn confirmation_passed(call: CallSummary<'_>) -> String {
+    match call.mode {
+        Mode::DryRun => "not needed for a dry run".to_owned(),
+        Mode::Real => "not required".to_owned(),
+    }
+}
+
+/// Words a sentence about the tool. Only checks after "the tool exists" can have one to word.
+fn about_tool(call: CallSummary<'_>, words: impl FnOnce(&Tool) -> String) -> String {
+    call.tool.map_or_else(String::new, words)
 }

@@ -1,4 +1,4 @@
-//! Idempotency: recognizes a repeated call by the agent's key, or by the arguments that identify the result.
+//! Idempotency: recognizes that two calls are the same, by the agent's key or by the arguments that identify the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use crate::file::amount::DAY;
 use crate::intent::{Declared, Intent, Mode, is_idempotency_key};
 use crate::json::{canonical, members, quote};
 
-/// A reservation of an idempotency key for one call. Later calls with the same key get the first answer.
+/// The reservation of an idempotency key for one call. A later call with the same key gets the first result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// `key:` and the agent's key, or `natural:` and the digest of the arguments that identify the result.
     pub key: String,
-    /// Digest of all arguments and of the members beside them. A call with the same key and another digest is refused.
+    /// Digest of all arguments and everything else that is sent. The same key with another digest is a conflict.
     pub arguments: Digest,
     pub ttl: Duration,
     pub is_natural: bool,
 }
 
-/// A repeated call, which is answered from the store.
+/// A call that was made before. It is answered from the store.
 #[derive(Debug)]
 pub struct Repeat {
     pub tool: Arc<Tool>,
@@ -31,8 +31,7 @@ pub struct Repeat {
 }
 
 impl Declared {
-    /// Returns the claim of this call. `None` means that the call may be repeated: it has neither a key nor a contract
-    /// that names one, or it is a dry run.
+    /// Returns the key to reserve. `None` for a dry run, and if neither the agent nor the contract gives a key.
     pub fn claim(&self, tool: &Tool) -> Result<Option<Claim>, Denial> {
         let idempotency = &tool.contract.idempotency.value;
         let ttl = match idempotency {
@@ -65,8 +64,7 @@ impl Declared {
     }
 }
 
-/// Returns the named arguments as an object. `None` if the call has none of them, because then nothing identifies the
-/// result.
+/// Returns the named arguments as an object. `None` if the call has none of them, because nothing identifies the result.
 fn named(arguments: &str, names: &[String]) -> Option<String> {
     let given = members(arguments)?;
     let named = given.iter().filter(|(name, _)| names.iter().any(|wanted| wanted == name));

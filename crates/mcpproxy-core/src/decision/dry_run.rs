@@ -1,11 +1,11 @@
-//! Dry runs: recognizes them, builds the arguments that are sent, and answers those that are not sent.
+//! Dry runs: recognizes them, makes the arguments that are sent for them, and the preview if nothing is sent.
 
-use std::sync::Arc;
+use std::ops::Deref;
 
 use serde_json::{Value, json};
 
 use super::Moment;
-use super::approval_request::{Asked, bind};
+use super::approval_request::{ApprovalNeed, bind};
 use super::call::{Call, Warning};
 use super::checks;
 use crate::catalog::Tool;
@@ -16,51 +16,34 @@ use crate::json::{Members, members, quote};
 use crate::settings::{ContractSettings, IntentSettings, TwoKey};
 use crate::{Agent, Attached, Binding, Untrusted};
 
-/// Time for which a dry run counts for its real call.
+/// Age up to which a dry run is accepted for the call it was made for: 10 minutes.
 pub const DRY_RUN_FRESH_MS: i64 = 600_000;
 
-/// The answer to a dry run that is not sent: what a real call would do, as far as the gateway knows.
+/// The gateway's own answer to a dry run: what a real call would do according to the contract. Nothing was sent.
 #[derive(Debug)]
 pub struct Preview {
     pub(super) call: Call,
-    pub(super) asked: Option<Asked>,
+    pub(super) need: Option<ApprovalNeed>,
     pub(super) missing_permissions: Vec<String>,
 }
 
+impl Deref for Preview {
+    type Target = Call;
+
+    fn deref(&self) -> &Call {
+        &self.call
+    }
+}
+
 impl Preview {
-    pub fn tool(&self) -> &Arc<Tool> {
-        &self.call.tool
-    }
-
-    pub fn intent(&self) -> &Intent {
-        &self.call.intent
-    }
-
-    pub fn arguments(&self) -> &Arguments {
-        &self.call.arguments
-    }
-
-    /// Returns the members that would be sent beside the arguments.
-    pub fn attached(&self) -> &Attached {
-        &self.call.attached
-    }
-
-    pub fn warnings(&self) -> &[Warning] {
-        &self.call.warnings
-    }
-
-    pub fn is_verified(&self) -> bool {
-        self.call.is_verified
-    }
-
-    /// Returns the permissions that the agent's token lacks. A real call would be refused.
+    /// The permissions that the agent's token lacks. With any missing, a real call is refused.
     pub fn missing_permissions(&self) -> &[String] {
         &self.missing_permissions
     }
 
-    /// Returns the steps that a real call with these arguments still needs.
+    /// The approval that a real call with these arguments needs.
     pub fn needs(&self) -> Vec<Need> {
-        self.asked.map(Asked::needs).unwrap_or_default()
+        self.need.map(ApprovalNeed::needs).unwrap_or_default()
     }
 
     pub fn to_json(&self) -> Value {
@@ -74,7 +57,7 @@ impl Preview {
             "wouldCall": {
                 "tool": tool.name.to_string(),
                 "call_with": intent.variant.tool(),
-                // The strict reader accepts nothing that this cannot parse.
+                // The strict reader lets nothing through that this cannot read.
                 "arguments": serde_json::from_str::<Value>(real.as_str()).unwrap_or_default(),
             },
             "warnings": warnings,
@@ -86,8 +69,8 @@ impl Preview {
 }
 
 impl Declared {
-    /// Returns `DryRun` if the agent sets `dry_run` or the argument that the contract names for it. Both mean the same,
-    /// so no dry run bypasses these checks.
+    /// Returns `DryRun` if the agent set `dry_run`, or the argument that the contract names for the server's own dry run.
+    /// Treating both the same means that a server's dry run is always recorded as one.
     pub fn mode_of(&self, tool: &Tool) -> Mode {
         let by_argument = || {
             let Some(parameter) = native(tool) else { return false };
@@ -97,7 +80,7 @@ impl Declared {
         if self.mode == Mode::DryRun || by_argument() { Mode::DryRun } else { Mode::Real }
     }
 
-    /// Returns the binding that only a dry run and its real call share.
+    /// Returns the binding that a dry run shares with the call it is made for, and with no other call.
     pub fn dry_run_binding(&self, agent: &Agent, tool: &Tool) -> Binding {
         dry_run_binding(agent, tool, &self.intent, &self.arguments, &self.attached)
     }
@@ -113,43 +96,44 @@ pub(super) fn dry_run_binding(
     bind(agent, tool, intent, real_arguments(tool, arguments).digest(), attached.dry_run_digest())
 }
 
-/// Returns the argument for the server's own dry run, if it is reliable. A server that does not know the argument would
-/// make the real call.
+/// Returns the argument for the server's own dry run, if the tool's schema has it. A server without that argument would
+/// ignore it and make the real call.
 fn native(tool: &Tool) -> Option<&str> {
     tool.contract.native_dry_run().filter(|parameter| !tool.lacks_argument(parameter))
 }
 
-/// Returns the arguments that are sent for a dry run, or `None` if nothing is sent.
-pub(super) fn sent(settings: &ContractSettings, declared: &Declared, tool: &Tool) -> Option<Arguments> {
+/// Returns the arguments that are sent for a dry run, or `None` if the gateway answers with a preview.
+pub(super) fn native_arguments(settings: &ContractSettings, declared: &Declared, tool: &Tool) -> Option<Arguments> {
     let parameter = native(tool)?;
-    // If the settings require approval, a server's contract cannot bypass it with a dry run.
+    // If the settings require an approval, a server's contract must not open a way around it.
     let is_open =
         tool.contract.dry_run.source.is_operator() || !checks::asks_by_setting(settings, tool, declared.intent.variant);
     is_open.then(|| with_argument(&declared.arguments, parameter, Some("true"))).flatten()
 }
 
-/// Explains why a dry run was not sent although a contract names an argument for it.
+/// Explains why the server's own dry run was not used, if a contract names one.
 pub(super) fn not_sent(tool: &Tool) -> Option<Warning> {
     let parameter = Untrusted::shortened(tool.contract.dry_run_parameter()?, 64);
     let parameter = parameter.for_terminal();
     let why = if tool.lacks_argument(tool.contract.dry_run_parameter()?) {
-        format!("'{parameter}' is no argument of the tool")
+        format!("the tool has no argument '{parameter}'")
     } else {
         format!(
-            "'{parameter}' is the server's word, and the operator wants a user asked; a contract of theirs can name it"
+            "only the server's contract names '{parameter}', and the operator requires an approval; a contract of the operator \
+             can name it"
         )
     };
     let message = format!("The server's own dry run was not used: {why}");
     Some(Warning { code: "dry_run_not_sent", message })
 }
 
-/// Returns the arguments of the real call, without the one that asks for a dry run.
+/// Returns the arguments of the real call, without the one that requests a dry run.
 fn real_arguments(tool: &Tool, arguments: &Arguments) -> Arguments {
     let real = native(tool).and_then(|parameter| with_argument(arguments, parameter, None));
     real.unwrap_or_else(|| arguments.clone())
 }
 
-/// Returns the arguments with one of them set or removed. All others keep their bytes.
+/// Sets or removes one argument. All others keep their bytes.
 fn with_argument(arguments: &Arguments, name: &str, value: Option<&str>) -> Option<Arguments> {
     let given: Members<'_> = members(arguments.as_str())?;
     let others = given.iter().filter(|(other, _)| other != name);
@@ -158,8 +142,8 @@ fn with_argument(arguments: &Arguments, name: &str, value: Option<&str>) -> Opti
     Arguments::exact(&format!("{{{}}}", all.join(","))).ok()
 }
 
-/// Checks that a dry run was made, if the contract requires one: of exactly this call, and within `DRY_RUN_FRESH_MS`.
-pub(super) fn check_done(
+/// Checks that a required dry run of exactly this call was made in the last 10 minutes.
+pub(super) fn check_made(
     settings: &IntentSettings,
     declared: &Declared,
     tool: &Tool,
@@ -169,14 +153,14 @@ pub(super) fn check_done(
         DryRun::None | DryRun::Supported { .. } => return Ok(()),
         DryRun::Required { .. } => {}
     }
-    let age_ms = moment.seen.dry_run_ms.map(|at_ms| moment.clock.now_ms.saturating_sub(at_ms));
+    let age_ms = moment.prior.dry_run_ms.map(|at_ms| moment.clock.now_ms.saturating_sub(at_ms));
     if age_ms.is_some_and(|age_ms| (0..=DRY_RUN_FRESH_MS).contains(&age_ms)) {
         return Ok(());
     }
     Err(Denial::DryRunRequired { tool: tool.name.clone(), next: next(settings, declared) })
 }
 
-/// Returns the dry run to make first, ready to send. The arguments are a text, so that no parser rounds their numbers.
+/// Builds the dry run to make first, ready to be sent. The arguments are a string, so that no JSON reader rounds a number.
 fn next(settings: &IntentSettings, declared: &Declared) -> Value {
     let variant = declared.intent.variant;
     let mut parameters = json!({

@@ -1,31 +1,35 @@
-//! Explains a decision check by check, without making the call.
+//! Explains a decision check by check, for `mcpproxy policy explain`.
 
-use super::call::Call;
-use super::{ApprovalRequest, Course, DecisionInputs, Moment, Passed, Warning, check_all, checks};
+use super::checks::{self, CHECKS, CallSummary, Candidate, CheckRow, Found, Stop};
+use super::{DecisionInputs, Moment, Warning};
 use crate::catalog::Tool;
-use crate::contract::DryRun;
-use crate::denial::{Check, Denial};
-use crate::intent::{Declared, Mode, declare};
-use crate::{Agent, RiskLevel, Variant};
+use crate::denial::Denial;
+use crate::intent::{Mode, declare};
+use crate::{Agent, Variant};
 
-/// A decision with its reasons. It is made by the same functions that decide on real calls.
+/// A decision with the verdict of each check. It comes from the function that decides on real calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
+    /// One finding per check, in the order of the checks.
     pub findings: Vec<Finding>,
-    /// The variant that the tool needs, if the tool exists.
+    /// The variant that the tool needs, if there is such a tool.
     pub call_with: Option<Variant>,
-    /// True if the server's annotations or the operator confirm the agent's variant. `None` if the call is refused.
+    /// True if annotations or contract confirm the agent's variant. `None` if the call is refused.
     pub is_verified: Option<bool>,
 }
 
+/// One check and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    pub check: Check,
+    /// The name of the check, such as `rate limit`.
+    pub check: &'static str,
     pub verdict: Verdict,
 }
 
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// Passed, with the reason.
     Passed(String),
     Warned(Vec<Warning>),
     Failed(Denial),
@@ -34,6 +38,7 @@ pub enum Verdict {
 }
 
 impl Explanation {
+    /// Returns the refusal, if the call is refused.
     pub fn denial(&self) -> Option<&Denial> {
         self.findings.iter().find_map(|finding| match &finding.verdict {
             Verdict::Failed(denial) => Some(denial),
@@ -44,118 +49,47 @@ impl Explanation {
 
 /// Decides on a call without making it. `parameters` are those of a `call_tool_*` and have passed the strict reader.
 pub fn explain(
-    ground: DecisionInputs<'_>,
+    inputs: DecisionInputs<'_>,
     agent: &Agent,
     variant: Variant,
     parameters: &str,
     moment: Moment<'_>,
 ) -> Explanation {
-    let declared = match declare(variant, parameters, ground.intent.two_key) {
+    let declared = match declare(variant, parameters, inputs.intent.two_key) {
         Ok(declared) => declared,
         Err(denial) => {
-            return told(Err(denial), Case { tool: None, variant, mode: Mode::Real, agent });
+            let call = CallSummary { tool: None, variant, mode: Mode::Real, agent };
+            return report(call, &Found::default(), Some((checks::failed_in_declare(&denial), denial)));
         }
     };
-    let tool = ground.catalog.resolve(&declared.name);
-    let seen = tool.filter(|tool| agent.scope.sees(tool.name.server()));
-    let tool = seen.map(AsRef::as_ref);
-    let mode = tool.map_or(declared.mode, |tool| declared.mode_of(tool));
-    let case = Case { tool, variant, mode, agent };
-    match check_all(ground, agent, &declared, seen, moment) {
-        Err(denial) => told(Err(denial), case),
-        Ok(Passed { tool, warnings, is_verified, claim, course: Course::Ask(asked) }) => {
-            let Declared { intent, arguments, attached, .. } = declared;
-            let call = Call { tool, intent, arguments, attached, warnings, is_verified, claim };
-            told(Err(ApprovalRequest { call, asked }.unanswered()), case)
+    let tool = inputs.catalog.resolve(&declared.name);
+    let mut candidate = Candidate::new(inputs, agent, &declared, tool, moment);
+    let refusal = match checks::run(&mut candidate) {
+        Some((index, Stop::Deny(denial))) => Some((index, denial)),
+        Some((index, Stop::Ask(need))) => {
+            Some((index, candidate.tool().map_or_else(|missing| missing, |tool| need.denial(tool, None))))
         }
-        Ok(Passed { warnings, is_verified, .. }) => {
-            let mut explanation = told(Ok(warnings), case);
-            explanation.is_verified = Some(is_verified);
-            explanation
-        }
-    }
-}
-
-/// The call that the sentences describe.
-#[derive(Clone, Copy)]
-struct Case<'a> {
-    tool: Option<&'a Tool>,
-    variant: Variant,
-    mode: Mode,
-    agent: &'a Agent,
-}
-
-fn told(outcome: Result<Vec<Warning>, Denial>, case: Case<'_>) -> Explanation {
-    let verdict = |check: Check| match &outcome {
-        Err(denial) if check == denial.check() => Verdict::Failed(denial.clone()),
-        Err(denial) if check > denial.check() => Verdict::NotReached,
-        Ok(warnings) if check == Check::Annotations && !warnings.is_empty() => Verdict::Warned(warnings.clone()),
-        Ok(_) | Err(_) => Verdict::Passed(passed(check, case)),
+        // A repeated call is answered from the store, so nothing is refused.
+        Some((_, Stop::Repeat(_))) | None => None,
     };
-    let findings = Check::ALL.map(|check| Finding { check, verdict: verdict(check) }).to_vec();
-    Explanation { findings, call_with: case.tool.map(Tool::call_with), is_verified: None }
+    let is_verified = refusal.is_none().then_some(candidate.found.is_verified);
+    Explanation { is_verified, ..report(candidate.summary(), &candidate.found, refusal) }
 }
 
-fn passed(check: Check, case: Case<'_>) -> String {
-    let Case { tool, variant, mode, agent } = case;
-    match check {
-        Check::Shape => "well-formed".to_owned(),
-        Check::TwoKeys => format!("nothing contradicts {}", variant.tool()),
-        Check::Exists => {
-            tool.map_or_else(String::new, |tool| format!("{} asks for {}", tool.name, tool.call_with().tool()))
-        }
-        Check::Annotations => tool.map_or_else(String::new, |tool| {
-            let hint = |name: &str, value: Option<bool>| match value {
-                None => format!("{name} not given"),
-                Some(value) => format!("{name} {value}"),
-            };
-            let hints = tool.hints;
-            format!("{}, {}", hint("readOnlyHint", hints.read_only), hint("destructiveHint", hints.destructive))
-        }),
-        Check::Contract => tool.map_or_else(String::new, contract_words),
-        Check::Permissions => tool.map_or_else(String::new, |tool| permission_words(agent, tool, variant)),
-        Check::Arguments => "as the schema asks".to_owned(),
-        Check::RateLimit => match tool.and_then(|tool| tool.contract.rate_limit.as_ref()) {
-            Some(limit) => format!("fewer than {} calls in {} s", limit.value.calls, limit.value.per.as_secs()),
-            None => "none".to_owned(),
-        },
-        Check::DryRun => match (mode, tool.map(|tool| &tool.contract.dry_run.value)) {
-            (Mode::DryRun, _) => "this is one".to_owned(),
-            (Mode::Real, Some(DryRun::Required { .. })) => "made in the last 10 minutes".to_owned(),
-            (Mode::Real, None | Some(DryRun::None | DryRun::Supported { .. })) => "not required".to_owned(),
-        },
-        Check::Confirmation => match mode {
-            Mode::DryRun => "not asked for a dry run".to_owned(),
-            Mode::Real => "not required".to_owned(),
-        },
-    }
-}
-
-fn permission_words(agent: &Agent, tool: &Tool, variant: Variant) -> String {
-    let missing = checks::missing_permissions(agent, tool);
-    if !missing.is_empty() {
-        // Only a dry run gets this far without them.
-        return format!("the token lacks {}, which refuses a real call", missing.join(", "));
-    }
-    let permissions = match tool.contract.permissions.value.as_slice() {
-        [] => String::new(),
-        some => format!(", and {}", some.join(", ")),
+/// Gives each check its verdict. `refusal` is the index of the check that refused the call, and the refusal.
+fn report(call: CallSummary<'_>, found: &Found, refusal: Option<(usize, Denial)>) -> Explanation {
+    let verdict = |(index, row): (usize, &CheckRow)| {
+        let warnings = found.warnings_of(index);
+        let verdict = match &refusal {
+            Some((failed, denial)) if index == *failed => Verdict::Failed(denial.clone()),
+            Some((failed, _)) if index > *failed => Verdict::NotReached,
+            None if !warnings.is_empty() => Verdict::Warned(warnings),
+            Some(_) | None => Verdict::Passed((row.passed)(call)),
+        };
+        Finding { check: row.name, verdict }
     };
-    let policies = match tool.policies().map_or(0, |policies| policies.considered().len()) {
-        0 => String::new(),
-        1 => "; the one policy about it does not forbid it".to_owned(),
-        count => format!("; none of the {count} policies about it forbids it"),
-    };
-    format!("the token covers {variant} operations on this tool{permissions}{policies}")
-}
-
-fn contract_words(tool: &Tool) -> String {
-    let risk = tool.contract.risk().map_or("unclassified", RiskLevel::as_str);
-    match (tool.contract.is_written, tool.contract.written_operation) {
-        (false, _) => "nobody wrote a contract".to_owned(),
-        (true, None) => format!("risk level {risk}, and no operation"),
-        (true, Some(operation)) => format!("risk level {risk}, and {operation}"),
-    }
+    let findings = CHECKS.iter().enumerate().map(verdict).collect();
+    Explanation { findings, call_with: call.tool.map(Tool::call_with), is_verified: None }
 }
 
 #[cfg(test)]
@@ -177,47 +111,47 @@ mod tests {
         assert_eq!(lines, expected);
     }
 
-    fn lines(tool: &str, scope: Scope, parameters: &str, variant: Variant, seen: PriorState) -> Vec<String> {
+    fn lines(tool: &str, scope: Scope, parameters: &str, variant: Variant, prior: PriorState) -> Vec<String> {
         let server = ServerName::parse("fx").unwrap();
         let catalog = Catalog::new([(server.clone(), Arc::new(Offer::new([Offered::parse(&server, tool)]).0))]);
         let agent = Agent { name: "a1".to_owned(), scope };
         let (intent, contracts) = (IntentSettings::default(), ContractSettings::default());
-        let ground = DecisionInputs { intent: &intent, contracts: &contracts, catalog: &catalog };
-        let moment = Moment { clock: Clock::default(), limits: &Limits::default(), seen };
-        let found = explain(ground, &agent, variant, parameters, moment);
+        let inputs = DecisionInputs { intent: &intent, contracts: &contracts, catalog: &catalog };
+        let moment = Moment { clock: Clock::default(), limits: &Limits::default(), prior };
+        let found = explain(inputs, &agent, variant, parameters, moment);
         found
             .findings
             .iter()
             .map(|finding| match &finding.verdict {
-                Verdict::Passed(why) => format!("{}: passed, {why}", finding.check.words()),
-                Verdict::Warned(_) => format!("{}: warned", finding.check.words()),
-                Verdict::Failed(denial) => format!("{}: failed, {}", finding.check.words(), denial.code()),
-                Verdict::NotReached => format!("{}: not reached", finding.check.words()),
+                Verdict::Passed(why) => format!("{}: passed, {why}", finding.check),
+                Verdict::Warned(_) => format!("{}: warned", finding.check),
+                Verdict::Failed(denial) => format!("{}: failed, {}", finding.check, denial.code()),
+                Verdict::NotReached => format!("{}: not reached", finding.check),
             })
             .collect()
     }
 
-    /// Explains a dry run, its real call before it, and the same call after it.
+    /// A dry run, the call it is for, and that call after it: from the permissions on.
     #[test]
     fn dry_runs_are_told_apart() {
         let tool = r#"{"name":"drop","inputSchema":{},"_meta":{"mcp-first/contract":
             {"riskLevel":"high","dryRun":"required","permissions":["a:b"]}}}"#;
         let narrow = || Scope { grants: Vec::new(), ..Scope::everything() };
-        let told = |scope, parameters: &str, seen| lines(tool, scope, parameters, Variant::Write, seen).split_off(5);
-        let covers = "permissions and policies: passed, the token covers write operations on this tool, and a:b";
+        let told = |scope, parameters: &str, prior| lines(tool, scope, parameters, Variant::Write, prior).split_off(5);
+        let covers = "permissions and policies: passed, the token allows write operations on this tool and has a:b";
         let rest = ["arguments: passed, as the schema asks", "rate limit: passed, none"];
-        let dry_run = ["dry run: passed, this is one", "confirmation: passed, not asked for a dry run"];
+        let dry_run = ["dry run: passed, this is one", "confirmation: passed, not needed for a dry run"];
         let call = r#"{"name":"fx:drop"}"#;
         let trial = r#"{"name":"fx:drop","dry_run":true}"#;
         let none = PriorState::default();
         assert_eq!(told(Scope::everything(), trial, none), [&[covers], &rest[..], &dry_run].concat());
-        let lacks = "permissions and policies: passed, the token lacks a:b, which refuses a real call";
+        let lacks = "permissions and policies: passed, the token lacks a:b, so a real call would be refused";
         assert_eq!(told(narrow(), trial, none), [&[lacks], &rest[..], &dry_run].concat());
         let first = ["dry run: failed, dry_run_required", "confirmation: not reached"];
         assert_eq!(told(Scope::everything(), call, none), [&[covers], &rest[..], &first].concat());
         let then = ["dry run: passed, made in the last 10 minutes", "confirmation: failed, confirmation_required"];
-        let seen = PriorState { dry_run_ms: Some(0), is_repeat: false };
-        assert_eq!(told(Scope::everything(), call, seen), [&[covers], &rest[..], &then].concat());
+        let prior = PriorState { dry_run_ms: Some(0), is_repeat: false };
+        assert_eq!(told(Scope::everything(), call, prior), [&[covers], &rest[..], &then].concat());
         let unknown = lines(tool, narrow(), r#"{"name":"fx:drop","approval_id":"x"}"#, Variant::Write, none);
         assert_eq!(unknown[0], "shape and intent fields: failed, approval_not_found");
         assert_eq!(unknown[9], "confirmation: not reached");
@@ -231,7 +165,7 @@ mod tests {
             &[
                 "shape and intent fields: passed, well-formed",
                 "two keys: passed, nothing contradicts call_tool_read",
-                "the tool exists: passed, fx:drop asks for call_tool_destructive",
+                "the tool exists: passed, fx:drop needs call_tool_destructive",
                 "server annotations: failed, SERVER_MISMATCH",
                 "the contract's operation: not reached",
                 "permissions and policies: not reached",
@@ -247,10 +181,10 @@ mod tests {
             &[
                 "shape and intent fields: passed, well-formed",
                 "two keys: passed, nothing contradicts call_tool_destructive",
-                "the tool exists: passed, fx:drop asks for call_tool_destructive",
+                "the tool exists: passed, fx:drop needs call_tool_destructive",
                 "server annotations: passed, readOnlyHint not given, destructiveHint true",
-                "the contract's operation: passed, nobody wrote a contract",
-                "permissions and policies: passed, the token covers destructive operations on this tool",
+                "the contract's operation: passed, the tool has no contract",
+                "permissions and policies: passed, the token allows destructive operations on this tool",
                 "arguments: passed, as the schema asks",
                 "rate limit: passed, none",
                 "dry run: passed, not required",

@@ -1,5 +1,7 @@
 //! Tests for annotations, scopes and tools that do not exist.
 
+mod order;
+
 use super::*;
 use crate::catalog::{Offer, Offered};
 use crate::settings::{TwoKey, Unannotated};
@@ -28,9 +30,9 @@ fn outcome(
     let declared = intent::declare(variant, &format!(r#"{{"name":"{name}"}}"#), TwoKey::Optional).unwrap();
     let tool = catalog.resolve(&declared.name).cloned();
     let agent = Agent { name: "a1".to_owned(), scope };
-    let ground = DecisionInputs { intent: settings, contracts: &ContractSettings::default(), catalog: &catalog };
-    let moment = Moment { clock: Clock::default(), limits: &Limits::default(), seen: PriorState::default() };
-    match decide(ground, &agent, declared, tool.as_ref(), moment) {
+    let inputs = DecisionInputs { intent: settings, contracts: &ContractSettings::default(), catalog: &catalog };
+    let moment = Moment { clock: Clock::default(), limits: &Limits::default(), prior: PriorState::default() };
+    match decide(inputs, &agent, declared, tool.as_ref(), moment) {
         Decision::Ask(_) => "ask".to_owned(),
         Decision::Preview(_) => "preview".to_owned(),
         Decision::Repeat(_) => "repeat".to_owned(),
@@ -99,14 +101,14 @@ fn scope_narrows() {
         (None, None),
         Variant::Read,
         "fx:tool",
-        "deny permission_denied: Agent 'a1' may only read, and 'fx:tool' is not marked as read-only",
+        "deny permission_denied: Agent 'a1' may only read, and the server does not mark 'fx:tool' as read-only. Use retrieve_tools to find a tool whose call_with is call_tool_read.",
     );
     check(
         read_only(),
         (None, None),
         Variant::Write,
         "fx:tool",
-        "deny permission_denied: Agent 'a1' may not use call_tool_write: its token does not cover write operations",
+        "deny permission_denied: Agent 'a1' may not use call_tool_write: its token does not allow write operations",
     );
     let elsewhere = Scope { servers: Some(vec![ServerName::parse("other").unwrap()]), ..Scope::everything() };
     let unknown =

@@ -1,11 +1,11 @@
-//! The messages that agents get for refused calls.
+//! The sentence that an agent gets with a refusal: what happened, why, and which tool or parameter to use next.
 
 use super::{Denial, Mark, Missing, Retry, Ticket, Violation};
 use crate::schema::Problem;
 use crate::{RiskLevel, ToolName, Untrusted};
 
 impl Denial {
-    /// Returns the message for the agent, with the next step.
+    /// Words the refusal for the agent.
     pub fn message(&self) -> String {
         match self {
             Self::UnknownField { field, nearest } => {
@@ -31,30 +31,33 @@ impl Denial {
             }
             Self::NoSuchTool { name, missing, suggestions } => no_such_tool(name, *missing, suggestions),
             Self::ServerMismatch { tool, mark, used, right } => {
-                format!("Tool '{tool}' is {}, use {} instead of {}", mark.words(), right.tool(), used.tool())
+                format!("Tool '{tool}' is {}, use {} instead of {}", mark.phrase(), right.tool(), used.tool())
             }
             Self::NotGranted { agent, variant } => {
-                format!("Agent '{agent}' may not use {}: its token does not cover {variant} operations", variant.tool())
+                format!("Agent '{agent}' may not use {}: its token does not allow {variant} operations", variant.tool())
             }
             Self::NotKnownToRead { agent, tool } => {
-                format!("Agent '{agent}' may only read, and '{tool}' is not marked as read-only")
+                format!(
+                    "Agent '{agent}' may only read, and the server does not mark '{tool}' as read-only. Use retrieve_tools to \
+                     find a tool whose call_with is call_tool_read."
+                )
             }
             Self::ContractMismatch { tool, used, right } => {
-                format!("Tool '{tool}' is {right} by its contract, use {} instead of {}", right.tool(), used.tool())
+                format!("The contract of tool '{tool}' says {right}. Use {} instead of {}.", right.tool(), used.tool())
             }
             Self::Unclassified { tool } => format!(
-                "Tool '{tool}' has no contract that says how dangerous it is, and this gateway calls only tools that have \
-                 one; ask its operator to write one"
+                "Tool '{tool}' has no risk level, and this gateway allows only tools that have one. Tell the user that the \
+                 operator must write a contract for it."
             ),
             Self::MissingPermissions { agent, tool, missing } => format!(
-                "Agent '{agent}' lacks {} for '{tool}'; its operator can give a token with {}",
+                "Agent '{agent}' lacks {} for '{tool}'. Tell the user that the operator must create a token with {}.",
                 named("permission", missing),
                 if missing.len() == 1 { "it" } else { "them" }
             ),
             Self::PolicyViolation { tool, violations } => policy_violation(tool, violations),
             Self::InvalidArguments { tool, problems } => invalid_arguments(tool, problems),
             Self::RateLimitExceeded { tool, limit, wait_ms } => format!(
-                "Tool '{tool}' may be called {} in {}; try again in {}",
+                "Tool '{tool}' may be called {} in {}. Try again in {}.",
                 times(limit.calls),
                 span(limit.per.as_millis()),
                 span(u128::from(*wait_ms))
@@ -72,30 +75,27 @@ impl Denial {
             Self::NoSuchApproval => NOT_FOUND.to_owned(),
             Self::ApprovalArgsMismatch => ARGS_MISMATCH.to_owned(),
             Self::ApprovalStale => STALE.to_owned(),
-            Self::TooManyApprovals { most } => {
-                format!(
-                    "{most} of your calls wait for a user already, or you have asked too often in the last 10 minutes; ask \
-                     the user to decide on them before you make more"
-                )
-            }
+            Self::TooManyApprovals { most } => format!(
+                "Too many approval requests: {most} of your calls are pending, or you made too many requests in the last 10 \
+                 minutes. Ask the user to decide on the pending ones first."
+            ),
         }
     }
 }
 
-/// Never contains the link itself, because whoever opens it becomes the first user.
-const FIRST_USER: &str = "Nobody can yet: the user becomes the first who can with the one-time link that the gateway prints \
-                           with this question, in the terminal of `mcpproxy serve` or in the client's log of \
-                           `mcpproxy stdio`. ";
-const EXPIRED: &str = "The approval expired before the call was made; repeat the call without approval_id to ask again";
-const NOT_FOUND: &str =
-    "There is no approval with this approval_id; repeat the call without approval_id to ask for one";
-const ARGS_MISMATCH: &str = "The approval is for another call; repeat exactly the call it was given for, or make this one \
-                             without approval_id to ask for it";
-const STALE: &str = "The tool, its contract or your permissions changed since a user was asked; repeat the call without \
-                     approval_id to ask again";
+/// Never contains the setup link itself: whoever opens it becomes an approver.
+const NO_APPROVER: &str = "No approver account exists yet. Tell the user to open the one-time setup link that `mcpproxy serve` \
+                           prints in its terminal, or `mcpproxy stdio` in the client's log. ";
+const EXPIRED: &str =
+    "The approval expired before the call was made. Repeat the call without approval_id to request a new one.";
+const NOT_FOUND: &str = "No approval has this approval_id. Repeat the call without approval_id to request one.";
+const ARGS_MISMATCH: &str = "The approval is for another call. Repeat exactly the approved call, or make this one without \
+                             approval_id to request an approval for it.";
+const STALE: &str = "The tool, its contract or your permissions changed after the approval was requested. Repeat the call \
+                     without approval_id to request a new one.";
 
 impl Mark {
-    fn words(self) -> &'static str {
+    fn phrase(self) -> &'static str {
         match self {
             Self::Destructive => "marked destructive by server",
             Self::NotReadOnly => "marked not read-only by server",
@@ -147,18 +147,17 @@ fn confirmation_required(
 ) -> String {
     let level = risk.map(|risk| format!(" (risk level {})", risk.as_str())).unwrap_or_default();
     let factor = if needs_step_up { " with a fresh second factor" } else { "" };
-    let fact = format!("Tool '{tool}'{level} needs a user's confirmation{factor}");
+    let fact = format!("A user must approve this call of '{tool}'{level}{factor}.");
     match approval {
-        None => format!("{fact}; a call asks for it"),
+        None => format!("{fact} Make the call to request the approval."),
         Some(Ticket { id, url, retry, has_users, .. }) => {
             let with_id = match retry {
                 Retry::WithId => format!(" with approval_id={id}"),
                 Retry::AsItIs => String::new(),
             };
-            let first = if *has_users { "" } else { FIRST_USER };
+            let setup = if *has_users { "" } else { NO_APPROVER };
             format!(
-                "{fact}. A person must approve this. {first}Ask the user to open {url}. Then repeat exactly this \
-                 call{with_id}. Do not change the arguments."
+                "{fact} {setup}Ask the user to open {url}. Then repeat exactly this call{with_id}. Do not change the arguments."
             )
         }
     }
@@ -167,42 +166,44 @@ fn confirmation_required(
 fn conflict(tool: &ToolName, is_natural: bool) -> String {
     if is_natural {
         return format!(
-            "By its contract, '{tool}' takes this for a repeat of an earlier call, but other arguments differ; repeat that \
-             call exactly, or give this one an idempotency_key of its own"
+            "The contract of '{tool}' treats this call as a repeat of an earlier one, but other arguments differ. Repeat that \
+             call exactly, or set a new idempotency_key."
         );
     }
-    format!("This idempotency_key was used for '{tool}' before, with other arguments; use a new key for a new call")
+    format!(
+        "This idempotency_key was used for '{tool}' with other arguments. Set a new idempotency_key for a new call."
+    )
 }
 
 fn outcome_unknown(tool: &ToolName, record: &str) -> String {
     format!(
-        "This call of '{tool}' was made before (record {record}), and nobody knows whether it ran, so it is not sent again. \
-         Find out whether it ran and tell the user; if it did not, call again with a new idempotency_key"
+        "This call of '{tool}' was sent before (record {record}), but its result was lost, so it is not sent again. Find out \
+         if it took effect and tell the user. If it did not, repeat the call with a new idempotency_key."
     )
 }
 
 fn dry_run_required(tool: &ToolName) -> String {
     format!(
-        "Tool '{tool}' needs a dry run of exactly this call in the 10 minutes before it; make the same call with dry_run: \
-         true, read its answer, then repeat this one"
+        "Tool '{tool}' needs a dry run of exactly this call within the last 10 minutes. Make the same call with dry_run: true, \
+         read the result, then repeat this call."
     )
 }
 
 fn denied(comment: Option<&Untrusted>) -> String {
     match comment {
-        None => "A user denied this call; do not repeat it, and ask the user what to do instead".to_owned(),
+        None => "A user denied this call. Do not repeat it. Ask the user what to do instead.".to_owned(),
         Some(comment) => {
-            format!("A user denied this call and says: \"{}\". Do not repeat it as it is", comment.for_terminal_lines())
+            format!("A user denied this call: \"{}\". Do not repeat it unchanged.", comment.for_terminal_lines())
         }
     }
 }
 
 fn already_used(record: Option<&str>, outcome: Option<&str>) -> String {
     let record = record.map(|record| format!(" (record {record})")).unwrap_or_default();
-    let outcome = outcome.map(|outcome| format!(", which ended as {outcome}")).unwrap_or_default();
+    let outcome = outcome.map(|outcome| format!(" with the outcome {outcome}")).unwrap_or_default();
     format!(
-        "The approval was used already, for one call{record}{outcome}; an approval is good for one call, so repeat it without \
-         approval_id to ask for another"
+        "The approval was already used for a call{record}{outcome}. An approval is valid for one call. Repeat the call without \
+         approval_id to request a new one."
     )
 }
 
@@ -213,7 +214,7 @@ fn times(calls: u32) -> String {
     }
 }
 
-/// Formats a time span for readers, rounded up.
+/// Formats a duration in one unit, rounded up.
 fn span(ms: u128) -> String {
     match ms {
         0..=999 => format!("{ms} ms"),

@@ -8,7 +8,7 @@ use super::read::Mentions;
 use super::tool::Call;
 use super::vocabulary::Vocabulary;
 use super::{Resource, Subject};
-use crate::time::Local;
+use crate::time::{Local, iso};
 use crate::{Agent, Hints, RiskLevel, Sensitivity, ToolName};
 
 /// A tool as policies see it.
@@ -102,10 +102,10 @@ pub(super) fn request(vocabulary: &Vocabulary, call: Call<'_>, mentions: Mention
         ("hasReason".to_owned(), RestrictedExpression::new_bool(has_reason)),
     ];
     if mentions.now {
-        pairs.push(("now".to_owned(), RestrictedExpression::new_datetime(Local::utc(clock).iso())));
+        pairs.push(("now".to_owned(), RestrictedExpression::new_datetime(iso(clock.now_ms))));
     }
     if mentions.time {
-        pairs.push(("time".to_owned(), time(&Local::of(clock))?));
+        pairs.push(("time".to_owned(), time(Local::of(clock).map_err(|error| error.to_string())?)?));
     }
     let context = Context::from_pairs(pairs).map_err(|error| error.to_string())?;
     let (principal, resource) = (vocabulary.agent(&agent.name), vocabulary.tool(&tool.to_string()));
@@ -113,11 +113,11 @@ pub(super) fn request(vocabulary: &Vocabulary, call: Call<'_>, mentions: Mention
     Request::new(principal, action, resource, context, None).map_err(|error| error.to_string())
 }
 
-fn time(local: &Local) -> Result<RestrictedExpression, String> {
+fn time(local: Local) -> Result<RestrictedExpression, String> {
     let pairs = [
-        ("hour", RestrictedExpression::new_long(local.hour)),
-        ("minute", RestrictedExpression::new_long(local.minute)),
-        ("minuteOfDay", RestrictedExpression::new_long(local.hour * 60 + local.minute)),
+        ("hour", RestrictedExpression::new_long(local.hour())),
+        ("minute", RestrictedExpression::new_long(local.minute())),
+        ("minuteOfDay", RestrictedExpression::new_long(local.hour() * 60 + local.minute())),
         ("weekday", string(local.weekday())),
         ("isWeekend", RestrictedExpression::new_bool(local.is_weekend())),
     ];

@@ -7,7 +7,7 @@ use super::{NOW_MS, World, moment, word};
 
 fn check(world: &World, approval: &Approval, expected: &str) {
     let approval_request = world.approval_request();
-    let found = match approval_request.answered_by(&world.agent(), approval, moment(&Limits::default())) {
+    let found = match approval_request.approved_by(&world.agent(), approval, moment(&Limits::default())) {
         Ok(permit) => word(&permit),
         Err(denial) => denial.code().to_owned(),
     };
@@ -25,7 +25,7 @@ fn a_servers_level_only_makes_it_stricter() {
         let tool = format!(r#"{{"name":"t","inputSchema":{{"type":"object"}}{meta}}}"#);
         let world = World { tool, contract: "confirmation: required".to_owned(), ..World::default() };
         let settings = ApprovalSettings::default();
-        (world.approval_request().least(), settings.channel(&world.tool().contract))
+        (world.approval_request().required_assurance(), settings.channel(&world.tool().contract))
     };
     let unclassified = least("");
     assert_eq!(unclassified, (Assurance::Form, Channel::Page));
@@ -50,7 +50,7 @@ fn every_state_and_every_way_to_say_yes() {
     ];
     for (contract, least) in contracts {
         let world = World { contract: contract.to_owned(), ..World::default() };
-        assert_eq!(world.approval_request().least(), least, "{contract}");
+        assert_eq!(world.approval_request().required_assurance(), least, "{contract}");
         assert_eq!(world.approval_request().needs_step_up(), least == Assurance::Factor, "{contract}");
         for state in ApprovalState::ALL {
             for given in [None].into_iter().chain(Assurance::ALL.map(Some)) {
@@ -76,7 +76,7 @@ fn every_state_and_every_way_to_say_yes() {
 fn settings_ask_too() {
     let unclassified = Unclassified::ConfirmDestructive;
     let world = World { contract: String::new(), unclassified, variant: Variant::Destructive, ..World::default() };
-    assert_eq!(world.approval_request().least(), Assurance::Form);
+    assert_eq!(world.approval_request().required_assurance(), Assurance::Form);
     let approval = Approval { given: Some(Assurance::Form), ..world.approval() };
     check(&world, &approval, &format!("approval {}", super::ID));
 }
@@ -90,7 +90,7 @@ fn the_permit_has_the_bytes_of_the_question_and_its_claim() {
     let (approval_request, approval) = (world.approval_request(), world.approval());
     let (arguments, claim) = (approval_request.arguments().clone(), approval_request.claim().cloned());
     assert_eq!(arguments.as_str(), "{\"b\": [1.0 , 18446744073709551616],\t\"a\":\"\\u00e9\"}");
-    let permit = approval_request.answered_by(&world.agent(), &approval, moment(&Limits::default())).unwrap();
+    let permit = approval_request.approved_by(&world.agent(), &approval, moment(&Limits::default())).unwrap();
     assert_eq!(permit.arguments(), &arguments);
     assert_eq!(permit.claim(), claim.as_ref());
     assert_eq!(permit.claim().unwrap().key, "key:k1");
@@ -104,21 +104,21 @@ fn the_permit_has_the_bytes_of_the_question_and_its_claim() {
 fn a_yes_does_not_lift_the_rate_limit() {
     let world = World { contract: "riskLevel: high\nrateLimit: { calls: 1, per: 1m }".to_owned(), ..World::default() };
     let limits = Limits::default();
-    let answer = || world.approval_request().answered_by(&world.agent(), &world.approval(), moment(&limits));
+    let answer = || world.approval_request().approved_by(&world.agent(), &world.approval(), moment(&limits));
     assert!(answer().is_ok());
     assert_eq!(answer().unwrap_err().code(), "rate_limit_exceeded");
     // An insufficient approval does not count against the rate limit.
     let fresh = Limits::default();
     let denied = Approval { state: ApprovalState::Denied, ..world.approval() };
-    world.approval_request().answered_by(&world.agent(), &denied, moment(&fresh)).unwrap_err();
-    assert!(world.approval_request().answered_by(&world.agent(), &world.approval(), moment(&fresh)).is_ok());
+    world.approval_request().approved_by(&world.agent(), &denied, moment(&fresh)).unwrap_err();
+    assert!(world.approval_request().approved_by(&world.agent(), &world.approval(), moment(&fresh)).is_ok());
 }
 
 #[test]
 fn who_asks_is_told() {
     let check = |contract: &str, variant, unclassified, expected: &[&str]| {
         let world = World { contract: contract.to_owned(), variant, unclassified, ..World::default() };
-        assert_eq!(world.approval_request().asked_by(), expected, "{contract}");
+        assert_eq!(world.approval_request().required_by(), expected, "{contract}");
     };
     let (write, allow) = (Variant::Write, Unclassified::Allow);
     check("riskLevel: high", write, allow, &["contract risk level high (contracts/a.yaml:2)"]);
@@ -136,7 +136,7 @@ fn who_asks_is_told() {
         "stepUpAuth: { when: { required: [to] } }\nautonomousExecution: false",
         write,
         allow,
-        &["autonomousExecution: false (contracts/a.yaml:3)", "stepUpAuth, by these arguments (contracts/a.yaml:2)"],
+        &["autonomousExecution: false (contracts/a.yaml:3)", "stepUpAuth, for these arguments (contracts/a.yaml:2)"],
     );
     check(
         "category: files",
@@ -146,5 +146,5 @@ fn who_asks_is_told() {
     );
     let server = r#"{"name":"t","inputSchema":{},"_meta":{"mcp-first/contract":{"riskLevel":"high"}}}"#;
     let world = World { tool: server.to_owned(), contract: String::new(), ..World::default() };
-    assert_eq!(world.approval_request().asked_by(), ["contract risk level high (server's contract)"]);
+    assert_eq!(world.approval_request().required_by(), ["contract risk level high (server's contract)"]);
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::{World, moment};
 
 fn answer(asked: &World, now: &World) -> Result<String, String> {
-    let answered = now.approval_request().answered_by(&now.agent(), &asked.approval(), moment(&Limits::default()));
+    let answered = now.approval_request().approved_by(&now.agent(), &asked.approval(), moment(&Limits::default()));
     answered.map(|permit| permit.arguments().as_str().to_owned()).map_err(|denial| denial.code().to_owned())
 }
 

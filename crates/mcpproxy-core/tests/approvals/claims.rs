@@ -85,9 +85,9 @@ fn a_key_that_nobody_checked_is_checked() {
 #[test]
 fn a_repeat_is_answered_before_limits_dry_runs_and_users() {
     let contract = "riskLevel: critical\ndryRun: required\nrateLimit: { calls: 1, per: 24h }\npermissions: [a:b]\ninputSchema: { required: [to] }";
-    let seen = PriorState { is_repeat: true, dry_run_ms: None };
+    let prior = PriorState { is_repeat: true, dry_run_ms: None };
     let key = r#","args":{"to":1},"idempotency_key":"k""#;
-    let repeat = World { seen, ..World::of(contract, key) };
+    let repeat = World { prior, ..World::of(contract, key) };
     assert_eq!(repeat.told(), "repeat fx:t key:k");
     let lacks = World { grants: &[], ..repeat.clone() };
     assert!(lacks.told().starts_with("permission_denied"), "{}", lacks.told());

@@ -43,7 +43,7 @@ fn a_dry_run_and_its_call_belong_together() {
         assert_ne!(binding(other), call, "{other}");
     }
     let fresh = World {
-        seen: PriorState { dry_run_ms: Some(NOW_MS), is_repeat: false },
+        prior: PriorState { dry_run_ms: Some(NOW_MS), is_repeat: false },
         ..World::of(NATIVE, r#","args":{"to":[1],"n":2}"#)
     };
     assert_eq!(fresh.approval_request().dry_run_binding(&fresh.agent()).digest(), call);
@@ -73,7 +73,7 @@ fn a_dry_run_is_of_everything_that_is_sent() {
 fn ten_minutes() {
     let told = |dry_run_ms: Option<i64>| {
         let world = World {
-            seen: PriorState { dry_run_ms, is_repeat: false },
+            prior: PriorState { dry_run_ms, is_repeat: false },
             ..World::of("riskLevel: low\ndryRun: required", "")
         };
         world.told().split(':').next().unwrap().to_owned()
@@ -130,13 +130,13 @@ fn a_server_is_not_asked_where_that_could_be_the_call_itself() {
     let slip = World::of("riskLevel: critical\ndryRun: { mode: required, parameter: drey }", dry_run);
     assert_eq!(
         not_sent(slip),
-        "dry_run_not_sent: The server's own dry run was not used: 'drey' is no argument of the tool"
+        "dry_run_not_sent: The server's own dry run was not used: the tool has no argument 'drey'"
     );
     // The server's contract against the operator's.
     let server = own(r#"{"dryRun":{"mode":"supported","parameter":"dry"}}"#);
     let theirs = |contract: &str| World { tool: server.clone(), ..World::of(contract, dry_run) };
-    let word = "dry_run_not_sent: The server's own dry run was not used: 'dry' is the server's word, and the operator wants a \
-                user asked; a contract of theirs can name it";
+    let word = "dry_run_not_sent: The server's own dry run was not used: only the server's contract names 'dry', and the \
+                operator requires an approval; a contract of the operator can name it";
     for contract in ["riskLevel: high", "riskLevel: critical", "confirmation: required", "stepUpAuth: true"] {
         assert_eq!(not_sent(theirs(contract)), word, "{contract}");
         // Then the argument is like any other, and the call needs an approval.

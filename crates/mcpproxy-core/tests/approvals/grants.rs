@@ -25,7 +25,7 @@ fn grant(world: &World, schema: &str) -> StandingApproval {
 fn found(world: &World, grant: &StandingApproval) -> Result<String, NotCovered> {
     let approval_request = world.approval_request();
     let arguments = approval_request.arguments().clone();
-    match approval_request.granted_by(&world.agent(), grant, moment(&Limits::default())) {
+    match approval_request.covered_by(&world.agent(), grant, moment(&Limits::default())) {
         Ok(permit) => {
             assert_eq!(permit.arguments(), &arguments);
             Ok(word(&permit))
@@ -71,7 +71,7 @@ fn a_grant_is_about_arguments_and_nothing_else() {
     let found = |attached: &'static str| {
         let world = World { attached, ..World::default() };
         let permit =
-            world.approval_request().granted_by(&world.agent(), &grant(&world, "{}"), moment(&Limits::default()));
+            world.approval_request().covered_by(&world.agent(), &grant(&world, "{}"), moment(&Limits::default()));
         permit.map(|permit| permit.attached().as_str().map(str::to_owned)).map_err(|refused| refused.1)
     };
     assert_eq!(found("{}"), Ok(None));
@@ -86,7 +86,7 @@ fn a_grant_is_about_arguments_and_nothing_else() {
 fn a_grant_is_within_the_rate_limit() {
     let world = World { contract: "riskLevel: high\nrateLimit: { calls: 1, per: 1m }".to_owned(), ..World::default() };
     let (limits, grant) = (Limits::default(), grant(&world, "{}"));
-    let take = || world.approval_request().granted_by(&world.agent(), &grant, moment(&limits));
+    let take = || world.approval_request().covered_by(&world.agent(), &grant, moment(&limits));
     assert!(take().is_ok());
     match take().unwrap_err().1 {
         NotCovered::RateLimit(denial) => assert_eq!(denial.code(), "rate_limit_exceeded"),

@@ -39,7 +39,7 @@ struct World {
     parameters: String,
     /// The members that are sent beside the arguments.
     attached: &'static str,
-    seen: PriorState,
+    prior: PriorState,
 }
 
 impl Default for World {
@@ -54,7 +54,7 @@ impl Default for World {
             variant: Variant::Write,
             parameters: r#","args":{"to":["a","b"],"n":1}"#.to_owned(),
             attached: "{}",
-            seen: PriorState::default(),
+            prior: PriorState::default(),
         }
     }
 }
@@ -98,7 +98,7 @@ impl World {
         let tool = catalog.resolve(&declared.name);
         let contracts = ContractSettings { unclassified: self.unclassified };
         let ground = DecisionInputs { intent: &IntentSettings::default(), contracts: &contracts, catalog: &catalog };
-        let moment = Moment { seen: self.seen, ..moment(limits) };
+        let moment = Moment { prior: self.prior, ..moment(limits) };
         decide(ground, &self.agent(), declared, tool, moment)
     }
 
@@ -134,14 +134,14 @@ impl World {
 }
 
 fn moment(limits: &Limits) -> Moment<'_> {
-    Moment { clock: Clock { now_ms: NOW_MS, utc_offset_s: 0 }, limits, seen: PriorState::default() }
+    Moment { clock: Clock { now_ms: NOW_MS, utc_offset_s: 0 }, limits, prior: PriorState::default() }
 }
 
 fn told(decision: &Decision) -> String {
     match decision {
         Decision::Allow(permit) if permit.is_dry_run() => format!("dry run {}", permit.arguments().as_str()),
         Decision::Allow(permit) => format!("allow {}", permit.arguments().as_str()),
-        Decision::Ask(approval_request) => format!("ask {}", approval_request.least().as_str()),
+        Decision::Ask(approval_request) => format!("ask {}", approval_request.required_assurance().as_str()),
         Decision::Preview(preview) => format!("preview {}", preview.to_json()),
         Decision::Repeat(repeat) => format!("repeat {} {}", repeat.tool.name, repeat.claim.key),
         Decision::Deny(denial) => format!("{}: {}", denial.code(), denial.message()),
@@ -149,7 +149,7 @@ fn told(decision: &Decision) -> String {
 }
 
 fn word(permit: &Permit) -> String {
-    match permit.word() {
+    match permit.approval() {
         None => "nobody".to_owned(),
         Some(ApprovalRef::Approval(id)) => format!("approval {id}"),
         Some(ApprovalRef::StandingApproval(id)) => format!("grant {id}"),

@@ -1,4 +1,4 @@
-//! Tests for the exact texts that agents get about approvals, dry runs and repeats.
+//! What agents are told about users, dry runs and repeats, word for word.
 
 use mcpproxy_core::settings::TwoKey;
 use mcpproxy_core::{ApprovalId, Denial, Retry, RiskLevel, Ticket, ToolName, Untrusted, Variant, declare};
@@ -34,9 +34,9 @@ fn confirmation_with_a_way_to_come_back() {
     check(
         &asked,
         "confirmation_required",
-        "Tool 'mail:send' (risk level critical) needs a user's confirmation with a fresh second factor. A person must approve \
-         this. Ask the user to open http://localhost:8080/ui/approvals/01M7FFDZNC0000A0000000000B. Then repeat exactly this call \
-         with approval_id=01M7FFDZNC0000A0000000000B. Do not change the arguments.",
+        "A user must approve this call of 'mail:send' (risk level critical) with a fresh second factor. Ask the user to open \
+         http://localhost:8080/ui/approvals/01M7FFDZNC0000A0000000000B. Then repeat exactly this call with \
+         approval_id=01M7FFDZNC0000A0000000000B. Do not change the arguments.",
         &json!({
             "tool": "mail:send",
             "risk_level": "critical",
@@ -57,20 +57,20 @@ fn confirmation_with_a_way_to_come_back() {
     };
     assert_eq!(
         nobody.message(),
-        "Tool 'mail:send' needs a user's confirmation. A person must approve this. Nobody can yet: the user becomes the first \
-         who can with the one-time link that the gateway prints with this question, in the terminal of `mcpproxy serve` or in the \
-         client's log of `mcpproxy stdio`. Ask the user to open http://localhost:8080/ui/approvals/01M7FFDZNC0000A0000000000B. Then \
-         repeat exactly this call with approval_id=01M7FFDZNC0000A0000000000B. Do not change the arguments."
+        "A user must approve this call of 'mail:send'. No approver account exists yet. Tell the user to open the one-time setup \
+         link that `mcpproxy serve` prints in its terminal, or `mcpproxy stdio` in the client's log. Ask the user to open \
+         http://localhost:8080/ui/approvals/01M7FFDZNC0000A0000000000B. Then repeat exactly this call with \
+         approval_id=01M7FFDZNC0000A0000000000B. Do not change the arguments."
     );
     assert_eq!(nobody.details()["nobody_can_approve"], true);
     let world = World::default();
     check(
-        &world.approval_request().unanswered(),
+        &world.approval_request().unrequested(),
         "confirmation_required",
-        "Tool 'fx:t' (risk level high) needs a user's confirmation; a call asks for it",
+        "A user must approve this call of 'fx:t' (risk level high). Make the call to request the approval.",
         &json!({"tool": "fx:t", "risk_level": "high", "needs": ["confirmation"]}),
     );
-    let waiting = world.approval_request().waiting(approval.clone());
+    let waiting = world.approval_request().pending(approval.clone());
     assert!(matches!(waiting, Denial::ConfirmationRequired { approval: Some(ticket), .. } if *ticket == approval));
 }
 
@@ -79,52 +79,53 @@ fn answers_of_users() {
     check(
         &Denial::ApprovalDenied { comment: None },
         "approval_denied",
-        "A user denied this call; do not repeat it, and ask the user what to do instead",
+        "A user denied this call. Do not repeat it. Ask the user what to do instead.",
         &json!({"comment": null}),
     );
     check(
         &Denial::ApprovalDenied { comment: Some(Untrusted::new("Not on Friday.\u{1b}[2J")) },
         "approval_denied",
-        "A user denied this call and says: \"Not on Friday.\\u{1b}[2J\". Do not repeat it as it is",
+        "A user denied this call: \"Not on Friday.\\u{1b}[2J\". Do not repeat it unchanged.",
         &json!({"comment": "Not on Friday.\u{1b}[2J"}),
     );
     check(
         &Denial::ApprovalExpired,
         "approval_expired",
-        "The approval expired before the call was made; repeat the call without approval_id to ask again",
+        "The approval expired before the call was made. Repeat the call without approval_id to request a new one.",
         &json!({}),
     );
     check(
         &Denial::ApprovalAlreadyUsed { record: Some("01R".to_owned()), outcome: Some("success".to_owned()) },
         "approval_already_used",
-        "The approval was used already, for one call (record 01R), which ended as success; an approval is good for one call, so \
-         repeat it without approval_id to ask for another",
+        "The approval was already used for a call (record 01R) with the outcome success. An approval is valid for one call. Repeat \
+         the call without approval_id to request a new one.",
         &json!({"record": "01R", "outcome": "success"}),
     );
     check(
         &Denial::NoSuchApproval,
         "approval_not_found",
-        "There is no approval with this approval_id; repeat the call without approval_id to ask for one",
+        "No approval has this approval_id. Repeat the call without approval_id to request one.",
         &json!({}),
     );
     check(
         &Denial::ApprovalArgsMismatch,
         "approval_args_mismatch",
-        "The approval is for another call; repeat exactly the call it was given for, or make this one without approval_id to ask \
-         for it",
+        "The approval is for another call. Repeat exactly the approved call, or make this one without approval_id to request an \
+         approval for it.",
         &json!({}),
     );
     check(
         &Denial::ApprovalStale,
         "approval_stale",
-        "The tool, its contract or your permissions changed since a user was asked; repeat the call without approval_id to ask \
-         again",
+        "The tool, its contract or your permissions changed after the approval was requested. Repeat the call without approval_id \
+         to request a new one.",
         &json!({}),
     );
     check(
         &Denial::TooManyApprovals { most: 20 },
         "too_many_approvals",
-        "20 of your calls wait for a user already, or you have asked too often in the last 10 minutes; ask the user to decide on them before you make more",
+        "Too many approval requests: 20 of your calls are pending, or you made too many requests in the last 10 minutes. Ask the \
+         user to decide on the pending ones first.",
         &json!({"pending_max": 20}),
     );
 }
@@ -134,28 +135,28 @@ fn dry_runs_and_repeats() {
     check(
         &Denial::DryRunRequired { tool: tool(), next: json!({"a": 1}) },
         "dry_run_required",
-        "Tool 'mail:send' needs a dry run of exactly this call in the 10 minutes before it; make the same call with dry_run: true, \
-         read its answer, then repeat this one",
+        "Tool 'mail:send' needs a dry run of exactly this call within the last 10 minutes. Make the same call with dry_run: true, \
+         read the result, then repeat this call.",
         &json!({"tool": "mail:send", "next": {"a": 1}}),
     );
     check(
         &Denial::IdempotencyConflict { tool: tool(), is_natural: false },
         "idempotency_conflict",
-        "This idempotency_key was used for 'mail:send' before, with other arguments; use a new key for a new call",
+        "This idempotency_key was used for 'mail:send' with other arguments. Set a new idempotency_key for a new call.",
         &json!({"tool": "mail:send"}),
     );
     check(
         &Denial::IdempotencyConflict { tool: tool(), is_natural: true },
         "idempotency_conflict",
-        "By its contract, 'mail:send' takes this for a repeat of an earlier call, but other arguments differ; repeat that call \
-         exactly, or give this one an idempotency_key of its own",
+        "The contract of 'mail:send' treats this call as a repeat of an earlier one, but other arguments differ. Repeat that call \
+         exactly, or set a new idempotency_key.",
         &json!({"tool": "mail:send"}),
     );
     check(
         &Denial::OutcomeUnknown { tool: tool(), record: "01R".to_owned() },
         "outcome_unknown",
-        "This call of 'mail:send' was made before (record 01R), and nobody knows whether it ran, so it is not sent again. Find out \
-         whether it ran and tell the user; if it did not, call again with a new idempotency_key",
+        "This call of 'mail:send' was sent before (record 01R), but its result was lost, so it is not sent again. Find out if it \
+         took effect and tell the user. If it did not, repeat the call with a new idempotency_key.",
         &json!({"tool": "mail:send", "record": "01R"}),
     );
 }
@@ -176,8 +177,8 @@ fn the_parameters_of_a_call() {
     };
     let check = |parameters: &str, expected: &str| assert_eq!(declared(parameters), expected, "{parameters}");
     let bad_key = "invalid_idempotency_key: idempotency_key must be 1–255 visible ASCII characters";
-    let no_approval = "approval_not_found: There is no approval with this approval_id; repeat the call without approval_id to ask \
-                       for one";
+    let no_approval =
+        "approval_not_found: No approval has this approval_id. Repeat the call without approval_id to request one.";
     check("", "Real - -");
     check(r#","dry_run":false"#, "Real - -");
     check(r#","dry_run":true"#, "DryRun - -");

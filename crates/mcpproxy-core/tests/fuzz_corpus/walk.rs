@@ -15,7 +15,7 @@ pub(crate) struct Walked {
 }
 
 pub(crate) fn walk(text: &str) -> Walked {
-    let mut seen = PriorState::default();
+    let mut seen = Events::default();
     let mut parser = serde_json::Deserializer::from_str(text);
     let value = Step { depth: 0, seen: &mut seen }.deserialize(&mut parser).and_then(|value| {
         parser.end()?;
@@ -25,14 +25,14 @@ pub(crate) fn walk(text: &str) -> Walked {
 }
 
 #[derive(Default)]
-struct PriorState {
+struct Events {
     deepest: usize,
     duplicates: Vec<String>,
 }
 
 struct Step<'s> {
     depth: usize,
-    seen: &'s mut PriorState,
+    seen: &'s mut Events,
 }
 
 impl Step<'_> {

@@ -136,7 +136,7 @@ impl Approvals {
         agent: &Agent,
         moment: Moment<'_>,
     ) -> Result<StandingDecision, StoreError> {
-        if request.least() > Assurance::Form {
+        if request.required_assurance() > Assurance::Form {
             return Ok(StandingDecision::NotCovered(request));
         }
         let found =
@@ -157,7 +157,7 @@ impl Approvals {
                 expires_ms: grant.expires_ms,
                 uses_left: grant.uses_left,
             };
-            match request.granted_by(agent, &grant, moment) {
+            match request.covered_by(agent, &grant, moment) {
                 Ok(permit) => return Ok(StandingDecision::Permitted(permit)),
                 Err(refused) => match *refused {
                     (_, NotCovered::RateLimit(denial)) => return Ok(StandingDecision::RateLimited(denial)),

@@ -78,7 +78,7 @@ pub(super) async fn obtain(
     extras: CallExtras,
 ) -> Result<Approved, Stopped> {
     let Incoming { state, agent, passage, snapshot, .. } = incoming;
-    let moment = Moment { clock: snapshot.clock(), limits: &state.limits, seen: PriorState::default() };
+    let moment = Moment { clock: snapshot.clock(), limits: &state.limits, prior: PriorState::default() };
     // A decision about this very call counts more than a standing approval for calls like it.
     let by_standing = match has_own_decision(state, agent, &request, &extras).await? {
         true => StandingDecision::NotCovered(request),
@@ -166,7 +166,7 @@ impl ApprovalFlow<'_> {
     }
 
     async fn confirmation_required(&self, approval: &StoredApproval) -> Result<Denial, StoreError> {
-        Ok(self.request.waiting(Ticket {
+        Ok(self.request.pending(Ticket {
             id: approval.id.clone(),
             url: self.state.approvals.url(&approval.id),
             expires_ms: approval.expires_ms,

@@ -174,12 +174,12 @@ impl<'a> PermittedCall<'a> {
 
 impl Bound {
     fn of(permit: &Permit) -> Option<Self> {
-        if permit.word().is_none() && permit.claim().is_none() && !permit.is_dry_run() {
+        if permit.approval().is_none() && permit.claim().is_none() && !permit.is_dry_run() {
             return None;
         }
         Some(Self {
             intent: permit.intent().clone(),
-            approval: permit.word().cloned(),
+            approval: permit.approval().cloned(),
             claim: permit.claim().cloned(),
             dry_run: permit.is_dry_run().then(|| (permit.arguments().clone(), permit.attached().clone())),
         })

@@ -57,25 +57,25 @@ pub(super) async fn look_up(
     extras: &CallExtras,
     tool: Option<&Arc<Tool>>,
 ) -> Result<PriorState, StoreError> {
-    let mut seen = PriorState::default();
-    let Some(tool) = tool.filter(|tool| declared.mode_of(tool) == Mode::Real) else { return Ok(seen) };
+    let mut prior = PriorState::default();
+    let Some(tool) = tool.filter(|tool| declared.mode_of(tool) == Mode::Real) else { return Ok(prior) };
     if matches!(tool.contract.dry_run.value, DryRun::Required { .. }) {
         let binding = declared.dry_run_binding(&agent.identity, tool);
-        seen.dry_run_ms = state.store.find_dry_run(&binding.digest()).await?.map(|found| found.at_ms);
-        if let (Some(at_ms), Some(id)) = (seen.dry_run_ms, extras.approval_named()) {
+        prior.dry_run_ms = state.store.find_dry_run(&binding.digest()).await?.map(|found| found.at_ms);
+        if let (Some(at_ms), Some(id)) = (prior.dry_run_ms, extras.approval_named()) {
             let approval = state.store.find_approval(id).await?;
             let same = approval.filter(|approval| is_open_for(approval, agent, tool, declared));
             // A dry run that was fresh when the approval request was created stays fresh until the user has decided.
             let waited_ms = same.map_or(0, |approval| (now_ms() - approval.created_ms).max(0));
             // A dry run made since then is only as fresh as it is.
-            seen.dry_run_ms = Some((at_ms + waited_ms).min(now_ms()));
+            prior.dry_run_ms = Some((at_ms + waited_ms).min(now_ms()));
         }
     }
     // An invalid idempotency key is refused by the decision, in the order of its checks.
     if let Ok(Some(claim)) = declared.claim(tool) {
-        seen.is_repeat = claims::is_taken(state, agent, &tool.name, &claim).await?;
+        prior.is_repeat = claims::is_taken(state, agent, &tool.name, &claim).await?;
     }
-    Ok(seen)
+    Ok(prior)
 }
 
 /// Checks that an approval is open, and for exactly this call.

@@ -63,7 +63,7 @@ impl Gateway {
         {
             return Err(ExplainError::NotConnected(server.unavailable().to_string()));
         }
-        let moment = Moment { clock: snapshot.clock(), limits: &self.state.limits, seen: PriorState::default() };
+        let moment = Moment { clock: snapshot.clock(), limits: &self.state.limits, prior: PriorState::default() };
         let explanation = explain(snapshot.decision_inputs(), &agent, variant, parameters, moment);
         Ok((explanation, policy_results(&snapshot, &agent, variant, parameters)))
     }

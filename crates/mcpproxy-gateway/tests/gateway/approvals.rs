@@ -34,7 +34,7 @@ async fn an_agent_is_told_how_a_user_can_say_yes() {
         assert_eq!(in_ms, found.expires_ms, "{way:?}");
         assert_eq!(found.expires_ms - found.created_ms, 600_000);
         let message = format!(
-            "Tool 'fx:send' (risk level high) needs a user's confirmation. A person must approve this. Ask the user to open \
+            "A user must approve this call of 'fx:send' (risk level high). Ask the user to open \
              {url}. Then repeat exactly this call with approval_id={id}. Do not change the arguments."
         );
         let details = json!({

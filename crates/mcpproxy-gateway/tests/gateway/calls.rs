@@ -113,8 +113,8 @@ async fn a_lenient_operator_gets_warnings() {
         assert_eq!(found, format!(r#"{text},"_meta":{{"mcpproxy/warnings":[{warning}]}}}}"#));
     };
     check("call_tool_read", "delete_thing", r#"{"code":"SERVER_MISMATCH","message":"Tool 'fx:delete_thing' is marked destructive by server, use call_tool_destructive instead of call_tool_read"}"#).await;
-    check("call_tool_read", "create_note", r#"{"code":"unannotated","message":"Tool 'fx:create_note' is not marked read-only by server, the agent's word was taken"}"#).await;
-    check("call_tool_write", "echo", r#"{"code":"overly_cautious","message":"Tool 'fx:echo' is marked read-only by server, call_tool_read would do"}"#).await;
+    check("call_tool_read", "create_note", r#"{"code":"unannotated","message":"The server does not mark tool 'fx:create_note' as read-only. The gateway relied on your use of call_tool_read."}"#).await;
+    check("call_tool_write", "echo", r#"{"code":"overly_cautious","message":"Tool 'fx:echo' only reads, according to its server. You can use call_tool_read."}"#).await;
     assert_eq!(
         rig.records().await,
         [

@@ -1,4 +1,4 @@
-//! Contracts in effect: every field changes the behavior, forbidden tools are hidden, and no call mixes two snapshots.
+//! Contracts at work: every field changes what happens, forbidden tools do not exist, and no call has two generations.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::asked::never_held;
 use crate::peer::{Peer, Script, Speaks, tool};
 use crate::rig::{Rig, demo, line, settings};
 
-/// A tool without annotations.
+/// A tool that says nothing about itself.
 const PLAIN: &str = r#"{"name":"work","description":"Works.","inputSchema":{"type":"object","properties":{"to":{"type":"array"},"body":{"type":"string"},"fail":{"type":"string"}}}}"#;
 const WRITE: &str = r#"{"name":"fx:work","args":{"to":["a"],"body":"hello"}}"#;
 
-/// Fails with the code in the argument `fail`. Without it, returns a small result.
+/// Fails with the code it is asked to fail with, else gives a small result.
 fn work(params: &str) -> Option<String> {
     let params: Value = serde_json::from_str(params).unwrap();
     Some(match params["arguments"]["fail"].as_str() {
@@ -36,7 +36,7 @@ async fn peer(tools: &str) -> Peer {
     Peer::new(script).await
 }
 
-/// Parses contracts as an operator writes them.
+/// The operator's contracts, in the form they are written.
 pub(crate) fn contracts(text: &str) -> Arc<Contracts> {
     let parsed = Contracts::parse(&[("contracts/test.yaml".to_owned(), text.to_owned())]);
     Arc::new(parsed.unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}")))
@@ -51,7 +51,7 @@ fn files(settings: Settings, contracts: Arc<Contracts>) -> Files {
     Files { settings: Arc::new(settings), contracts, policies: Arc::default() }
 }
 
-/// Builds a contract for `fx:work` with these further lines.
+/// A contract for `fx:work` with these further lines.
 fn for_work(lines: &str) -> Arc<Contracts> {
     match lines {
         "" => Arc::default(),
@@ -59,16 +59,16 @@ fn for_work(lines: &str) -> Arc<Contracts> {
     }
 }
 
-/// Results, listings and records of one tool under one contract.
-struct PriorState {
+/// What an agent and the operator see of one tool under one contract.
+struct Observed {
     replies: Vec<Reply>,
     found: Value,
     listed: Value,
     records: Vec<WholeRecord>,
 }
 
-impl PriorState {
-    /// Returns the codes of the answers. `ok` means that there is none.
+impl Observed {
+    /// The codes of the calls' answers, `ok` where there is none.
     fn codes(&self) -> String {
         let code = |reply: &Reply| {
             let Reply::Result(text) = reply else { return "rpc error".to_owned() };
@@ -99,7 +99,7 @@ impl PriorState {
     }
 }
 
-async fn look(contract: &str, scope: Scope, calls: &[(&str, &str)]) -> PriorState {
+async fn look(contract: &str, scope: Scope, calls: &[(&str, &str)]) -> Observed {
     let peer = peer(&format!("[{PLAIN}]")).await;
     let settings = Settings { approvals: never_held(), ..settings([peer.settings("fx")]) };
     let rig = Rig::start(files(settings, for_work(contract))).await;
@@ -116,14 +116,14 @@ async fn look(contract: &str, scope: Scope, calls: &[(&str, &str)]) -> PriorStat
     let found = found["structuredContent"]["tools"][0].clone();
     let records = rig.whole_records().await;
     let records = records.into_iter().filter(|whole| whole.record.tool.is_some()).collect();
-    PriorState { replies, found, listed: listed["tools"][0].clone(), records }
+    Observed { replies, found, listed: listed["tools"][0].clone(), records }
 }
 
-/// Compares two contracts that differ in one field, and checks the difference that the field makes.
+/// Two contracts that differ in one field, and what differs with it.
 async fn check(
     (one, other): (&str, &str),
     calls: &[(&str, &str)],
-    what: impl Fn(&PriorState) -> String,
+    what: impl Fn(&Observed) -> String,
     (expected_one, expected_other): (&str, &str),
 ) {
     let write_only = Scope { grants: vec!["mail:send".to_owned()], ..Scope::everything() };
@@ -137,48 +137,47 @@ const ONE_WRITE: &[(&str, &str)] = &[("call_tool_write", WRITE)];
 
 #[tokio::test]
 async fn fields_that_decide_whether_a_call_is_made() {
-    check(("riskLevel: medium", "riskLevel: high"), ONE_WRITE, PriorState::codes, ("ok", "confirmation_required"))
-        .await;
-    check(("riskLevel: low", "riskLevel: forbidden"), ONE_WRITE, PriorState::codes, ("ok", "tool_not_found")).await;
-    check(("operation: write", "operation: destructive"), ONE_WRITE, PriorState::codes, ("ok", "contract_mismatch"))
+    check(("riskLevel: medium", "riskLevel: high"), ONE_WRITE, Observed::codes, ("ok", "confirmation_required")).await;
+    check(("riskLevel: low", "riskLevel: forbidden"), ONE_WRITE, Observed::codes, ("ok", "tool_not_found")).await;
+    check(("operation: write", "operation: destructive"), ONE_WRITE, Observed::codes, ("ok", "contract_mismatch"))
         .await;
     let autonomous = ("autonomousExecution: true", "autonomousExecution: false");
-    check(autonomous, ONE_WRITE, PriorState::codes, ("ok", "confirmation_required")).await;
+    check(autonomous, ONE_WRITE, Observed::codes, ("ok", "confirmation_required")).await;
     let confirmation = ("confirmation: none", "confirmation: required");
-    check(confirmation, ONE_WRITE, PriorState::codes, ("ok", "confirmation_required")).await;
+    check(confirmation, ONE_WRITE, Observed::codes, ("ok", "confirmation_required")).await;
     let step_up = (
         "stepUpAuth: { when: { properties: { to: { minItems: 2 } } } }",
         "stepUpAuth: { when: { properties: { to: { minItems: 1 } } } }",
     );
-    check(step_up, ONE_WRITE, PriorState::codes, ("ok", "confirmation_required")).await;
+    check(step_up, ONE_WRITE, Observed::codes, ("ok", "confirmation_required")).await;
     let permissions = ("permissions: [mail:send]", "permissions: [mail:send, files:read]");
-    check(permissions, ONE_WRITE, PriorState::codes, ("ok", "permission_denied")).await;
+    check(permissions, ONE_WRITE, Observed::codes, ("ok", "permission_denied")).await;
     let schema = (
         "inputSchema: { properties: { to: { maxItems: 1 } } }",
         "inputSchema: { properties: { to: { maxItems: 0 } } }",
     );
-    check(schema, ONE_WRITE, PriorState::codes, ("ok", "invalid_arguments")).await;
-    check(("dryRun: supported", "dryRun: required"), ONE_WRITE, PriorState::codes, ("ok", "dry_run_required")).await;
+    check(schema, ONE_WRITE, Observed::codes, ("ok", "invalid_arguments")).await;
+    check(("dryRun: supported", "dryRun: required"), ONE_WRITE, Observed::codes, ("ok", "dry_run_required")).await;
     let twice = [("call_tool_write", WRITE), ("call_tool_write", WRITE)];
     let limit = ("rateLimit: { calls: 2, per: 1h }", "rateLimit: { calls: 1, per: 1h }");
-    check(limit, &twice, PriorState::codes, ("ok ok", "ok rate_limit_exceeded")).await;
+    check(limit, &twice, Observed::codes, ("ok ok", "ok rate_limit_exceeded")).await;
 }
 
 #[tokio::test]
 async fn fields_that_decide_what_becomes_of_the_answer() {
     let output =
         ("outputSchema: { properties: { id: { const: 1 } } }", "outputSchema: { properties: { id: { const: 2 } } }");
-    check(output, ONE_WRITE, PriorState::codes, ("ok", "output_mismatch")).await;
+    check(output, ONE_WRITE, Observed::codes, ("ok", "output_mismatch")).await;
     let strict = (
         "outputSchema: { properties: { id: { const: 2 } } }",
         "outputSchema: { strict: true, properties: { id: { const: 2 } } }",
     );
-    let withheld = |seen: &PriorState| seen.replies[0].brief().contains("do not repeat it").to_string();
+    let withheld = |seen: &Observed| seen.replies[0].brief().contains("do not repeat it").to_string();
     check(strict, ONE_WRITE, withheld, ("false", "true")).await;
     let failing = [("call_tool_write", r#"{"name":"fx:work","args":{"fail":"quota"}}"#)];
     let modes = ("failureModes: [quota]", "failureModes: [not_found]");
-    check(modes, &failing, PriorState::codes, ("quota", "undeclared_failure")).await;
-    let on_record = |seen: &PriorState| {
+    check(modes, &failing, Observed::codes, ("quota", "undeclared_failure")).await;
+    let on_record = |seen: &Observed| {
         let record = &seen.records[0].record;
         let end: Value = serde_json::from_str(record.end_metadata.as_ref().unwrap().for_json()).unwrap();
         format!("{} {}", record.code.as_ref().unwrap().for_json(), end["failure"])
@@ -192,7 +191,7 @@ async fn fields_that_decide_what_becomes_of_the_answer() {
 
 #[tokio::test]
 async fn fields_that_decide_what_is_written_down() {
-    let event = |seen: &PriorState| seen.metadata("audit_event");
+    let event = |seen: &Observed| seen.metadata("audit_event");
     check(
         ("auditEvent: mail.sent", "auditEvent: mail.queued"),
         ONE_WRITE,
@@ -200,34 +199,34 @@ async fn fields_that_decide_what_is_written_down() {
         (r#""mail.sent""#, r#""mail.queued""#),
     )
     .await;
-    let risk = |seen: &PriorState| format!("{:?}", seen.records[0].record.risk.map(|risk| risk.as_str()));
+    let risk = |seen: &Observed| format!("{:?}", seen.records[0].record.risk.map(|risk| risk.as_str()));
     check(("riskLevel: low", "riskLevel: medium"), ONE_WRITE, risk, (r#"Some("low")"#, r#"Some("medium")"#)).await;
     let sensitive = ("sensitive: [/to]", "sensitive: [/body]");
     let expected = (r#"{"to":["***"],"body":"hello"}"#, r#"{"to":["a"],"body":"***"}"#);
-    check(sensitive, ONE_WRITE, PriorState::args, expected).await;
+    check(sensitive, ONE_WRITE, Observed::args, expected).await;
     let expected = (
         r#"{"content":[{"type":"text","text":"{\"id\":1,\"body\":\"echo\"}"}],"structuredContent":{"id":1,"body":"echo"}}"#,
         r#"{"content":[{"type":"text","text":"{\"id\":1,\"body\":\"***\"}"}],"structuredContent":{"id":1,"body":"***"}}"#,
     );
-    check(sensitive, ONE_WRITE, PriorState::results, expected).await;
-    // A refusal is recorded too, with the same masking.
+    check(sensitive, ONE_WRITE, Observed::results, expected).await;
+    // A refusal is written down too, and says as little.
     let refused = [
         ("call_tool_write", r#"{"name":"fx:work","args":{"body":7}}"#),
         ("call_tool_write", r#"{"name":"fx:work","args_json":"{\"body\":\"plain\",\"to\":1}"}"#),
-        // This call is refused before the gateway looks up its tool.
+        // This one before its tool was even looked for.
         ("call_tool_write", r#"{"name":"fx:work","args":{"body":"x","to":2},"typo":1}"#),
     ];
     let expected = (
         r#"{"name":"fx:work","args":{"body":7}}{"name":"fx:work","args_json":"{\"body\":\"plain\",\"to\":\"***\"}"}{"name":"fx:work","args":{"body":"x","to":"***"},"typo":1}"#,
         r#"{"name":"fx:work","args":{"body":"***"}}{"name":"fx:work","args_json":"{\"body\":\"***\",\"to\":1}"}{"name":"fx:work","args":{"body":"***","to":2},"typo":1}"#,
     );
-    check(sensitive, &refused, PriorState::args, expected).await;
+    check(sensitive, &refused, Observed::args, expected).await;
 }
 
 #[tokio::test]
 async fn fields_that_decide_what_agents_are_told() {
     let found = |pointer: &'static str| {
-        move |seen: &PriorState| seen.found.pointer(pointer).map(ToString::to_string).unwrap_or_default()
+        move |seen: &Observed| seen.found.pointer(pointer).map(ToString::to_string).unwrap_or_default()
     };
     check(("riskLevel: low", "riskLevel: high"), &[], found("/risk_level"), (r#""low""#, r#""high""#)).await;
     check(("riskLevel: low", "riskLevel: critical"), &[], found("/needs"), ("[]", r#"["confirmation","step_up"]"#))
@@ -240,7 +239,7 @@ async fn fields_that_decide_what_agents_are_told() {
     check(("category: mail", "category: files"), &[], found("/contract/category"), (r#""mail""#, r#""files""#)).await;
     let effects = ("sideEffects: [One.]", "sideEffects: [Two.]");
     check(effects, &[], found("/contract/sideEffects"), (r#"["One."]"#, r#"["Two."]"#)).await;
-    let hints = |seen: &PriorState| seen.listed["annotations"].to_string();
+    let hints = |seen: &Observed| seen.listed["annotations"].to_string();
     let expected =
         (r#"{"readOnlyHint":true,"destructiveHint":false}"#, r#"{"readOnlyHint":false,"destructiveHint":true}"#);
     check(("operation: read", "operation: destructive"), &[], hints, expected).await;
@@ -248,14 +247,14 @@ async fn fields_that_decide_what_agents_are_told() {
     check(idempotency, &[], hints, ("{}", r#"{"idempotentHint":true}"#)).await;
 }
 
-/// Compares every answer about a forbidden tool with the answer about a tool that does not exist.
+/// Every way to ask for a forbidden tool and for one that does not exist, answer by answer.
 #[tokio::test]
 async fn a_forbidden_tool_is_one_that_does_not_exist() {
     let tools = format!("[{PLAIN},{},{}]", tool("read_secret", r#"{"readOnlyHint":true}"#), tool("read_notes", "{}"));
     let peer = peer(&tools).await;
     let forbid = contracts("tool: fx:read_secret\nriskLevel: forbidden\n");
     let rig = Rig::start(files(settings([peer.settings("fx")]), forbid)).await;
-    // Neither name is close to another tool's, so that suggestions cannot tell them apart.
+    // The names differ in what cannot be guessed at: neither is near another tool's.
     let absent = "rear_sacred";
     for (name, path, prefix) in [("four", "/mcp", ""), ("direct", "/mcp/direct", "fx__"), ("own", "/mcp/s/fx", "")] {
         let mut agent = Agent::at(&rig, Way::Session, name, path, "{}").await;
@@ -288,7 +287,7 @@ async fn a_forbidden_tool_is_one_that_does_not_exist() {
     assert!(!found.result().contains("read_secret"));
     let near = agent.call(&rig, "call_tool_read", r#"{"name":"fx:read_secre"}"#).await.brief();
     assert!(!near.contains("read_secret'"), "{near}");
-    // The operator sees the tool and the attempts to call it.
+    // The operator sees it, and who tried.
     let tools = rig.gateway.tools(None);
     let seen = tools.iter().find(|tool| tool["name"] == "fx:read_secret").unwrap();
     assert_eq!(seen["risk_level"], "forbidden");
@@ -299,8 +298,8 @@ async fn a_forbidden_tool_is_one_that_does_not_exist() {
     assert_eq!(attempts.iter().filter(|code| **code == "forbidden_attempt").count(), 5, "{attempts:?}");
 }
 
-/// Two snapshots differ before the call, in the record and after the call. They alternate while calls are in progress.
-/// Each call uses one snapshot throughout.
+/// Two generations that differ before the call, in the record and after the call, and change while calls are under
+/// way: each call has one of them whole.
 #[tokio::test]
 async fn a_reload_under_load_never_mixes_two_generations() {
     const ROUNDS: usize = 40;

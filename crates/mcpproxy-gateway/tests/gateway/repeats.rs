@@ -60,7 +60,7 @@ async fn the_same_key_gets_the_first_answer_again() {
         "call success a fx:send write -: -",
         "call success a fx:send write replayed: -",
         "call success a fx:send write replayed: -",
-        "refusal refused a fx:send write idempotency_conflict: This idempotency_key was used for 'fx:send' before, with other arguments; use a new key for a new call",
+        "refusal refused a fx:send write idempotency_conflict: This idempotency_key was used for 'fx:send' with other arguments. Set a new idempotency_key for a new call.",
         "call success b fx:send write -: -",
         "call success a fx:send write -: -",
     ];

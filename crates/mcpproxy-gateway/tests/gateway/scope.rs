@@ -119,16 +119,18 @@ async fn operations_a_token_does_not_cover_are_refused() {
         assert_eq!(agent.call(&rig, tool, arguments).await.brief(), expected, "{tool} {arguments}");
     };
     let only_reads = |agent: &str| {
-        format!("permission_denied Agent '{agent}' may only read, and 'fx:unclear' is not marked as read-only")
+        format!(
+            "permission_denied Agent '{agent}' may only read, and the server does not mark 'fx:unclear' as read-only. Use retrieve_tools to find a tool whose call_with is call_tool_read."
+        )
     };
     check("call_tool_read", r#"{"name":"fx:look"}"#, "done").await;
     check("call_tool_read", r#"{"name":"fx:unclear"}"#, &only_reads("reader")).await;
     let no_write =
-        "permission_denied Agent 'reader' may not use call_tool_write: its token does not cover write operations";
+        "permission_denied Agent 'reader' may not use call_tool_write: its token does not allow write operations";
     check("call_tool_write", r#"{"name":"fx:change"}"#, no_write).await;
     check("look", r#"{"name":"fx:another"}"#, "done").await;
     let no_write =
-        "permission_denied Agent 'direct' may not use call_tool_write: its token does not cover write operations";
+        "permission_denied Agent 'direct' may not use call_tool_write: its token does not allow write operations";
     check("change", r#"{"name":"fx:another"}"#, no_write).await;
     check("nothing", "{}", "tool_not_found Tool 'fx:nothing' not found: server 'fx' has no tool 'nothing'; use retrieve_tools to find tools").await;
     assert_eq!(peer.calls().len(), 2);

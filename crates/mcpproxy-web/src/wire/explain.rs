@@ -124,6 +124,6 @@ impl From<decision::Finding> for ExplainedCheck {
             Verdict::Failed(denial) => ("failed", denial.message()),
             Verdict::NotReached => ("not_reached", String::new()),
         };
-        Self { check: finding.check.words(), verdict, why }
+        Self { check: finding.check, verdict, why }
     }
 }

@@ -72,7 +72,7 @@ fn below((author, dry_run, risk, confirmation, grants): Case) -> Vec<Vec<String>
                 operator: Some(operator.clone()),
                 server: server.clone(),
                 scope: scope.clone(),
-                seen: PriorState { dry_run_ms, is_repeat },
+                prior: PriorState { dry_run_ms, is_repeat },
                 ..Stage::default()
             };
             let risk = risk.map_or("-", RiskLevel::as_str);

@@ -1,4 +1,4 @@
-//! One server with one tool and one call: the setting in which every row is decided.
+//! One server with one tool, and one call of it. Every row of every section is a variation of it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::policy::Clock;
 use crate::settings::{ContractSettings, IntentSettings};
 use crate::{Agent, Denial, Scope, ServerName, Variant};
 
-/// Everything that a row can change.
+/// Everything that a row can vary.
 #[derive(Clone, Debug)]
 pub(super) struct Stage {
     pub(super) variant: Variant,
@@ -26,10 +26,10 @@ pub(super) struct Stage {
     pub(super) intent: IntentSettings,
     pub(super) contracts: ContractSettings,
     pub(super) scope: Scope,
-    pub(super) seen: PriorState,
+    pub(super) prior: PriorState,
 }
 
-/// The time at which every row is decided.
+/// The time of every call.
 pub(super) const NOW_MS: i64 = 1_000_000_000;
 
 impl Default for Stage {
@@ -43,7 +43,7 @@ impl Default for Stage {
             intent: IntentSettings::default(),
             contracts: ContractSettings::default(),
             scope: Scope::everything(),
-            seen: PriorState::default(),
+            prior: PriorState::default(),
         }
     }
 }
@@ -78,7 +78,7 @@ impl Stage {
         }
     }
 
-    /// Decides on the call and returns the outcome in a few words.
+    /// Decides on the call and describes the outcome in a few words.
     pub(super) fn outcome(&self) -> String {
         let parameters = format!("{{\"name\":\"server:tool\"{}}}", self.parameters);
         let declared = match declare(self.variant, &parameters, self.intent.two_key) {
@@ -88,11 +88,11 @@ impl Stage {
         let catalog = self.catalog();
         let agent = Agent { name: "agent".to_owned(), scope: self.scope.clone() };
         let tool = catalog.resolve(&declared.name);
-        let ground = DecisionInputs { intent: &self.intent, contracts: &self.contracts, catalog: &catalog };
+        let inputs = DecisionInputs { intent: &self.intent, contracts: &self.contracts, catalog: &catalog };
         let moment =
-            Moment { clock: Clock { now_ms: NOW_MS, utc_offset_s: 0 }, limits: &Limits::default(), seen: self.seen };
-        match decide(ground, &agent, declared, tool, moment) {
-            Decision::Ask(approval_request) => format!("ask {}", list(&approval_request.unanswered(), "needs", " + ")),
+            Moment { clock: Clock { now_ms: NOW_MS, utc_offset_s: 0 }, limits: &Limits::default(), prior: self.prior };
+        match decide(inputs, &agent, declared, tool, moment) {
+            Decision::Ask(approval_request) => format!("ask {}", list(&approval_request.unrequested(), "needs", " + ")),
             Decision::Preview(preview) => previewed(&preview),
             Decision::Repeat(_) => "repeat".to_owned(),
             Decision::Deny(denial) => denied(&denial),

@@ -1,4 +1,4 @@
-//! Table rows for approvals: with or without a second factor, and with a dry run first.
+//! Calls that need an approval, step-up or a dry run.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::schema::Schema;
 
 const COLUMNS: &[&str] = &["by", "risk", "autonomous", "confirmation", "stepUp", "arguments", "dryRun", "outcome"];
 
-/// Arguments that match the `when` condition, and others that do not.
+/// Arguments that `when` speaks of, and others.
 const ARGUMENTS: [(&str, &str); 2] = [("match", ",\"args\":{\"to\":\"a\"}"), ("differ", ",\"args\":{\"cc\":\"a\"}")];
 
 pub(super) fn section() -> Section {

@@ -1,7 +1,7 @@
 //! Decides an approved call again, on the newest snapshot and with the bytes that the user saw.
 
 use mcpproxy_core::decision::PriorState;
-use mcpproxy_core::{Agent, Arguments, Attached, Check, Decision, Declared, Denial, Mode, Moment, decide};
+use mcpproxy_core::{Agent, Arguments, Attached, Decision, Declared, Denial, Mode, Moment, decide};
 use mcpproxy_store::{StoreError, StoredApproval, TokenInfo};
 
 use super::{ApprovalFlow, Approved, Stopped};
@@ -36,9 +36,9 @@ impl ApprovalFlow<'_> {
             return Err(Denial::ApprovalStale.into());
         }
         let clock = snapshot.clock();
-        // The dry run was checked before the approval request was created, and the user has seen it since.
-        let seen = PriorState { dry_run_ms: Some(clock.now_ms), is_repeat: false };
-        let moment = Moment { clock, limits: &self.state.limits, seen };
+        // The dry run was checked before the user was asked, and the user has seen it since.
+        let prior = PriorState { dry_run_ms: Some(clock.now_ms), is_repeat: false };
+        let moment = Moment { clock, limits: &self.state.limits, prior };
         let declared = Declared {
             name: name.clone(),
             intent: self.request.intent().clone(),
@@ -50,7 +50,7 @@ impl ApprovalFlow<'_> {
         };
         match offload(args.len(), || decide(snapshot.decision_inputs(), &agent, declared, tool, moment)) {
             Decision::Ask(request) => {
-                let permit = request.answered_by(&agent, &approval.approval(), moment)?;
+                let permit = request.approved_by(&agent, &approval.approval(), moment)?;
                 Ok(Approved { permit, snapshot: snapshot.clone() })
             }
             // The call needs no approval any more, so it is not the call that the user approved.
@@ -60,19 +60,9 @@ impl ApprovalFlow<'_> {
     }
 }
 
-/// Returns true if waiting cannot help. A missing server may come back, and a rate limit passes.
+/// Checks whether waiting cannot help. A missing server may come back, and a rate limit passes.
 fn is_permanent(denial: &Denial) -> bool {
-    match denial.check() {
-        Check::RateLimit | Check::Exists => false,
-        Check::Shape
-        | Check::TwoKeys
-        | Check::Annotations
-        | Check::Contract
-        | Check::Permissions
-        | Check::Arguments
-        | Check::DryRun
-        | Check::Confirmation => true,
-    }
+    !denial.is_temporary()
 }
 
 /// Returns the agent as its token describes it now, or `None` if the token was revoked in the meantime.

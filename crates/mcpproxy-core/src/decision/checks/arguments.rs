@@ -1,0 +1,42 @@
+//! Validates arguments against the server's schema and the contract's.
+
+use serde_json::Value;
+
+use crate::catalog::Tool;
+use crate::denial::Denial;
+use crate::intent::Arguments;
+use crate::schema::Problem;
+
+/// Returns the arguments as a value if both schemas accept them.
+pub(super) fn validate(tool: &Tool, arguments: &Arguments) -> Result<Value, Denial> {
+    // The strict reader passes nothing that this cannot read. If it ever does, nothing unchecked is sent.
+    let value: Value = serde_json::from_str(arguments.as_str())
+        .map_err(|_| Denial::InvalidArgs("arguments must be a JSON object".to_owned()))?;
+    let refused = |mut problems: Vec<Problem>| {
+        tool.hide_sensitive(&mut problems);
+        Denial::InvalidArguments { tool: tool.name.clone(), problems }
+    };
+    if let Some(schema) = tool.input_schema() {
+        let checked = schema.check(&value).or_else(|problems| match without_nulls(&value, &problems) {
+            Some(fewer) => schema.check(&fewer),
+            None => Err(problems),
+        });
+        checked.map_err(refused)?;
+    }
+    if let Some(schema) = &tool.contract.input_schema {
+        schema.value.check(&value).map_err(refused)?;
+    }
+    Ok(value)
+}
+
+/// Drops the `null` members that the server's schema refuses. Returns `None` if there are none.
+///
+/// Many agents write `null` for an argument they leave out, and servers accept that. So the schema is checked without
+/// these members. The arguments that are sent keep them.
+fn without_nulls(value: &Value, problems: &[Problem]) -> Option<Value> {
+    let fields = value.as_object()?;
+    let is_refused = |name: &str| problems.iter().any(|problem| problem.pointer.strip_prefix('/') == Some(name));
+    let kept = fields.iter().filter(|(name, value)| !(value.is_null() && is_refused(name)));
+    let kept: serde_json::Map<String, Value> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+    (kept.len() < fields.len()).then_some(Value::Object(kept))
+}

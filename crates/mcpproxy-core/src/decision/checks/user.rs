@@ -1,0 +1,35 @@
+//! Decides if a user must approve a call, and how.
+
+use serde_json::Value;
+
+use crate::Variant;
+use crate::catalog::Tool;
+use crate::contract::StepUp;
+use crate::decision::approval_request::ApprovalNeed;
+use crate::settings::{ContractSettings, Unclassified};
+
+/// Returns the approval that the call needs, or `None` if the agent may make it alone.
+pub(super) fn approval_need(
+    settings: &ContractSettings,
+    tool: &Tool,
+    variant: Variant,
+    arguments: &Value,
+) -> Option<ApprovalNeed> {
+    let contract = &tool.contract;
+    let needs_step_up = match &contract.step_up.value {
+        StepUp::Never => false,
+        StepUp::When(schema) => schema.may_admit(arguments),
+        StepUp::Always => true,
+    };
+    let by_setting = asks_by_setting(settings, tool, variant);
+    (contract.asks() || needs_step_up || by_setting).then_some(ApprovalNeed { needs_step_up, by_setting })
+}
+
+/// Returns true if `contracts.unclassified` requires an approval, because the operator gave the tool no risk level.
+pub(in crate::decision) fn asks_by_setting(settings: &ContractSettings, tool: &Tool, variant: Variant) -> bool {
+    let destroys = variant == Variant::Destructive || tool.call_with() == Variant::Destructive;
+    match settings.unclassified {
+        Unclassified::Allow | Unclassified::Deny => false,
+        Unclassified::ConfirmDestructive => !tool.contract.is_classified() && destroys,
+    }
+}
