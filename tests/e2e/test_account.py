@@ -14,7 +14,7 @@ from user import PASSWORD, Browser, User, Session, set_up_plainly, setup_link
 from log import Storage
 
 NEW = "a horse that is not the other one"
-SECURITY = Path(__file__).parents[2] / "SECURITY.md"
+SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_somebody_changes_the_password_and_is_removed(
 
 
 def test_the_only_user_lost_the_factor(tmp_path: Path) -> None:
-    """Follows the steps in SECURITY.md exactly."""
+    """Follows the steps in docs/security.md exactly."""
     (statements,) = re.findall(r'"\$HOME/\.mcpproxy/mcpproxy\.db" "(.*?)"$', SECURITY.read_text(), re.M)
     house = House(tmp_path)
     with house.gateway:

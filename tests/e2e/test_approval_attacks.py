@@ -262,7 +262,7 @@ def test_a_yes_covers_all_that_reaches_the_server(house: House, ada: Ada) -> Non
     assert house.gateway.admin(f"/approvals/{approval}")["attached"] == {**answers, "_meta": {"account": "own"}}
     cookie = {"Cookie": f"{COOKIE}={ada.secret}"}
     page = httpx.get(f"{at_localhost(house.gateway)}/ui/approvals/{approval}", headers=cookie).text
-    assert "Answers to questions of the server" in page and "Max" in page
+    assert "Answers to the server’s questions" in page and "Max" in page
     shown = house.gateway.run("approvals", "show", approval).stdout
     assert "Sent besides the arguments" in shown and "Max" in shown
     ada.say_yes(approval)

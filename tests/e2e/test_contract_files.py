@@ -139,7 +139,7 @@ def test_what_forbids_does_not_end_by_accident(tmp_path: Path, name: str, text: 
         wire = Wire(gateway.mcp, gateway.token, MODERN)
         assert code(now(wire)) == refusal
         file.parent.rename(gateway.home / "away")
-        until(lambda: "is gone; its last content stays" in gateway.settings_error(), SECONDS, "the status says so")
+        until(lambda: "is gone. Its previous " in gateway.settings_error(), SECONDS, "the status says so")
         assert code(now(wire)) == refusal
         (gateway.home / "away").rename(file.parent)
         until(lambda: not gateway.settings_error(), SECONDS, "the folder is back")

@@ -429,7 +429,7 @@ def test_a_policy_about_one_agent(house: House, era: str) -> None:
         "policy", "explain", "time:get_current_time", "--variant", "read", "--agent", name, "--args", json.dumps(now)
     )
     assert explained.returncode == 3
-    assert "clock-is-not-yours  forbids it (policies/house.cedar:2)" in explained.stdout
+    assert "clock-is-not-yours  forbids the call (policies/house.cedar:2)" in explained.stdout
 
 
 def test_a_rate_limit_is_for_all_agents_together(house: House) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -231,6 +232,20 @@ def everywhere() -> list[Any]:
     return [pytest.param(case, surface, id=f"{surface}-{case}") for case, surface in pairs]
 
 
+def on_the_command_line(case: Case) -> str:
+    """The end of the sentence that a person reads instead of the agent's."""
+    name = case.parameters["name"]
+    if case.code == "SERVER_MISMATCH":
+        right = re.findall(r"use call_tool_(\w+) ", case.says)[0]
+        return f"Use `mcpproxy call tool-{right}`."
+    if case.code == "REASON_TOO_LONG":
+        return "--reason is longer than 1000 characters."
+    if case.code == "tool_not_found":
+        meant = " or ".join(f"`{one}`" for one in case.suggestions or [])
+        return f"There is no tool `{name}`." + (f" Did you mean {meant}?" if meant else "")
+    return case.says
+
+
 @pytest.mark.parametrize(("case", "surface"), everywhere())
 def test_case(heard: Callable[[str, str], Heard], case: Case, surface: str) -> None:
     result = heard(case.setting, surface).of(case)
@@ -241,7 +256,7 @@ def test_case(heard: Callable[[str, str], Heard], case: Case, surface: str) -> N
             assert result == {} and stderr
             return
         if case.code is not None:
-            assert f"{case.says} ({case.code})" in stderr
+            assert f"{on_the_command_line(case)} ({case.code})" in stderr
     if case.code is None:
         assert "error" not in result and not result.get("isError"), result
         tool = case.parameters["name"].removeprefix("hints:")

@@ -16,15 +16,20 @@ use crate::tree::{File, Problem, Tree};
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {
     let product: Vec<(&File, String)> =
         tree.below("crates/").filter(|file| !is_test(&file.path)).map(|file| (file, Source::of(file).code)).collect();
-    let mut enums: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (file, code) in &product {
-        enums.entry(crate_of(file)).or_default().extend(names_after(code, "enum "));
-    }
-    let visible = |file: &File| -> BTreeSet<&str> {
-        let own = crate_of(file);
-        let crates = direction::uses(own).iter().copied().chain([own]);
-        crates.filter_map(|name| enums.get(name)).flatten().copied().collect()
+    let enums_of = |name: &str, declared: &str| -> BTreeSet<&str> {
+        let files = product.iter().filter(|(file, _)| crate_of(file) == name);
+        files.flat_map(|(_, code)| names_after(code, declared)).collect()
     };
+    let names: BTreeSet<&str> = product.iter().map(|(file, _)| crate_of(file)).collect();
+    // A crate sees its own enums, and the public ones of the crates that it may use.
+    let enums: BTreeMap<&str, BTreeSet<&str>> = names
+        .into_iter()
+        .map(|name| {
+            let others = direction::uses(name).iter().flat_map(|used| enums_of(used, "pub enum "));
+            (name, others.chain(enums_of(name, "enum ")).collect())
+        })
+        .collect();
+    let visible = |file: &File| enums.get(crate_of(file)).cloned().unwrap_or_default();
     product.iter().flat_map(|(file, code)| check_file(file, code, &visible(file))).collect()
 }
 

@@ -7,13 +7,15 @@
 //! The price is that no task drives an idle connection. The client does not notice that a server closed it until the
 //! next request. So a request on a reused connection that fails before it was written is sent again on another one.
 //! Sending it again is safe, because hyper returns the unsent request. A request that was written is never sent again:
-//! the server may have processed it.
+//! the server may have processed it. That leaves a race: a server can close a connection while a request is on its way,
+//! and the call then fails with an unknown outcome. Many servers announce when they close an idle connection
+//! (`Keep-Alive: timeout=5`), so the client stops using it a second earlier.
 //!
 //! Invariants:
 //!
 //! - A connection returns to the pool only after its response was read to the end. Dropping an [`Answer`] early closes
 //!   it.
-//! - The pool keeps at most `IDLE_MAX` connections for `IDLE_TIME`, the newest last. If the newest is too old, all are.
+//! - The pool keeps at most `IDLE_MAX` connections, each for `IDLE_TIME` or the shorter time that its server announced.
 //! - Bodies are read with a limit, so that a server cannot fill the memory.
 //! - TLS trusts the certificates of the operating system, which are loaded at first use.
 
@@ -44,6 +46,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size of the pool, and the time a connection stays in it. Servers close idle connections, often after a minute.
 const IDLE_MAX: usize = 64;
 const IDLE_TIME: Duration = Duration::from_secs(30);
+/// A connection is given up this long before its server closes it.
+const IDLE_MARGIN: Duration = Duration::from_secs(1);
 
 type Machine = Pin<Box<Connection<Io, Full<Bytes>>>>;
 type Io = TokioIo<Either<TcpStream, TlsStream<TcpStream>>>;
@@ -51,6 +55,7 @@ type Io = TokioIo<Either<TcpStream, TlsStream<TcpStream>>>;
 pub(crate) struct Client {
     url: Url,
     host: HeaderValue,
+    /// Each connection with the time from which it must not be used, the newest last.
     idle: Mutex<Vec<(Instant, Wire)>>,
 }
 
@@ -145,22 +150,17 @@ impl Client {
     fn take_idle(&self) -> Option<Wire> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let (since, wire) = idle.pop()?;
-            // The newest is last. If it is too old, all are.
-            if since.elapsed() > IDLE_TIME {
-                idle.clear();
-                return None;
-            }
-            if !wire.send.is_closed() {
+            let (until, wire) = idle.pop()?;
+            if Instant::now() < until && !wire.send.is_closed() {
                 return Some(wire);
             }
         }
     }
 
-    fn keep(&self, wire: Wire) {
+    fn keep(&self, wire: Wire, idle_time: Duration) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_MAX {
-            idle.push((Instant::now(), wire));
+            idle.push((Instant::now() + idle_time, wire));
         }
     }
 }
@@ -210,7 +210,7 @@ impl Answer {
             match drive(&mut wire.machine, &mut wire.has_ended, self.body.frame()).await? {
                 None => {
                     if !wire.has_ended {
-                        self.client.keep(wire);
+                        self.client.keep(wire, idle_time(&self.headers));
                     }
                     return Ok(None);
                 }
@@ -255,6 +255,15 @@ impl Answer {
     }
 }
 
+/// Returns the time for which a connection may be reused after this response.
+fn idle_time(headers: &HeaderMap) -> Duration {
+    let announced = headers.get("keep-alive").and_then(|value| value.to_str().ok()).and_then(|value| {
+        let seconds = value.split(',').find_map(|part| part.trim().strip_prefix("timeout="))?;
+        seconds.trim().parse().ok().map(Duration::from_secs)
+    });
+    announced.map_or(IDLE_TIME, |announced| announced.saturating_sub(IDLE_MARGIN).min(IDLE_TIME))
+}
+
 /// Returns the innermost cause, which is the informative one.
 fn cause(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
@@ -262,4 +271,27 @@ fn cause(error: &dyn std::error::Error) -> String {
         innermost = source;
     }
     innermost.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_given_up_before_its_server_closes_it() {
+        let check = |header: Option<&'static str>, seconds: u64| {
+            let mut headers = HeaderMap::new();
+            headers.extend(
+                header.map(|value| (header::HeaderName::from_static("keep-alive"), HeaderValue::from_static(value))),
+            );
+            assert_eq!(idle_time(&headers), Duration::from_secs(seconds), "{header:?}");
+        };
+        check(None, 30);
+        check(Some("timeout=5"), 4);
+        check(Some("max=1000, timeout=15"), 14);
+        check(Some("timeout=75"), 30);
+        check(Some("timeout=1"), 0);
+        check(Some("timeout=0"), 0);
+        check(Some("timeout=soon"), 30);
+    }
 }

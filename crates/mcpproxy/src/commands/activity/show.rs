@@ -207,7 +207,7 @@ mod tests {
         check(serde_json::json!({"code": "no_user", "declared": true}), "no_user, declared in the contract");
         check(
             serde_json::json!({"code": "undeclared_failure", "declared": false, "original": "x\u{1b}"}),
-            "undeclared_failure: the contract does not declare x\\u{1b}",
+            "undeclared_failure: x\\u{1b} is not declared in the contract",
         );
         check(
             serde_json::json!({"code": "undeclared_failure", "declared": false, "original": null}),

@@ -258,6 +258,12 @@ fn understated(error: &GatewayError<'_>, invocation: &Invocation<'_>, source: &s
     if error.message.contains("is not marked read-only by server") {
         return format!("The server does not mark `{tool}` as read-only. Use `mcpproxy call tool-{right}`.");
     }
+    if error.message.contains("is marked destructive by server") {
+        let server = invocation.tool.server();
+        return format!(
+            "`{tool}` can destroy data: it is marked destructive by server `{server}`. Use `mcpproxy call tool-{right}`."
+        );
+    }
     let effect = match right {
         Variant::Read => "only reads data",
         Variant::Write => "changes data",
