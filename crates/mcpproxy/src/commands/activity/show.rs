@@ -211,7 +211,7 @@ mod tests {
         );
         check(
             serde_json::json!({"code": "undeclared_failure", "declared": false, "original": null}),
-            "undeclared_failure: the contract declares nothing like it",
+            "undeclared_failure: not declared in the contract",
         );
     }
 
