@@ -233,11 +233,17 @@ def everywhere() -> list[Any]:
 
 
 def on_the_command_line(case: Case) -> str:
-    """The end of the sentence that a person reads instead of the agent's."""
+    """The sentence that a person reads instead of the agent's."""
     name = case.parameters["name"]
     if case.code == "SERVER_MISMATCH":
         right = re.findall(r"use call_tool_(\w+) ", case.says)[0]
-        return f"Use `mcpproxy call tool-{right}`."
+        if "is marked destructive by server" in case.says:
+            effect = f"`{name}` can destroy data: it is marked destructive by server `{name.split(':')[0]}`."
+        elif "is not marked read-only by server" in case.says:
+            effect = f"The server does not mark `{name}` as read-only."
+        else:
+            effect = f"`{name}` changes data."
+        return f"error: {effect} Use `mcpproxy call tool-{right}`."
     if case.code == "REASON_TOO_LONG":
         return "--reason is longer than 1000 characters."
     if case.code == "tool_not_found":

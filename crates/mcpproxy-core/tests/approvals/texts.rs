@@ -1,4 +1,4 @@
-//! What agents are told about users, dry runs and repeats, word for word.
+//! Texts for agents about users, dry runs and repeats, word for word.
 
 use mcpproxy_core::settings::TwoKey;
 use mcpproxy_core::{ApprovalId, Denial, Retry, RiskLevel, Ticket, ToolName, Untrusted, Variant, declare};
