@@ -85,10 +85,13 @@ fn commands(tree: &Tree, file: &File) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (number, line) in blocks(&file.text, &["sh", "console"]) {
         let line = line.trim_start().trim_start_matches("$ ").replace("$(mcpproxy ", "mcpproxy ");
-        let Some((_, rest)) = line.split_once("mcpproxy ").filter(|(before, _)| !before.contains(['#', '"', '\'']))
+        let Some((before, rest)) =
+            line.split_once("mcpproxy ").filter(|(before, _)| !before.contains(['#', '"', '\'']))
         else {
             continue;
         };
+        // An output that names a command, such as "Use `mcpproxy call tool-write`.", ends it with a backtick.
+        let rest = if before.ends_with('`') { rest.split('`').next().unwrap_or(rest) } else { rest };
         let words: Vec<&str> =
             rest.split_whitespace().take_while(|word| !["--", "|", ">", "&&", "#"].contains(word)).collect();
         let mut words = words.into_iter();
