@@ -234,7 +234,11 @@ fn remove_repeated(members: &mut Vec<Member>, server: &str, warnings: &mut Warni
 /// Converts a number of seconds or milliseconds into a text with its unit.
 fn duration(node: &Node, unit: Unit) -> Option<String> {
     let text = match &node.value {
-        NodeValue::Text(text) => text.clone(),
+        // A reader of TOML may give a fraction as text.
+        NodeValue::Text(text) => match text.parse::<Number>() {
+            Ok(number) => in_milliseconds(&number, unit)?,
+            Err(_) => text.clone(),
+        },
         NodeValue::Number(number) => in_milliseconds(number, unit)?,
         NodeValue::Null | NodeValue::Bool(_) | NodeValue::Array(_) | NodeValue::Object(_) | NodeValue::Broken => {
             return None;
@@ -387,6 +391,7 @@ mod tests {
         check("1.5", Unit::Seconds, Some("1500ms"));
         check("250", Unit::Milliseconds, Some("250ms"));
         check("\"2m\"", Unit::ByItsSize, Some("2m"));
+        check("\"45.5\"", Unit::Seconds, Some("45500ms"));
         check("0", Unit::ByItsSize, None);
         check("-1", Unit::ByItsSize, None);
         check("1e300", Unit::ByItsSize, None);
