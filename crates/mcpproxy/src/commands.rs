@@ -109,7 +109,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Approvals(command) => approvals::run(&home, format, command).await,
         Command::Contract(command) => contract::run(&home, format, command).await,
         Command::Policy(command) => policy::run(&home, format, command).await,
-        Command::Config(command) => config::run(&home, format, &command),
+        Command::Config(command) => config::run(&home, format, &command).await,
         Command::Completions(completions) => completions::run(&completions),
         Command::DemoServer(server) => demo_server::run(&server).await,
     }
