@@ -34,7 +34,8 @@ enum Unit {
     ByItsSize,
 }
 
-const APPROVALS: Meaning = Meaning::None("has no effect: contracts and policies decide which calls need an approval");
+const NO_APPROVALS: &str = "has no effect: contracts and policies decide which calls need an approval";
+const APPROVALS: Meaning = Meaning::None(NO_APPROVALS);
 const DECORATION: Meaning = Meaning::None("has no effect here");
 const LOADING: Meaning = Meaning::None("has no effect here: set it for mcpproxy in your client instead");
 const OAUTH: Meaning =
@@ -150,9 +151,10 @@ const KINDS: [(&str, &str); 7] = [
 
 /// Rewrites the keys of one server into ours.
 pub(super) fn adopt(members: &mut Vec<Member>, server: &str, warnings: &mut Warnings) {
+    let mut headers = Vec::new();
     for mut member in std::mem::take(members) {
         match FOREIGN.iter().find(|(key, _)| *key == member.name) {
-            None => members.push(per_tool_approvals(member, server, warnings)),
+            None => members.extend(listed_tools(member, server, warnings)),
             Some((key, Meaning::None(why))) => warnings.add_key(member.position, key, server, why),
             Some((key, Meaning::Key(ours))) => {
                 member.name = (*ours).to_owned();
@@ -170,36 +172,33 @@ pub(super) fn adopt(members: &mut Vec<Member>, server: &str, warnings: &mut Warn
                 Some(text) => put(members, key, text_member(ours, member.position, text), server, warnings),
                 None => warnings.add_key(member.position, key, server, "has no effect: it is no time up to 24 hours"),
             },
-            Some((_, Meaning::BearerVariable)) => add_header(members, "Authorization", &member.node, "Bearer "),
+            Some((_, Meaning::BearerVariable)) => {
+                headers.push(referring("Bearer ", Member { name: "Authorization".to_owned(), ..member }));
+            }
             Some((_, Meaning::HeaderVariables)) => {
-                if let NodeValue::Object(headers) = &member.node.value {
-                    headers.iter().for_each(|header| add_header(members, &header.name, &header.node, ""));
+                if let NodeValue::Object(variables) = member.node.value {
+                    headers.extend(variables.into_iter().map(|variable| referring("", variable)));
                 }
             }
         }
     }
     remove_repeated(members, server, warnings);
+    // Plain headers come first, wherever they stand.
+    headers.into_iter().for_each(|header| add_header(members, header));
     shape(members);
 }
 
 /// Codex keeps its rules for single tools in `tools`, as an object. As a list, `tools` names the tools to offer.
-fn per_tool_approvals(member: Member, server: &str, warnings: &mut Warnings) -> Member {
+fn listed_tools(member: Member, server: &str, warnings: &mut Warnings) -> Option<Member> {
     if member.name != "tools" {
-        return member;
+        return Some(member);
     }
     let NodeValue::Array(tools) = &member.node.value else {
-        let Meaning::None(why) = APPROVALS else { return member };
-        warnings.add_key(member.position, "tools", server, why);
-        return Member { name: "exclude_tools".to_owned(), node: empty_list(&member), ..member };
+        warnings.add_key(member.position, "tools", server, NO_APPROVALS);
+        return None;
     };
-    if tools.iter().any(|tool| matches!(&tool.value, NodeValue::Text(name) if name == "*")) {
-        return Member { name: "exclude_tools".to_owned(), node: empty_list(&member), ..member };
-    }
-    Member { name: "include_tools".to_owned(), ..member }
-}
-
-fn empty_list(member: &Member) -> Node {
-    Node::new(member.node.position, NodeValue::Array(Vec::new()))
+    let are_all = tools.iter().any(|tool| matches!(&tool.value, NodeValue::Text(name) if name == "*"));
+    (!are_all).then(|| Member { name: "include_tools".to_owned(), ..member })
 }
 
 /// Adds a member under our name, unless the server has it already.
@@ -265,18 +264,25 @@ fn in_milliseconds(number: &Number, unit: Unit) -> Option<String> {
     Some(if milliseconds % 1000.0 == 0.0 { format!("{}s", milliseconds / 1000.0) } else { format!("{milliseconds}ms") })
 }
 
-/// Adds a header whose value is in an environment variable.
-fn add_header(members: &mut Vec<Member>, name: &str, variable: &Node, scheme: &str) {
-    let NodeValue::Text(variable_name) = &variable.value else { return };
-    let header = text_member(name, variable.position, format!("{scheme}${{env:{variable_name}}}"));
+/// Replaces the name of an environment variable by a reference to it.
+fn referring(scheme: &str, mut member: Member) -> Member {
+    if let NodeValue::Text(variable) = &member.node.value {
+        member.node.value = NodeValue::Text(format!("{scheme}${{env:{variable}}}"));
+    }
+    member
+}
+
+/// Adds a header, unless the server has it already.
+fn add_header(members: &mut Vec<Member>, header: Member) {
     if let Some(NodeValue::Object(headers)) = find(members, "headers").map(|headers| &mut headers.node.value) {
-        if !headers.iter().any(|other| other.name.eq_ignore_ascii_case(name)) {
+        if !headers.iter().any(|other| other.name.eq_ignore_ascii_case(&header.name)) {
             headers.push(header);
         }
         return;
     }
-    let node = Node::new(variable.position, NodeValue::Object(vec![header]));
-    members.push(Member { name: "headers".to_owned(), position: variable.position, node });
+    let position = header.position;
+    let node = Node::new(position, NodeValue::Object(vec![header]));
+    members.push(Member { name: "headers".to_owned(), position, node });
 }
 
 /// Rewrites values of our own keys that other clients write in another shape.

@@ -62,7 +62,7 @@ fn cursor() {
     );
     assert_eq!(
         shown(&settings, "project"),
-        "line 12, column 46: `${workspaceFolder}` has a meaning only in an editor; write the value itself, or \
+        "line 12, column 47: `${workspaceFolder}` has a meaning only in an editor; write the value itself, or \
          `${env:NAME}`"
     );
     assert_eq!(warnings(&settings), [format!("line 10, column 7: `autoApprove` (postgres) {APPROVALS}")]);
@@ -76,7 +76,7 @@ fn vscode() {
     assert_eq!(names(&settings), [("github", Some("GitHub")), ("playwright-mcp", Some("Playwright MCP"))]);
     assert_eq!(
         shown(&settings, "github"),
-        "line 10, column 44: `${input:github-pat}` asks for a value in VS Code, but the gateway cannot ask; write \
+        "line 10, column 45: `${input:github-pat}` asks for a value in VS Code, but the gateway cannot ask; write \
          `${env:NAME}` or `${file:PATH}` instead"
     );
     assert_eq!(shown(&settings, "playwright-mcp"), "npx @playwright/mcp@latest PORT=8931 HEADLESS=true");
@@ -111,7 +111,7 @@ fn zed() {
         warnings(&settings),
         [
             "line 3, column 30: `source` (mcp-server-context7) has no effect here",
-            "line 4, column 91: `settings` (old-style) has no effect here",
+            "line 4, column 92: `settings` (old-style) has no effect here",
         ]
     );
 }
@@ -139,7 +139,7 @@ fn opencode_and_cline() {
     assert_eq!(settings.servers[0].call_timeout.as_secs(), 5);
     assert_eq!(
         warnings(&settings),
-        ["line 10, column 88: `oauth` (remote-one) has no effect: the gateway does not sign in with OAuth; put a \
+        ["line 10, column 91: `oauth` (remote-one) has no effect: the gateway does not sign in with OAuth; put a \
           token into `headers`"]
     );
     let settings = read(include_str!("clients/cline.json"));
@@ -277,7 +277,7 @@ fn entries_of_codex_are_translated() {
                     "title": "Figma",
                     "url": "https://mcp.figma.com/mcp",
                     "headers": {
-                        "Authorization": "Bearer ${env:FIGMA_TOKEN}", "X-Region": "us", "X-Key": "${env:FIGMA_KEY}"
+                        "X-Region": "us", "Authorization": "Bearer ${env:FIGMA_TOKEN}", "X-Key": "${env:FIGMA_KEY}"
                     },
                     "call_timeout": "45500ms",
                     "connect_timeout": "20s"
