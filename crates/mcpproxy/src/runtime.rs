@@ -2,7 +2,7 @@
 //!
 //! [`Runtime::start`] builds everything in this order, and each step needs the ones before it:
 //!
-//! 1. Read the operator's files. An invalid file stops the start.
+//! 1. Read the operator's files. An invalid file stops the start, and so do settings without a single usable server.
 //! 2. Lock the data folder, so that one gateway owns the keys and the log.
 //! 3. Bind the port, on both loopback addresses.
 //! 4. Open the database and the activity log. Calls that were open at the last stop are marked as interrupted.
@@ -48,7 +48,7 @@ use self::reload::Reload;
 use crate::database::location_of;
 use crate::home::Home;
 use crate::home::lock::Lock;
-use crate::operator_files::{self, OperatorFiles};
+use crate::operator_files::{self, OperatorFiles, settings_file};
 use crate::terminal::time::now_ms;
 
 pub(crate) use self::banner::banner;
@@ -91,6 +91,7 @@ impl Runtime {
         let OperatorFiles { files, has_settings: has_settings_file, referenced, .. } =
             operator_files::read(&path, None)?;
         let settings = Settings::clone(&files.settings);
+        settings_file::check_any_runs(&path, &settings)?;
         let mut lock = home.take_lock()?;
         raise_file_limit();
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use mcpproxy_core::Mistake;
-use mcpproxy_core::settings::{self, FILE_MAX_BYTES, Outside, Settings, StorageSettings, StorageUrl};
+use mcpproxy_core::settings::{self, FILE_MAX_BYTES, Outside, ServerSettings, Settings, StorageSettings, StorageUrl};
 use rustix::fs::OFlags;
 
 use crate::exit::{Exit, Failure};
@@ -144,6 +144,18 @@ pub(crate) fn check_owner(path: &Path, file: &File) -> Result<u32, Failure> {
         return Err(Failure::new(Exit::BadSettings, message).hint(format!("run `chmod {mode} {shown}`")));
     }
     Ok(metadata.mode())
+}
+
+/// Refuses settings in which no enabled server can run. A gateway with a misconfigured server beside a good one starts,
+/// but one that could only refuse calls would hide the mistake.
+pub(crate) fn check_any_runs(path: &Path, settings: &Settings) -> Result<(), Failure> {
+    let runs = |server: &ServerSettings| server.transport.mistakes().is_none();
+    let mut enabled = settings.servers.iter().filter(|server| server.enabled).peekable();
+    if enabled.peek().is_none() || enabled.any(runs) {
+        return Ok(());
+    }
+    let mistakes = settings.misconfigured().filter(|(server, _)| server.enabled).flat_map(|(_, mistakes)| mistakes);
+    Err(bad(path, mistakes).hint("every enabled server has a mistake; fix one of them, or set \"enabled\": false"))
 }
 
 /// Formats mistakes of the settings as `file:line:column: message`, which editors understand.
