@@ -11,6 +11,7 @@ mod completions;
 mod config;
 mod contract;
 mod demo_server;
+mod import;
 mod policy;
 mod serve;
 mod servers;
@@ -78,6 +79,7 @@ enum Command {
     Tools(tools::ToolsCommand),
     #[command(subcommand)]
     Servers(servers::ServersCommand),
+    Import(import::Import),
     #[command(subcommand)]
     Token(token::TokenCommand),
     #[command(subcommand)]
@@ -104,6 +106,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Call(command) => call::run(&home, format, command).await,
         Command::Tools(command) => tools::run(&home, format, command).await,
         Command::Servers(command) => servers::run(&home, format, command).await,
+        Command::Import(import) => import::run(&home, format, import).await,
         Command::Token(command) => token::run(&home, format, command).await,
         Command::Activity(command) => activity::run(&home, format, command).await,
         Command::Approvals(command) => approvals::run(&home, format, command).await,

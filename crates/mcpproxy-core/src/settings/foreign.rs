@@ -28,6 +28,7 @@ mod relocate;
 
 use serde_json::{Map, Value};
 
+use super::SERVERS_MAX;
 use super::warning::{Warning, Warnings};
 use crate::ServerName;
 use crate::file::{self, Format, Member, Mistakes, Node, NodeValue, SourcePosition};
@@ -56,7 +57,10 @@ pub(super) fn adopt(root: &mut Node, warnings: &mut Warnings) {
     else {
         return;
     };
-    adopt_servers(servers, warnings);
+    // The reader reports too many servers. Naming them would take long.
+    if servers.len() <= SERVERS_MAX {
+        adopt_servers(servers, warnings);
+    }
 }
 
 /// A server of another client, in the form of our settings.
@@ -101,6 +105,7 @@ pub fn server_keys(text: &str) -> Vec<ServerKey> {
         let NodeValue::Object(servers) = &section.node.value else { continue };
         keys.extend(servers.iter().map(|server| (section.name.clone(), server.name.clone())));
     }
+    keys.truncate(SERVERS_MAX);
     let names = names::assign(&keys.iter().map(|(_, key)| key.as_str()).collect::<Vec<_>>());
     let found = keys.into_iter().zip(names);
     found.filter_map(|((section, key), name)| Some(ServerKey { section, key, name: name? })).collect()

@@ -1,5 +1,7 @@
 //! The keys of one server in the dialects of other clients, as a table.
 
+use std::collections::HashMap;
+
 use serde_json::Number;
 
 use super::super::warning::Warnings;
@@ -149,6 +151,9 @@ const KINDS: [(&str, &str); 7] = [
     ("httpStream", "http"),
 ];
 
+/// Keys that older versions of Zed write below `command`.
+const COMMAND_PARTS: [&str; 2] = ["args", "env"];
+
 /// Rewrites the keys of one server into ours.
 pub(super) fn adopt(members: &mut Vec<Member>, server: &str, warnings: &mut Warnings) {
     let mut headers = Vec::new();
@@ -210,17 +215,19 @@ fn put(members: &mut Vec<Member>, key: &'static str, member: Member, server: &st
     }
 }
 
-/// Drops our own key if a key of another client before it says the same, and an empty list beside a full one.
+/// Drops a key that is given under two names, and an empty value beside a full one.
 fn remove_repeated(members: &mut Vec<Member>, server: &str, warnings: &mut Warnings) {
     let mut kept: Vec<Member> = Vec::with_capacity(members.len());
+    let mut places: HashMap<String, usize> = HashMap::with_capacity(members.len());
     for member in members.drain(..) {
-        match kept.iter_mut().find(|other| other.name == member.name) {
-            None => kept.push(member),
-            Some(other) if is_empty(&member.node) || is_empty(&other.node) => {
-                if is_empty(&other.node) {
-                    *other = member;
-                }
+        let first = places.get(&member.name).and_then(|at| kept.get_mut(*at));
+        match first {
+            None => {
+                places.insert(member.name.clone(), kept.len());
+                kept.push(member);
             }
+            Some(first) if is_empty(&first.node) => *first = member,
+            Some(_) if is_empty(&member.node) => {}
             Some(_) => {
                 let why = "is given twice under different names; the first counts";
                 warnings.add_key(member.position, &member.name, server, why);
@@ -328,7 +335,7 @@ fn split_command(members: &mut Vec<Member>) {
             let mut parts = std::mem::take(parts);
             let Some(path) = remove(&mut parts, "path") else { return };
             command.node = path.node;
-            parts.retain(|part| !has(members, &part.name));
+            parts.retain(|part| !(COMMAND_PARTS.contains(&part.name.as_str()) && has(members, &part.name)));
             members.append(&mut parts);
         }
         NodeValue::Array(_)

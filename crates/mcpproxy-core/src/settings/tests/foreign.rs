@@ -299,3 +299,19 @@ fn entries_of_codex_are_translated() {
         [format!("`default_tools_approval_mode` (figma) {APPROVALS}"), format!("`tools` (figma) {APPROVALS}")]
     );
 }
+
+#[test]
+fn many_servers_and_keys_take_bounded_time() {
+    // All of these names have the same slug.
+    let letters = (0..20_000).filter_map(|number| char::from_u32(0x4e00 + number));
+    let servers: Vec<String> = letters.map(|letter| format!(r#""{letter}":{{}}"#)).collect();
+    let text = format!(r#"{{"servers": {{{}}}}}"#, servers.join(","));
+    assert_eq!(
+        mistakes(&text).iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["line 1, column 2: 20000 servers; at most 1000 are possible"]
+    );
+    assert_eq!(server_keys(&text).len(), 1000);
+    let keys: Vec<String> = (0..60_000).map(|number| format!(r#""k{number}":0"#)).collect();
+    let text = format!(r#"{{"mcpServers": {{"a": {{{}}}}}}}"#, keys.join(","));
+    assert_eq!(mistakes(&text).len(), 20);
+}
