@@ -28,6 +28,8 @@ pub(crate) struct Offers {
     pub(crate) templates: Arc<[String]>,
     pub(crate) can_complete: bool,
     pub(crate) can_subscribe: bool,
+    /// True if the server answers `resources/read`.
+    pub(crate) has_resources: bool,
 }
 
 impl Offers {
@@ -70,6 +72,7 @@ impl Offers {
             self.resources = list_or_none(connection, "resources/list", "resources").await?;
             self.templates = list_or_none(connection, "resources/templates/list", "resourceTemplates").await?;
             self.can_subscribe = member(resources, "subscribe") == Some("true");
+            self.has_resources = true;
         }
         Ok(())
     }
