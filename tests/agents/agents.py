@@ -77,7 +77,7 @@ CLAUDE_CODE = Agent(
         ".claude.json": """{
   "hasCompletedOnboarding": true,
   "theme": "dark",
-  "customApiKeyResponses": {"approved": ["sk-ant-scripted-model"], "rejected": []},
+  "customApiKeyResponses": {"approved": ["sk-ant-scriptedmodel"], "rejected": []},
   "projects": {"@WORK@": {"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true}}
 }
 """,
@@ -85,7 +85,7 @@ CLAUDE_CODE = Agent(
     },
     env={
         "ANTHROPIC_BASE_URL": "@MODEL@",
-        "ANTHROPIC_API_KEY": "sk-ant-scripted-model",
+        "ANTHROPIC_API_KEY": "sk-ant-scriptedmodel",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
     },

@@ -11,6 +11,7 @@ no network and no luck. Agents differ in how they offer the tools of an MCP serv
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -48,8 +49,7 @@ class Model:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __enter__(self) -> Model:
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), handler_for(self))
-        self.http.daemon_threads = True
+        self.http = Server(("127.0.0.1", 0), handler_for(self))
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
         self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.05})
         self.thread.start()
@@ -95,6 +95,15 @@ class Model:
             step.was_offered = False
         self.is_done = True
         return Text(DONE)
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignores agents that hang up. Anything else is a mistake in a script or in an API, and is shown."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def find(tool: str, offered: list[str]) -> str | None:
