@@ -1,7 +1,9 @@
 //! Steps in the life of an approval request, each with its record.
 
 use mcpproxy_core::{ApprovalId, Assurance};
-use mcpproxy_store::{Conditional, Kind, NewApproval, NewRecord, RecordId, Status, Step, StoreError, StoredApproval};
+use mcpproxy_store::{
+    Conditional, Kind, NewApproval, NewRecord, RecordId, Status, Step, StoreError, StoredApproval, WaitFor,
+};
 use serde_json::{Value, json};
 
 use super::{ApprovalDetails, ApprovalNotice, Approvals, NotDecided, StatedRisk};
@@ -47,23 +49,31 @@ impl Approvals {
         Ok(requested)
     }
 
-    /// Approves by a form in the agent's own client.
+    /// Approves by a form in the agent's own client. `client` names that client, as `DeniedBy::client` writes it.
     pub(crate) async fn approve_by_form(
         &self,
         id: &ApprovalId,
-        agent: &str,
+        client: &str,
     ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        self.approve_as(id, &in_client(agent), Assurance::Form).await
+        self.approve_as(id, client, Assurance::Form).await
     }
 
     /// Denies by a form in the agent's own client. A denial needs no proof.
     pub(crate) async fn deny_by_form(
         &self,
         id: &ApprovalId,
-        agent: &str,
-        comment: Option<&str>,
+        client: &str,
     ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        self.deny_as(id, &in_client(agent), comment).await
+        self.deny_as(id, client, None).await
+    }
+
+    /// Records that the client answered an approval prompt without showing it. The request stays pending.
+    pub(crate) async fn not_shown(&self, approval: &StoredApproval, client: &str) -> Result<(), StoreError> {
+        let record = NewRecord {
+            message: Some(format!("The {client} declined without showing the approval request. It stays pending.")),
+            ..of_step(approval, "approval_not_shown", Status::Error, json!({"by": client}))
+        };
+        self.shared.ledger.append(record, WaitFor::Queue).await.map(drop)
     }
 
     /// Cancels a request, because the call it was for has changed.
@@ -88,10 +98,6 @@ impl Approvals {
         }
         Ok(())
     }
-}
-
-fn in_client(agent: &str) -> String {
-    format!("{agent}'s client")
 }
 
 pub(super) fn approved(approval: &StoredApproval, by: &str, given: Assurance) -> NewRecord {

@@ -27,6 +27,8 @@ pub(crate) struct Offers {
     pub(crate) templates: Arc<[String]>,
     pub(crate) can_complete: bool,
     pub(crate) can_subscribe: bool,
+    /// True if the server answers `resources/read`.
+    pub(crate) has_resources: bool,
 }
 
 impl Offers {
@@ -69,6 +71,7 @@ impl Offers {
             self.resources = list_or_none(connection, "resources/list", "resources").await?;
             self.templates = list_or_none(connection, "resources/templates/list", "resourceTemplates").await?;
             self.can_subscribe = member(resources, "subscribe") == Some("true");
+            self.has_resources = true;
         }
         Ok(())
     }
