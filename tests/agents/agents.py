@@ -16,12 +16,28 @@ import peers
 MODULES = Path(__file__).resolve().parent / "node_modules"
 CPU = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
+ENTER, RIGHT = "\r", "\x1b[C"
 # Agents look for updates, plugins and model lists. A proxy that refuses every connection keeps them on this machine.
 _PROXY, _LOCAL = "http://127.0.0.1:9", "127.0.0.1,localhost"
 OFFLINE = {
     **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _PROXY),
     **dict.fromkeys(("NO_PROXY", "no_proxy"), _LOCAL),
 }
+
+
+@dataclass(frozen=True)
+class Dialog:
+    """What a user sees and presses in a terminal."""
+
+    # Starts a session with the prompt "go".
+    options: tuple[str, ...]
+    # The permission prompt before a write, and before a destructive call. Enter chooses "yes, once".
+    before_write: str
+    before_destructive: str
+    # Whether the screen shows the link to the approval request while the gateway holds the call.
+    shows_link: bool
+    # What the user presses after the approval, each with what is on the screen then.
+    after_approval: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -38,6 +54,7 @@ class Agent:
     headless: tuple[str, ...]
     # Files in the home folder that the user had before. They point the agent at the scripted model.
     files: dict[str, str]
+    dialog: Dialog
     env: dict[str, str] = field(default_factory=dict)
     # Options and files with which the agent asks its user nothing.
     open_options: tuple[str, ...] = ()
@@ -83,6 +100,13 @@ CLAUDE_CODE = Agent(
 """,
         ".claude/settings.json": '{"permissions": {"deny": ["Bash(curl:*)"]},\n\n  "includeCoAuthoredBy": false}\n',
     },
+    dialog=Dialog(
+        options=("go",),
+        before_write=r"Call Tool Write Tool(?s:.)*❯ 1\. Yes",
+        before_destructive=r"Call Tool Destructive Tool(?s:.)*❯ 1\. Yes",
+        shows_link=True,
+        after_approval=(("❯ Open in browser", RIGHT), ("❯ I'm done, continue", ENTER)),
+    ),
     env={
         "ANTHROPIC_BASE_URL": "@MODEL@",
         "ANTHROPIC_API_KEY": "sk-ant-scriptedmodel",
@@ -121,6 +145,12 @@ wire_api = "responses"
 trust_level = "trusted"
 """,
     },
+    dialog=Dialog(
+        options=("--no-daemon", "go"),
+        before_write=r'run tool "call_tool_write"(?s:.)*› 1\. Allow',
+        before_destructive=r'run tool "call_tool_destructive"(?s:.)*› 1\. Allow',
+        shows_link=False,
+    ),
     refuses_write="requires approval, but approval policy is never",
     refuses_destructive="requires approval, but approval policy is never",
     open_options=("-c", 'mcp_servers.mcpproxy.default_tools_approval_mode="approve"'),
@@ -141,6 +171,12 @@ GEMINI = Agent(
 }
 """,
     },
+    dialog=Dialog(
+        options=("-m", "gemini-2.5-flash", "-i", "go"),
+        before_write=r'MCP tool "call_tool_write"(?s:.)*● 1\. Allow once',
+        before_destructive=r'MCP tool "call_tool_destructive"(?s:.)*● 1\. Allow once',
+        shows_link=True,
+    ),
     env={
         "GEMINI_API_KEY": "scripted",
         "GOOGLE_GEMINI_BASE_URL": "@MODEL@",
@@ -175,6 +211,12 @@ OPENCODE = Agent(
 }
 """,
     },
+    dialog=Dialog(
+        options=("--prompt", "go"),
+        before_write=r"Tool: mcpproxy_call_tool_write(?s:.)*Allow once",
+        before_destructive=r"Tool: mcpproxy_call_tool_destructive(?s:.)*Allow once",
+        shows_link=False,
+    ),
     env={
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
@@ -196,6 +238,12 @@ QWEN = Agent(
 }
 """,
     },
+    dialog=Dialog(
+        options=("-i", "go"),
+        before_write=r'MCP tool "call_tool_write"(?s:.)*› 1\. Yes, allow once',
+        before_destructive=r'MCP tool "call_tool_destructive"(?s:.)*› 1\. Yes, allow once',
+        shows_link=True,
+    ),
     env={
         "OPENAI_API_KEY": "scripted",
         "OPENAI_BASE_URL": "@MODEL@/v1",

@@ -6,22 +6,24 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import peers
 from agents import Agent, fill
-from gateway import Gateway, until
+from gateway import MARK, Gateway, until
 from model import Model, Step
+from terminal import Terminal
 from user import Session, Totp, set_up_plainly
 
 USER = "ada"
 # A cold start on two busy cores, several model turns, and an approval.
 RUN_SECONDS = 90
 Files = dict[str, bytes]
+T = TypeVar("T")
 
 
 @dataclass
@@ -37,7 +39,7 @@ class Run:
 
     def finish(self) -> int:
         """Waits for the exit of the client, and returns its exit code."""
-        until(lambda: not self.is_alive(), RUN_SECONDS, f"the client ends\n{self.words()}")
+        until_shown(lambda: not self.is_alive(), "the client ends", self)
         return self.child.returncode
 
     def words(self) -> str:
@@ -49,6 +51,14 @@ class Run:
         if self.is_alive():
             os.killpg(self.child.pid, signal.SIGKILL)
         self.child.wait(10)
+
+
+def until_shown(probe: Callable[[], T], what: str, client: Run | Terminal) -> T:
+    """Waits like `until`. If it fails, shows the output of the client at that moment."""
+    try:
+        return until(probe, RUN_SECONDS, what)
+    except AssertionError as late:
+        raise AssertionError(f"{late}\n{client.words()}") from None
 
 
 class Desk:
@@ -112,8 +122,13 @@ class Desk:
         finally:
             run.end()
 
+    def open_terminal(self) -> Terminal:
+        """Starts the agent in a terminal."""
+        return Terminal([*self.agent.command(), *self.agent.dialog.options], self.work, self.environment())
+
     def environment(self) -> dict[str, str]:
-        return self.agent.environment(self.home, self.work, self.model.url)
+        # The gateway's own mark: `Gateway.stop` fails if a process with this mark is left behind.
+        return {**self.agent.environment(self.home, self.work, self.model.url), MARK: self.gateway.mark}
 
     def files(self) -> Files:
         """Returns every file in the home folder with its content."""
@@ -169,15 +184,15 @@ class Approver(Session):
         assert answer.status_code == 200, f"{answer.status_code} {answer.text}"
         return answer.json()["approvals"]
 
-    def sees_request(self, run: Run) -> dict[str, Any]:
-        """Waits for exactly one approval request, while the agent still runs."""
+    def sees_request(self, client: Run | Terminal) -> dict[str, Any]:
+        """Waits for exactly one approval request, while the client still runs."""
 
         def look() -> list[dict[str, Any]]:
             found = self.pending()
-            assert found or run.is_alive(), f"the client ended without an approval request\n{run.words()}"
+            assert found or client.is_alive(), f"the client ended without an approval request\n{client.words()}"
             return found
 
-        found = until(look, RUN_SECONDS, f"an approval request\n{run.words()}")
+        found = until_shown(look, "an approval request", client)
         assert len(found) == 1, found
         return found[0]
 

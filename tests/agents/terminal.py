@@ -12,12 +12,11 @@ import struct
 import subprocess
 import termios
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 
 import pyte
-
-from gateway import until
 
 COLUMNS, ROWS = 120, 50
 # Colors, and sequences that pyte would show as text: keyboard protocols, graphics and names of terminals.
@@ -41,6 +40,7 @@ class Terminal:
         self.stream = pyte.ByteStream(self.screen)
         self.lock = threading.Lock()
         self.rest = b""
+        self.pressed_at = 0.0
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.child = subprocess.Popen(
@@ -64,7 +64,7 @@ class Terminal:
         self, _kind: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self.is_open = False
-        if self.child.poll() is None:
+        if self.is_alive():
             os.killpg(self.child.pid, signal.SIGKILL)
         self.child.wait(10)
         self.reader.join(10)
@@ -75,21 +75,31 @@ class Terminal:
         with self.lock:
             return "\n".join(line.rstrip() for line in self.screen.display if line.strip())
 
-    def sees(self, pattern: str, seconds: float) -> str:
-        """Waits until the screen shows a pattern, and returns the screen."""
+    def is_alive(self) -> bool:
+        return self.child.poll() is None
 
-        def look() -> str:
-            text = self.text()
-            assert self.child.poll() is None, f"the client ended\n{text}"
-            return text if re.search(pattern, text) else ""
+    def words(self) -> str:
+        """Returns the screen, for a failing test."""
+        return f"--- screen of the client\n{self.text()}"
 
-        try:
-            return until(look, seconds, f"the screen shows {pattern!r}")
-        except AssertionError as missing:
-            raise AssertionError(f"{missing}\n{self.text()}") from None
+    def shows(self, pattern: str) -> bool:
+        assert self.is_alive(), f"the client ended\n{self.words()}"
+        return re.search(pattern, self.text()) is not None
 
     def press(self, keys: str) -> None:
         os.write(self.master, keys.encode())
+
+    def has_left(self, pattern: str, keys: str) -> bool:
+        """Presses keys once a second while the screen shows a pattern. Returns true when it no longer does.
+
+        Some dialogs ignore every key in their first moments, to protect the user from a key meant for something else.
+        """
+        if not self.shows(pattern):
+            return True
+        if time.monotonic() - self.pressed_at > 1:
+            self.pressed_at = time.monotonic()
+            self.press(keys)
+        return False
 
     def _read(self) -> None:
         while self.is_open:
