@@ -26,7 +26,6 @@ use scope::{Resource, Scope};
 
 pub use crate::denial::Violation;
 pub use crate::time::Clock;
-pub use scope::About;
 pub use tool::{Outcome, ToolPolicies};
 pub use vocabulary::SCHEMA;
 
@@ -74,13 +73,6 @@ pub struct Subject<'t> {
     pub name: &'t ToolName,
     pub hints: Hints,
     pub contract: &'t Effective,
-}
-
-impl Policy {
-    /// Returns the names in the policy's scope. A policy about a server that does not exist forbids nothing.
-    pub fn about(&self) -> About<'_> {
-        self.scope.about()
-    }
 }
 
 impl Policies {

@@ -4,7 +4,7 @@ use mcpproxy_core::{ApprovalId, Assurance};
 use mcpproxy_store::{Conditional, Kind, NewApproval, NewRecord, RecordId, Status, Step, StoreError, StoredApproval};
 use serde_json::{Value, json};
 
-use super::{ApprovalDetails, ApprovalNotice, Approvals, NotDecided, StatedRisk};
+use super::{ApprovalDetails, ApprovalNotice, Approvals, DecisionResult, StatedRisk};
 use crate::record::{blank, now_ms};
 
 /// Longest comment of a user to an agent.
@@ -48,11 +48,7 @@ impl Approvals {
     }
 
     /// Approves by a form in the agent's own client.
-    pub(crate) async fn approve_by_form(
-        &self,
-        id: &ApprovalId,
-        agent: &str,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+    pub(crate) async fn approve_by_form(&self, id: &ApprovalId, agent: &str) -> Result<DecisionResult, StoreError> {
         self.approve_as(id, &in_client(agent), Assurance::Form).await
     }
 
@@ -62,7 +58,7 @@ impl Approvals {
         id: &ApprovalId,
         agent: &str,
         comment: Option<&str>,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+    ) -> Result<DecisionResult, StoreError> {
         self.deny_as(id, &in_client(agent), comment).await
     }
 

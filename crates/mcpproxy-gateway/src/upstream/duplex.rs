@@ -254,7 +254,7 @@ impl Drop for Abandon {
             let id = self.id;
             line.pending.forget(id);
             tokio::spawn(async move {
-                let params = format!("{{\"requestId\":{id},\"reason\":\"the caller no longer waits\"}}");
+                let params = format!("{{\"requestId\":{id},\"reason\":\"the agent no longer waits for the result\"}}");
                 let _down = line.send(message::notification("notifications/cancelled", &params)).await;
             });
         }

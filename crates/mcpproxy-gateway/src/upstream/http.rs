@@ -148,7 +148,7 @@ impl HttpLink {
         match read_reply(&body, id) {
             Some(reply) => Ok(reply),
             None if status.is_success() => {
-                Err(UpstreamError::Protocol("the answer is no JSON-RPC response".to_owned()))
+                Err(UpstreamError::Protocol("the response is not a JSON-RPC message".to_owned()))
             }
             None => Err(status_error(status)),
         }
@@ -345,7 +345,8 @@ impl Drop for Abandon {
     fn drop(&mut self) {
         if let Some(link) = self.link.take() {
             link.open_calls.end(self.id);
-            let params = format!("{{\"requestId\":{},\"reason\":\"the caller no longer waits\"}}", self.id);
+            let params =
+                format!("{{\"requestId\":{},\"reason\":\"the agent no longer waits for the result\"}}", self.id);
             tokio::spawn(async move {
                 let _lost = link.send(message::notification("notifications/cancelled", &params), Vec::new()).await;
             });

@@ -22,6 +22,7 @@ pub(crate) struct ServerLog {
 #[derive(Default)]
 struct Inner {
     lines: VecDeque<Untrusted>,
+    last_of_process: Option<Untrusted>,
     file: Option<File>,
     file_bytes: u64,
 }
@@ -35,19 +36,29 @@ impl ServerLog {
         &self.path
     }
 
-    /// Adds a line of the gateway between those of the server.
+    /// Adds a line of the gateway between the lines of the server.
     pub(crate) fn remark(&self, text: &str) {
-        self.line(format!("{REMARK}{text}").as_bytes());
+        self.add(format!("{REMARK}{text}").as_bytes());
     }
 
-    /// Returns the last line, if the server itself wrote it.
-    pub(crate) fn last_words(&self) -> Option<Untrusted> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.lines.back().filter(|line| !line.for_json().starts_with(REMARK)).cloned()
+    /// Marks the start of a process, so that no line of an earlier one explains why this one exits.
+    pub(crate) fn process_started(&self) {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).last_of_process = None;
+    }
+
+    /// Returns the last line of the current process. Remarks of the gateway do not count.
+    pub(crate) fn last_of_process(&self) -> Option<Untrusted> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).last_of_process.clone()
+    }
+
+    /// Adds a line of the server.
+    pub(crate) fn line(&self, bytes: &[u8]) {
+        let line = self.add(bytes);
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).last_of_process = Some(line);
     }
 
     /// Adds a line. If the file cannot be written, the line is missing on disk, but the server keeps running.
-    pub(crate) fn line(&self, bytes: &[u8]) {
+    fn add(&self, bytes: &[u8]) -> Untrusted {
         let bytes = bytes.get(..LINE_MAX_BYTES).unwrap_or(bytes);
         let line = Untrusted::new(String::from_utf8_lossy(bytes).trim_end());
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +69,8 @@ impl ServerLog {
         if inner.lines.len() == LINES_KEPT {
             inner.lines.pop_front();
         }
-        inner.lines.push_back(line);
+        inner.lines.push_back(line.clone());
+        line
     }
 
     pub(crate) fn last(&self, count: usize) -> Vec<Untrusted> {
@@ -117,13 +129,17 @@ mod tests {
     }
 
     #[test]
-    fn our_remarks_are_not_the_servers_last_words() {
+    fn the_last_line_is_of_the_current_process_and_never_a_remark() {
         let folder = tempfile::tempdir().unwrap();
         let log = ServerLog::new(folder.path(), &ServerName::parse("fx").unwrap());
-        assert_eq!(log.last_words(), None);
+        let last = || log.last_of_process().map(|line| line.for_terminal().to_string());
+        log.process_started();
+        assert_eq!(last(), None);
         log.line(b"no credentials \x1b[2J");
-        assert_eq!(log.last_words().unwrap().for_terminal(), "no credentials \\u{1b}[2J");
-        log.remark("the process ended");
-        assert_eq!(log.last_words(), None);
+        assert_eq!(last().as_deref(), Some("no credentials \\u{1b}[2J"));
+        log.remark("the process exited");
+        assert_eq!(last().as_deref(), Some("no credentials \\u{1b}[2J"));
+        log.process_started();
+        assert_eq!(last(), None, "a line of the previous process");
     }
 }

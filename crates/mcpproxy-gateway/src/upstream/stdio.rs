@@ -68,6 +68,7 @@ pub(crate) fn start(
     else {
         return Err(UpstreamError::Closed);
     };
+    log.process_started();
     let note = child.id().and_then(|pid| Note::write(log.path(), pid));
     let line = Duplex::new(Outlet::Stdin(Arc::new(Mutex::new(Some(stdin)))), notices);
     tokio::spawn(read_stdout(stdout, Arc::clone(&line), program.limit, Arc::clone(&log)));
@@ -98,7 +99,7 @@ impl Process {
         }
     }
 
-    /// Adds to the error of a lost connection how the process exited, and its last line on standard error.
+    /// Adds the exit status and the last line of output to the error of a lost connection.
     pub(crate) async fn explained(&mut self, error: UpstreamError) -> UpstreamError {
         if !matches!(error, UpstreamError::Exited(_) | UpstreamError::Closed) {
             return error;
@@ -109,7 +110,7 @@ impl Process {
             Err(_) => "its output was closed".to_owned(),
         };
         let _late = tokio::time::timeout(PATIENCE, &mut self.stderr).await;
-        let last = self.log.last_words().map(|line| format!("; its last words: {}", line.for_terminal()));
+        let last = self.log.last_of_process().map(|line| format!("; last output: {}", line.for_terminal()));
         UpstreamError::Exited(how + &last.unwrap_or_default())
     }
 }
@@ -147,7 +148,7 @@ async fn read_stdout(stdout: ChildStdout, line: Arc<Duplex>, limit: usize, log: 
                 };
                 if !understood && !bytes.trim_ascii().is_empty() && !has_noise {
                     has_noise = true;
-                    log.remark("standard output carries text that is no protocol message; it is ignored:");
+                    log.remark("ignored a line on standard output that is not an MCP message:");
                     log.line(&bytes);
                 }
             }

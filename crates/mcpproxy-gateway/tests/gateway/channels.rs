@@ -2,7 +2,7 @@
 
 use mcpproxy_core::settings::{ApprovalSettings, Channel, Channels};
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance};
-use mcpproxy_gateway::NotDecided;
+use mcpproxy_gateway::{DecisionResult, NotDecided};
 use serde_json::json;
 
 use crate::agent::{Agent, Way};
@@ -257,19 +257,20 @@ async fn step_up_takes_a_factor_for_this_very_approval() {
     for (name, fresh) in [("none", None), ("for another approval", Some(&of_other)), ("by another user", Some(&of_bob))]
     {
         let decided = approvals.approve(&id, &ada.present, fresh).await.unwrap();
-        assert_eq!(decided, Err(NotDecided::StepUpRequired), "{name}");
+        assert_eq!(decided, NotDecided::StepUpRequired.into(), "{name}");
         assert_eq!(stage.state(&id).await, ApprovalState::Pending, "{name}");
     }
     let fresh = ada.fresh(&stage.rig, &id).await;
-    approvals.approve(&id, &ada.present, Some(&fresh)).await.unwrap().unwrap();
+    let approved = approvals.approve(&id, &ada.present, Some(&fresh)).await.unwrap();
+    assert!(matches!(approved, DecisionResult::Decided(_)), "{approved:?}");
     assert_eq!(stage.find(&id).await.given, Some(Assurance::Factor));
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent");
     assert_eq!(
         approvals.approve(&id, &ada.present, Some(&fresh)).await.unwrap(),
-        Err(NotDecided::Over(ApprovalState::Consumed))
+        NotDecided::Over(ApprovalState::Consumed).into()
     );
     let nobody = ApprovalId::parse("01ARZ3NDEKTSV4RRFFQ69G5FAV").unwrap();
-    assert_eq!(approvals.approve(&nobody, &ada.present, Some(&fresh)).await.unwrap(), Err(NotDecided::NotFound));
+    assert_eq!(approvals.approve(&nobody, &ada.present, Some(&fresh)).await.unwrap(), NotDecided::NotFound.into());
 }
 
 /// A form attributes the server's statements to the server. The server's own risk level cannot lower the warning.
