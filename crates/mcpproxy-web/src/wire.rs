@@ -52,13 +52,13 @@ pub(crate) struct Health {
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Readiness {
-    /// Whether the gateway accepts calls.
+    /// True if the gateway accepts calls.
     pub(crate) ready: bool,
     /// The servers that have neither connected nor failed yet.
     pub(crate) connecting: Vec<String>,
     #[schema(schema_with = log_states)]
     pub(crate) log: &'static str,
-    /// Why the log cannot be written.
+    /// Reason why the log cannot be written.
     pub(crate) reason: Option<String>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Status {
 pub(crate) struct LogState {
     #[schema(schema_with = log_states)]
     pub(crate) state: &'static str,
-    /// Why it cannot be written.
+    /// Reason why it cannot be written.
     pub(crate) reason: Option<String>,
     /// The start of the outage.
     #[schema(format = DateTime)]
@@ -117,7 +117,7 @@ pub(crate) struct ServerCounts {
 pub(crate) struct SettingsState {
     /// The path of the settings file, whether it exists or not.
     pub(crate) path: String,
-    /// Why the newest settings, contracts or policies are invalid. The previous ones remain active.
+    /// Errors in the newest settings, contracts or policies. The previous ones remain active.
     pub(crate) error: Option<String>,
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct Server {
     name: String,
     transport: &'static str,
     state: &'static str,
-    /// Why it is not ready.
+    /// Reason why it is not ready.
     reason: Option<String>,
     tools: usize,
     prompts: usize,
@@ -196,9 +196,9 @@ pub(crate) struct Error {
 struct ErrorBody {
     /// A stable code for programs.
     code: &'static str,
-    /// What happened.
+    /// Description of the error.
     message: String,
-    /// What to do.
+    /// Advice for the next step.
     hint: String,
     /// More for programs. `step_up_required` has `factors` here.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -53,7 +53,7 @@ pub(super) const SERVER: Keys = Keys {
         ("httpUrl", "did you mean `url`?"),
         ("serverUrl", "did you mean `url`?"),
         ("environment", "did you mean `env`?"),
-        ("timeout", "did you mean `call_timeout`? It takes a text such as \"60s\""),
+        ("timeout", "did you mean `call_timeout`? It takes text such as \"60s\""),
         ("transport", "did you mean `type`?"),
         ("autoApprove", OWN_RULES),
         ("alwaysAllow", OWN_RULES),

@@ -57,7 +57,7 @@ pub(super) fn expand(text: &str, outside: &dyn Outside) -> Result<Expanded, Vec<
 fn look_up(reference: &str, outside: &dyn Outside) -> Result<String, String> {
     match reference.split_once(':') {
         Some(("env" | "file", "")) => {
-            Err(format!("`${{{reference}}}` names nothing; write `${{env:NAME}}` or `${{file:PATH}}`"))
+            Err(format!("`${{{reference}}}` has no name; write `${{env:NAME}}` or `${{file:PATH}}`"))
         }
         Some(("env", name)) => outside.env(name).ok_or_else(|| {
             let name = shown(name);

@@ -312,7 +312,9 @@ pub(crate) fn status_error(status: StatusCode) -> UpstreamError {
             format!("the server rejected the credentials ({status}); check `headers` for this server")
         }
         status if status.is_redirection() => {
-            format!("the server redirects ({status}), which is not followed; set `url` to the final address")
+            format!(
+                "the server redirects ({status}), and mcpproxy does not follow redirects; set `url` to the final address"
+            )
         }
         status => format!("the server answered {status}"),
     })

@@ -285,7 +285,7 @@ async fn a_form_says_whose_words_it_has() {
     let got = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
     let message = got.result()["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
     let expected = format!(
-        "Agent 'a' wants to call 'fx:send' (risk: unclassified; the server calls it low).\n\n\
+        "Agent 'a' wants to call 'fx:send' (risk: unclassified; the server says low).\n\n\
          Effects, according to the server (not verified):\n- Nothing is changed.\nArguments: {ARGS}\n"
     );
     assert!(message.starts_with(&expected), "{message}");

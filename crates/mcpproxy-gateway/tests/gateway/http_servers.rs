@@ -126,8 +126,11 @@ async fn a_server_that_turns_us_away_waits_with_its_reason() {
     };
     let unauthorized = "the server rejected the credentials (401 Unauthorized); check `headers` for this server";
     check(StatusCode::UNAUTHORIZED, unauthorized).await;
-    check(StatusCode::FOUND, "the server redirects (302 Found), which is not followed; set `url` to the final address")
-        .await;
+    check(
+        StatusCode::FOUND,
+        "the server redirects (302 Found), and mcpproxy does not follow redirects; set `url` to the final address",
+    )
+    .await;
     check(StatusCode::BAD_GATEWAY, "the server answered 502 Bad Gateway").await;
 }
 

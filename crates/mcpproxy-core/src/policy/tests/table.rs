@@ -165,7 +165,11 @@ fn all_that_forbid_are_named_in_their_order() {
         [
             violation("tool", 2, Some("Ask \\u{1b}[2J Anna")),
             violation("any", 6, None),
-            violation("broken", 9, Some("the policy could not be evaluated, so the answer is no; tell the operator")),
+            violation(
+                "broken",
+                9,
+                Some("the policy could not be evaluated, so it forbids the call; tell the operator")
+            ),
         ]
     );
     let texts: Vec<&str> = policies.iter().map(|policy| policy.text.as_str()).collect();
