@@ -22,9 +22,10 @@ pub(crate) struct ServerLog {
 #[derive(Default)]
 struct Inner {
     lines: VecDeque<Untrusted>,
-    last_of_process: Option<Untrusted>,
     file: Option<File>,
     file_bytes: u64,
+    /// Number of lines since the process was last started.
+    run: usize,
 }
 
 impl ServerLog {
@@ -38,27 +39,23 @@ impl ServerLog {
 
     /// Adds a line of the gateway between the lines of the server.
     pub(crate) fn remark(&self, text: &str) {
-        self.add(format!("{REMARK}{text}").as_bytes());
+        self.line(format!("{REMARK}{text}").as_bytes());
     }
 
     /// Marks the start of a process, so that no line of an earlier one explains why this one exits.
-    pub(crate) fn process_started(&self) {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).last_of_process = None;
+    pub(crate) fn begin_run(&self) {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).run = 0;
     }
 
-    /// Returns the last line of the current process. Remarks of the gateway do not count.
-    pub(crate) fn last_of_process(&self) -> Option<Untrusted> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).last_of_process.clone()
-    }
-
-    /// Adds a line of the server.
-    pub(crate) fn line(&self, bytes: &[u8]) {
-        let line = self.add(bytes);
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).last_of_process = Some(line);
+    /// Returns the last lines that the server itself wrote since its process was started.
+    pub(crate) fn run(&self) -> Vec<Untrusted> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = inner.lines.len().saturating_sub(inner.run);
+        inner.lines.iter().skip(before).filter(|line| !line.for_json().starts_with(REMARK)).cloned().collect()
     }
 
     /// Adds a line. If the file cannot be written, the line is missing on disk, but the server keeps running.
-    fn add(&self, bytes: &[u8]) -> Untrusted {
+    pub(crate) fn line(&self, bytes: &[u8]) {
         let bytes = bytes.get(..LINE_MAX_BYTES).unwrap_or(bytes);
         let line = Untrusted::new(String::from_utf8_lossy(bytes).trim_end());
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,8 +66,8 @@ impl ServerLog {
         if inner.lines.len() == LINES_KEPT {
             inner.lines.pop_front();
         }
-        inner.lines.push_back(line.clone());
-        line
+        inner.lines.push_back(line);
+        inner.run += 1;
     }
 
     pub(crate) fn last(&self, count: usize) -> Vec<Untrusted> {
@@ -129,17 +126,19 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_is_of_the_current_process_and_never_a_remark() {
+    fn a_run_has_the_servers_own_lines() {
         let folder = tempfile::tempdir().unwrap();
         let log = ServerLog::new(folder.path(), &ServerName::parse("fx").unwrap());
-        let last = || log.last_of_process().map(|line| line.for_terminal().to_string());
-        log.process_started();
-        assert_eq!(last(), None);
+        let run = || log.run().iter().map(|line| line.for_terminal().into_owned()).collect::<Vec<_>>();
+        assert!(run().is_empty());
         log.line(b"no credentials \x1b[2J");
-        assert_eq!(last().as_deref(), Some("no credentials \\u{1b}[2J"));
-        log.remark("the process exited");
-        assert_eq!(last().as_deref(), Some("no credentials \\u{1b}[2J"));
-        log.process_started();
-        assert_eq!(last(), None, "a line of the previous process");
+        log.remark("the process ended");
+        assert_eq!(run(), ["no credentials \\u{1b}[2J"]);
+        log.begin_run();
+        assert!(run().is_empty());
+        for number in 0..2 * LINES_KEPT {
+            log.line(number.to_string().as_bytes());
+        }
+        assert_eq!(run().len(), LINES_KEPT);
     }
 }
