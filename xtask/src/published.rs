@@ -19,7 +19,7 @@ fn files() -> [(&'static str, String); 2] {
 pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
     let is_current = |name: &str, text: &str| tree.find(name).is_some_and(|file| file.text == text);
     let stale = files().into_iter().filter(|(name, text)| !is_current(name, text));
-    stale.map(|(name, _)| Problem::missing(name, "out of date; `cargo run -p xtask -- bless` writes it")).collect()
+    stale.map(|(name, _)| Problem::missing(name, "out of date; update it with `cargo run -p xtask -- bless`")).collect()
 }
 
 /// Writes all files and returns a message.

@@ -173,7 +173,7 @@ fn policies_are_checked_and_tested() {
   tool: mail:send
   time: 03:00 sunday
   expect: deny
-  rule: no-night-mail
+  policy: no-night-mail
 - name: mail at noon
   tool: mail:send
   expect: allow
@@ -195,7 +195,7 @@ fn policies_are_checked_and_tested() {
     folder.write("cases.json", "{\"cases\": [{\"tool\": \"mail:send\", \"expect\": \"allow\"}]}");
     let json = folder.file("cases.json").display().to_string();
     let policies = folder.file("policies/night.cedar").display().to_string();
-    assert_snapshot!("cases_json", folder.run(&["policy", "test", &json, "--rules", &policies]));
+    assert_snapshot!("cases_json", folder.run(&["policy", "test", &json, "--policies", &policies]));
 }
 
 #[test]

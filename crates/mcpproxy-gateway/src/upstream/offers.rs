@@ -56,7 +56,7 @@ impl Offers {
         // Reading a long list takes a while. Other servers and agents do not wait for it.
         let read = tokio::task::spawn_blocking(move || read_tools(&server, &filter, all, over_http, is_cut)).await;
         (self.tools, self.hidden) =
-            read.map_err(|_| UpstreamError::Protocol("the list of tools could not be read".to_owned()))?;
+            read.map_err(|_| UpstreamError::Protocol("the list of tools is not valid JSON".to_owned()))?;
         Ok(())
     }
 
@@ -131,7 +131,7 @@ async fn list(connection: &Connection, method: &str, key: &str) -> Result<(Vec<S
         let params = quoted.iter().map(|cursor| ("cursor", cursor.as_str())).collect();
         let page = connection.request(Request::new(method, params)).await?;
         let page = page.map_err(|error| UpstreamError::Refused(format!("{method}: {}", error.message)))?;
-        let broken = |_| UpstreamError::Protocol(format!("`{key}` in the answer to {method} is no list"));
+        let broken = |_| UpstreamError::Protocol(format!("`{key}` in the response to {method} is not a list"));
         let entries: Vec<&RawValue> = serde_json::from_str(member(&page, key).unwrap_or("[]")).map_err(broken)?;
         all.extend(entries.into_iter().map(|entry| entry.get().to_owned()));
         match member(&page, "nextCursor").and_then(string_value).map(std::borrow::Cow::into_owned) {

@@ -26,10 +26,10 @@ pub(crate) enum PolicyCommand {
     /// Check policies and report every error
     #[command(after_help = "\
 Examples:
-  mcpproxy policy check                     Check policies/ in the data folder
-  mcpproxy policy check night.cedar         Check a file before you commit it
+  mcpproxy policy check               Check policies/ in the data folder
+  mcpproxy policy check night.cedar   Check a file before you commit it
 
-A policy forbids calls that everything else allows. A running gateway reloads policies. If a file has
+A policy forbids calls that everything else allows. A running gateway reloads policies. If a file has \
 an error, the previous policies remain active. The exit code is 6 if there are errors.
 
   @id(\"no-night-mail\")
@@ -45,8 +45,8 @@ an error, the previous policies remain active. The exit code is 6 if there are e
     #[command(after_help = "\
 Examples:
   mcpproxy policy explain github:delete_repo --variant read
-  mcpproxy policy explain github:create_issue --variant write --agent cursor \\
-      --args '{\"title\": \"Bug\"}'
+  mcpproxy policy explain github:create_issue --variant write \\
+      --agent cursor --args '{\"title\": \"Bug\"}'
 
 The exit code is 0 if the gateway would allow the call, and 3 if it would refuse it.")]
     Explain(explain::Explain),
@@ -74,7 +74,7 @@ The exit code is 0 if all cases pass, 1 if a case fails, and 6 if a file is inva
     #[command(after_help = "\
 Examples:
   mcpproxy policy schema
-  mcpproxy policy schema > policy.cedarschema    For an editor with Cedar support")]
+  mcpproxy policy schema > policy.cedarschema   For an editor with Cedar support")]
     Schema,
     /// Print the decision table: every combination and its outcome
     #[command(after_help = "\
