@@ -108,7 +108,8 @@ fn a_pasted_file() {
     };
     let docs = TransportSettings::Http {
         url: "https://mcp.example.com/mcp?tenant=1".to_owned(),
-        headers: vec![("Authorization".to_owned(), secret("Bearer doc-hidden"))],
+        // Disabled, so its reference is not resolved.
+        headers: vec![("Authorization".to_owned(), secret("Bearer http://reference.invalid/"))],
     };
     let old = TransportSettings::Sse { url: "http://127.0.0.1:9000/sse".to_owned(), headers: vec![] };
     let expected = Settings {
