@@ -52,13 +52,13 @@ pub(crate) struct Health {
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Readiness {
-    /// Whether the gateway accepts calls.
+    /// True if the gateway accepts calls.
     pub(crate) ready: bool,
     /// The servers that have neither connected nor failed yet.
     pub(crate) connecting: Vec<String>,
     #[schema(schema_with = log_states)]
     pub(crate) log: &'static str,
-    /// Why the log cannot be written.
+    /// Reason why the log cannot be written.
     pub(crate) reason: Option<String>,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct ApprovalsState {
 pub(crate) struct LogState {
     #[schema(schema_with = log_states)]
     pub(crate) state: &'static str,
-    /// Why it cannot be written.
+    /// Reason why it cannot be written.
     pub(crate) reason: Option<String>,
     /// The start of the outage.
     #[schema(format = DateTime)]
@@ -145,12 +145,14 @@ pub(crate) struct ServerCounts {
 pub(crate) struct SettingsState {
     /// The path of the settings file, whether it exists or not.
     pub(crate) path: String,
-    /// Whether the settings file exists. Without one, the gateway runs the demo server.
+    /// True if the settings file exists. Without one, the gateway runs the demo server.
     pub(crate) exists: bool,
-    /// Why the newest settings, contracts or policies are invalid. The previous ones remain active.
+    /// Errors in the newest settings, contracts or policies. The previous ones remain active.
     pub(crate) error: Option<String>,
     /// The same errors, one by one, with their positions.
     pub(crate) mistakes: Vec<FileMistake>,
+    /// Settings that have no effect or need attention, such as keys of another client.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// An error in a file of the operator.
@@ -191,12 +193,14 @@ pub(crate) struct Servers {
 pub(crate) struct Server {
     /// The name in the settings.
     name: String,
+    /// The name for people, such as `My Files` for `my-files`.
+    title: Option<String>,
     transport: &'static str,
     #[schema(schema_with = server_states)]
     state: &'static str,
-    /// Why it is not ready.
+    /// Reason why it is not ready.
     reason: Option<String>,
-    /// What may help, if the reason suggests something.
+    /// Advice, if the reason suggests a fix.
     hint: Option<String>,
     tools: usize,
     /// Tools that agents call with `call_tool_destructive`.
@@ -210,7 +214,7 @@ pub(crate) struct Server {
     /// The process id, for a server that the gateway started.
     pid: Option<u32>,
     restarts: u64,
-    /// Malformed tools. Agents cannot see them.
+    /// Tools that are malformed, or that the settings leave out. Agents cannot see them.
     hidden_tools: Vec<HiddenTool>,
 }
 
@@ -224,6 +228,7 @@ impl From<ServerStatus> for Server {
     fn from(status: ServerStatus) -> Self {
         Self {
             name: status.name.to_string(),
+            title: status.title,
             transport: status.transport,
             state: status.state.as_str(),
             reason: status.reason,
@@ -267,9 +272,9 @@ pub(crate) struct Error {
 struct ErrorBody {
     /// A stable code for programs.
     code: &'static str,
-    /// What happened.
+    /// Description of the error.
     message: String,
-    /// What to do.
+    /// Advice for the next step.
     hint: String,
     /// More for programs. `step_up_required` has `factors` here.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -338,4 +343,23 @@ fn words_or_null<const N: usize>(about: &str, words: [&'static str; N]) -> Objec
 #[expect(clippy::cast_precision_loss, reason = "a duration of more than 142 years may lose its last microsecond")]
 fn milliseconds(duration_us: u64) -> f64 {
     duration_us as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_have_a_position() {
+        let check = |text: &str, place: Option<(&str, usize, usize)>, message: &str| {
+            let found = FileMistake::parse(text);
+            let expected = (place.map(|at| at.0.to_owned()), place.map(|at| at.1), place.map(|at| at.2));
+            assert_eq!((found.file, found.line, found.column), expected, "{text}");
+            assert_eq!(found.message, message);
+        };
+        check("/a b/x.json:3:14: bad: value", Some(("/a b/x.json", 3, 14)), "bad: value");
+        check("/a:b/x.json:3:14: bad", Some(("/a:b/x.json", 3, 14)), "bad");
+        check("contracts/ is gone. Its contracts remain", None, "contracts/ is gone. Its contracts remain");
+        check("/x.json: permission denied", None, "/x.json: permission denied");
+    }
 }

@@ -40,7 +40,7 @@ impl Http {
         let address: SocketAddr = running
             .address
             .parse()
-            .with_context(|| format!("gateway.lock contains no valid address: `{}`", running.address))?;
+            .with_context(|| format!("gateway.lock contains an invalid address: `{}`", running.address))?;
         let base = format!("http://{}", reachable(address));
         Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), base })
     }
@@ -222,7 +222,7 @@ fn failure(status: StatusCode, answer: &Value) -> Failure {
 }
 
 /// Replaces the unspecified address by loopback.
-fn reachable(address: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST, address.port()).into(),
         IpAddr::V6(ip) if ip.is_unspecified() => (Ipv6Addr::LOCALHOST, address.port()).into(),
