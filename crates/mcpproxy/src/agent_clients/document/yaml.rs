@@ -70,7 +70,8 @@ fn write(lines: &mut Vec<String>, edit: &Edit, before: &Value, value: &Value) ->
     let replaced = if depth == path.len() {
         path
     } else if found.is_none() {
-        return insert(lines, path, depth, indent, lines.len(), value);
+        let end = lines.len();
+        return insert(lines, path, depth, indent, end, value);
     } else if found.as_ref().is_some_and(|block| block.len() > 1) {
         return insert(lines, path, depth, indent, place.end, value);
     } else {
