@@ -8,6 +8,7 @@
 //! | `agent.token` | token of the local agent, used by `mcpproxy call` and `mcpproxy stdio` |
 //! | `signing.key` | signs the checkpoints of the activity log |
 //! | `checkpoint.txt` | newest signed checkpoint, outside the database, so that a truncated log is detected |
+//! | `connect/` | what `mcpproxy connect` wrote into clients' files, with backups |
 //! | `gateway.lock` | held by the running gateway, see [`lock`] |
 //! | `logs/` | standard error of each server |
 //!
