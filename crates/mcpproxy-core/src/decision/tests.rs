@@ -154,5 +154,5 @@ fn tools_that_run_unasked() {
     check("tool: fx:tool\nriskLevel: low\noperation: destructive\n", "", Unclassified::Deny, true);
     check("tool: fx:tool\nriskLevel: high\noperation: destructive\n", "", Unclassified::Allow, false);
     check("tool: fx:tool\nconfirmation: required\n", "", Unclassified::Allow, false);
-    check("", "@id(\"a\") @message(\"no\") forbid(principal, action, resource);", Unclassified::Allow, false);
+    check("", "forbid (principal, action, resource);", Unclassified::Allow, false);
 }

@@ -137,6 +137,7 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
         });
         output::table(&["NAME", "TRANSPORT", "STATE", "TOOLS", "PROTOCOL", "RESTARTS", "REASON"], rows)
             + &notes(servers)
+            + &hints(servers)
     })?;
     state::warn(&rest).await;
     Ok(())
@@ -157,6 +158,12 @@ fn notes(servers: &[Value]) -> String {
         text.push_str(&format!("\n{}: tool {name} is not offered: {reason}{more}\n", member(server, "name")));
     }
     text
+}
+
+/// Lists what may help servers that are not ready.
+fn hints(servers: &[Value]) -> String {
+    let with_hint = servers.iter().filter(|server| server.get("hint").is_some_and(Value::is_string));
+    with_hint.map(|server| format!("\n{}: {}\n", member(server, "name"), member(server, "hint"))).collect()
 }
 
 async fn logs(home: &Home, format: Format, name: &ServerName, lines: u32) -> anyhow::Result<()> {
