@@ -4,6 +4,7 @@
 //! - `runtime` wires up and runs a gateway, for `serve` and `stdio`.
 //! - `client` talks to a running gateway, for all other commands.
 //! - `operator_files` reads settings, contracts and policies. `home` is the data folder, and `database` its database.
+//! - `agent_clients` lists AI clients with their files and formats, for `connect` and `import`.
 //! - `terminal` prints tables, JSON and messages, and reads passwords.
 //! - `exit` lists the exit codes.
 
