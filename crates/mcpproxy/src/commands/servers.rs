@@ -147,8 +147,8 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
 fn notes(servers: &[Value]) -> String {
     let title = |server: &Value| Some((member(server, "name"), line(server.get("title")?.as_str()?)));
     let titles = servers.iter().filter_map(title).filter(|(name, title)| name != title);
-    let titles: Vec<String> = titles.map(|(name, title)| format!("{name} ({title})")).collect();
-    let mut text = if titles.is_empty() { String::new() } else { format!("\nTitles: {}\n", titles.join(", ")) };
+    let titles: String = titles.map(|(name, title)| format!("  {name}: {title}\n")).collect();
+    let mut text = if titles.is_empty() { String::new() } else { format!("\nTitles:\n{titles}") };
     for server in servers {
         let hidden = server.get("hidden_tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let Some(first) = hidden.first() else { continue };
