@@ -257,7 +257,8 @@ async fn a_prompt_that_was_not_shown_denies_nothing() {
         let id = stage.pending().await.id;
         let params = back(&send(ARGS, ""), &state(&got), answer);
         let (came_back, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
-            assert_eq!(stage.pending().await.state, ApprovalState::Pending);
+            stage.noted("approval_not_shown").await;
+            assert_eq!(stage.state(&id).await, ApprovalState::Pending);
             stage.approve(&id).await.unwrap();
         });
         assert_eq!((came_back.code(), stage.sent().len()), ("sent".to_owned(), 1), "{contract} {answer}");

@@ -114,6 +114,7 @@ async fn links_in_results_can_be_read() {
 async fn links_of_a_server_without_resources_stay() {
     let given = r#"{"content":[{"type":"resource_link","uri":"file:///tmp/a"}]}"#;
     let mut script = Script::new(Speaks::Legacy, &format!("[{}]", tool("work", READ_ONLY)));
+    script.capabilities = r#"{"tools":{}}"#.to_owned();
     script.call = |_| Some(r#"{"content":[{"type":"resource_link","uri":"file:///tmp/a"}]}"#.to_owned());
     let peer = Peer::new(script).await;
     let rig = Rig::start(settings([peer.settings("fx")])).await;
