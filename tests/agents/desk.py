@@ -189,7 +189,7 @@ class Approver(Session):
 
         def look() -> list[dict[str, Any]]:
             found = self.pending()
-            assert found or client.is_alive(), f"the client ended without an approval request\n{client.words()}"
+            assert found or client.is_alive(), "the client ended without an approval request"
             return found
 
         found = until_shown(look, "an approval request", client)
