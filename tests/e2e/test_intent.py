@@ -516,7 +516,7 @@ def test_the_list_says_what_a_call_needs(houses: Callable[[str], House], surface
         assert tool["annotations"] == hints
         schema = tool["inputSchema"]
         assert schema["required"] == (["name"] if setting == "plain" else ["name", "intent"])
-        assert set(schema["properties"]) >= {"args", "args_json", "intent_operation_type", "intent_reason", "intent"}
+        assert set(schema["properties"]) >= {"args", "args_json", "intent_data_sensitivity", "intent_reason", "intent"}
         assert schema["properties"]["intent"]["properties"]["operation_type"]["enum"] == [variant]
         assert variant in tool["description"]
 

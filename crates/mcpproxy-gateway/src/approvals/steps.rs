@@ -70,7 +70,9 @@ impl Approvals {
     /// Records that the client answered an approval prompt without showing it. The request stays pending.
     pub(crate) async fn not_shown(&self, approval: &StoredApproval, client: &str) -> Result<(), StoreError> {
         let record = NewRecord {
-            message: Some(format!("The {client} declined without showing the approval request. It stays pending.")),
+            message: Some(format!(
+                "The {client} declined the approval prompt and may not have shown it. The request stays pending."
+            )),
             ..of_step(approval, "approval_not_shown", Status::Error, json!({"by": client}))
         };
         self.shared.ledger.append(record, WaitFor::Queue).await.map(drop)

@@ -102,16 +102,20 @@ fn call_tool(variant: Variant, audience: Audience) -> Tool {
         TwoKey::Optional => (format!("An intent.operation_type, if given, must be '{variant}'."), json!(["name"])),
         TwoKey::Required => (format!("Requires intent.operation_type='{variant}'."), json!(["name", "intent"])),
     };
+    // Parameters that explain themselves have no description. Also accepted, and left out for brevity:
+    // `intent_operation_type`, and the sensitivity and reason inside `intent`.
     let text = json!({"type": "string"});
     let schema = json!({
         "type": "object",
         "properties": {
             "name": {"type": "string", "description": "server:tool"},
-            "args": {"type": "object", "description": "The tool's arguments"},
-            "args_json": {"type": "string", "description": "args as JSON text"},
-            "intent": {"type": "object"},
+            "args": {"type": "object"},
+            "args_json": text,
+            "intent": {
+                "type": "object",
+                "properties": {"operation_type": {"type": "string", "enum": [variant.operation()]}}
+            },
             "intent_data_sensitivity": {"type": "string", "enum": ["public", "internal", "private", "unknown"]},
-            "intent_operation_type": {"type": "string", "enum": [variant.operation()]},
             "intent_reason": text,
             "dry_run": {"type": "boolean"},
             "idempotency_key": text,
