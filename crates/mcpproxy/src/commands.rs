@@ -9,6 +9,7 @@ mod args;
 mod call;
 mod completions;
 mod config;
+mod connect;
 mod contract;
 mod demo_server;
 mod policy;
@@ -29,6 +30,7 @@ use crate::terminal::output::Format;
 const EXAMPLES: &str = "\
 Examples:
   mcpproxy                               Start the gateway. Without settings, it runs a demo server
+  mcpproxy connect cursor                Add mcpproxy to the settings of a client
   mcpproxy servers add time -- uvx mcp-server-time
   mcpproxy tools search \"current time\"
   mcpproxy call tool-read time:get_current_time --args '{\"timezone\": \"Europe/Paris\"}'
@@ -72,6 +74,7 @@ struct Global {
 enum Command {
     Serve(serve::Serve),
     Stdio(stdio::Stdio),
+    Connect(connect::Connect),
     #[command(subcommand)]
     Call(call::CallCommand),
     #[command(subcommand)]
@@ -101,6 +104,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command.unwrap_or(Command::Serve(serve::Serve::default())) {
         Command::Serve(serve) => serve::run(&home, &serve).await,
         Command::Stdio(_) => stdio::run(&home).await,
+        Command::Connect(connect) => connect::run(&home, format, connect).await,
         Command::Call(command) => call::run(&home, format, command).await,
         Command::Tools(command) => tools::run(&home, format, command).await,
         Command::Servers(command) => servers::run(&home, format, command).await,
