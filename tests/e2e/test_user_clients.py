@@ -188,8 +188,9 @@ def test_no_code_no_step_up(office: Office) -> None:
     ada.deny()
 
 
-# Signs for one approval request and sends the signature with another, as a script in the page could.
-SIGN_FOR_ONE_USE_FOR_ANOTHER = """(async () => {
+# Signs for the approval request ONE, as a script in the page could. `post` sends a form, and `passkey(change)` is the
+# signed answer with a change to its signature.
+SIGN_FOR_ONE = """(async () => {
   const bytes = text => Uint8Array.from(atob(text.replace(/-/g, '+').replace(/_/g, '/')), c => c.charCodeAt(0));
   const text = buffer => btoa(String.fromCharCode(...new Uint8Array(buffer)))
     .replace(/\\+/g, '-').replace(/\\//g, '_').replace(/=+$/, '');
@@ -202,17 +203,43 @@ SIGN_FOR_ONE_USE_FOR_ANOTHER = """(async () => {
   (publicKey.allowCredentials || []).forEach(one => { one.id = bytes(one.id); });
   const got = await navigator.credentials.get({ publicKey });
   const { authenticatorData, clientDataJSON, signature, userHandle } = got.response;
-  const passkey = JSON.stringify({
+  const passkey = change => JSON.stringify({
     id: got.id, rawId: text(got.rawId), type: got.type, extensions: {},
     response: {
-      authenticatorData: text(authenticatorData), clientDataJSON: text(clientDataJSON), signature: text(signature),
-      userHandle: userHandle ? text(userHandle) : null
+      authenticatorData: text(authenticatorData), clientDataJSON: text(clientDataJSON),
+      signature: text(change(new Uint8Array(signature))), userHandle: userHandle ? text(userHandle) : null
     }
   });
-  const wrong = await post('/ui/approvals/OTHER', { action: 'approve', passkey });
-  const again = await post('/ui/approvals/ONE', { action: 'approve', passkey });
+"""
+
+SIGN_FOR_ONE_USE_FOR_ANOTHER = SIGN_FOR_ONE + """
+  const signed = passkey(bytes => bytes);
+  const wrong = await post('/ui/approvals/OTHER', { action: 'approve', passkey: signed });
+  const again = await post('/ui/approvals/ONE', { action: 'approve', passkey: signed });
   return [wrong.status, again.status];
 })()"""
+
+FORGED_PASSKEYS = SIGN_FOR_ONE + """
+  const flipped = passkey(bytes => { bytes[bytes.length - 1] ^= 1; return bytes; });
+  const statuses = [];
+  for (const forged of ['', '{}', 'not JSON', flipped]) {
+    statuses.push((await post('/ui/approvals/ONE', { action: 'approve', passkey: forged })).status);
+  }
+  return statuses;
+})()"""
+
+
+def test_no_passkey_no_step_up(office: Office) -> None:
+    """An empty or malformed answer, and one with a wrong signature, are rejected."""
+    wire = Wire(office.gateway.mcp, create(office.gateway, "forges", "--grant", "*", "--headless"), MODERN)
+    args = mail("not without a passkey", **ATTACHED)
+    asked = details(wire.ask("tools/call", sends(args)["params"]))
+    office.ada.open(asked["approve_url"])
+    statuses = office.ada.do("evaluate", script=FORGED_PASSKEYS.replace("ONE", asked["approval_id"]))
+    assert len(statuses) == 4 and all(400 <= status < 500 for status in statuses), statuses
+    assert office.gateway.admin(f"/approvals/{asked['approval_id']}")["state"] == "pending"
+    assert args not in office.arrived("emails.send_external")
+    assert office.gateway.run("approvals", "deny", asked["approval_id"], "--comment", "enough").returncode == 0
 
 
 def test_a_passkey_signs_for_one_approval(office: Office) -> None:

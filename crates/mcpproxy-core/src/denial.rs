@@ -357,8 +357,43 @@ impl Denial {
     }
 
     /// Returns true if the same call may pass later: the server may come back, and the rate limit has room again.
+    ///
+    /// A temporary refusal keeps a pending approval. Any other ends it.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::RateLimitExceeded { .. } | Self::NoSuchTool { .. })
+        match self {
+            Self::RateLimitExceeded { .. } | Self::NoSuchTool { .. } => true,
+            Self::UnknownField { .. }
+            | Self::BadField { .. }
+            | Self::InvalidToolName(_)
+            | Self::InvalidArgs(_)
+            | Self::InvalidIntent(_)
+            | Self::InvalidOperationType(_)
+            | Self::InvalidSensitivity(_)
+            | Self::ReasonTooLong
+            | Self::InvalidIdempotencyKey
+            | Self::NoSuchApproval
+            | Self::MissingIntent(_)
+            | Self::MissingOperationType
+            | Self::IntentMismatch { .. }
+            | Self::ServerMismatch { .. }
+            | Self::ContractMismatch { .. }
+            | Self::Unclassified { .. }
+            | Self::NotGranted { .. }
+            | Self::NotKnownToRead { .. }
+            | Self::MissingPermissions { .. }
+            | Self::PolicyViolation { .. }
+            | Self::InvalidArguments { .. }
+            | Self::IdempotencyConflict { .. }
+            | Self::OutcomeUnknown { .. }
+            | Self::DryRunRequired { .. }
+            | Self::ConfirmationRequired { .. }
+            | Self::ApprovalDenied { .. }
+            | Self::ApprovalExpired
+            | Self::ApprovalAlreadyUsed { .. }
+            | Self::ApprovalArgsMismatch
+            | Self::ApprovalStale
+            | Self::TooManyApprovals { .. } => false,
+        }
     }
 
     /// Returns the refusal as JSON for programs: `structuredContent.error.details`.

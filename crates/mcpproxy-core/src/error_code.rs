@@ -144,16 +144,16 @@ error_codes! {
         "The activity log cannot be written, so the gateway did not send the call.",
         "Try again later. The operator finds the reason in the gateway's own log.";
     UpstreamUnavailable "upstream_unavailable",
-        "The server is not connected, or it went away during the call.",
+        "The server is not connected, or the connection was lost during the call.",
         "See the reason with `mcpproxy servers list`.";
     UpstreamTimeout "upstream_timeout",
-        "The server did not answer in time. It may have run the call.",
+        "The server did not respond in time. It may have run the call.",
         "Check whether the call ran before you repeat it.";
     UpstreamBusy "upstream_busy",
-        "The server already handles as many calls as it may.",
+        "The server is already running its maximum number of calls.",
         "Try again later.";
     UpstreamProtocolError "upstream_protocol_error",
-        "The server sent an answer that is not valid MCP. It may have run the call.",
+        "The server sent a response that is not valid MCP. It may have run the call.",
         "Check whether the call ran before you repeat it, and report the fault to the server's author.";
     ResultTooLarge "result_too_large",
         "The server ran the call, and its result is larger than the limit.",

@@ -1,7 +1,11 @@
 //! The settings file, `mcp_config.json`: JSON with comments, read strictly, with a position for every mistake.
 //!
 //! [`parse`] turns the text into [`Settings`] with all defaults filled in and all references resolved, or returns every
-//! mistake at once. A file with one mistake changes nothing: the gateway keeps the settings it has.
+//! mistake at once. A mistake outside the servers changes nothing: the gateway keeps the settings it has.
+//!
+//! A mistake inside one server, such as an environment variable that is not set, concerns that server alone. It becomes
+//! [`TransportSettings::Misconfigured`], which cannot be connected to, and all other servers load. A disabled server is
+//! checked for its shape, but its references are not resolved.
 //!
 //! Each section of the file has a module: `server.rs` for `mcpServers`, `approvals.rs`, `activity.rs`, `storage.rs`.
 //! Each reads its own object with the reader of [`file`](crate::file) and returns its own struct. `keys.rs` lists the
@@ -11,7 +15,8 @@
 //!
 //! - **Secrets stay out of logs.** Values of `env`, `headers` and database URLs are [`Secret`]s, whose `Debug` is
 //!   `***`. Error messages never contain a value that a reference was resolved to.
-//! - **Unknown keys are mistakes.** A misspelt `tls_terminated_by_proxy` must not silently mean its default.
+//! - **Unknown keys are mistakes.** A misspelt `tls_terminated_by_proxy` must not silently mean its default. Keys that
+//!   other MCP clients use in `mcpServers` are understood or become warnings ([`foreign`]).
 //! - **No I/O.** Environment variables and files come through [`Outside`], so that tests need neither.
 //!
 //! Why not `serde` with `deny_unknown_fields`? See [`file`](crate::file): it reports one mistake per attempt.
@@ -25,6 +30,7 @@ mod address;
 mod amount;
 mod approvals;
 mod changes;
+mod foreign;
 mod keys;
 mod read;
 mod reference;
@@ -35,6 +41,8 @@ mod storage;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod tool_filter;
+mod warning;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -42,15 +50,19 @@ use std::time::Duration;
 use crate::ServerName;
 use crate::file::{self, Author, Fields, FileKind, Format, Mistake, Mistakes, shown};
 use read::Reader;
+use warning::Warnings;
 
 pub use activity::{ActivitySettings, Durability, Retention};
 pub use address::{check_listen, parse_listen};
 pub use approvals::{ApprovalSettings, Channel, Channels, Notify, Webhook};
 pub use changes::{Changes, diff};
+pub use foreign::{RelocatedSecret, ServerKey, TranslatedServer, free_name, relocate_secrets, server_keys, translate};
 pub use reference::Outside;
 pub use schema::schema;
 pub use secret::Secret;
 pub use storage::{StorageSettings, StorageUrl};
+pub use tool_filter::ToolFilter;
+pub use warning::Warning;
 
 pub const FILE_MAX_BYTES: usize = 1024 * 1024;
 pub const SERVERS_MAX: usize = 1000;
@@ -77,27 +89,50 @@ pub struct Settings {
     /// As browsers send them: `scheme://host[:port]` in lower case.
     pub allowed_origins: Vec<String>,
     pub storage: StorageSettings,
+    /// Keys of other clients without a meaning here, in the order of the file.
+    pub warnings: Vec<Warning>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerSettings {
     pub name: ServerName,
     pub enabled: bool,
+    /// The name for people, such as `My Files` for `my-files`.
+    pub title: Option<String>,
     pub description: Option<String>,
     pub transport: TransportSettings,
     pub call_timeout: Duration,
     pub connect_timeout: Duration,
     pub max_concurrent_calls: usize,
     pub result_limit_bytes: usize,
+    /// Environment variables of the gateway that its process gets, besides those that every process gets.
+    pub env_passthrough: Vec<String>,
+    pub tools: ToolFilter,
 }
 
 /// The transport of a server. Its `Debug` shows no argument, value or URL path, because each may hold a secret.
 #[derive(Clone, PartialEq)]
 pub enum TransportSettings {
-    Stdio { command: String, args: Vec<String>, env: Vec<(String, Secret)>, cwd: Option<String> },
-    Http { url: String, headers: Vec<(String, Secret)> },
-    Sse { url: String, headers: Vec<(String, Secret)> },
+    Stdio {
+        command: String,
+        args: Vec<String>,
+        env: Vec<(String, Secret)>,
+        cwd: Option<String>,
+    },
+    Http {
+        url: String,
+        headers: Vec<(String, Secret)>,
+    },
+    Sse {
+        url: String,
+        headers: Vec<(String, Secret)>,
+    },
     Demo,
+    /// The settings of this server have mistakes. `kind` is what they seem to describe.
+    Misconfigured {
+        kind: &'static str,
+        mistakes: Vec<Mistake>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,14 +209,16 @@ pub fn parse(text: &str, outside: &dyn Outside) -> Result<Settings, Vec<Mistake>
         return Err(vec![Mistake { line: 1, column: 1, message: message.to_owned() }]);
     }
     let mut mistakes = Mistakes::default();
-    let documents = file::documents(text, Format::Jsonc, KIND, &mut mistakes);
+    let mut documents = file::documents(text, Format::Jsonc, KIND, &mut mistakes);
+    let mut warnings = Warnings::default();
+    documents.iter_mut().for_each(|root| foreign::adopt(root, &mut warnings));
     let settings = documents.first().and_then(|root| {
         let mut reader = Reader::new(Author::Operator, outside, &mut mistakes);
         reader.fields(root, &keys::TOP).map(|fields| read_settings(&mut reader, &fields))
     });
     let mistakes = mistakes.in_order();
     match settings {
-        Some(settings) if mistakes.is_empty() => Ok(settings),
+        Some(settings) if mistakes.is_empty() => Ok(Settings { warnings: warnings.in_order(), ..settings }),
         Some(_) | None => Err(mistakes),
     }
 }
@@ -207,6 +244,7 @@ impl Default for Settings {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             storage: StorageSettings::default(),
+            warnings: Vec::new(),
         }
     }
 }
@@ -222,7 +260,7 @@ impl Settings {
                 TransportSettings::Http { headers, .. } | TransportSettings::Sse { headers, .. } => {
                     ("headers", headers.as_slice())
                 }
-                TransportSettings::Demo => ("", [].as_slice()),
+                TransportSettings::Demo | TransportSettings::Misconfigured { .. } => ("", [].as_slice()),
             };
             let inline = pairs.iter().filter(|(name, value)| value.stands_in_file() && secret::is_secret_name(name));
             found.extend(inline.map(|(name, _)| format!("mcpServers.{}.{kind}.{}", server.name, shown(name))));
@@ -241,6 +279,13 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// Returns the servers whose settings have mistakes, in the order of the file.
+    pub fn misconfigured(&self) -> impl Iterator<Item = (&ServerSettings, &[Mistake])> {
+        self.servers.iter().filter_map(|server| Some((server, server.transport.mistakes()?)))
+    }
+}
+
 impl ServerSettings {
     pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -252,12 +297,15 @@ impl ServerSettings {
         Self {
             name,
             enabled: true,
+            title: None,
             description: None,
             transport,
             call_timeout: Self::CALL_TIMEOUT,
             connect_timeout: Self::CONNECT_TIMEOUT,
             max_concurrent_calls: Self::MAX_CONCURRENT_CALLS,
             result_limit_bytes: Self::RESULT_LIMIT_BYTES,
+            env_passthrough: Vec::new(),
+            tools: ToolFilter::default(),
         }
     }
 }
@@ -270,6 +318,15 @@ impl TransportSettings {
             Self::Http { .. } => "http",
             Self::Sse { .. } => "sse",
             Self::Demo => "demo",
+            Self::Misconfigured { kind, .. } => kind,
+        }
+    }
+
+    /// Returns the mistakes of a misconfigured server.
+    pub fn mistakes(&self) -> Option<&[Mistake]> {
+        match self {
+            Self::Misconfigured { mistakes, .. } => Some(mistakes),
+            Self::Stdio { .. } | Self::Http { .. } | Self::Sse { .. } | Self::Demo => None,
         }
     }
 }
@@ -282,8 +339,12 @@ impl Default for IntentSettings {
 
 fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Settings {
     let default = Settings::default();
+    let passthrough = reader.parsed_list(fields, "env_passthrough", server::parse_passthrough);
     let settings = Settings {
-        servers: fields.find("mcpServers").map(|field| server::read_all(reader, field)).unwrap_or_default(),
+        servers: fields
+            .find("mcpServers")
+            .map(|field| server::read_all(reader, field, &passthrough))
+            .unwrap_or_default(),
         intent: read_intent(reader, fields).unwrap_or_default(),
         contracts: read_contracts(reader, fields).unwrap_or_default(),
         activity: activity::read(reader, fields).unwrap_or_default(),
@@ -294,6 +355,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Settings {
         allowed_hosts: reader.parsed_list(fields, "allowed_hosts", address::parse_host),
         allowed_origins: reader.parsed_list(fields, "allowed_origins", address::parse_origin),
         storage: storage::read(reader, fields),
+        warnings: Vec::new(),
     };
     if let Some(field) = fields.find("listen")
         && let Err(message) = check_listen(settings.listen, settings.tls_terminated_by_proxy)
@@ -305,7 +367,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Settings {
         && settings.tls_terminated_by_proxy
     {
         // All clients of the proxy would look local, so all would be let in.
-        let message = "`allow_anonymous_loopback` and `tls_terminated_by_proxy` exclude each other: behind a proxy every \
+        let message = "`allow_anonymous_loopback` and `tls_terminated_by_proxy` cannot both be true: behind a proxy, every \
                        client seems to be on this machine; set one of them to false";
         reader.report(field.position, message);
     }

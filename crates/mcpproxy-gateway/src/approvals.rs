@@ -31,7 +31,7 @@ pub use details::{ApprovalDetails, SaidBy, StatedRisk};
 pub(crate) use notices::notify;
 pub(crate) use request_state::{INPUT_KEY, RequestStates, ReturnedCall};
 pub(crate) use standing::StandingDecision;
-pub use standing::{NotGranted, WantedStandingApproval};
+pub use standing::{NotGranted, StandingResult, WantedStandingApproval};
 pub(crate) use watch::keep_watch;
 
 /// Notices that wait for a slow listener. It misses the oldest beyond that.
@@ -84,7 +84,21 @@ pub struct ApprovalView {
     pub yes_lasts_ms: i64,
 }
 
-/// A decision that was not accepted.
+/// The result of approving or denying a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DecisionResult {
+    /// The request as it is after the decision.
+    Decided(Box<StoredApproval>),
+    NotDecided(NotDecided),
+}
+
+impl From<NotDecided> for DecisionResult {
+    fn from(reason: NotDecided) -> Self {
+        Self::NotDecided(reason)
+    }
+}
+
+/// The reason why a decision was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotDecided {
     NotFound,
@@ -176,7 +190,7 @@ impl Approvals {
         id: &ApprovalId,
         presence: &PresenceProof,
         step_up: Option<&StepUpProof>,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+    ) -> Result<DecisionResult, StoreError> {
         let user = presence.user();
         let is_for_this = |proof: &&StepUpProof| proof.user() == user && proof.purpose() == id.as_str();
         let given = if step_up.filter(is_for_this).is_some() { Assurance::Factor } else { Assurance::Session };
@@ -188,7 +202,7 @@ impl Approvals {
         id: &ApprovalId,
         by: &Decider,
         comment: Option<&str>,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+    ) -> Result<DecisionResult, StoreError> {
         self.deny_as(id, &by.name(), comment).await
     }
 
@@ -219,15 +233,10 @@ impl Approvals {
         &self.shared.store
     }
 
-    async fn approve_as(
-        &self,
-        id: &ApprovalId,
-        by: &str,
-        given: Assurance,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        let Some(found) = self.shared.store.find_approval(id).await? else { return Ok(Err(NotDecided::NotFound)) };
+    async fn approve_as(&self, id: &ApprovalId, by: &str, given: Assurance) -> Result<DecisionResult, StoreError> {
+        let Some(found) = self.shared.store.find_approval(id).await? else { return Ok(NotDecided::NotFound.into()) };
         if found.state == ApprovalState::Pending && given < found.least {
-            return Ok(Err(NotDecided::StepUpRequired));
+            return Ok(NotDecided::StepUpRequired.into());
         }
         let step = self.approve_step(id, by, given);
         self.decide(&found, steps::approved(&found, by, given), step).await
@@ -245,13 +254,8 @@ impl Approvals {
         Step::Approve { id: id.clone(), by: by.to_owned(), given, now_ms, until_ms }
     }
 
-    async fn deny_as(
-        &self,
-        id: &ApprovalId,
-        by: &str,
-        comment: Option<&str>,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        let Some(found) = self.shared.store.find_approval(id).await? else { return Ok(Err(NotDecided::NotFound)) };
+    async fn deny_as(&self, id: &ApprovalId, by: &str, comment: Option<&str>) -> Result<DecisionResult, StoreError> {
+        let Some(found) = self.shared.store.find_approval(id).await? else { return Ok(NotDecided::NotFound.into()) };
         let comment = comment.map(str::trim).filter(|comment| !comment.is_empty()).map(steps::comment);
         let record = steps::denied(&found, by, comment.as_deref());
         let step = Step::Deny { id: id.clone(), by: by.to_owned(), comment, now_ms: record::now_ms() };
@@ -264,14 +268,14 @@ impl Approvals {
         found: &StoredApproval,
         record: mcpproxy_store::NewRecord,
         step: Step,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+    ) -> Result<DecisionResult, StoreError> {
         let written = self.shared.ledger.append_if(record, vec![step]).await?;
         let now = self.shared.store.find_approval(&found.id).await?;
         self.has_changed();
         Ok(match (written, now) {
-            (_, None) => Err(NotDecided::NotFound),
-            (Conditional::Written(_), Some(now)) => Ok(now),
-            (Conditional::Conflict { .. }, Some(now)) => Err(NotDecided::over(&now)),
+            (_, None) => NotDecided::NotFound.into(),
+            (Conditional::Written(_), Some(now)) => DecisionResult::Decided(Box::new(now)),
+            (Conditional::Conflict { .. }, Some(now)) => NotDecided::over(&now).into(),
         })
     }
 

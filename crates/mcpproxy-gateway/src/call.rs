@@ -60,6 +60,9 @@ use prior_state::CallExtras;
 
 pub(crate) use target::Target;
 
+/// Advice for an agent whose call may have run, although there is no reply.
+const UNKNOWN_OUTCOME: &str = " The server may have run it, so check before you repeat the call.";
+
 /// A call as it was received, which is the first stop.
 pub(crate) struct CallRequest<'a> {
     pub(crate) target: Target<'a>,
@@ -213,12 +216,12 @@ pub(crate) async fn refuse_unknown(
     Err(error.with_record_if(record))
 }
 
-/// Words a call that reached no server, or got no reply from it.
+/// Words the failure of a call that reached no server, or got no reply from it.
 fn failed(name: &ToolName, error: &UpstreamError, record: Option<RecordId>) -> Reply {
     if matches!(error, UpstreamError::Cancelled) {
         return Err(cancelled());
     }
-    let unknown = if error.outcome_is_unknown() { "; it may have run the call" } else { "" };
-    let message = format!("Tool '{name}' could not be called: {}{unknown}", error.for_agent());
+    let advice = if error.outcome_is_unknown() { UNKNOWN_OUTCOME } else { "" };
+    let message = format!("The call to '{name}' failed: {}.{advice}", error.for_agent());
     Ok(error_result(error.code(), &message, &json!({"tool": name.to_string()}), record))
 }

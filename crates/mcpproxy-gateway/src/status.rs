@@ -5,12 +5,20 @@ use mcpproxy_core::ServerName;
 #[derive(Clone, Debug)]
 pub struct ServerStatus {
     pub name: ServerName,
+    /// The name for people, if the operator gave one.
+    pub title: Option<String>,
     /// `stdio`, `http`, `sse` or `demo`.
     pub transport: &'static str,
     pub state: StateName,
     /// Reason why the server is not ready, for the operator.
     pub reason: Option<String>,
+    /// A next step for the operator, where the reason suggests one.
+    pub hint: Option<String>,
     pub tools: usize,
+    /// Tools that agents call with `call_tool_destructive`.
+    pub destructive_tools: usize,
+    /// Destructive tools that run without an approval.
+    pub unasked_tools: usize,
     pub prompts: usize,
     pub resources: usize,
     /// The MCP revision of the connection.
@@ -28,15 +36,20 @@ pub enum StateName {
     /// Failed, and waiting for the next attempt.
     Waiting,
     Disabled,
+    /// Not connected, because its settings have mistakes.
+    Misconfigured,
 }
 
 impl StateName {
+    pub const ALL: [Self; 5] = [Self::Connecting, Self::Ready, Self::Waiting, Self::Disabled, Self::Misconfigured];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connecting => "connecting",
             Self::Ready => "ready",
             Self::Waiting => "waiting",
             Self::Disabled => "disabled",
+            Self::Misconfigured => "misconfigured",
         }
     }
 }

@@ -25,7 +25,7 @@ use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use mcpproxy_core::{RiskLevel, Variant};
-use mcpproxy_gateway::ServerStatus;
+use mcpproxy_gateway::{ServerStatus, StateName};
 use mcpproxy_store::{Health as LogHealth, Kind, Status as RecordStatus};
 use serde::Serialize;
 use serde_json::Value;
@@ -52,13 +52,13 @@ pub(crate) struct Health {
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Readiness {
-    /// Whether the gateway accepts calls.
+    /// True if the gateway accepts calls.
     pub(crate) ready: bool,
     /// The servers that have neither connected nor failed yet.
     pub(crate) connecting: Vec<String>,
     #[schema(schema_with = log_states)]
     pub(crate) log: &'static str,
-    /// Why the log cannot be written.
+    /// Reason why the log cannot be written.
     pub(crate) reason: Option<String>,
 }
 
@@ -72,14 +72,41 @@ pub(crate) struct Status {
     pub(crate) address: String,
     /// The time since the gateway started.
     pub(crate) uptime_ms: u64,
+    /// The address of the pages for users.
+    pub(crate) ui_url: String,
     /// The number of servers in each state.
     pub(crate) servers: ServerCounts,
+    /// The servers that are enabled and not ready, with the reason.
+    pub(crate) unready_servers: Vec<UnreadyServer>,
     /// The number of tools of all servers.
     pub(crate) tools: usize,
     /// The settings file, and `contracts/` and `policies/` next to it.
     pub(crate) settings: SettingsState,
+    /// Approval requests, and users who can decide them.
+    pub(crate) approvals: ApprovalsState,
     /// The state of the activity log.
     pub(crate) log: LogState,
+}
+
+/// A server that is enabled and not ready.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct UnreadyServer {
+    pub(crate) name: String,
+    #[schema(schema_with = server_states)]
+    pub(crate) state: &'static str,
+    /// Why it is not ready. `null` while it connects for the first time.
+    pub(crate) reason: Option<String>,
+    /// What may help.
+    pub(crate) hint: Option<String>,
+}
+
+/// Approval requests, and users who can decide them. `null` if the database cannot be read.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ApprovalsState {
+    /// The number of pending approval requests, at most 100.
+    pub(crate) waiting: Option<usize>,
+    /// Whether a user account exists. Without one, nobody can approve a call.
+    pub(crate) has_users: Option<bool>,
 }
 
 /// The state of the activity log. While it cannot be written, no call is sent.
@@ -87,7 +114,7 @@ pub(crate) struct Status {
 pub(crate) struct LogState {
     #[schema(schema_with = log_states)]
     pub(crate) state: &'static str,
-    /// Why it cannot be written.
+    /// Reason why it cannot be written.
     pub(crate) reason: Option<String>,
     /// The start of the outage.
     #[schema(format = DateTime)]
@@ -111,14 +138,50 @@ pub(crate) struct ServerCounts {
     pub(crate) connecting: usize,
     pub(crate) failed: usize,
     pub(crate) disabled: usize,
+    pub(crate) misconfigured: usize,
 }
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SettingsState {
     /// The path of the settings file, whether it exists or not.
     pub(crate) path: String,
-    /// Why the newest settings, contracts or policies are invalid. The previous ones remain active.
+    /// True if the settings file exists. Without one, the gateway runs the demo server.
+    pub(crate) exists: bool,
+    /// Errors in the newest settings, contracts or policies. The previous ones remain active.
     pub(crate) error: Option<String>,
+    /// The same errors, one by one, with their positions.
+    pub(crate) mistakes: Vec<FileMistake>,
+    /// Settings that have no effect or need attention, such as keys of another client.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// An error in a file of the operator.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct FileMistake {
+    /// `null` for an error that concerns no single file.
+    pub(crate) file: Option<String>,
+    pub(crate) line: Option<usize>,
+    pub(crate) column: Option<usize>,
+    pub(crate) message: String,
+}
+
+impl FileMistake {
+    /// Splits a line of the form `file:line:column: message`, in which errors are kept for editors.
+    pub(crate) fn parse(text: &str) -> Self {
+        let (place, message) = text.split_once(": ").unwrap_or(("", text));
+        let mut parts = place.rsplitn(3, ':');
+        let (column, line, file) = (parts.next(), parts.next(), parts.next());
+        let number = |part: Option<&str>| part.and_then(|part| part.parse::<usize>().ok());
+        match (file, number(line), number(column)) {
+            (Some(file), Some(line), Some(column)) => Self {
+                file: Some(file.to_owned()),
+                line: Some(line),
+                column: Some(column),
+                message: message.to_owned(),
+            },
+            _ => Self { file: None, line: None, column: None, message: text.to_owned() },
+        }
+    }
 }
 
 #[derive(Serialize, ToSchema)]
@@ -130,11 +193,20 @@ pub(crate) struct Servers {
 pub(crate) struct Server {
     /// The name in the settings.
     name: String,
+    /// The name for people, such as `My Files` for `my-files`.
+    title: Option<String>,
     transport: &'static str,
+    #[schema(schema_with = server_states)]
     state: &'static str,
-    /// Why it is not ready.
+    /// Reason why it is not ready.
     reason: Option<String>,
+    /// Advice, if the reason suggests a fix.
+    hint: Option<String>,
     tools: usize,
+    /// Tools that agents call with `call_tool_destructive`.
+    destructive_tools: usize,
+    /// Destructive tools that run without an approval, by contracts and settings. Tools with policies do not count.
+    unasked_destructive_tools: usize,
     prompts: usize,
     resources: usize,
     /// The MCP revision of the connection.
@@ -142,7 +214,7 @@ pub(crate) struct Server {
     /// The process id, for a server that the gateway started.
     pid: Option<u32>,
     restarts: u64,
-    /// Malformed tools. Agents cannot see them.
+    /// Tools that are malformed, or that the settings leave out. Agents cannot see them.
     hidden_tools: Vec<HiddenTool>,
 }
 
@@ -156,10 +228,14 @@ impl From<ServerStatus> for Server {
     fn from(status: ServerStatus) -> Self {
         Self {
             name: status.name.to_string(),
+            title: status.title,
             transport: status.transport,
             state: status.state.as_str(),
             reason: status.reason,
+            hint: status.hint,
             tools: status.tools,
+            destructive_tools: status.destructive_tools,
+            unasked_destructive_tools: status.unasked_tools,
             prompts: status.prompts,
             resources: status.resources,
             protocol: status.protocol,
@@ -196,9 +272,9 @@ pub(crate) struct Error {
 struct ErrorBody {
     /// A stable code for programs.
     code: &'static str,
-    /// What happened.
+    /// Description of the error.
     message: String,
-    /// What to do.
+    /// Advice for the next step.
     hint: String,
     /// More for programs. `step_up_required` has `factors` here.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -225,6 +301,13 @@ const LOG_STATES: [&str; 2] = ["ok", "unavailable"];
 
 fn log_states() -> Object {
     words("`unavailable` while records cannot be written. The gateway refuses calls meanwhile.", LOG_STATES)
+}
+
+fn server_states() -> Object {
+    words(
+        "`waiting`: it failed, and the gateway tries again. `misconfigured`: its settings have a mistake.",
+        StateName::ALL.map(StateName::as_str),
+    )
 }
 
 fn operations() -> Object {

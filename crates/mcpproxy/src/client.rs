@@ -3,6 +3,7 @@
 pub(crate) mod bridge;
 pub(crate) mod events;
 pub(crate) mod jsonrpc;
+pub(crate) mod state;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -39,7 +40,7 @@ impl Http {
         let address: SocketAddr = running
             .address
             .parse()
-            .with_context(|| format!("gateway.lock contains no valid address: `{}`", running.address))?;
+            .with_context(|| format!("gateway.lock contains an invalid address: `{}`", running.address))?;
         let base = format!("http://{}", reachable(address));
         Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), base })
     }

@@ -139,7 +139,8 @@ fn read_channels(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Channel
     if let Some(field) = fields.find("critical")
         && reader.choice(&field.node, keys::CHANNEL) == Some(Channel::Form)
     {
-        reader.report(field.node.position, "critical is never confirmed in a form; write `page` or remove the key");
+        reader
+            .report(field.node.position, "critical calls are never approved in a form; write `page` or remove the key");
     }
     Some(Channels {
         medium: reader.choice_of(&fields, "medium", keys::CHANNEL).unwrap_or(default.medium),
@@ -183,7 +184,7 @@ fn check_secret(text: &str) -> Result<(), String> {
     if text.chars().count() >= SECRET_MIN_CHARS {
         return Ok(());
     }
-    Err(format!("a secret of less than {SECRET_MIN_CHARS} characters can be guessed; use a longer, random one"))
+    Err(format!("a secret of fewer than {SECRET_MIN_CHARS} characters can be guessed; use a longer, random one"))
 }
 
 fn read_command(reader: &mut Reader<'_>, node: &Node) -> Option<Vec<String>> {

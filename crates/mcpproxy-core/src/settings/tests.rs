@@ -2,12 +2,23 @@
 
 mod approvals;
 mod bad;
+mod foreign;
 mod log;
+mod one_server;
 mod random;
+mod relocate;
 
 use super::*;
 
-/// A small environment: three variables and two files.
+/// Returns all mistakes of a file: those that concern the whole file, or else those of its servers.
+pub(super) fn mistakes(text: &str) -> Vec<Mistake> {
+    match parse(text, &World) {
+        Ok(settings) => settings.misconfigured().flat_map(|(_, mistakes)| mistakes).cloned().collect(),
+        Err(mistakes) => mistakes,
+    }
+}
+
+/// A small environment: three variables and three files.
 pub(super) struct World;
 
 impl Outside for World {
@@ -23,6 +34,7 @@ impl Outside for World {
     fn file(&self, path: &str) -> Result<String, String> {
         match path {
             "docs.key" => Ok("doc-hidden\r\n".to_owned()),
+            "postgres.env" => Ok("# ours\nDATABASE_URL=postgres://ann:hidden@db\nMODE=other\n".to_owned()),
             "zero" => Ok("hidden\0hidden".to_owned()),
             _ => Err("no such file".to_owned()),
         }
@@ -99,7 +111,7 @@ fn a_pasted_file() {
     };
     let docs = TransportSettings::Http {
         url: "https://mcp.example.com/mcp?tenant=1".to_owned(),
-        headers: vec![("Authorization".to_owned(), secret("Bearer doc-hidden"))],
+        headers: vec![("Authorization".to_owned(), secret("Bearer http://reference.invalid/"))],
     };
     let old = TransportSettings::Sse { url: "http://127.0.0.1:9000/sse".to_owned(), headers: vec![] };
     let expected = Settings {
@@ -152,6 +164,7 @@ fn a_pasted_file() {
         allowed_hosts: vec!["gateway.example.com".to_owned()],
         allowed_origins: vec!["https://app.example.com".to_owned()],
         storage: StorageSettings { url: Some(StorageUrl::Sqlite("/var/lib/mcpproxy.db".to_owned())) },
+        warnings: Vec::new(),
     };
     let settings = parse(PASTED, &World).unwrap();
     assert_eq!(settings, expected);
@@ -247,7 +260,7 @@ fn the_schema_and_the_parser_know_the_same_keys() {
         assert_eq!(object["additionalProperties"], false, "{pointer}");
         for key in keys.known.iter().filter(|key| **key != "$schema") {
             // No key takes a list of lists, so every key that is read reports a mistake.
-            let errors = parse(&write(&format!(r#""{key}": [[]]"#)), &World).unwrap_err();
+            let errors = mistakes(&write(&format!(r#""{key}": [[]]"#)));
             let complains = |error: &Mistake| error.message.starts_with("expected") && error.message.contains("array");
             assert!(errors.iter().any(complains), "{key}: {errors:?}");
         }
@@ -263,7 +276,7 @@ fn every_property_of_the_schema_is_described_and_its_values_are_taken() {
             let words = property["enum"].as_array().into_iter().flatten();
             for value in words.chain(property.get("default")) {
                 let way = if pointer != "/$defs/server" || key == "type" { "" } else { r#", "type": "demo""# };
-                let errors = parse(&write(&format!(r#""{key}": {value}{way}"#)), &World).err().unwrap_or_default();
+                let errors = mistakes(&write(&format!(r#""{key}": {value}{way}"#)));
                 let refused =
                     errors.iter().any(|error| error.message.contains("unknown") || error.message.contains("expected"));
                 assert!(!refused, "{key}: {value}: {errors:?}");

@@ -6,7 +6,7 @@ use mcpproxy_store::{
 };
 use serde_json::{Value, json};
 
-use super::{ApprovalDetails, ApprovalNotice, Approvals, NotDecided, StatedRisk};
+use super::{ApprovalDetails, ApprovalNotice, Approvals, DecisionResult, StatedRisk};
 use crate::record::{blank, now_ms};
 
 /// Longest comment of a user to an agent.
@@ -50,20 +50,12 @@ impl Approvals {
     }
 
     /// Approves by a form in the agent's own client. `client` names that client, as `DeniedBy::client` writes it.
-    pub(crate) async fn approve_by_form(
-        &self,
-        id: &ApprovalId,
-        client: &str,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+    pub(crate) async fn approve_by_form(&self, id: &ApprovalId, client: &str) -> Result<DecisionResult, StoreError> {
         self.approve_as(id, client, Assurance::Form).await
     }
 
     /// Denies by a form in the agent's own client. A denial needs no proof.
-    pub(crate) async fn deny_by_form(
-        &self,
-        id: &ApprovalId,
-        client: &str,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+    pub(crate) async fn deny_by_form(&self, id: &ApprovalId, client: &str) -> Result<DecisionResult, StoreError> {
         self.deny_as(id, client, None).await
     }
 

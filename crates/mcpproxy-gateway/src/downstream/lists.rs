@@ -175,6 +175,6 @@ fn finish(key: &str, list: &str, era: Era, cache: [(&str, &str); 2]) -> String {
 fn only_page(params: &Members<'_>) -> Result<(), RpcError> {
     match field(params, "cursor") {
         None | Some("null") => Ok(()),
-        Some(_) => Err(RpcError::new(INVALID_PARAMS, "params.cursor is not one of ours")),
+        Some(_) => Err(RpcError::new(INVALID_PARAMS, "params.cursor is not a cursor of this gateway")),
     }
 }

@@ -40,15 +40,19 @@ pub(crate) async fn reach(
     let (notify, notices) = mpsc::unbounded_channel();
     let (link, process) = match &settings.transport {
         TransportSettings::Stdio { command, args, env, cwd } => {
-            let program = Program { command, args, env, cwd: cwd.as_deref(), limit };
+            let passthrough = &settings.env_passthrough;
+            let program = Program { command, args, env, passthrough, cwd: cwd.as_deref(), limit };
             let process = stdio::start(&program, log, notify)?;
             (Link::Duplex(Arc::clone(&process.line)), Some(process))
         }
         TransportSettings::Demo => {
             let (command, args) = demo.split_first().ok_or(UpstreamError::Closed)?;
-            let process = stdio::start(&Program { command, args, env: &[], cwd: None, limit }, log, notify)?;
+            let program = Program { command, args, env: &[], passthrough: &[], cwd: None, limit };
+            let process = stdio::start(&program, log, notify)?;
             (Link::Duplex(Arc::clone(&process.line)), Some(process))
         }
+        // The gateway starts no task for such a server.
+        TransportSettings::Misconfigured { .. } => return Err(UpstreamError::Closed),
         TransportSettings::Http { url, headers } => (Link::Http(HttpLink::new(url, headers, limit, notify)?), None),
         TransportSettings::Sse { url, headers } => {
             (Link::Duplex(super::http_sse::open(url, headers, limit, notify).await?), None)
@@ -57,9 +61,10 @@ pub(crate) async fn reach(
     let shaken = match &settings.transport {
         // The SSE transport is older than `server/discover`.
         TransportSettings::Sse { .. } => initialize(link).await,
-        TransportSettings::Stdio { .. } | TransportSettings::Demo | TransportSettings::Http { .. } => {
-            shake_hands(link).await
-        }
+        TransportSettings::Stdio { .. }
+        | TransportSettings::Demo
+        | TransportSettings::Http { .. }
+        | TransportSettings::Misconfigured { .. } => shake_hands(link).await,
     };
     match (shaken, process) {
         (Ok(connection), process) => Ok(Reached { connection, process, notices }),
@@ -80,9 +85,10 @@ pub(crate) async fn reach_legacy(settings: &ServerSettings) -> Result<Connection
             let (unheard, _) = mpsc::unbounded_channel();
             initialize(Link::Http(HttpLink::new(url, headers, settings.result_limit_bytes, unheard)?)).await
         }
-        TransportSettings::Stdio { .. } | TransportSettings::Sse { .. } | TransportSettings::Demo => {
-            Err(UpstreamError::Closed)
-        }
+        TransportSettings::Stdio { .. }
+        | TransportSettings::Sse { .. }
+        | TransportSettings::Demo
+        | TransportSettings::Misconfigured { .. } => Err(UpstreamError::Closed),
     }
 }
 
@@ -152,14 +158,14 @@ async fn initialize(link: Link) -> Result<Connection, UpstreamError> {
         ("clientInfo", IMPLEMENTATION.as_str()),
     ];
     let result = send(&link, Era::Legacy, Request::new("initialize", params)).await?;
-    let result = result.map_err(|error| UpstreamError::Refused(error.message))?;
+    let result = result.map_err(|error| UpstreamError::Refused(format!("initialize: {}", error.message)))?;
     let fields = members(&result).unwrap_or_default();
     let version = message::field(&fields, "protocolVersion").and_then(string_value).unwrap_or_default().into_owned();
     let is_known =
         ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version && version != MODERN_VERSION);
     if !is_known {
         return Err(UpstreamError::Refused(format!(
-            "it requires MCP revision `{}`, which is not supported",
+            "the server requires MCP revision `{}`, which is not supported",
             version.escape_debug()
         )));
     }

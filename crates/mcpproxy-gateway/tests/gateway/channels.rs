@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcpproxy_core::settings::{ApprovalSettings, Channel, Channels};
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance};
-use mcpproxy_gateway::NotDecided;
+use mcpproxy_gateway::{DecisionResult, NotDecided};
 use mcpproxy_store::Kind;
 use serde_json::json;
 
@@ -298,19 +298,20 @@ async fn step_up_takes_a_factor_for_this_very_approval() {
     for (name, fresh) in [("none", None), ("for another approval", Some(&of_other)), ("by another user", Some(&of_bob))]
     {
         let decided = approvals.approve(&id, &ada.present, fresh).await.unwrap();
-        assert_eq!(decided, Err(NotDecided::StepUpRequired), "{name}");
+        assert_eq!(decided, NotDecided::StepUpRequired.into(), "{name}");
         assert_eq!(stage.state(&id).await, ApprovalState::Pending, "{name}");
     }
     let fresh = ada.fresh(&stage.rig, &id).await;
-    approvals.approve(&id, &ada.present, Some(&fresh)).await.unwrap().unwrap();
+    let approved = approvals.approve(&id, &ada.present, Some(&fresh)).await.unwrap();
+    assert!(matches!(approved, DecisionResult::Decided(_)), "{approved:?}");
     assert_eq!(stage.find(&id).await.given, Some(Assurance::Factor));
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent");
     assert_eq!(
         approvals.approve(&id, &ada.present, Some(&fresh)).await.unwrap(),
-        Err(NotDecided::Over(ApprovalState::Consumed))
+        NotDecided::Over(ApprovalState::Consumed).into()
     );
     let nobody = ApprovalId::parse("01ARZ3NDEKTSV4RRFFQ69G5FAV").unwrap();
-    assert_eq!(approvals.approve(&nobody, &ada.present, Some(&fresh)).await.unwrap(), Err(NotDecided::NotFound));
+    assert_eq!(approvals.approve(&nobody, &ada.present, Some(&fresh)).await.unwrap(), NotDecided::NotFound.into());
 }
 
 /// A form attributes the server's statements to the server. The server's own risk level cannot lower the warning.
@@ -325,7 +326,7 @@ async fn a_form_says_whose_words_it_has() {
     let got = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
     let message = got.result()["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
     let expected = format!(
-        "Agent 'a' wants to call 'fx:send' (risk: unclassified; the server calls it low).\nArguments: {ARGS}\n\
+        "Agent 'a' wants to call 'fx:send' (risk: unclassified; the server says low).\nArguments: {ARGS}\n\
          Effects (according to the server, not verified): Nothing is changed. Details: "
     );
     assert!(message.starts_with(&expected), "{message}");

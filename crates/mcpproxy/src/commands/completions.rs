@@ -11,7 +11,8 @@ use crate::terminal::output::print;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  mcpproxy completions bash > ~/.local/share/bash-completion/completions/mcpproxy
+  mcpproxy completions bash \\
+      > ~/.local/share/bash-completion/completions/mcpproxy
   mcpproxy completions zsh > ~/.zfunc/_mcpproxy
   mcpproxy completions fish > ~/.config/fish/completions/mcpproxy.fish")]
 pub(crate) struct Completions {

@@ -1,11 +1,13 @@
 //! `token`: creates, lists and revokes agent tokens.
 
 use clap::{Args, Subcommand};
+use http::Method;
 use jiff::Timestamp;
 use mcpproxy_core::{Scope, ServerName, Variant};
 use mcpproxy_store::{Store, StoreError, TokenInfo};
 use serde::Serialize;
 
+use crate::client::Rest;
 use crate::commands::args::VariantArg;
 use crate::database::{location, not_opened};
 use crate::exit::{Exit, Failure};
@@ -34,8 +36,8 @@ Examples:
   mcpproxy token create editor --grant 'files:*'
   mcpproxy token create nightly --headless
 
-Without --grant, the token has no permissions, and tools whose contracts require one refuse it.
-`mcpproxy contract show NAME` lists the permissions of a tool. '*' stands for all permissions.
+Without --grant, the token has no permissions. The gateway then refuses its calls to tools whose contracts \
+require one. `mcpproxy contract show NAME` lists the permissions of a tool. '*' stands for all permissions.
 
 A token can never approve a call. Only a user can.")]
     Create(Create),
@@ -93,7 +95,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: TokenCommand) -> a
     let outcome = match command {
         TokenCommand::Create(create) => self::create(&store, format, create).await,
         TokenCommand::List => list(&store, format).await,
-        TokenCommand::Revoke { name } => revoke(&store, &name).await,
+        TokenCommand::Revoke { name } => revoke(home, &store, &name).await,
     };
     store.close().await;
     outcome.map(|()| Exit::Done)
@@ -123,15 +125,19 @@ async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result
     format.print(&Created { name: &create.name, token: &token }, || token.clone())?;
     if !has_grants {
         output::tell(
-            "note: The token has no permissions, so tools whose contracts require one refuse it. Grant permissions \
-             with --grant, for example --grant 'files:*'.",
+            "note: The token has no permissions, so the gateway refuses its calls to tools whose contracts require one. \
+             Add permissions with --grant, for example --grant 'files:*'.",
         );
     }
     Ok(())
 }
 
-async fn revoke(store: &Store, name: &str) -> anyhow::Result<()> {
+async fn revoke(home: &Home, store: &Store, name: &str) -> anyhow::Result<()> {
     store.revoke_token(name, now_ms()).await?;
+    if home.running()?.is_some() {
+        // The gateway remembers valid tokens for half a second.
+        Rest::connect(home)?.ask(Method::POST, "/api/v1/tokens/refresh").await?;
+    }
     output::tell(&format!("Revoked the token of {}.", line(name)));
     Ok(())
 }

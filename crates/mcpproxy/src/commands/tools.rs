@@ -8,7 +8,7 @@ use mcpproxy_core::{RiskLevel, ToolName};
 use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
-use crate::client::Rest;
+use crate::client::{Rest, state};
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::terminal::listing::listing;
@@ -37,7 +37,7 @@ Examples:
     },
     /// Search tools by what they do, as agents do
     #[command(after_help = "\
-Scores range from 0 to 1 and are comparable between queries. If no tool scores high enough, the
+Scores range from 0 to 1 and are comparable between queries. If no tool scores high enough, the \
 command prints the reason instead of a list.
 
 Examples:
@@ -45,7 +45,7 @@ Examples:
   mcpproxy tools search calendar --limit 3
   mcpproxy tools search \"remove a user\" --explain")]
     Search {
-        /// What the tool should do, in a few words
+        /// Task of the tool, in a few words
         query: String,
         /// Maximum number of tools
         #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=50))]
@@ -74,6 +74,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: ToolsCommand) -> a
         ToolsCommand::List { server } => {
             let answer = rest.ask(Method::GET, &path("/api/v1/tools", &[("server", server)])).await?;
             format.print(&answer, || list(&answer))?;
+            state::warn(&rest).await;
         }
         ToolsCommand::Search { query, limit, server, explain } => {
             let explain = explain.then(|| "true".to_owned());

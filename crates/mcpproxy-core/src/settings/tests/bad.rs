@@ -1,14 +1,11 @@
 //! Tests for files with mistakes, with the whole text of every message.
 
-use super::World;
+use super::{World, mistakes};
 use crate::settings::parse;
 
 /// Compares the whole list of errors, one per line.
 pub(super) fn check(text: &str, expected: &[&str]) {
-    let errors = match parse(text, &World) {
-        Ok(_) => Vec::new(),
-        Err(errors) => errors.iter().map(ToString::to_string).collect(),
-    };
+    let errors: Vec<String> = mistakes(text).iter().map(ToString::to_string).collect();
     assert_eq!(errors, expected, "{text}");
 }
 
@@ -61,7 +58,7 @@ fn limits() {
     let many: Vec<String> = (0..150).map(|n| format!("\"allowed_hosts{n:03}\": 1")).collect();
     let errors = parse(&format!("{{{}}}", many.join(",\n")), &World).unwrap_err();
     assert_eq!(errors.len(), 101);
-    assert_eq!(errors.last().unwrap().to_string(), "line 100, column 1: and more mistakes; fix these first");
+    assert_eq!(errors.last().unwrap().to_string(), "line 100, column 1: there are more mistakes; fix these first");
 }
 
 #[test]
@@ -72,18 +69,16 @@ fn keys() {
     );
     check(
         r#"{"dashboards": {}}"#,
-        &[
-            "line 1, column 2: unknown key `dashboards`; known keys: `$schema`, `mcpServers`, `intent_declaration`, `contracts`, \
-           `activity`, `approvals`, `listen`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
-           `allowed_origins`, `storage`",
-        ],
+        &["line 1, column 2: unknown key `dashboards`; known keys: `$schema`, `mcpServers`, `env_passthrough`, \
+           `intent_declaration`, `contracts`, `activity`, `approvals`, `listen`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
+           `allowed_origins`, `storage`"],
     );
-    check(r#"{"servers": {}}"#, &["line 1, column 2: unknown key `servers`; did you mean `mcpServers`?"]);
+    check(r#"{"mcpServer": {}}"#, &["line 1, column 2: unknown key `mcpServer`; did you mean `mcpServers`?"]);
     check(
         r#"{"\u001b[2J": 1, "activity": {"durable": "all"}, "storage": {"URL": "x"}, "intent_declaration": {"x": 1}}"#,
         &[
-            "line 1, column 2: unknown key `\\u{1b}[2J`; known keys: `$schema`, `mcpServers`, `intent_declaration`, `contracts`, \
-             `activity`, `approvals`, `listen`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
+            "line 1, column 2: unknown key `\\u{1b}[2J`; known keys: `$schema`, `mcpServers`, `env_passthrough`, \
+             `intent_declaration`, `contracts`, `activity`, `approvals`, `listen`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
              `allowed_origins`, `storage`",
             "line 1, column 31: unknown key `durable`; known keys: `durability`, `checkpoints_to`, `retention`",
             "line 1, column 62: unknown key `URL`; did you mean `url`?",
@@ -98,13 +93,10 @@ fn keys() {
         ],
     );
     check_server(
-        r#""type": "demo", "autoApprove": [], "trust": true, "alwaysAllow": [], "permissions": {}, "timeout": 1"#,
+        r#""type": "demo", "call_timout": "1s", "_comment": "x""#,
         &[
-            "line 1, column 37: unknown key `autoApprove`; contracts and policies decide which calls need an approval; remove it",
-            "line 1, column 56: unknown key `trust`; contracts and policies decide which calls need an approval; remove it",
-            "line 1, column 71: unknown key `alwaysAllow`; contracts and policies decide which calls need an approval; remove it",
-            "line 1, column 90: unknown key `permissions`; contracts and policies decide which calls need an approval; remove it",
-            "line 1, column 109: unknown key `timeout`; did you mean `call_timeout`? It takes a text such as \"60s\"",
+            "line 1, column 37: unknown key `call_timout`; did you mean `call_timeout`?",
+            "line 1, column 58: unknown key `_comment`; write comments as `// …`",
         ],
     );
 }
@@ -147,8 +139,8 @@ fn addresses() {
     );
     check(
         r#"{"allow_anonymous_loopback": true, "tls_terminated_by_proxy": true}"#,
-        &["line 1, column 2: `allow_anonymous_loopback` and `tls_terminated_by_proxy` exclude each other: behind a \
-           proxy every client seems to be on this machine; set one of them to false"],
+        &["line 1, column 2: `allow_anonymous_loopback` and `tls_terminated_by_proxy` cannot both be true: behind a \
+           proxy, every client seems to be on this machine; set one of them to false"],
     );
     check(
         r#"{"allowed_hosts": ["a.example.com", "*"], "allowed_origins": ["app.example.com"]}"#,
@@ -163,11 +155,11 @@ fn addresses() {
 #[test]
 fn servers() {
     check(
-        r#"{"mcpServers": {"My Server": {"type": "demo"}, "日本": {"type": "demo"}}}"#,
+        r#"{"mcpServers": {"": {"type": "demo"}, " ": {"type": "demo"}, "My Server": {"type": "demo"}}}"#,
         &[
-            "line 1, column 17: `My Server` cannot be a server's name: server names look like \
-             [a-z0-9][a-z0-9_-]{0,62}, without two underscores in a row; use `my-server`",
-            "line 1, column 48: `日本` cannot be a server's name: server names look like [a-z0-9][a-z0-9_-]{0,62}, \
+            "line 1, column 17: `` cannot be a server's name: server names look like [a-z0-9][a-z0-9_-]{0,62}, \
+             without two underscores in a row",
+            "line 1, column 39: ` ` cannot be a server's name: server names look like [a-z0-9][a-z0-9_-]{0,62}, \
              without two underscores in a row",
         ],
     );
@@ -180,7 +172,7 @@ fn servers() {
         &["line 1, column 37: both `command` and `url`; keep `command` to start the server, or `url` to connect to it"],
     );
     check_server(
-        r#""command": "x", "headers": {}"#,
+        r#""command": "x", "headers": {"A": "b"}"#,
         &["line 1, column 37: `headers` has no meaning for a server of type `stdio`; remove it"],
     );
     check_server(
@@ -191,8 +183,8 @@ fn servers() {
         ],
     );
     check_server(
-        r#""type": "local", "command": "x""#,
-        &["line 1, column 29: unknown value `local`; write one of `stdio`, `http`, `streamable-http`, \
+        r#""type": "websocket", "command": "x""#,
+        &["line 1, column 29: unknown value `websocket`; write one of `stdio`, `http`, `streamable-http`, \
            `streamableHttp`, `sse`, `demo`"],
     );
     check_server(
@@ -221,23 +213,23 @@ fn commands() {
     check_server(r#""command": "${env:HOME}/my tools/server""#, &[]);
     check_server(r#""command": " ""#, &["line 1, column 32: `command` is empty"]);
     check_server(
-        r#""command": ["npx", "-y"]"#,
+        r#""command": []"#,
         &["line 1, column 32: expected string, found array; write the program here and the rest in `args`"],
     );
     check_server(
         r#""command": "~/bin/x", "cwd": "~", "args": ["a", 1]"#,
         &[
-            "line 1, column 32: `~` means nothing without a shell; write the whole path, or `${env:HOME}` for `~`",
-            "line 1, column 50: `~` means nothing without a shell; write the whole path, or `${env:HOME}` for `~`",
+            "line 1, column 32: `~` works only in a shell; write the full path, or `${env:HOME}` for `~`",
+            "line 1, column 50: `~` works only in a shell; write the full path, or `${env:HOME}` for `~`",
             "line 1, column 69: expected string, found number; put it in quotes",
         ],
     );
     check_server(
-        r#""command": "x", "env": {"": "a", "A=B": "${env:GITHUB_TOKEN}", "N": 1}"#,
+        r#""command": "x", "env": {"": "a", "A=B": "${env:GITHUB_TOKEN}", "N": []}"#,
         &[
             "line 1, column 45: the name of an environment variable is not empty and contains no `=` and no NUL",
             "line 1, column 54: the name of an environment variable is not empty and contains no `=` and no NUL",
-            "line 1, column 89: expected string, found number; put it in quotes",
+            "line 1, column 89: expected string, found array",
         ],
     );
 }
@@ -254,14 +246,14 @@ fn references() {
         ],
     );
     check_server(
-        r#""command": "x", "args": ["${file:gone}", "${env:", "${HOME}", "${env:}", "${file:zero}", "$${ok}", "$HOME"]"#,
+        r#""command": "x", "args": ["${file:gone}", "${env:", "${HO ME}", "${env:}", "${file:zero}", "$${ok}", "$HOME"]"#,
         &[
             "line 1, column 47: could not read file `gone`: no such file",
             "line 1, column 63: `${` without `}`; close it, or write `$${` for the characters themselves",
-            "line 1, column 73: unknown reference `${HOME}`; write `${env:NAME}` for an environment variable, \
+            "line 1, column 73: unknown reference `${HO ME}`; write `${env:NAME}` for an environment variable, \
              `${file:PATH}` for a file, or `$${` for the characters themselves",
-            "line 1, column 84: `${env:}` names nothing; write `${env:NAME}` or `${file:PATH}`",
-            "line 1, column 94: contains a NUL character; remove it",
+            "line 1, column 85: `${env:}` has no name; write `${env:NAME}` or `${file:PATH}`",
+            "line 1, column 95: contains a NUL character; remove it",
         ],
     );
 }
@@ -291,7 +283,7 @@ fn urls_and_headers() {
         &[
             "line 1, column 52: `A b` cannot be a header's name; use letters, digits and `-`",
             "line 1, column 64: the value of header `Authorization` contains a line end; remove it",
-            "line 1, column 98: the value of header `authorization` contains more than printable ASCII; remove the rest",
+            "line 1, column 98: the value of header `authorization` may contain only printable ASCII; remove other characters",
             "line 1, column 98: duplicate header `authorization`, first used at line 1, column 64; keep one of them",
             "line 1, column 120: header `Host` is set by mcpproxy itself; remove it",
         ],
