@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -70,6 +71,8 @@ class Desk:
         self.home = folder / "home"
         self.work = folder / "work"
         self.work.mkdir(parents=True)
+        self.programs = folder / "bin"
+        self._install()
         self.received = folder / "received.jsonl"
         self.model = Model(list(steps))
         demo = {"command": str(peers.BUILD / "demo-server"), "args": []}
@@ -128,7 +131,15 @@ class Desk:
 
     def environment(self) -> dict[str, str]:
         # The gateway's own mark: `Gateway.stop` fails if a process with this mark is left behind.
-        return {**self.agent.environment(self.home, self.work, self.model.url), MARK: self.gateway.mark}
+        known = self.agent.environment(self.home, self.work, self.model.url)
+        return {**known, "PATH": f"{self.programs}:{known['PATH']}", MARK: self.gateway.mark}
+
+    def _install(self) -> None:
+        """Puts the agent on `PATH`, where `mcpproxy connect` looks for it."""
+        self.programs.mkdir()
+        program = self.programs / self.agent.program
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(self.agent.command())} "$@"\n')
+        program.chmod(0o755)
 
     def files(self) -> Files:
         """Returns every file in the home folder with its content."""
@@ -165,6 +176,11 @@ class Desk:
         records = [record for record in self.recorded() if record["type"] == "approval"]
         return [(record["tool"], record["code"]) for record in records]
 
+    def decided(self, tool: str) -> list[tuple[str, str]]:
+        """Returns the records that an approval leaves. A declined link was shown to nobody, and decides nothing."""
+        declined = ["approval_not_shown"] if self.agent.declines_links else []
+        return [(tool, code) for code in ("approval_requested", *declined, "approval_approved")]
+
     def projects(self) -> str:
         """Returns the state of the demo server: its projects with notes and the users that tasks belong to."""
         done = self.gateway.run("call", "tool-read", "demo:list_projects", "-o", "json")
@@ -196,6 +212,9 @@ class Approver(Session):
         assert len(found) == 1, found
         return found[0]
 
-    def approves(self, request: dict[str, Any]) -> None:
+    def approves(self, request: dict[str, Any], desk: Desk, client: Run | Terminal) -> None:
+        """Approves with a code of the authenticator app, after the client has had its chance to decline."""
+        *before, _ = desk.decided(request["tool"].removeprefix("demo:"))
+        until_shown(lambda: desk.decisions()[-len(before) :] == before, f"the records {before}", client)
         answer = self.approve(request["id"], self.totp.code())
         assert answer.status_code == 200, f"{answer.status_code} {answer.text}"

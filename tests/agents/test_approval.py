@@ -30,7 +30,7 @@ def test_a_critical_call_runs_in_the_same_turn(agent: Agent, tmp_path: Path) -> 
                 request = user.sees_request(run)
                 assert (request["agent"], request["tool"]) == (agent.name, f"demo:{tool}"), request
                 assert len(desk.ran()) == number, "the call waits for the user"
-                user.approves(request)
+                user.approves(request, desk, run)
             run.finish()
             assert desk.model.is_done, run.words()
             for _, step in held:
@@ -41,6 +41,5 @@ def test_a_critical_call_runs_in_the_same_turn(agent: Agent, tmp_path: Path) -> 
                     assert re.search(agent.refuses_destructive, step.result), run.words()
         desk.checks(*[(tool, step.args["args"]) for tool, step in held])
         assert user.pending() == []
-        codes = ("approval_requested", "approval_approved")
-        assert desk.decisions() == [(tool, code) for tool, _ in held for code in codes]
+        assert desk.decisions() == [record for tool, _ in held for record in desk.decided(tool)]
         assert ("u_max" in desk.projects()) == ("destructive" not in agent.open_variants)
