@@ -365,6 +365,7 @@ impl Denial {
             Self::UnknownField { .. }
             | Self::BadField { .. }
             | Self::InvalidToolName(_)
+            | Self::AmbiguousToolName { .. }
             | Self::InvalidArgs(_)
             | Self::InvalidIntent(_)
             | Self::InvalidOperationType(_)
