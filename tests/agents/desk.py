@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ import peers
 from agents import Agent, fill
 from gateway import MARK, Gateway, until
 from model import Model, Step
-from terminal import Terminal
+from terminal import Terminal, end_group
 from user import Session, Totp, set_up_plainly
 
 USER = "ada"
@@ -47,11 +45,6 @@ class Run:
         """Returns the script so far and the client's output, for a failing test."""
         steps = "\n".join(f"{step.tool} {json.dumps(step.args)}\n  -> {step.result}" for step in self.model.steps)
         return f"--- script\n{steps}\n--- output of the client\n{self.log.read_text(errors='replace')[-6000:]}"
-
-    def end(self) -> None:
-        if self.is_alive():
-            os.killpg(self.child.pid, signal.SIGKILL)
-        self.child.wait(10)
 
 
 def until_shown(probe: Callable[[], T], what: str, client: Run | Terminal) -> T:
@@ -119,11 +112,10 @@ class Desk:
                 env=self.environment(),
                 start_new_session=True,
             )
-        run = Run(child, log, self.model)
         try:
-            yield run
+            yield Run(child, log, self.model)
         finally:
-            run.end()
+            end_group(child)
 
     def open_terminal(self) -> Terminal:
         """Starts the agent in a terminal."""
