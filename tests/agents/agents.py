@@ -64,7 +64,7 @@ class Agent:
     # What the model gets back for a write and for a destructive call without a terminal. `None`: the run ends.
     refuses_write: str | None = None
     refuses_destructive: str | None = None
-    # Whether the client declines a prompt with a link without showing it.
+    # Whether the client declines every prompt with a link without showing it, also in a terminal.
     declines_links: bool = False
     # Variants that the agent runs without a terminal if nobody is asked.
     open_variants: tuple[str, ...] = ("write", "destructive")

@@ -19,8 +19,10 @@ from terminal import Terminal, end_group
 from user import Session, Totp, set_up_plainly
 
 USER = "ada"
-# A cold start on two busy cores, several model turns, and an approval.
-RUN_SECONDS = 90
+# A cold start on two cores that others use as well, several model turns, and an approval.
+RUN_SECONDS = 150
+NOT_SHOWN = "approval_not_shown"
+APPROVED = ("approval_requested", "approval_approved")
 Files = dict[str, bytes]
 T = TypeVar("T")
 
@@ -164,14 +166,16 @@ class Desk:
         assert verified.returncode == 0, verified.stderr
 
     def decisions(self) -> list[tuple[str, str]]:
-        """Returns the tool and the code of each record about an approval request, oldest first."""
-        records = [record for record in self.recorded() if record["type"] == "approval"]
-        return [(record["tool"], record["code"]) for record in records]
+        """Returns the tool and the code of each decision about an approval request, oldest first.
 
-    def decided(self, tool: str) -> list[tuple[str, str]]:
-        """Returns the records that an approval leaves. A declined link was shown to nobody, and decides nothing."""
-        declined = ["approval_not_shown"] if self.agent.declines_links else []
-        return [(tool, code) for code in ("approval_requested", *declined, "approval_approved")]
+        A prompt that the client closed before a user could read it decides nothing.
+        """
+        records = [record for record in self.recorded() if record["type"] == "approval"]
+        return [(record["tool"], record["code"]) for record in records if record["code"] != NOT_SHOWN]
+
+    def has_declined(self, tool: str) -> bool:
+        """Returns true if the log says that the client closed the prompt for a tool without showing it."""
+        return any(record["tool"] == tool and record["code"] == NOT_SHOWN for record in self.recorded())
 
     def projects(self) -> str:
         """Returns the state of the demo server: its projects with notes and the users that tasks belong to."""
@@ -205,8 +209,9 @@ class Approver(Session):
         return found[0]
 
     def approves(self, request: dict[str, Any], desk: Desk, client: Run | Terminal) -> None:
-        """Approves with a code of the authenticator app, after the client has had its chance to decline."""
-        *before, _ = desk.decided(request["tool"].removeprefix("demo:"))
-        until_shown(lambda: desk.decisions()[-len(before) :] == before, f"the records {before}", client)
+        """Approves with a code of the authenticator app. If the client declines prompts unseen, it declines first."""
+        if desk.agent.declines_links:
+            tool = request["tool"].removeprefix("demo:")
+            until_shown(lambda: desk.has_declined(tool), "the client declines the prompt", client)
         answer = self.approve(request["id"], self.totp.code())
         assert answer.status_code == 200, f"{answer.status_code} {answer.text}"
