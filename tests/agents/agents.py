@@ -48,6 +48,8 @@ class Agent:
     name: str
     # The package in `package.json`.
     package: str
+    # The name of the program on `PATH`.
+    program: str
     # Paths below `node_modules`, first match wins. A `.js` file runs with the pinned Node.js.
     programs: tuple[str, ...]
     # Runs one prompt without a terminal.
@@ -62,6 +64,8 @@ class Agent:
     # What the model gets back for a write and for a destructive call without a terminal. `None`: the run ends.
     refuses_write: str | None = None
     refuses_destructive: str | None = None
+    # Whether the client declines every prompt with a link without showing it, also in a terminal.
+    declines_links: bool = False
     # Variants that the agent runs without a terminal if nobody is asked.
     open_variants: tuple[str, ...] = ("write", "destructive")
 
@@ -88,6 +92,7 @@ def fill(text: str, work: Path, model: str) -> str:
 CLAUDE_CODE = Agent(
     name="claude-code",
     package="@anthropic-ai/claude-code",
+    program="claude",
     programs=("@anthropic-ai/claude-code-linux-@CPU@/claude",),
     headless=("-p", "go", "--output-format", "stream-json", "--verbose"),
     files={
@@ -123,6 +128,7 @@ CLAUDE_CODE = Agent(
 CODEX = Agent(
     name="codex",
     package="@openai/codex",
+    program="codex",
     programs=(
         "@openai/codex-linux-@CPU@/vendor/x86_64-unknown-linux-musl/bin/codex",
         "@openai/codex-linux-@CPU@/vendor/aarch64-unknown-linux-musl/bin/codex",
@@ -153,12 +159,14 @@ trust_level = "trusted"
     ),
     refuses_write="requires approval, but approval policy is never",
     refuses_destructive="requires approval, but approval policy is never",
+    declines_links=True,
     open_options=("-c", 'mcp_servers.mcpproxy.default_tools_approval_mode="approve"'),
 )
 
 GEMINI = Agent(
     name="gemini",
     package="@google/gemini-cli",
+    program="gemini",
     programs=("@google/gemini-cli/bundle/gemini.js",),
     headless=("-m", "gemini-2.5-flash", "-p", "go", "--output-format", "stream-json"),
     files={
@@ -191,6 +199,7 @@ GEMINI = Agent(
 OPENCODE = Agent(
     name="opencode",
     package="opencode-ai",
+    program="opencode",
     # The baseline build runs on every CPU.
     programs=("opencode-linux-@CPU@-baseline/bin/opencode", "opencode-linux-@CPU@/bin/opencode"),
     headless=("run", "--format", "json", "go"),
@@ -227,6 +236,7 @@ OPENCODE = Agent(
 QWEN = Agent(
     name="qwen",
     package="@qwen-code/qwen-code",
+    program="qwen",
     programs=("@qwen-code/qwen-code/cli.js",),
     headless=("-p", "go", "--output-format", "stream-json"),
     files={

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
+import shlex
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,12 +15,14 @@ import peers
 from agents import Agent, fill
 from gateway import MARK, Gateway, until
 from model import Model, Step
-from terminal import Terminal
+from terminal import Terminal, end_group
 from user import Session, Totp, set_up_plainly
 
 USER = "ada"
-# A cold start on two busy cores, several model turns, and an approval.
-RUN_SECONDS = 90
+# A cold start on two cores that others use as well, several model turns, and an approval.
+RUN_SECONDS = 150
+NOT_SHOWN = "approval_not_shown"
+APPROVED = ("approval_requested", "approval_approved")
 Files = dict[str, bytes]
 T = TypeVar("T")
 
@@ -47,11 +48,6 @@ class Run:
         steps = "\n".join(f"{step.tool} {json.dumps(step.args)}\n  -> {step.result}" for step in self.model.steps)
         return f"--- script\n{steps}\n--- output of the client\n{self.log.read_text(errors='replace')[-6000:]}"
 
-    def end(self) -> None:
-        if self.is_alive():
-            os.killpg(self.child.pid, signal.SIGKILL)
-        self.child.wait(10)
-
 
 def until_shown(probe: Callable[[], T], what: str, client: Run | Terminal) -> T:
     """Waits like `until`. If it fails, shows the output of the client at that moment."""
@@ -70,6 +66,8 @@ class Desk:
         self.home = folder / "home"
         self.work = folder / "work"
         self.work.mkdir(parents=True)
+        self.programs = folder / "bin"
+        self._install()
         self.received = folder / "received.jsonl"
         self.model = Model(list(steps))
         demo = {"command": str(peers.BUILD / "demo-server"), "args": []}
@@ -116,11 +114,10 @@ class Desk:
                 env=self.environment(),
                 start_new_session=True,
             )
-        run = Run(child, log, self.model)
         try:
-            yield run
+            yield Run(child, log, self.model)
         finally:
-            run.end()
+            end_group(child)
 
     def open_terminal(self) -> Terminal:
         """Starts the agent in a terminal."""
@@ -128,7 +125,15 @@ class Desk:
 
     def environment(self) -> dict[str, str]:
         # The gateway's own mark: `Gateway.stop` fails if a process with this mark is left behind.
-        return {**self.agent.environment(self.home, self.work, self.model.url), MARK: self.gateway.mark}
+        known = self.agent.environment(self.home, self.work, self.model.url)
+        return {**known, "PATH": f"{self.programs}:{known['PATH']}", MARK: self.gateway.mark}
+
+    def _install(self) -> None:
+        """Puts the agent on `PATH`, where `mcpproxy connect` looks for it."""
+        self.programs.mkdir()
+        program = self.programs / self.agent.program
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(self.agent.command())} "$@"\n')
+        program.chmod(0o755)
 
     def files(self) -> Files:
         """Returns every file in the home folder with its content."""
@@ -161,9 +166,16 @@ class Desk:
         assert verified.returncode == 0, verified.stderr
 
     def decisions(self) -> list[tuple[str, str]]:
-        """Returns the tool and the code of each record about an approval request, oldest first."""
+        """Returns the tool and the code of each decision about an approval request, oldest first.
+
+        A prompt that the client closed before a user could read it decides nothing.
+        """
         records = [record for record in self.recorded() if record["type"] == "approval"]
-        return [(record["tool"], record["code"]) for record in records]
+        return [(record["tool"], record["code"]) for record in records if record["code"] != NOT_SHOWN]
+
+    def has_declined(self, tool: str) -> bool:
+        """Returns true if the log says that the client closed the prompt for a tool without showing it."""
+        return any(record["tool"] == tool and record["code"] == NOT_SHOWN for record in self.recorded())
 
     def projects(self) -> str:
         """Returns the state of the demo server: its projects with notes and the users that tasks belong to."""
@@ -189,13 +201,17 @@ class Approver(Session):
 
         def look() -> list[dict[str, Any]]:
             found = self.pending()
-            assert found or client.is_alive(), f"the client ended without an approval request\n{client.words()}"
+            assert found or client.is_alive(), "the client ended without an approval request"
             return found
 
         found = until_shown(look, "an approval request", client)
         assert len(found) == 1, found
         return found[0]
 
-    def approves(self, request: dict[str, Any]) -> None:
+    def approves(self, request: dict[str, Any], desk: Desk, client: Run | Terminal) -> None:
+        """Approves with a code of the authenticator app. If the client declines prompts unseen, it declines first."""
+        if desk.agent.declines_links:
+            tool = request["tool"].removeprefix("demo:")
+            until_shown(lambda: desk.has_declined(tool), "the client declines the prompt", client)
         answer = self.approve(request["id"], self.totp.code())
         assert answer.status_code == 200, f"{answer.status_code} {answer.text}"

@@ -27,11 +27,11 @@ DONE = "Every step of the script was tried."
 
 @dataclass
 class Step:
-    """One call of the script. `result` is `None` until the agent returns one."""
+    """One call of the script. It is not called if the agent does not offer the tool. `result` is what the model got."""
 
     tool: str
     args: dict[str, Any]
-    was_offered: bool = True
+    was_called: bool = False
     result: str | None = None
 
 
@@ -87,14 +87,16 @@ class Model:
                 return Call(search, {"query": f"select:{wanted}", "max_results": 20})
             self._position += 1
             if name:
-                self._waiting = step
-                return Call(name, step.args)
+                return self._call(step, name, step.args)
             if "tool_call" in offered:
-                self._waiting = step
-                return Call("tool_call", {"name": f"mcp__{SERVER}__{step.tool}", "arguments": step.args})
-            step.was_offered = False
+                return self._call(step, "tool_call", {"name": f"mcp__{SERVER}__{step.tool}", "arguments": step.args})
         self.is_done = True
         return Text(DONE)
+
+    def _call(self, step: Step, name: str, args: dict[str, Any]) -> Call:
+        step.was_called = True
+        self._waiting = step
+        return Call(name, args)
 
 
 class Server(ThreadingHTTPServer):

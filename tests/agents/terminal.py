@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -64,9 +65,7 @@ class Terminal:
         self, _kind: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self.is_open = False
-        if self.is_alive():
-            os.killpg(self.child.pid, signal.SIGKILL)
-        self.child.wait(10)
+        end_group(self.child)
         self.reader.join(10)
         os.close(self.master)
 
@@ -122,3 +121,10 @@ class Terminal:
         self.rest = data[end:]
         with self.lock:
             self.stream.feed(_IGNORED.sub(b"", data[:end]))
+
+
+def end_group(child: subprocess.Popen[bytes]) -> None:
+    """Ends a process that leads its own process group, and everything that it left in the group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait(10)

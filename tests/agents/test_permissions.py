@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import script
-from agents import Agent
+from agents import AGENTS, Agent
 from desk import Desk
 from fleet import every_agent
 
@@ -24,9 +26,10 @@ def test_reads_run_and_changes_do_not(agent: Agent, tmp_path: Path) -> None:
             run.finish()
             assert search.result and "demo:delete_user" in search.result, run.words()
             assert read.result and "Website relaunch" in read.result, run.words()
-            assert refused(write.result, agent.refuses_write), run.words()
+            assert write.was_called and refused(write.result, agent.refuses_write), run.words()
             assert refused(destructive.result, agent.refuses_destructive), run.words()
-            assert desk.model.is_done == (agent.refuses_write is not None), run.words()
+            # The destructive call was made as well, unless the first refusal ended the run.
+            assert destructive.was_called == (agent.refuses_write is not None), run.words()
         desk.checks(("list_projects", {}))
         assert desk.decisions() == []
         projects = desk.projects()
@@ -40,6 +43,22 @@ def test_reads_run_and_changes_do_not(agent: Agent, tmp_path: Path) -> None:
             else:
                 # The agent keeps its own state in this file, which must survive.
                 assert b"mcpproxy" not in after[name], after[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", [agent for agent in AGENTS if agent.refuses_write is None], ids=str)
+def test_a_destructive_call_ends_the_run(agent: Agent, tmp_path: Path) -> None:
+    """If the first refusal ends the run, the test above does not get to the destructive call."""
+    destructive = script.critical_destructive()
+    desk = Desk(agent, tmp_path, destructive)
+    with desk.model, desk.gateway:
+        desk.settle()
+        desk.connect("--permissions")
+        with desk.run() as run:
+            run.finish()
+            assert destructive.was_called and refused(destructive.result, agent.refuses_destructive), run.words()
+        desk.checks()
+        assert desk.decisions() == []
 
 
 def refused(result: str | None, pattern: str | None) -> bool:

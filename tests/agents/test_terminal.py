@@ -8,7 +8,7 @@ import pytest
 
 import script
 from agents import AGENTS, ENTER, Agent
-from desk import Approver, Desk, until_shown
+from desk import APPROVED, Approver, Desk, until_shown
 
 
 @pytest.mark.slow
@@ -36,12 +36,12 @@ def test_each_change_is_asked_for(agent: Agent, tmp_path: Path) -> None:
                 until_shown(lambda: terminal.shows(request["id"]), "the link to the approval request", terminal)
             assert [tool for tool, _ in desk.ran()] == ["create_note"], "the call waits for the approver"
             assert terminal.shows(request["id"]) == dialog.shows_link, terminal.words()
-            user.approves(request)
+            user.approves(request, desk, terminal)
             for pattern, keys in dialog.after_approval:
                 until_shown(lambda: terminal.shows(pattern), f"{pattern!r} after the approval", terminal)
                 until_shown(lambda: terminal.has_left(pattern, keys), f"{pattern!r} is answered", terminal)
             until_shown(lambda: desk.model.is_done, "the end of the script", terminal)
             assert destructive.result and "deletedUserId" in destructive.result, destructive.result
         desk.checks(("create_note", script.NOTE), ("delete_user", script.MAX))
-        assert desk.decisions() == [("delete_user", "approval_requested"), ("delete_user", "approval_approved")]
+        assert desk.decisions() == [("delete_user", code) for code in APPROVED]
         assert "u_max" not in desk.projects()
