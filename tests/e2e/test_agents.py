@@ -96,7 +96,7 @@ def test_every_call_and_refusal_is_recorded(gateway: Gateway) -> None:
     assert "to clean up" in destructive.stdout and "to look" not in destructive.stdout
 
 
-def test_two_keys_when_the_settings_ask_for_them(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_two_keys_if_the_settings_require_them(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> None:
     home = tmp_path_factory.mktemp("two-key")
     fx = peers.fx(home / "ledger.jsonl")
     with Gateway(home, {"mcpServers": {"fx": fx}, "intent_declaration": {"two_key": "required"}}) as strict:

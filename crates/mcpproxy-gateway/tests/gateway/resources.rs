@@ -78,7 +78,7 @@ async fn behind_the_four_tools_names_have_a_prefix() {
 }
 
 #[tokio::test]
-async fn at_a_servers_own_door_names_are_its_own() {
+async fn at_a_servers_own_endpoint_names_are_unchanged() {
     let (mut peer, rig) = fx().await;
     let mut agent = Agent::at(&rig, Way::Stateless, "a", "/mcp/s/fx", "{}").await;
     let cached = r#","ttlMs":60000,"cacheScope":"private"}"#;
@@ -113,7 +113,7 @@ async fn standing(rig: &Rig, agent: &Agent) -> Events {
 }
 
 #[tokio::test]
-async fn who_subscribed_hears_of_changes_and_nobody_else() {
+async fn only_subscribers_hear_of_changes() {
     let (mut peer, rig) = fx().await;
     let mut one = Agent::new(&rig, Way::Session, "one").await;
     let two = Agent::new(&rig, Way::Session, "two").await;

@@ -22,7 +22,7 @@ pub(crate) enum ConfigCommand {
     /// Check the settings file, contracts and policies, and report every error
     #[command(after_help = "\
 Examples:
-  mcpproxy config check                     Check the settings of the data folder
+  mcpproxy config check                     Check the data folder
   mcpproxy config check ./mcp_config.json   Check a file before you commit it
 
 The command also checks contracts/ and policies/ in the same folder, as the gateway would.")]
