@@ -8,12 +8,11 @@ use anyhow::Context as _;
 use crate::tree::{Problem, Tree};
 
 /// Returns each file and its expected content.
-fn files() -> [(&'static str, String); 3] {
+fn files() -> [(&'static str, String); 2] {
     [
         // Exactly the output of `mcpproxy config schema`.
         ("docs/mcp_config.schema.json", format!("{:#}\n", mcpproxy_core::settings::schema())),
         ("docs/contract.schema.json", format!("{:#}\n", mcpproxy_core::contract::schema())),
-        ("crates/mcpproxy-core/decisions.txt", mcpproxy_core::decision::table()),
     ]
 }
 

@@ -72,7 +72,7 @@ error_codes! {
         "A parameter is missing or has the wrong type.",
         "Correct the parameter that the message names.";
     InvalidToolName "invalid_tool_name",
-        "`name` is not of the form `server:tool`.",
+        "`name` is not of the form `server:tool`, or fits several tools.",
         "Use a name from `retrieve_tools`.";
     InvalidArgs "invalid_args",
         "`args` or `args_json` is not a JSON object.",
@@ -120,7 +120,7 @@ error_codes! {
         "A user must approve the call first.",
         "Open `details.approve_url`, then repeat the call with `details.approval_id`.";
     ApprovalDenied "approval_denied",
-        "A user denied the call.",
+        "The call was denied: by a user, with the admin key, or in the agent's client.",
         "Do not repeat the call. Ask the user what to do instead.";
     ApprovalExpired "approval_expired",
         "The approval expired before the call was made.",

@@ -2,6 +2,7 @@
 //!
 //! Every decision is one compare-and-set step that the store writes in one transaction with its record, or not at all.
 
+mod bookkeeping;
 mod details;
 mod notices;
 mod request_state;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::ArcSwap;
 use mcpproxy_core::settings::{ApprovalSettings, Notify};
-use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Untrusted};
+use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, DeniedBy, Untrusted};
 use mcpproxy_store::{
     ApprovalFilter, ApprovalPage, Conditional, Ledger, PresenceProof, Step, StepUpProof, Store, StoreError,
     StoredApproval, StoredDryRun, User,
@@ -24,6 +25,7 @@ use ulid::Ulid;
 
 use crate::record;
 
+pub(crate) use bookkeeping::for_users;
 pub(crate) use details::hidden;
 pub use details::{ApprovalDetails, SaidBy, StatedRisk};
 pub(crate) use notices::notify;
@@ -74,7 +76,8 @@ pub struct ApprovalView {
     /// The arguments for the approver only. While the request is pending nothing is masked. Otherwise a recipient could
     /// hide behind what looks like a secret.
     pub args_for_user: Untrusted,
-    /// Everything else that goes to the server, unmasked for the approver. `None` if nothing does.
+    /// Everything else that goes to the server, unmasked for the approver, without the client's own bookkeeping. `None`
+    /// if nothing does.
     pub attached_for_user: Option<Untrusted>,
     pub url: String,
     /// Time in which an approved call must be made.
@@ -131,7 +134,7 @@ impl Decider {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::User(user) => user.name().to_owned(),
-            Self::AdminKey => "admin key".to_owned(),
+            Self::AdminKey => DeniedBy::ADMIN_KEY.to_owned(),
         }
     }
 }
@@ -163,7 +166,7 @@ impl Approvals {
 
     pub async fn find(&self, id: &ApprovalId) -> Result<Option<ApprovalView>, StoreError> {
         let store = &self.shared.store;
-        let Some(approval) = store.find_approval(id).await? else { return Ok(None) };
+        let Some(mut approval) = store.find_approval(id).await? else { return Ok(None) };
         let previous = store.last_approved(&approval.tool, &approval.agent).await?;
         let previous = previous.filter(|previous| previous.id != approval.id);
         let dry_run = store.find_dry_run(&approval.binding).await?;
@@ -171,8 +174,9 @@ impl Approvals {
             Some(args) => Untrusted::new(args.as_str()),
             None => approval.shown_args.clone(),
         };
+        approval.shown_attached = approval.shown_attached.as_ref().and_then(bookkeeping::shown_to_users);
         let attached_for_user = match &approval.attached {
-            Some(attached) => Some(Untrusted::new(attached.as_str())),
+            Some(attached) => for_users(attached).map(Untrusted::new),
             None => approval.shown_attached.clone(),
         };
         let (url, yes_lasts_ms) = (self.url(id), self.valid_for_ms());

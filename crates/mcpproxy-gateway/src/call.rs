@@ -113,19 +113,19 @@ async fn run(incoming: &mut Incoming<'_>, target: Target<'_>) -> Result<Reply, S
     let extras = CallExtras::take(state, agent, &mut declared, &mut incoming.passage).await?;
     let decision = incoming.decide(declared, tool.as_ref(), &extras).await?;
     // 5 approve: a user's approval becomes a permit, decided on the newest snapshot.
-    let permit = match decision {
-        Decision::Allow(permit) => permit,
+    let (permit, approved_by) = match decision {
+        Decision::Allow(permit) => (permit, None),
         Decision::Ask(request) => {
             let approved = Box::pin(approval::obtain(incoming, request, extras)).await?;
             incoming.snapshot = approved.snapshot;
-            approved.permit
+            (approved.permit, approved.by)
         }
         Decision::Preview(preview) => return Ok(Box::pin(dry_run::preview(state, agent, &preview)).await),
         Decision::Repeat(repeat) => return Err(Stopped::Repeated(Box::new(repeat))),
         Decision::Deny(denial) => return Err(denial.into()),
     };
     // 6 open: no record, no call.
-    let mut call = PermittedCall::new(&incoming.snapshot, agent, &permit)?;
+    let mut call = PermittedCall::new(&incoming.snapshot, agent, &permit)?.approved_by(approved_by);
     let record = call.open(state, &permit, &incoming.passage).await?;
     // 7 forward: the permit is spent, and the server's reply is checked against the contract.
     let reply = call.forward(permit, &incoming.passage).await;

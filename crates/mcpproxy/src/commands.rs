@@ -9,8 +9,10 @@ mod args;
 mod call;
 mod completions;
 mod config;
+mod connect;
 mod contract;
 mod demo_server;
+mod import;
 mod policy;
 mod serve;
 mod servers;
@@ -29,6 +31,7 @@ use crate::terminal::output::Format;
 const EXAMPLES: &str = "\
 Examples:
   mcpproxy   Start the gateway, with a demo server if there are no settings
+  mcpproxy connect cursor   Add mcpproxy to the settings of a client
   mcpproxy servers add time -- uvx mcp-server-time
   mcpproxy tools search \"current time\"
   mcpproxy call tool-read time:get_current_time \\
@@ -73,12 +76,14 @@ struct Global {
 enum Command {
     Serve(serve::Serve),
     Stdio(stdio::Stdio),
+    Connect(connect::Connect),
     #[command(subcommand)]
     Call(call::CallCommand),
     #[command(subcommand)]
     Tools(tools::ToolsCommand),
     #[command(subcommand)]
     Servers(servers::ServersCommand),
+    Import(import::Import),
     #[command(subcommand)]
     Token(token::TokenCommand),
     #[command(subcommand)]
@@ -102,15 +107,17 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command.unwrap_or(Command::Serve(serve::Serve::default())) {
         Command::Serve(serve) => serve::run(&home, &serve).await,
         Command::Stdio(_) => stdio::run(&home).await,
+        Command::Connect(connect) => connect::run(&home, format, connect).await,
         Command::Call(command) => call::run(&home, format, command).await,
         Command::Tools(command) => tools::run(&home, format, command).await,
         Command::Servers(command) => servers::run(&home, format, command).await,
+        Command::Import(import) => import::run(&home, format, import).await,
         Command::Token(command) => token::run(&home, format, command).await,
         Command::Activity(command) => activity::run(&home, format, command).await,
         Command::Approvals(command) => approvals::run(&home, format, command).await,
         Command::Contract(command) => contract::run(&home, format, command).await,
         Command::Policy(command) => policy::run(&home, format, command).await,
-        Command::Config(command) => config::run(&home, format, &command),
+        Command::Config(command) => config::run(&home, format, &command).await,
         Command::Completions(completions) => completions::run(&completions),
         Command::DemoServer(server) => demo_server::run(&server).await,
     }

@@ -206,10 +206,29 @@ fn schemas_of_contracts_and_policies() {
     let output = folder.command(&["policy", "schema"]).output().unwrap();
     assert!(String::from_utf8(output.stdout).unwrap().contains("entity Tool in [Server, Category]"));
     assert!(folder.json(&["policy", "schema"])["schema"].is_string());
+}
+
+/// The table is the checked-in file, and JSON has the same rows.
+#[test]
+fn the_decision_table() {
+    let folder = Folder::new();
+    let output = folder.command(&["policy", "table"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text, include_str!("../../mcpproxy-core/decisions.txt"));
     let table = folder.json(&["policy", "table"]);
-    let sections: Vec<&String> = table.as_object().unwrap().keys().collect();
-    assert_eq!(sections.first().map(|name| name.as_str()), Some("decisions"));
-    assert!(sections.len() > 1, "{sections:?}");
+    let names: Vec<&String> = table.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["decisions", "contract", "user", "dry_run", "permissions"]);
+    let expected = serde_json::json!({
+        "variant": ["read", "write"],
+        "declared": "destructive",
+        "readOnlyHint": "any",
+        "destructiveHint": "any",
+        "strict_server_validation": "any",
+        "two_key": "any",
+        "unannotated": "any",
+        "outcome": "deny INTENT_MISMATCH",
+    });
+    assert!(table["decisions"].as_array().unwrap().contains(&expected), "{table}");
 }
 
 #[test]
@@ -225,10 +244,31 @@ fn settings_with_secrets_are_ours_alone() {
         assert_snapshot!(name, folder.run(&["config", "check"]));
     };
     check("secrets_readable", 0o644);
+    let fixed = folder.run(&["config", "check", "--fix"]);
+    assert!(fixed.starts_with("exit 0") && fixed.contains("Set mode 0600 on FOLDER/mcp_config.json."), "{fixed}");
+    let mode = std::fs::metadata(folder.file("mcp_config.json")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(!folder.run(&["config", "check", "--fix"]).contains("Set mode"));
     check("secrets_private", 0o600);
     folder.write("mcp_config.json", "{}");
     check("settings_writable", 0o666);
     check("settings_readable", 0o664);
+}
+
+/// A block of VS Code as it is, with a key of another client and one that no client has.
+#[test]
+fn pasted_servers_are_checked() {
+    let folder = Folder::new();
+    folder.write(
+        "mcp_config.json",
+        "{\n  \"inputs\": [],\n  \"servers\": {\n    \"My Files\": {\"command\": \"true\", \"trust\": true}\n  }\n}\n",
+    );
+    assert_snapshot!("config_pasted", folder.run(&["config", "check"]));
+    let warnings = &folder.json(&["config", "check"])["warnings"];
+    assert_eq!(warnings.as_array().unwrap().len(), 2, "{warnings}");
+    let removed = folder.run(&["servers", "remove", "my-files"]);
+    assert!(removed.contains("removed my-files in FOLDER/mcp_config.json"), "{removed}");
+    assert!(!folder.read("mcp_config.json").contains("My Files"));
 }
 
 #[test]

@@ -59,7 +59,11 @@ pub enum NotGranted {
 
 /// The decision of the standing approvals on a request.
 pub(crate) enum StandingDecision {
-    Permitted(Permit),
+    Permitted {
+        permit: Permit,
+        /// The user who gave the standing approval.
+        by: String,
+    },
     /// No standing approval covers the call, so a user must decide.
     NotCovered(ApprovalRequest),
     /// One covers it, but the rate limit is reached.
@@ -162,6 +166,7 @@ impl Approvals {
         let born_ms = self.token_born_ms(agent).await?;
         for grant in found.into_iter().filter(|grant| born_ms.is_some_and(|born_ms| born_ms <= grant.created_ms)) {
             let Ok(schema) = Schema::parse(&grant.schema) else { continue };
+            let by = grant.by.clone();
             let grant = decision::StandingApproval {
                 id: grant.id,
                 agent: grant.agent,
@@ -173,7 +178,7 @@ impl Approvals {
                 uses_left: grant.uses_left,
             };
             match request.covered_by(agent, &grant, moment) {
-                Ok(permit) => return Ok(StandingDecision::Permitted(permit)),
+                Ok(permit) => return Ok(StandingDecision::Permitted { permit, by }),
                 Err(refused) => match *refused {
                     (_, NotCovered::RateLimit(denial)) => return Ok(StandingDecision::RateLimited(denial)),
                     (

@@ -86,7 +86,7 @@ async fn progress_says_the_address_first() {
         let mut stream = agent.stream(&stage.rig, 1, "tools/call", &with_token(&send(ARGS, ""))).await;
         let first: Value = serde_json::from_str(&stream.next().await.unwrap()).unwrap();
         let id = stage.pending().await.id;
-        let message = format!("Waiting for a person to approve this: http://localhost:8080/ui/approvals/{id}");
+        let message = format!("Open http://localhost:8080/ui/approvals/{id} to approve or deny this call.");
         let params = json!({"progressToken": "t", "progress": 1, "message": message});
         assert_eq!(first, json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}), "{way:?}");
         stage.approve(&id).await.unwrap();
@@ -213,7 +213,12 @@ async fn every_step_is_on_the_record() {
     let records = stage.rig.all_records().await;
     let call = records.iter().find(|one| one.id == record).unwrap();
     let metadata: Value = serde_json::from_str(call.metadata.for_json()).unwrap();
-    assert_eq!(metadata["approval_id"], made.as_str(), "the call says whose word it had");
+    assert_eq!(metadata["approval_id"], made.as_str());
+    assert_eq!(
+        (call.agent.as_deref(), &metadata["approved_by"]),
+        (Some("a"), &json!("bob")),
+        "it ran for a, by bob's word"
+    );
     let steps: Vec<Value> = records
         .iter()
         .filter(|one| one.kind == Kind::Approval)

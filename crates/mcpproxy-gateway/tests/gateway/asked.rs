@@ -32,10 +32,11 @@ pub(crate) fn held() -> ApprovalSettings {
     ApprovalSettings { wait: Duration::from_secs(60), ..with_forms() }
 }
 
-/// Lets agents show approval forms for high-risk calls too.
+/// Lets agents show approval forms for high-risk calls too. A form that is declined at once counts as shown, because
+/// tests answer at once.
 pub(crate) fn with_forms() -> ApprovalSettings {
     let channels = Channels { high: Channel::Form, ..Channels::default() };
-    ApprovalSettings { channels, ..ApprovalSettings::default() }
+    ApprovalSettings { channels, shown_after: Duration::ZERO, ..ApprovalSettings::default() }
 }
 
 /// The server `fx` with the tool `send`, and a gateway in front of it.
@@ -100,6 +101,12 @@ impl Stage {
             }
         };
         within(found).await
+    }
+
+    /// Returns the newest approval request, whatever its state.
+    pub(crate) async fn latest(&self) -> StoredApproval {
+        let page = self.rig.gateway.approvals().list(&Default::default(), None, 1).await.unwrap();
+        page.approvals.into_iter().next().unwrap()
     }
 
     /// Writes a step into the store directly, for states that a test cannot wait for.

@@ -2,13 +2,13 @@
 
 mod check;
 mod explain;
+mod table;
 mod test;
 
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use mcpproxy_core::decision::{rows, sections, table};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use crate::exit::Exit;
 use crate::home::Home;
@@ -79,8 +79,11 @@ Examples:
     /// Print the decision table: every combination and its outcome
     #[command(after_help = "\
 Examples:
-  mcpproxy policy table | grep '^read .* deny'
-  mcpproxy policy table -o json")]
+  mcpproxy policy table | grep ' ask '    Calls that need an approval
+  mcpproxy policy table -o json
+
+Combinations with the same outcome share a row. A cell is a value, alternatives such as `read|write`,
+or `any`. Exactly one row of a section matches each combination. In JSON, alternatives are a list.")]
     Table,
 }
 
@@ -98,34 +101,6 @@ pub(crate) async fn run(home: &Home, format: Format, command: PolicyCommand) -> 
             }
             Ok(Exit::Done)
         }
-        PolicyCommand::Table => {
-            format.print(&table_json(), table)?;
-            Ok(Exit::Done)
-        }
+        PolicyCommand::Table => table::run(format),
     }
-}
-
-/// Returns the decision table as JSON, one key per section.
-fn table_json() -> Value {
-    let decisions = rows().into_iter().map(|row| {
-        json!({
-            "variant": row.variant.operation(),
-            "declared": row.declared,
-            "readOnlyHint": row.read_only,
-            "destructiveHint": row.destructive,
-            "strict_server_validation": row.settings.strict_server_validation,
-            "two_key": row.settings.two_key.as_str(),
-            "unannotated": row.settings.unannotated.as_str(),
-            "outcome": row.outcome,
-        })
-    });
-    let mut all = Map::from_iter([("decisions".to_owned(), decisions.collect())]);
-    for section in sections().into_iter().skip(1) {
-        let cells = |row: Vec<String>| -> Value {
-            let named = section.columns.iter().zip(row);
-            named.map(|(name, cell)| ((*name).to_owned(), Value::from(cell))).collect::<Map<_, _>>().into()
-        };
-        all.insert(section.name.to_owned(), section.rows.into_iter().map(cells).collect());
-    }
-    all.into()
 }

@@ -1,22 +1,37 @@
 //! Reads the settings file, and checks its owner and permissions.
 
-use std::fs::{File, OpenOptions};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use mcpproxy_core::Mistake;
-use mcpproxy_core::settings::{self, FILE_MAX_BYTES, Outside, Settings, StorageSettings, StorageUrl};
+use mcpproxy_core::settings::{
+    self, FILE_MAX_BYTES, Outside, ServerSettings, Settings, StorageSettings, StorageUrl, Warning,
+};
 use rustix::fs::OFlags;
 
 use crate::exit::{Exit, Failure};
 
+/// Permissions of everybody but the owner.
+const OTHERS: u32 = 0o077;
+const ONLY_US: u32 = 0o600;
+
+/// The settings, and the files that they refer to.
+pub(crate) struct ReadSettings {
+    pub(crate) settings: Settings,
+    pub(crate) referenced: Vec<PathBuf>,
+}
+
 /// Reads the settings. Returns `None` if the file does not exist.
-pub(crate) fn read(path: &Path) -> Result<Option<Settings>, Failure> {
+pub(crate) fn read(path: &Path) -> Result<Option<ReadSettings>, Failure> {
     let Some((file, text)) = read_text(path)? else { return Ok(None) };
-    let settings = parse(path, &text, References::Resolved)?;
-    check_access(path, &file, &settings)?;
-    Ok(Some(settings))
+    let here = Here::beside(path, References::Resolved);
+    let mut settings = settings::parse(&text, &here).map_err(|errors| bad(path, &errors))?;
+    settings.warnings.extend(check_access(path, &file, &settings)?);
+    Ok(Some(ReadSettings { settings, referenced: here.referenced.into_inner().into_iter().collect() }))
 }
 
 /// Reads only the storage settings. References that resolve only in the gateway's environment are not needed.
@@ -52,8 +67,7 @@ enum References {
 const LEFT: &str = "http://reference.invalid/";
 
 fn parse(path: &Path, text: &str, references: References) -> Result<Settings, Failure> {
-    let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
-    settings::parse(text, &Here { folder, references }).map_err(|errors| bad(path, &errors))
+    settings::parse(text, &Here::beside(path, references)).map_err(|errors| bad(path, &errors))
 }
 
 /// Reads the text of the file. Returns `None` if the file does not exist.
@@ -102,19 +116,42 @@ fn other_than_file(path: &Path) -> Option<Failure> {
     Some(Failure::new(Exit::BadSettings, message).hint("move it elsewhere, because only regular files are read"))
 }
 
-/// Checks the permissions of the settings. A writer can start any program as this user, and a reader learns the secrets
-/// in them.
-fn check_access(path: &Path, file: &File, settings: &Settings) -> Result<(), Failure> {
-    let shown = path.display();
+/// Checks the permissions of the settings. A writer can start any program as this user, so that is an error. A reader
+/// learns the secrets in them: a warning, because a pasted file usually has mode 0644, and refusing it helps nobody.
+fn check_access(path: &Path, file: &File, settings: &Settings) -> Result<Option<Warning>, Failure> {
     let mode = check_owner(path, file)?;
     let secrets = settings.inline_secrets();
-    if !secrets.is_empty() && mode & 0o077 != 0 {
-        let message = format!("{shown}: permissions too open for a file with secrets ({})", secrets.join(", "));
-        return Err(Failure::new(Exit::BadSettings, message).hint(format!(
-            "run `chmod 600 {shown}`, or move the secrets out of the file with ${{env:NAME}} or ${{file:PATH}}"
-        )));
+    if secrets.is_empty() || mode & OTHERS == 0 {
+        return Ok(None);
     }
-    Ok(())
+    Ok(Some(Warning::about_file(format!(
+        "other users can read the secrets in this file ({}); run `mcpproxy config check --fix`, or move them out with \
+         `${{env:NAME}}` or `${{file:PATH}}`",
+        secrets.join(", ")
+    ))))
+}
+
+/// Sets mode 0600 on settings with secrets that other users can read. Returns whether it did.
+pub(crate) fn fix_access(path: &Path) -> Result<bool, Failure> {
+    let Some((file, text)) = read_text(path)? else { return Ok(false) };
+    let settings = check_shape(path, &text)?;
+    if check_access(path, &file, &settings)?.is_none() {
+        return Ok(false);
+    }
+    file.set_permissions(Permissions::from_mode(ONLY_US)).map_err(|error| {
+        Failure::new(Exit::Failed, format!("could not change the mode of `{}`: {error}", path.display()))
+    })?;
+    Ok(true)
+}
+
+/// Formats the warnings about the settings as `file:line:column: warning: message`, which editors understand.
+pub(crate) fn warning_lines(path: &Path, warnings: &[Warning]) -> Vec<String> {
+    let shown = path.display();
+    let placed = warnings.iter().map(|warning| match warning.at {
+        Some((line, column)) => format!("{shown}:{line}:{column}: warning: {}", warning.message),
+        None => format!("{shown}: warning: {}", warning.message),
+    });
+    placed.collect()
 }
 
 /// Checks that only this user and root can change the file or folder. Returns its mode.
@@ -138,9 +175,22 @@ pub(crate) fn check_owner(path: &Path, file: &File) -> Result<u32, Failure> {
     Ok(metadata.mode())
 }
 
-fn bad(path: &Path, errors: &[Mistake]) -> Failure {
+/// Refuses settings in which no enabled server can run. A gateway with a misconfigured server beside a good one starts,
+/// but one that could only refuse calls would hide the mistake.
+pub(crate) fn check_any_runs(path: &Path, settings: &Settings) -> Result<(), Failure> {
+    let runs = |server: &ServerSettings| server.transport.mistakes().is_none();
+    let mut enabled = settings.servers.iter().filter(|server| server.enabled).peekable();
+    if enabled.peek().is_none() || enabled.any(runs) {
+        return Ok(());
+    }
+    let mistakes = settings.misconfigured().filter(|(server, _)| server.enabled).flat_map(|(_, mistakes)| mistakes);
+    Err(bad(path, mistakes).hint("every enabled server has a mistake; fix one of them, or set \"enabled\": false"))
+}
+
+/// Formats mistakes of the settings as `file:line:column: message`, which editors understand.
+pub(crate) fn bad<'m>(path: &Path, errors: impl IntoIterator<Item = &'m Mistake>) -> Failure {
     let lines: Vec<String> = errors
-        .iter()
+        .into_iter()
         .map(|error| format!("{}:{}:{}: {}", path.display(), error.line, error.column, error.message))
         .collect();
     Failure::new(Exit::BadSettings, lines.join("\n"))
@@ -150,9 +200,16 @@ fn bad(path: &Path, errors: &[Mistake]) -> Failure {
 struct Here {
     folder: PathBuf,
     references: References,
+    /// Files that were read, or that are missing.
+    referenced: RefCell<BTreeSet<PathBuf>>,
 }
 
 impl Here {
+    fn beside(path: &Path, references: References) -> Self {
+        let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
+        Self { folder, references, referenced: RefCell::default() }
+    }
+
     fn left(&self) -> Option<String> {
         self.stand_in().map(str::to_owned)
     }
@@ -178,6 +235,7 @@ impl Here {
             Some(rest) => std::env::home_dir().ok_or("the home folder is unknown")?.join(rest),
             None => self.folder.join(path),
         };
+        self.referenced.borrow_mut().insert(path.clone());
         let file = open(&path).map_err(|error| error.to_string())?;
         if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
             return Err("not a regular file".to_owned());

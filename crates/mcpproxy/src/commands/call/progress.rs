@@ -34,8 +34,7 @@ impl Progress {
             return None;
         }
         let words = message.pointer("/params/message")?.as_str()?;
-        let url = Url::parse(words.rsplit(' ').next()?).ok()?;
-        let id = ApprovalId::parse(url.path().strip_prefix(PATH)?)?;
+        let (url, id) = words.split(' ').find_map(approval_link)?;
         if self.told.replace(id.clone()).as_ref() == Some(&id) {
             return None;
         }
@@ -49,6 +48,13 @@ impl Progress {
     }
 }
 
+/// Reads a word as a link to an approval page.
+fn approval_link(word: &str) -> Option<(Url, ApprovalId)> {
+    let url = Url::parse(word).ok()?;
+    let id = ApprovalId::parse(url.path().strip_prefix(PATH)?)?;
+    Some((url, id))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,7 +65,7 @@ mod tests {
         let check = |url: &str, expected: Option<&str>| {
             let mut progress = Progress { port: Some(8080), told: None };
             let message = serde_json::json!({"method": "notifications/progress", "params": {
-                "message": format!("Waiting for a person to approve this: {url}"),
+                "message": format!("Open {url} to approve or deny this call."),
             }});
             let expected = expected.map(|rest| format!("Waiting for a user to approve the call: {rest}"));
             assert_eq!(progress.words(&message.to_string()), expected, "{url}");
