@@ -132,7 +132,7 @@ fn an_unknown_tool_comes_with_suggestions() {
 }
 
 #[test]
-fn tools_that_run_unasked() {
+fn tools_that_run_without_approval() {
     use crate::contract::Contracts;
     use crate::policy::Policies;
     use crate::settings::Unclassified;

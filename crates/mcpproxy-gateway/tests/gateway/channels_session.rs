@@ -118,7 +118,7 @@ async fn the_page_decides_where_the_client_does_not() {
 }
 
 #[tokio::test]
-async fn a_critical_call_gets_a_link_and_a_yes_in_the_client_is_none() {
+async fn a_critical_call_gets_a_link_and_cannot_be_approved_in_the_client() {
     for way in WAYS {
         let stage = Stage::new(CRITICAL, held()).await;
         let mut call = Held::call(&stage, way, BOTH).await;
@@ -210,7 +210,7 @@ async fn an_open_form_holds_the_call() {
 /// If the web page decides first, a late approval in the client starts no second call, and a late denial undoes
 /// nothing.
 #[tokio::test]
-async fn the_first_word_counts() {
+async fn the_first_decision_counts() {
     for answer in ["approve", "deny"] {
         let stage = Stage::new(HIGH, held()).await;
         let mut call = Held::call(&stage, Way::Session, FORM).await;

@@ -55,7 +55,7 @@ Examples:
   mcpproxy activity show 01JG2ABCDEF -o json
 
 The id is in the first column of `mcpproxy activity list`, and in `_meta[\"mcpproxy/record\"]` of every \
-result. *** replaces a secret. The gateway never stores secrets.")]
+result. *** replaces a secret, which the log never contains.")]
     Show {
         /// Id of the record, or an unambiguous prefix
         id: String,
