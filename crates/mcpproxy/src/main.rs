@@ -16,7 +16,6 @@ mod operator_files;
 mod runtime;
 mod terminal;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -25,6 +24,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::commands::Cli;
 use crate::exit::Exit;
+use crate::terminal::style::Colours;
 
 // The gateway allocates many small, short-lived strings on several threads. mimalloc is faster at that.
 #[global_allocator]
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     log_to_stderr();
     let (exit, text) = exit::report(&run(cli));
     if let Some(text) = text {
-        terminal::output::tell(&format!("error: {text}"));
+        terminal::output::tell_error(&text);
     }
     exit.into()
 }
@@ -61,7 +61,7 @@ fn log_to_stderr() {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(Colours::of(&std::io::stderr()) == Colours::On)
         .with_target(false)
         .init();
 }

@@ -11,7 +11,9 @@ use crate::home::Home;
 use crate::home::secret::{Readers, replace_file};
 use crate::operator_files::edit::{self, Change};
 use crate::operator_files::settings_file;
+use crate::terminal::listing::Cell;
 use crate::terminal::output::{self, Format, line, member, print};
+use crate::terminal::style::of_state;
 
 /// Show, add, remove and restart servers
 #[derive(Debug, Subcommand)]
@@ -132,7 +134,11 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
         }
         let rows = servers.iter().map(|server| {
             let cells = ["name", "transport", "state", "tools", "protocol", "restarts", "reason"];
-            cells.into_iter().map(|name| member(server, name)).collect()
+            let cell = |name: &str| match name {
+                "state" => Cell::new(member(server, name), of_state(&member(server, name))),
+                _ => member(server, name).into(),
+            };
+            cells.into_iter().map(cell).collect()
         });
         output::table(&["NAME", "TRANSPORT", "STATE", "TOOLS", "PROTOCOL", "RESTARTS", "REASON"], rows)
             + &hidden(servers)

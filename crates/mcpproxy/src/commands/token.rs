@@ -11,7 +11,9 @@ use crate::database::{location, not_opened};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::secret::random_bytes;
+use crate::terminal::listing::Cell;
 use crate::terminal::output::{self, Format, line};
+use crate::terminal::style::of_state;
 use crate::terminal::time::{local_time, now_ms};
 
 /// The longest permission that a contract can name.
@@ -179,15 +181,16 @@ async fn list(store: &Store, format: Format) -> anyhow::Result<()> {
             return "No tokens yet. Create one with `mcpproxy token create NAME`.\n".to_owned();
         }
         let rows = infos.iter().zip(&tokens.tokens).map(|(info, token)| {
+            let state = if info.revoked_ms.is_some() { "revoked" } else { "valid" };
             vec![
-                token.name.clone(),
-                token.servers.as_ref().map_or("all".to_owned(), |names| names.join(",")),
-                token.operations.join(","),
-                if token.grants.is_empty() { "-".to_owned() } else { line(&token.grants.join(",")) },
-                if token.headless { "yes" } else { "-" }.to_owned(),
-                local_time(info.created_ms),
-                info.last_used_ms.map_or("never".to_owned(), local_time),
-                if info.revoked_ms.is_some() { "revoked" } else { "valid" }.to_owned(),
+                token.name.clone().into(),
+                token.servers.as_ref().map_or("all".to_owned(), |names| names.join(",")).into(),
+                token.operations.join(",").into(),
+                if token.grants.is_empty() { "-".to_owned() } else { line(&token.grants.join(",")) }.into(),
+                if token.headless { "yes" } else { "-" }.to_owned().into(),
+                local_time(info.created_ms).into(),
+                info.last_used_ms.map_or("never".to_owned(), local_time).into(),
+                Cell::new(state, of_state(state)),
             ]
         });
         output::table(&["AGENT", "SERVERS", "OPERATIONS", "GRANTS", "HEADLESS", "CREATED", "LAST USED", "STATE"], rows)

@@ -11,8 +11,9 @@ use url::form_urlencoded::Serializer;
 use crate::client::Rest;
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::terminal::listing::listing;
+use crate::terminal::listing::{Cell, listing};
 use crate::terminal::output::{Format, line, lines, member, shorten};
+use crate::terminal::style::Tone;
 
 const DESCRIPTION_MAX_CHARS: usize = 80;
 /// Shown to operators for a forbidden tool.
@@ -110,14 +111,20 @@ fn list(answer: &Value) -> String {
     listing(&["TOOL", "CALL WITH", "RISK", "NEEDS", "DESCRIPTION"], tools.iter().map(row).collect())
 }
 
-fn row(tool: &Value) -> Vec<String> {
+fn row(tool: &Value) -> Vec<Cell> {
     let description = tool.get("description").and_then(Value::as_str).unwrap_or_default();
     let description = shorten(&line(description.lines().next().unwrap_or_default()), DESCRIPTION_MAX_CHARS);
     let (call_with, needs) = match is_hidden(tool) {
         true => (HIDDEN.to_owned(), "-".to_owned()),
         false => (member(tool, "call_with"), needs(tool)),
     };
-    vec![member(tool, "name"), call_with, member(tool, "risk_level"), needs, description]
+    let risk = match tool.get("risk_level").and_then(Value::as_str).and_then(RiskLevel::parse) {
+        Some(RiskLevel::High | RiskLevel::Critical | RiskLevel::Forbidden) => Tone::Bad,
+        Some(RiskLevel::Low | RiskLevel::Medium) => Tone::Plain,
+        None => Tone::Warning,
+    };
+    let risk = Cell::new(member(tool, "risk_level"), risk);
+    vec![member(tool, "name").into(), call_with.into(), risk, needs.into(), description.into()]
 }
 
 fn members<'v>(value: &'v Value, name: &str) -> &'v [Value] {
