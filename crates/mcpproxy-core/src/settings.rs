@@ -1,7 +1,11 @@
 //! The settings file, `mcp_config.json`: JSON with comments, read strictly, with a position for every mistake.
 //!
 //! [`parse`] turns the text into [`Settings`] with all defaults filled in and all references resolved, or returns every
-//! mistake at once. A file with one mistake changes nothing: the gateway keeps the settings it has.
+//! mistake at once. A mistake outside the servers changes nothing: the gateway keeps the settings it has.
+//!
+//! A mistake inside one server, such as an environment variable that is not set, concerns that server alone. It becomes
+//! [`TransportSettings::Misconfigured`], which cannot be connected to, and all other servers load. A disabled server is
+//! checked for its shape, but its references are not resolved.
 //!
 //! Each section of the file has a module: `server.rs` for `mcpServers`, `approvals.rs`, `activity.rs`, `storage.rs`.
 //! Each reads its own object with the reader of [`file`](crate::file) and returns its own struct. `keys.rs` lists the
@@ -89,15 +93,33 @@ pub struct ServerSettings {
     pub connect_timeout: Duration,
     pub max_concurrent_calls: usize,
     pub result_limit_bytes: usize,
+    /// Environment variables of the gateway that its process gets, besides those that every process gets.
+    pub env_passthrough: Vec<String>,
 }
 
 /// The transport of a server. Its `Debug` shows no argument, value or URL path, because each may hold a secret.
 #[derive(Clone, PartialEq)]
 pub enum TransportSettings {
-    Stdio { command: String, args: Vec<String>, env: Vec<(String, Secret)>, cwd: Option<String> },
-    Http { url: String, headers: Vec<(String, Secret)> },
-    Sse { url: String, headers: Vec<(String, Secret)> },
+    Stdio {
+        command: String,
+        args: Vec<String>,
+        env: Vec<(String, Secret)>,
+        cwd: Option<String>,
+    },
+    Http {
+        url: String,
+        headers: Vec<(String, Secret)>,
+    },
+    Sse {
+        url: String,
+        headers: Vec<(String, Secret)>,
+    },
     Demo,
+    /// The settings of this server have mistakes. `kind` is what they seem to describe.
+    Misconfigured {
+        kind: &'static str,
+        mistakes: Vec<Mistake>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,7 +244,7 @@ impl Settings {
                 TransportSettings::Http { headers, .. } | TransportSettings::Sse { headers, .. } => {
                     ("headers", headers.as_slice())
                 }
-                TransportSettings::Demo => ("", [].as_slice()),
+                TransportSettings::Demo | TransportSettings::Misconfigured { .. } => ("", [].as_slice()),
             };
             let inline = pairs.iter().filter(|(name, value)| value.stands_in_file() && secret::is_secret_name(name));
             found.extend(inline.map(|(name, _)| format!("mcpServers.{}.{kind}.{}", server.name, shown(name))));
@@ -238,6 +260,13 @@ impl Settings {
             found.push("approvals.notify.webhook.secret".to_owned());
         }
         found
+    }
+}
+
+impl Settings {
+    /// Returns the servers whose settings have mistakes, in the order of the file.
+    pub fn misconfigured(&self) -> impl Iterator<Item = (&ServerSettings, &[Mistake])> {
+        self.servers.iter().filter_map(|server| Some((server, server.transport.mistakes()?)))
     }
 }
 
@@ -258,6 +287,7 @@ impl ServerSettings {
             connect_timeout: Self::CONNECT_TIMEOUT,
             max_concurrent_calls: Self::MAX_CONCURRENT_CALLS,
             result_limit_bytes: Self::RESULT_LIMIT_BYTES,
+            env_passthrough: Vec::new(),
         }
     }
 }
@@ -270,6 +300,15 @@ impl TransportSettings {
             Self::Http { .. } => "http",
             Self::Sse { .. } => "sse",
             Self::Demo => "demo",
+            Self::Misconfigured { kind, .. } => kind,
+        }
+    }
+
+    /// Returns the mistakes of a misconfigured server.
+    pub fn mistakes(&self) -> Option<&[Mistake]> {
+        match self {
+            Self::Misconfigured { mistakes, .. } => Some(mistakes),
+            Self::Stdio { .. } | Self::Http { .. } | Self::Sse { .. } | Self::Demo => None,
         }
     }
 }
@@ -282,8 +321,12 @@ impl Default for IntentSettings {
 
 fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Settings {
     let default = Settings::default();
+    let passthrough = reader.parsed_list(fields, "env_passthrough", server::parse_passthrough);
     let settings = Settings {
-        servers: fields.find("mcpServers").map(|field| server::read_all(reader, field)).unwrap_or_default(),
+        servers: fields
+            .find("mcpServers")
+            .map(|field| server::read_all(reader, field, &passthrough))
+            .unwrap_or_default(),
         intent: read_intent(reader, fields).unwrap_or_default(),
         contracts: read_contracts(reader, fields).unwrap_or_default(),
         activity: activity::read(reader, fields).unwrap_or_default(),

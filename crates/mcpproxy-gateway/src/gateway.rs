@@ -17,7 +17,7 @@ use crate::record;
 use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
 use crate::status::{ServerStatus, StateName};
-use crate::upstream::sweep;
+use crate::upstream::{Server, sweep};
 use servers::{Servers, changed_lists};
 
 pub use contracts::{DraftError, Lint, PolicyResult, version};
@@ -150,7 +150,9 @@ impl Gateway {
         let is_unlisted = |status: &ServerStatus| status.tools > 0 && snapshot.awaits_tools(&status.name);
         let shown = |status: ServerStatus| match status.state {
             StateName::Ready if is_unlisted(&status) => ServerStatus { state: StateName::Connecting, ..status },
-            StateName::Connecting | StateName::Ready | StateName::Waiting | StateName::Disabled => status,
+            StateName::Connecting | StateName::Ready | StateName::Waiting | StateName::Disabled | StateName::Misconfigured => {
+                status
+            }
         };
         statuses.into_iter().map(shown).collect()
     }
@@ -162,7 +164,8 @@ impl Gateway {
 
     /// Restarts a server. Returns `false` if there is no such enabled server.
     pub fn restart(&self, name: &ServerName) -> bool {
-        let server = self.servers.find(name).filter(|server| server.settings.enabled);
+        let can_run = |server: &Arc<Server>| server.settings.enabled && server.settings.transport.mistakes().is_none();
+        let server = self.servers.find(name).filter(can_run);
         server.map(|server| server.request_restart()).is_some()
     }
 

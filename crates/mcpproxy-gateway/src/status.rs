@@ -10,6 +10,8 @@ pub struct ServerStatus {
     pub state: StateName,
     /// Reason why the server is not ready, for the operator.
     pub reason: Option<String>,
+    /// A next step for the operator, where the reason suggests one.
+    pub hint: Option<String>,
     pub tools: usize,
     pub prompts: usize,
     pub resources: usize,
@@ -28,15 +30,20 @@ pub enum StateName {
     /// Failed, and waiting for the next attempt.
     Waiting,
     Disabled,
+    /// Not connected, because its settings have mistakes.
+    Misconfigured,
 }
 
 impl StateName {
+    pub const ALL: [Self; 5] = [Self::Connecting, Self::Ready, Self::Waiting, Self::Disabled, Self::Misconfigured];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connecting => "connecting",
             Self::Ready => "ready",
             Self::Waiting => "waiting",
             Self::Disabled => "disabled",
+            Self::Misconfigured => "misconfigured",
         }
     }
 }

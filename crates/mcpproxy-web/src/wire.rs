@@ -25,7 +25,7 @@ use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use mcpproxy_core::{RiskLevel, Variant};
-use mcpproxy_gateway::ServerStatus;
+use mcpproxy_gateway::{ServerStatus, StateName};
 use mcpproxy_store::{Health as LogHealth, Kind, Status as RecordStatus};
 use serde::Serialize;
 use serde_json::Value;
@@ -72,14 +72,41 @@ pub(crate) struct Status {
     pub(crate) address: String,
     /// The time since the gateway started.
     pub(crate) uptime_ms: u64,
+    /// The address of the pages for users.
+    pub(crate) ui_url: String,
     /// The number of servers in each state.
     pub(crate) servers: ServerCounts,
+    /// The servers that are enabled and not ready, with the reason.
+    pub(crate) unready_servers: Vec<UnreadyServer>,
     /// The number of tools of all servers.
     pub(crate) tools: usize,
     /// The settings file, and `contracts/` and `policies/` next to it.
     pub(crate) settings: SettingsState,
+    /// Approval requests, and users who can decide them.
+    pub(crate) approvals: ApprovalsState,
     /// The state of the activity log.
     pub(crate) log: LogState,
+}
+
+/// A server that is enabled and not ready.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct UnreadyServer {
+    pub(crate) name: String,
+    #[schema(schema_with = server_states)]
+    pub(crate) state: &'static str,
+    /// Why it is not ready. `null` while it connects for the first time.
+    pub(crate) reason: Option<String>,
+    /// What may help.
+    pub(crate) hint: Option<String>,
+}
+
+/// Approval requests, and users who can decide them. `null` if the database cannot be read.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ApprovalsState {
+    /// The number of pending approval requests, at most 100.
+    pub(crate) waiting: Option<usize>,
+    /// Whether a user account exists. Without one, nobody can approve a call.
+    pub(crate) has_users: Option<bool>,
 }
 
 /// The state of the activity log. While it cannot be written, no call is sent.
@@ -111,14 +138,48 @@ pub(crate) struct ServerCounts {
     pub(crate) connecting: usize,
     pub(crate) failed: usize,
     pub(crate) disabled: usize,
+    pub(crate) misconfigured: usize,
 }
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SettingsState {
     /// The path of the settings file, whether it exists or not.
     pub(crate) path: String,
+    /// Whether the settings file exists. Without one, the gateway runs the demo server.
+    pub(crate) exists: bool,
     /// Why the newest settings, contracts or policies are invalid. The previous ones remain active.
     pub(crate) error: Option<String>,
+    /// The same errors, one by one, with their positions.
+    pub(crate) mistakes: Vec<FileMistake>,
+}
+
+/// An error in a file of the operator.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct FileMistake {
+    /// `null` for an error that concerns no single file.
+    pub(crate) file: Option<String>,
+    pub(crate) line: Option<usize>,
+    pub(crate) column: Option<usize>,
+    pub(crate) message: String,
+}
+
+impl FileMistake {
+    /// Splits a line of the form `file:line:column: message`, in which errors are kept for editors.
+    pub(crate) fn parse(text: &str) -> Self {
+        let (place, message) = text.split_once(": ").unwrap_or(("", text));
+        let mut parts = place.rsplitn(3, ':');
+        let (column, line, file) = (parts.next(), parts.next(), parts.next());
+        let number = |part: Option<&str>| part.and_then(|part| part.parse::<usize>().ok());
+        match (file, number(line), number(column)) {
+            (Some(file), Some(line), Some(column)) => Self {
+                file: Some(file.to_owned()),
+                line: Some(line),
+                column: Some(column),
+                message: message.to_owned(),
+            },
+            _ => Self { file: None, line: None, column: None, message: text.to_owned() },
+        }
+    }
 }
 
 #[derive(Serialize, ToSchema)]
@@ -131,9 +192,12 @@ pub(crate) struct Server {
     /// The name in the settings.
     name: String,
     transport: &'static str,
+    #[schema(schema_with = server_states)]
     state: &'static str,
     /// Why it is not ready.
     reason: Option<String>,
+    /// What may help, if the reason suggests something.
+    hint: Option<String>,
     tools: usize,
     prompts: usize,
     resources: usize,
@@ -159,6 +223,7 @@ impl From<ServerStatus> for Server {
             transport: status.transport,
             state: status.state.as_str(),
             reason: status.reason,
+            hint: status.hint,
             tools: status.tools,
             prompts: status.prompts,
             resources: status.resources,
@@ -225,6 +290,13 @@ const LOG_STATES: [&str; 2] = ["ok", "unavailable"];
 
 fn log_states() -> Object {
     words("`unavailable` while records cannot be written. The gateway refuses calls meanwhile.", LOG_STATES)
+}
+
+fn server_states() -> Object {
+    words(
+        "`waiting`: it failed, and the gateway tries again. `misconfigured`: its settings have a mistake.",
+        StateName::ALL.map(StateName::as_str),
+    )
 }
 
 fn operations() -> Object {

@@ -7,6 +7,7 @@ pub(super) const TOP: Keys = Keys {
     known: &[
         "$schema",
         "mcpServers",
+        "env_passthrough",
         "intent_declaration",
         "contracts",
         "activity",
@@ -38,6 +39,7 @@ pub(super) const SERVER: Keys = Keys {
         "command",
         "args",
         "env",
+        "env_passthrough",
         "cwd",
         "url",
         "headers",
@@ -97,7 +99,7 @@ pub(super) const WEBHOOK: Keys = Keys { known: &["url", "secret"], advice: &[("_
 
 pub(super) const STORAGE: Keys = Keys { known: &["url"], advice: &[("_comment", COMMENTS)] };
 
-pub(super) const STDIO_ONLY: &[&str] = &["command", "args", "env", "cwd"];
+pub(super) const STDIO_ONLY: &[&str] = &["command", "args", "env", "env_passthrough", "cwd"];
 pub(super) const HTTP_ONLY: &[&str] = &["url", "headers"];
 
 const OWN_RULES: &str = "contracts and policies decide which calls need an approval; remove it";
@@ -109,6 +111,17 @@ pub(super) enum Kind {
     Http,
     Sse,
     Demo,
+}
+
+impl Kind {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdio => "stdio",
+            Self::Http => "http",
+            Self::Sse => "sse",
+            Self::Demo => "demo",
+        }
+    }
 }
 
 pub(super) const KINDS: &[(&str, Kind)] = &[

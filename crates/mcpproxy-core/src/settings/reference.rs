@@ -16,6 +16,28 @@ pub trait Outside {
     }
 }
 
+/// Leaves every reference unresolved, for servers that are not started.
+pub(super) struct Unresolved;
+
+impl Unresolved {
+    /// Valid wherever a reference can be used: as a URL, a path, a header and a variable.
+    const STAND_IN: &str = "http://reference.invalid/";
+}
+
+impl Outside for Unresolved {
+    fn env(&self, _name: &str) -> Option<String> {
+        Some(Self::STAND_IN.to_owned())
+    }
+
+    fn file(&self, _path: &str) -> Result<String, String> {
+        Ok(Self::STAND_IN.to_owned())
+    }
+
+    fn stand_in(&self) -> Option<&str> {
+        Some(Self::STAND_IN)
+    }
+}
+
 /// A text with its references replaced.
 pub(super) struct Expanded {
     pub(super) text: String,

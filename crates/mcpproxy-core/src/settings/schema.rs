@@ -25,6 +25,12 @@ pub fn schema() -> Value {
                 "additionalProperties": { "$ref": "#/$defs/server" },
                 "default": {}
             },
+            "env_passthrough": {
+                "type": "array",
+                "items": { "type": "string", "pattern": "^[A-Za-z0-9_]+$" },
+                "default": [],
+                "description": "Environment variables of the gateway that every server process gets, besides PATH, HOME, the locale, and the variables for proxies and certificates."
+            },
             "intent_declaration": intent(),
             "contracts": contracts(),
             "activity": activity(),
@@ -239,7 +245,12 @@ fn server() -> Value {
             "type": { "enum": words(keys::KINDS), "description": "The transport. By default `command` means `stdio` and `url` means `http`." },
             "command": { "type": "string", "minLength": 1, "description": "The program to start, without arguments. No shell is used." },
             "args": { "type": "array", "items": { "type": "string" }, "description": "The arguments of `command`." },
-            "env": { "$ref": "#/$defs/pairs", "description": "Environment variables for `command`. It inherits no others." },
+            "env": { "$ref": "#/$defs/pairs", "description": "Environment variables for `command`." },
+            "env_passthrough": {
+                "type": "array",
+                "items": { "type": "string", "pattern": "^[A-Za-z0-9_]+$" },
+                "description": "Names of environment variables of the gateway that `command` also gets. PATH, HOME, the locale, and the variables for proxies and certificates are passed on anyway."
+            },
             "cwd": { "type": "string", "minLength": 1, "description": "The folder to start `command` in." },
             "url": { "type": "string", "minLength": 1, "description": "The http or https URL of the server." },
             "headers": { "$ref": "#/$defs/pairs", "description": "Headers for every request to `url`." },

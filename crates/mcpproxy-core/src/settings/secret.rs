@@ -54,6 +54,9 @@ impl fmt::Debug for TransportSettings {
                 .field("headers", headers)
                 .finish(),
             Self::Demo => f.write_str("Demo"),
+            Self::Misconfigured { kind, mistakes } => {
+                f.debug_struct("Misconfigured").field("kind", kind).field("mistakes", mistakes).finish()
+            }
         }
     }
 }

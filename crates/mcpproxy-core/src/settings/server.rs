@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use super::keys::{self, Kind};
 use super::read::Reader;
+use super::reference::Unresolved;
 use super::{SERVERS_MAX, Secret, ServerSettings, TransportSettings, address, amount, suggest};
 use crate::ServerName;
-use crate::file::{Fields, Member, Node, NodeValue, SourcePosition, list, shown};
+use crate::file::{Fields, Member, Mistakes, Node, NodeValue, SourcePosition, list, shown};
 
 pub(super) const CONCURRENT_CALLS_MAX: usize = 10_000;
 
@@ -30,34 +31,73 @@ const OWN_HEADERS: [&str; 14] = [
     "upgrade",
 ];
 
-pub(super) fn read_all(reader: &mut Reader<'_>, field: &Member) -> Vec<ServerSettings> {
+/// Start of the variables that configure mcpproxy itself.
+const OWN_VARIABLES: &str = "MCPPROXY_";
+
+/// Mistakes that are kept of one server. The rest adds nothing to its reason.
+const MISTAKES_KEPT: usize = 20;
+
+/// Reads all servers. `passthrough` holds the environment variables that every process gets.
+pub(super) fn read_all(reader: &mut Reader<'_>, field: &Member, passthrough: &[String]) -> Vec<ServerSettings> {
     let Some(servers) = reader.object(&field.node) else { return Vec::new() };
     if servers.len() > SERVERS_MAX {
         reader.report(field.position, format!("{} servers; at most {SERVERS_MAX} are possible", servers.len()));
         return Vec::new();
     }
-    servers.iter().filter_map(|field| read(reader, field)).collect()
+    servers.iter().filter_map(|field| read(reader, field, passthrough)).collect()
 }
 
-fn read(reader: &mut Reader<'_>, field: &Member) -> Option<ServerSettings> {
-    let name = read_name(reader, field);
-    let fields = reader.fields(&field.node, &keys::SERVER)?;
+/// Reads one server. A mistake in its name concerns the whole file, any other only this server.
+fn read(reader: &mut Reader<'_>, field: &Member, passthrough: &[String]) -> Option<ServerSettings> {
+    let name = read_name(reader, field)?;
+    let mut found = Mistakes::default();
+    let mut own = Reader::new(reader.author, reader.context, &mut found);
+    let (kind, server) = match own.fields(&field.node, &keys::SERVER) {
+        Some(fields) => read_fields(&mut own, &name, &fields, field.position),
+        None => (None, ServerSettings::new(name, TransportSettings::Demo)),
+    };
+    let mut mistakes = found.in_order();
+    if mistakes.is_empty() {
+        let is_process = matches!(server.transport, TransportSettings::Stdio { .. });
+        let added = passthrough.iter().filter(|name| is_process && !server.env_passthrough.contains(name));
+        let env_passthrough = server.env_passthrough.iter().chain(added).cloned().collect();
+        return Some(ServerSettings { env_passthrough, ..server });
+    }
+    mistakes.truncate(MISTAKES_KEPT);
+    let kind = kind.map_or("unknown", Kind::as_str);
+    Some(ServerSettings { transport: TransportSettings::Misconfigured { kind, mistakes }, ..server })
+}
+
+/// Reads the keys of a server. A value that is wrong leaves its default, and a mistake in the reader.
+fn read_fields(
+    reader: &mut Reader<'_>,
+    name: &ServerName,
+    fields: &Fields<'_>,
+    at: SourcePosition,
+) -> (Option<Kind>, ServerSettings) {
+    let enabled = read_enabled(reader, fields);
+    if !enabled {
+        // A server that is not started needs no secrets, so their files and variables may be missing.
+        reader.context = &Unresolved;
+    }
     // Read every key even after a mistake, so that all mistakes are reported at once.
-    let kind = read_kind(reader, &fields, field.position);
-    let transport = read_transport(reader, &fields, kind);
+    let kind = read_kind(reader, fields, at);
+    let transport = read_transport(reader, fields, kind);
     let server = ServerSettings {
-        enabled: read_enabled(reader, &fields),
+        enabled,
         description: fields.find("description").and_then(|field| reader.string(&field.node)).map(str::to_owned),
-        call_timeout: read_duration(reader, &fields, "call_timeout", ServerSettings::CALL_TIMEOUT),
-        connect_timeout: read_duration(reader, &fields, "connect_timeout", ServerSettings::CONNECT_TIMEOUT),
+        call_timeout: read_duration(reader, fields, "call_timeout", ServerSettings::CALL_TIMEOUT),
+        connect_timeout: read_duration(reader, fields, "connect_timeout", ServerSettings::CONNECT_TIMEOUT),
         max_concurrent_calls: fields
             .find("max_concurrent_calls")
             .and_then(|field| reader.whole_number(&field.node, 1..=CONCURRENT_CALLS_MAX))
             .unwrap_or(ServerSettings::MAX_CONCURRENT_CALLS),
-        result_limit_bytes: read_result_limit(reader, &fields).unwrap_or(ServerSettings::RESULT_LIMIT_BYTES),
-        ..ServerSettings::new(name?, transport?)
+        result_limit_bytes: read_result_limit(reader, fields).unwrap_or(ServerSettings::RESULT_LIMIT_BYTES),
+        env_passthrough: reader.parsed_list(fields, "env_passthrough", parse_passthrough),
+        // A transport that cannot be read has left a mistake, so this one is never used.
+        ..ServerSettings::new(name.clone(), transport.unwrap_or(TransportSettings::Demo))
     };
-    Some(server)
+    (kind, server)
 }
 
 fn read_name(reader: &mut Reader<'_>, field: &Member) -> Option<ServerName> {
@@ -88,11 +128,11 @@ fn read_kind(reader: &mut Reader<'_>, fields: &Fields<'_>, server_at: SourcePosi
             return None;
         }
     };
-    let (name, needed, foreign): (_, _, &[&[&str]]) = match kind {
-        Kind::Stdio => ("stdio", Some("command"), &[keys::HTTP_ONLY]),
-        Kind::Http => ("http", Some("url"), &[keys::STDIO_ONLY]),
-        Kind::Sse => ("sse", Some("url"), &[keys::STDIO_ONLY]),
-        Kind::Demo => ("demo", None, &[keys::STDIO_ONLY, keys::HTTP_ONLY]),
+    let name = kind.as_str();
+    let (needed, foreign): (_, &[&[&str]]) = match kind {
+        Kind::Stdio => (Some("command"), &[keys::HTTP_ONLY]),
+        Kind::Http | Kind::Sse => (Some("url"), &[keys::STDIO_ONLY]),
+        Kind::Demo => (None, &[keys::STDIO_ONLY, keys::HTTP_ONLY]),
     };
     for key in foreign.iter().copied().flatten() {
         if let Some(field) = fields.find(key) {
@@ -199,6 +239,18 @@ fn check_variable(name: &str, _value: &str) -> Result<(), String> {
         return Err("the name of an environment variable is not empty and contains no `=` and no NUL".to_owned());
     }
     Ok(())
+}
+
+/// Parses the name of an environment variable that servers get from the gateway.
+pub(super) fn parse_passthrough(name: &str) -> Result<String, String> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    if name.is_empty() || !name.bytes().all(fits) {
+        return Err(format!("`{}` cannot be a variable's name; write one whole name such as \"MY_CA_FILE\"", shown(name)));
+    }
+    if name.starts_with(OWN_VARIABLES) {
+        return Err(format!("`{}` is mcpproxy's own variable and is never passed on; remove it", shown(name)));
+    }
+    Ok(name.to_owned())
 }
 
 fn check_header(name: &str, value: &str) -> Result<(), String> {

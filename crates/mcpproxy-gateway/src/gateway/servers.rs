@@ -40,7 +40,7 @@ pub(super) struct Servers {
 
 struct Supervised {
     server: Arc<Server>,
-    /// `None` for a disabled server.
+    /// `None` for a disabled or misconfigured server.
     task: Option<JoinHandle<()>>,
 }
 
@@ -55,9 +55,9 @@ impl Servers {
 
     pub(super) fn start(&self, settings: ServerSettings) {
         let name = settings.name.clone();
-        let is_enabled = settings.enabled;
+        let is_started = settings.enabled && settings.transport.mistakes().is_none();
         let server = Arc::new(Server::new(settings, &self.logs));
-        let task = is_enabled.then(|| {
+        let task = is_started.then(|| {
             let watch = Arc::new(Watcher { changes: self.changes.clone(), state: Arc::clone(&self.state) });
             tokio::spawn(supervise(Arc::clone(&server), Arc::clone(&self.demo), watch))
         });

@@ -49,6 +49,8 @@ pub(crate) async fn reach(
             let process = stdio::start(&Program { command, args, env: &[], cwd: None, limit }, log, notify)?;
             (Link::Duplex(Arc::clone(&process.line)), Some(process))
         }
+        // The gateway starts no task for such a server.
+        TransportSettings::Misconfigured { .. } => return Err(UpstreamError::Closed),
         TransportSettings::Http { url, headers } => (Link::Http(HttpLink::new(url, headers, limit, notify)?), None),
         TransportSettings::Sse { url, headers } => {
             (Link::Duplex(super::http_sse::open(url, headers, limit, notify).await?), None)
@@ -57,9 +59,10 @@ pub(crate) async fn reach(
     let shaken = match &settings.transport {
         // The SSE transport is older than `server/discover`.
         TransportSettings::Sse { .. } => initialize(link).await,
-        TransportSettings::Stdio { .. } | TransportSettings::Demo | TransportSettings::Http { .. } => {
-            shake_hands(link).await
-        }
+        TransportSettings::Stdio { .. }
+        | TransportSettings::Demo
+        | TransportSettings::Http { .. }
+        | TransportSettings::Misconfigured { .. } => shake_hands(link).await,
     };
     match (shaken, process) {
         (Ok(connection), process) => Ok(Reached { connection, process, notices }),
@@ -80,9 +83,10 @@ pub(crate) async fn reach_legacy(settings: &ServerSettings) -> Result<Connection
             let (unheard, _) = mpsc::unbounded_channel();
             initialize(Link::Http(HttpLink::new(url, headers, settings.result_limit_bytes, unheard)?)).await
         }
-        TransportSettings::Stdio { .. } | TransportSettings::Sse { .. } | TransportSettings::Demo => {
-            Err(UpstreamError::Closed)
-        }
+        TransportSettings::Stdio { .. }
+        | TransportSettings::Sse { .. }
+        | TransportSettings::Demo
+        | TransportSettings::Misconfigured { .. } => Err(UpstreamError::Closed),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use mcpproxy_core::settings::ServerSettings;
-use mcpproxy_core::{ServerName, Untrusted};
+use mcpproxy_core::{Mistake, ServerName, Untrusted};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +38,7 @@ pub(crate) struct Server {
 struct State {
     name: StateName,
     reason: Option<String>,
+    hint: Option<String>,
     pid: Option<u32>,
 }
 
@@ -51,16 +52,21 @@ enum Twin {
 
 impl Server {
     pub(crate) fn new(settings: ServerSettings, logs: &Path) -> Self {
-        let name = if settings.enabled { StateName::Connecting } else { StateName::Disabled };
+        let reason = settings.transport.mistakes().map(described);
+        let name = match (settings.enabled, &reason) {
+            (false, _) => StateName::Disabled,
+            (true, Some(_)) => StateName::Misconfigured,
+            (true, None) => StateName::Connecting,
+        };
         Self {
             log: Arc::new(ServerLog::new(logs, &settings.name)),
             slots: Semaphore::new(settings.max_concurrent_calls),
-            state: Mutex::new(State { name, reason: None, pid: None }),
+            state: Mutex::new(State { name, reason, hint: None, pid: None }),
             connection: ArcSwapOption::empty(),
             twin: tokio::sync::Mutex::new(Twin::Unopened),
             offers: ArcSwap::default(),
             restarts: AtomicU64::new(0),
-            was_tried: AtomicBool::new(!settings.enabled),
+            was_tried: AtomicBool::new(!settings.enabled || settings.transport.mistakes().is_some()),
             connected: Notify::new(),
             restart: Notify::new(),
             stop: CancellationToken::new(),
@@ -110,6 +116,7 @@ impl Server {
             transport: self.settings.transport.kind(),
             state: state.name,
             reason: state.reason.clone(),
+            hint: state.hint.clone(),
             tools: offers.tools.len(),
             prompts: offers.prompts.len(),
             resources: offers.resources.len() + offers.templates.len(),
@@ -171,7 +178,7 @@ impl Server {
 
     pub(super) fn set_ready(&self, connection: Arc<Connection>, pid: Option<u32>) {
         self.connection.store(Some(connection));
-        self.set_state(StateName::Ready, None, pid);
+        self.set_state(State { name: StateName::Ready, reason: None, hint: None, pid });
         self.connected.notify_waiters();
     }
 
@@ -192,9 +199,9 @@ impl Server {
         }
     }
 
-    pub(super) async fn set_failed(&self, reason: String) {
+    pub(super) async fn set_failed(&self, reason: String, hint: Option<String>) {
         self.connection.store(None);
-        self.set_state(StateName::Waiting, Some(reason), None);
+        self.set_state(State { name: StateName::Waiting, reason: Some(reason), hint, pid: None });
         self.restarts.fetch_add(1, Ordering::Relaxed);
         self.close_twin().await;
     }
@@ -213,7 +220,16 @@ impl Server {
         }
     }
 
-    fn set_state(&self, name: StateName, reason: Option<String>, pid: Option<u32>) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State { name, reason, pid };
+    fn set_state(&self, state: State) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+}
+
+/// Describes mistakes in one line: the first with its position, and the number of others.
+fn described(mistakes: &[Mistake]) -> String {
+    let first = mistakes.first().map(ToString::to_string).unwrap_or_default();
+    match mistakes.len() {
+        0 | 1 => first,
+        count => format!("{first} (and {} more; run `mcpproxy config check`)", count - 1),
     }
 }

@@ -83,7 +83,7 @@ pub(crate) async fn supervise(server: Arc<Server>, demo: Arc<[String]>, watch: A
                 }
                 let reason = error.to_string();
                 server.log.remark(&reason);
-                server.set_failed(reason.clone()).await;
+                server.set_failed(reason.clone(), None).await;
                 watch.changed(&server, Change::Failed(reason));
                 // Jitter, so that a hundred servers that failed together do not reconnect together.
                 let wait = backoff.mul_f64(rand::rng().random_range(0.8..1.2));

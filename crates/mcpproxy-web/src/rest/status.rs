@@ -7,12 +7,17 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::on;
 use http::StatusCode;
+use mcpproxy_core::ApprovalState;
 use mcpproxy_gateway::StateName;
+use mcpproxy_store::ApprovalFilter;
 
 use super::endpoint::{Answer, Endpoint, Group};
 use crate::auth::access::Access;
 use crate::verb::Verb;
 use crate::{Web, wire};
+
+/// Approval requests to count. More are rare, and a person decides them one by one anyway.
+const WAITING_MAX: usize = 100;
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
@@ -58,7 +63,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         body: None,
         group: Group::Health,
         summary: "Show the state of the gateway",
-        description: "Version, address, number of servers and tools, errors in the settings, and the state of the activity log.",
+        description: "Version, addresses, number of servers and tools, servers that are not ready with the reason, errors in the settings with their positions, pending approval requests, and the state of the activity log.",
         answers: &[Answer::json::<wire::Status>(StatusCode::OK, "The state.")],
         errors: &[],
         handler: |method| on(method, status),
@@ -84,8 +89,19 @@ async fn ready(State(web): State<Arc<Web>>) -> Response {
     (status, Json(wire::Readiness { ready, connecting, log: log.state, reason: log.reason })).into_response()
 }
 
+/// Counts pending approval requests. A database that cannot be read must not hide the rest of the status.
+async fn approvals(web: &Web) -> wire::ApprovalsState {
+    let pending = ApprovalFilter { state: Some(ApprovalState::Pending), ..ApprovalFilter::default() };
+    let waiting = web.gateway.approvals().list(&pending, None, WAITING_MAX).await.ok();
+    wire::ApprovalsState {
+        waiting: waiting.map(|page| page.approvals.len()),
+        has_users: web.store.has_users().await.ok(),
+    }
+}
+
 async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
     let mut servers = wire::ServerCounts::default();
+    let mut unready_servers = Vec::new();
     let mut tools = 0;
     for server in web.gateway.servers() {
         tools += server.tools;
@@ -94,19 +110,37 @@ async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
             StateName::Connecting => &mut servers.connecting,
             StateName::Waiting => &mut servers.failed,
             StateName::Disabled => &mut servers.disabled,
+            StateName::Misconfigured => &mut servers.misconfigured,
         } += 1;
+        match server.state {
+            StateName::Ready | StateName::Disabled => {}
+            StateName::Connecting | StateName::Waiting | StateName::Misconfigured => {
+                unready_servers.push(wire::UnreadyServer {
+                    name: server.name.to_string(),
+                    state: server.state.as_str(),
+                    reason: server.reason,
+                    hint: server.hint,
+                });
+            }
+        }
     }
+    let error = web.gateway.reload_error();
     Json(wire::Status {
         version: web.facts.version,
         pid: std::process::id(),
         address: web.facts.address.clone(),
         uptime_ms: web.facts.started.elapsed().as_millis().try_into().unwrap_or(u64::MAX),
+        ui_url: format!("{}/ui/", web.facts.base_url.trim_end_matches('/')),
         servers,
+        unready_servers,
         tools,
         settings: wire::SettingsState {
             path: web.facts.settings_path.display().to_string(),
-            error: web.gateway.reload_error(),
+            exists: web.facts.settings_path.exists(),
+            mistakes: error.iter().flat_map(|error| error.lines()).map(wire::FileMistake::parse).collect(),
+            error,
         },
+        approvals: approvals(&web).await,
         log: web.ledger.health().into(),
     })
 }
