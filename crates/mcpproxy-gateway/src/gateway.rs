@@ -11,12 +11,13 @@ use mcpproxy_core::settings::{Settings, diff};
 use mcpproxy_core::{ServerName, Untrusted};
 use mcpproxy_store::{Ledger, Store};
 
-use crate::agents::ListKind;
+use crate::agents::{ListKind, Session};
 use crate::approvals::{Approvals, keep_watch, notify};
+use crate::message::member;
 use crate::record;
 use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
-use crate::status::{ServerStatus, StateName};
+use crate::status::{ClientStatus, ServerStatus, StateName};
 use crate::upstream::{Server, sweep};
 use servers::{Servers, changed_lists};
 
@@ -150,11 +151,25 @@ impl Gateway {
         let is_unlisted = |status: &ServerStatus| status.tools > 0 && snapshot.awaits_tools(&status.name);
         let shown = |status: ServerStatus| match status.state {
             StateName::Ready if is_unlisted(&status) => ServerStatus { state: StateName::Connecting, ..status },
-            StateName::Connecting | StateName::Ready | StateName::Waiting | StateName::Disabled | StateName::Misconfigured => {
-                status
-            }
+            StateName::Connecting
+            | StateName::Ready
+            | StateName::Waiting
+            | StateName::Disabled
+            | StateName::Misconfigured => status,
         };
         statuses.into_iter().map(shown).collect()
+    }
+
+    /// Lists the clients that have a session. Clients of the stateless revision have none.
+    pub fn clients(&self) -> Vec<ClientStatus> {
+        let status = |session: Arc<Session>| ClientStatus {
+            agent: session.agent.clone(),
+            client: session.client.clone(),
+            protocol: session.revision.clone(),
+            elicitation: member(&session.capabilities, "elicitation").is_some(),
+            idle: session.idle(),
+        };
+        self.state.sessions.list().into_iter().map(status).collect()
     }
 
     /// Returns the last lines of a server's log, or `None` if there is no such server.

@@ -7,16 +7,22 @@ mod activity;
 mod approvals;
 mod args;
 mod call;
-mod completions;
+pub(crate) mod completions;
 mod config;
 mod contract;
 mod demo_server;
+mod doctor;
+mod man;
+mod names;
+mod open;
 mod policy;
 mod serve;
 mod servers;
+mod status;
 mod stdio;
 mod token;
 mod tools;
+pub(crate) mod usage;
 
 use std::path::PathBuf;
 
@@ -32,6 +38,7 @@ Examples:
   mcpproxy servers add time -- uvx mcp-server-time
   mcpproxy tools search \"current time\"
   mcpproxy call tool-read time:get_current_time --args '{\"timezone\": \"Europe/Paris\"}'
+  mcpproxy status                        Show what runs, what is wrong, and the next command
   mcpproxy activity list
 
 Exit codes:
@@ -44,7 +51,7 @@ Exit codes:
   6  invalid settings, contracts or policies
   7  no gateway is running
 
-Run `mcpproxy COMMAND --help` for the options and examples of a command.";
+Run `mcpproxy help COMMAND` for the options and examples of a command.";
 
 /// A gateway between AI agents and MCP servers. It checks, approves and records every tool call.
 #[derive(Debug, Parser)]
@@ -90,7 +97,11 @@ enum Command {
     Policy(policy::PolicyCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    Status(status::Status),
+    Doctor(doctor::Doctor),
+    Open(open::Open),
     Completions(completions::Completions),
+    Man(man::Man),
     DemoServer(demo_server::DemoServer),
 }
 
@@ -110,7 +121,11 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Contract(command) => contract::run(&home, format, command).await,
         Command::Policy(command) => policy::run(&home, format, command).await,
         Command::Config(command) => config::run(&home, format, &command),
+        Command::Status(_) => status::run(&home, format).await,
+        Command::Doctor(doctor) => doctor::run(&home, format, &doctor).await,
+        Command::Open(open) => open::run(&home, format, &open).await,
         Command::Completions(completions) => completions::run(&completions),
+        Command::Man(man) => man::run(format, &man),
         Command::DemoServer(server) => demo_server::run(&server).await,
     }
 }

@@ -10,6 +10,7 @@
 //! [`size`] decides on the width of the output, [`style`] on colours and [`listing`] on the layout of lists.
 
 pub(crate) mod listing;
+pub(crate) mod live_line;
 pub(crate) mod output;
 pub(crate) mod prompt;
 pub(crate) mod shell;

@@ -245,7 +245,10 @@ fn check_variable(name: &str, _value: &str) -> Result<(), String> {
 pub(super) fn parse_passthrough(name: &str) -> Result<String, String> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     if name.is_empty() || !name.bytes().all(fits) {
-        return Err(format!("`{}` cannot be a variable's name; write one whole name such as \"MY_CA_FILE\"", shown(name)));
+        return Err(format!(
+            "`{}` cannot be a variable's name; write one whole name such as \"MY_CA_FILE\"",
+            shown(name)
+        ));
     }
     if name.starts_with(OWN_VARIABLES) {
         return Err(format!("`{}` is mcpproxy's own variable and is never passed on; remove it", shown(name)));

@@ -6,6 +6,7 @@ use mcpproxy_core::ServerName;
 use serde_json::{Value, json};
 
 use crate::client::Rest;
+use crate::commands::names;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::secret::{Readers, replace_file};
@@ -36,7 +37,7 @@ Examples:
   mcpproxy servers logs github --lines 500")]
     Logs {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse)]
+        #[arg(value_parser = ServerName::parse, add = names::servers())]
         name: ServerName,
         /// Maximum number of lines
         #[arg(long, value_name = "N", default_value_t = 100)]
@@ -48,7 +49,7 @@ Examples:
   mcpproxy servers restart github")]
     Restart {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse)]
+        #[arg(value_parser = ServerName::parse, add = names::servers())]
         name: ServerName,
     },
     /// Add a server to the settings, keeping comments and order
@@ -65,7 +66,7 @@ Examples:
   mcpproxy servers remove docs")]
     Remove {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse)]
+        #[arg(value_parser = ServerName::parse, add = names::servers())]
         name: ServerName,
     },
     /// Enable a disabled server
@@ -74,7 +75,7 @@ Examples:
   mcpproxy servers enable docs")]
     Enable {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse)]
+        #[arg(value_parser = ServerName::parse, add = names::servers())]
         name: ServerName,
     },
     /// Disable a server, but keep it in the settings
@@ -83,7 +84,7 @@ Examples:
   mcpproxy servers disable docs")]
     Disable {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse)]
+        #[arg(value_parser = ServerName::parse, add = names::servers())]
         name: ServerName,
     },
 }

@@ -7,6 +7,7 @@ use mcpproxy_store::{Store, StoreError, TokenInfo};
 use serde::Serialize;
 
 use crate::commands::args::VariantArg;
+use crate::commands::names;
 use crate::database::{location, not_opened};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -53,6 +54,7 @@ Examples:
   mcpproxy token revoke ci")]
     Revoke {
         /// Name of the agent
+        #[arg(add = names::agents())]
         name: String,
     },
 }
@@ -65,7 +67,7 @@ pub(crate) struct Create {
     #[arg(long = "grant", value_name = "PERMISSION", value_parser = grant)]
     grants: Vec<String>,
     /// Servers that the agent may use [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = ServerName::parse)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = ServerName::parse, add = names::servers())]
     servers: Option<Vec<ServerName>>,
     /// Operations that the agent may use [default: all three]
     #[arg(long, value_name = "OPERATIONS", value_delimiter = ',', value_enum)]

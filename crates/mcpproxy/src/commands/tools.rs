@@ -9,6 +9,7 @@ use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
 use crate::client::Rest;
+use crate::commands::names;
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::terminal::listing::{Cell, listing};
@@ -33,7 +34,7 @@ Examples:
   mcpproxy tools list --server github -o json")]
     List {
         /// Only tools of this server
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", add = names::servers())]
         server: Option<String>,
     },
     /// Search tools by what they do, as agents do
@@ -52,7 +53,7 @@ Examples:
         #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=50))]
         limit: u32,
         /// Only tools of this server
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", add = names::servers())]
         server: Option<String>,
         /// Show why each tool has its score and where each word was found
         #[arg(long)]
@@ -64,7 +65,7 @@ Examples:
   mcpproxy tools show github:create_issue")]
     Show {
         /// Name of the tool, as `server:tool`
-        #[arg(value_parser = ToolName::parse)]
+        #[arg(value_parser = ToolName::parse, add = names::tools())]
         name: ToolName,
     },
 }

@@ -229,7 +229,8 @@ fn end(text: &mut String, line: &mut (String, usize)) {
 fn wrapped_pair(key: &str, cell: &Cell, room: usize, colours: Colours) -> String {
     // The key takes room on the first line only.
     let inner = INDENT.len() * 2;
-    let mut lines = wrap_after(&cell.text, room.saturating_sub(INDENT.len() + width(key) + 2), room - inner).into_iter();
+    let mut lines =
+        wrap_after(&cell.text, room.saturating_sub(INDENT.len() + width(key) + 2), room - inner).into_iter();
     let head = lines.next().map(|head| colours.paint(cell.tone, &head)).unwrap_or_default();
     let key = colours.paint(Tone::Dim, &format!("{key}:"));
     let mut text = format!("{INDENT}{key} {head}").trim_end().to_owned() + "\n";

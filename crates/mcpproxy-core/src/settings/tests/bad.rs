@@ -69,11 +69,9 @@ fn keys() {
     );
     check(
         r#"{"dashboards": {}}"#,
-        &[
-            "line 1, column 2: unknown key `dashboards`; known keys: `$schema`, `mcpServers`, `env_passthrough`, \
+        &["line 1, column 2: unknown key `dashboards`; known keys: `$schema`, `mcpServers`, `env_passthrough`, \
            `intent_declaration`, `contracts`, `activity`, `approvals`, `listen`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
-           `allowed_origins`, `storage`",
-        ],
+           `allowed_origins`, `storage`"],
     );
     check(r#"{"servers": {}}"#, &["line 1, column 2: unknown key `servers`; did you mean `mcpServers`?"]);
     check(

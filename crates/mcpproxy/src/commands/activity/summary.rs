@@ -154,8 +154,11 @@ mod tests {
     #[test]
     fn numbers_line_up_at_every_width() {
         let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
-        let rows =
-            [row(["TOOL", "RECORDS", "P50"]), row(["demo:list", "1,200", "1.8ms"]), row(["demo:a_long_name", "3", "-"])];
+        let rows = [
+            row(["TOOL", "RECORDS", "P50"]),
+            row(["demo:list", "1,200", "1.8ms"]),
+            row(["demo:a_long_name", "3", "-"]),
+        ];
         assert_eq!(
             table(&rows, None),
             "TOOL              RECORDS    P50\ndemo:list           1,200  1.8ms\ndemo:a_long_name        3      -\n"

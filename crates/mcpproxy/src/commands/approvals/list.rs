@@ -6,8 +6,11 @@ use mcpproxy_core::{ApprovalState, ToolName};
 use serde_json::Value;
 
 use super::watch;
-use super::words::{NONE, array, left, now_ms, of_risk, query, risk_words, short_id, state, state_words, text, time_ms};
+use super::words::{
+    NONE, array, left, now_ms, of_risk, query, risk_words, short_id, state, state_words, text, time_ms,
+};
 use crate::client::Rest;
+use crate::commands::names;
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::runtime::EndSignal;
@@ -24,10 +27,10 @@ pub(crate) struct List {
     #[arg(long, value_enum, value_name = "STATE", default_value = "pending")]
     pub(super) state: State,
     /// Only calls of this agent
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = names::agents())]
     agent: Option<String>,
     /// Only calls of this tool, as `server:tool`
-    #[arg(long, value_name = "NAME", value_parser = ToolName::parse)]
+    #[arg(long, value_name = "NAME", value_parser = ToolName::parse, add = names::tools())]
     tool: Option<ToolName>,
     /// Maximum number of requests
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]

@@ -106,7 +106,13 @@ fn colours_change_no_column() {
         text
     };
     for room in [None, Some(80), Some(50), Some(30)] {
-        let rows = || [vec![Cell::new("a", Tone::Plain), Cell::new("✓ ready", Tone::Good), Cell::new("word ".repeat(20), Tone::Bad)]];
+        let rows = || {
+            [vec![
+                Cell::new("a", Tone::Plain),
+                Cell::new("✓ ready", Tone::Good),
+                Cell::new("word ".repeat(20), Tone::Bad),
+            ]]
+        };
         let text = |colours| {
             List::new(&["NAME", "STATE", "WHY"], rows()).text(Flexible::WidestIsWrapped, Layout { room, colours })
         };
