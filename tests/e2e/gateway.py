@@ -203,6 +203,16 @@ class Gateway:
             env=self.environment(),
         )
 
+    def run_with(self, more: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
+        """Runs `mcpproxy ARGS --home HOME` with more environment variables."""
+        return subprocess.run(
+            [peers.MCPPROXY, *args, "--home", str(self.home)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**self.environment(), **more},
+        )
+
     # -- details ------------------------------------------------------------------------------------------------
 
     def _marked(self, settings: dict[str, Any]) -> dict[str, Any]:

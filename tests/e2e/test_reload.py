@@ -28,9 +28,9 @@ def test_add_break_fix_remove(tmp_path: Path) -> None:
         until(lambda: gateway.servers().get("two", {}).get("state") == "ready", SECONDS, "the new server works")
         assert not echo(wire, "two").get("isError")
 
-        gateway.write_settings('{"mcpServers": {"one": {"command": "x", "comand": "y"}}}')
+        gateway.write_settings('{"mcpServer": {"one": {"command": "x"}}}')
         until(gateway.settings_error, SECONDS, "the status shows the error")
-        assert "comand" in gateway.settings_error() and "mcp_config.json:1:" in gateway.settings_error()
+        assert "mcpServers" in gateway.settings_error() and "mcp_config.json:1:" in gateway.settings_error()
         assert set(gateway.servers()) == {"one", "two"}
         assert not echo(wire, "two").get("isError")
 

@@ -7,12 +7,15 @@ mod tools;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mcpproxy_core::decision::may_run_unasked;
 use mcpproxy_core::settings::{Settings, diff};
-use mcpproxy_core::{ServerName, Untrusted};
+use mcpproxy_core::{ServerName, Tool, Untrusted, Variant};
 use mcpproxy_store::{Ledger, Store};
+use tokio::sync::broadcast;
 
 use crate::agents::{ListKind, Session};
 use crate::approvals::{Approvals, keep_watch, notify};
+use crate::events::{GatewayEvent, ReloadSummary};
 use crate::message::member;
 use crate::record;
 use crate::snapshot::{Files, Snapshot};
@@ -81,6 +84,17 @@ impl Gateway {
         for name in changes.removed.iter().chain(&changes.changed) {
             self.servers.stop(name);
         }
+        let summary = ReloadSummary {
+            added: changes.added.clone(),
+            removed: changes.removed.clone(),
+            changed: changes.changed.clone(),
+            contracts: !Arc::ptr_eq(&before.contracts, &files.contracts),
+            policies: !Arc::ptr_eq(&before.policies, &files.policies),
+            other_settings: Settings { servers: Vec::new(), ..Settings::clone(old) }
+                != Settings { servers: Vec::new(), ..Settings::clone(&settings) },
+            restart_needed: changes.restart_needed.clone(),
+        };
+        self.state.events.send(GatewayEvent::Reloaded(summary));
         for server in &settings.servers {
             if changes.added.contains(&server.name) || changes.changed.contains(&server.name) {
                 self.servers.start(server.clone());
@@ -112,11 +126,22 @@ impl Gateway {
         let ledger = self.state.ledger.clone();
         let reason = message.clone();
         tokio::spawn(async move { record::note_settings(&ledger, Some(reason)).await });
+        self.state.events.send(GatewayEvent::Refused(message.clone()));
         *self.reload_error_slot() = Some(message);
     }
 
     pub fn reload_error(&self) -> Option<String> {
         self.reload_error_slot().clone()
+    }
+
+    /// Receives changes of the gateway's state from now on.
+    pub fn events(&self) -> broadcast::Receiver<GatewayEvent> {
+        self.state.events.subscribe()
+    }
+
+    /// Forgets cached tokens, so that a token that was just revoked stops working at once.
+    pub fn forget_tokens(&self) {
+        self.state.tokens.forget();
     }
 
     pub fn approvals(&self) -> &Approvals {
@@ -149,6 +174,14 @@ impl Gateway {
         let statuses = self.servers.statuses();
         let snapshot = self.state.snapshot.load();
         let is_unlisted = |status: &ServerStatus| status.tools > 0 && snapshot.awaits_tools(&status.name);
+        let counted = |status: ServerStatus| {
+            let destructive =
+                |tool: &&Arc<Tool>| tool.name.server() == &status.name && tool.call_with() == Variant::Destructive;
+            let is_unasked = |tool: &&Arc<Tool>| may_run_unasked(&snapshot.settings.contracts, tool);
+            let destructive_tools = snapshot.catalog.tools().filter(destructive).count();
+            let unasked_tools = snapshot.catalog.tools().filter(destructive).filter(is_unasked).count();
+            ServerStatus { destructive_tools, unasked_tools, ..status }
+        };
         let shown = |status: ServerStatus| match status.state {
             StateName::Ready if is_unlisted(&status) => ServerStatus { state: StateName::Connecting, ..status },
             StateName::Connecting
@@ -157,7 +190,7 @@ impl Gateway {
             | StateName::Disabled
             | StateName::Misconfigured => status,
         };
-        statuses.into_iter().map(shown).collect()
+        statuses.into_iter().map(shown).map(counted).collect()
     }
 
     /// Lists the clients that have a session. Clients of the stateless revision have none.

@@ -13,7 +13,7 @@
 //! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; own results |
 //! | `upstream` | speaks MCP with servers and keeps them connected |
 //! | `agents` | tokens, sessions, open requests, listeners |
-//! | `sensitive`, `headers`, `event_stream`, `message`, `protocol`, `reloader`, `offload`, `crash` | small helpers |
+//! | `sensitive`, `headers`, `event_stream`, `events`, `message`, `protocol`, `reloader`, `offload`, `crash` | small helpers |
 
 mod agents;
 mod answer;
@@ -22,6 +22,7 @@ mod call;
 mod crash;
 mod downstream;
 mod event_stream;
+mod events;
 mod gateway;
 mod headers;
 mod message;
@@ -42,6 +43,7 @@ pub use approvals::{
 };
 pub use downstream::{router, serve_stdio};
 pub use event_stream::{Event, EventError, EventReader};
+pub use events::{GatewayEvent, ReloadSummary};
 pub use gateway::{DraftError, ExplainError, Gateway, Lint, Options, PolicyResult, Reasons, SearchResults, version};
 pub use headers::header_value;
 pub use reloader::{ReloadRequests, Reloaded, Reloader};

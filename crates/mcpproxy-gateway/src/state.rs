@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agents::{Listeners, Parked, RejectedTokens, Sessions, TokenCache};
 use crate::approvals::{Approvals, RequestStates};
+use crate::events::Events;
 use crate::snapshot::Snapshot;
 
 /// Longest wait of a call for a server that is being reached for the first time.
@@ -35,6 +36,7 @@ pub(crate) struct SharedState {
     pub(crate) limits: Limits,
     pub(crate) approvals: Approvals,
     pub(crate) request_states: RequestStates,
+    pub(crate) events: Events,
     /// Cancelled when the gateway stops. Ends the streams on which agents only listen.
     pub(crate) stopping: CancellationToken,
     news: ServerNews,
@@ -59,6 +61,7 @@ impl SharedState {
             parked: Parked::default(),
             limits: Limits::default(),
             request_states: RequestStates::new(store.clone()),
+            events: Events::default(),
             stopping: CancellationToken::new(),
             news: ServerNews::default(),
             approvals,

@@ -15,6 +15,10 @@ pub struct ServerStatus {
     /// A next step for the operator, where the reason suggests one.
     pub hint: Option<String>,
     pub tools: usize,
+    /// Tools that agents call with `call_tool_destructive`.
+    pub destructive_tools: usize,
+    /// Destructive tools that run without an approval.
+    pub unasked_tools: usize,
     pub prompts: usize,
     pub resources: usize,
     /// The MCP revision of the connection.

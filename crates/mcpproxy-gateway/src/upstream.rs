@@ -3,6 +3,7 @@
 mod client;
 mod connect;
 mod connection;
+mod diagnosis;
 mod duplex;
 mod error;
 mod forward;

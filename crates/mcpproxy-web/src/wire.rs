@@ -201,6 +201,10 @@ pub(crate) struct Server {
     /// What may help, if the reason suggests something.
     hint: Option<String>,
     tools: usize,
+    /// Tools that agents call with `call_tool_destructive`.
+    destructive_tools: usize,
+    /// Destructive tools that run without an approval, by contracts and settings. Tools with policies do not count.
+    unasked_destructive_tools: usize,
     prompts: usize,
     resources: usize,
     /// The MCP revision of the connection.
@@ -227,6 +231,8 @@ impl From<ServerStatus> for Server {
             reason: status.reason,
             hint: status.hint,
             tools: status.tools,
+            destructive_tools: status.destructive_tools,
+            unasked_destructive_tools: status.unasked_tools,
             prompts: status.prompts,
             resources: status.resources,
             protocol: status.protocol,

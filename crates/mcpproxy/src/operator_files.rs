@@ -46,6 +46,8 @@ pub(crate) type Stamp = Option<(u64, u64, i64, i64)>;
 pub(crate) struct OperatorFiles {
     pub(crate) files: Files,
     pub(crate) has_settings: bool,
+    /// Files that the settings refer to with `${file:PATH}`.
+    pub(crate) referenced: Vec<PathBuf>,
     /// Names of the contract files. `None` if there is no folder.
     contracts: Option<BTreeSet<String>>,
     /// Names of the policy files. `None` if there is no folder.
@@ -54,8 +56,9 @@ pub(crate) struct OperatorFiles {
 
 /// Reads all files. Without a settings file, uses `settings`, or else the demo settings.
 pub(crate) fn read(path: &Path, settings: Option<&Arc<Settings>>) -> Result<OperatorFiles, Failure> {
-    let own = settings_file::read(path)?.map(Arc::new);
+    let own = settings_file::read(path)?;
     let has_settings = own.is_some();
+    let (own, referenced) = own.map(|read| (Arc::new(read.settings), read.referenced)).unzip();
     let settings = own.or_else(|| settings.cloned()).unwrap_or_else(|| Arc::new(settings::demo()));
     let names = |texts: &Texts| texts.iter().map(|(name, _)| name.clone()).collect();
     let texts = CONTRACTS.read_if_there(path)?;
@@ -65,7 +68,8 @@ pub(crate) fn read(path: &Path, settings: Option<&Arc<Settings>>) -> Result<Oper
     let policies = Arc::new(parse_policies(path, texts.as_deref().unwrap_or_default())?);
     let policy_files = texts.as_ref().map(names);
     let files = Files { settings, contracts, policies };
-    Ok(OperatorFiles { files, has_settings, contracts: contract_files, policies: policy_files })
+    let referenced = referenced.unwrap_or_default();
+    Ok(OperatorFiles { files, has_settings, referenced, contracts: contract_files, policies: policy_files })
 }
 
 impl OperatorFiles {
@@ -148,9 +152,10 @@ pub(crate) struct FileStamps {
     pub(crate) ignored: Vec<String>,
 }
 
-/// Takes fingerprints of all files.
-pub(crate) fn inspect(settings_path: &Path) -> FileStamps {
+/// Takes fingerprints of all files, and of those that the settings refer to.
+pub(crate) fn inspect(settings_path: &Path, referenced: &[PathBuf]) -> FileStamps {
     let mut stamps = vec![(settings_path.to_owned(), stamp(settings_path))];
+    stamps.extend(referenced.iter().map(|path| (path.clone(), stamp(path))));
     for folder in [CONTRACTS, POLICIES] {
         stamps.extend(folder.stamps(settings_path));
     }
@@ -161,6 +166,18 @@ pub(crate) fn inspect(settings_path: &Path) -> FileStamps {
 impl FileStamps {
     pub(crate) fn has_settings(&self) -> bool {
         self.stamps.first().is_some_and(|(_, stamp)| stamp.is_some())
+    }
+
+    /// Returns the folders in which a change may concern these files, also behind symbolic links.
+    pub(crate) fn folders(&self) -> BTreeSet<PathBuf> {
+        let mut folders = BTreeSet::new();
+        for (path, _) in &self.stamps {
+            let real = fs::canonicalize(path).ok();
+            let parents = [path.parent(), real.as_deref().and_then(Path::parent)];
+            folders.extend(parents.into_iter().flatten().map(Path::to_owned));
+            folders.extend(path.is_dir().then(|| path.clone()));
+        }
+        folders
     }
 
     pub(crate) fn warn_of_ignored(&self) {

@@ -2,7 +2,7 @@
 //!
 //! [`Runtime::start`] builds everything in this order, and each step needs the ones before it:
 //!
-//! 1. Read the operator's files. An invalid file stops the start.
+//! 1. Read the operator's files. An invalid file stops the start, and so do settings without a single usable server.
 //! 2. Lock the data folder, so that one gateway owns the keys and the log.
 //! 3. Bind the port, on both loopback addresses.
 //! 4. Open the database and the activity log. Calls that were open at the last stop are marked as interrupted.
@@ -19,7 +19,9 @@
 //! values, without global state, so that a test can start several gateways in one process.
 
 mod banner;
+mod changes;
 mod end_signal;
+mod file_events;
 pub(crate) mod first_user;
 mod http_server;
 mod listen;
@@ -33,9 +35,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use mcpproxy_core::settings::Settings;
-use mcpproxy_gateway::{Gateway, Options, Reloader};
+use mcpproxy_gateway::{Gateway, GatewayEvent, Options, Reloader};
 use mcpproxy_store::{Ledger, LedgerOptions, Store};
 use mcpproxy_web::{AdminKey, Facts, Guard, Web};
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use self::http_server::HttpServer;
@@ -45,7 +48,7 @@ use self::reload::Reload;
 use crate::database::location_of;
 use crate::home::Home;
 use crate::home::lock::Lock;
-use crate::operator_files::{self, OperatorFiles};
+use crate::operator_files::{self, OperatorFiles, settings_file};
 use crate::terminal::time::now_ms;
 
 pub(crate) use self::banner::banner;
@@ -73,6 +76,8 @@ pub(crate) struct Runtime {
     /// Ends event streams, which would otherwise stay open.
     stopping: CancellationToken,
     reload: Reload,
+    /// Opened when the gateway started, so that no change is missed.
+    changes: broadcast::Receiver<GatewayEvent>,
     /// Released last, so that the next gateway finds everything closed.
     _lock: Lock,
 }
@@ -81,10 +86,12 @@ impl Runtime {
     pub(crate) async fn start(home: &Home, listen: Listen) -> anyhow::Result<Self> {
         home.create()?;
         let path = home.settings();
-        let seen = operator_files::inspect(&path);
+        let seen = operator_files::inspect(&path, &[]);
         seen.warn_of_ignored();
-        let OperatorFiles { files, has_settings: has_settings_file, .. } = operator_files::read(&path, None)?;
+        let OperatorFiles { files, has_settings: has_settings_file, referenced, .. } =
+            operator_files::read(&path, None)?;
         let settings = Settings::clone(&files.settings);
+        settings_file::check_any_runs(&path, &settings)?;
         let mut lock = home.take_lock()?;
         raise_file_limit();
 
@@ -107,6 +114,7 @@ impl Runtime {
             base_url: own_url,
             demo_command: vec![program.display().to_string(), "demo-server".to_owned()],
         });
+        let changes = gateway.events();
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
         let stopping = CancellationToken::new();
         let (reloader, requests) = Reloader::channel();
@@ -128,7 +136,7 @@ impl Runtime {
             stopping: stopping.clone(),
         });
         let server = HttpServer::new(listeners, app);
-        let reload = Reload { path, seen, current: files, gateway: gateway.clone(), guard, requests };
+        let reload = Reload { path, referenced, seen, current: files, gateway: gateway.clone(), guard, requests };
         lock.announce(&address.to_string())?;
         Ok(Self {
             gateway,
@@ -141,6 +149,7 @@ impl Runtime {
             server,
             stopping,
             reload,
+            changes,
             _lock: lock,
         })
     }
@@ -151,6 +160,7 @@ impl Runtime {
             ended = end => ended,
             () = self.server.run() => std::future::pending().await,
             () = self.reload.run() => std::future::pending().await,
+            () = changes::follow(&self.gateway, self.changes) => std::future::pending().await,
         };
         self.stopping.cancel();
         let stop = async { tokio::join!(self.server.finish(), self.gateway.stop()) };

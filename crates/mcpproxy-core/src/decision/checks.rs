@@ -42,6 +42,7 @@ use crate::{Agent, RiskLevel, Variant};
 
 pub(super) use rate_limit::take_rate_slot;
 pub(super) use user::asks_by_setting;
+pub use user::may_run_unasked;
 
 /// One check of the decision.
 pub(super) struct CheckRow {

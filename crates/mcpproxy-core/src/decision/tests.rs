@@ -130,3 +130,29 @@ fn an_unknown_tool_comes_with_suggestions() {
         "deny tool_not_found: Tool 'fx:toll' not found: server 'fx' has no tool 'toll'; did you mean 'fx:tool'?"
     );
 }
+
+#[test]
+fn tools_that_run_unasked() {
+    use crate::contract::Contracts;
+    use crate::policy::Policies;
+    use crate::settings::Unclassified;
+    let server = ServerName::parse("fx").unwrap();
+    let check = |contract: &str, policy: &str, unclassified: Unclassified, expected: bool| {
+        let (offer, _) = Offer::new([Offered::parse(&server, &hints_json(None, Some(true)))]);
+        let file =
+            |name: &str, text: &str| if text.is_empty() { vec![] } else { vec![(name.to_owned(), text.to_owned())] };
+        let contracts = Contracts::parse(&file("contracts/a.yaml", contract)).unwrap();
+        let policies = Policies::parse(&file("policies/a.cedar", policy)).unwrap();
+        let offers = [(server.clone(), Arc::new(offer))];
+        let catalog = Catalog::default().next(offers, &Arc::new(contracts), &Arc::new(policies));
+        let tool = catalog.tools().next().unwrap();
+        assert_eq!(may_run_unasked(&ContractSettings { unclassified }, tool), expected, "{contract} {unclassified:?}");
+    };
+    check("", "", Unclassified::Allow, true);
+    check("", "", Unclassified::ConfirmDestructive, false);
+    check("", "", Unclassified::Deny, false);
+    check("tool: fx:tool\nriskLevel: low\noperation: destructive\n", "", Unclassified::Deny, true);
+    check("tool: fx:tool\nriskLevel: high\noperation: destructive\n", "", Unclassified::Allow, false);
+    check("tool: fx:tool\nconfirmation: required\n", "", Unclassified::Allow, false);
+    check("", "@id(\"a\") @message(\"no\") forbid(principal, action, resource);", Unclassified::Allow, false);
+}

@@ -60,6 +60,11 @@ impl TokenCache {
         }
     }
 
+    /// Empties the cache now.
+    pub(crate) fn forget(&self) {
+        self.known().clear();
+    }
+
     fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<Agent>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

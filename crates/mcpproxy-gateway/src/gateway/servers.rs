@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::agents::ListKind;
+use crate::events::GatewayEvent;
 use crate::message::member;
 use crate::record;
 use crate::snapshot::{Files, Snapshot};
@@ -61,6 +62,9 @@ impl Servers {
             let watch = Arc::new(Watcher { changes: self.changes.clone(), state: Arc::clone(&self.state) });
             tokio::spawn(supervise(Arc::clone(&server), Arc::clone(&self.demo), watch))
         });
+        if let Some(reason) = server.misconfigured() {
+            self.state.events.send(GatewayEvent::Misconfigured { server: name.clone(), reason });
+        }
         self.running().insert(name, Supervised { server, task });
     }
 
@@ -174,8 +178,13 @@ async fn announce(state: &SharedState, changes: Vec<(ServerName, Change)>, befor
             Change::Connected => {
                 lists.extend([ListKind::Prompts, ListKind::Resources].map(|kind| (name.clone(), kind)));
                 record::note_server(&state.ledger, &name, None).await;
+                let tools = after.offers.get(&name).map_or(0, |offers| offers.tools.len());
+                state.events.send(GatewayEvent::Up { server: name, tools });
             }
-            Change::Failed(reason) => record::note_server(&state.ledger, &name, Some(reason)).await,
+            Change::Failed { reason, hint } => {
+                record::note_server(&state.ledger, &name, Some(reason.clone())).await;
+                state.events.send(GatewayEvent::Down { server: name, reason, hint });
+            }
             Change::Tools => {}
             Change::Prompts => drop(lists.insert((name, ListKind::Prompts))),
             Change::Resources => drop(lists.insert((name, ListKind::Resources))),

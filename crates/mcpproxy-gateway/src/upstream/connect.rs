@@ -40,13 +40,15 @@ pub(crate) async fn reach(
     let (notify, notices) = mpsc::unbounded_channel();
     let (link, process) = match &settings.transport {
         TransportSettings::Stdio { command, args, env, cwd } => {
-            let program = Program { command, args, env, cwd: cwd.as_deref(), limit };
+            let passthrough = &settings.env_passthrough;
+            let program = Program { command, args, env, passthrough, cwd: cwd.as_deref(), limit };
             let process = stdio::start(&program, log, notify)?;
             (Link::Duplex(Arc::clone(&process.line)), Some(process))
         }
         TransportSettings::Demo => {
             let (command, args) = demo.split_first().ok_or(UpstreamError::Closed)?;
-            let process = stdio::start(&Program { command, args, env: &[], cwd: None, limit }, log, notify)?;
+            let program = Program { command, args, env: &[], passthrough: &[], cwd: None, limit };
+            let process = stdio::start(&program, log, notify)?;
             (Link::Duplex(Arc::clone(&process.line)), Some(process))
         }
         // The gateway starts no task for such a server.

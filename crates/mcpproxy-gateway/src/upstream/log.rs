@@ -24,6 +24,8 @@ struct Inner {
     lines: VecDeque<Untrusted>,
     file: Option<File>,
     file_bytes: u64,
+    /// Number of lines since the process was last started.
+    run: usize,
 }
 
 impl ServerLog {
@@ -40,10 +42,16 @@ impl ServerLog {
         self.line(format!("{REMARK}{text}").as_bytes());
     }
 
-    /// Returns the last line, if the server itself wrote it.
-    pub(crate) fn last_words(&self) -> Option<Untrusted> {
+    /// Marks the start of a process. What an earlier one wrote explains nothing about this one.
+    pub(crate) fn begin_run(&self) {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).run = 0;
+    }
+
+    /// Returns the last lines that the server itself wrote since its process was started.
+    pub(crate) fn run(&self) -> Vec<Untrusted> {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.lines.back().filter(|line| !line.for_json().starts_with(REMARK)).cloned()
+        let before = inner.lines.len().saturating_sub(inner.run);
+        inner.lines.iter().skip(before).filter(|line| !line.for_json().starts_with(REMARK)).cloned().collect()
     }
 
     /// Adds a line. If the file cannot be written, the line is missing on disk, but the server keeps running.
@@ -59,6 +67,7 @@ impl ServerLog {
             inner.lines.pop_front();
         }
         inner.lines.push_back(line);
+        inner.run += 1;
     }
 
     pub(crate) fn last(&self, count: usize) -> Vec<Untrusted> {
@@ -117,13 +126,19 @@ mod tests {
     }
 
     #[test]
-    fn our_remarks_are_not_the_servers_last_words() {
+    fn a_run_has_the_servers_own_lines() {
         let folder = tempfile::tempdir().unwrap();
         let log = ServerLog::new(folder.path(), &ServerName::parse("fx").unwrap());
-        assert_eq!(log.last_words(), None);
+        let run = || log.run().iter().map(|line| line.for_terminal().into_owned()).collect::<Vec<_>>();
+        assert!(run().is_empty());
         log.line(b"no credentials \x1b[2J");
-        assert_eq!(log.last_words().unwrap().for_terminal(), "no credentials \\u{1b}[2J");
         log.remark("the process ended");
-        assert_eq!(log.last_words(), None);
+        assert_eq!(run(), ["no credentials \\u{1b}[2J"]);
+        log.begin_run();
+        assert!(run().is_empty());
+        for number in 0..2 * LINES_KEPT {
+            log.line(number.to_string().as_bytes());
+        }
+        assert_eq!(run().len(), LINES_KEPT);
     }
 }

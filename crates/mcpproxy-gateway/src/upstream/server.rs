@@ -118,6 +118,9 @@ impl Server {
             reason: state.reason.clone(),
             hint: state.hint.clone(),
             tools: offers.tools.len(),
+            // These two follow from contracts, which a server does not know.
+            destructive_tools: 0,
+            unasked_tools: 0,
             prompts: offers.prompts.len(),
             resources: offers.resources.len() + offers.templates.len(),
             protocol: self.connection.load().as_ref().map(|connection| connection.version.clone()),
@@ -156,6 +159,12 @@ impl Server {
             Twin::Open(open) => Arc::clone(open),
             Twin::Unopened | Twin::Absent => connection,
         })
+    }
+
+    /// Returns why the server cannot be started, if its settings have mistakes.
+    pub(crate) fn misconfigured(&self) -> Option<String> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.reason.clone().filter(|_| state.name == StateName::Misconfigured)
     }
 
     /// Returns the reason why there is no connection.

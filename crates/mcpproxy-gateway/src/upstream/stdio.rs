@@ -11,16 +11,45 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 
-use super::Notice;
 use super::duplex::{Duplex, Outlet};
 use super::error::UpstreamError;
 use super::log::ServerLog;
 use super::orphans::Note;
+use super::{Notice, diagnosis};
 use crate::message;
 
-/// Variables that programs need to run at all and that hold no secrets. All others come from the settings.
-const INHERITED: [&str; 11] =
-    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ", "SYSTEMROOT"];
+/// Variables of the gateway that every process gets: what programs need to run, to find the network and to speak the
+/// user's language. All others come from the settings, because any of them may hold a secret.
+const INHERITED: [&str; 26] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "SYSTEMROOT",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "PIP_CERT",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+];
+/// Starts of further such variables: the locale, and the user's folders.
+const INHERITED_STARTS: [&str; 2] = ["LC_", "XDG_"];
 
 /// Time for a process to exit after each request to do so.
 const PATIENCE: Duration = Duration::from_millis(1000);
@@ -32,6 +61,8 @@ pub(crate) struct Program<'a> {
     pub(crate) command: &'a str,
     pub(crate) args: &'a [String],
     pub(crate) env: &'a [(String, Secret)],
+    /// Names of further variables of the gateway that it gets.
+    pub(crate) passthrough: &'a [String],
     pub(crate) cwd: Option<&'a str>,
     /// Longest message it may send.
     pub(crate) limit: usize,
@@ -56,13 +87,15 @@ pub(crate) fn start(
 ) -> Result<Process, UpstreamError> {
     let mut command = Command::new(program.command);
     command.args(program.args).env_clear();
-    command.envs(INHERITED.iter().filter_map(|name| std::env::var_os(name).map(|value| (*name, value))));
+    let passes = |name: &str| is_inherited(name) || program.passthrough.iter().any(|passed| passed == name);
+    command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(passes)));
     command.envs(program.env.iter().map(|(name, value)| (name, value.expose())));
     if let Some(cwd) = program.cwd {
         command.current_dir(cwd);
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.process_group(0).kill_on_drop(true);
+    log.begin_run();
     let mut child = command.spawn().map_err(|error| spawn_error(program, &error))?;
     let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
@@ -98,7 +131,7 @@ impl Process {
         }
     }
 
-    /// Adds to the error of a lost connection how the process exited, and its last line on standard error.
+    /// Adds to the error of a lost connection how the process exited, and the line of its standard error that explains it.
     pub(crate) async fn explained(&mut self, error: UpstreamError) -> UpstreamError {
         if !matches!(error, UpstreamError::Exited(_) | UpstreamError::Closed) {
             return error;
@@ -109,8 +142,10 @@ impl Process {
             Err(_) => "its output was closed".to_owned(),
         };
         let _late = tokio::time::timeout(PATIENCE, &mut self.stderr).await;
-        let last = self.log.last_words().map(|line| format!("; its last words: {}", line.for_terminal()));
-        UpstreamError::Exited(how + &last.unwrap_or_default())
+        let lines = self.log.run();
+        let line = diagnosis::error_line(&lines).or(lines.last());
+        let wrote = line.map(|line| format!("; it wrote: {}", line.for_terminal()));
+        UpstreamError::Exited(how + &wrote.unwrap_or_default())
     }
 }
 
@@ -119,6 +154,11 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }
+}
+
+/// Returns true if every process gets this variable of the gateway.
+pub(super) fn is_inherited(name: &str) -> bool {
+    INHERITED.contains(&name) || INHERITED_STARTS.iter().any(|start| name.starts_with(start))
 }
 
 fn spawn_error(program: &Program<'_>, error: &std::io::Error) -> UpstreamError {
@@ -227,6 +267,18 @@ fn last(bytes: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_that_every_process_gets() {
+        for name in ["PATH", "NODE_EXTRA_CA_CERTS", "HTTPS_PROXY", "no_proxy", "LC_CTYPE", "XDG_CACHE_HOME", "TZ"] {
+            assert!(is_inherited(name), "{name}");
+        }
+        for name in
+            ["GITHUB_TOKEN", "MCPPROXY_HOME", "AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "Path", "LC", "SSH_AUTH_SOCK"]
+        {
+            assert!(!is_inherited(name), "{name}");
+        }
+    }
 
     #[tokio::test]
     async fn long_lines_leave_a_trace_only() {

@@ -29,17 +29,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcpproxy_core::settings::TransportSettings;
 use rand::RngExt as _;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::Notice;
 use super::connect::{Reached, reach};
 use super::connection::{Connection, Link, Request};
 use super::error::UpstreamError;
 use super::offers::Offers;
 use super::server::Server;
+use super::{Notice, diagnosis, stdio};
 use crate::protocol::Era;
 
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
@@ -56,7 +57,7 @@ pub(crate) trait Watch: Send + Sync {
 
 pub(crate) enum Change {
     Connected,
-    Failed(String),
+    Failed { reason: String, hint: Option<String> },
     Tools,
     Prompts,
     Resources,
@@ -81,10 +82,10 @@ pub(crate) async fn supervise(server: Arc<Server>, demo: Arc<[String]>, watch: A
                 if started.elapsed() > GOOD_RUN {
                     backoff = BACKOFF_FIRST;
                 }
-                let reason = error.to_string();
+                let (reason, hint) = explained(&server, &error);
                 server.log.remark(&reason);
-                server.set_failed(reason.clone(), None).await;
-                watch.changed(&server, Change::Failed(reason));
+                server.set_failed(reason.clone(), hint.clone()).await;
+                watch.changed(&server, Change::Failed { reason, hint });
                 // Jitter, so that a hundred servers that failed together do not reconnect together.
                 let wait = backoff.mul_f64(rand::rng().random_range(0.8..1.2));
                 backoff = (backoff * 2).min(BACKOFF_MAX);
@@ -97,6 +98,28 @@ pub(crate) async fn supervise(server: Arc<Server>, demo: Arc<[String]>, watch: A
         }
     }
     server.close_twin().await;
+}
+
+/// Words a failure, with a hint where the server's standard error suggests one.
+fn explained(server: &Server, error: &UpstreamError) -> (String, Option<String>) {
+    let mut reason = error.to_string();
+    let env = match &server.settings.transport {
+        TransportSettings::Stdio { env, .. } => env,
+        TransportSettings::Http { .. }
+        | TransportSettings::Sse { .. }
+        | TransportSettings::Demo
+        | TransportSettings::Misconfigured { .. } => return (reason, None),
+    };
+    let lines = server.log.run();
+    if let (UpstreamError::Timeout(_), Some(line)) = (error, diagnosis::error_line(&lines)) {
+        reason.push_str(&format!("; it wrote: {}", line.for_terminal()));
+    }
+    let is_set = |name: &str| {
+        let passes = stdio::is_inherited(name) || server.settings.env_passthrough.iter().any(|passed| passed == name);
+        env.iter().any(|(own, _)| own == name) || (passes && std::env::var_os(name).is_some())
+    };
+    let hint = diagnosis::missing_hint(&reason, &lines, &is_set);
+    (reason, hint)
 }
 
 /// Runs one connection, from reaching the server to losing it.

@@ -80,7 +80,7 @@ async fn a_server_that_leaves_at_once_waits_with_its_reason() {
         misbehaving("well", &[], None),
     ]))
     .await;
-    let reason = "the process ended (exit status: 1; its last words: misbehaving-server: leaving at once, as asked)";
+    let reason = "the process ended (exit status: 1; it wrote: misbehaving-server: leaving at once, as asked)";
     let status = rig.server("fx");
     assert_eq!((status.state, status.reason.as_deref(), status.pid), (StateName::Waiting, Some(reason), None));
     let log = rig.gateway.server_log(&name("fx"), 10).unwrap();

@@ -1,16 +1,20 @@
 //! `config`: checks the settings, contracts and policies, and prints the settings schema.
 
+mod gateway_view;
+
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use mcpproxy_core::settings;
+use mcpproxy_core::Mistake;
+use mcpproxy_core::settings::{self, Settings};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::settings_file;
 use crate::operator_files::{self, CONTRACTS, POLICIES};
-use crate::terminal::output::{Format, counted, counted_as, print};
+use crate::terminal::output::{Format, counted, counted_as, print, tell};
+use gateway_view::Difference;
 
 /// Check the settings, or print their JSON Schema
 #[derive(Debug, Subcommand)]
@@ -25,7 +29,9 @@ Examples:
   mcpproxy config check                     Check the settings of the data folder
   mcpproxy config check ./mcp_config.json   Check a file before you commit it
 
-The command also checks contracts/ and policies/ in the same folder, as the gateway would.")]
+The command also checks contracts/ and policies/ in the same folder, as the gateway would. If a
+gateway runs on these settings, it is asked too: environment variables may be set there and not
+here, or the other way round.")]
     Check {
         /// Settings file to check [default: mcp_config.json in the data folder]
         file: Option<PathBuf>,
@@ -39,9 +45,9 @@ Add \"$schema\": \"./mcp_config.schema.json\" to the settings, and your editor c
     Schema,
 }
 
-pub(crate) fn run(home: &Home, format: Format, command: &ConfigCommand) -> anyhow::Result<Exit> {
+pub(crate) async fn run(home: &Home, format: Format, command: &ConfigCommand) -> anyhow::Result<Exit> {
     match command {
-        ConfigCommand::Check { file } => check(format, file.as_deref().unwrap_or(&home.settings()))?,
+        ConfigCommand::Check { file } => check(home, format, file.as_deref().unwrap_or(&home.settings())).await?,
         ConfigCommand::Schema => match format {
             Format::Table | Format::Json => print(&serde_json::to_string_pretty(&settings::schema())?)?,
             Format::Yaml => format.print(&settings::schema(), String::new)?,
@@ -58,11 +64,14 @@ struct Checked {
     contracts: usize,
     #[serde(rename = "rules")]
     policies: usize,
+    /// Servers that this command and the running gateway judge differently. `null` if no gateway runs on these
+    /// settings.
+    differences: Option<Vec<Difference>>,
 }
 
-fn check(format: Format, path: &Path) -> anyhow::Result<()> {
-    let settings = settings_file::read(path).and_then(|settings| {
-        settings.ok_or_else(|| {
+async fn check(home: &Home, format: Format, path: &Path) -> anyhow::Result<()> {
+    let settings = settings_file::read(path).and_then(|read| {
+        read.map(|read| read.settings).ok_or_else(|| {
             Failure::new(Exit::BadSettings, format!("{}: the file does not exist", path.display()))
                 .hint("without a settings file, `mcpproxy serve` starts with a demo server")
         })
@@ -70,14 +79,23 @@ fn check(format: Format, path: &Path) -> anyhow::Result<()> {
     operator_files::tell_ignored(path, &[CONTRACTS, POLICIES]);
     let contracts = operator_files::read_contracts(path);
     let policies = operator_files::read_policies(path);
-    let (settings, contracts, policies) = match (settings, contracts, policies) {
-        (Ok(settings), Ok(contracts), Ok(policies)) => (settings, contracts, policies),
+    let differences = match &settings {
+        Ok(settings) => gateway_view::differences(home, path, settings).await,
+        Err(_) => None,
+    };
+    let told = differences.as_deref().unwrap_or_default();
+    let servers = settings.as_ref().ok().and_then(|settings| misconfigured(path, settings, told));
+    let (settings, contracts, policies) = match (settings, contracts, policies, servers) {
+        (Ok(settings), Ok(contracts), Ok(policies), None) => (settings, contracts, policies),
         // Report all errors at once, so that the operator can fix them in one go.
-        (settings, contracts, policies) => {
-            let failures = [settings.err(), contracts.err(), policies.err()].into_iter().flatten();
+        (settings, contracts, policies, servers) => {
+            let failures = [settings.err(), servers, contracts.err(), policies.err()].into_iter().flatten();
             return Err(Failure::all(failures).into());
         }
     };
+    for difference in told {
+        tell(&format!("note: {difference}"));
+    }
     let servers = &settings.servers;
     let checked = Checked {
         file: path.display().to_string(),
@@ -85,10 +103,24 @@ fn check(format: Format, path: &Path) -> anyhow::Result<()> {
         enabled: servers.iter().filter(|server| server.enabled).count(),
         contracts: contracts.iter().count(),
         policies: policies.iter().count(),
+        differences,
     };
     format.print(&checked, || {
-        let Checked { file, servers, enabled, contracts, policies } = &checked;
+        let Checked { file, servers, enabled, contracts, policies, .. } = &checked;
         let (contracts, policies) = (counted(*contracts, "contract"), counted_as(*policies, "policy", "policies"));
         format!("{file}: valid, {enabled} of {servers} servers enabled, {contracts}, {policies}")
     })
+}
+
+/// Returns the mistakes of single servers: those found here, except where the running gateway has what is missing here,
+/// and those that only the gateway finds.
+fn misconfigured(path: &Path, settings: &Settings, differences: &[Difference]) -> Option<Failure> {
+    let differs = |name: &str| differences.iter().any(|difference| difference.server == name);
+    let here = settings.misconfigured().filter(|(server, _)| !differs(server.name.as_str()));
+    let mistakes: Vec<&Mistake> = here.flat_map(|(_, mistakes)| mistakes).collect();
+    let here = (!mistakes.is_empty()).then(|| settings_file::bad(path, mistakes));
+    let there = differences.iter().filter(|difference| difference.gateway.is_some());
+    let there = there.map(|difference| Failure::new(Exit::BadSettings, difference.to_string()));
+    let failures: Vec<Failure> = here.into_iter().chain(there).collect();
+    (!failures.is_empty()).then(|| Failure::all(failures))
 }

@@ -5,7 +5,7 @@ use http::Method;
 use mcpproxy_core::ServerName;
 use serde_json::{Value, json};
 
-use crate::client::Rest;
+use crate::client::{Rest, state};
 use crate::commands::names;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -127,7 +127,8 @@ pub(crate) async fn run(home: &Home, format: Format, command: ServersCommand) ->
 }
 
 async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
-    let answer = Rest::connect(home)?.ask(Method::GET, "/api/v1/servers").await?;
+    let rest = Rest::connect(home)?;
+    let answer = rest.ask(Method::GET, "/api/v1/servers").await?;
     format.print(&answer, || {
         let servers = answer.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         if servers.is_empty() {
@@ -143,7 +144,9 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
         });
         output::table(&["NAME", "TRANSPORT", "STATE", "TOOLS", "PROTOCOL", "RESTARTS", "REASON"], rows)
             + &hidden(servers)
-    })
+    })?;
+    state::warn(&rest).await;
+    Ok(())
 }
 
 /// Lists each server that has unusable tools, with the first reason.
@@ -186,8 +189,13 @@ async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
     };
     let edited =
         edit::apply(text.as_deref(), name, change).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-    let settings = settings_file::check_shape(&path, &edited)
-        .map_err(|failure| failure.hint("the settings file was not changed"))?;
+    let unchanged = |failure: Failure| failure.hint("the settings file was not changed");
+    let settings = settings_file::check_shape(&path, &edited).map_err(unchanged)?;
+    // A mistake in another server is none of this change.
+    if let Some((_, mistakes)) = settings.misconfigured().find(|(server, _)| server.name == *name && done != "disabled")
+    {
+        return Err(unchanged(settings_file::bad(&path, mistakes)).into());
+    }
     // The gateway refuses secrets in a file that other users can read.
     let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
     replace_file(&path, &edited, readers)?;
@@ -197,22 +205,8 @@ async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
         return Ok(());
     }
     let answer = Rest::connect(home)?.reload().await?;
-    output::tell(&state_of(&answer, name));
+    output::tell(&state::describe(home, &answer, name.as_str()));
     Ok(())
-}
-
-/// Describes a server after a reload.
-fn state_of(answer: &Value, name: &ServerName) -> String {
-    let servers = answer.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let Some(server) = servers.iter().find(|server| member(server, "name") == name.as_str()) else {
-        return format!("The running gateway no longer has a server {name}.");
-    };
-    let (state, tools, reason) = (member(server, "state"), member(server, "tools"), member(server, "reason"));
-    match (state.as_str(), server.get("reason").is_some_and(Value::is_string)) {
-        ("ready", _) => format!("The running gateway is connected to {name}, which has {tools} tools."),
-        (state, true) => format!("In the running gateway, {name} is {state}: {reason}"),
-        (state, false) => format!("In the running gateway, {name} is {state}. Follow it with `mcpproxy servers list`."),
-    }
 }
 
 fn definition(add: Add) -> Value {

@@ -1,11 +1,13 @@
 //! `token`: creates, lists and revokes agent tokens.
 
 use clap::{Args, Subcommand};
+use http::Method;
 use jiff::Timestamp;
 use mcpproxy_core::{Scope, ServerName, Variant};
 use mcpproxy_store::{Store, StoreError, TokenInfo};
 use serde::Serialize;
 
+use crate::client::Rest;
 use crate::commands::args::VariantArg;
 use crate::commands::names;
 use crate::database::{location, not_opened};
@@ -97,7 +99,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: TokenCommand) -> a
     let outcome = match command {
         TokenCommand::Create(create) => self::create(&store, format, create).await,
         TokenCommand::List => list(&store, format).await,
-        TokenCommand::Revoke { name } => revoke(&store, &name).await,
+        TokenCommand::Revoke { name } => revoke(home, &store, &name).await,
     };
     store.close().await;
     outcome.map(|()| Exit::Done)
@@ -134,8 +136,12 @@ async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result
     Ok(())
 }
 
-async fn revoke(store: &Store, name: &str) -> anyhow::Result<()> {
+async fn revoke(home: &Home, store: &Store, name: &str) -> anyhow::Result<()> {
     store.revoke_token(name, now_ms()).await?;
+    if home.running()?.is_some() {
+        // The gateway remembers valid tokens for half a second.
+        Rest::connect(home)?.ask(Method::POST, "/api/v1/tokens/refresh").await?;
+    }
     output::tell(&format!("Revoked the token of {}.", line(name)));
     Ok(())
 }

@@ -8,7 +8,7 @@ use mcpproxy_core::{RiskLevel, ToolName};
 use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
-use crate::client::Rest;
+use crate::client::{Rest, state};
 use crate::commands::names;
 use crate::exit::Exit;
 use crate::home::Home;
@@ -76,6 +76,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: ToolsCommand) -> a
         ToolsCommand::List { server } => {
             let answer = rest.ask(Method::GET, &path("/api/v1/tools", &[("server", server)])).await?;
             format.print(&answer, || list(&answer))?;
+            state::warn(&rest).await;
         }
         ToolsCommand::Search { query, limit, server, explain } => {
             let explain = explain.then(|| "true".to_owned());

@@ -33,9 +33,12 @@ impl std::fmt::Display for EditError {
     }
 }
 
+/// New settings. Without a file the gateway runs the demo server, and adding the first server must not remove it.
+const NEW: &str = "{\n  \"mcpServers\": {\n    \"demo\": { \"type\": \"demo\" }\n  }\n}\n";
+
 /// Returns the edited settings. Creates them if there are none.
 pub(crate) fn apply(text: Option<&str>, name: &ServerName, change: Change) -> Result<String, EditError> {
-    let text = text.filter(|text| !text.trim().is_empty()).unwrap_or("{\n  \"mcpServers\": {}\n}\n");
+    let text = text.filter(|text| !text.trim().is_empty()).unwrap_or(NEW);
     let root =
         CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| EditError::NotJson(error.to_string()))?;
     let settings = root.object_value_or_create().ok_or(EditError::NotAnObject)?;

@@ -1,22 +1,31 @@
 //! Reads the settings file, and checks its owner and permissions.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use mcpproxy_core::Mistake;
-use mcpproxy_core::settings::{self, FILE_MAX_BYTES, Outside, Settings, StorageSettings, StorageUrl};
+use mcpproxy_core::settings::{self, FILE_MAX_BYTES, Outside, ServerSettings, Settings, StorageSettings, StorageUrl};
 use rustix::fs::OFlags;
 
 use crate::exit::{Exit, Failure};
 
+/// The settings, and the files that they refer to.
+pub(crate) struct ReadSettings {
+    pub(crate) settings: Settings,
+    pub(crate) referenced: Vec<PathBuf>,
+}
+
 /// Reads the settings. Returns `None` if the file does not exist.
-pub(crate) fn read(path: &Path) -> Result<Option<Settings>, Failure> {
+pub(crate) fn read(path: &Path) -> Result<Option<ReadSettings>, Failure> {
     let Some((file, text)) = read_text(path)? else { return Ok(None) };
-    let settings = parse(path, &text, References::Resolved)?;
+    let here = Here::beside(path, References::Resolved);
+    let settings = settings::parse(&text, &here).map_err(|errors| bad(path, &errors))?;
     check_access(path, &file, &settings)?;
-    Ok(Some(settings))
+    Ok(Some(ReadSettings { settings, referenced: here.referenced.into_inner().into_iter().collect() }))
 }
 
 /// Reads only the storage settings. References that resolve only in the gateway's environment are not needed.
@@ -52,8 +61,7 @@ enum References {
 const LEFT: &str = "http://reference.invalid/";
 
 fn parse(path: &Path, text: &str, references: References) -> Result<Settings, Failure> {
-    let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
-    settings::parse(text, &Here { folder, references }).map_err(|errors| bad(path, &errors))
+    settings::parse(text, &Here::beside(path, references)).map_err(|errors| bad(path, &errors))
 }
 
 /// Reads the text of the file. Returns `None` if the file does not exist.
@@ -138,9 +146,22 @@ pub(crate) fn check_owner(path: &Path, file: &File) -> Result<u32, Failure> {
     Ok(metadata.mode())
 }
 
-fn bad(path: &Path, errors: &[Mistake]) -> Failure {
+/// Refuses settings in which no enabled server can run. A gateway with a misconfigured server beside a good one starts,
+/// but one that could only refuse calls would hide the mistake.
+pub(crate) fn check_any_runs(path: &Path, settings: &Settings) -> Result<(), Failure> {
+    let runs = |server: &ServerSettings| server.transport.mistakes().is_none();
+    let mut enabled = settings.servers.iter().filter(|server| server.enabled).peekable();
+    if enabled.peek().is_none() || enabled.any(runs) {
+        return Ok(());
+    }
+    let mistakes = settings.misconfigured().filter(|(server, _)| server.enabled).flat_map(|(_, mistakes)| mistakes);
+    Err(bad(path, mistakes).hint("every enabled server has a mistake; fix one of them, or set \"enabled\": false"))
+}
+
+/// Formats mistakes of the settings as `file:line:column: message`, which editors understand.
+pub(crate) fn bad<'m>(path: &Path, errors: impl IntoIterator<Item = &'m Mistake>) -> Failure {
     let lines: Vec<String> = errors
-        .iter()
+        .into_iter()
         .map(|error| format!("{}:{}:{}: {}", path.display(), error.line, error.column, error.message))
         .collect();
     Failure::new(Exit::BadSettings, lines.join("\n"))
@@ -150,9 +171,16 @@ fn bad(path: &Path, errors: &[Mistake]) -> Failure {
 struct Here {
     folder: PathBuf,
     references: References,
+    /// Files that were read, or that are missing.
+    referenced: RefCell<BTreeSet<PathBuf>>,
 }
 
 impl Here {
+    fn beside(path: &Path, references: References) -> Self {
+        let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
+        Self { folder, references, referenced: RefCell::default() }
+    }
+
     fn left(&self) -> Option<String> {
         self.stand_in().map(str::to_owned)
     }
@@ -178,6 +206,7 @@ impl Here {
             Some(rest) => std::env::home_dir().ok_or("the home folder is unknown")?.join(rest),
             None => self.folder.join(path),
         };
+        self.referenced.borrow_mut().insert(path.clone());
         let file = open(&path).map_err(|error| error.to_string())?;
         if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
             return Err("not a regular file".to_owned());

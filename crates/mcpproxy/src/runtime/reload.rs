@@ -1,18 +1,19 @@
 //! Reloads settings, contracts and policies while the gateway runs.
 //!
-//! Every 250 ms the gateway compares fingerprints of the operator's files. When two comparisons in a row show the same
-//! change, the editor has finished writing, and the gateway reads all files:
+//! Three things make the gateway compare fingerprints of the operator's files, and of the files that the settings refer
+//! to with `${file:PATH}`:
 //!
-//! - If all files are valid, they take effect together: the gateway builds a new snapshot, and calls that already
-//!   started keep the old one. Unchanged parts keep their `Arc`, so that servers and policies are not rebuilt.
-//! - If any file is invalid, nothing changes. The log and `GET /api/v1/status` show the error until the next change.
+//! - **An event** in one of their folders ([`FileEvents`]): a finished write, a rename, a removal. The files are read as
+//!   soon as two comparisons in a row, a few milliseconds apart, show the same. An edit is active within 100 ms.
+//! - **The clock**, every 250 ms. It finds what events miss: network disks, and a writer that keeps its file open. Two
+//!   comparisons in a row must show the same change here too, so that a half-written file is not read.
+//! - **A request** over REST (`mcpproxy_gateway::Reloader`). A command that edits a file returns when its edit is
+//!   active, so that the next call is already checked against it. The files are read at once, because the command has
+//!   finished writing.
 //!
-//! A command that edits a file requests a reload over REST (`mcpproxy_gateway::Reloader`). It returns when its edit is
-//! active, so that the next call is already checked against it. Such a request reads the files at once, because the
-//! command has finished writing.
-//!
-//! Polling is deliberate. A watch on the data folder would fire on every database write, that is on every call. Watches
-//! also miss changes behind symbolic links and on network disks.
+//! If all files are valid, they take effect together: the gateway builds a new snapshot, and calls that already started
+//! keep the old one. Unchanged parts keep their `Arc`, so that servers and policies are not rebuilt. If any file is
+//! invalid, nothing changes. The terminal and `GET /api/v1/status` show the error until the next change.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,16 +24,22 @@ use mcpproxy_gateway::{Files, Gateway, ReloadRequests, Reloaded};
 use mcpproxy_web::Guard;
 use tokio::task::JoinError;
 
+use super::file_events::{FileEvents, POLL_INTERVAL};
 use crate::operator_files::{self, FileStamps};
 
-/// Time between two comparisons.
-const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// Time between two comparisons after an event. Programs write several files, or one in several steps, without a longer
+/// pause than this.
+const SETTLE: Duration = Duration::from_millis(15);
+/// Comparisons after an event until the clock takes over.
+const SETTLE_MAX: usize = 20;
 /// A read that takes longer, for example from an unresponsive disk, is logged.
 const SLOW_READ: Duration = Duration::from_secs(30);
 
-/// Polls the operator's files and reloads them.
+/// Watches the operator's files and reloads them.
 pub(crate) struct Reload {
     pub(crate) path: PathBuf,
+    /// Files that the settings refer to.
+    pub(crate) referenced: Vec<PathBuf>,
     /// Taken before `current` was read, so that no change in between is missed.
     pub(crate) seen: FileStamps,
     pub(crate) current: Files,
@@ -41,28 +48,43 @@ pub(crate) struct Reload {
     pub(crate) requests: ReloadRequests,
 }
 
+/// The reason for a comparison.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trigger {
+    Clock,
+    Event,
+    Request,
+}
+
 impl Reload {
-    /// Polls until dropped.
+    /// Watches until dropped.
     pub(crate) async fn run(mut self) {
+        let events = FileEvents::new();
         let mut last = self.seen.clone();
+        events.watch(&last.folders());
         loop {
-            let request = tokio::select! {
-                () = tokio::time::sleep(POLL_INTERVAL) => None,
-                request = self.requests.next() => Some(request),
+            let (trigger, request) = tokio::select! {
+                () = tokio::time::sleep(POLL_INTERVAL) => (Trigger::Clock, None),
+                () = events.next() => (Trigger::Event, None),
+                request = self.requests.next() => (Trigger::Request, Some(request)),
             };
-            let is_requested = request.is_some();
+            let before = last.clone();
             // Disks can be slow, and a large catalog takes time to build. Calls continue meanwhile.
             let looked = run_blocking(move || {
-                let now = operator_files::inspect(&self.path);
-                // Two equal fingerprints in a row mean that the editor has finished writing. So does a request.
-                if now != self.seen && (now == last || is_requested) {
-                    self.changed(&now);
-                }
+                let now = self.look(&before, trigger);
                 (self, now)
             });
-            match looked.await {
-                Ok(looked) => (self, last) = looked,
+            let now = match looked.await {
+                Ok(looked) => {
+                    self = looked.0;
+                    looked.1
+                }
                 Err(error) => return tracing::error!(%error, "the gateway no longer reloads the settings"),
+            };
+            if now != last {
+                // Folders may be new, or replaced by others of the same name.
+                events.watch(&now.folders());
+                last = now;
             }
             if let Some(request) = request {
                 let result = self.gateway.reload_error().map_or(Reloaded::Applied, Reloaded::Refused);
@@ -72,6 +94,27 @@ impl Reload {
         }
     }
 
+    /// Compares fingerprints, and reads the files if they changed and are finished. Returns the newest fingerprints.
+    fn look(&mut self, last: &FileStamps, trigger: Trigger) -> FileStamps {
+        let mut now = operator_files::inspect(&self.path, &self.referenced);
+        let is_finished = match trigger {
+            Trigger::Clock => now == *last,
+            Trigger::Request => true,
+            Trigger::Event if now == self.seen => false,
+            Trigger::Event => (0..SETTLE_MAX).any(|_| {
+                std::thread::sleep(SETTLE);
+                let before = std::mem::replace(&mut now, operator_files::inspect(&self.path, &self.referenced));
+                before == now
+            }),
+        };
+        if is_finished && now != self.seen {
+            self.changed(&now);
+        } else if trigger == Trigger::Request {
+            self.reload(trigger);
+        }
+        now
+    }
+
     fn changed(&mut self, now: &FileStamps) {
         let before = std::mem::replace(&mut self.seen, now.clone());
         if before.has_settings() && !now.has_settings() {
@@ -79,17 +122,24 @@ impl Reload {
             let path = self.path.display();
             tracing::warn!(%path, "The settings file is gone. The previous settings remain active.");
         }
-        now.warn_of_ignored();
+        if now.ignored != before.ignored {
+            now.warn_of_ignored();
+        }
         if now.stamps != before.stamps {
-            self.reload();
+            self.reload(Trigger::Event);
         }
     }
 
-    fn reload(&mut self) {
+    fn reload(&mut self, trigger: Trigger) {
         let read = operator_files::read(&self.path, Some(&self.current.settings));
-        match read.and_then(|read| read.keeps(&self.current).map(|()| read.files)) {
-            Ok(files) => {
-                let new = self.with_old(files);
+        let error = self.gateway.reload_error();
+        match read.and_then(|read| read.keeps(&self.current).map(|()| read)) {
+            Ok(read) => {
+                self.referenced = read.referenced;
+                let new = self.with_old(read.files);
+                if error.is_none() && self.is_current(&new) {
+                    return;
+                }
                 let changes = settings::diff(&self.current.settings, &new.settings);
                 for key in &changes.restart_needed {
                     tracing::warn!("The new value of `{key}` takes effect after a restart.");
@@ -101,11 +151,10 @@ impl Reload {
             }
             Err(failure) => {
                 let message = failure.to_string();
-                tracing::warn!(
-                    "Settings not reloaded: {}. The previous settings, contracts and policies remain active.",
-                    message.replace('\n', "; ")
-                );
-                self.gateway.reload_failed(message);
+                // A request finds what an event has reported already.
+                if trigger != Trigger::Request || error.as_ref() != Some(&message) {
+                    self.gateway.reload_failed(message);
+                }
             }
         }
     }
@@ -119,6 +168,13 @@ impl Reload {
             contracts: if contracts == old.contracts { Arc::clone(&old.contracts) } else { contracts },
             policies: if policies == old.policies { Arc::clone(&old.policies) } else { policies },
         }
+    }
+
+    fn is_current(&self, new: &Files) -> bool {
+        let Files { settings, contracts, policies } = &self.current;
+        Arc::ptr_eq(settings, &new.settings)
+            && Arc::ptr_eq(contracts, &new.contracts)
+            && Arc::ptr_eq(policies, &new.policies)
     }
 }
 

@@ -10,7 +10,7 @@ use http::Method;
 use mcpproxy_core::ServerName;
 use serde_json::Value;
 
-use crate::client::Rest;
+use crate::client::{Rest, state};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::CONTRACTS;
@@ -30,12 +30,12 @@ pub(super) async fn run(home: &Home, format: Format, server: &ServerName, to: Op
     print(&format!("Wrote {}\n", path.display()))?;
     let is_in_force = std::path::absolute(path).is_ok_and(|path| path.parent() == Some(&folder));
     if is_in_force {
-        Rest::connect(home)?.reload().await?;
+        let answer = Rest::connect(home)?.reload().await?;
+        tell("The draft is in force now. Review it, then run `mcpproxy contract lint`.");
+        tell(&state::describe(home, &answer, server.as_str()));
+    } else {
+        tell(&format!("This is a draft. Review it before you move it to {}.", folder.display()));
     }
-    tell(&match is_in_force {
-        true => "The draft is in force now. Review it, then run `mcpproxy contract lint`.".to_owned(),
-        false => format!("This is a draft. Review it before you move it to {}.", folder.display()),
-    });
     Ok(())
 }
 

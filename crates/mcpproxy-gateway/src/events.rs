@@ -1,0 +1,58 @@
+//! Changes that a person who watches the gateway wants to see, such as a server that went down.
+
+use mcpproxy_core::ServerName;
+use tokio::sync::broadcast;
+
+/// Events that wait for a slow listener. It misses the oldest beyond that.
+const EVENTS_KEPT: usize = 256;
+
+/// A change of the gateway's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GatewayEvent {
+    /// New settings, contracts or policies are in force.
+    Reloaded(ReloadSummary),
+    /// New settings, contracts or policies are invalid, for this reason. The previous ones remain in force.
+    Refused(String),
+    /// A server is connected, with this number of tools.
+    Up { server: ServerName, tools: usize },
+    /// A server failed. The gateway tries again.
+    Down { server: ServerName, reason: String, hint: Option<String> },
+    /// A server is not connected, because its settings have mistakes.
+    Misconfigured { server: ServerName, reason: String },
+}
+
+/// The parts that a reload changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReloadSummary {
+    pub added: Vec<ServerName>,
+    pub removed: Vec<ServerName>,
+    pub changed: Vec<ServerName>,
+    pub contracts: bool,
+    pub policies: bool,
+    /// Settings other than servers.
+    pub other_settings: bool,
+    /// Keys whose new value takes effect only after a restart.
+    pub restart_needed: Vec<&'static str>,
+}
+
+/// Sends events to all who listen. Nobody has to.
+#[derive(Debug)]
+pub(crate) struct Events {
+    sender: broadcast::Sender<GatewayEvent>,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { sender: broadcast::channel(EVENTS_KEPT).0 }
+    }
+}
+
+impl Events {
+    pub(crate) fn send(&self, event: GatewayEvent) {
+        let _nobody_listens = self.sender.send(event);
+    }
+
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<GatewayEvent> {
+        self.sender.subscribe()
+    }
+}

@@ -1,0 +1,147 @@
+//! Words the state of the running gateway for commands: one server after a change, and what is wrong with all of them.
+
+use http::Method;
+use serde_json::Value;
+
+use super::Rest;
+use crate::home::Home;
+use crate::operator_files::CONTRACTS;
+use crate::terminal::output::{counted, counted_as, line, member, tell};
+use crate::terminal::shell::plain_word;
+
+/// Servers that one warning names.
+const NAMED_MAX: usize = 3;
+
+/// Prints a warning on standard error if something is wrong with the gateway. Commands that list things end with it.
+pub(crate) async fn warn(rest: &Rest) {
+    // The list itself was printed. A status that cannot be read is no reason to fail.
+    let Ok(status) = rest.ask(Method::GET, "/api/v1/status").await else { return };
+    let problems = problems(&status);
+    if !problems.is_empty() {
+        tell(&format!("warning: {}. Run `mcpproxy status` for the next step.", problems.join("; ")));
+    }
+}
+
+/// Lists what is wrong according to `GET /api/v1/status`, each without a full stop.
+pub(crate) fn problems(status: &Value) -> Vec<String> {
+    let mut problems = Vec::new();
+    if let Some(error) = status.pointer("/settings/error").and_then(Value::as_str) {
+        let first = line(error.lines().next().unwrap_or_default());
+        let more = error.lines().count().saturating_sub(1);
+        let more = if more > 0 { format!(" (and {})", counted(more, "more error")) } else { String::new() };
+        problems.push(format!("settings not reloaded: {}{more}", without_stop(&first)));
+    }
+    let unready = status.get("unready_servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    // A server that connects for the first time has no reason yet, and nothing is wrong with it.
+    let wrong: Vec<&Value> =
+        unready.iter().filter(|server| server.get("reason").is_some_and(Value::is_string)).collect();
+    for server in wrong.iter().take(NAMED_MAX) {
+        let state = match member(server, "state").as_str() {
+            "misconfigured" => "misconfigured",
+            _ => "down",
+        };
+        let (name, reason) = (member(server, "name"), member(server, "reason"));
+        problems.push(format!("{name} is {state}: {}", without_stop(&reason)));
+    }
+    if wrong.len() > NAMED_MAX {
+        let more = wrong.len() - NAMED_MAX;
+        problems.push(format!("{} not ready", counted_as(more, "more server is", "more servers are")));
+    }
+    if let Some(reason) = status.pointer("/log/reason").and_then(Value::as_str) {
+        problems
+            .push(format!("the activity log cannot be written, so no call is sent: {}", without_stop(&line(reason))));
+    }
+    problems
+}
+
+fn without_stop(text: &str) -> &str {
+    text.trim_end_matches('.')
+}
+
+/// Describes a server of `GET /api/v1/servers` or of a reload: its state, its tools, and the ones that nobody is asked
+/// about.
+pub(crate) fn describe(home: &Home, answer: &Value, name: &str) -> String {
+    let servers = answer.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let Some(server) = servers.iter().find(|server| member(server, "name") == name) else {
+        return format!("The running gateway no longer has a server {name}.");
+    };
+    let reason = server.get("reason").and_then(Value::as_str).map(line);
+    let hint = server.get("hint").and_then(Value::as_str).map(|hint| format!("\nhint: {}", line(hint)));
+    let hint = hint.unwrap_or_default();
+    match (member(server, "state").as_str(), reason) {
+        ("ready", _) => ready(home, server, name),
+        ("disabled", _) => format!("{name} is disabled in the running gateway."),
+        (state, Some(reason)) => format!("{name} is {state}: {reason}{hint}"),
+        (state, None) => format!("{name} is {state}. Follow it with `mcpproxy servers list`."),
+    }
+}
+
+fn ready(home: &Home, server: &Value, name: &str) -> String {
+    let count = |member: &str| {
+        usize::try_from(server.get(member).and_then(Value::as_u64).unwrap_or_default()).unwrap_or(usize::MAX)
+    };
+    let tools = counted(count("tools"), "tool");
+    let (destructive, unasked) = (count("destructive_tools"), count("unasked_destructive_tools"));
+    match (destructive, unasked) {
+        (0, _) => format!("{name} is ready: {tools}."),
+        (_, 0) => format!("{name} is ready: {tools}, {destructive} of them destructive."),
+        (_, _) => {
+            let those = match (destructive == unasked, unasked) {
+                (true, 1) => format!("{destructive} of them destructive: nobody is asked before it runs"),
+                (true, _) => format!("{destructive} of them destructive: nobody is asked before they run"),
+                (false, 1) => format!("{destructive} of them destructive: for 1, nobody is asked before it runs"),
+                (false, _) => {
+                    format!("{destructive} of them destructive: for {unasked}, nobody is asked before they run")
+                }
+            };
+            format!("{name} is ready: {tools}, {those}.\nTo change that, {}.", next_step(home, name))
+        }
+    }
+}
+
+/// Names the command that classifies the tools of a server, or the file that should.
+fn next_step(home: &Home, name: &str) -> String {
+    let file = CONTRACTS.beside(&home.settings()).join(format!("{name}.yaml"));
+    if file.exists() {
+        return format!("set `riskLevel: high` for them in {}", file.display());
+    }
+    let rest = format!("contract draft {name} --to {}", plain_word(&file.display().to_string()));
+    format!("run `{}`", home.command("mcpproxy", &rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_wrong() {
+        let server =
+            |name: &str, state: &str, reason: Option<&str>| json!({"name": name, "state": state, "reason": reason});
+        assert!(
+            problems(&json!({"settings": {"error": null}, "unready_servers": [server("a", "connecting", None)]}))
+                .is_empty()
+        );
+        let status = json!({
+            "settings": {"error": "mcp_config.json:1:2: bad.\nmcp_config.json:3:4: worse"},
+            "unready_servers": [
+                server("a", "misconfigured", Some("line 1, column 2: no")),
+                server("b", "waiting", Some("gone \u{1b}[2J")),
+                server("c", "connecting", Some("gone.")),
+                server("d", "waiting", Some("gone")),
+            ],
+            "log": {"state": "unavailable", "reason": "disk full"},
+        });
+        assert_eq!(
+            problems(&status),
+            [
+                "settings not reloaded: mcp_config.json:1:2: bad (and 1 more error)",
+                "a is misconfigured: line 1, column 2: no",
+                "b is down: gone \\u{1b}[2J",
+                "c is down: gone",
+                "1 more server is not ready",
+                "the activity log cannot be written, so no call is sent: disk full",
+            ]
+        );
+    }
+}

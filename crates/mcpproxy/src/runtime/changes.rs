@@ -1,0 +1,249 @@
+//! Prints one line on standard error of the gateway for each change of its state: reloads, and servers that go up or
+//! down.
+//!
+//! The lines are for a person who watches a terminal, so their number is limited ([`Throttle`]). A server that restarts
+//! in a loop gets a few lines a minute, and the same failure is not repeated until the server was up again. Nothing is
+//! lost: the activity log has every change, and `servers logs` the output of a server.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use mcpproxy_core::ServerName;
+use mcpproxy_gateway::{Gateway, GatewayEvent, ReloadSummary, StateName};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::terminal::output::{counted, line, tell};
+
+/// Lines of one server in [`SERVER_WINDOW`].
+const SERVER_LINES: usize = 4;
+const SERVER_WINDOW: Duration = Duration::from_secs(60);
+/// Lines of all servers in [`ALL_WINDOW`].
+const ALL_LINES: usize = 40;
+const ALL_WINDOW: Duration = Duration::from_secs(10);
+
+/// Prints changes until dropped. `events` may have been opened earlier, so that none is missed.
+pub(crate) async fn follow(gateway: &Gateway, mut events: Receiver<GatewayEvent>) {
+    // Servers that were misconfigured from the start are no change.
+    for status in gateway.servers().into_iter().filter(|status| status.state == StateName::Misconfigured) {
+        tell(&misconfigured(&status.name, &status.reason.unwrap_or_default()));
+    }
+    let mut throttle = Throttle::default();
+    loop {
+        match events.recv().await {
+            Ok(event) => throttle.lines(&event, Instant::now()).iter().for_each(|line| tell(line)),
+            Err(RecvError::Lagged(missed)) => throttle.hidden += usize::try_from(missed).unwrap_or(usize::MAX),
+            Err(RecvError::Closed) => return std::future::pending().await,
+        }
+    }
+}
+
+/// Words a change.
+fn words(event: &GatewayEvent) -> String {
+    match event {
+        GatewayEvent::Reloaded(summary) => format!("↻ reloaded: {}", summed_up(summary)),
+        GatewayEvent::Refused(reason) => {
+            let reason = reason.lines().map(line).collect::<Vec<_>>().join("; ");
+            format!("✗ Settings not reloaded: {reason}. The previous settings, contracts and policies remain active.")
+        }
+        GatewayEvent::Up { server, tools } => format!("✓ {server} is ready: {}", counted(*tools, "tool")),
+        GatewayEvent::Down { server, reason, hint } => {
+            let hint = hint.as_deref().map(|hint| format!(". {}", line(hint))).unwrap_or_default();
+            format!("✗ {server} is down: {}{hint}", line(reason))
+        }
+        GatewayEvent::Misconfigured { server, reason } => misconfigured(server, reason),
+    }
+}
+
+fn misconfigured(server: &ServerName, reason: &str) -> String {
+    format!("✗ {server} is misconfigured: {}", line(reason))
+}
+
+/// Lists what a reload changed, such as `added time, contracts`.
+fn summed_up(summary: &ReloadSummary) -> String {
+    let ReloadSummary { added, removed, changed, contracts, policies, other_settings, restart_needed } = summary;
+    let mut parts = Vec::new();
+    for (word, names) in [("added", added), ("removed", removed), ("changed", changed)] {
+        if !names.is_empty() {
+            let names: Vec<&str> = names.iter().map(ServerName::as_str).collect();
+            parts.push(format!("{word} {}", names.join(", ")));
+        }
+    }
+    for (word, is_changed) in [("contracts", contracts), ("policies", policies), ("settings", other_settings)] {
+        if *is_changed {
+            parts.push(word.to_owned());
+        }
+    }
+    if !restart_needed.is_empty() {
+        parts.push(format!("restart to apply {}", restart_needed.join(", ")));
+    }
+    if parts.is_empty() { "nothing changed".to_owned() } else { parts.join("; ") }
+}
+
+/// Limits the number of lines.
+#[derive(Default)]
+struct Throttle {
+    all: VecDeque<Instant>,
+    servers: HashMap<ServerName, ServerLines>,
+    /// Changes that were not printed since the last line.
+    hidden: usize,
+}
+
+#[derive(Default)]
+struct ServerLines {
+    printed: VecDeque<Instant>,
+    /// The last reason, until the server is up again.
+    reason: Option<String>,
+}
+
+impl Throttle {
+    /// Returns the lines to print for a change: none, one, or two after changes that were not printed.
+    fn lines(&mut self, event: &GatewayEvent, now: Instant) -> Vec<String> {
+        let mut text = words(event);
+        match self.server(event, now) {
+            ServerLine::Repeated => return Vec::new(),
+            ServerLine::TooMany => {
+                self.hidden += 1;
+                return Vec::new();
+            }
+            ServerLine::Last(server) => {
+                text.push_str(&format!(
+                    ". {server} changes often, so its next changes are not shown for a while. See `mcpproxy servers logs {server}`."
+                ));
+            }
+            ServerLine::Free => {}
+        }
+        if !admit(&mut self.all, ALL_LINES, ALL_WINDOW, now) {
+            self.hidden += 1;
+            return Vec::new();
+        }
+        let hidden = std::mem::take(&mut self.hidden);
+        let before = (hidden > 0)
+            .then(|| format!("… {} not shown. See `mcpproxy servers list`.", counted(hidden, "more change")));
+        before.into_iter().chain([text]).collect()
+    }
+
+    fn server(&mut self, event: &GatewayEvent, now: Instant) -> ServerLine {
+        let (server, reason) = match event {
+            GatewayEvent::Reloaded(summary) => {
+                for name in &summary.removed {
+                    self.servers.remove(name);
+                }
+                return ServerLine::Free;
+            }
+            GatewayEvent::Refused(_) => return ServerLine::Free,
+            GatewayEvent::Up { server, .. } => (server, None),
+            GatewayEvent::Down { server, reason, .. } | GatewayEvent::Misconfigured { server, reason } => {
+                (server, Some(reason))
+            }
+        };
+        let lines = self.servers.entry(server.clone()).or_default();
+        if reason.is_some() && lines.reason.as_ref() == reason {
+            return ServerLine::Repeated;
+        }
+        lines.reason = reason.cloned();
+        if !admit(&mut lines.printed, SERVER_LINES, SERVER_WINDOW, now) {
+            return ServerLine::TooMany;
+        }
+        if lines.printed.len() == SERVER_LINES { ServerLine::Last(server.clone()) } else { ServerLine::Free }
+    }
+}
+
+/// The verdict about a line of one server.
+enum ServerLine {
+    Free,
+    /// The last one for a while.
+    Last(ServerName),
+    TooMany,
+    /// The same failure as before.
+    Repeated,
+}
+
+/// Counts a line, unless `max` were printed within `window`.
+fn admit(printed: &mut VecDeque<Instant>, max: usize, window: Duration, now: Instant) -> bool {
+    while printed.front().is_some_and(|at| now.duration_since(*at) >= window) {
+        printed.pop_front();
+    }
+    if printed.len() >= max {
+        return false;
+    }
+    printed.push_back(now);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(name: &str) -> ServerName {
+        ServerName::parse(name).unwrap()
+    }
+
+    fn up(server: &str) -> GatewayEvent {
+        GatewayEvent::Up { server: name(server), tools: 1 }
+    }
+
+    fn down(server: &str, reason: &str) -> GatewayEvent {
+        GatewayEvent::Down { server: name(server), reason: reason.to_owned(), hint: None }
+    }
+
+    #[test]
+    fn changes_are_one_line() {
+        assert_eq!(words(&up("demo")), "✓ demo is ready: 1 tool");
+        let hint = Some("Set X.".to_owned());
+        let failed = GatewayEvent::Down { server: name("fx"), reason: "gone\u{1b}[2J".to_owned(), hint };
+        assert_eq!(words(&failed), "✗ fx is down: gone\\u{1b}[2J. Set X.");
+        let refused = words(&GatewayEvent::Refused("a:1:2: bad\nb:3:4: worse".to_owned()));
+        assert_eq!(
+            refused,
+            "✗ Settings not reloaded: a:1:2: bad; b:3:4: worse. The previous settings, contracts and policies remain active."
+        );
+        let summary = ReloadSummary {
+            added: vec![name("time")],
+            removed: vec![name("a"), name("b")],
+            contracts: true,
+            restart_needed: vec!["listen"],
+            ..ReloadSummary::default()
+        };
+        assert_eq!(
+            words(&GatewayEvent::Reloaded(summary)),
+            "↻ reloaded: added time; removed a, b; contracts; restart to apply listen"
+        );
+        assert_eq!(words(&GatewayEvent::Reloaded(ReloadSummary::default())), "↻ reloaded: nothing changed");
+    }
+
+    #[test]
+    fn a_flapping_server_gets_a_few_lines() {
+        let mut throttle = Throttle::default();
+        let start = Instant::now();
+        let mut printed = Vec::new();
+        for round in 0..100 {
+            printed.extend(throttle.lines(&up("fx"), start));
+            printed.extend(throttle.lines(&down("fx", &round.to_string()), start));
+        }
+        assert_eq!(printed.len(), SERVER_LINES);
+        assert!(printed[3].contains("not shown for a while"), "{}", printed[3]);
+        // Other servers are not affected, and the number of hidden changes is told.
+        let other = throttle.lines(&up("other"), start);
+        assert_eq!(other, ["… 196 more changes not shown. See `mcpproxy servers list`.", "✓ other is ready: 1 tool"]);
+        assert_eq!(throttle.lines(&up("fx"), start + SERVER_WINDOW), ["✓ fx is ready: 1 tool"]);
+    }
+
+    #[test]
+    fn the_same_failure_is_told_once() {
+        let mut throttle = Throttle::default();
+        let now = Instant::now();
+        assert_eq!(throttle.lines(&down("fx", "gone"), now).len(), 1);
+        assert!(throttle.lines(&down("fx", "gone"), now).is_empty());
+        assert_eq!(throttle.lines(&up("fx"), now).len(), 1);
+        assert_eq!(throttle.lines(&down("fx", "gone"), now).len(), 1);
+    }
+
+    #[test]
+    fn many_servers_share_a_limit() {
+        let mut throttle = Throttle::default();
+        let now = Instant::now();
+        let printed: usize = (0..1000).map(|number| throttle.lines(&up(&format!("s{number}")), now).len()).sum();
+        assert_eq!(printed, ALL_LINES);
+    }
+}
