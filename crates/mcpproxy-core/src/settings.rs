@@ -15,7 +15,8 @@
 //!
 //! - **Secrets stay out of logs.** Values of `env`, `headers` and database URLs are [`Secret`]s, whose `Debug` is
 //!   `***`. Error messages never contain a value that a reference was resolved to.
-//! - **Unknown keys are mistakes.** A misspelt `tls_terminated_by_proxy` must not silently mean its default.
+//! - **Unknown keys are mistakes.** A misspelt `tls_terminated_by_proxy` must not silently mean its default. Keys that
+//!   other MCP clients use in `mcpServers` are understood or become warnings ([`foreign`]).
 //! - **No I/O.** Environment variables and files come through [`Outside`], so that tests need neither.
 //!
 //! Why not `serde` with `deny_unknown_fields`? See [`file`](crate::file): it reports one mistake per attempt.
@@ -29,6 +30,7 @@ mod address;
 mod amount;
 mod approvals;
 mod changes;
+mod foreign;
 mod keys;
 mod read;
 mod reference;
@@ -39,6 +41,8 @@ mod storage;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod tool_filter;
+mod warning;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -46,15 +50,19 @@ use std::time::Duration;
 use crate::ServerName;
 use crate::file::{self, Author, Fields, FileKind, Format, Mistake, Mistakes, shown};
 use read::Reader;
+use warning::Warnings;
 
 pub use activity::{ActivitySettings, Durability, Retention};
 pub use address::{check_listen, parse_listen};
 pub use approvals::{ApprovalSettings, Channel, Channels, Notify, Webhook};
 pub use changes::{Changes, diff};
+pub use foreign::{RelocatedSecret, ServerKey, TranslatedServer, free_name, relocate_secrets, server_keys, translate};
 pub use reference::Outside;
 pub use schema::schema;
 pub use secret::Secret;
 pub use storage::{StorageSettings, StorageUrl};
+pub use tool_filter::ToolFilter;
+pub use warning::Warning;
 
 pub const FILE_MAX_BYTES: usize = 1024 * 1024;
 pub const SERVERS_MAX: usize = 1000;
@@ -81,12 +89,16 @@ pub struct Settings {
     /// As browsers send them: `scheme://host[:port]` in lower case.
     pub allowed_origins: Vec<String>,
     pub storage: StorageSettings,
+    /// Keys of other clients without a meaning here, in the order of the file.
+    pub warnings: Vec<Warning>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerSettings {
     pub name: ServerName,
     pub enabled: bool,
+    /// The name for people, such as `My Files` for `my-files`.
+    pub title: Option<String>,
     pub description: Option<String>,
     pub transport: TransportSettings,
     pub call_timeout: Duration,
@@ -95,6 +107,7 @@ pub struct ServerSettings {
     pub result_limit_bytes: usize,
     /// Environment variables of the gateway that its process gets, besides those that every process gets.
     pub env_passthrough: Vec<String>,
+    pub tools: ToolFilter,
 }
 
 /// The transport of a server. Its `Debug` shows no argument, value or URL path, because each may hold a secret.
@@ -196,14 +209,16 @@ pub fn parse(text: &str, outside: &dyn Outside) -> Result<Settings, Vec<Mistake>
         return Err(vec![Mistake { line: 1, column: 1, message: message.to_owned() }]);
     }
     let mut mistakes = Mistakes::default();
-    let documents = file::documents(text, Format::Jsonc, KIND, &mut mistakes);
+    let mut documents = file::documents(text, Format::Jsonc, KIND, &mut mistakes);
+    let mut warnings = Warnings::default();
+    documents.iter_mut().for_each(|root| foreign::adopt(root, &mut warnings));
     let settings = documents.first().and_then(|root| {
         let mut reader = Reader::new(Author::Operator, outside, &mut mistakes);
         reader.fields(root, &keys::TOP).map(|fields| read_settings(&mut reader, &fields))
     });
     let mistakes = mistakes.in_order();
     match settings {
-        Some(settings) if mistakes.is_empty() => Ok(settings),
+        Some(settings) if mistakes.is_empty() => Ok(Settings { warnings: warnings.in_order(), ..settings }),
         Some(_) | None => Err(mistakes),
     }
 }
@@ -229,6 +244,7 @@ impl Default for Settings {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             storage: StorageSettings::default(),
+            warnings: Vec::new(),
         }
     }
 }
@@ -281,6 +297,7 @@ impl ServerSettings {
         Self {
             name,
             enabled: true,
+            title: None,
             description: None,
             transport,
             call_timeout: Self::CALL_TIMEOUT,
@@ -288,6 +305,7 @@ impl ServerSettings {
             max_concurrent_calls: Self::MAX_CONCURRENT_CALLS,
             result_limit_bytes: Self::RESULT_LIMIT_BYTES,
             env_passthrough: Vec::new(),
+            tools: ToolFilter::default(),
         }
     }
 }
@@ -337,6 +355,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Settings {
         allowed_hosts: reader.parsed_list(fields, "allowed_hosts", address::parse_host),
         allowed_origins: reader.parsed_list(fields, "allowed_origins", address::parse_origin),
         storage: storage::read(reader, fields),
+        warnings: Vec::new(),
     };
     if let Some(field) = fields.find("listen")
         && let Err(message) = check_listen(settings.listen, settings.tls_terminated_by_proxy)

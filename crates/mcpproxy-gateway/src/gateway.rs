@@ -144,6 +144,11 @@ impl Gateway {
         self.state.tokens.forget();
     }
 
+    /// Returns the warnings about the active settings.
+    pub fn settings_warnings(&self) -> Vec<String> {
+        self.state.snapshot.load().settings.warnings.iter().map(ToString::to_string).collect()
+    }
+
     pub fn approvals(&self) -> &Approvals {
         &self.state.approvals
     }

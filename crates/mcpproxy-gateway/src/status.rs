@@ -7,6 +7,8 @@ use mcpproxy_core::ServerName;
 #[derive(Clone, Debug)]
 pub struct ServerStatus {
     pub name: ServerName,
+    /// The name for people, if the operator gave one.
+    pub title: Option<String>,
     /// `stdio`, `http`, `sse` or `demo`.
     pub transport: &'static str,
     pub state: StateName,

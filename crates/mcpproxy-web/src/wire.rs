@@ -153,6 +153,8 @@ pub(crate) struct SettingsState {
     pub(crate) error: Option<String>,
     /// The same errors, one by one, with their positions.
     pub(crate) mistakes: Vec<FileMistake>,
+    /// Settings that have no effect or need attention, such as keys of another client.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// An error in a file of the operator.
@@ -193,6 +195,8 @@ pub(crate) struct Servers {
 pub(crate) struct Server {
     /// The name in the settings.
     name: String,
+    /// The name for people, such as `My Files` for `my-files`.
+    title: Option<String>,
     transport: &'static str,
     #[schema(schema_with = server_states)]
     state: &'static str,
@@ -212,7 +216,7 @@ pub(crate) struct Server {
     /// The process id, for a server that the gateway started.
     pid: Option<u32>,
     restarts: u64,
-    /// Malformed tools. Agents cannot see them.
+    /// Tools that are malformed, or that the settings leave out. Agents cannot see them.
     hidden_tools: Vec<HiddenTool>,
 }
 
@@ -226,6 +230,7 @@ impl From<ServerStatus> for Server {
     fn from(status: ServerStatus) -> Self {
         Self {
             name: status.name.to_string(),
+            title: status.title,
             transport: status.transport,
             state: status.state.as_str(),
             reason: status.reason,

@@ -9,9 +9,11 @@ mod args;
 mod call;
 pub(crate) mod completions;
 mod config;
+mod connect;
 mod contract;
 mod demo_server;
 mod doctor;
+mod import;
 mod man;
 mod names;
 mod open;
@@ -35,6 +37,7 @@ use crate::terminal::output::Format;
 const EXAMPLES: &str = "\
 Examples:
   mcpproxy                               Start the gateway. Without settings, it runs a demo server
+  mcpproxy connect cursor                Add mcpproxy to the settings of a client
   mcpproxy servers add time -- uvx mcp-server-time
   mcpproxy tools search \"current time\"
   mcpproxy call tool-read time:get_current_time --args '{\"timezone\": \"Europe/Paris\"}'
@@ -79,12 +82,14 @@ struct Global {
 enum Command {
     Serve(serve::Serve),
     Stdio(stdio::Stdio),
+    Connect(connect::Connect),
     #[command(subcommand)]
     Call(call::CallCommand),
     #[command(subcommand)]
     Tools(tools::ToolsCommand),
     #[command(subcommand)]
     Servers(servers::ServersCommand),
+    Import(import::Import),
     #[command(subcommand)]
     Token(token::TokenCommand),
     #[command(subcommand)]
@@ -112,9 +117,11 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command.unwrap_or(Command::Serve(serve::Serve::default())) {
         Command::Serve(serve) => serve::run(&home, &serve).await,
         Command::Stdio(_) => stdio::run(&home).await,
+        Command::Connect(connect) => connect::run(&home, format, connect).await,
         Command::Call(command) => call::run(&home, format, command).await,
         Command::Tools(command) => tools::run(&home, format, command).await,
         Command::Servers(command) => servers::run(&home, format, command).await,
+        Command::Import(import) => import::run(&home, format, import).await,
         Command::Token(command) => token::run(&home, format, command).await,
         Command::Activity(command) => activity::run(&home, format, command).await,
         Command::Approvals(command) => approvals::run(&home, format, command).await,

@@ -7,6 +7,7 @@
 //! - `terminal` prints tables, JSON and messages, and reads passwords.
 //! - `exit` lists the exit codes.
 
+mod agent_clients;
 mod client;
 mod commands;
 mod database;

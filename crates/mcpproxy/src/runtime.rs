@@ -49,6 +49,7 @@ use crate::database::location_of;
 use crate::home::Home;
 use crate::home::lock::Lock;
 use crate::operator_files::{self, OperatorFiles, settings_file};
+use crate::terminal::output::tell;
 use crate::terminal::time::now_ms;
 
 pub(crate) use self::banner::banner;
@@ -92,6 +93,7 @@ impl Runtime {
             operator_files::read(&path, None)?;
         let settings = Settings::clone(&files.settings);
         settings_file::check_any_runs(&path, &settings)?;
+        settings_file::warning_lines(&path, &settings.warnings).iter().for_each(|warning| tell(warning));
         let mut lock = home.take_lock()?;
         raise_file_limit();
 

@@ -225,10 +225,31 @@ fn settings_with_secrets_are_ours_alone() {
         assert_snapshot!(name, folder.run(&["config", "check"]));
     };
     check("secrets_readable", 0o644);
+    let fixed = folder.run(&["config", "check", "--fix"]);
+    assert!(fixed.starts_with("exit 0") && fixed.contains("Set mode 0600 on FOLDER/mcp_config.json."), "{fixed}");
+    let mode = std::fs::metadata(folder.file("mcp_config.json")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(!folder.run(&["config", "check", "--fix"]).contains("Set mode"));
     check("secrets_private", 0o600);
     folder.write("mcp_config.json", "{}");
     check("settings_writable", 0o666);
     check("settings_readable", 0o664);
+}
+
+/// A block of VS Code as it is, with a key of another client and one that no client has.
+#[test]
+fn pasted_servers_are_checked() {
+    let folder = Folder::new();
+    folder.write(
+        "mcp_config.json",
+        "{\n  \"inputs\": [],\n  \"servers\": {\n    \"My Files\": {\"command\": \"true\", \"trust\": true}\n  }\n}\n",
+    );
+    assert_snapshot!("config_pasted", folder.run(&["config", "check"]));
+    let warnings = &folder.json(&["config", "check"])["warnings"];
+    assert_eq!(warnings.as_array().unwrap().len(), 2, "{warnings}");
+    let removed = folder.run(&["servers", "remove", "my-files"]);
+    assert!(removed.contains("removed my-files in FOLDER/mcp_config.json"), "{removed}");
+    assert!(!folder.read("mcp_config.json").contains("My Files"));
 }
 
 #[test]

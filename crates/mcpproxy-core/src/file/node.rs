@@ -47,7 +47,7 @@ impl SourcePosition {
 }
 
 impl Node {
-    pub(super) fn new(position: SourcePosition, value: NodeValue) -> Self {
+    pub(crate) fn new(position: SourcePosition, value: NodeValue) -> Self {
         Self { position, value, is_verbatim: false }
     }
 

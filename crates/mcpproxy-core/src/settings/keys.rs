@@ -20,10 +20,6 @@ pub(super) const TOP: Keys = Keys {
         "storage",
     ],
     advice: &[
-        ("servers", "did you mean `mcpServers`?"),
-        ("mcp_servers", "did you mean `mcpServers`?"),
-        ("context_servers", "did you mean `mcpServers`?"),
-        ("inputs", "mcpproxy has no inputs; use `${env:NAME}` or `${file:PATH}` for secrets, and remove it"),
         ("permissions", OWN_RULES),
         ("autoApprove", OWN_RULES),
         ("alwaysAllow", OWN_RULES),
@@ -41,29 +37,21 @@ pub(super) const SERVER: Keys = Keys {
         "env",
         "env_passthrough",
         "cwd",
+        "env_file",
         "url",
         "headers",
         "enabled",
         "disabled",
+        "title",
         "description",
         "call_timeout",
         "connect_timeout",
         "max_concurrent_calls",
         "result_limit",
+        "include_tools",
+        "exclude_tools",
     ],
-    advice: &[
-        ("httpUrl", "did you mean `url`?"),
-        ("serverUrl", "did you mean `url`?"),
-        ("environment", "did you mean `env`?"),
-        ("timeout", "did you mean `call_timeout`? It takes a text such as \"60s\""),
-        ("transport", "did you mean `type`?"),
-        ("autoApprove", OWN_RULES),
-        ("alwaysAllow", OWN_RULES),
-        ("trust", OWN_RULES),
-        ("permissions", OWN_RULES),
-        ("_comment", COMMENTS),
-        ("//", COMMENTS),
-    ],
+    advice: &[("_comment", COMMENTS), ("//", COMMENTS)],
 };
 
 pub(super) const INTENT: Keys =
@@ -99,7 +87,7 @@ pub(super) const WEBHOOK: Keys = Keys { known: &["url", "secret"], advice: &[("_
 
 pub(super) const STORAGE: Keys = Keys { known: &["url"], advice: &[("_comment", COMMENTS)] };
 
-pub(super) const STDIO_ONLY: &[&str] = &["command", "args", "env", "env_passthrough", "cwd"];
+pub(super) const STDIO_ONLY: &[&str] = &["command", "args", "env", "env_passthrough", "cwd", "env_file"];
 pub(super) const HTTP_ONLY: &[&str] = &["url", "headers"];
 
 const OWN_RULES: &str = "contracts and policies decide which calls need an approval; remove it";

@@ -77,19 +77,38 @@ pub(super) fn expand(text: &str, outside: &dyn Outside) -> Result<Expanded, Vec<
 }
 
 fn look_up(reference: &str, outside: &dyn Outside) -> Result<String, String> {
+    if let Some((name, default)) = reference.split_once(":-") {
+        // `${NAME:-default}`, as in a shell and in Claude Code.
+        let name = name.strip_prefix("env:").unwrap_or(name);
+        if is_variable(name) {
+            return Ok(outside.env(name).unwrap_or_else(|| default.to_owned()));
+        }
+    }
     match reference.split_once(':') {
         Some(("env" | "file", "")) => {
             Err(format!("`${{{reference}}}` names nothing; write `${{env:NAME}}` or `${{file:PATH}}`"))
         }
-        Some(("env", name)) => outside.env(name).ok_or_else(|| {
-            let name = shown(name);
-            format!("environment variable `{name}` is not set; set it where mcpproxy starts, or remove the reference")
-        }),
+        Some(("env", name)) => variable(name, outside),
         Some(("file", path)) => match outside.file(path) {
             Ok(content) => Ok(without_line_end(content)),
             Err(reason) => Err(format!("could not read file `{}`: {}", shown(path), shown(&reason))),
         },
-        _ => {
+        Some(("input", name)) => unknown_here(outside, || {
+            format!(
+                "`${{input:{}}}` asks for a value in VS Code, but the gateway cannot ask; write `${{env:NAME}}` or \
+                 `${{file:PATH}}` instead",
+                shown(name)
+            )
+        }),
+        None if reference == "userHome" => variable("HOME", outside),
+        None if reference == "pathSeparator" || reference == "/" => Ok("/".to_owned()),
+        Some(_) | None if is_of_an_editor(reference) => unknown_here(outside, || {
+            let reference = shown(reference);
+            format!("`${{{reference}}}` has a meaning only in an editor; write the value itself, or `${{env:NAME}}`")
+        }),
+        // `${NAME}`, as in a shell and in Claude Code.
+        None if is_variable(reference) => variable(reference, outside),
+        Some(_) | None => {
             let reference = shown(reference);
             Err(format!(
                 "unknown reference `${{{reference}}}`; write `${{env:NAME}}` for an environment variable, \
@@ -97,6 +116,39 @@ fn look_up(reference: &str, outside: &dyn Outside) -> Result<String, String> {
             ))
         }
     }
+}
+
+fn variable(name: &str, outside: &dyn Outside) -> Result<String, String> {
+    outside.env(name).ok_or_else(|| {
+        let name = shown(name);
+        format!("environment variable `{name}` is not set; set it where mcpproxy starts, or remove the reference")
+    })
+}
+
+/// Returns an error, unless references are left unresolved on purpose.
+fn unknown_here(outside: &dyn Outside, message: impl FnOnce() -> String) -> Result<String, String> {
+    outside.stand_in().map(str::to_owned).ok_or_else(message)
+}
+
+/// Returns true for a name that a shell accepts.
+fn is_variable(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Returns true for a variable of VS Code or Cursor that depends on the open folder or file.
+fn is_of_an_editor(reference: &str) -> bool {
+    const NAMES: [&str; 8] = [
+        "workspaceFolder",
+        "workspaceFolderBasename",
+        "workspaceRoot",
+        "file",
+        "fileDirname",
+        "cwd",
+        "config",
+        "command",
+    ];
+    NAMES.contains(&reference.split_once(':').map_or(reference, |(name, _)| name))
 }
 
 /// Removes the line end that editors and `echo` add, which is not part of the secret.

@@ -252,10 +252,12 @@ fn server() -> Value {
                 "description": "Names of environment variables of the gateway that `command` also gets. PATH, HOME, the locale, and the variables for proxies and certificates are passed on anyway."
             },
             "cwd": { "type": "string", "minLength": 1, "description": "The folder to start `command` in." },
+            "env_file": { "type": "string", "minLength": 1, "description": "A file with further variables for `command`, one `NAME=VALUE` per line. `env` wins." },
             "url": { "type": "string", "minLength": 1, "description": "The http or https URL of the server." },
             "headers": { "$ref": "#/$defs/pairs", "description": "Headers for every request to `url`." },
             "enabled": { "type": "boolean", "default": true, "description": "Set to false to keep the settings without connecting." },
             "disabled": { "type": "boolean", "default": false, "description": "The opposite of `enabled`, which some clients use." },
+            "title": { "type": "string", "description": "A name for people, shown in lists. A pasted name such as `My Files` is kept here." },
             "description": { "type": "string", "description": "A note for yourself." },
             "call_timeout": { "$ref": "#/$defs/duration", "default": seconds(ServerSettings::CALL_TIMEOUT), "description": "The timeout of one call." },
             "connect_timeout": { "$ref": "#/$defs/duration", "default": seconds(ServerSettings::CONNECT_TIMEOUT), "description": "The timeout of a connection attempt." },
@@ -269,7 +271,9 @@ fn server() -> Value {
                 "pattern": "^[0-9]+ *(?:B|KiB|MiB|GiB|kB|KB|MB|GB)$",
                 "default": ServerSettings::RESULT_LIMIT_BYTES,
                 "description": "The largest result to accept, such as \"10MiB\", or a number of bytes."
-            }
+            },
+            "include_tools": { "type": "array", "items": { "type": "string" }, "description": "The only tools that agents see. By default, all." },
+            "exclude_tools": { "type": "array", "items": { "type": "string" }, "default": [], "description": "Tools that no agent sees, even if `include_tools` names them." }
         }
     })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::keys::{self, Kind};
 use super::read::Reader;
 use super::reference::Unresolved;
-use super::{SERVERS_MAX, Secret, ServerSettings, TransportSettings, address, amount, suggest};
+use super::{SERVERS_MAX, Secret, ServerSettings, TransportSettings, address, amount, foreign, suggest, tool_filter};
 use crate::ServerName;
 use crate::file::{Fields, Member, Mistakes, Node, NodeValue, SourcePosition, list, shown};
 
@@ -85,6 +85,7 @@ fn read_fields(
     let transport = read_transport(reader, fields, kind);
     let server = ServerSettings {
         enabled,
+        title: fields.find("title").and_then(|field| reader.string(&field.node)).map(str::to_owned),
         description: fields.find("description").and_then(|field| reader.string(&field.node)).map(str::to_owned),
         call_timeout: read_duration(reader, fields, "call_timeout", ServerSettings::CALL_TIMEOUT),
         connect_timeout: read_duration(reader, fields, "connect_timeout", ServerSettings::CONNECT_TIMEOUT),
@@ -94,6 +95,7 @@ fn read_fields(
             .unwrap_or(ServerSettings::MAX_CONCURRENT_CALLS),
         result_limit_bytes: read_result_limit(reader, fields).unwrap_or(ServerSettings::RESULT_LIMIT_BYTES),
         env_passthrough: reader.parsed_list(fields, "env_passthrough", parse_passthrough),
+        tools: tool_filter::read(reader, fields),
         // A transport that cannot be read has left a mistake, so this one is never used.
         ..ServerSettings::new(name.clone(), transport.unwrap_or(TransportSettings::Demo))
     };
@@ -150,7 +152,10 @@ fn read_kind(reader: &mut Reader<'_>, fields: &Fields<'_>, server_at: SourcePosi
 fn read_transport(reader: &mut Reader<'_>, fields: &Fields<'_>, kind: Option<Kind>) -> Option<TransportSettings> {
     let command = fields.find("command").and_then(|field| read_command(reader, &field.node));
     let args = fields.find("args").map(|field| read_args(reader, &field.node)).unwrap_or_default();
-    let env = fields.find("env").map(|field| read_env(reader, &field.node)).unwrap_or_default();
+    let mut env = fields.find("env").map(|field| read_env(reader, &field.node)).unwrap_or_default();
+    let more = foreign::read_env_file(reader, fields);
+    let is_new = |name: &str| !env.iter().any(|(other, _)| other == name);
+    env.extend(more.into_iter().filter(|(name, _)| is_new(name)).collect::<Vec<_>>());
     let cwd = fields.find("cwd").and_then(|field| reader.path(&field.node, "cwd"));
     let url = fields.find("url").and_then(|field| read_url(reader, &field.node));
     let headers = fields.find("headers").map(|field| read_headers(reader, &field.node)).unwrap_or_default();

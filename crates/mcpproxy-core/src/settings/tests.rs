@@ -2,9 +2,11 @@
 
 mod approvals;
 mod bad;
+mod foreign;
 mod log;
 mod one_server;
 mod random;
+mod relocate;
 
 use super::*;
 
@@ -16,7 +18,7 @@ pub(super) fn mistakes(text: &str) -> Vec<Mistake> {
     }
 }
 
-/// A small environment: three variables and two files.
+/// A small environment: three variables and three files.
 pub(super) struct World;
 
 impl Outside for World {
@@ -32,6 +34,7 @@ impl Outside for World {
     fn file(&self, path: &str) -> Result<String, String> {
         match path {
             "docs.key" => Ok("doc-hidden\r\n".to_owned()),
+            "postgres.env" => Ok("# ours\nDATABASE_URL=postgres://ann:hidden@db\nMODE=other\n".to_owned()),
             "zero" => Ok("hidden\0hidden".to_owned()),
             _ => Err("no such file".to_owned()),
         }
@@ -108,7 +111,7 @@ fn a_pasted_file() {
     };
     let docs = TransportSettings::Http {
         url: "https://mcp.example.com/mcp?tenant=1".to_owned(),
-        headers: vec![("Authorization".to_owned(), secret("Bearer doc-hidden"))],
+        headers: vec![("Authorization".to_owned(), secret("Bearer http://reference.invalid/"))],
     };
     let old = TransportSettings::Sse { url: "http://127.0.0.1:9000/sse".to_owned(), headers: vec![] };
     let expected = Settings {
@@ -160,6 +163,7 @@ fn a_pasted_file() {
         allowed_hosts: vec!["gateway.example.com".to_owned()],
         allowed_origins: vec!["https://app.example.com".to_owned()],
         storage: StorageSettings { url: Some(StorageUrl::Sqlite("/var/lib/mcpproxy.db".to_owned())) },
+        warnings: Vec::new(),
     };
     let settings = parse(PASTED, &World).unwrap();
     assert_eq!(settings, expected);

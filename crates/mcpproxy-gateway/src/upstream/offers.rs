@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use mcpproxy_core::json::{quote, string_value};
+use mcpproxy_core::settings::{ServerSettings, ToolFilter};
 use mcpproxy_core::{Offer, Offered, ServerName};
 use serde_json::value::RawValue;
 
@@ -31,7 +32,7 @@ pub(crate) struct Offers {
 
 impl Offers {
     /// Reads all lists that the server offers.
-    pub(crate) async fn load(connection: &Connection, server: &ServerName) -> Result<Self, UpstreamError> {
+    pub(crate) async fn load(connection: &Connection, server: &ServerSettings) -> Result<Self, UpstreamError> {
         let mut offers = Self { can_complete: connection.can("completions"), ..Self::default() };
         offers.load_tools(connection, server).await?;
         offers.load_prompts(connection).await?;
@@ -42,16 +43,16 @@ impl Offers {
     pub(crate) async fn load_tools(
         &mut self,
         connection: &Connection,
-        server: &ServerName,
+        server: &ServerSettings,
     ) -> Result<(), UpstreamError> {
         if !connection.can("tools") {
             return Ok(());
         }
         let over_http = matches!((&connection.link, connection.era), (Link::Http(_), Era::Modern));
         let (all, is_cut) = list(connection, "tools/list", "tools").await?;
-        let server = server.clone();
+        let (server, filter) = (server.name.clone(), server.tools.clone());
         // Reading a long list takes a while. Other servers and agents do not wait for it.
-        let read = tokio::task::spawn_blocking(move || read_tools(&server, all, over_http, is_cut)).await;
+        let read = tokio::task::spawn_blocking(move || read_tools(&server, &filter, all, over_http, is_cut)).await;
         (self.tools, self.hidden) =
             read.map_err(|_| UpstreamError::Protocol("the list of tools could not be read".to_owned()))?;
         Ok(())
@@ -77,6 +78,7 @@ impl Offers {
 /// Splits a server's list into valid tools, and invalid ones with the reason.
 fn read_tools(
     server: &ServerName,
+    filter: &ToolFilter,
     all: Vec<String>,
     over_http: bool,
     is_cut: bool,
@@ -85,10 +87,14 @@ fn read_tools(
     let mut sound = Vec::new();
     for json in all {
         match Offered::parse(server, &json) {
-            Ok(tool) => match if over_http { headers::check_marks(&tool.json) } else { Ok(()) } {
-                Ok(()) => sound.push(Ok(tool)),
-                Err(reason) => hidden.push((tool.name.tool().to_owned(), reason)),
-            },
+            Ok(tool) => {
+                let marks = if over_http { headers::check_marks(&tool.json) } else { Ok(()) };
+                let left_out = filter.left_out(tool.name.tool()).map(str::to_owned);
+                match left_out.map_or(marks, Err) {
+                    Ok(()) => sound.push(Ok(tool)),
+                    Err(reason) => hidden.push((tool.name.tool().to_owned(), reason)),
+                }
+            }
             Err((name, error)) => hidden.push((name, error.to_string())),
         }
     }

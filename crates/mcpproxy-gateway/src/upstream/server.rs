@@ -113,6 +113,7 @@ impl Server {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         ServerStatus {
             name: self.settings.name.clone(),
+            title: self.settings.title.clone(),
             transport: self.settings.transport.kind(),
             state: state.name,
             reason: state.reason.clone(),

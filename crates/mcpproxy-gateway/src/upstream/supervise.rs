@@ -167,7 +167,7 @@ async fn live(
     watch: &dyn Watch,
 ) -> End {
     let limit = server.settings.connect_timeout;
-    match tokio::time::timeout(limit, Offers::load(connection, server.name())).await {
+    match tokio::time::timeout(limit, Offers::load(connection, &server.settings)).await {
         Ok(Ok(offers)) => server.set_offers(offers),
         Ok(Err(error)) => return End::Failed(error),
         Err(_) => return End::Failed(UpstreamError::Timeout(limit)),
@@ -211,7 +211,7 @@ async fn take_notice(
     let late = |_| UpstreamError::Timeout(limit);
     let change = match notice {
         Notice::ToolsChanged => {
-            tokio::time::timeout(limit, offers.load_tools(connection, server.name())).await.map_err(late)??;
+            tokio::time::timeout(limit, offers.load_tools(connection, &server.settings)).await.map_err(late)??;
             Change::Tools
         }
         Notice::PromptsChanged => {

@@ -139,6 +139,7 @@ async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
             exists: web.facts.settings_path.exists(),
             mistakes: error.iter().flat_map(|error| error.lines()).map(wire::FileMistake::parse).collect(),
             error,
+            warnings: web.gateway.settings_warnings(),
         },
         approvals: approvals(&web).await,
         log: web.ledger.health().into(),

@@ -28,6 +28,7 @@ pub(crate) enum ConfigCommand {
 Examples:
   mcpproxy config check                     Check the settings of the data folder
   mcpproxy config check ./mcp_config.json   Check a file before you commit it
+  mcpproxy config check --fix               Also close a file with secrets to other users
 
 The command also checks contracts/ and policies/ in the same folder, as the gateway would. If a
 gateway runs on these settings, it is asked too: environment variables may be set there and not
@@ -35,6 +36,9 @@ here, or the other way round.")]
     Check {
         /// Settings file to check [default: mcp_config.json in the data folder]
         file: Option<PathBuf>,
+        /// Set mode 0600 if the file has secrets that other users can read
+        #[arg(long)]
+        fix: bool,
     },
     /// Print the JSON Schema of the settings file
     #[command(after_help = "\
@@ -47,7 +51,13 @@ Add \"$schema\": \"./mcp_config.schema.json\" to the settings, and your editor c
 
 pub(crate) async fn run(home: &Home, format: Format, command: &ConfigCommand) -> anyhow::Result<Exit> {
     match command {
-        ConfigCommand::Check { file } => check(home, format, file.as_deref().unwrap_or(&home.settings())).await?,
+        ConfigCommand::Check { file, fix } => {
+            let path = file.clone().unwrap_or_else(|| home.settings());
+            if *fix && settings_file::fix_access(&path)? {
+                tell(&format!("Set mode 0600 on {}.", path.display()));
+            }
+            check(home, format, &path).await?;
+        }
         ConfigCommand::Schema => match format {
             Format::Table | Format::Json => print(&serde_json::to_string_pretty(&settings::schema())?)?,
             Format::Yaml => format.print(&settings::schema(), String::new)?,
@@ -67,6 +77,8 @@ struct Checked {
     /// Servers that this command and the running gateway judge differently. `null` if no gateway runs on these
     /// settings.
     differences: Option<Vec<Difference>>,
+    /// Settings that have no effect or need attention.
+    warnings: Vec<String>,
 }
 
 async fn check(home: &Home, format: Format, path: &Path) -> anyhow::Result<()> {
@@ -77,6 +89,8 @@ async fn check(home: &Home, format: Format, path: &Path) -> anyhow::Result<()> {
         })
     });
     operator_files::tell_ignored(path, &[CONTRACTS, POLICIES]);
+    let warnings = settings.as_ref().map(|settings| settings.warnings.clone()).unwrap_or_default();
+    settings_file::warning_lines(path, &warnings).iter().for_each(|warning| tell(warning));
     let contracts = operator_files::read_contracts(path);
     let policies = operator_files::read_policies(path);
     let differences = match &settings {
@@ -104,6 +118,7 @@ async fn check(home: &Home, format: Format, path: &Path) -> anyhow::Result<()> {
         contracts: contracts.iter().count(),
         policies: policies.iter().count(),
         differences,
+        warnings: warnings.iter().map(ToString::to_string).collect(),
     };
     format.print(&checked, || {
         let Checked { file, servers, enabled, contracts, policies, .. } = &checked;

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use mcpproxy_core::settings::parse_listen;
 
+use crate::commands::connect::offer::offer;
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::runtime::banner;
@@ -32,6 +33,11 @@ pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
     let runtime = Runtime::start(home, Listen::Exactly(serve.listen)).await?;
     let mut first = FirstUser::of(&runtime);
     tell(&banner(home, &runtime, first.link().await?.as_deref()));
+    // Offer the next step once, to a person, and never wait for an answer.
+    let has_person = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if let (true, false, Some(offer)) = (has_person, runtime.has_settings_file, offer(home)) {
+        tell(&offer);
+    }
     let bell = runtime.settings.approvals.notify.bell;
     let notices = notices::follow(runtime.gateway.approvals().clone(), first, bell);
     let end = async {

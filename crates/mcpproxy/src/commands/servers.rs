@@ -143,15 +143,18 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
             cells.into_iter().map(cell).collect()
         });
         output::table(&["NAME", "TRANSPORT", "STATE", "TOOLS", "PROTOCOL", "RESTARTS", "REASON"], rows)
-            + &hidden(servers)
+            + &notes(servers)
     })?;
     state::warn(&rest).await;
     Ok(())
 }
 
-/// Lists each server that has unusable tools, with the first reason.
-fn hidden(servers: &[Value]) -> String {
-    let mut text = String::new();
+/// Lists the titles of servers, and each server that has unusable tools with the first reason.
+fn notes(servers: &[Value]) -> String {
+    let title = |server: &Value| Some((member(server, "name"), line(server.get("title")?.as_str()?)));
+    let titles = servers.iter().filter_map(title).filter(|(name, title)| name != title);
+    let titles: Vec<String> = titles.map(|(name, title)| format!("{name} ({title})")).collect();
+    let mut text = if titles.is_empty() { String::new() } else { format!("\nTitles: {}\n", titles.join(", ")) };
     for server in servers {
         let hidden = server.get("hidden_tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let Some(first) = hidden.first() else { continue };

@@ -3,6 +3,7 @@
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use mcpproxy_core::ServerName;
+use mcpproxy_core::settings::server_keys;
 use serde_json::Value;
 
 pub(crate) enum Change {
@@ -42,8 +43,11 @@ pub(crate) fn apply(text: Option<&str>, name: &ServerName, change: Change) -> Re
     let root =
         CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| EditError::NotJson(error.to_string()))?;
     let settings = root.object_value_or_create().ok_or(EditError::NotAnObject)?;
-    let servers = settings.object_value_or_create("mcpServers").ok_or(EditError::NotAnObject)?;
-    let server = servers.get(name.as_str());
+    // A pasted server may be in the section of another client, under a name that is no slug.
+    let written = server_keys(text).into_iter().find(|key| key.name == *name);
+    let section = written.as_ref().map_or("mcpServers", |key| key.section.as_str());
+    let servers = settings.object_value_or_create(section).ok_or(EditError::NotAnObject)?;
+    let server = servers.get(written.as_ref().map_or(name.as_str(), |key| key.key.as_str()));
     match change {
         Change::Add(_) if server.is_some() => return Err(EditError::Exists(name.clone())),
         Change::Add(definition) => {
@@ -135,6 +139,23 @@ mod tests {
         let enabled = edit(Some(SETTINGS), "docs", Change::Enable).unwrap();
         insta::assert_snapshot!("enabled", enabled);
         assert_eq!(edit(Some(&enabled), "docs", Change::Enable).unwrap(), enabled);
+    }
+
+    #[test]
+    fn a_pasted_server_is_found_by_its_name_here() {
+        let pasted = r#"{
+  "servers": { "My Files": { "command": "x" }, "GitHub": { "command": "y" } },
+  "mcpServers": { "github": { "command": "z" } }
+}
+"#;
+        let without = edit(Some(pasted), "my-files", Change::Remove).unwrap();
+        assert!(!without.contains("My Files") && without.contains("GitHub"), "{without}");
+        let disabled = edit(Some(pasted), "github-2", Change::Disable).unwrap();
+        assert!(disabled.contains(r#""GitHub": { "command": "y", "enabled": false }"#), "{disabled}");
+        let exists = edit(Some(pasted), "my-files", Change::Add(json!({"command": "x"})));
+        assert_eq!(exists, Err(EditError::Exists(ServerName::parse("my-files").unwrap())));
+        let added = edit(Some(pasted), "new", Change::Add(json!({"command": "x"}))).unwrap();
+        assert!(added.find("\"mcpServers\"").unwrap() < added.find("\"new\"").unwrap(), "{added}");
     }
 
     #[test]

@@ -2,16 +2,22 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use mcpproxy_core::Mistake;
-use mcpproxy_core::settings::{self, FILE_MAX_BYTES, Outside, ServerSettings, Settings, StorageSettings, StorageUrl};
+use mcpproxy_core::settings::{
+    self, FILE_MAX_BYTES, Outside, ServerSettings, Settings, StorageSettings, StorageUrl, Warning,
+};
 use rustix::fs::OFlags;
 
 use crate::exit::{Exit, Failure};
+
+/// Permissions of everybody but the owner.
+const OTHERS: u32 = 0o077;
+const ONLY_US: u32 = 0o600;
 
 /// The settings, and the files that they refer to.
 pub(crate) struct ReadSettings {
@@ -23,8 +29,8 @@ pub(crate) struct ReadSettings {
 pub(crate) fn read(path: &Path) -> Result<Option<ReadSettings>, Failure> {
     let Some((file, text)) = read_text(path)? else { return Ok(None) };
     let here = Here::beside(path, References::Resolved);
-    let settings = settings::parse(&text, &here).map_err(|errors| bad(path, &errors))?;
-    check_access(path, &file, &settings)?;
+    let mut settings = settings::parse(&text, &here).map_err(|errors| bad(path, &errors))?;
+    settings.warnings.extend(check_access(path, &file, &settings)?);
     Ok(Some(ReadSettings { settings, referenced: here.referenced.into_inner().into_iter().collect() }))
 }
 
@@ -110,19 +116,42 @@ fn other_than_file(path: &Path) -> Option<Failure> {
     Some(Failure::new(Exit::BadSettings, message).hint("move it elsewhere, because only regular files are read"))
 }
 
-/// Checks the permissions of the settings. A writer can start any program as this user, and a reader learns the secrets
-/// in them.
-fn check_access(path: &Path, file: &File, settings: &Settings) -> Result<(), Failure> {
-    let shown = path.display();
+/// Checks the permissions of the settings. A writer can start any program as this user, so that is an error. A reader
+/// learns the secrets in them: a warning, because a pasted file usually has mode 0644, and refusing it helps nobody.
+fn check_access(path: &Path, file: &File, settings: &Settings) -> Result<Option<Warning>, Failure> {
     let mode = check_owner(path, file)?;
     let secrets = settings.inline_secrets();
-    if !secrets.is_empty() && mode & 0o077 != 0 {
-        let message = format!("{shown}: permissions too open for a file with secrets ({})", secrets.join(", "));
-        return Err(Failure::new(Exit::BadSettings, message).hint(format!(
-            "run `chmod 600 {shown}`, or move the secrets out of the file with ${{env:NAME}} or ${{file:PATH}}"
-        )));
+    if secrets.is_empty() || mode & OTHERS == 0 {
+        return Ok(None);
     }
-    Ok(())
+    Ok(Some(Warning::about_file(format!(
+        "other users can read the secrets in this file ({}); run `mcpproxy config check --fix`, or move them out with \
+         `${{env:NAME}}` or `${{file:PATH}}`",
+        secrets.join(", ")
+    ))))
+}
+
+/// Sets mode 0600 on settings with secrets that other users can read. Returns whether it did.
+pub(crate) fn fix_access(path: &Path) -> Result<bool, Failure> {
+    let Some((file, text)) = read_text(path)? else { return Ok(false) };
+    let settings = check_shape(path, &text)?;
+    if check_access(path, &file, &settings)?.is_none() {
+        return Ok(false);
+    }
+    file.set_permissions(Permissions::from_mode(ONLY_US)).map_err(|error| {
+        Failure::new(Exit::Failed, format!("could not change the mode of `{}`: {error}", path.display()))
+    })?;
+    Ok(true)
+}
+
+/// Formats the warnings about the settings as `file:line:column: warning: message`, which editors understand.
+pub(crate) fn warning_lines(path: &Path, warnings: &[Warning]) -> Vec<String> {
+    let shown = path.display();
+    let placed = warnings.iter().map(|warning| match warning.at {
+        Some((line, column)) => format!("{shown}:{line}:{column}: warning: {}", warning.message),
+        None => format!("{shown}: warning: {}", warning.message),
+    });
+    placed.collect()
 }
 
 /// Checks that only this user and root can change the file or folder. Returns its mode.

@@ -19,13 +19,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcpproxy_core::settings;
+use mcpproxy_core::settings::{self, Warning};
 use mcpproxy_gateway::{Files, Gateway, ReloadRequests, Reloaded};
 use mcpproxy_web::Guard;
 use tokio::task::JoinError;
 
 use super::file_events::{FileEvents, POLL_INTERVAL};
+use crate::operator_files::settings_file::warning_lines;
 use crate::operator_files::{self, FileStamps};
+use crate::terminal::output::tell;
 
 /// Time between two comparisons after an event. Programs write several files, or one in several steps, without a longer
 /// pause than this.
@@ -144,6 +146,10 @@ impl Reload {
                 for key in &changes.restart_needed {
                     tracing::warn!("The new value of `{key}` takes effect after a restart.");
                 }
+                let before = &self.current.settings.warnings;
+                let is_new = |warning: &&Warning| !before.iter().any(|old| old.message == warning.message);
+                let new_warnings: Vec<Warning> = new.settings.warnings.iter().filter(is_new).cloned().collect();
+                warning_lines(&self.path, &new_warnings).iter().for_each(|warning| tell(warning));
                 tracing::info!(path = %self.path.display(), "reloaded settings, contracts and policies");
                 self.guard.allow(&new.settings.allowed_hosts, &new.settings.allowed_origins);
                 self.current = new.clone();

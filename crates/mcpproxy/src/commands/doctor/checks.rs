@@ -87,6 +87,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { code: "approval_waiting", title: "Approval requests", run: approvals, is_in_status: false },
     Check { code: "elicitation_declined", title: "Prompts in clients", run: elicitation, is_in_status: false },
     Check { code: "client_revision", title: "Connected clients", run: clients, is_in_status: false },
+    Check { code: "client_not_connected", title: "Installed clients", run: installed, is_in_status: false },
     Check { code: "token_revoked", title: "Token of the local agent", run: local_token, is_in_status: true },
     Check { code: "token_unused", title: "Agent tokens", run: tokens, is_in_status: false },
 ];
@@ -357,6 +358,28 @@ fn clients(facts: &Facts) -> Vec<Finding> {
         });
         or_ok(findings.collect(), "no client has an open session")
     })
+}
+
+fn installed(facts: &Facts) -> Vec<Finding> {
+    let findings = facts.clients.iter().filter_map(|client| {
+        let next = format!("mcpproxy connect {}", client.id);
+        let finding = match &client.is_connected {
+            Ok(true) => return None,
+            Ok(false) => found(Outcome::Warning, "This client is installed and does not use mcpproxy.", next),
+            Err(error) => {
+                let message = format!("The settings of this client cannot be read: {}", line(error));
+                found(Outcome::Warning, message, format!("correct the file, then run `{next}`"))
+            }
+        };
+        Some(about(client.title, finding))
+    });
+    or_ok(
+        findings.collect(),
+        match facts.clients.len() {
+            0 => "no known client is installed".to_owned(),
+            clients => format!("{} connected", counted(clients, "client")),
+        },
+    )
 }
 
 fn local_token(facts: &Facts) -> Vec<Finding> {

@@ -14,10 +14,12 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::port;
+use crate::agent_clients::file::ClientFile;
+use crate::agent_clients::{self, Client, ENTRY, Machine, document};
 use crate::client::Rest;
 use crate::database::location;
 use crate::home::Home;
-use crate::operator_files;
+use crate::operator_files::{self, settings_file};
 use crate::terminal::output::line;
 use crate::terminal::time::now_ms;
 
@@ -49,7 +51,17 @@ pub(crate) struct Facts {
     pub(crate) gateway: Result<Option<GatewayFacts>, String>,
     pub(crate) storage: Result<Option<StorageFacts>, String>,
     pub(crate) is_local_token_valid: Option<bool>,
+    /// The clients that are installed on this machine.
+    pub(crate) clients: Vec<ClientFacts>,
     pub(crate) now_ms: i64,
+}
+
+/// An installed client, such as Cursor.
+pub(crate) struct ClientFacts {
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    /// Whether its file has an entry for mcpproxy, or why the file cannot be read.
+    pub(crate) is_connected: Result<bool, String>,
 }
 
 /// Answers of the running gateway.
@@ -119,6 +131,7 @@ impl Facts {
             gateway,
             storage,
             is_local_token_valid,
+            clients: if depth == Depth::Everything { clients() } else { Vec::new() },
             now_ms: now_ms(),
         }
     }
@@ -149,6 +162,26 @@ async fn gateway(home: &Home, depth: Depth) -> Result<Option<GatewayFacts>, Stri
         Ok(answered) => answered.map_err(|error| format!("{error:#}")),
         Err(_) => Err(format!("no answer within {} seconds", ANSWER_TIMEOUT.as_secs())),
     }
+}
+
+/// Looks for an entry in the file of each installed client.
+fn clients() -> Vec<ClientFacts> {
+    let Some(machine) = Machine::here() else { return Vec::new() };
+    let facts = |client: &&'static Client| {
+        let path = client.config_path(&machine)?;
+        let is_connected = match ClientFile::read(&path) {
+            Err(failure) => Err(failure.to_string()),
+            Ok(file) => is_connected(client, file.text.as_deref().unwrap_or_default()),
+        };
+        Some(ClientFacts { id: client.id, title: client.title, is_connected })
+    };
+    agent_clients::installed(&machine).iter().filter_map(facts).collect()
+}
+
+fn is_connected(client: &Client, text: &str) -> Result<bool, String> {
+    let value = document::read(text, client.config.format).map_err(|error| error.to_string())?;
+    let path: Vec<String> = client.config.servers.iter().chain([&ENTRY]).map(|key| (*key).to_owned()).collect();
+    Ok(document::get(&value, &path).is_some())
 }
 
 /// Returns the last line of each server that is not ready.
@@ -225,10 +258,17 @@ pub(super) fn open_files(home: &Home) -> Vec<(String, u32)> {
     let secrets = secrets.into_iter().map(|name| (home.folder().join(name), 0o077));
     let folder = std::iter::once((home.folder().to_owned(), 0o022));
     // Without secrets in it, others may read the settings, but never write them.
-    let files = std::iter::once((home.settings(), 0o022));
+    let files = std::iter::once((home.settings(), if has_secrets(home) { 0o077 } else { 0o022 }));
     let open = folder.chain(files).chain(secrets).filter_map(|(path, refused)| {
         let mode = mode(&path)?;
         (mode & refused != 0).then(|| (path.display().to_string(), mode))
     });
     open.collect()
+}
+
+/// Returns whether the settings file itself contains secrets, instead of references to them.
+fn has_secrets(home: &Home) -> bool {
+    let path = home.settings();
+    let Ok(Some((_, text))) = settings_file::read_text(&path) else { return false };
+    settings_file::check_shape(&path, &text).is_ok_and(|settings| !settings.inline_secrets().is_empty())
 }

@@ -7,7 +7,7 @@ use mcpproxy_core::Scope;
 use mcpproxy_store::TokenInfo;
 use serde_json::{Value, json};
 
-use super::facts::{ChainState, GatewayFacts, PortState, StorageFacts};
+use super::facts::{ChainState, ClientFacts, GatewayFacts, PortState, StorageFacts};
 use super::*;
 
 fn token(name: &str, created_ms: i64, last_used_ms: Option<i64>) -> TokenInfo {
@@ -41,6 +41,7 @@ fn healthy() -> Facts {
             chain: ChainState::Intact(12),
         })),
         is_local_token_valid: Some(true),
+        clients: Vec::new(),
         now_ms: 0,
     }
 }
@@ -99,6 +100,10 @@ fn each_problem_has_its_code_and_a_next_step() {
         &|facts| with(facts, &|gateway| gateway.status["log"]["reason"] = "disk full".into()),
         &["✗ error log_unavailable -"],
     );
+    let client = |is_connected| ClientFacts { id: "cursor", title: "Cursor", is_connected };
+    check(&|facts| facts.clients = vec![client(Ok(false))], &["! warn client_not_connected Cursor"]);
+    check(&|facts| facts.clients = vec![client(Err("bad".to_owned()))], &["! warn client_not_connected Cursor"]);
+    check(&|facts| facts.clients = vec![client(Ok(true))], &[]);
     check(&|facts| facts.is_local_token_valid = Some(false), &["✗ error token_revoked -"]);
     check(
         &|facts| with(facts, &|gateway| gateway.status["approvals"]["waiting"] = 2.into()),

@@ -1,0 +1,317 @@
+//! Tests for pasted blocks of other clients, one real-looking file for each.
+
+use super::{World, mistakes};
+use crate::settings::{Settings, ToolFilter, TransportSettings, parse, server_keys, translate};
+
+fn read(text: &str) -> Settings {
+    parse(text, &World).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
+}
+
+fn warnings(settings: &Settings) -> Vec<String> {
+    settings.warnings.iter().map(ToString::to_string).collect()
+}
+
+/// Names with their titles.
+fn names(settings: &Settings) -> Vec<(&str, Option<&str>)> {
+    settings.servers.iter().map(|server| (server.name.as_str(), server.title.as_deref())).collect()
+}
+
+/// Shows a transport with everything that `Debug` hides.
+fn shown(settings: &Settings, name: &str) -> String {
+    let server = settings.servers.iter().find(|server| server.name.as_str() == name).unwrap();
+    let pairs = |pairs: &[(String, crate::settings::Secret)]| {
+        pairs.iter().map(|(name, value)| format!(" {name}={}", value.expose())).collect::<String>()
+    };
+    match &server.transport {
+        TransportSettings::Stdio { command, args, env, cwd } => {
+            let cwd = cwd.as_ref().map(|cwd| format!(" in {cwd}")).unwrap_or_default();
+            format!("{command} {}{}{cwd}", args.join(" "), pairs(env))
+        }
+        TransportSettings::Http { url, headers } => format!("http {url}{}", pairs(headers)),
+        TransportSettings::Sse { url, headers } => format!("sse {url}{}", pairs(headers)),
+        TransportSettings::Demo => "demo".to_owned(),
+        TransportSettings::Misconfigured { mistakes, .. } => {
+            mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+const APPROVALS: &str = "has no effect: contracts and policies decide which calls need an approval";
+
+#[test]
+fn claude_desktop() {
+    let settings = read(include_str!("clients/claude_desktop.json"));
+    assert_eq!(names(&settings), [("filesystem", None), ("github", Some("GitHub")), ("my-files", Some("My Files"))]);
+    assert_eq!(
+        shown(&settings, "github"),
+        "docker run -i --rm -e GITHUB_PERSONAL_ACCESS_TOKEN ghcr.io/github/github-mcp-server \
+         GITHUB_PERSONAL_ACCESS_TOKEN=ghp_hidden"
+    );
+    assert_eq!(shown(&settings, "my-files"), "npx files http://reference.invalid/");
+    assert!(!settings.servers[2].enabled);
+    assert_eq!(warnings(&settings), [format!("line 11, column 7: `alwaysAllow` (github) {APPROVALS}")]);
+}
+
+#[test]
+fn cursor() {
+    let settings = read(include_str!("clients/cursor.json"));
+    assert_eq!(shown(&settings, "sentry"), "http https://mcp.sentry.dev/mcp");
+    assert_eq!(
+        shown(&settings, "postgres"),
+        "uvx postgres-mcp --home=/home/ann /home/ann/db MODE=restricted DATABASE_URL=postgres://ann:hidden@db"
+    );
+    assert_eq!(
+        shown(&settings, "project"),
+        "line 12, column 47: `${workspaceFolder}` has a meaning only in an editor; write the value itself, or \
+         `${env:NAME}`"
+    );
+    assert_eq!(warnings(&settings), [format!("line 10, column 7: `autoApprove` (postgres) {APPROVALS}")]);
+    // A secret in the file of variables is not in the settings.
+    assert!(settings.inline_secrets().is_empty());
+}
+
+#[test]
+fn vscode() {
+    let settings = read(include_str!("clients/vscode.json"));
+    assert_eq!(names(&settings), [("github", Some("GitHub")), ("playwright-mcp", Some("Playwright MCP"))]);
+    assert_eq!(
+        shown(&settings, "github"),
+        "line 10, column 45: `${input:github-pat}` asks for a value in VS Code, but the gateway cannot ask; write \
+         `${env:NAME}` or `${file:PATH}` instead"
+    );
+    assert_eq!(shown(&settings, "playwright-mcp"), "npx @playwright/mcp@latest PORT=8931 HEADLESS=true");
+    assert_eq!(
+        warnings(&settings),
+        [
+            "line 3, column 3: `inputs` has no effect: the gateway does not prompt for values; write `${env:NAME}` or \
+             `${file:PATH}` instead of `${input:…}`",
+            "line 11, column 7: `gallery` (github) has no effect here",
+            "line 12, column 7: `version` (github) has no effect here",
+            "line 19, column 7: `dev` (playwright-mcp) has no effect here",
+        ]
+    );
+}
+
+#[test]
+fn windsurf() {
+    let settings = read(include_str!("clients/windsurf.json"));
+    assert_eq!(shown(&settings, "figma"), "http http://127.0.0.1:3845/mcp X-Key=ghp_hidden");
+    let linear = &settings.servers[1];
+    assert_eq!(linear.tools, ToolFilter { include: None, exclude: vec!["delete_issue".to_owned()] });
+    assert_eq!(settings.warnings, []);
+}
+
+#[test]
+fn zed() {
+    let settings = read(include_str!("clients/zed.json"));
+    assert_eq!(names(&settings), [("mcp-server-context7", None), ("old-style", None), ("remote", None)]);
+    assert_eq!(shown(&settings, "old-style"), "uvx time TZ=UTC");
+    assert_eq!(shown(&settings, "remote"), "http https://mcp.example.com/mcp A=b");
+    assert_eq!(
+        warnings(&settings),
+        [
+            "line 3, column 30: `source` (mcp-server-context7) has no effect here",
+            "line 4, column 92: `settings` (old-style) has no effect here",
+        ]
+    );
+}
+
+#[test]
+fn gemini() {
+    let settings = read(include_str!("clients/gemini.json"));
+    assert_eq!(shown(&settings, "docs"), "http https://docs.example.com/mcp Authorization=Bearer ghp_hidden");
+    assert_eq!(shown(&settings, "python"), "python -m server in /srv/server");
+    let timeouts: Vec<u64> = settings.servers.iter().map(|server| server.call_timeout.as_secs()).collect();
+    assert_eq!(timeouts, [600, 15]);
+    assert_eq!(settings.servers[0].tools.left_out("search"), None);
+    assert!(settings.servers[0].tools.left_out("read").is_some());
+    assert!(settings.servers[0].tools.left_out("delete").is_some());
+    // One warning for the key, however many servers have it.
+    assert_eq!(warnings(&settings), [format!("line 7, column 7: `trust` (docs, python) {APPROVALS}")]);
+}
+
+#[test]
+fn opencode_and_cline() {
+    let settings = read(include_str!("clients/opencode.json"));
+    assert_eq!(names(&settings), [("local-one", Some("local one")), ("remote-one", None)]);
+    assert_eq!(shown(&settings, "local-one"), "bun x server A=1");
+    assert_eq!(shown(&settings, "remote-one"), "http https://mcp.example.com");
+    assert_eq!(settings.servers[0].call_timeout.as_secs(), 5);
+    assert_eq!(
+        warnings(&settings),
+        ["line 10, column 91: `oauth` (remote-one) has no effect: the gateway does not sign in with OAuth; put a \
+          token into `headers`"]
+    );
+    let settings = read(include_str!("clients/cline.json"));
+    assert_eq!(shown(&settings, "weather"), "http https://weather.example.com/mcp");
+    assert_eq!(shown(&settings, "news"), "sse https://news.example.com/sse");
+    assert_eq!(settings.servers[0].call_timeout.as_secs(), 60);
+    assert_eq!(
+        warnings(&settings),
+        [
+            format!("line 4, column 7: `autoApprove` (weather, news) {APPROVALS}"),
+            "line 10, column 15: `timeout` (news) has no effect: it is no time up to 24 hours".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn several_sections_and_names_that_collide() {
+    let text = r#"{
+  "servers": {"GitHub": {"type": "demo"}, "github": {"type": "demo"}},
+  "listen": "127.0.0.1:0",
+  "mcpServers": {"GITHUB": {"type": "demo"}, "x": {"type": "demo", "title": "Mine"}, "github": {"type": "demo"}}
+}"#;
+    let settings = read(text);
+    assert_eq!(
+        names(&settings),
+        [
+            ("github-2", Some("GitHub")),
+            ("github", None),
+            ("github-3", Some("GITHUB")),
+            ("x", Some("Mine")),
+            ("github-4", Some("github")),
+        ]
+    );
+    let taken = "because another server has its name";
+    assert_eq!(
+        warnings(&settings),
+        [
+            format!("line 2, column 15: `GitHub` is called `github-2` here, {taken}"),
+            format!("line 4, column 18: `GITHUB` is called `github-3` here, {taken}"),
+            format!("line 4, column 86: `github` is called `github-4` here, {taken}"),
+        ]
+    );
+    let keys: Vec<String> =
+        server_keys(text).iter().map(|key| format!("{}.{}={}", key.section, key.key, key.name)).collect();
+    assert_eq!(
+        keys,
+        [
+            "servers.GitHub=github-2",
+            "servers.github=github",
+            "mcpServers.GITHUB=github-3",
+            "mcpServers.x=x",
+            "mcpServers.github=github-4",
+        ]
+    );
+    assert!(server_keys("{").is_empty());
+    assert!(server_keys("[]").is_empty());
+}
+
+#[test]
+fn keys_that_no_client_uses_are_mistakes() {
+    let check = |text: &str, expected: &[&str]| {
+        assert_eq!(mistakes(text).iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{text}");
+    };
+    check(
+        r#"{"mcpServers": {"A B": {"comand": "x"}}}"#,
+        &[
+            "line 1, column 17: no way to reach this server; add `command` to start it, or `url` to connect to it",
+            "line 1, column 25: unknown key `comand`; did you mean `command`?",
+        ],
+    );
+    check(r#"{"servers": []}"#, &["line 1, column 13: expected object, found array"]);
+    check(r#"{"mcpServers": {}, "mcp": 1}"#, &["line 1, column 27: expected object, found number"]);
+    check(
+        r#"{"mcpServers": {"a": {"httpUrl": "ftp://x"}}}"#,
+        &["line 1, column 34: the address begins with `ftp:`; expected `http://` or `https://`"],
+    );
+    check(
+        r#"{"mcpServers": {"a": {"command": "x", "envFile": "gone.env"}}}"#,
+        &["line 1, column 50: could not read file `gone.env`: no such file"],
+    );
+    check(
+        r#"{"mcpServers": {"a": {"command": "x", "envFile": "docs.key"}}}"#,
+        &["line 1, column 50: line 1 of `docs.key` is not `NAME=VALUE`; correct it"],
+    );
+    check(
+        r#"{"mcpServers": {"a": {"command": "x", "includeTools": "read"}}}"#,
+        &["line 1, column 55: expected array, found string"],
+    );
+}
+
+#[test]
+fn two_names_for_one_thing() {
+    let settings = read(r#"{"mcpServers": {"a": {"serverUrl": "http://first", "url": "http://second"}}}"#);
+    assert_eq!(shown(&settings, "a"), "http http://first");
+    assert_eq!(
+        warnings(&settings),
+        ["line 1, column 52: `url` (a) is given twice under different names; the first counts"]
+    );
+    let settings = read(r#"{"mcpServers": {"a": {"url": "http://first", "httpUrl": "http://second"}}}"#);
+    assert_eq!(shown(&settings, "a"), "http http://first");
+    assert_eq!(
+        warnings(&settings),
+        ["line 1, column 46: `httpUrl` (a) has no effect, because another key says the same"]
+    );
+}
+
+#[test]
+fn entries_of_codex_are_translated() {
+    let servers = serde_json::json!({
+        "Figma": {
+            "url": "https://mcp.figma.com/mcp",
+            "bearer_token_env_var": "FIGMA_TOKEN",
+            "http_headers": { "X-Region": "us" },
+            "env_http_headers": { "X-Key": "FIGMA_KEY" },
+            "tool_timeout_sec": 45.5,
+            "startup_timeout_sec": 20,
+            "default_tools_approval_mode": "auto",
+            "tools": { "search": { "approval_mode": "approve" } }
+        },
+        "shell": {
+            "command": "npx", "args": ["shell"], "env_vars": ["LOCAL", { "name": "OTHER" }],
+            "enabled_tools": ["run"], "disabled_tools": ["rm"]
+        }
+    });
+    let (translated, found) = translate(servers.as_object().unwrap());
+    let definitions: Vec<(&str, &str, &serde_json::Value)> =
+        translated.iter().map(|one| (one.name.as_str(), one.original.as_str(), &one.definition)).collect();
+    assert_eq!(
+        definitions,
+        [
+            (
+                "figma",
+                "Figma",
+                &serde_json::json!({
+                    "title": "Figma",
+                    "url": "https://mcp.figma.com/mcp",
+                    "headers": {
+                        "X-Region": "us", "Authorization": "Bearer ${env:FIGMA_TOKEN}", "X-Key": "${env:FIGMA_KEY}"
+                    },
+                    "call_timeout": "45500ms",
+                    "connect_timeout": "20s"
+                })
+            ),
+            (
+                "shell",
+                "shell",
+                &serde_json::json!({
+                    "command": "npx", "args": ["shell"], "env_passthrough": ["LOCAL", "OTHER"],
+                    "include_tools": ["run"], "exclude_tools": ["rm"]
+                })
+            ),
+        ]
+    );
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        [format!("`default_tools_approval_mode` (figma) {APPROVALS}"), format!("`tools` (figma) {APPROVALS}")]
+    );
+}
+
+#[test]
+fn many_servers_and_keys_take_bounded_time() {
+    // All of these names have the same slug.
+    let letters = (0..20_000).filter_map(|number| char::from_u32(0x4e00 + number));
+    let servers: Vec<String> = letters.map(|letter| format!(r#""{letter}":{{}}"#)).collect();
+    let text = format!(r#"{{"servers": {{{}}}}}"#, servers.join(","));
+    assert_eq!(
+        mistakes(&text).iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["line 1, column 2: 20000 servers; at most 1000 are possible"]
+    );
+    assert_eq!(server_keys(&text).len(), 1000);
+    let keys: Vec<String> = (0..60_000).map(|number| format!(r#""k{number}":0"#)).collect();
+    let text = format!(r#"{{"mcpServers": {{"a": {{{}}}}}}}"#, keys.join(","));
+    assert_eq!(mistakes(&text).len(), 20);
+}

@@ -1,0 +1,224 @@
+//! `connect`: adds mcpproxy to the settings of AI clients, and removes it again.
+//!
+//! Connecting a client has four steps, and nothing is written before the last one:
+//!
+//! 1. [`content`] says what belongs into the client's files, from the table in `agent_clients`.
+//! 2. [`plan`] reads the files, edits their text in memory, and makes a masked diff.
+//! 3. The user agrees, or passed `--yes`.
+//! 4. [`execute`] takes a lock, checks that the files are unchanged, creates the token, backs up and writes.
+//!
+//! [`journal`] remembers what was written, so that [`undo`] can restore the files byte for byte. A file that changed
+//! since then, as Claude Code's does all the time, loses only the entry of mcpproxy.
+
+mod content;
+mod execute;
+mod journal;
+pub(crate) mod offer;
+mod plan;
+mod report;
+mod token;
+mod undo;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use self::journal::Journal;
+use self::plan::{Plan, Request};
+use self::report::{Action, Report, State};
+use self::token::Tokens;
+use crate::agent_clients::{self, CLIENTS, Client, Machine};
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::terminal::output::{Format, lines, print, tell};
+use crate::terminal::prompt::{Echo, Terminal};
+
+/// Add mcpproxy to the settings of AI clients, or remove it again
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mcpproxy connect cursor                      Show the difference, ask, and write
+  mcpproxy connect claude-code --permissions   Also let reads run, and ask before writes
+  mcpproxy connect --all --dry-run             Show what would change in all installed clients
+  mcpproxy connect codex --undo                Restore the file and revoke the token
+
+The client gets its own agent token, named after it. The token is valid for all servers and has all
+permissions, like the agent `local`. A token can never approve a call.
+
+The old file is backed up in the data folder. --undo restores it byte for byte. If the client has
+changed its file since then, --undo removes only the entry of mcpproxy.")]
+pub(crate) struct Connect {
+    /// Clients to connect
+    #[arg(value_name = "CLIENT", required_unless_present = "all", value_parser = client_ids())]
+    clients: Vec<String>,
+    /// All installed clients; with --undo, all connected clients
+    #[arg(long, conflicts_with = "clients")]
+    all: bool,
+    /// Also write the client's own rules: reads run, writes and destructive calls ask
+    #[arg(long, conflicts_with = "undo")]
+    permissions: bool,
+    /// Let the client start `mcpproxy stdio` instead of connecting over HTTP
+    #[arg(long, conflicts_with = "undo")]
+    stdio: bool,
+    /// Replace an entry `mcpproxy` that this command did not write
+    #[arg(long, conflicts_with = "undo")]
+    replace: bool,
+    /// Show what would change, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Restore the files, and revoke the token
+    #[arg(long)]
+    undo: bool,
+    /// Do not ask before writing
+    #[arg(long)]
+    yes: bool,
+}
+
+fn client_ids() -> PossibleValuesParser {
+    PossibleValuesParser::new(CLIENTS.iter().map(|client| client.id))
+}
+
+pub(crate) async fn run(home: &Home, format: Format, connect: Connect) -> anyhow::Result<Exit> {
+    let machine = Machine::here().ok_or_else(|| {
+        Failure::new(Exit::Usage, "Your home folder is unknown.")
+            .hint("set the variable HOME, and run the command again")
+    })?;
+    let session = Session { home, format, journal: Journal::of(home), machine, connect };
+    if session.connect.undo { session.undo().await } else { session.connect_clients().await }
+}
+
+/// One run of the command.
+struct Session<'a> {
+    home: &'a Home,
+    format: Format,
+    journal: Journal,
+    machine: Machine,
+    connect: Connect,
+}
+
+impl Session<'_> {
+    async fn connect_clients(&self) -> anyhow::Result<Exit> {
+        let mut report = Report::new(Action::Connect, self.connect.dry_run);
+        let chosen = self.chosen(&mut report)?;
+        let request = Request::new(self.home, &self.machine, &self.connect)?;
+        let mut tokens = Tokens::new(self.home, self.connect.dry_run);
+        let mut plans = Vec::new();
+        for client in chosen {
+            match Plan::make(client, &request, &self.journal, &mut tokens).await {
+                Ok(plan) => plans.push(plan),
+                Err(error) => report.fail(client, error),
+            }
+        }
+        if report.is_single_failure(&self.connect.clients) {
+            tokens.close().await;
+            return Err(report.into_failure());
+        }
+        let changes = plans.iter().any(|plan| !plan.is_done());
+        let agreed = self.show_and_ask(plans.iter().flat_map(Plan::diffs), changes).await;
+        for plan in plans {
+            match &agreed {
+                Ok(true) if !plan.is_done() => match execute::connect(&plan, &self.journal, &mut tokens).await {
+                    Ok(done) => report.add(plan.report(State::Connected, &done)),
+                    Err(error) => report.fail(plan.client, error),
+                },
+                Ok(_) | Err(_) => {
+                    let state = if plan.is_done() { State::AlreadyConnected } else { State::WouldConnect };
+                    report.add(plan.report(state, &[]));
+                }
+            }
+        }
+        tokens.close().await;
+        self.finish(report, agreed, &request)
+    }
+
+    async fn undo(&self) -> anyhow::Result<Exit> {
+        let mut report = Report::new(Action::Undo, self.connect.dry_run);
+        let chosen = if self.connect.all { self.journal.clients()? } else { self.named() };
+        if chosen.is_empty() {
+            tell("No client is connected.");
+        }
+        let mut tokens = Tokens::new(self.home, self.connect.dry_run);
+        let mut plans = Vec::new();
+        for client in chosen {
+            match undo::Plan::make(client, &self.journal) {
+                Ok(plan) => plans.push(plan),
+                Err(error) => report.fail(client, error.into()),
+            }
+        }
+        if report.is_single_failure(&self.connect.clients) {
+            return Err(report.into_failure());
+        }
+        let agreed = self.show_and_ask(plans.iter().flat_map(undo::Plan::diffs), !plans.is_empty()).await;
+        for plan in plans {
+            match &agreed {
+                Ok(true) => match plan.execute(&self.journal, &mut tokens).await {
+                    Ok(()) => report.add(plan.report(State::Disconnected)),
+                    Err(error) => report.fail(plan.client, error),
+                },
+                Ok(false) | Err(_) => report.add(plan.report(State::WouldDisconnect)),
+            }
+        }
+        tokens.close().await;
+        let request = Request::new(self.home, &self.machine, &self.connect)?;
+        self.finish(report, agreed, &request)
+    }
+
+    /// Returns the clients that the arguments name.
+    fn named(&self) -> Vec<&'static Client> {
+        let is_named = |client: &&Client| self.connect.clients.iter().any(|id| id == client.id);
+        CLIENTS.iter().filter(is_named).collect()
+    }
+
+    /// Returns the clients to connect. With `--all`, those that are installed.
+    fn chosen(&self, report: &mut Report) -> Result<Vec<&'static Client>, Failure> {
+        if !self.connect.all {
+            return Ok(self.named());
+        }
+        let installed = agent_clients::installed(&self.machine);
+        let is_missing = |client: &&Client| !installed.iter().any(|found| found.id == client.id);
+        report.not_installed = CLIENTS.iter().filter(is_missing).map(|client| client.id).collect();
+        if installed.is_empty() {
+            let known = CLIENTS.iter().map(|client| client.id).collect::<Vec<_>>().join(", ");
+            return Err(
+                Failure::new(Exit::Failed, "No known client is installed.").hint(format!("known clients: {known}"))
+            );
+        }
+        Ok(installed)
+    }
+
+    /// Shows all differences, and asks once. Returns false for a dry run and for a no.
+    async fn show_and_ask(&self, diffs: impl Iterator<Item = &str>, has_changes: bool) -> Result<bool, Failure> {
+        let diffs = lines(&diffs.collect::<Vec<_>>().join(""));
+        let failed = |error: anyhow::Error| Failure::new(Exit::Failed, format!("{error:#}"));
+        if self.format == Format::Table {
+            print(&diffs).map_err(failed)?;
+        }
+        if self.connect.dry_run || !has_changes {
+            return Ok(false);
+        }
+        if self.connect.yes {
+            return Ok(true);
+        }
+        let Some(terminal) = Terminal::of_a_person() else {
+            return Err(Failure::new(Exit::Usage, "Nothing was written, because there is no terminal to ask on.")
+                .hint("pass --yes to write without asking, or --dry-run to see the difference only"));
+        };
+        if self.format != Format::Table {
+            terminal.say(&diffs).map_err(failed)?;
+        }
+        let answer = terminal.ask("Write these changes? [y/N] ", Echo::Shown).await.map_err(failed)?;
+        Ok(answer.is_some_and(|answer| matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")))
+    }
+
+    fn finish(&self, mut report: Report, agreed: Result<bool, Failure>, request: &Request<'_>) -> anyhow::Result<Exit> {
+        let refused = match agreed {
+            Ok(_) => None,
+            Err(failure) => Some(failure),
+        };
+        report.next = request.next_steps(&report);
+        self.format.print(&report, || report.text(self.home))?;
+        match refused {
+            Some(failure) => Err(failure.into()),
+            None => Ok(report.exit()),
+        }
+    }
+}

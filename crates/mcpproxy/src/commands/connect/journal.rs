@@ -1,0 +1,195 @@
+//! What `connect` wrote: one record per client in the data folder, and backups of the files.
+//!
+//! ```text
+//! connect/cursor.json                 the record
+//! connect/backups/cursor-1-mcp.json   the file before
+//! connect/lock                        held while files are written
+//! ```
+//!
+//! A record is saved before the files are written. So whatever happens in between, `--undo` knows what to look for: a
+//! file that still has its old digest needs no undo. Backups may hold the secrets of other servers, so everything has
+//! mode 0600, and `--undo` deletes the backups that it no longer needs.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::agent_clients::document::KeyPath;
+use crate::agent_clients::file::digest;
+use crate::agent_clients::{self, CLIENTS, Client};
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::home::secret::{Readers, replace_file};
+
+const LOCK_ATTEMPTS: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// What was written for a client.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(super) struct Record {
+    pub(super) client: String,
+    pub(super) connected: String,
+    /// The agent whose token is in the file. `None` for `mcpproxy stdio`.
+    pub(super) agent: Option<String>,
+    /// True if the client's own rules were written too.
+    pub(super) permissions: bool,
+    pub(super) files: Vec<FileRecord>,
+}
+
+/// One written file.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct FileRecord {
+    pub(super) path: PathBuf,
+    /// The file before. `None` if it did not exist.
+    pub(super) backup: Option<PathBuf>,
+    pub(super) sha256_before: Option<String>,
+    pub(super) sha256_after: String,
+    /// False if the backup already has an entry of mcpproxy. Then only the entry is removed.
+    pub(super) is_restorable: bool,
+    pub(super) created_folders: Vec<PathBuf>,
+    /// The single changes, to undo them in a file that others changed too.
+    pub(super) steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Step {
+    Set { path: KeyPath, sha256: String, previous: Option<Value> },
+    List { path: KeyPath, values: Vec<String> },
+}
+
+impl Step {
+    pub(super) fn path(&self) -> &[String] {
+        match self {
+            Self::Set { path, .. } | Self::List { path, .. } => path,
+        }
+    }
+}
+
+/// Returns a digest of a value that does not depend on the order of its members.
+pub(super) fn value_digest(value: &Value) -> String {
+    digest(&sorted(value).to_string())
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let mut names: Vec<&String> = members.keys().collect();
+            names.sort();
+            let pairs = names.into_iter().filter_map(|name| Some((name.clone(), sorted(members.get(name)?))));
+            Value::Object(pairs.collect())
+        }
+        Value::Array(values) => Value::Array(values.iter().map(sorted).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+/// The folder `connect/` of a data folder.
+pub(super) struct Journal {
+    home: Home,
+    folder: PathBuf,
+}
+
+/// Held while files are written. The kernel releases it when the process ends.
+pub(super) struct JournalLock {
+    _file: File,
+}
+
+impl Journal {
+    pub(super) fn of(home: &Home) -> Self {
+        Self { home: home.clone(), folder: home.folder().join("connect") }
+    }
+
+    fn record_path(&self, client: &Client) -> PathBuf {
+        self.folder.join(format!("{}.json", client.id))
+    }
+
+    /// Returns the clients that have a record.
+    pub(super) fn clients(&self) -> anyhow::Result<Vec<&'static Client>> {
+        let has_record = |client: &&Client| self.record_path(client).exists();
+        Ok(CLIENTS.iter().filter(has_record).filter_map(|client| agent_clients::find(client.id)).collect())
+    }
+
+    pub(super) fn load(&self, client: &Client) -> Result<Option<Record>, Failure> {
+        let path = self.record_path(client);
+        let shown = path.display();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Failure::new(Exit::Failed, format!("could not read `{shown}`: {error}"))),
+        };
+        serde_json::from_str(&text).map(Some).map_err(|error| {
+            Failure::new(Exit::Failed, format!("`{shown}` is damaged: {error}")).hint(format!(
+                "remove `{shown}`, and edit the client's file by hand; backups are in `{}`",
+                self.folder.join("backups").display()
+            ))
+        })
+    }
+
+    pub(super) fn save(&self, client: &Client, record: &Record) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(record)? + "\n";
+        replace_file(&self.record_path(client), &text, Readers::OnlyUs)
+    }
+
+    /// Removes a record and its backups.
+    pub(super) fn remove(&self, client: &Client, record: &Record) -> anyhow::Result<()> {
+        let path = self.record_path(client);
+        fs::remove_file(&path).with_context(|| format!("could not remove `{}`", path.display()))?;
+        for backup in record.files.iter().filter_map(|file| file.backup.as_ref()) {
+            // A backup that is already gone needs no removal.
+            let _gone = fs::remove_file(backup);
+        }
+        Ok(())
+    }
+
+    /// Copies a text into the data folder, readable for this user only.
+    pub(super) fn back_up(&self, client: &Client, path: &Path, text: &str) -> anyhow::Result<PathBuf> {
+        let folder = self.folder.join("backups");
+        create_folder(&folder)?;
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let backup = (1_u32..)
+            .map(|number| folder.join(format!("{}-{number}-{name}", client.id)))
+            .find(|path| !path.exists())
+            .context("no name is free for a backup")?;
+        replace_file(&backup, text, Readers::OnlyUs)?;
+        Ok(backup)
+    }
+
+    /// Waits until no other `connect` of this data folder writes.
+    pub(super) fn lock(&self) -> anyhow::Result<JournalLock> {
+        self.home.create()?;
+        create_folder(&self.folder)?;
+        let path = self.folder.join("lock");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .with_context(|| format!("could not open `{}`", path.display()))?;
+        for _ in 0..LOCK_ATTEMPTS {
+            match file.try_lock() {
+                Ok(()) => return Ok(JournalLock { _file: file }),
+                Err(fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+                Err(fs::TryLockError::Error(error)) => {
+                    return Err(error).with_context(|| format!("could not lock `{}`", path.display()));
+                }
+            }
+        }
+        Err(Failure::new(Exit::Failed, "Another `mcpproxy connect` is writing. Nothing was written.")
+            .hint("wait until it ends, and run the command again")
+            .into())
+    }
+}
+
+fn create_folder(folder: &Path) -> anyhow::Result<()> {
+    let built = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    built.with_context(|| format!("could not create `{}`", folder.display()))
+}

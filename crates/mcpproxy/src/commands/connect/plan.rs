@@ -1,0 +1,324 @@
+//! Plans a connection: reads the files, edits them in memory, and shows the difference.
+
+use std::net::SocketAddr;
+
+use anyhow::Context as _;
+use similar::TextDiff;
+
+use super::Connect;
+use super::content::{self, Change, FileContent, Transport, entry_path};
+use super::journal::{Journal, Record};
+use super::report::{ClientReport, FileChange, FileReport, Report, State};
+use super::token::{TokenPlan, Tokens};
+use crate::agent_clients::document::{self, DocumentError, Edit, Shown};
+use crate::agent_clients::file::ClientFile;
+use crate::agent_clients::{Client, EntryValues, FileFormat, Machine, Permissions};
+use crate::client::reachable;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::operator_files::settings_file;
+
+/// Stands for a token that does not exist yet.
+const NEW_TOKEN: &str = "*** (new)";
+const CONTEXT_LINES: usize = 3;
+
+/// What all clients of one run have in common.
+pub(super) struct Request<'a> {
+    home: &'a Home,
+    machine: &'a Machine,
+    connect: &'a Connect,
+    url: String,
+    program: String,
+    is_running: bool,
+    /// The address in the settings, if the running gateway listens elsewhere.
+    other_address: Option<SocketAddr>,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn new(home: &'a Home, machine: &'a Machine, connect: &'a Connect) -> anyhow::Result<Self> {
+        let running = home.running()?;
+        let configured = configured_address(home);
+        let (address, is_running) = match &running {
+            Some(running) => (running.address.parse().context("gateway.lock contains no valid address")?, true),
+            None => (configured?, false),
+        };
+        let other_address = match configured_address(home) {
+            Ok(configured) if configured.port() != address.port() => Some(configured),
+            Ok(_) | Err(_) => None,
+        };
+        let program = std::env::current_exe().context("could not find the path of this program")?;
+        let url = format!("http://{}/mcp", reachable(address));
+        Ok(Self { home, machine, connect, url, program: program.display().to_string(), is_running, other_address })
+    }
+
+    fn values(&self, token: &TokenPlan) -> EntryValues {
+        let mut arguments = vec!["stdio".to_owned()];
+        if !self.home.is_default() {
+            arguments.splice(0..0, ["--home".to_owned(), self.home.folder().display().to_string()]);
+        }
+        let token = match token {
+            TokenPlan::Keep { secret, .. } => secret.clone(),
+            TokenPlan::Create { .. } => NEW_TOKEN.to_owned(),
+            TokenPlan::NotNeeded => String::new(),
+        };
+        EntryValues { url: self.url.clone(), token, program: self.program.clone(), arguments }
+    }
+
+    /// Returns what the user does about the gateway after connecting.
+    pub(super) fn next_steps(&self, report: &Report) -> Vec<String> {
+        if !report.has_connected() {
+            return Vec::new();
+        }
+        let serve = self.home.command("mcpproxy", "serve");
+        let mut steps = Vec::new();
+        if !self.is_running {
+            steps.push(format!("No gateway is running. Start it with `{serve}`."));
+        } else if let Some(configured) = self.other_address {
+            steps.push(format!(
+                "The running gateway listens on {}, but the settings say {configured}. If you start it with another \
+                 address, connect again.",
+                self.url.trim_start_matches("http://").trim_end_matches("/mcp")
+            ));
+        }
+        steps
+    }
+}
+
+fn configured_address(home: &Home) -> anyhow::Result<SocketAddr> {
+    let path = home.settings();
+    match settings_file::read_text(&path)? {
+        Some((_, text)) => Ok(settings_file::check_shape(&path, &text)?.listen),
+        None => Ok(mcpproxy_core::settings::demo().listen),
+    }
+}
+
+/// Everything that connecting a client would change.
+pub(super) struct Plan {
+    pub(super) client: &'static Client,
+    pub(super) transport: Transport,
+    pub(super) token: TokenPlan,
+    pub(super) files: Vec<PlannedFile>,
+    pub(super) record: Option<Record>,
+    pub(super) has_rules: bool,
+    pub(super) values: EntryValues,
+    pub(super) machine: Machine,
+    notes: Vec<String>,
+}
+
+/// A file, and its text after connecting.
+pub(super) struct PlannedFile {
+    pub(super) file: ClientFile,
+    pub(super) format: FileFormat,
+    pub(super) new_text: String,
+    diff: String,
+}
+
+impl PlannedFile {
+    pub(super) fn is_changed(&self) -> bool {
+        self.file.text.as_deref() != Some(&self.new_text)
+    }
+}
+
+impl Plan {
+    pub(super) async fn make(
+        client: &'static Client,
+        request: &Request<'_>,
+        journal: &Journal,
+        tokens: &mut Tokens<'_>,
+    ) -> anyhow::Result<Self> {
+        let path = client.config_path(request.machine).filter(|_| client.is_installed(request.machine));
+        let path = path.ok_or_else(|| not_installed(client, request.machine))?;
+        let record = journal.load(client)?;
+        let transport = if request.connect.stdio || client.http.is_none() { Transport::Stdio } else { Transport::Http };
+        // Rules that were written before stay.
+        let has_rules = request.connect.permissions || record.as_ref().is_some_and(|record| record.permissions);
+
+        let file = ClientFile::read(&path)?;
+        let text = file.text.as_deref().unwrap_or_default();
+        let value = document::read(text, client.config.format).map_err(|error| bad_file(&file, &error))?;
+        let entry = document::get(&value, &entry_path(client));
+        let is_ours = record.as_ref().is_some_and(|record| record.files.iter().any(|known| known.path == file.path));
+        if entry.is_some() && !is_ours && !request.connect.replace {
+            return Err(not_ours(client, &file).into());
+        }
+        let token = match transport {
+            Transport::Http => tokens.plan(client, record.as_ref(), entry).await?,
+            Transport::Stdio => TokenPlan::NotNeeded,
+        };
+        let values = request.values(&token);
+        let mut files = Vec::new();
+        for content in content::of_client(client, request.machine, transport, &values, has_rules) {
+            files.push(planned(content)?);
+        }
+        let machine = request.machine.clone();
+        let mut plan = Self { client, transport, token, files, record, has_rules, values, machine, notes: Vec::new() };
+        plan.notes = plan.make_notes(request.connect.permissions);
+        Ok(plan)
+    }
+
+    /// Returns the text of each file with this token, in the order of `files`.
+    pub(super) fn texts(&self, token: String) -> anyhow::Result<Vec<String>> {
+        let values = EntryValues { token, ..self.values.clone() };
+        let contents = content::of_client(self.client, &self.machine, self.transport, &values, self.has_rules);
+        let texts = contents.iter().zip(&self.files).map(|(content, planned)| new_text(content, &planned.file));
+        Ok(texts.collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// Returns the changes of each file, in the order of `files`.
+    pub(super) fn edits(&self) -> Vec<Change> {
+        let contents = content::of_client(self.client, &self.machine, self.transport, &self.values, self.has_rules);
+        contents.into_iter().map(|content| content.change).collect()
+    }
+
+    /// Returns true if nothing needs to be written.
+    pub(super) fn is_done(&self) -> bool {
+        !self.files.iter().any(PlannedFile::is_changed)
+    }
+
+    pub(super) fn diffs(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|file| file.diff.as_str())
+    }
+
+    fn make_notes(&self, asked_for_rules: bool) -> Vec<String> {
+        let mut notes = Vec::new();
+        for file in &self.files {
+            let shown = file.file.path.display();
+            if file.file.is_link() {
+                notes.push(format!("`{shown}` is a symbolic link. Its target is `{}`.", file.file.target.display()));
+            }
+        }
+        let first = self.files.first().map(|file| &file.file);
+        if let (Some(file), Transport::Http) = (first, self.transport)
+            && file.text.is_some()
+            && file.mode & 0o077 != 0
+        {
+            let shown = file.target.display();
+            notes.push(format!(
+                "Other users can read the token in `{shown}`. To prevent that, run `chmod 600 {shown}`."
+            ));
+        }
+        match &self.client.permissions {
+            Permissions::Rules { note: Some(note), .. } if self.has_rules => notes.push((*note).to_owned()),
+            Permissions::Manual(text) if asked_for_rules => notes.push((*text).to_owned()),
+            Permissions::Rules { .. } | Permissions::Manual(_) => {}
+        }
+        notes
+    }
+
+    pub(super) fn report(&self, state: State, backups: &[Option<String>]) -> ClientReport {
+        let backups = backups.iter().cloned().chain(std::iter::repeat(None));
+        let files = self.files.iter().zip(backups).map(|(file, backup)| {
+            let change = match (&file.file.text, file.is_changed()) {
+                (_, false) => FileChange::Unchanged,
+                (None, true) => FileChange::Created,
+                (Some(_), true) => FileChange::Changed,
+            };
+            FileReport { path: file.file.path.display().to_string(), change, backup, diff: file.diff.clone() }
+        });
+        let agent = match &self.token {
+            TokenPlan::NotNeeded => "local",
+            TokenPlan::Keep { agent, .. } | TokenPlan::Create { agent } => agent,
+        };
+        ClientReport {
+            client: self.client.id,
+            title: self.client.title,
+            state,
+            transport: Some(match self.transport {
+                Transport::Http => "http",
+                Transport::Stdio => "stdio",
+            }),
+            url: (self.transport == Transport::Http).then(|| self.values.url.clone()),
+            agent: Some(agent.to_owned()),
+            files: files.collect(),
+            notes: self.notes.clone(),
+            restart: Some(self.client.restart),
+            check: Some(self.client.check),
+        }
+    }
+}
+
+fn planned(content: FileContent) -> Result<PlannedFile, Failure> {
+    let file = ClientFile::read(&content.path)?;
+    let new_text = new_text(&content, &file)?;
+    let diff = diff(&file, &new_text, content.format, &shown(&content.change));
+    Ok(PlannedFile { file, format: content.format, new_text, diff })
+}
+
+fn new_text(content: &FileContent, file: &ClientFile) -> Result<String, Failure> {
+    match &content.change {
+        Change::Whole(text) => Ok((*text).to_owned()),
+        Change::Edits(edits) => document::apply(file.text.as_deref().unwrap_or_default(), content.format, edits)
+            .map_err(|error| bad_file(file, &error)),
+    }
+}
+
+fn shown(change: &Change) -> Shown {
+    let mut shown = Shown::default();
+    match change {
+        // Everything below the root.
+        Change::Whole(_) => shown.paths.push(Vec::new()),
+        Change::Edits(edits) => {
+            for edit in edits {
+                match edit {
+                    Edit::Set { path, .. } | Edit::Remove { path } => shown.paths.push(path.clone()),
+                    Edit::AddToList { values, .. } | Edit::RemoveFromList { values, .. } => {
+                        shown.texts.extend(values.iter().cloned());
+                    }
+                }
+            }
+        }
+    }
+    shown
+}
+
+/// Returns the masked difference, or nothing if the text stays.
+pub(super) fn diff(file: &ClientFile, new_text: &str, format: FileFormat, shown: &Shown) -> String {
+    let old_text = file.text.as_deref().unwrap_or_default();
+    if file.text.is_some() && old_text == new_text {
+        return String::new();
+    }
+    let (old, new) = (document::masked(old_text, format, shown), document::masked(new_text, format, shown));
+    let path = file.target.display().to_string();
+    let old_path = if file.text.is_some() { path.as_str() } else { "/dev/null" };
+    let new_path = if new_text.is_empty() { "/dev/null" } else { path.as_str() };
+    let mut diff = TextDiff::from_lines(&old, &new)
+        .unified_diff()
+        .context_radius(CONTEXT_LINES)
+        .header(old_path, new_path)
+        .to_string();
+    if diff.is_empty() {
+        diff = format!("--- {old_path}\n+++ {new_path}\n(only masked values change)\n");
+    }
+    diff
+}
+
+pub(super) fn bad_file(file: &ClientFile, error: &DocumentError) -> Failure {
+    let shown = file.path.display();
+    let hint = match error {
+        DocumentError::Syntax { .. } | DocumentError::WrongKind { .. } | DocumentError::Duplicate { .. } => {
+            "correct the file, and run the command again".to_owned()
+        }
+        DocumentError::TooUnusual => {
+            "edit the file by hand; `mcpproxy connect --help` and docs/connect.md show the entry".to_owned()
+        }
+    };
+    Failure::new(Exit::Failed, format!("`{shown}` cannot be edited: {error}. Nothing was changed.")).hint(hint)
+}
+
+fn not_ours(client: &Client, file: &ClientFile) -> Failure {
+    let key = entry_path(client).join(".");
+    let message = format!("`{}` already has an entry `{key}` that this command did not write.", file.path.display());
+    Failure::new(Exit::Failed, message)
+        .hint(format!("remove the entry, or run `mcpproxy connect {} --replace`", client.id))
+}
+
+fn not_installed(client: &Client, machine: &Machine) -> Failure {
+    let folders = client.folders.paths(machine);
+    let folder = folders.last().map(|folder| folder.display().to_string()).unwrap_or_default();
+    let programs = client.programs.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
+    Failure::new(
+        Exit::Failed,
+        format!("{} is not installed: there is no folder `{folder}` and no program {programs}.", client.title),
+    )
+    .hint(format!("install {}, or create the folder if it is installed elsewhere", client.title))
+}

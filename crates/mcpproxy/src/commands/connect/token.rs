@@ -1,0 +1,121 @@
+//! The agent tokens of connected clients.
+//!
+//! A client keeps its token as long as it is valid and in the client's file. Otherwise, connecting again revokes the
+//! old one and creates a new one under the same name, so that tokens do not pile up. A token that the user created
+//! under the same name is not touched: the client then gets a name with a number.
+
+use mcpproxy_core::Scope;
+use mcpproxy_store::{Store, StoreError};
+use serde_json::Value;
+
+use super::journal::Record;
+use crate::agent_clients::Client;
+use crate::database::{location, not_opened};
+use crate::home::Home;
+use crate::home::secret::random_bytes;
+use crate::terminal::time::now_ms;
+
+/// What happens to the token of a client.
+#[derive(Clone)]
+pub(super) enum TokenPlan {
+    /// `mcpproxy stdio` uses the token of the agent `local`.
+    NotNeeded,
+    /// The token in the file stays valid.
+    Keep { agent: String, secret: String },
+    /// Revokes the client's previous token, if any, and creates a new one.
+    Create { agent: String },
+}
+
+/// Access to the tokens. Opens the database at first use, and never for a dry run.
+pub(super) struct Tokens<'a> {
+    home: &'a Home,
+    is_dry_run: bool,
+    store: Option<Store>,
+}
+
+impl<'a> Tokens<'a> {
+    pub(super) fn new(home: &'a Home, is_dry_run: bool) -> Self {
+        Self { home, is_dry_run, store: None }
+    }
+
+    async fn store(&mut self) -> anyhow::Result<&Store> {
+        if self.store.is_none() {
+            self.home.create()?;
+            let location = location(self.home)?;
+            let opened = Store::open(&location).await;
+            self.store = Some(opened.map_err(|error| not_opened(self.home, &location, error))?);
+        }
+        self.store.as_ref().ok_or_else(|| anyhow::anyhow!("the database is closed"))
+    }
+
+    /// Decides whether the token in the client's entry can stay.
+    pub(super) async fn plan(
+        &mut self,
+        client: &Client,
+        record: Option<&Record>,
+        entry: Option<&Value>,
+    ) -> anyhow::Result<TokenPlan> {
+        let ours = record.and_then(|record| record.agent.clone());
+        let secret = entry.and_then(bearer);
+        if self.is_dry_run {
+            return Ok(match (ours, secret) {
+                (Some(agent), Some(secret)) => TokenPlan::Keep { agent, secret },
+                (Some(agent), None) => TokenPlan::Create { agent },
+                (None, _) => TokenPlan::Create { agent: client.id.to_owned() },
+            });
+        }
+        let store = self.store().await?;
+        let Some(agent) = ours else { return Ok(TokenPlan::Create { agent: free_name(store, client).await? }) };
+        if let Some(secret) = secret
+            && store.find_agent(&secret).await?.is_some_and(|found| found.name == agent)
+        {
+            return Ok(TokenPlan::Keep { agent, secret });
+        }
+        Ok(TokenPlan::Create { agent })
+    }
+
+    /// Creates a token. An earlier one of the same name must belong to the same client.
+    pub(super) async fn create(&mut self, agent: &str) -> anyhow::Result<String> {
+        self.revoke(agent).await?;
+        let store = self.store().await?;
+        Ok(store.create_token(agent, &Scope::everything(), random_bytes()?, now_ms()).await?)
+    }
+
+    /// Revokes a token. One that is already revoked is not an error.
+    pub(super) async fn revoke(&mut self, agent: &str) -> anyhow::Result<()> {
+        match self.store().await?.revoke_token(agent, now_ms()).await {
+            Ok(()) | Err(StoreError::NoSuchAgent { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) async fn close(self) {
+        if let Some(store) = self.store {
+            store.close().await;
+        }
+    }
+}
+
+/// Returns a name that no valid token has.
+async fn free_name(store: &Store, client: &Client) -> anyhow::Result<String> {
+    let taken: Vec<String> = store
+        .list_tokens()
+        .await?
+        .into_iter()
+        .filter(|token| token.revoked_ms.is_none())
+        .map(|token| token.name)
+        .collect();
+    let names = std::iter::once(client.id.to_owned()).chain((2_u32..).map(|number| format!("{}-{number}", client.id)));
+    let mut free = names.filter(|name| !taken.contains(name));
+    free.next().ok_or_else(|| anyhow::anyhow!("no name is free for the token"))
+}
+
+/// Finds the token in an entry, wherever the client keeps its headers.
+fn bearer(entry: &Value) -> Option<String> {
+    match entry {
+        Value::String(text) => text.strip_prefix("Bearer ").map(str::to_owned),
+        Value::Array(values) => values.iter().find_map(bearer),
+        Value::Object(members) => members.values().find_map(bearer),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}

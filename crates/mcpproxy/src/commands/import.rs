@@ -1,0 +1,185 @@
+//! `import`: takes over the servers that another client has.
+//!
+//! The command works in three steps, and only the last one writes:
+//!
+//! 1. [`source`] finds the client's file and the servers in it.
+//! 2. [`plan`] translates them, leaves out what must not be imported, and decides on names and files for secrets.
+//! 3. [`write`] writes secrets, settings and the client's file in this order, and undoes everything if one step fails.
+//!
+//! Secrets go into files of mode 0600 below `secrets/`, not into the keyring of the system: a gateway often runs without
+//! a desktop session, and then a keyring cannot be opened.
+
+mod own;
+mod plan;
+mod report;
+mod source;
+mod write;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::agent_clients::Machine;
+use crate::client::{Rest, state};
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::operator_files::settings_file;
+use crate::terminal::output::{Format, counted, print, tell};
+use crate::terminal::prompt::{Echo, Terminal};
+
+use self::plan::Plan;
+use self::report::Report;
+use self::source::Source;
+use self::write::Written;
+
+/// Take over the servers of another MCP client
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mcpproxy import                           List the servers of all clients on this machine
+  mcpproxy import cursor --dry-run          Show what would change
+  mcpproxy import cursor                    Import the servers of Cursor, and ask before each change
+  mcpproxy import ./mcp.json --yes          Import a file without asking
+  mcpproxy import codex --yes --remove-direct
+
+Clients: claude-code, claude-desktop, cursor, vscode, codex, gemini, opencode, qwen, windsurf, zed,
+goose. A file may be JSON, TOML or YAML.
+
+Secrets are moved into files below secrets/ in the data folder, which only you can read. The system
+keyring is not used. References such as ${env:TOKEN} stay as they are.")]
+pub(crate) struct Import {
+    /// A client, or a file with its servers. Without it, the command lists what it finds
+    #[arg(value_name = "CLIENT|FILE")]
+    source: Option<String>,
+    /// Show what would change, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask. Direct entries stay in the client unless --remove-direct is given
+    #[arg(long, short)]
+    yes: bool,
+    /// Keep the servers in the client as well
+    #[arg(long, conflicts_with = "remove_direct")]
+    keep_direct: bool,
+    /// Remove the imported servers from the client, so that agents see each tool once
+    #[arg(long)]
+    remove_direct: bool,
+}
+
+pub(crate) async fn run(home: &Home, format: Format, import: Import) -> anyhow::Result<Exit> {
+    let machine = Machine::here().ok_or_else(|| Failure::new(Exit::Failed, "Your home folder is unknown."))?;
+    let Some(given) = &import.source else {
+        let found = source::find_all(&machine);
+        return format.print(&report::found_json(&found), || report::found_text(home, &found)).map(|()| Exit::Done);
+    };
+    let source = Source::open(given, &machine)?;
+    let path = home.settings();
+    let before = settings_file::read_text(&path)?.map(|(_, text)| text);
+    if let Some(text) = &before {
+        // Check the file first. Otherwise this change would be blamed for earlier errors.
+        settings_file::check_shape(&path, text)?;
+    }
+    let plan = Plan::make(home, source, before)?;
+    let mut report = Report::new(&plan, import.dry_run);
+    match format {
+        Format::Table => print(&report::preview(home, &plan)?)?,
+        Format::Json | Format::Yaml => {}
+    }
+    if import.dry_run {
+        finish(format, &report)?;
+        return Ok(Exit::Done);
+    }
+    if plan.servers.is_empty() && plan.present.is_empty() {
+        finish(format, &report)?;
+        return Ok(Exit::Done);
+    }
+    let answers = ask(&import, &plan).await?;
+    let Some(direct) = answers else {
+        tell("Nothing was changed.");
+        return Ok(Exit::Failed);
+    };
+    let written = write::settings(home, &plan)?;
+    let states = match reload(home, &plan, &written).await {
+        Ok(states) => states,
+        Err(error) => {
+            written.undo();
+            return Err(error);
+        }
+    };
+    if direct == Direct::Remove {
+        match write::remove_direct(home, &plan) {
+            Ok(backup) => report.removed(backup),
+            Err(failure) => {
+                written.undo();
+                if home.running()?.is_some() {
+                    Rest::connect(home)?.reload().await?;
+                }
+                return Err(failure.into());
+            }
+        }
+    }
+    report.states(states);
+    finish(format, &report)?;
+    Ok(Exit::Done)
+}
+
+/// The direct entries in the client after the import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direct {
+    Keep,
+    Remove,
+}
+
+/// Asks before anything is written. Returns `None` if the user declines.
+async fn ask(import: &Import, plan: &Plan) -> anyhow::Result<Option<Direct>> {
+    let chosen = match (import.keep_direct, import.remove_direct) {
+        (_, true) => Some(Direct::Remove),
+        (true, false) => Some(Direct::Keep),
+        (false, false) => None,
+    };
+    if import.yes {
+        return Ok(Some(chosen.unwrap_or(Direct::Keep)));
+    }
+    let Some(terminal) = Terminal::of_a_person() else {
+        return Err(Failure::new(
+            Exit::Usage,
+            "This command asks before it writes, and standard input is no terminal.",
+        )
+        .hint("add --yes to import without asking, or --dry-run to look only")
+        .into());
+    };
+    if !plan.servers.is_empty() {
+        let question = format!("Import {}? [y/N] ", counted(plan.servers.len(), "server"));
+        if !is_yes(&terminal, &question).await? {
+            return Ok(None);
+        }
+    }
+    match chosen {
+        Some(chosen) => Ok(Some(chosen)),
+        None => {
+            let file = plan.source.file.path.display();
+            let question =
+                format!("Remove the imported servers from {file}? Otherwise the client sees their tools twice. [y/N] ");
+            Ok(Some(if is_yes(&terminal, &question).await? { Direct::Remove } else { Direct::Keep }))
+        }
+    }
+}
+
+async fn is_yes(terminal: &Terminal, question: &str) -> anyhow::Result<bool> {
+    let answer = terminal.ask(question, Echo::Shown).await?;
+    Ok(answer.is_some_and(|answer| matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")))
+}
+
+/// Makes the running gateway take over the settings. Returns its answer, or `None` if no gateway runs.
+async fn reload(home: &Home, plan: &Plan, written: &Written) -> anyhow::Result<Option<Value>> {
+    if home.running()?.is_none() || !written.has_changed() {
+        return Ok(None);
+    }
+    let answer = Rest::connect(home)?.reload().await?;
+    for server in &plan.servers {
+        tell(&state::describe(home, &answer, server.name.as_str()));
+    }
+    Ok(Some(answer))
+}
+
+fn finish(format: Format, report: &Report<'_>) -> anyhow::Result<()> {
+    format.print(&report.json(), || report.text())
+}

@@ -1,0 +1,195 @@
+//! What `import` prints: the servers of all clients, the preview of an import, and its result.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use similar::TextDiff;
+
+use super::plan::Plan;
+use super::source::{Entry, Found};
+use crate::agent_clients::FileFormat;
+use crate::agent_clients::document::{Shown, masked};
+use crate::exit::Failure;
+use crate::home::Home;
+use crate::terminal::output::{counted, line};
+use crate::terminal::shell;
+
+/// Lines around a change.
+const CONTEXT_LINES: usize = 2;
+
+pub(super) fn found_json(found: &[Found]) -> Value {
+    let clients = found.iter().map(|found| {
+        let (servers, error): (&[Entry], Option<&Failure>) = match &found.entries {
+            Ok(entries) => (entries, None),
+            Err(failure) => (&[], Some(failure)),
+        };
+        json!({
+            "client": found.client.id,
+            "title": found.client.title,
+            "file": found.path.display().to_string(),
+            "servers": servers.iter().map(Entry::name).collect::<Vec<_>>(),
+            "error": error.map(ToString::to_string),
+        })
+    });
+    json!({ "clients": clients.collect::<Vec<_>>() })
+}
+
+pub(super) fn found_text(home: &Home, found: &[Found]) -> String {
+    let mut text = String::new();
+    for found in found {
+        text.push_str(&format!("{} ({})\n  {}\n", found.client.title, found.client.id, line(&shown(&found.path))));
+        match &found.entries {
+            Ok(entries) if entries.is_empty() => text.push_str("  no servers\n"),
+            Ok(entries) => {
+                let names: Vec<String> = entries.iter().map(|entry| line(entry.name())).collect();
+                text.push_str(&format!("  {}: {}\n", counted(entries.len(), "server"), names.join(", ")));
+            }
+            Err(failure) => text.push_str(&format!("  cannot be read: {failure}\n")),
+        }
+    }
+    let with_servers = found.iter().find(|found| found.entries.as_ref().is_ok_and(|entries| !entries.is_empty()));
+    match with_servers {
+        Some(found) => {
+            let command = home.command("mcpproxy", &format!("import {}", found.client.id));
+            text.push_str(&format!("\nImport the servers of a client with: {command}\n"));
+        }
+        None => text.push_str("No client on this machine has servers. Name a file: mcpproxy import PATH\n"),
+    }
+    text
+}
+
+/// Describes what will change, with a difference of the settings in which secrets are masked.
+pub(super) fn preview(home: &Home, plan: &Plan) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for server in &plan.servers {
+        let original = line(&server.original);
+        let named = if original == server.name.as_str() { String::new() } else { format!(" as {}", server.name) };
+        text.push_str(&format!("import {original}{named}\n"));
+        if let Some(wanted) = &server.wanted {
+            text.push_str(&format!("  {wanted} exists already with other settings\n"));
+        }
+        for secret in &server.secrets {
+            text.push_str(&format!("  {} moves to {}\n", line(&secret.place), line(&secret.path)));
+        }
+    }
+    for server in &plan.present {
+        text.push_str(&format!("skip {}: the settings have it already as {}\n", line(&server.original), server.name));
+    }
+    for skipped in &plan.skipped {
+        text.push_str(&format!("skip {}: {}\n", line(&skipped.original), skipped.reason));
+    }
+    for warning in &plan.warnings {
+        text.push_str(&format!("warning: {}\n", line(&warning.message)));
+    }
+    if plan.servers.is_empty() {
+        text.push_str(&format!("Nothing to import from {}.\n", plan.source.title()));
+    } else {
+        text.push_str(&format!("\n{}", difference(&home.settings(), plan)));
+    }
+    Ok(text)
+}
+
+/// Returns a unified difference. Only the new servers are shown in clear text, and their secrets are references.
+fn difference(path: &Path, plan: &Plan) -> String {
+    let paths = plan.servers.iter().map(|server| vec!["mcpServers".to_owned(), server.name.to_string()]).collect();
+    let new = Shown { paths, texts: Vec::new() };
+    let before = plan.before.as_deref().map(|text| masked(text, FileFormat::Json, &new)).unwrap_or_default();
+    let after = masked(&plan.after, FileFormat::Json, &new);
+    let diff = TextDiff::from_lines(&before, &after);
+    let shown = line(&path.display().to_string());
+    let unified = diff.unified_diff().context_radius(CONTEXT_LINES).header(&shown, &shown).to_string();
+    unified.lines().map(|text| line(text) + "\n").collect()
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The result of an import.
+pub(super) struct Report<'p> {
+    plan: &'p Plan,
+    is_dry_run: bool,
+    has_removed: bool,
+    backup: Option<PathBuf>,
+    states: Option<Value>,
+}
+
+impl<'p> Report<'p> {
+    pub(super) fn new(plan: &'p Plan, is_dry_run: bool) -> Self {
+        Self { plan, is_dry_run, has_removed: false, backup: None, states: None }
+    }
+
+    pub(super) fn removed(&mut self, backup: Option<PathBuf>) {
+        self.has_removed = true;
+        self.backup = backup;
+    }
+
+    pub(super) fn states(&mut self, answer: Option<Value>) {
+        let servers = answer.as_ref().and_then(|answer| answer.get("servers")).and_then(Value::as_array);
+        let is_new = |server: &&Value| {
+            let name = server.get("name").and_then(Value::as_str);
+            self.plan.servers.iter().any(|new| name == Some(new.name.as_str()))
+        };
+        self.states = servers.map(|servers| servers.iter().filter(is_new).cloned().collect());
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let plan = self.plan;
+        let imported = plan.servers.iter().map(|server| {
+            let secrets: Vec<&str> = server.secrets.iter().map(|secret| secret.path.as_str()).collect();
+            json!({ "name": server.name.as_str(), "title": server.original, "secrets": secrets })
+        });
+        let present =
+            plan.present.iter().map(|server| json!({ "name": server.name.as_str(), "title": server.original }));
+        let skipped = plan.skipped.iter().map(|skipped| json!({ "title": skipped.original, "reason": skipped.reason }));
+        json!({
+            "client": plan.source.client.map(|client| client.id),
+            "file": shown(&plan.source.file.path),
+            "dry_run": self.is_dry_run,
+            "imported": imported.collect::<Vec<_>>(),
+            "present": present.collect::<Vec<_>>(),
+            "skipped": skipped.collect::<Vec<_>>(),
+            "warnings": plan.warnings.iter().map(|warning| warning.message.as_str()).collect::<Vec<_>>(),
+            "removed_direct": self.has_removed,
+            "backup": self.backup.as_deref().map(shown),
+            "servers": self.states,
+        })
+    }
+
+    pub(super) fn text(&self) -> String {
+        let plan = self.plan;
+        let mut text = String::new();
+        if self.is_dry_run {
+            return "Dry run: nothing was changed.\n".to_owned();
+        }
+        if !plan.servers.is_empty() {
+            let count = counted(plan.servers.len(), "server");
+            text.push_str(&format!("Imported {count} from {}.\n", plan.source.title()));
+        }
+        if plan.servers.iter().any(|server| !server.secrets.is_empty()) {
+            text.push_str("Secrets are in secrets/ of the data folder, in files that only you can read.\n");
+        }
+        if !plan.servers.is_empty() && self.states.is_none() {
+            text.push_str("Start the gateway with `mcpproxy serve` to use them.\n");
+        }
+        let file = shown(&plan.source.file.path);
+        match (&self.backup, self.has_removed) {
+            (Some(backup), _) => {
+                let (backup, file_word) = (shell::plain_word(&shown(backup)), shell::plain_word(&file));
+                text.push_str(&format!("Removed them from {}.\n", line(&file)));
+                text.push_str(&format!("To restore that file: cp {backup} {file_word}\n"));
+                if let Some(client) = plan.source.client {
+                    text.push_str(&format!("{}\n", client.restart));
+                }
+            }
+            (None, true) => {}
+            (None, false) if plan.direct_paths().is_empty() => {}
+            (None, false) => text.push_str(&format!(
+                "They are still in {} too, so its tools are seen twice once the client uses mcpproxy.\n\
+                 Remove them with --remove-direct.\n",
+                line(&file)
+            )),
+        }
+        text
+    }
+}

@@ -1,0 +1,140 @@
+//! Writes an import: all of it, or nothing.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use super::plan::{Plan, secret_path};
+use crate::agent_clients::document::{self, Edit};
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::home::secret::{Readers, replace_file, write_secret};
+use crate::operator_files::settings_file;
+use crate::terminal::output::tell;
+
+const FOLDER_MODE: u32 = 0o700;
+
+/// What has been written, so that it can be undone.
+pub(super) struct Written {
+    settings: PathBuf,
+    /// The text to restore. `None` inside if there was no file. `None` if the settings are untouched.
+    before: Option<Option<String>>,
+    secrets: Vec<PathBuf>,
+}
+
+/// Writes secrets and settings. Undoes everything if one step fails.
+pub(super) fn settings(home: &Home, plan: &Plan) -> anyhow::Result<Written> {
+    let mut written = Written { settings: home.settings(), before: None, secrets: Vec::new() };
+    match write_all(home, plan, &mut written) {
+        Ok(()) => Ok(written),
+        Err(error) => {
+            written.undo();
+            Err(error)
+        }
+    }
+}
+
+fn write_all(home: &Home, plan: &Plan, written: &mut Written) -> anyhow::Result<()> {
+    if plan.servers.is_empty() {
+        return Ok(());
+    }
+    home.create()?;
+    let path = home.settings();
+    let now = settings_file::read_text(&path)?.map(|(_, text)| text);
+    if now != plan.before {
+        return Err(Failure::new(Exit::Failed, format!("`{}` changed after the preview.", path.display()))
+            .hint("run the command again; nothing was changed")
+            .into());
+    }
+    for secret in plan.servers.iter().flat_map(|server| &server.secrets) {
+        let path = secret_path(home, secret);
+        // The plan has found that the file holds this very secret.
+        if path.symlink_metadata().is_ok() {
+            continue;
+        }
+        create_folder(path.parent().unwrap_or(Path::new(".")))?;
+        write_secret(&path, secret.value.expose())?;
+        written.secrets.push(path);
+    }
+    let readers = match settings_file::check_shape(&path, &plan.after)?.inline_secrets().is_empty() {
+        true => Readers::AsBefore,
+        false => Readers::OnlyUs,
+    };
+    written.before = Some(plan.before.clone());
+    replace_file(&path, &plan.after, readers)
+}
+
+impl Written {
+    pub(super) fn has_changed(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// Restores the settings and removes the new secrets.
+    pub(super) fn undo(&self) {
+        let restored = match &self.before {
+            None => Ok(()),
+            Some(Some(text)) => replace_file(&self.settings, text, Readers::AsBefore),
+            Some(None) if self.settings.exists() => fs::remove_file(&self.settings).map_err(Into::into),
+            Some(None) => Ok(()),
+        };
+        if let Err(error) = restored {
+            tell(&format!("warning: could not restore `{}`: {error:#}", self.settings.display()));
+            // The new settings still refer to the secrets.
+            return;
+        }
+        for path in &self.secrets {
+            if let Err(error) = fs::remove_file(path) {
+                tell(&format!("warning: could not remove `{}`: {error}", path.display()));
+            }
+        }
+    }
+}
+
+/// Removes the servers from the client's file. Returns the backup of the file.
+pub(super) fn remove_direct(home: &Home, plan: &Plan) -> Result<Option<PathBuf>, Failure> {
+    let file = &plan.source.file;
+    let text = file.text.as_deref().unwrap_or_default();
+    let edits: Vec<Edit> = plan.direct_paths().into_iter().map(|path| Edit::Remove { path }).collect();
+    let edited = document::apply(text, plan.source.format, &edits).map_err(|error| {
+        Failure::new(Exit::Failed, format!("`{}`: {error}.", file.path.display()))
+            .hint("nothing was changed; import with --keep-direct, and remove the servers in the client")
+    })?;
+    if edited == text {
+        return Ok(None);
+    }
+    let backup = back_up(home, plan, text).map_err(|error| {
+        Failure::new(Exit::Failed, format!("could not write a backup: {error:#}")).hint("nothing was changed")
+    })?;
+    match file.replace(Some(&edited)) {
+        Ok(_) => Ok(Some(backup)),
+        Err(failure) => {
+            let _unneeded_backup_stays = fs::remove_file(&backup);
+            Err(failure)
+        }
+    }
+}
+
+/// Copies the client's file, byte for byte, to a new file that only this user can read.
+fn back_up(home: &Home, plan: &Plan, text: &str) -> anyhow::Result<PathBuf> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let folder = home.folder().join("backups");
+    create_folder(&folder)?;
+    let name = plan.source.client.map_or("file", |client| client.id);
+    let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%3fZ").to_string();
+    let path = folder.join(format!("import-{name}-{time}"));
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    Ok(path)
+}
+
+fn create_folder(folder: &Path) -> anyhow::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(FOLDER_MODE)
+        .create(folder)
+        .with_context(|| format!("could not create the folder `{}`", folder.display()))
+}

@@ -1,0 +1,266 @@
+//! `connect`: every client, existing files, bad input, and undo byte for byte.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on stops"
+)]
+
+#[path = "connect/bad_input.rs"]
+mod bad_input;
+mod common;
+#[path = "connect/desk.rs"]
+mod desk;
+#[path = "connect/people.rs"]
+mod people;
+
+use std::fs;
+
+use common::Serving;
+use desk::{CLIENTS, Desk};
+use insta::assert_snapshot;
+use serde_json::Value;
+
+#[test]
+fn every_client_is_connected_and_undone() {
+    for (client, folder) in CLIENTS {
+        let desk = Desk::new();
+        fs::create_dir_all(desk.home_file(folder)).unwrap();
+        let before = desk.files();
+        let connected = desk.run(&["connect", client, "--permissions", "--yes"]);
+        assert!(connected.starts_with("exit 0\n"), "{client}: {connected}");
+        assert_snapshot!(format!("{client}"), format!("{connected}\n{}", desk.shown_files()));
+        let undone = desk.run(&["connect", client, "--undo", "--yes"]);
+        assert!(undone.starts_with("exit 0\n"), "{client}: {undone}");
+        assert_eq!(desk.files(), before, "{client}");
+        assert!(desk.valid_tokens().is_empty(), "{client}");
+        assert!(!desk.data.file(&format!("connect/{client}.json")).exists());
+    }
+}
+
+const JSONC: &str = "// settings of Kim\n{\n\t\"theme\": \"dark\", // easy on the eyes\n\t\"SERVERS\": {\n\t\t/* mail */\n\t\t\"mail\": {\"command\": \"mail\", \"env\": {\"KEY\": \"hunter2\"}},\n\t},\n\t\"last\": [1,2]\n}";
+const TOML: &str = "# settings of Kim\nmodel = \"o3\"   # odd spaces\n\n[mcp_servers.mail]\ncommand = 'mail'\nenv = { KEY = \"hunter2\" }\n\n# the end\n[tui]\ntheme = \"dark\"\n";
+const YAML: &str = "# settings of Kim\nGOOSE_MODE: smart_approve\nextensions:\n    mail:\n        cmd: mail   # odd spaces\n        envs:\n            KEY: hunter2\n\n# the end\nGOOSE_MODEL: o3\n";
+
+#[test]
+fn existing_files_keep_everything() {
+    let json = |servers: &str| JSONC.replace("SERVERS", servers);
+    let cases = [
+        ("claude-code", ".claude.json", json("mcpServers")),
+        ("claude-desktop", ".config/Claude/claude_desktop_config.json", json("mcpServers")),
+        ("cursor", ".cursor/mcp.json", json("mcpServers")),
+        ("vscode", ".config/Code/User/mcp.json", json("servers")),
+        ("codex", ".codex/config.toml", TOML.to_owned()),
+        ("gemini", ".gemini/settings.json", json("mcpServers")),
+        ("opencode", ".config/opencode/opencode.jsonc", json("mcp")),
+        ("qwen", ".qwen/settings.json", json("mcpServers")),
+        ("windsurf", ".codeium/windsurf/mcp_config.json", json("mcpServers")),
+        ("zed", ".config/zed/settings.json", json("context_servers")),
+        ("goose", ".config/goose/config.yaml", YAML.to_owned()),
+    ];
+    assert_eq!(cases.len(), CLIENTS.len());
+    let windows = |text: &str| format!("\u{feff}{}", text.replace('\n', "\r\n"));
+    for (client, file, text) in cases {
+        for text in [text.clone(), windows(&text)] {
+            let desk = Desk::new();
+            desk.write(file, &text);
+            let before = desk.files();
+            let connected = desk.run(&["connect", client, "--permissions", "--yes"]);
+            assert!(connected.starts_with("exit 0\n"), "{client}: {connected}");
+            assert!(!connected.contains("hunter2"), "{client}: {connected}");
+            let after = desk.read(file);
+            assert_ne!(after, text, "{client}");
+            assert_eq!(after.starts_with('\u{feff}'), text.starts_with('\u{feff}'), "{client}");
+            assert_eq!(after.contains("\r\n"), text.contains("\r\n"), "{client}");
+            assert!(!text.contains("\r\n") || !after.replace("\r\n", "").contains('\n'), "{client}: {after:?}");
+            // Every old line is still there. The last line of a table may have got a comma.
+            for line in text.lines().filter(|line| !line.trim().is_empty()) {
+                assert!(
+                    after.contains(line.trim_end_matches(['}', ']', ',']).trim_end()),
+                    "{client}: {line:?}\n{after}"
+                );
+            }
+            let undone = desk.run(&["connect", client, "--undo", "--yes"]);
+            assert!(undone.starts_with("exit 0\n"), "{client}: {undone}");
+            assert_eq!(desk.files(), before, "{client}");
+        }
+    }
+}
+
+#[test]
+fn the_difference_hides_secrets() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", &JSONC.replace("SERVERS", "mcpServers"));
+    assert_snapshot!("difference", desk.run(&["connect", "cursor", "--dry-run"]));
+    // All in one line.
+    desk.write(
+        ".cursor/mcp.json",
+        "{\"mcpServers\":{\"a\":{\"args\":[\"--pin\",\"4711\"],\"env\":{\"K\":\"hunter2\"}}}}",
+    );
+    let shown = desk.run(&["connect", "cursor", "--dry-run"]);
+    assert!(!shown.contains("hunter2") && !shown.contains("4711"), "{shown}");
+    let connected = desk.run(&["connect", "cursor", "--yes"]);
+    let token = desk.token(".cursor/mcp.json");
+    assert!(!connected.contains(&token) && !connected.contains("hunter2"), "{connected}");
+    let json = desk.run(&["connect", "cursor", "--undo", "--dry-run", "-o", "json"]);
+    assert!(!json.contains(&token) && !json.contains("hunter2"), "{json}");
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{}");
+    let before = desk.files();
+    let shown: Value = desk.json(&["connect", "cursor", "--permissions", "--dry-run"]);
+    assert_eq!((&shown["dry_run"], &shown["clients"][0]["state"]), (&Value::from(true), &Value::from("would_connect")));
+    assert!(shown["clients"][0]["files"][0]["diff"].as_str().unwrap().contains("+"), "{shown}");
+    assert_eq!(desk.files(), before);
+    assert_eq!(fs::read_dir(desk.data.path()).unwrap().count(), 0, "not even a database");
+    desk.run(&["connect", "cursor", "--yes"]);
+    let before = desk.files();
+    let shown = desk.json(&["connect", "cursor", "--undo", "--dry-run"]);
+    assert_eq!((&shown["action"], &shown["clients"][0]["state"]), (&"undo".into(), &"would_disconnect".into()));
+    assert_eq!(desk.files(), before);
+    assert_eq!(desk.valid_tokens(), ["cursor"]);
+}
+
+#[test]
+fn connecting_again_keeps_one_token() {
+    let desk = Desk::new();
+    desk.write(".codex/config.toml", "# mine\n");
+    let original = desk.files();
+    desk.run(&["connect", "codex", "--permissions", "--yes"]);
+    let (files, token) = (desk.files(), desk.token(".codex/config.toml"));
+    assert_snapshot!("again", desk.run(&["connect", "codex", "--yes"]));
+    assert_eq!(desk.files(), files, "rules and token stay");
+    assert_eq!(desk.valid_tokens(), ["codex"]);
+
+    // A revoked token is replaced, under the same name.
+    desk.run(&["token", "revoke", "codex"]);
+    assert!(desk.run(&["connect", "codex", "--yes"]).starts_with("exit 0\n"));
+    assert_ne!(desk.token(".codex/config.toml"), token);
+    assert_eq!(desk.valid_tokens(), ["codex"]);
+
+    // Undo restores the file from before the first time.
+    desk.run(&["connect", "codex", "--undo", "--yes"]);
+    assert_eq!(desk.files(), original);
+    assert!(desk.valid_tokens().is_empty());
+    assert_snapshot!("undo_twice", desk.run(&["connect", "codex", "--undo", "--yes"]));
+}
+
+#[test]
+fn a_token_of_the_user_is_not_touched() {
+    let desk = Desk::new();
+    desk.run(&["token", "create", "cursor"]);
+    desk.write(".cursor/mcp.json", "{}");
+    desk.run(&["connect", "cursor", "--yes"]);
+    assert_eq!(desk.valid_tokens(), ["cursor", "cursor-2"]);
+    desk.run(&["connect", "cursor", "--undo", "--yes"]);
+    assert_eq!(desk.valid_tokens(), ["cursor"]);
+}
+
+#[test]
+fn undo_removes_only_the_entry_if_the_client_changed_its_file() {
+    let desk = Desk::new();
+    desk.write(".claude.json", "{\n  \"mcpServers\": {\n    \"a\": { \"command\": \"a\" }\n  }\n}\n");
+    desk.write(".claude/settings.json", "{\n  \"permissions\": { \"allow\": [\"Bash(ls)\"] }\n}\n");
+    desk.run(&["connect", "claude-code", "--permissions", "--yes"]);
+    // The client writes its file anew, with other spaces and order.
+    let value: Value = serde_json::from_str(&desk.read(".claude.json")).unwrap();
+    let entries = value["mcpServers"].clone();
+    desk.write(".claude.json", &serde_json::json!({"numStartups": 7, "mcpServers": entries}).to_string());
+    let rules = desk.read(".claude/settings.json").replace("Bash(ls)", "Bash(pwd)");
+    desk.write(".claude/settings.json", &rules);
+    let undone = desk.run(&["connect", "claude-code", "--undo", "--yes"]);
+    assert!(undone.starts_with("exit 0\n"), "{undone}");
+    let left: Value = serde_json::from_str(&desk.read(".claude.json")).unwrap();
+    assert_eq!(left, serde_json::json!({"numStartups": 7, "mcpServers": {"a": {"command": "a"}}}));
+    let left: Value = serde_json::from_str(&desk.read(".claude/settings.json")).unwrap();
+    assert_eq!(left["permissions"], serde_json::json!({"allow": ["Bash(pwd)"], "ask": []}));
+    assert!(desk.valid_tokens().is_empty());
+}
+
+#[test]
+fn undo_refuses_to_remove_what_somebody_changed() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{ }\n");
+    desk.run(&["connect", "cursor", "--yes"]);
+    let changed = desk.read(".cursor/mcp.json").replace("\"url\"", "\"disabled\": true,\n      \"url\"");
+    desk.write(".cursor/mcp.json", &changed);
+    assert_snapshot!("undo_of_a_changed_entry", desk.run(&["connect", "cursor", "--undo", "--yes"]));
+    assert_eq!(desk.read(".cursor/mcp.json"), changed);
+    assert_eq!(desk.data.read("connect/backups/cursor-1-mcp.json"), "{ }\n");
+    assert_eq!(desk.valid_tokens(), ["cursor"]);
+
+    // If somebody removed the entry, only the token is left to revoke.
+    desk.write(".cursor/mcp.json", "{\"mcpServers\": {}}");
+    assert!(desk.run(&["connect", "cursor", "--undo", "--yes"]).starts_with("exit 0\n"));
+    assert_eq!(desk.read(".cursor/mcp.json"), "{\"mcpServers\": {}}");
+    assert!(desk.valid_tokens().is_empty());
+}
+
+#[test]
+fn entries_of_others_need_a_word() {
+    let desk = Desk::new();
+    let text = "{\"mcpServers\": {\"mcpproxy\": {\"command\": \"other\"}}}";
+    desk.write(".cursor/mcp.json", text);
+    assert_snapshot!("not_ours", desk.run(&["connect", "cursor", "--yes"]));
+    assert_eq!(desk.read(".cursor/mcp.json"), text);
+    assert!(desk.valid_tokens().is_empty());
+    assert!(desk.run(&["connect", "cursor", "--replace", "--yes"]).starts_with("exit 0\n"));
+    assert!(desk.read(".cursor/mcp.json").contains("/mcp\""));
+    // A changed file gets the previous entry back.
+    let changed = desk.read(".cursor/mcp.json") + "\n// later\n";
+    desk.write(".cursor/mcp.json", &changed);
+    assert!(desk.run(&["connect", "cursor", "--undo", "--yes"]).starts_with("exit 0\n"));
+    assert!(desk.read(".cursor/mcp.json").contains("\"command\": \"other\""));
+}
+
+#[test]
+fn stdio_needs_no_token() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{}");
+    desk.run(&["connect", "cursor", "--yes"]);
+    assert_eq!(desk.valid_tokens(), ["cursor"]);
+    assert_snapshot!("stdio", desk.run(&["connect", "cursor", "--stdio", "--yes"]));
+    assert!(desk.valid_tokens().is_empty());
+    let entry: Value = serde_json::from_str(&desk.read(".cursor/mcp.json")).unwrap();
+    let entry = &entry["mcpServers"]["mcpproxy"];
+    assert!(std::path::Path::new(entry["command"].as_str().unwrap()).is_absolute(), "{entry}");
+    assert_eq!(entry["args"], serde_json::json!(["--home", desk.data.path(), "stdio"]));
+    desk.run(&["connect", "cursor", "--undo", "--yes"]);
+    assert_eq!(desk.read(".cursor/mcp.json"), "{}");
+}
+
+#[test]
+fn all_installed_clients() {
+    let desk = Desk::new();
+    assert_snapshot!("none_installed", desk.run(&["connect", "--all", "--yes"]));
+    desk.write(".cursor/mcp.json", "{}");
+    desk.write(".codex/config.toml", "");
+    desk.write(".qwen/settings.json", "{broken");
+    let before = desk.files();
+    let output = desk.run(&["connect", "--all", "--yes"]);
+    assert_snapshot!("all", output);
+    assert_eq!(desk.valid_tokens(), ["codex", "cursor"]);
+    assert_eq!(desk.read(".qwen/settings.json"), "{broken");
+    assert!(desk.run(&["connect", "--all", "--undo", "--yes"]).starts_with("exit 0\n"));
+    assert_eq!(desk.files(), before);
+    assert!(desk.valid_tokens().is_empty());
+}
+
+#[test]
+fn the_token_opens_the_running_gateway() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{}");
+    let serving = Serving::start(&desk.data);
+    let report = desk.json(&["connect", "cursor", "--yes"]);
+    let url = report["clients"][0]["url"].as_str().unwrap();
+    assert_eq!(url, format!("http://{}/mcp", serving.address));
+    let token = desk.token(".cursor/mcp.json");
+    let list = || desk::list_tools(&serving, &token);
+    serving.wait("the new token to be valid", || list().contains("call_tool_destructive"));
+    desk.run(&["connect", "cursor", "--undo", "--yes"]);
+    serving.wait("the token to be revoked", || list().starts_with("HTTP/1.1 401"));
+}

@@ -1,0 +1,74 @@
+//! `connect` and the first start at a terminal.
+
+use crate::common::Serving;
+use crate::common::person::Person;
+use crate::desk::Desk;
+
+use insta::assert_snapshot;
+
+#[test]
+fn without_a_terminal_nothing_is_written() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{}");
+    assert_snapshot!("no_terminal", desk.run(&["connect", "cursor"]));
+    assert_eq!(desk.read(".cursor/mcp.json"), "{}");
+    assert!(desk.valid_tokens().is_empty());
+}
+
+#[test]
+fn a_person_is_asked() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{}");
+    let ask = || Person::runs(&desk.command(&["connect", "cursor"]));
+    let mut person = ask();
+    person.sees("Write these changes? [y/N] ");
+    person.types("n\n");
+    assert_eq!(person.leaves(), Some(0));
+    assert_eq!(desk.read(".cursor/mcp.json"), "{}");
+    assert!(desk.valid_tokens().is_empty());
+
+    // The file changes while the question is open.
+    let mut person = ask();
+    person.sees("Write these changes? [y/N] ");
+    desk.write(".cursor/mcp.json", "{\"new\": 1}");
+    person.types("y\n");
+    assert_eq!(person.leaves(), Some(1));
+    let screen = person.screen();
+    assert!(screen.contains("changed after the preview. Nothing was written."), "{screen}");
+    assert_eq!(desk.read(".cursor/mcp.json"), "{\"new\": 1}");
+    assert!(desk.valid_tokens().is_empty());
+
+    let mut person = ask();
+    person.sees("Write these changes? [y/N] ");
+    person.types("y\n");
+    person.sees("Cursor: connected");
+    assert_eq!(person.leaves(), Some(0));
+    assert!(desk.read(".cursor/mcp.json").contains("mcpproxy"));
+}
+
+#[test]
+fn the_first_start_offers_the_next_step() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{}");
+    let serve = || desk.command(&["serve", "--listen", "127.0.0.1:0"]);
+    let mut person = Person::runs(&serve());
+    person.sees("Found Cursor on this machine.");
+    person.sees("connect cursor");
+    person.sees("import cursor");
+    crate::common::terminate(person.pid());
+    assert_eq!(person.leaves(), Some(0));
+
+    // Nobody is there to read it.
+    let serving = Serving::start(&desk.data);
+    assert!(!serving.has_said("Found "));
+    drop(serving);
+
+    // There are settings, so it is not the first start.
+    desk.data.write("mcp_config.json", "{}");
+    let mut person = Person::runs(&serve());
+    person.sees("listens on http://");
+    person.sees("Try in another terminal");
+    crate::common::terminate(person.pid());
+    person.leaves();
+    assert!(!person.screen().contains("Found "), "{}", person.screen());
+}
