@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import select
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +16,17 @@ from pathlib import Path
 import pytest
 
 import peers
-from gateway import Gateway
+from gateway import Gateway, until
 
 PATIENCE = 30
 CLEAR = "\r\x1b[K"
 LINE = "files:copy · "
 PROGRESS = "40 % · copying photos"
+
+
+def own_terminal() -> None:
+    """Makes standard input the controlling terminal, so that Ctrl-C is a signal."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 class Screen:
@@ -34,7 +41,7 @@ class Screen:
             stderr=inside,
             env={**gateway.environment(), "TERM": "xterm", "COLUMNS": "80"},
             start_new_session=True,
-            preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+            preexec_fn=own_terminal,
         )
         os.close(inside)
         self.seen = ""
@@ -118,7 +125,7 @@ def test_without_a_terminal_there_is_no_progress_line(gateway: Gateway, go: Path
         text=True,
         env=gateway.environment(),
     )
-    time.sleep(1.5)  # The line would appear after a second.
+    until(lambda: "started" in gateway.run("activity", "list", "--type", "call").stdout, PATIENCE, "the call")
     go.touch()
     out, errors = slow.communicate(timeout=PATIENCE)
     assert (slow.returncode, errors) == (0, ""), errors
