@@ -150,7 +150,7 @@ fn refused(facts: &Facts) -> Vec<Finding> {
 
 fn file_modes(facts: &Facts) -> Vec<Finding> {
     let findings = facts.open_files.iter().map(|(path, mode)| {
-        let message = format!("Other users can access this file (mode {mode:03o}). The gateway refuses such secrets.");
+        let message = format!("Other users can access this file (mode {mode:03o}).");
         about(path, found(Outcome::Error, message, "mcpproxy doctor --fix"))
     });
     or_ok(findings.collect(), "only you can access the secrets in the data folder")

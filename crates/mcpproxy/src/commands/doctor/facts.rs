@@ -254,8 +254,11 @@ async fn chain(home: &Home, store: &Store) -> anyhow::Result<ChainState> {
 /// Returns the secrets in the data folder that other users can access, and the folder itself if they can write to it.
 pub(super) fn open_files(home: &Home) -> Vec<(String, u32)> {
     let mode = |path: &std::path::Path| std::fs::metadata(path).ok().map(|found| found.permissions().mode() & 0o777);
-    let secrets = ["admin.key", "agent.token", "signing.key", "mcpproxy.db", "mcpproxy.db-wal"];
-    let secrets = secrets.into_iter().map(|name| (home.folder().join(name), 0o077));
+    let keys = ["admin.key", "agent.token", "signing.key"].as_slice();
+    // The folder protects the database, unless others may enter it.
+    let is_entered = mode(home.folder()).is_some_and(|mode| mode & 0o011 != 0);
+    let databases = if is_entered { ["mcpproxy.db", "mcpproxy.db-wal"].as_slice() } else { &[] };
+    let secrets = keys.iter().chain(databases).map(|name| (home.folder().join(name), 0o077));
     let folder = std::iter::once((home.folder().to_owned(), 0o022));
     // Without secrets in it, others may read the settings, but never write them.
     let files = std::iter::once((home.settings(), if has_secrets(home) { 0o077 } else { 0o022 }));
