@@ -9,7 +9,9 @@
 
 mod common;
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
 
 use common::{Folder, Serving, wait};
 use insta::assert_snapshot;
@@ -138,4 +140,32 @@ fn fixing_changes_modes_only() {
     assert_eq!((code, mode(), folder.read("admin.key")), (Some(0), 0o600, before));
     assert!(report["fixed"][0].as_str().unwrap().ends_with("admin.key: mode 644 is now 600"), "{report}");
     assert_eq!(rows(&report, "file_mode"), is("ok"));
+}
+
+#[test]
+fn a_connected_client_is_listed_with_its_revision() {
+    let folder = Folder::new();
+    folder.write("mcp_config.json", &settings(""));
+    let serving = Serving::start(&folder);
+    assert_eq!(serving.admin("/api/v1/clients"), json!({"clients": []}));
+    let mut client = folder.command(&["stdio"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let params = json!({
+        "protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "editor", "version": "1.2"},
+    });
+    let input = client.stdin.as_mut().unwrap();
+    writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})).unwrap();
+    let mut answer = String::new();
+    BufReader::new(client.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
+
+    let listed = serving.admin("/api/v1/clients")["clients"][0].clone();
+    assert_eq!(
+        (&listed["client"], &listed["protocol"], &listed["elicitation"]),
+        (&json!("editor 1.2"), &json!("2025-06-18"), &json!(true)),
+        "{answer}"
+    );
+    let (report, _) = json_of(&folder, &["doctor"]);
+    assert_eq!(rows(&report, "client_revision"), [("ok".to_owned(), Some("editor 1.2".to_owned()))]);
+    drop(client.stdin.take());
+    client.wait().unwrap();
 }
