@@ -39,7 +39,7 @@ pub struct ClientStatus {
     pub client: Option<String>,
     /// The MCP revision of the session.
     pub protocol: String,
-    /// Whether the client says that it can show approval prompts.
+    /// True if the client says that it can show approval prompts.
     pub elicitation: bool,
     pub idle: Duration,
 }

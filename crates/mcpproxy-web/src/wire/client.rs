@@ -18,7 +18,7 @@ pub(crate) struct Client {
     client: Option<String>,
     /// The MCP revision of the session.
     protocol: String,
-    /// Whether the client says that it can show approval prompts.
+    /// `true` if the client says that it can show approval prompts.
     elicitation: bool,
     /// The time since its last request.
     idle_ms: u64,

@@ -52,7 +52,7 @@ struct Report {
     errors: usize,
     warnings: usize,
     checks: Vec<Row>,
-    /// What `--fix` did.
+    /// Changes made by `--fix`.
     fixed: Vec<String>,
 }
 

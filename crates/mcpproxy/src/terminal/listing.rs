@@ -57,7 +57,7 @@ enum Flexible {
     WidestIsWrapped,
 }
 
-/// Where a list is printed.
+/// The width and the colours of the output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     /// `None` if rows may have any length.

@@ -39,7 +39,7 @@ impl Tone {
     }
 }
 
-/// Whether texts are coloured.
+/// Colours of one output: on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Colours {
     On,
@@ -68,6 +68,9 @@ impl Colours {
 
     /// Colours a text.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
+        if text.is_empty() {
+            return String::new();
+        }
         match (self, tone) {
             (Self::Off, _) | (Self::On, Tone::Plain) => text.to_owned(),
             (Self::On, Tone::Good | Tone::Warning | Tone::Bad | Tone::Dim | Tone::Strong) => {

@@ -32,9 +32,9 @@ pub(crate) struct Finding {
     pub(crate) result: Outcome,
     /// The server, agent or file that the finding is about.
     pub(crate) subject: Option<String>,
-    /// What it means.
+    /// The meaning, for a person.
     pub(crate) message: String,
-    /// What to do.
+    /// The next step.
     pub(crate) next: Option<String>,
 }
 

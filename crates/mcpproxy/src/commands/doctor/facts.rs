@@ -31,7 +31,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Lines of a server's standard error to look at.
 const LINES: usize = 5;
 
-/// How much to collect.
+/// The amount of facts to collect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// Everything that `status` shows.
@@ -60,7 +60,7 @@ pub(crate) struct Facts {
 pub(crate) struct ClientFacts {
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
-    /// Whether its file has an entry for mcpproxy, or why the file cannot be read.
+    /// True if its file has an entry for mcpproxy. The error says why the file cannot be read.
     pub(crate) is_connected: Result<bool, String>,
 }
 

@@ -1,4 +1,4 @@
-//! What `doctor --fix` changes: permissions of files that belong to this user alone.
+//! The changes of `doctor --fix`: permissions of files that belong to this user alone.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
