@@ -191,11 +191,11 @@ def shapes() -> Iterator[Case]:
     yield row("args_json", args_json='{"a": [1, {"b": null}]}')
     yield row("exact bytes in args", args={"n": 1.0, "big": BIG})
     yield row("exact bytes in args_json", args_json=EXACT)
-    yield args("args is a string", "args must be a JSON object; send JSON text as args_json", args='{"a":1}')
+    yield args("args is a text", "args must be a JSON object; send JSON text as args_json", args="hello")
     yield args("args is an array", "arguments must be a JSON object", args=[1])
     yield args("args is null", "arguments must be a JSON object", args=None)
     yield args("args_json is null", "args_json must be a string of JSON", args_json=None)
-    yield args("args_json is an object", "args_json must be a string of JSON", args_json={})
+    yield args("args_json is an array", "args_json must be a string of JSON", args_json=[])
     yield args("args and args_json", "args and args_json are mutually exclusive", args={}, args_json="{}")
     yield args("trailing text", "args_json: trailing characters at 1:4", args_json="{} x")
     yield args("two objects", "args_json: trailing characters at 1:4", args_json="{} {}")
@@ -213,7 +213,11 @@ def shapes() -> Iterator[Case]:
     for field_name, nearest in (("arg", "args"), ("intent_reasons", "intent_reason"), ("Name", "name")):
         says = f'unknown field "{field_name}"; did you mean "{nearest}"?'
         yield row(f"unknown field {field_name}", "unknown_field", says, **{field_name: "x"})
-    yield row("unknown field approved", "unknown_field", 'unknown field "approved"', approved=True)
+    says = 'unknown field "approved"; remove it or put it into args'
+    yield row("unknown field approved", "unknown_field", says, args={}, approved=True)
+    send = '{"name":"hints:read_only","args":{"approved":…,"text":…}}'
+    says = f'unknown field "approved". The tool\'s own arguments go into args: {send}'
+    yield row("arguments beside the name", "unknown_field", says, approved=True, text="x")
     yield row("unknown field in intent", "unknown_field", 'unknown field "operation"', intent={"operation": "read"})
     says = 'unknown field "operation_typ"; did you mean "operation_type"?'
     yield row("misspelt field in intent", "unknown_field", says, intent={"operation_typ": "write"})
@@ -226,7 +230,7 @@ def names() -> Iterator[Case]:
         return Case(f"name '{name[:20]}'", "plain", "read", {"name": name}, code, says, suggestions=suggestions)
 
     unqualified = "Invalid tool name: expected server:tool"
-    for name in ("", ":x", "hints:", "hints:a:b", "read_only", ":"):
+    for name in ("", ":x", "hints:", "hints:a:b", "absent", ":"):
         yield row(name, "invalid_tool_name", unqualified)
     yield row(f"hints:{LONG}", "invalid_tool_name", "Invalid tool name: tool name longer than 128")
     letters = "Invalid tool name: tool names consist of letters, digits, `_`, `.` and `-`"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -94,6 +96,87 @@ def test_every_call_and_refusal_is_recorded(gateway: Gateway) -> None:
     assert shown.returncode == 0 and "to clean up" in shown.stdout
     destructive = gateway.run("activity", "list", "--agent", "recorded", "--intent-type", "destructive", "-o", "json")
     assert "to clean up" in destructive.stdout and "to look" not in destructive.stdout
+
+
+MEANT = {"text": "hello", "n": 1}
+MISTAKES: dict[str, dict[str, Any]] = {
+    "arguments": {"name": "fx:echo", "arguments": MEANT},
+    "arguments as text": {"name": "fx:echo", "arguments": json.dumps(MEANT)},
+    "args as text": {"name": "fx:echo", "args": json.dumps(MEANT)},
+    "args_json as an object": {"name": "fx:echo", "args_json": MEANT},
+    "tool": {"tool": "fx:echo", "args": MEANT},
+    "tool_name": {"tool_name": "fx:echo", "args": MEANT},
+    "twice the same": {"name": "fx:echo", "tool": "fx:echo", "args": MEANT, "arguments": MEANT},
+    "no server": {"name": "echo", "args": MEANT},
+}
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_likely_mistakes_of_models_are_understood(gateway: Gateway, era: str) -> None:
+    """The server gets the call that was meant, and the record contains it."""
+    name = f"mistaken-{era}"
+    wire = Wire(gateway.mcp, create(gateway, name, "--servers", "fx"), era)
+    for mistake, given in MISTAKES.items():
+        result = wire.ask("tools/call", {"name": "call_tool_read", "arguments": given})
+        assert not result.get("isError"), (mistake, result)
+        assert json.loads(result["content"][0]["text"]) == MEANT, mistake
+    until(lambda: len(gateway.records("--agent", name)) == len(MISTAKES), 5, "one record each")
+    for record in gateway.records("--agent", name):
+        assert (record["server"], record["tool"], record["status"]) == ("fx", "echo", "success")
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_other_mistakes_are_answered_with_what_to_send(gateway: Gateway, era: str) -> None:
+    wire = Wire(gateway.mcp, create(gateway, f"corrected-{era}", "--servers", "fx"), era)
+
+    def says(**given: Any) -> str:
+        answer = wire.ask("tools/call", {"name": "call_tool_read", "arguments": given})
+        return json.dumps(answer, ensure_ascii=False).replace('\\"', '"')
+
+    assert '{"name":"fx:echo","args":{"text":…,"n":…}}' in says(name="fx:echo", **MEANT)
+    assert "name and tool have different values" in says(name="fx:echo", tool="fx:create_note")
+    assert "args and arguments have different values" in says(name="fx:echo", args={"n": 1}, arguments={"n": 2})
+    # An understood name changes nothing about the checks.
+    assert "Intent mismatch: tool is call_tool_read" in says(tool="echo", intent={"operation_type": "write"})
+    assert "SERVER_MISMATCH" in says(name="delete_thing")
+
+
+def test_a_bare_name_never_finds_a_hidden_tool(gateway: Gateway, tmp_path: Path) -> None:
+    settings = {"mcpServers": {name: peers.fx(tmp_path / f"{name}.jsonl") for name in ("fx", "twin")}}
+    with Gateway(tmp_path / "home", settings) as both:
+        bare = {"name": "call_tool_read", "arguments": {"name": "echo", "args": MEANT}}
+        refused = Wire(both.mcp, both.token, MODERN).ask("tools/call", bare)["structuredContent"]["error"]
+        assert refused["code"] == "invalid_tool_name" and "'fx:echo' or 'twin:echo'" in refused["message"]
+        narrow = Wire(both.mcp, create(both, "narrow", "--servers", "twin"), MODERN)
+        assert json.loads(narrow.ask("tools/call", bare)["content"][0]["text"]) == MEANT
+    assert not (tmp_path / "fx.jsonl").read_text(), "nothing reached the server that the agent cannot see"
+
+
+NEEDS_USER = "anthropic/requiresUserInteraction"
+
+
+def test_unattended_agents_have_no_tool_that_needs_a_user(gateway: Gateway) -> None:
+    for name, flags, marked in (("attended", [], {"call_tool_destructive"}), ("unattended", ["--headless"], set())):
+        token = create(gateway, name, *flags)
+        tools = Wire(gateway.mcp, token, MODERN).ask("tools/list")["tools"]
+        assert {tool["name"] for tool in tools if tool["_meta"].get(NEEDS_USER)} == marked
+        assert all(tool["_meta"]["anthropic/alwaysLoad"] is True for tool in tools)
+        direct = Wire(f"{gateway.base}/mcp/direct", token, MODERN).ask("tools/list")["tools"]
+        own = Wire(gateway.server_url("fx"), token, MODERN).ask("tools/list")["tools"]
+        for tool in (*direct, *own):
+            is_destructive = tool.get("annotations", {}).get("destructiveHint") is True
+            assert tool.get("_meta", {}).get(NEEDS_USER, False) == (is_destructive and not flags), tool
+
+
+def test_the_four_tools_are_short(gateway: Gateway) -> None:
+    """Clients send the list with every conversation, and the usage with every search."""
+    for era in ERAS:
+        wire = Wire(gateway.mcp, create(gateway, f"counts-{era}"), era)
+        listed = wire.ask("tools/list")
+        assert len(json.dumps(listed, separators=(",", ":"), ensure_ascii=False).encode()) <= 3584
+        assert "additionalProperties" not in json.dumps(listed)
+        found = wire.ask("tools/call", {"name": "retrieve_tools", "arguments": {"query": "echo"}})
+        assert len(found["structuredContent"]["usage_instructions"].encode()) <= 200
 
 
 def test_two_keys_when_the_settings_ask_for_them(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -110,7 +110,7 @@ def test_an_endless_list_ends(rough: Gateway) -> None:
     ("server", "reason"),
     [
         ("leaving", "leaving at once, as asked"),
-        ("mute", "no answer within 3 s"),
+        ("mute", "did not respond within 3 s"),
         ("nowhere", "/no/such/program"),
         ("dead-url", "could not connect"),
     ],

@@ -162,6 +162,22 @@ def test_resources_and_prompts_beside_the_four_tools(real: Real, kind: Kind) -> 
 
 
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("endpoint", ["/mcp", "/mcp/direct", "/mcp/s/everything"])
+def test_links_in_results_can_be_read_where_they_were_given(real: Real, endpoint: str, era: str) -> None:
+    wire = Wire(real.gateway.base + endpoint, real.gateway.token, era)
+    own = {"name": "get-resource-links", "arguments": {"count": 3}}
+    step = {
+        "/mcp": {"name": "call_tool_read", "arguments": {"name": f"everything:{own['name']}", "args": own["arguments"]}},
+        "/mcp/direct": {**own, "name": f"everything__{own['name']}"},
+    }.get(endpoint, own)
+    links = [one["uri"] for one in wire.ask("tools/call", step)["content"] if one["type"] == "resource_link"]
+    assert len(links) == 3
+    for link in links:
+        (read, *_) = wire.ask("resources/read", {"uri": link})["contents"]
+        assert read["uri"] == link and (read.get("text") or read.get("blob"))
+
+
+@pytest.mark.parametrize("era", ERAS)
 def test_results_arrive_without_loss(real: Real, era: str) -> None:
     requests = [
         ("tools/call", {"name": "get-tiny-image", "arguments": {}}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -187,8 +188,9 @@ def test_no_code_no_step_up(office: Office) -> None:
     ada.deny()
 
 
-# Signs for one approval request and sends the signature with another, as a script in the page could.
-SIGN_FOR_ONE_USE_FOR_ANOTHER = """(async () => {
+# Signs for the approval request ONE, as a script in the page could. `post` sends a form, and `passkey(change)` is the
+# signed answer with a change to its signature.
+SIGN_FOR_ONE = """(async () => {
   const bytes = text => Uint8Array.from(atob(text.replace(/-/g, '+').replace(/_/g, '/')), c => c.charCodeAt(0));
   const text = buffer => btoa(String.fromCharCode(...new Uint8Array(buffer)))
     .replace(/\\+/g, '-').replace(/\\//g, '_').replace(/=+$/, '');
@@ -201,17 +203,43 @@ SIGN_FOR_ONE_USE_FOR_ANOTHER = """(async () => {
   (publicKey.allowCredentials || []).forEach(one => { one.id = bytes(one.id); });
   const got = await navigator.credentials.get({ publicKey });
   const { authenticatorData, clientDataJSON, signature, userHandle } = got.response;
-  const passkey = JSON.stringify({
+  const passkey = change => JSON.stringify({
     id: got.id, rawId: text(got.rawId), type: got.type, extensions: {},
     response: {
-      authenticatorData: text(authenticatorData), clientDataJSON: text(clientDataJSON), signature: text(signature),
-      userHandle: userHandle ? text(userHandle) : null
+      authenticatorData: text(authenticatorData), clientDataJSON: text(clientDataJSON),
+      signature: text(change(new Uint8Array(signature))), userHandle: userHandle ? text(userHandle) : null
     }
   });
-  const wrong = await post('/ui/approvals/OTHER', { action: 'approve', passkey });
-  const again = await post('/ui/approvals/ONE', { action: 'approve', passkey });
+"""
+
+SIGN_FOR_ONE_USE_FOR_ANOTHER = SIGN_FOR_ONE + """
+  const signed = passkey(bytes => bytes);
+  const wrong = await post('/ui/approvals/OTHER', { action: 'approve', passkey: signed });
+  const again = await post('/ui/approvals/ONE', { action: 'approve', passkey: signed });
   return [wrong.status, again.status];
 })()"""
+
+FORGED_PASSKEYS = SIGN_FOR_ONE + """
+  const flipped = passkey(bytes => { bytes[bytes.length - 1] ^= 1; return bytes; });
+  const statuses = [];
+  for (const forged of ['', '{}', 'not JSON', flipped]) {
+    statuses.push((await post('/ui/approvals/ONE', { action: 'approve', passkey: forged })).status);
+  }
+  return statuses;
+})()"""
+
+
+def test_no_passkey_no_step_up(office: Office) -> None:
+    """An empty or malformed answer, and one with a wrong signature, are rejected."""
+    wire = Wire(office.gateway.mcp, create(office.gateway, "forges", "--grant", "*", "--headless"), MODERN)
+    args = mail("not without a passkey", **ATTACHED)
+    asked = details(wire.ask("tools/call", sends(args)["params"]))
+    office.ada.open(asked["approve_url"])
+    statuses = office.ada.do("evaluate", script=FORGED_PASSKEYS.replace("ONE", asked["approval_id"]))
+    assert len(statuses) == 4 and all(400 <= status < 500 for status in statuses), statuses
+    assert office.gateway.admin(f"/approvals/{asked['approval_id']}")["state"] == "pending"
+    assert args not in office.arrived("emails.send_external")
+    assert office.gateway.run("approvals", "deny", asked["approval_id"], "--comment", "enough").returncode == 0
 
 
 def test_a_passkey_signs_for_one_approval(office: Office) -> None:
@@ -260,22 +288,53 @@ def test_a_form_can_be_enough_for_high(office: Office, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
-@pytest.mark.parametrize(
-    "no",
-    [
-        {"action": "accept", "content": {"decision": "deny", "comment": "Ask me first."}},
-        {"action": "decline"},
-    ],
-    ids=["deny", "decline"],
-)
-def test_a_no_in_a_form_is_a_no(office: Office, kind: Kind, no: dict[str, Any]) -> None:
-    token = create(office.gateway, f"refuses-{kind}-{no['action']}", "--grant", "*")
-    args = customer(f"never {kind} {no['action']}")
+def test_a_no_in_a_form_is_a_no(office: Office, kind: Kind) -> None:
+    token = create(office.gateway, f"refuses-{kind}", "--grant", "*")
+    args = customer(f"never {kind}")
+    no = {"action": "accept", "content": {"decision": "deny"}}
     heard = office.plays(kind, token, updates(args), answers={"elicitation": no}, modes=BOTH).result(60)
-    assert code(heard.results[0]) == "approval_denied"
-    if "content" in no:
-        assert details(heard.results[0])["comment"] == "Ask me first."
+    refused = error(heard.results[0])
+    assert refused["code"] == "approval_denied"
+    assert refused["message"].startswith("This call was declined in the client "), "no user of the gateway said no"
+    assert refused["details"]["decided_by"].startswith("client ")
     assert args not in office.arrived("update_customer_data")
+
+
+@pytest.mark.parametrize("step", [updates, sends], ids=["form", "link"])
+@pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
+def test_a_prompt_that_is_declined_at_once_was_not_shown(
+    office: Office, kind: Kind, step: Callable[..., dict[str, Any]]
+) -> None:
+    """Codex declines without asking its user. The call then waits for the web page, and runs in the same turn."""
+    name = f"unshown-{kind}-{step.__name__}"
+    token = create(office.gateway, name, "--grant", "*")
+    args = customer(name) if step is updates else mail(name)
+    playing = office.plays(kind, token, step(args), answers={"elicitation": {"action": "decline"}}, modes=BOTH)
+    approval = office.question(name)["id"]
+    until(lambda: "approval_not_shown" in steps_of(office, approval), SECONDS, "the record of what the client did")
+    office.ada.open(office.page(approval))
+    office.ada.approve()
+    heard = playing.result(60)
+    assert not heard.results[0].get("isError"), heard.results
+    assert office.gateway.admin(f"/approvals/{approval}")["decided_by"] == "ada"
+    assert steps_of(office, approval) == ["approval_requested", "approval_not_shown", "approval_approved"]
+
+
+def steps_of(office: Office, approval: str) -> list[str]:
+    """Returns the codes of an approval's records, oldest first."""
+    found = office.gateway.records("--type", "approval", "--limit", "200")
+    return [one["code"] for one in reversed(found) if one["metadata"].get("approval_id") == approval]
+
+
+def test_a_form_that_is_declined_later_is_a_no(office: Office) -> None:
+    _, ask, args = asks_by_form(office, "reads-first")
+    asked = ask(args)
+    # Nobody reads and declines a form within a second.
+    time.sleep(1.2)
+    declined = {"inputResponses": {key: {"action": "decline"} for key in asked["inputRequests"]}}
+    refused = error(ask(args, **declined, requestState=asked["requestState"]))
+    assert (refused["code"], refused["details"]["comment"]) == ("approval_denied", None)
+    assert "declined in the client" in refused["message"] and "ser denied" not in refused["message"]
 
 
 @pytest.mark.parametrize("kind", [LEGACY_KINDS[0], MODERN_KINDS[0]], ids=str)

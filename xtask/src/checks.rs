@@ -16,14 +16,14 @@ use crate::tree::{Problem, Tree};
 type Check = fn(&Tree) -> Vec<Problem>;
 
 pub(crate) const CHECKS: [(&str, Check); 10] = [
-    ("files are short and say what they are for", shape::check),
+    ("files are short and begin with a description", shape::check),
     ("crates depend in one direction", direction::check),
     ("modules form no cycle", cycles::check),
     ("matches on our own enums are complete", wildcards::check),
-    ("there is one way to a server's tool", call_path::check),
-    ("core does nothing but decide", purity::check),
-    ("nothing is left for later", words::check),
-    ("packages come from the usual places", registries::check),
-    ("documents are true", documents::check),
+    ("one function sends tool calls to servers", call_path::check),
+    ("core performs no I/O", purity::check),
+    ("no TODO marks are left", words::check),
+    ("packages come from the public registries", registries::check),
+    ("documents name only existing files and commands", documents::check),
     ("published files are up to date", published::check),
 ];

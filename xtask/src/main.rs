@@ -17,12 +17,12 @@ use crate::checks::CHECKS;
 use crate::tree::{Problem, Tree};
 
 const USAGE: &str = "\
-Usage: cargo run -p xtask -- check    Tell what is wrong with the repository
-       cargo run -p xtask -- bless    Write the files that are made from the code
-       cargo run --release -p xtask -- search-eval    Measure how good the search is; --help says more\n";
+Usage: cargo run -p xtask -- check    Check the repository
+       cargo run -p xtask -- bless    Write the files that are generated from the code
+       cargo run --release -p xtask -- search-eval    Measure the quality of search; see --help\n";
 
 fn main() -> anyhow::Result<ExitCode> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no folder around it")?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the folder of xtask has no parent folder")?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "search-eval") {
         return search_eval::run(root, rest);

@@ -8,19 +8,18 @@ use anyhow::Context as _;
 use crate::tree::{Problem, Tree};
 
 /// Returns each file and its expected content.
-fn files() -> [(&'static str, String); 3] {
+fn files() -> [(&'static str, String); 2] {
     [
         // Exactly the output of `mcpproxy config schema`.
         ("docs/mcp_config.schema.json", format!("{:#}\n", mcpproxy_core::settings::schema())),
         ("docs/contract.schema.json", format!("{:#}\n", mcpproxy_core::contract::schema())),
-        ("crates/mcpproxy-core/decisions.txt", mcpproxy_core::decision::table()),
     ]
 }
 
 pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
     let is_current = |name: &str, text: &str| tree.find(name).is_some_and(|file| file.text == text);
     let stale = files().into_iter().filter(|(name, text)| !is_current(name, text));
-    stale.map(|(name, _)| Problem::missing(name, "out of date; `cargo run -p xtask -- bless` writes it")).collect()
+    stale.map(|(name, _)| Problem::missing(name, "out of date; update it with `cargo run -p xtask -- bless`")).collect()
 }
 
 /// Writes all files and returns a message.

@@ -1,4 +1,4 @@
-//! A user's word on one call: what it is bound to, how far it has come, and what it is worth.
+//! Approvals of single calls: the binding, the states and the strength of the user's proof.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{ToolName, Variant};
 
-/// Names an approval: 26 characters of Crockford's alphabet, in the order of time.
+/// Id of an approval: 26 characters of Crockford's Base32 alphabet, sorted by time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApprovalId(String);
 
 impl ApprovalId {
     pub const CHARS: usize = 26;
 
-    /// Takes lower case too: people copy ids by hand.
+    /// Parses an id. Accepts lower case, because people type ids by hand.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_uppercase() && !b"ILOU".contains(&byte);
         let text = text.to_ascii_uppercase();
@@ -31,7 +31,7 @@ impl fmt::Display for ApprovalId {
     }
 }
 
-/// SHA-256.
+/// A SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest([u8; 32]);
 
@@ -61,24 +61,24 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Everything a user's word is about. Change any of it, and it is another approval request.
+/// Everything that an approval is bound to. If any field changes, the call needs another approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     pub agent: String,
     pub tool: ToolName,
-    /// What the server says about the tool.
+    /// Digest of the server's description of the tool.
     pub pin: Digest,
-    /// The contract that counts.
+    /// Digest of the effective contract.
     pub contract: Digest,
     pub variant: Variant,
-    /// The arguments, whatever the order of their keys and the space between them.
+    /// Digest of the arguments, independent of the order of keys and of whitespace.
     pub arguments: Digest,
-    /// What goes to the server besides.
+    /// Digest of everything else that the call carries for the server.
     pub attached: Digest,
 }
 
 impl Binding {
-    /// Of all of it together. No two bindings have parts that could be taken for each other's.
+    /// Hashes all fields. Each text is preceded by its length, so that different fields never give the same bytes.
     pub fn digest(&self) -> Digest {
         let mut all = Sha256::new();
         for part in [self.agent.as_str(), &self.tool.to_string(), self.variant.operation()] {
@@ -92,17 +92,17 @@ impl Binding {
     }
 }
 
-/// How far an approval has come. The last four are final.
+/// The state of an approval. The last four are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApprovalState {
     Pending,
-    /// A user said yes, and the call has not been made yet.
+    /// A user has approved the call, and it has not been made yet.
     Approved,
     /// The call was made, once.
     Consumed,
     Denied,
     Expired,
-    /// There is nothing left to decide: the agent lost its token, or the tool or its contract changed.
+    /// The request became obsolete: the agent's token was revoked, or the tool or its contract changed.
     Cancelled,
 }
 
@@ -126,14 +126,14 @@ impl ApprovalState {
     }
 }
 
-/// How a user said yes, the weakest first.
+/// The proof that a user gave with an approval, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Assurance {
-    /// In a form that the agent's own client drew.
+    /// A form in the agent's own client.
     Form,
-    /// On the gateway's page or command line, signed in.
+    /// A sign-in on the gateway's page or command line.
     Session,
-    /// The same with a fresh factor for this very approval.
+    /// A sign-in with a fresh second factor for this approval.
     Factor,
 }
 
@@ -153,21 +153,21 @@ impl Assurance {
     }
 }
 
-/// An approval as far as decisions are concerned.
+/// The part of an approval that the decision reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
     pub id: ApprovalId,
     pub binding: Digest,
     pub state: ApprovalState,
-    /// `None` until a user says yes.
+    /// `None` until a user approves.
     pub given: Option<Assurance>,
     pub expires_ms: i64,
 }
 
-/// Whose word lets a call through that needs one. It is spent together with the opening of the call's record.
+/// The approval that permits a call. It is consumed in the transaction that opens the call's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalRef {
     Approval(ApprovalId),
-    /// The id of a grant.
+    /// The id of a standing approval.
     StandingApproval(String),
 }

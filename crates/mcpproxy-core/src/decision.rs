@@ -23,8 +23,8 @@
 //! The obvious alternative is a `bool`: ask "is it allowed?", then send. A caller can forget to ask. With a permit, sending
 //! without a decision does not compile.
 //!
-//! `decisions.txt` lists the outcome of every combination of variant, intent, annotations, contract and settings. A test
-//! compares it with this code, so a changed decision shows up as a diff of that file.
+//! [`TABLE`] has the outcome of every combination of variant, intent, annotations, contract and settings. A test asks
+//! this code about each combination, so a changed decision shows up as a diff of `decisions.txt`.
 
 mod approval_request;
 mod call;
@@ -32,7 +32,6 @@ mod checks;
 mod claim;
 mod dry_run;
 mod explain;
-mod table;
 #[cfg(test)]
 mod tests;
 
@@ -53,9 +52,13 @@ pub use checks::may_run_unasked;
 pub use claim::{Claim, Repeat};
 pub use dry_run::{DRY_RUN_FRESH_MS, Preview};
 pub use explain::{Explanation, Finding, Verdict, explain};
-pub use table::{Row, Section, rows, sections, table};
 
 use checks::{Candidate, Found, Stop};
+
+/// The outcome of every combination, as text. Combinations with the same outcome share a row.
+///
+/// `tests/decisions/` generates the file and compares it with [`decide`].
+pub const TABLE: &str = include_str!("../decisions.txt");
 
 /// The answer to a call.
 pub enum Decision {

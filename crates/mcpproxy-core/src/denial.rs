@@ -41,6 +41,8 @@ use crate::{ApprovalId, ErrorCode, NameError, RiskLevel, ToolName, Untrusted, Va
 pub const REASON_MAX_CHARS: usize = 1000;
 /// Most characters of `idempotency_key`.
 pub const IDEMPOTENCY_KEY_MAX_CHARS: usize = 255;
+/// Most characters of a client's own name.
+const CLIENT_MAX_CHARS: usize = 64;
 
 /// One reason why a call is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ pub enum Denial {
     /// `call_tool_*` has no such parameter.
     UnknownField {
         field: Untrusted,
-        nearest: Option<&'static str>,
+        hint: FieldHint,
     },
     /// A parameter of `call_tool_*` is missing or has the wrong type.
     BadField {
@@ -56,6 +58,10 @@ pub enum Denial {
         expected: &'static str,
     },
     InvalidToolName(NameError),
+    /// The name has no server, and several tools that the agent may see have it.
+    AmbiguousToolName {
+        candidates: Vec<ToolName>,
+    },
     InvalidArgs(String),
     InvalidIntent(String),
     InvalidOperationType(Untrusted),
@@ -141,6 +147,7 @@ pub enum Denial {
         approval: Option<Box<Ticket>>,
     },
     ApprovalDenied {
+        by: DeniedBy,
         comment: Option<Untrusted>,
     },
     ApprovalExpired,
@@ -157,6 +164,76 @@ pub enum Denial {
     TooManyApprovals {
         most: u32,
     },
+}
+
+/// The next step after an unknown parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldHint {
+    /// A known parameter has a similar name.
+    Nearest(&'static str),
+    /// The call to send instead, with the tool's arguments in their place.
+    Shape(Untrusted),
+    /// It may be an argument of the tool.
+    IntoArgs,
+    Unknown,
+}
+
+/// The origin of a denial. A text may say that a user decided only if a user of the gateway did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeniedBy {
+    /// A signed-in user.
+    User(String),
+    /// The operator, with the admin key.
+    AdminKey,
+    /// The agent's client, in its own words. The gateway cannot know whether it asked its user.
+    Client(Untrusted),
+    /// The store does not say.
+    Unknown,
+}
+
+impl DeniedBy {
+    /// Stored for a decision with the admin key. User names contain no spaces.
+    pub const ADMIN_KEY: &str = "admin key";
+
+    /// Returns the text to store for an answer of the agent's client.
+    pub fn client(agent: &str, client: Option<&str>) -> String {
+        let name =
+            client.map(|name| Untrusted::shortened(name.trim(), CLIENT_MAX_CHARS).for_terminal().replace('"', "'"));
+        match name.filter(|name| !name.is_empty()) {
+            Some(name) => format!("client \"{name}\""),
+            None => format!("client of agent {agent}"),
+        }
+    }
+
+    /// Reads the text that the store keeps with a decision.
+    pub fn read(stored: Option<&str>) -> Self {
+        match stored {
+            None => Self::Unknown,
+            Some(Self::ADMIN_KEY) => Self::AdminKey,
+            Some(text) if text.contains(' ') => Self::Client(Untrusted::new(text)),
+            Some(name) => Self::User(name.to_owned()),
+        }
+    }
+
+    /// Says who denied the call.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::User(name) => format!("User '{name}' denied this call"),
+            Self::AdminKey => "This call was denied with the operator's admin key".to_owned(),
+            Self::Client(client) => format!("This call was declined in the {}", client.for_terminal()),
+            Self::Unknown => "This call was denied".to_owned(),
+        }
+    }
+
+    /// Returns the same text as `decided_by` in the REST interface.
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::User(name) => Some(name),
+            Self::AdminKey => Some(Self::ADMIN_KEY),
+            Self::Client(client) => Some(client.for_json()),
+            Self::Unknown => None,
+        }
+    }
 }
 
 /// The data that an agent needs to repeat a call after its approval.
@@ -205,7 +282,7 @@ impl Denial {
         match self {
             Self::UnknownField { .. } => ErrorCode::UnknownField,
             Self::BadField { .. } => ErrorCode::InvalidField,
-            Self::InvalidToolName(_) => ErrorCode::InvalidToolName,
+            Self::InvalidToolName(_) | Self::AmbiguousToolName { .. } => ErrorCode::InvalidToolName,
             Self::InvalidArgs(_) => ErrorCode::InvalidArgs,
             Self::InvalidIntent(_) => ErrorCode::InvalidIntent,
             Self::InvalidOperationType(_) => ErrorCode::InvalidOperationType,
@@ -245,6 +322,7 @@ impl Denial {
             Self::UnknownField { .. }
             | Self::BadField { .. }
             | Self::InvalidToolName(_)
+            | Self::AmbiguousToolName { .. }
             | Self::InvalidArgs(_)
             | Self::InvalidIntent(_)
             | Self::InvalidOperationType(_)
@@ -279,16 +357,55 @@ impl Denial {
     }
 
     /// Returns true if the same call may pass later: the server may come back, and the rate limit has room again.
+    ///
+    /// A temporary refusal keeps a pending approval. Any other ends it.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::RateLimitExceeded { .. } | Self::NoSuchTool { .. })
+        match self {
+            Self::RateLimitExceeded { .. } | Self::NoSuchTool { .. } => true,
+            Self::UnknownField { .. }
+            | Self::BadField { .. }
+            | Self::InvalidToolName(_)
+            | Self::AmbiguousToolName { .. }
+            | Self::InvalidArgs(_)
+            | Self::InvalidIntent(_)
+            | Self::InvalidOperationType(_)
+            | Self::InvalidSensitivity(_)
+            | Self::ReasonTooLong
+            | Self::InvalidIdempotencyKey
+            | Self::NoSuchApproval
+            | Self::MissingIntent(_)
+            | Self::MissingOperationType
+            | Self::IntentMismatch { .. }
+            | Self::ServerMismatch { .. }
+            | Self::ContractMismatch { .. }
+            | Self::Unclassified { .. }
+            | Self::NotGranted { .. }
+            | Self::NotKnownToRead { .. }
+            | Self::MissingPermissions { .. }
+            | Self::PolicyViolation { .. }
+            | Self::InvalidArguments { .. }
+            | Self::IdempotencyConflict { .. }
+            | Self::OutcomeUnknown { .. }
+            | Self::DryRunRequired { .. }
+            | Self::ConfirmationRequired { .. }
+            | Self::ApprovalDenied { .. }
+            | Self::ApprovalExpired
+            | Self::ApprovalAlreadyUsed { .. }
+            | Self::ApprovalArgsMismatch
+            | Self::ApprovalStale
+            | Self::TooManyApprovals { .. } => false,
+        }
     }
 
     /// Returns the refusal as JSON for programs: `structuredContent.error.details`.
     pub fn details(&self) -> Value {
         match self {
-            Self::UnknownField { field, nearest } => json!({"field": field.for_json(), "nearest": nearest}),
+            Self::UnknownField { field, hint } => unknown_field(field, hint),
             Self::BadField { field, expected } => json!({"field": field, "expected": expected}),
             Self::InvalidToolName(_) | Self::InvalidArgs(_) | Self::InvalidIntent(_) => json!({}),
+            Self::AmbiguousToolName { candidates } => {
+                json!({"candidates": candidates.iter().map(ToString::to_string).collect::<Vec<_>>()})
+            }
             Self::InvalidOperationType(found) => {
                 json!({"found": found.for_json(), "allowed": ["read", "write", "destructive"]})
             }
@@ -348,7 +465,9 @@ impl Denial {
             Self::ConfirmationRequired { tool, risk, needs_step_up, approval } => {
                 confirmation_required(tool, *risk, *needs_step_up, approval.as_deref())
             }
-            Self::ApprovalDenied { comment } => json!({"comment": comment.as_ref().map(Untrusted::for_json)}),
+            Self::ApprovalDenied { by, comment } => {
+                json!({"comment": comment.as_ref().map(Untrusted::for_json), "decided_by": by.text()})
+            }
             Self::ApprovalAlreadyUsed { record, outcome } => json!({"record": record, "outcome": outcome}),
             Self::ApprovalExpired | Self::NoSuchApproval | Self::ApprovalArgsMismatch | Self::ApprovalStale => {
                 json!({})
@@ -372,6 +491,14 @@ pub struct Violation {
     pub line: usize,
     /// Its `@message`.
     pub message: Option<String>,
+}
+
+fn unknown_field(field: &Untrusted, hint: &FieldHint) -> Value {
+    match hint {
+        FieldHint::Nearest(near) => json!({"field": field.for_json(), "nearest": near}),
+        FieldHint::Shape(shape) => json!({"field": field.for_json(), "nearest": null, "send": shape.for_json()}),
+        FieldHint::IntoArgs | FieldHint::Unknown => json!({"field": field.for_json(), "nearest": null}),
+    }
 }
 
 fn confirmation_required(

@@ -72,7 +72,7 @@ error_codes! {
         "A parameter is missing or has the wrong type.",
         "Correct the parameter that the message names.";
     InvalidToolName "invalid_tool_name",
-        "`name` is not of the form `server:tool`.",
+        "`name` is not of the form `server:tool`, or fits several tools.",
         "Use a name from `retrieve_tools`.";
     InvalidArgs "invalid_args",
         "`args` or `args_json` is not a JSON object.",
@@ -120,7 +120,7 @@ error_codes! {
         "A user must approve the call first.",
         "Open `details.approve_url`, then repeat the call with `details.approval_id`.";
     ApprovalDenied "approval_denied",
-        "A user denied the call.",
+        "The call was denied: by a user, with the admin key, or in the agent's client.",
         "Do not repeat the call. Ask the user what to do instead.";
     ApprovalExpired "approval_expired",
         "The approval expired before the call was made.",
@@ -144,16 +144,16 @@ error_codes! {
         "The activity log cannot be written, so the gateway did not send the call.",
         "Try again later. The operator finds the reason in the gateway's own log.";
     UpstreamUnavailable "upstream_unavailable",
-        "The server is not connected, or it went away during the call.",
+        "The server is not connected, or the connection was lost during the call.",
         "See the reason with `mcpproxy servers list`.";
     UpstreamTimeout "upstream_timeout",
-        "The server did not answer in time. It may have run the call.",
+        "The server did not respond in time. It may have run the call.",
         "Check whether the call ran before you repeat it.";
     UpstreamBusy "upstream_busy",
-        "The server already handles as many calls as it may.",
+        "The server is already running its maximum number of calls.",
         "Try again later.";
     UpstreamProtocolError "upstream_protocol_error",
-        "The server sent an answer that is not valid MCP. It may have run the call.",
+        "The server sent a response that is not valid MCP. It may have run the call.",
         "Check whether the call ran before you repeat it, and report the fault to the server's author.";
     ResultTooLarge "result_too_large",
         "The server ran the call, and its result is larger than the limit.",

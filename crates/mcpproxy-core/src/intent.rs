@@ -1,10 +1,14 @@
 //! Reads what an agent declares with a call: the variant, and the parameters of `call_tool_*`.
 
-use crate::denial::{Denial, IDEMPOTENCY_KEY_MAX_CHARS, REASON_MAX_CHARS};
+mod mistakes;
+
+use crate::denial::{Denial, FieldHint, IDEMPOTENCY_KEY_MAX_CHARS, REASON_MAX_CHARS};
 use crate::json::{self, Members, canonical, members, string_value};
 use crate::nearest::nearest;
 use crate::settings::TwoKey;
 use crate::{ApprovalId, Attached, Digest, ToolName, Untrusted, Variant};
+
+pub use mistakes::{Understood, understand};
 
 /// Maximum number of characters of an invalid value that an answer quotes.
 const QUOTE_MAX_CHARS: usize = 64;
@@ -69,7 +73,8 @@ const INTENT_FIELDS: [&str; 3] = ["operation_type", "data_sensitivity", "reason"
 /// Reads the parameters of one of the three variants. `parameters` has passed the strict reader.
 pub fn declare(variant: Variant, parameters: &str, two_key: TwoKey) -> Result<Declared, Denial> {
     let fields = members(parameters).ok_or(Denial::BadField { field: "arguments", expected: "an object" })?;
-    known_fields(&fields, &FIELDS)?;
+    mistakes::agree(&fields)?;
+    known_fields(&fields, &FIELDS, FieldsOf::Call)?;
     let name = match field(&fields, "name") {
         None => return Err(Denial::BadField { field: "name", expected: "given, as \"server:tool\"" }),
         Some(text) => string_value(text).ok_or(Denial::BadField { field: "name", expected: "a string" })?,
@@ -140,7 +145,7 @@ impl Spoken {
             }
         };
         if let Some(nested) = &nested {
-            known_fields(nested, &INTENT_FIELDS)?;
+            known_fields(nested, &INTENT_FIELDS, FieldsOf::Intent)?;
         }
         let word = |flat: &'static str, name: &'static str| {
             let outer = field(fields, flat).map(|text| word(text, flat)).transpose()?;
@@ -247,14 +252,22 @@ fn word(text: &str, name: &str) -> Result<String, Denial> {
     Ok(word.into_owned())
 }
 
-fn known_fields(fields: &Members<'_>, known: &'static [&'static str]) -> Result<(), Denial> {
-    match fields.iter().find(|(key, _)| !known.contains(&key.as_ref())) {
-        None => Ok(()),
-        Some((key, _)) => Err(Denial::UnknownField {
-            field: Untrusted::shortened(key, QUOTE_MAX_CHARS),
-            nearest: nearest(key, known.iter().copied()),
-        }),
-    }
+/// The object that an unknown field was found in.
+#[derive(Clone, Copy)]
+enum FieldsOf {
+    Call,
+    Intent,
+}
+
+fn known_fields(fields: &Members<'_>, known: &'static [&'static str], of: FieldsOf) -> Result<(), Denial> {
+    let Some((key, _)) = fields.iter().find(|(key, _)| !known.contains(&key.as_ref())) else { return Ok(()) };
+    let hint = match (nearest(key, known.iter().copied()), of) {
+        (Some(near), _) => FieldHint::Nearest(near),
+        (None, FieldsOf::Intent) => FieldHint::Unknown,
+        // A model that knows the tool's schema tends to put the tool's arguments beside `name`.
+        (None, FieldsOf::Call) => mistakes::shape(fields, known).map_or(FieldHint::IntoArgs, FieldHint::Shape),
+    };
+    Err(Denial::UnknownField { field: Untrusted::shortened(key, QUOTE_MAX_CHARS), hint })
 }
 
 #[cfg(test)]
@@ -328,7 +341,11 @@ mod tests {
         );
         check(r#"{"name":"t"}"#, "invalid_tool_name: Invalid tool name: expected server:tool");
         check(r#"{"args":{}}"#, "invalid_field: name must be given, as \"server:tool\"");
-        check(r#"{"name":"fx:t","approved":true}"#, "unknown_field: unknown field \"approved\"");
+        check(
+            r#"{"name":"fx:t","args_json":"{}","approved":true}"#,
+            "unknown_field: unknown field \"approved\"; remove it or put it into args",
+        );
+        check(r#"{"name":"fx:t","intent":{"operation":"read"}}"#, "unknown_field: unknown field \"operation\"");
         check(r#"{"name":"fx:t","arg":{}}"#, "unknown_field: unknown field \"arg\"; did you mean \"args\"?");
         check(r#"{"name":"fx:t","intent":"read"}"#, "invalid_intent: Invalid intent: intent must be an object");
         check(r#"{"name":"fx:t","intent_reason":7}"#, "invalid_intent: Invalid intent: intent_reason must be a string");

@@ -38,12 +38,14 @@ pub use decision::{
     ApprovalRequest, Claim, DRY_RUN_FRESH_MS, Decision, DecisionInputs, Moment, NotCovered, Permit, Preview,
     PriorState, Repeat, StandingApproval, Warning, decide,
 };
-pub use denial::{Denial, IDEMPOTENCY_KEY_MAX_CHARS, Mark, Missing, REASON_MAX_CHARS, Retry, Ticket};
+pub use denial::{
+    Denial, DeniedBy, FieldHint, IDEMPOTENCY_KEY_MAX_CHARS, Mark, Missing, REASON_MAX_CHARS, Retry, Ticket,
+};
 pub use error_code::ErrorCode;
 pub use file::Mistake;
 pub use hidden::{Hidden, Parts, below};
 pub use hints::Hints;
-pub use intent::{Arguments, Declared, Intent, Mode, Sensitivity, declare};
+pub use intent::{Arguments, Declared, Intent, Mode, Sensitivity, Understood, declare, understand};
 pub use json::canonical;
 pub use limits::Limits;
 pub use mask::{Masked, Pointer, PointerError, mask};

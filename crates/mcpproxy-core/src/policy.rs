@@ -26,7 +26,6 @@ use scope::{Resource, Scope};
 
 pub use crate::denial::Violation;
 pub use crate::time::Clock;
-pub use scope::About;
 pub use tool::{Outcome, ToolPolicies};
 pub use vocabulary::SCHEMA;
 
@@ -76,20 +75,13 @@ pub struct Subject<'t> {
     pub contract: &'t Effective,
 }
 
-impl Policy {
-    /// Returns the names in the policy's scope. A policy about a server that does not exist forbids nothing.
-    pub fn about(&self) -> About<'_> {
-        self.scope.about()
-    }
-}
-
 impl Policies {
     /// Parses policy files, given as names and texts. Each mistake comes with the name of its file.
     pub fn parse(files: &[(String, String)]) -> Result<Self, Vec<(String, Mistake)>> {
         let mut reader = Reader::default();
         if files.iter().map(|(_, text)| text.len()).sum::<usize>() > ALL_MAX_BYTES {
             let name = files.first().map(|(name, _)| name.clone()).unwrap_or_default();
-            let message = format!("the files of policies are larger than {} KiB together", ALL_MAX_BYTES / 1024);
+            let message = format!("the policy files are larger than {} KiB in total", ALL_MAX_BYTES / 1024);
             return Err(vec![(name, Mistake { line: 1, column: 1, message })]);
         }
         for (name, text) in files {
@@ -181,9 +173,12 @@ impl Reader {
         if let Some((file, line)) = self.ids.get(&policy.id) {
             let message = match id_at {
                 Some(_) => {
-                    format!("the policy in {file}, line {line} is called {} too: give each its own @id", policy.id)
+                    format!(
+                        "the policy in {file}, line {line} has the id {} too: give each policy its own @id",
+                        policy.id
+                    )
                 }
-                None => format!("another policy is called {} already: give this one an @id", policy.id),
+                None => format!("another policy already has the id {}: give this one its own @id", policy.id),
             };
             return Some(Fault { at: id_at.unwrap_or(start), message });
         }

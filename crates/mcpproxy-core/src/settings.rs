@@ -367,7 +367,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Settings {
         && settings.tls_terminated_by_proxy
     {
         // All clients of the proxy would look local, so all would be let in.
-        let message = "`allow_anonymous_loopback` and `tls_terminated_by_proxy` exclude each other: behind a proxy every \
+        let message = "`allow_anonymous_loopback` and `tls_terminated_by_proxy` cannot both be true: behind a proxy, every \
                        client seems to be on this machine; set one of them to false";
         reader.report(field.position, message);
     }

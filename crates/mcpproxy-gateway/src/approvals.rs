@@ -2,6 +2,7 @@
 //!
 //! Every decision is one compare-and-set step that the store writes in one transaction with its record, or not at all.
 
+mod bookkeeping;
 mod details;
 mod notices;
 mod request_state;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::ArcSwap;
 use mcpproxy_core::settings::{ApprovalSettings, Notify};
-use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Untrusted};
+use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, DeniedBy, Untrusted};
 use mcpproxy_store::{
     ApprovalFilter, ApprovalPage, Conditional, Ledger, PresenceProof, Step, StepUpProof, Store, StoreError,
     StoredApproval, StoredDryRun, User,
@@ -24,12 +25,13 @@ use ulid::Ulid;
 
 use crate::record;
 
+pub(crate) use bookkeeping::for_users;
 pub(crate) use details::hidden;
 pub use details::{ApprovalDetails, SaidBy, StatedRisk};
 pub(crate) use notices::notify;
 pub(crate) use request_state::{INPUT_KEY, RequestStates, ReturnedCall};
 pub(crate) use standing::StandingDecision;
-pub use standing::{NotGranted, WantedStandingApproval};
+pub use standing::{NotGranted, StandingResult, WantedStandingApproval};
 pub(crate) use watch::keep_watch;
 
 /// Notices that wait for a slow listener. It misses the oldest beyond that.
@@ -74,14 +76,29 @@ pub struct ApprovalView {
     /// The arguments for the approver only. While the request is pending nothing is masked. Otherwise a recipient could
     /// hide behind what looks like a secret.
     pub args_for_user: Untrusted,
-    /// Everything else that goes to the server, unmasked for the approver. `None` if nothing does.
+    /// Everything else that goes to the server, unmasked for the approver, without the client's own bookkeeping. `None`
+    /// if nothing does.
     pub attached_for_user: Option<Untrusted>,
     pub url: String,
     /// Time in which an approved call must be made.
     pub yes_lasts_ms: i64,
 }
 
-/// A decision that was not accepted.
+/// The result of approving or denying a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DecisionResult {
+    /// The request as it is after the decision.
+    Decided(Box<StoredApproval>),
+    NotDecided(NotDecided),
+}
+
+impl From<NotDecided> for DecisionResult {
+    fn from(reason: NotDecided) -> Self {
+        Self::NotDecided(reason)
+    }
+}
+
+/// The reason why a decision was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotDecided {
     NotFound,
@@ -116,7 +133,7 @@ impl Decider {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::User(user) => user.name().to_owned(),
-            Self::AdminKey => "admin key".to_owned(),
+            Self::AdminKey => DeniedBy::ADMIN_KEY.to_owned(),
         }
     }
 }
@@ -148,7 +165,7 @@ impl Approvals {
 
     pub async fn find(&self, id: &ApprovalId) -> Result<Option<ApprovalView>, StoreError> {
         let store = &self.shared.store;
-        let Some(approval) = store.find_approval(id).await? else { return Ok(None) };
+        let Some(mut approval) = store.find_approval(id).await? else { return Ok(None) };
         let previous = store.last_approved(&approval.tool, &approval.agent).await?;
         let previous = previous.filter(|previous| previous.id != approval.id);
         let dry_run = store.find_dry_run(&approval.binding).await?;
@@ -156,8 +173,9 @@ impl Approvals {
             Some(args) => Untrusted::new(args.as_str()),
             None => approval.shown_args.clone(),
         };
+        approval.shown_attached = approval.shown_attached.as_ref().and_then(bookkeeping::shown_to_users);
         let attached_for_user = match &approval.attached {
-            Some(attached) => Some(Untrusted::new(attached.as_str())),
+            Some(attached) => for_users(attached).map(Untrusted::new),
             None => approval.shown_attached.clone(),
         };
         let (url, yes_lasts_ms) = (self.url(id), self.valid_for_ms());
@@ -172,7 +190,7 @@ impl Approvals {
         id: &ApprovalId,
         presence: &PresenceProof,
         step_up: Option<&StepUpProof>,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+    ) -> Result<DecisionResult, StoreError> {
         let user = presence.user();
         let is_for_this = |proof: &&StepUpProof| proof.user() == user && proof.purpose() == id.as_str();
         let given = if step_up.filter(is_for_this).is_some() { Assurance::Factor } else { Assurance::Session };
@@ -184,7 +202,7 @@ impl Approvals {
         id: &ApprovalId,
         by: &Decider,
         comment: Option<&str>,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+    ) -> Result<DecisionResult, StoreError> {
         self.deny_as(id, &by.name(), comment).await
     }
 
@@ -215,15 +233,10 @@ impl Approvals {
         &self.shared.store
     }
 
-    async fn approve_as(
-        &self,
-        id: &ApprovalId,
-        by: &str,
-        given: Assurance,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        let Some(found) = self.shared.store.find_approval(id).await? else { return Ok(Err(NotDecided::NotFound)) };
+    async fn approve_as(&self, id: &ApprovalId, by: &str, given: Assurance) -> Result<DecisionResult, StoreError> {
+        let Some(found) = self.shared.store.find_approval(id).await? else { return Ok(NotDecided::NotFound.into()) };
         if found.state == ApprovalState::Pending && given < found.least {
-            return Ok(Err(NotDecided::StepUpRequired));
+            return Ok(NotDecided::StepUpRequired.into());
         }
         let step = self.approve_step(id, by, given);
         self.decide(&found, steps::approved(&found, by, given), step).await
@@ -241,13 +254,8 @@ impl Approvals {
         Step::Approve { id: id.clone(), by: by.to_owned(), given, now_ms, until_ms }
     }
 
-    async fn deny_as(
-        &self,
-        id: &ApprovalId,
-        by: &str,
-        comment: Option<&str>,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        let Some(found) = self.shared.store.find_approval(id).await? else { return Ok(Err(NotDecided::NotFound)) };
+    async fn deny_as(&self, id: &ApprovalId, by: &str, comment: Option<&str>) -> Result<DecisionResult, StoreError> {
+        let Some(found) = self.shared.store.find_approval(id).await? else { return Ok(NotDecided::NotFound.into()) };
         let comment = comment.map(str::trim).filter(|comment| !comment.is_empty()).map(steps::comment);
         let record = steps::denied(&found, by, comment.as_deref());
         let step = Step::Deny { id: id.clone(), by: by.to_owned(), comment, now_ms: record::now_ms() };
@@ -260,14 +268,14 @@ impl Approvals {
         found: &StoredApproval,
         record: mcpproxy_store::NewRecord,
         step: Step,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
+    ) -> Result<DecisionResult, StoreError> {
         let written = self.shared.ledger.append_if(record, vec![step]).await?;
         let now = self.shared.store.find_approval(&found.id).await?;
         self.has_changed();
         Ok(match (written, now) {
-            (_, None) => Err(NotDecided::NotFound),
-            (Conditional::Written(_), Some(now)) => Ok(now),
-            (Conditional::Conflict { .. }, Some(now)) => Err(NotDecided::over(&now)),
+            (_, None) => NotDecided::NotFound.into(),
+            (Conditional::Written(_), Some(now)) => DecisionResult::Decided(Box::new(now)),
+            (Conditional::Conflict { .. }, Some(now)) => NotDecided::over(&now).into(),
         })
     }
 

@@ -60,6 +60,9 @@ use prior_state::CallExtras;
 
 pub(crate) use target::Target;
 
+/// Advice for an agent whose call may have run, although there is no reply.
+const UNKNOWN_OUTCOME: &str = " The server may have run it, so check before you repeat the call.";
+
 /// A call as it was received, which is the first stop.
 pub(crate) struct CallRequest<'a> {
     pub(crate) target: Target<'a>,
@@ -110,19 +113,19 @@ async fn run(incoming: &mut Incoming<'_>, target: Target<'_>) -> Result<Reply, S
     let extras = CallExtras::take(state, agent, &mut declared, &mut incoming.passage).await?;
     let decision = incoming.decide(declared, tool.as_ref(), &extras).await?;
     // 5 approve: a user's approval becomes a permit, decided on the newest snapshot.
-    let permit = match decision {
-        Decision::Allow(permit) => permit,
+    let (permit, approved_by) = match decision {
+        Decision::Allow(permit) => (permit, None),
         Decision::Ask(request) => {
             let approved = Box::pin(approval::obtain(incoming, request, extras)).await?;
             incoming.snapshot = approved.snapshot;
-            approved.permit
+            (approved.permit, approved.by)
         }
         Decision::Preview(preview) => return Ok(Box::pin(dry_run::preview(state, agent, &preview)).await),
         Decision::Repeat(repeat) => return Err(Stopped::Repeated(Box::new(repeat))),
         Decision::Deny(denial) => return Err(denial.into()),
     };
     // 6 open: no record, no call.
-    let mut call = PermittedCall::new(&incoming.snapshot, agent, &permit)?;
+    let mut call = PermittedCall::new(&incoming.snapshot, agent, &permit)?.approved_by(approved_by);
     let record = call.open(state, &permit, &incoming.passage).await?;
     // 7 forward: the permit is spent, and the server's reply is checked against the contract.
     let reply = call.forward(permit, &incoming.passage).await;
@@ -213,12 +216,12 @@ pub(crate) async fn refuse_unknown(
     Err(error.with_record_if(record))
 }
 
-/// Words a call that reached no server, or got no reply from it.
+/// Words the failure of a call that reached no server, or got no reply from it.
 fn failed(name: &ToolName, error: &UpstreamError, record: Option<RecordId>) -> Reply {
     if matches!(error, UpstreamError::Cancelled) {
         return Err(cancelled());
     }
-    let unknown = if error.outcome_is_unknown() { "; it may have run the call" } else { "" };
-    let message = format!("Tool '{name}' could not be called: {}{unknown}", error.for_agent());
+    let advice = if error.outcome_is_unknown() { UNKNOWN_OUTCOME } else { "" };
+    let message = format!("The call to '{name}' failed: {}.{advice}", error.for_agent());
     Ok(error_result(error.code(), &message, &json!({"tool": name.to_string()}), record))
 }

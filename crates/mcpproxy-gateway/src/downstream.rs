@@ -3,6 +3,7 @@
 mod dispatch;
 mod four;
 mod http;
+mod links;
 mod lists;
 mod respond;
 mod revision;

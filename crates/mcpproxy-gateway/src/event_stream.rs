@@ -20,7 +20,7 @@ pub enum EventError<E> {
     TooLarge(usize),
     #[error("an event is not UTF-8")]
     NotUtf8,
-    #[error("the stream broke off: {0}")]
+    #[error("the stream was interrupted: {0}")]
     Stream(E),
 }
 

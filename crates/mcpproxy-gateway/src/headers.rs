@@ -111,14 +111,14 @@ pub(crate) fn check_marks(tool_json: &str) -> Result<(), String> {
     let tool: Value = serde_json::from_str(tool_json).unwrap_or_default();
     let schema = tool.get("inputSchema").unwrap_or(&Value::Null);
     if schema.get(MARK).is_some() || marks_anywhere(schema) != marks(schema, &[]).len() {
-        return Err(format!("`{MARK}` must stand on a property of the input schema"));
+        return Err(format!("`{MARK}` is allowed only on a property of the input schema"));
     }
     let mut seen = HashSet::new();
     for (path, name, kind) in marks(schema, &[]) {
         let path = path.join(".");
         let Value::String(name) = name else { return Err(format!("`{MARK}` of `{path}` must be a string")) };
         if name.is_empty() || !name.bytes().all(is_token) {
-            return Err(format!("`{MARK}` of `{path}` is no HTTP header name"));
+            return Err(format!("`{MARK}` of `{path}` is not an HTTP header name"));
         }
         if !matches!(kind.as_deref(), Some("string" | "integer" | "boolean")) {
             return Err(format!("`{MARK}` of `{path}` needs type string, integer or boolean"));

@@ -38,8 +38,8 @@ mod upstream;
 mod views;
 
 pub use approvals::{
-    ApprovalDetails, ApprovalNotice, ApprovalView, Approvals, Decider, NotDecided, NotGranted, SaidBy, StatedRisk,
-    WantedStandingApproval,
+    ApprovalDetails, ApprovalNotice, ApprovalView, Approvals, Decider, DecisionResult, NotDecided, NotGranted, SaidBy,
+    StandingResult, StatedRisk, WantedStandingApproval,
 };
 pub use downstream::{router, serve_stdio};
 pub use event_stream::{Event, EventError, EventReader};

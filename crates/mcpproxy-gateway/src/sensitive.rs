@@ -9,6 +9,8 @@ use serde_json::value::RawValue;
 
 use crate::message::{RpcError, member, with_members};
 
+/// Parameters under which agents send the arguments of a tool. The last is a common mistake.
+const SPELLINGS: [&str; 3] = ["args", "args_json", "arguments"];
 /// Shorter values would match, and mask, unrelated text.
 const VALUE_MIN_BYTES: usize = 4;
 
@@ -66,16 +68,24 @@ impl Sensitive {
         Payload::of(mask(text, &self.pointers), text.len())
     }
 
-    /// Masks the parameters of a `call_tool_*`, which contain the arguments as an object or as JSON text.
+    /// Masks the parameters of a `call_tool_*`, which contain the arguments as an object or as JSON text. A refused call
+    /// may have them under another spelling, or beside the name.
     pub(crate) fn parameters(&self, text: &str) -> Payload {
         if self.pointers.is_empty() {
             return Payload::of(mask(text, &[]), text.len());
         }
-        let under: Vec<Pointer> = self.pointers.iter().map(|pointer| pointer.under("args")).collect();
-        let inner = member(text, "args_json").and_then(string_value);
-        let inner = inner.map(|inner| quote(mask(&inner, &self.pointers).as_str()));
-        let masked = inner.map(|inner| with_members(text, &[("args_json", &inner)]));
-        let masked = self.json(masked.as_deref().unwrap_or(text)).into_owned();
+        let given: Vec<&str> = SPELLINGS.into_iter().filter(|key| member(text, key).is_some()).collect();
+        let mut masked = text.to_owned();
+        for key in &given {
+            if let Some(inner) = member(text, key).and_then(string_value) {
+                masked = with_members(&masked, &[(key, &quote(mask(&inner, &self.pointers).as_str()))]);
+            }
+        }
+        let under: Vec<Pointer> = match given.as_slice() {
+            [] => self.pointers.clone(),
+            keys => keys.iter().flat_map(|key| self.pointers.iter().map(move |pointer| pointer.under(key))).collect(),
+        };
+        let masked = self.json(&masked).into_owned();
         Payload::of(mask(&masked, &under), text.len())
     }
 
@@ -151,6 +161,20 @@ pub(crate) fn pointers(tool: &Tool) -> Vec<Pointer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arguments_are_masked_under_every_spelling() {
+        let sensitive = Sensitive::new(vec![Pointer::parse("/pin").unwrap()], "{}");
+        let check = |given: &str, expected: &str| assert_eq!(sensitive.parameters(given).text(), expected, "{given}");
+        check(r#"{"name":"a:b","args":{"pin":"4711"}}"#, r#"{"name":"a:b","args":{"pin":"***"}}"#);
+        check(r#"{"name":"a:b","args_json":"{\"pin\":4711}"}"#, r#"{"name":"a:b","args_json":"{\"pin\":\"***\"}"}"#);
+        check(
+            r#"{"name":"a:b","args":{"pin":"4711"},"arguments":{"pin":"4712"}}"#,
+            r#"{"name":"a:b","args":{"pin":"***"},"arguments":{"pin":"***"}}"#,
+        );
+        check(r#"{"name":"a:b","args":"{\"pin\":4711}"}"#, r#"{"name":"a:b","args":"{\"pin\":\"***\"}"}"#);
+        check(r#"{"name":"a:b","pin":"4711"}"#, r#"{"name":"a:b","pin":"***"}"#);
+    }
 
     #[test]
     fn values_are_masked_wherever_they_appear() {

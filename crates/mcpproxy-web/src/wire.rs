@@ -54,13 +54,13 @@ pub(crate) struct Health {
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Readiness {
-    /// Whether the gateway accepts calls.
+    /// True if the gateway accepts calls.
     pub(crate) ready: bool,
     /// The servers that have neither connected nor failed yet.
     pub(crate) connecting: Vec<String>,
     #[schema(schema_with = log_states)]
     pub(crate) log: &'static str,
-    /// Why the log cannot be written.
+    /// Reason why the log cannot be written.
     pub(crate) reason: Option<String>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct ApprovalsState {
 pub(crate) struct LogState {
     #[schema(schema_with = log_states)]
     pub(crate) state: &'static str,
-    /// Why it cannot be written.
+    /// Reason why it cannot be written.
     pub(crate) reason: Option<String>,
     /// The start of the outage.
     #[schema(format = DateTime)]
@@ -147,9 +147,9 @@ pub(crate) struct ServerCounts {
 pub(crate) struct SettingsState {
     /// The path of the settings file, whether it exists or not.
     pub(crate) path: String,
-    /// Whether the settings file exists. Without one, the gateway runs the demo server.
+    /// True if the settings file exists. Without one, the gateway runs the demo server.
     pub(crate) exists: bool,
-    /// Why the newest settings, contracts or policies are invalid. The previous ones remain active.
+    /// Errors in the newest settings, contracts or policies. The previous ones remain active.
     pub(crate) error: Option<String>,
     /// The same errors, one by one, with their positions.
     pub(crate) mistakes: Vec<FileMistake>,
@@ -200,9 +200,9 @@ pub(crate) struct Server {
     transport: &'static str,
     #[schema(schema_with = server_states)]
     state: &'static str,
-    /// Why it is not ready.
+    /// Reason why it is not ready.
     reason: Option<String>,
-    /// What may help, if the reason suggests something.
+    /// Advice, if the reason suggests a fix.
     hint: Option<String>,
     tools: usize,
     /// Tools that agents call with `call_tool_destructive`.
@@ -274,9 +274,9 @@ pub(crate) struct Error {
 struct ErrorBody {
     /// A stable code for programs.
     code: &'static str,
-    /// What happened.
+    /// Description of the error.
     message: String,
-    /// What to do.
+    /// Advice for the next step.
     hint: String,
     /// More for programs. `step_up_required` has `factors` here.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -41,7 +41,7 @@ impl Http {
         let address: SocketAddr = running
             .address
             .parse()
-            .with_context(|| format!("gateway.lock contains no valid address: `{}`", running.address))?;
+            .with_context(|| format!("gateway.lock contains an invalid address: `{}`", running.address))?;
         let base = format!("http://{}", reachable(address));
         Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), base })
     }

@@ -36,12 +36,13 @@ use crate::terminal::output::Format;
 
 const EXAMPLES: &str = "\
 Examples:
-  mcpproxy                               Start the gateway. Without settings, it runs a demo server
-  mcpproxy connect cursor                Add mcpproxy to the settings of a client
+  mcpproxy   Start the gateway, with a demo server if there are no settings
+  mcpproxy connect cursor   Add mcpproxy to the settings of a client
   mcpproxy servers add time -- uvx mcp-server-time
   mcpproxy tools search \"current time\"
-  mcpproxy call tool-read time:get_current_time --args '{\"timezone\": \"Europe/Paris\"}'
-  mcpproxy status                        Show what runs, what is wrong, and the next command
+  mcpproxy call tool-read time:get_current_time \\
+      --args '{\"timezone\": \"Europe/Paris\"}'
+  mcpproxy status   Show what runs, what is wrong, and the next command
   mcpproxy activity list
 
 Exit codes:
@@ -134,5 +135,38 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Completions(completions) => completions::run(&completions),
         Command::Man(man) => man::run(format, &man),
         Command::DemoServer(server) => demo_server::run(&server).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, CommandFactory as _};
+
+    use super::Cli;
+
+    /// A terminal of 80 columns shows every example on one line, and wraps paragraphs by itself.
+    #[test]
+    fn help_wraps_well_in_any_terminal() {
+        let mut mistakes = Vec::new();
+        check(&Cli::command(), &mut mistakes);
+        assert_eq!(mistakes, Vec::<String>::new());
+    }
+
+    fn check(command: &Command, mistakes: &mut Vec<String>) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines: Vec<&str> = help.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            let next = lines.get(index + 1).copied().unwrap_or_default();
+            if line.starts_with(' ') && line.chars().count() > 80 {
+                mistakes.push(format!("{}: longer than 80 columns: {line}", command.get_name()));
+            }
+            let is_prose = !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':');
+            if is_prose && !next.is_empty() && !next.starts_with(' ') {
+                mistakes.push(format!("{}: a line break inside a paragraph: {line}", command.get_name()));
+            }
+        }
+        for subcommand in command.get_subcommands() {
+            check(subcommand, mistakes);
+        }
     }
 }

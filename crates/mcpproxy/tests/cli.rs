@@ -173,7 +173,7 @@ fn policies_are_checked_and_tested() {
   tool: mail:send
   time: 03:00 sunday
   expect: deny
-  rule: no-night-mail
+  policy: no-night-mail
 - name: mail at noon
   tool: mail:send
   expect: allow
@@ -195,7 +195,7 @@ fn policies_are_checked_and_tested() {
     folder.write("cases.json", "{\"cases\": [{\"tool\": \"mail:send\", \"expect\": \"allow\"}]}");
     let json = folder.file("cases.json").display().to_string();
     let policies = folder.file("policies/night.cedar").display().to_string();
-    assert_snapshot!("cases_json", folder.run(&["policy", "test", &json, "--rules", &policies]));
+    assert_snapshot!("cases_json", folder.run(&["policy", "test", &json, "--policies", &policies]));
 }
 
 #[test]
@@ -206,10 +206,29 @@ fn schemas_of_contracts_and_policies() {
     let output = folder.command(&["policy", "schema"]).output().unwrap();
     assert!(String::from_utf8(output.stdout).unwrap().contains("entity Tool in [Server, Category]"));
     assert!(folder.json(&["policy", "schema"])["schema"].is_string());
+}
+
+/// The table is the checked-in file, and JSON has the same rows.
+#[test]
+fn the_decision_table() {
+    let folder = Folder::new();
+    let output = folder.command(&["policy", "table"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text, include_str!("../../mcpproxy-core/decisions.txt"));
     let table = folder.json(&["policy", "table"]);
-    let sections: Vec<&String> = table.as_object().unwrap().keys().collect();
-    assert_eq!(sections.first().map(|name| name.as_str()), Some("decisions"));
-    assert!(sections.len() > 1, "{sections:?}");
+    let names: Vec<&String> = table.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["decisions", "contract", "user", "dry_run", "permissions"]);
+    let expected = serde_json::json!({
+        "variant": ["read", "write"],
+        "declared": "destructive",
+        "readOnlyHint": "any",
+        "destructiveHint": "any",
+        "strict_server_validation": "any",
+        "two_key": "any",
+        "unannotated": "any",
+        "outcome": "deny INTENT_MISMATCH",
+    });
+    assert!(table["decisions"].as_array().unwrap().contains(&expected), "{table}");
 }
 
 #[test]

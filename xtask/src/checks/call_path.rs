@@ -33,10 +33,14 @@ fn senders(tree: &Tree) -> Vec<Problem> {
         let lines = lines_with(&Source::of(file).with_strings, METHOD);
         let allowed = PLACES.iter().find(|(path, ..)| *path == file.path).map_or(0, |(_, count, _)| *count);
         problems.extend(lines.iter().skip(allowed).map(|line| {
-            Problem::new(file, *line, format!("`{METHOD}` here is not known to xtask/src/checks/call_path.rs"))
+            Problem::new(
+                file,
+                *line,
+                format!("`{METHOD}` is not allowed here; if it must be, add the file to xtask/src/checks/call_path.rs"),
+            )
         }));
         if lines.len() < allowed {
-            problems.push(Problem::new(file, 1, format!("`{METHOD}` is expected {allowed} times here")));
+            problems.push(Problem::new(file, 1, format!("`{METHOD}` must occur exactly {allowed} times in this file")));
         }
     }
     problems
@@ -54,27 +58,23 @@ fn permits(tree: &Tree) -> Vec<Problem> {
             })
             .collect();
         let allowed = usize::from(file.path == DECISION);
-        problems.extend(
-            made.iter()
-                .skip(allowed)
-                .map(|line| Problem::new(file, *line, "a permit is made in one place, where `decide` says yes")),
-        );
+        problems.extend(made.iter().skip(allowed).map(|line| {
+            Problem::new(file, *line, "permits must be created in one place only: where `decide` allows a call")
+        }));
         // `Deref` only reads. Any other trait could make a second permit.
         let is_deref = |line: usize| file.path == DECISION && code.lines().nth(line - 1) == Some(DEREF);
         for line in lines_with(&code, " for Permit").into_iter().filter(|line| !is_deref(*line)) {
-            problems.push(Problem::new(file, line, "a permit has no traits by which it could be made or doubled"));
+            problems.push(Problem::new(file, line, "`Permit` must not implement a trait that can create or copy it"));
         }
     }
     match tree.find(DECISION) {
-        Some(file) => {
-            problems.extend(derives(&file.text).map(|line| {
-                Problem::new(file, line, "a permit derives `Debug` and nothing else: one permit, one call")
-            }))
-        }
-        None => problems.push(Problem::missing(DECISION, "the file that makes permits is gone")),
+        Some(file) => problems.extend(derives(&file.text).map(|line| {
+            Problem::new(file, line, "`Permit` must derive only `Debug`, so that one permit allows one call")
+        })),
+        None => problems.push(Problem::missing(DECISION, "the file that creates permits does not exist")),
     }
     if tree.find(FORWARD).is_none_or(|file| !Source::of(file).code.contains("permit: Permit,")) {
-        problems.push(Problem::missing(FORWARD, "`forward` takes its permit by value"));
+        problems.push(Problem::missing(FORWARD, "`forward` must take its permit by value"));
     }
     problems
 }

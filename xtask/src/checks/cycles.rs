@@ -52,7 +52,7 @@ fn check_crate<'t>(tree: &'t Tree, folder: &'t str, root: &File) -> Vec<Problem>
                 problems.push(Problem::new(
                     file,
                     *line,
-                    format!("`{module}` uses `{used}`, which leads back to `{module}`"),
+                    format!("`{module}` uses `{used}`, which uses `{module}` directly or indirectly"),
                 ));
             }
         }

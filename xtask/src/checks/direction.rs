@@ -57,20 +57,36 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
 fn check_manifest(file: &File) -> Vec<Problem> {
     let name = file.path.trim_end_matches("/Cargo.toml").rsplit('/').next().unwrap_or_default();
     let Some((_, allowed)) = CRATES.iter().find(|(known, _)| *known == name) else {
-        return vec![Problem::new(file, 1, format!("`{name}` has no line in xtask/src/checks/direction.rs"))];
+        return vec![Problem::new(
+            file,
+            1,
+            format!("`{name}` has no entry in CRATES of xtask/src/checks/direction.rs"),
+        )];
     };
     let mut problems = Vec::new();
     for (line, dependency) in dependencies(&file.text) {
         let is_ours = CRATES.iter().any(|(known, _)| *known == dependency);
         let library = LIBRARIES.iter().find(|(known, _)| *known == dependency);
         if is_ours && !allowed.contains(&dependency) {
-            problems.push(Problem::new(file, line, format!("`{name}` may not know `{dependency}`")));
+            problems.push(Problem::new(
+                file,
+                line,
+                format!("`{name}` must not depend on `{dependency}`, which is not below it"),
+            ));
         }
         if library.is_some_and(|(_, users)| !users.contains(&name)) {
-            problems.push(Problem::new(file, line, format!("`{name}` may not use `{dependency}`")));
+            problems.push(Problem::new(
+                file,
+                line,
+                format!("`{name}` must not depend on `{dependency}`, which belongs to another layer"),
+            ));
         }
         if name == CORE.0 && !CORE.1.contains(&dependency) {
-            problems.push(Problem::new(file, line, format!("the rules need no `{dependency}`")));
+            problems.push(Problem::new(
+                file,
+                line,
+                format!("`{dependency}` is not in the list of libraries that core may use"),
+            ));
         }
     }
     problems

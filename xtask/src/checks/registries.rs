@@ -25,7 +25,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
         if file.path.ends_with("Cargo.lock") {
             let sources = (1..).zip(file.text.lines()).filter(|(_, line)| line.starts_with("source = "));
             let strange = sources.filter(|(_, line)| *line != CARGO_SOURCE);
-            problems.extend(strange.map(|(line, _)| Problem::new(file, line, "a source that is not the public index")));
+            problems.extend(strange.map(|(line, _)| Problem::new(file, line, "the source is not the public index")));
             continue;
         }
         if file.path.ends_with("package-lock.json") {
@@ -39,7 +39,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
         for host in HOSTS {
             let lines = lines_with(&file.text, host);
             problems.extend(
-                lines.into_iter().map(|line| Problem::new(file, line, format!("`{host}` does not belong here"))),
+                lines.into_iter().map(|line| Problem::new(file, line, format!("`{host}` is not a public registry"))),
             );
         }
     }
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(
             found,
             [
-                "Cargo.lock:4: a source that is not the public index".to_owned(),
+                "Cargo.lock:4: the source is not the public index".to_owned(),
                 "a/package-lock.json:2: an address; lock with `omit-lockfile-registry-resolved`".to_owned(),
                 format!("requirements.txt:2: `{}` does not belong here", HOSTS[7]),
             ]

@@ -13,15 +13,15 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
             problems.push(Problem::new(
                 file,
                 LINES_MAX + 1,
-                format!("{lines} lines; split it, {LINES_MAX} is the limit"),
+                format!("{lines} lines; the limit is {LINES_MAX}, so split the file"),
             ));
         }
         let sentence = file.text.lines().next().and_then(|line| line.strip_prefix("//! "));
         if sentence.is_none_or(|sentence| sentence.trim().is_empty()) {
-            problems.push(Problem::new(file, 1, "begin with `//! ` and a sentence on what the file is for"));
+            problems.push(Problem::new(file, 1, "begin the file with `//! ` and a sentence that describes it"));
         }
         problems.extend(after_tests(&whole_code(&file.text)).map(|line| {
-            Problem::new(file, line, "tests come last; other checks do not look at what stands behind them")
+            Problem::new(file, line, "tests must come last, because other checks do not read the code after them")
         }));
     }
     problems
@@ -55,8 +55,8 @@ mod tests {
             found,
             [
                 "crates/a/src/long.rs:601: 601 lines; split it, 600 is the limit",
-                "crates/a/src/nameless.rs:1: begin with `//! ` and a sentence on what the file is for",
-                "crates/a/src/behind.rs:7: tests come last; other checks do not look at what stands behind them",
+                "crates/a/src/nameless.rs:1: begin the file with `//! ` and a sentence that describes it",
+                "crates/a/src/behind.rs:7: tests must come last, because other checks do not read the code after them",
             ]
         );
     }

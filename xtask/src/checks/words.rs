@@ -25,8 +25,9 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
     for file in &tree.files {
         for mark in MARKS {
             let lines = lines_with_word(&file.text, mark);
-            problems
-                .extend(lines.into_iter().map(|line| Problem::new(file, line, format!("`{mark}`: do it or drop it"))));
+            problems.extend(
+                lines.into_iter().map(|line| Problem::new(file, line, format!("`{mark}`: finish it or remove it"))),
+            );
         }
     }
     for file in tree.rust() {
@@ -48,7 +49,7 @@ fn switched_off(file: &File) -> Vec<Problem> {
         let lint = KEPT.iter().find(|lint| !lines_with_word(attribute, lint).is_empty());
         let is_off = ["allow(", "expect("].iter().any(|word| attribute.contains(word));
         problems.extend(lint.filter(|_| is_off).map(|lint| {
-            Problem::new(file, line, format!("`{lint}` stays on outside tests; make the failure a value"))
+            Problem::new(file, line, format!("`{lint}` must not be allowed outside tests; return an error instead"))
         }));
     }
     problems
@@ -71,7 +72,7 @@ mod tests {
         assert_eq!(
             found,
             [
-                format!("crates/a/src/a.rs:2: `{mark}`: do it or drop it"),
+                format!("crates/a/src/a.rs:2: `{mark}`: finish it or remove it"),
                 format!("crates/a/src/a.rs:3: `{unfinished}` is unfinished"),
                 "crates/a/src/a.rs:4: `unwrap_used` stays on outside tests; make the failure a value".to_owned(),
             ]

@@ -78,7 +78,7 @@ enum Format {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct BulkExport {
-    /// What to export.
+    /// Data to export.
     dataset: Dataset,
     /// One JSON array, or one JSON object on each line.
     #[serde(default)]

@@ -108,7 +108,7 @@ pub(crate) struct Share {
     file_id: String,
     /// The address of the person who can open it.
     shared_with: String,
-    /// What they can do with it.
+    /// Access level that they get.
     access: Access,
     /// Where to open it.
     url: String,
@@ -151,7 +151,7 @@ struct NewShare {
     file_id: String,
     /// The address of the person to share it with.
     email: String,
-    /// What they can do with it.
+    /// Access level that they get.
     #[serde(default)]
     access: Access,
 }

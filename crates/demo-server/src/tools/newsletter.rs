@@ -95,7 +95,7 @@ struct Message {
     to: String,
     /// The message's subject.
     subject: String,
-    /// How the message begins.
+    /// First words of the message.
     preview_text: String,
 }
 

@@ -76,7 +76,7 @@ struct NewPayment {
     amount_cents: u64,
     /// The account's currency, such as `EUR`.
     currency: String,
-    /// What the payee reads on their statement.
+    /// Text on the payee's statement.
     #[serde(default)]
     reference: String,
 }
@@ -90,7 +90,7 @@ struct Payment {
     status: PaymentStatus,
     /// The payee.
     payee: String,
-    /// What the payee reads on their statement.
+    /// Text on the payee's statement.
     reference: String,
     /// Balance of the account after the payment, in cents.
     balance_cents: u64,

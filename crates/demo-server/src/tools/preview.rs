@@ -26,9 +26,9 @@ pub(super) struct Preview<S> {
     warnings: Vec<String>,
     /// Permissions the real call would lack.
     missing_permissions: Vec<String>,
-    /// What the real call would do.
+    /// Effects that the real call would have.
     expected_side_effects: Vec<String>,
-    /// How long the real call would take, in milliseconds.
+    /// Estimated duration of the real call, in milliseconds.
     estimated_duration_ms: u64,
 }
 

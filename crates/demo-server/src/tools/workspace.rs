@@ -129,7 +129,7 @@ pub(crate) struct Note {
 pub(crate) struct Reminder {
     /// The reminder's id.
     pub(crate) id: String,
-    /// What to remind of.
+    /// Subject of the reminder.
     pub(crate) text: String,
     /// When to remind.
     #[schemars(extend("format" = "date-time"))]
@@ -163,7 +163,7 @@ struct ReadArticle {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct NewReminder {
-    /// What to remind of.
+    /// Subject of the reminder.
     #[schemars(length(min = 1, max = 500))]
     text: String,
     /// When to remind, such as `2026-12-31T09:00:00Z`.

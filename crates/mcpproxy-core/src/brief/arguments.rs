@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::prose::sentences;
 
-const WHOLE: &str = "For all of it ask again with detail \"full\", limit 1 and the name of the tool as query.";
+const WHOLE: &str =
+    "For the full schema, call retrieve_tools with the tool name as query, detail \"full\" and limit 1.";
 const DESCRIPTION_MAX_BYTES: usize = 80;
 /// Longer `enum` lists are left out.
 const CHOICES_MAX_BYTES: usize = 200;
@@ -20,7 +21,7 @@ const LOOKS_MAX: usize = 4_096;
 pub(super) fn outlined(root: &Value) -> Value {
     let schema = followed(root, root);
     let mut looks = LOOKS_MAX;
-    let mut outline = beginning("What is inside of the arguments is left out here.");
+    let mut outline = beginning("The contents of the arguments are left out.");
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
         let sketches = properties.iter().map(|(name, property)| (name.clone(), sketch(root, property, &mut looks)));
         outline.insert("properties".to_owned(), Value::Object(sketches.collect()));
@@ -47,7 +48,7 @@ pub(super) fn named(root: &Value) -> Value {
         rest.is_some()
     });
     let names: Vec<&str> = names.collect();
-    let mut outline = beginning(&format!("{} of {count} arguments are shown here.", names.len()));
+    let mut outline = beginning(&format!("Shows {} of {count} arguments.", names.len()));
     let mut looks = LOOKS_MAX;
     let properties = names.iter().map(|name| {
         let property = schema.get("properties").and_then(|properties| properties.get(*name));
@@ -154,7 +155,7 @@ mod tests {
             outlined(&schema()),
             json!({
                 "type": "object",
-                "description": format!("What is inside of the arguments is left out here. {WHOLE}"),
+                "description": format!("The contents of the arguments are left out. {WHOLE}"),
                 "properties": {
                     "to": {"type": "array", "items": {"type": "object"}},
                     "body": {"type": ["object", "string"], "description": "What it says."},
@@ -169,12 +170,12 @@ mod tests {
         );
         assert_eq!(
             outlined(&json!({})),
-            json!({"type": "object", "description": format!("What is inside of the arguments is left out here. {WHOLE}")})
+            json!({"type": "object", "description": format!("The contents of the arguments are left out. {WHOLE}")})
         );
     }
 
     #[test]
-    fn what_other_rules_allow_is_not_forbidden() {
+    fn the_outline_allows_what_other_keywords_allow() {
         let closed = json!({"additionalProperties": false, "patternProperties": {"^x": {}}, "properties": {"a": {}}});
         assert_eq!(outlined(&closed).get("additionalProperties"), None);
         let list = json!({"properties": {"a": {"prefixItems": [{"type": "string"}], "items": {"type": "number"}}}});
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(crate::schema::Schema::inspect(&schema.to_string()), Ok(()));
         let outline = outlined(&schema);
         assert_eq!(outline["properties"]["p0"], json!({"type": "string"}));
-        assert_eq!(outline["properties"]["p2999"], json!({}), "nobody looked so far");
+        assert_eq!(outline["properties"]["p2999"], json!({}), "beyond the limit");
     }
 
     #[test]
@@ -201,7 +202,7 @@ mod tests {
             named(&schema()),
             json!({
                 "type": "object",
-                "description": format!("2 of 6 arguments are shown here. {WHOLE}"),
+                "description": format!("Shows 2 of 6 arguments. {WHOLE}"),
                 "properties": {"to": {"type": "array"}, "body": {"type": ["object", "string"]}},
                 "required": ["to", "body"],
             })

@@ -15,7 +15,7 @@ pub(super) fn check(reader: &mut Reader<'_>, contract: &Contract) {
             not_alone(reader, alone, level);
             if let Some(field) = unconfirmed {
                 let message = format!(
-                    "`confirmation: none` contradicts risk level `{}`, whose calls a user confirms; remove it, or \
+                    "`confirmation: none` contradicts risk level `{}`, which requires a user's approval; remove it, or \
                      lower the level",
                     level.as_str()
                 );
@@ -28,8 +28,8 @@ pub(super) fn check(reader: &mut Reader<'_>, contract: &Contract) {
         }
         Some(RiskLevel::Low | RiskLevel::Medium) | None => {
             if let (Some(field), Some(Written { value: false, .. })) = (unconfirmed, alone) {
-                let message = "`confirmation: none` contradicts `autonomousExecution: false`: without an agent alone, \
-                               a user confirms; remove one of them";
+                let message = "`confirmation: none` contradicts `autonomousExecution: false`, which requires a user's \
+                               approval; remove one of them";
                 reader.report(field.position(), message);
             }
         }
@@ -39,8 +39,7 @@ pub(super) fn check(reader: &mut Reader<'_>, contract: &Contract) {
 fn not_alone(reader: &mut Reader<'_>, alone: Option<&Written<bool>>, level: RiskLevel) {
     if let Some(field @ Written { value: true, .. }) = alone {
         let message = format!(
-            "`autonomousExecution: true` contradicts risk level `{}`, whose tools no agent calls alone; remove it, or \
-             lower the level",
+            "`autonomousExecution: true` contradicts risk level `{}`, which does not allow autonomous calls; remove it, or lower the level",
             level.as_str()
         );
         reader.report(field.position(), message);

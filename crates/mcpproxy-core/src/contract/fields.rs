@@ -29,7 +29,7 @@ pub(crate) struct ContractField {
 contract_fields! {
     description: Untrusted {
         key: "description", also: [],
-        about: "What the tool does, in words for the user who approves a call.",
+        about: "A description of the tool for the user who approves a call.",
         schema: json!({ "type": "string", "maxLength": values::DESCRIPTION_MAX_CHARS }),
         read: |reader, node| reader.text(node, values::DESCRIPTION_MAX_CHARS),
         merge: first(),
@@ -39,7 +39,7 @@ contract_fields! {
     }
     category: String {
         key: "category", also: [],
-        about: "A word of your own to group tools by, such as `communication`. Policies can refer to it.",
+        about: "A group of your own choice, such as `communication`. Policies can refer to it.",
         schema: json!({ "$ref": "#/$defs/word" }),
         read: |reader, node| reader.parsed(node, values::word),
         merge: first(),
@@ -49,7 +49,7 @@ contract_fields! {
     }
     risk: RiskLevel {
         key: "riskLevel", also: ["risk", "level"],
-        about: "How much harm the tool can do. `low`, `medium`: agents call it alone. `high`: a user approves every call. `critical`: the user also needs a fresh second factor (see `stepUpAuth`). `forbidden`: for agents the tool does not exist.",
+        about: "The harm that the tool can do. `low`, `medium`: agents call it without approval. `high`: a user approves every call. `critical`: the user also needs a fresh second factor (see `stepUpAuth`). `forbidden`: agents cannot see or call the tool.",
         schema: json!({ "enum": RiskLevel::ALL.map(RiskLevel::as_str) }),
         read: |reader, node| reader.choice(node, &RiskLevel::ALL.map(|level| (level.as_str(), level))),
         merge: first(),
@@ -59,7 +59,7 @@ contract_fields! {
     }
     operation: Variant {
         key: "operation", also: [],
-        about: "What the tool does to data, whatever the server's annotations say. Agents call it with `call_tool_read`, `call_tool_write` or `call_tool_destructive`.",
+        about: "The effect of the tool on data. It overrides the server's annotations. Agents call the tool with `call_tool_read`, `call_tool_write` or `call_tool_destructive`.",
         schema: json!({ "enum": Variant::ALL.map(Variant::operation) }),
         read: |reader, node| reader.choice(node, &Variant::ALL.map(|variant| (variant.operation(), variant))),
         merge: optional(merge_operation),
@@ -69,7 +69,7 @@ contract_fields! {
     }
     autonomous: bool {
         key: "autonomousExecution", also: ["autonomous"],
-        about: "True if an agent may call the tool without a user. By default the risk level decides. From `high` on, only false is possible.",
+        about: "True if agents may call the tool without approval. By default, the risk level decides. For `high` and `critical`, only false is possible.",
         schema: json!({ "type": "boolean" }),
         read: |reader, node| reader.boolean(node),
         merge: always(merge_autonomous),
@@ -79,7 +79,7 @@ contract_fields! {
     }
     confirmation: Confirmation {
         key: "confirmation", also: ["confirm"],
-        about: "`required`: a user approves every call. `none` is not possible from risk level `high` on.",
+        about: "`required`: a user approves every call. `none` is not possible for risk levels `high` and `critical`.",
         schema: json!({ "enum": Confirmation::ALL.map(Confirmation::as_str) }),
         read: |reader, node| reader.choice(node, &Confirmation::ALL.map(|one| (one.as_str(), one))),
         merge: always(merge_confirmation),
@@ -119,7 +119,7 @@ contract_fields! {
     }
     permissions: Vec<String> {
         key: "permissions", also: ["scopes", "requiredPermissions"],
-        about: "The permissions that an agent's token needs to call the tool, such as `emails:send`. Write whole names: `*` is for tokens only.",
+        about: "The permissions that an agent's token needs to call the tool, such as `emails:send`. Write full names: `*` is only for tokens.",
         schema: values::list_schema(values::LIST_MAX, values::permission_schema()),
         read: |reader, node| reader.list(node, values::LIST_MAX, |r, node| r.parsed(node, values::permission)),
         merge: first_or(Vec::new()),
@@ -129,7 +129,7 @@ contract_fields! {
     }
     side_effects: Vec<Untrusted> {
         key: "sideEffects", also: [],
-        about: "What a call does to the world, in sentences for the user who approves it.",
+        about: "The side effects of a call, as sentences for the user who approves it.",
         schema: values::list_schema(values::SIDE_EFFECTS_MAX, values::side_effect_schema()),
         read: |reader, node| reader.list(node, values::SIDE_EFFECTS_MAX, values::side_effect),
         merge: first_or(Vec::new()),
@@ -149,7 +149,7 @@ contract_fields! {
     }
     failure_modes: Vec<String> {
         key: "failureModes", also: ["errors"],
-        about: "The error codes that the tool can return. The log records any other as `undeclared_failure`.",
+        about: "The error codes that the tool can return. The log records any other code as `undeclared_failure`.",
         schema: values::list_schema(values::LIST_MAX, json!({ "$ref": "#/$defs/word" })),
         read: |reader, node| reader.list(node, values::LIST_MAX, |r, node| r.parsed(node, values::word)),
         merge: first(),
@@ -159,7 +159,7 @@ contract_fields! {
     }
     idempotency: Idempotency {
         key: "idempotency", also: ["idempotent", "idempotentHint"],
-        about: "What happens when a call is repeated: a mode, or an object with `mode`.",
+        about: "The handling of repeated calls: a mode, or an object with `mode`.",
         schema: json!({ "$ref": "#/$defs/idempotency" }),
         read: idempotency::read,
         merge: first_or(Idempotency::None),
@@ -169,7 +169,7 @@ contract_fields! {
     }
     dry_run: DryRun {
         key: "dryRun", also: [],
-        about: "If agents can, or must, make a dry run first: a mode, or an object with `mode`.",
+        about: "The support for dry runs, or the requirement to make one first: a mode, or an object with `mode`.",
         schema: json!({ "$ref": "#/$defs/dryRun" }),
         read: dry_run::read,
         merge: first_or(DryRun::None),
@@ -179,7 +179,7 @@ contract_fields! {
     }
     rate_limit: RateLimit {
         key: "rateLimit", also: [],
-        about: "A rate limit for the tool: the most calls in a time span, for all agents together.",
+        about: "A rate limit for the tool: the maximum number of calls in a time span, for all agents together.",
         schema: json!({ "$ref": "#/$defs/rateLimit" }),
         read: rate_limit::read,
         merge: first(),
@@ -189,7 +189,7 @@ contract_fields! {
     }
     sensitive: Vec<Sensitive> {
         key: "sensitive", also: [],
-        about: "JSON pointers into arguments and results, such as `/body`. Their values are masked in the log and on pages. `*` as a whole step matches any key or index.",
+        about: "JSON pointers into arguments and results, such as `/body`. Their values are masked in the log and on pages. A segment `*` matches any key or index.",
         schema: values::list_schema(values::LIST_MAX, values::pointer_schema()),
         read: |reader, node| reader.list(node, values::LIST_MAX, |r, node| r.parsed(node, values::sensitive)),
         merge: first_or(Vec::new()),

@@ -73,8 +73,12 @@ impl All {
         if let Some(field) = fields.find("$schema") {
             reader.string(&field.node);
         }
-        let tool =
-            reader.required(node, &fields, "tool", "which tool it is for, such as `tool: mail:send` or `tool: mail:*`");
+        let tool = reader.required(
+            node,
+            &fields,
+            "tool",
+            "the tool that it is for, such as `tool: mail:send` or `tool: mail:*`",
+        );
         let pattern = tool.and_then(|node| reader.parsed(node, ToolPattern::parse));
         let contract = Contract::read(&mut reader, &fields, Some(Arc::clone(file)));
         contradictions::check(&mut reader, &contract);

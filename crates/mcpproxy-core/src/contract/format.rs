@@ -11,7 +11,7 @@ pub fn schema() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "mcpproxy tool contracts",
-        "description": "A file in the folder `contracts` beside the settings of mcpproxy: one contract, a list of contracts, or an object with a list of `contracts`. A YAML file can also have several documents, with `---` between them.",
+        "description": "A file in the folder `contracts` next to the settings of mcpproxy: one contract, a list of contracts, or an object with a list of `contracts`. A YAML file can also have several documents, with `---` between them.",
         "anyOf": [
             { "$ref": "#/$defs/contract" },
             { "type": "array", "maxItems": CONTRACTS_MAX, "items": { "$ref": "#/$defs/contract" } },
@@ -54,7 +54,7 @@ fn contract() -> Value {
     properties.extend(fields::properties());
     json!({
         "type": "object",
-        "description": "What a tool does and what a call to it needs. Your contract has the last word. For a field that you leave out, the stricter of the server's own contract, its annotations and the risk level counts.",
+        "description": "The effects of a tool and the requirements for a call to it. Your contract takes precedence. For a field that you leave out, the stricter of the server's own contract, its annotations and the risk level applies.",
         "additionalProperties": false,
         "required": ["tool"],
         "properties": properties,
@@ -66,7 +66,7 @@ fn tool() -> Value {
     json!({
         "type": "string",
         "pattern": "^(?!.*__.*:)[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9-])?:(?:[A-Za-z0-9_.-]{1,128}|[A-Za-z0-9_.-]{0,128}\\*)$",
-        "description": "The tool that this contract is for, as `server:tool`. A `*` at the very end matches any rest of the name: `mail:*`, `mail:emails.*`. For each field, the most specific contract that has it decides."
+        "description": "The tool that this contract is for, as `server:tool`. A `*` at the end matches the rest of the name: `mail:*`, `mail:emails.*`. For each field, the most specific contract that sets it applies."
     })
 }
 

@@ -6,7 +6,7 @@ use super::ToolPattern;
 use crate::{ServerName, ToolName};
 
 const EXPECTED: &str = "expected `server:tool`, such as `mail:emails.send` or `mail:*`";
-const STAR: &str = "`*` can stand only at the very end of the tool part, such as `mail:*` or `mail:emails.*`";
+const STAR: &str = "`*` is allowed only at the end of the tool part, such as `mail:*` or `mail:emails.*`";
 
 impl ToolPattern {
     pub fn parse(text: &str) -> Result<Self, String> {

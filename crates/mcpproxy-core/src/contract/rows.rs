@@ -84,7 +84,7 @@ macro_rules! contract_fields {
             known: &["$schema", "tool", $($key),*],
             advice: &[
                 ("name", "did you mean `tool`?"),
-                ("server", "did you mean `tool`? It has both, as in `mail:send`"),
+                ("server", "did you mean `tool`? It contains both names, as in `mail:send`"),
                 ("readOnlyHint", "did you mean `operation: read`?"),
                 ("destructiveHint", "did you mean `operation: destructive`?"),
                 $($(($alias, concat!("did you mean `", $key, "`?")),)*)*

@@ -39,7 +39,7 @@ pub(super) fn permission(text: &str) -> Result<String, String> {
         return Err(format!("expected 1 to {NAME_MAX_CHARS} letters, digits, `_`, `.`, `:`, `/` or `-`"));
     }
     if text.contains('*') {
-        return Err("a contract names whole permissions; `*` is for the permissions of a token".to_owned());
+        return Err("a contract must name full permissions; `*` is only for tokens".to_owned());
     }
     Ok(text.to_owned())
 }
@@ -63,7 +63,7 @@ pub(super) fn argument_schema() -> Value {
 pub(super) fn side_effect(reader: &mut Reader<'_>, node: &Node) -> Option<Untrusted> {
     let text = reader.text(node, SIDE_EFFECT_MAX_CHARS)?;
     if text.for_json().trim().is_empty() {
-        return reader.mistake(node.position, "empty; say what happens, such as \"An email is sent.\"");
+        return reader.mistake(node.position, "must not be empty; describe the effect, such as \"An email is sent.\"");
     }
     Some(text)
 }

@@ -31,7 +31,7 @@ use super::call::Call;
 use super::{Moment, Permit, Repeat, checks, dry_run};
 use crate::catalog::Tool;
 use crate::contract::{Confirmation, Need, Source, StepUp};
-use crate::denial::{Denial, Ticket};
+use crate::denial::{Denial, DeniedBy, Ticket};
 use crate::intent::{Intent, Mode};
 use crate::schema::Schema;
 use crate::{Agent, Approval, ApprovalRef, ApprovalState, Assurance, Binding, Digest, RiskLevel, ToolName, Untrusted};
@@ -156,7 +156,7 @@ impl ApprovalRequest {
             ApprovalState::Approved => {}
             ApprovalState::Pending => return Err(self.unrequested()),
             ApprovalState::Consumed => return Err(Denial::ApprovalAlreadyUsed { record: None, outcome: None }),
-            ApprovalState::Denied => return Err(Denial::ApprovalDenied { comment: None }),
+            ApprovalState::Denied => return Err(Denial::ApprovalDenied { by: DeniedBy::Unknown, comment: None }),
             ApprovalState::Expired => return Err(Denial::ApprovalExpired),
             ApprovalState::Cancelled => return Err(Denial::ApprovalStale),
         }

@@ -119,8 +119,8 @@ pub(super) fn not_sent(tool: &Tool) -> Option<Warning> {
         format!("the tool has no argument '{parameter}'")
     } else {
         format!(
-            "only the server's contract names '{parameter}', and the operator requires an approval; a contract of the operator \
-             can name it"
+            "only the server's contract names '{parameter}', and a user must approve the call; the operator can name it in a \
+             contract"
         )
     };
     let message = format!("The server's own dry run was not used: {why}");

@@ -1,6 +1,6 @@
 //! The sentence that an agent gets with a refusal: what happened, why, and which tool or parameter to use next.
 
-use super::{Denial, Mark, Missing, Retry, Ticket, Violation};
+use super::{Denial, DeniedBy, FieldHint, Mark, Missing, Retry, Ticket, Violation};
 use crate::schema::Problem;
 use crate::{RiskLevel, ToolName, Untrusted};
 
@@ -8,12 +8,14 @@ impl Denial {
     /// Words the refusal for the agent.
     pub fn message(&self) -> String {
         match self {
-            Self::UnknownField { field, nearest } => {
-                let hint = nearest.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
-                format!("unknown field \"{}\"{hint}", field.for_terminal())
+            Self::UnknownField { field, hint } => {
+                format!("unknown field \"{}\"{}", field.for_terminal(), field_hint(hint))
             }
             Self::BadField { field, expected } => format!("{field} must be {expected}"),
             Self::InvalidToolName(error) => format!("Invalid tool name: {error}"),
+            Self::AmbiguousToolName { candidates } => {
+                format!("Several servers have a tool of this name. Set name to {}.", one_of(candidates))
+            }
             Self::InvalidArgs(why) => format!("Invalid arguments: {why}"),
             Self::InvalidIntent(why) => format!("Invalid intent: {why}"),
             Self::InvalidOperationType(found) => {
@@ -69,7 +71,7 @@ impl Denial {
             Self::ConfirmationRequired { tool, risk, needs_step_up, approval } => {
                 confirmation_required(tool, *risk, *needs_step_up, approval.as_deref())
             }
-            Self::ApprovalDenied { comment } => denied(comment.as_ref()),
+            Self::ApprovalDenied { by, comment } => denied(by, comment.as_ref()),
             Self::ApprovalExpired => EXPIRED.to_owned(),
             Self::ApprovalAlreadyUsed { record, outcome } => already_used(record.as_deref(), outcome.as_deref()),
             Self::NoSuchApproval => NOT_FOUND.to_owned(),
@@ -83,9 +85,11 @@ impl Denial {
     }
 }
 
-/// Never contains the setup link itself: whoever opens it becomes an approver.
+/// Never contains the setup link itself: whoever opens it becomes an approver, and the reader of this text is an agent.
+/// The last sentence is for `mcpproxy stdio`: most clients do not keep its standard error.
 const NO_APPROVER: &str = "No approver account exists yet. Tell the user to open the one-time setup link that `mcpproxy serve` \
-                           prints in its terminal, or `mcpproxy stdio` in the client's log. ";
+                           prints in its terminal, or `mcpproxy stdio` in the client's log. A user who finds neither closes \
+                           this client, runs `mcpproxy serve`, and starts the client again. ";
 const EXPIRED: &str =
     "The approval expired before the call was made. Repeat the call without approval_id to request a new one.";
 const NOT_FOUND: &str = "No approval has this approval_id. Repeat the call without approval_id to request one.";
@@ -111,12 +115,23 @@ fn no_such_tool(name: &ToolName, missing: Missing, suggestions: &[ToolName]) -> 
     };
     let hint = match suggestions {
         [] => "use retrieve_tools to find tools".to_owned(),
-        some => {
-            let quoted: Vec<String> = some.iter().map(|name| format!("'{name}'")).collect();
-            format!("did you mean {}?", quoted.join(" or "))
-        }
+        some => format!("did you mean {}?", one_of(some)),
     };
     format!("Tool '{name}' not found: {fact}; {hint}")
+}
+
+fn one_of(names: &[ToolName]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+    quoted.join(" or ")
+}
+
+fn field_hint(hint: &FieldHint) -> String {
+    match hint {
+        FieldHint::Nearest(near) => format!("; did you mean \"{near}\"?"),
+        FieldHint::Shape(shape) => format!(". The tool's own arguments go into args: {}", shape.for_terminal()),
+        FieldHint::IntoArgs => "; remove it or put it into args".to_owned(),
+        FieldHint::Unknown => String::new(),
+    }
 }
 
 fn named(word: &str, names: &[String]) -> String {
@@ -189,12 +204,11 @@ fn dry_run_required(tool: &ToolName) -> String {
     )
 }
 
-fn denied(comment: Option<&Untrusted>) -> String {
+fn denied(by: &DeniedBy, comment: Option<&Untrusted>) -> String {
+    let fact = by.sentence();
     match comment {
-        None => "A user denied this call. Do not repeat it. Ask the user what to do instead.".to_owned(),
-        Some(comment) => {
-            format!("A user denied this call: \"{}\". Do not repeat it unchanged.", comment.for_terminal_lines())
-        }
+        None => format!("{fact}. Do not repeat it. Ask the user what to do instead."),
+        Some(comment) => format!("{fact}: \"{}\". Do not repeat it unchanged.", comment.for_terminal_lines()),
     }
 }
 

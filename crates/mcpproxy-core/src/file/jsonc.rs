@@ -78,7 +78,7 @@ impl Builder<'_, '_> {
             Value::NumberLit(literal) => match serde_json::from_str(literal.value) {
                 Ok(number) => NodeValue::Number(number),
                 Err(_) => {
-                    self.mistakes.add(position, "expected a plain number such as 10, and none too large");
+                    self.mistakes.add(position, "expected a plain number such as 10 that is not too large");
                     NodeValue::Broken
                 }
             },

@@ -50,7 +50,7 @@ impl Mistakes {
         if let Some(&Mistake { line, column, .. }) = self.found.last()
             && self.are_more
         {
-            let message = "and more mistakes; fix these first".to_owned();
+            let message = "there are more mistakes; fix these first".to_owned();
             self.found.push(Mistake { line, column, message });
         }
         self.found

@@ -30,8 +30,8 @@ pub(super) fn typed(text: &str) -> Result<NodeValue, &'static str> {
     }
 }
 
-const NOT_FINITE: &str = "JSON has no such number; put it in quotes if it is a text";
-const TOO_LARGE: &str = "this number is too large; put it in quotes if it is a text";
+const NOT_FINITE: &str = "JSON does not support this number; quote it if it is text";
+const TOO_LARGE: &str = "this number is too large; quote it if it is text";
 
 fn with_radix(text: &str) -> Option<(&str, u32)> {
     let (digits, radix) = match (text.strip_prefix("0x"), text.strip_prefix("0o")) {

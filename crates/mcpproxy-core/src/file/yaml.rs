@@ -7,10 +7,10 @@ use granit_parser::{Event, Marker, Parser, ScalarStyle, ScanError, options};
 use super::node::{Count, Member, Node, NodeValue, SourcePosition, duplicate, may_open};
 use super::{DEPTH_MAX, FileKind, Mistakes, plain, shown, yaml_error};
 
-pub(super) const ANCHOR: &str = "anchors (`&`) and aliases (`*`) are not read here; write the value out where it is \
-                                 needed, or put text that begins with `&` or `*` in quotes";
-const TAG: &str = "tags (`!`) are not read here; remove the tag, and put texts in quotes";
-const MERGE: &str = "merge keys (`<<`) are not read here; write the fields out";
+pub(super) const ANCHOR: &str = "anchors (`&`) and aliases (`*`) are not supported; repeat \
+    the value, or quote text that begins with `&` or `*`";
+const TAG: &str = "tags (`!`) are not supported; remove the tag, and quote text";
+const MERGE: &str = "merge keys (`<<`) are not supported; repeat the fields";
 
 /// Returns the documents of a file. Parts that cannot be read are reported as mistakes.
 pub(super) fn documents(text: &str, kind: FileKind, mistakes: &mut Mistakes) -> Vec<Node> {
@@ -155,7 +155,7 @@ impl Builder<'_> {
         if let Ok(NodeValue::Text(text)) = plain::typed(text) {
             return NodeValue::Text(text);
         }
-        let message = format!("`{}` is not a text, and keys are texts; put it in quotes", shown(text));
+        let message = format!("`{}` is not text, and keys must be text; quote it", shown(text));
         self.mistakes.add(position, message);
         NodeValue::Broken
     }
@@ -197,7 +197,7 @@ impl Builder<'_> {
                         | NodeValue::Number(_)
                         | NodeValue::Array(_)
                         | NodeValue::Object(_) => {
-                            self.mistakes.add(node.position, "a list or an object cannot be a key; write a text");
+                            self.mistakes.add(node.position, "a list or an object cannot be a key; use text");
                             Key::Broken
                         }
                     });

@@ -12,19 +12,19 @@ pub(super) fn message(kind: &ErrorKind) -> String {
         ErrorKind::RecursionLimitExceeded => return format!("nested deeper than {DEPTH_MAX} levels"),
         ErrorKind::UnexpectedEofFlowSequence
         | ErrorKind::UnclosedFlowCollection { open: '[' }
-        | ErrorKind::ExpectedFlowSequenceSeparator => "this `[ … ]` goes wrong; expected `,` or `]`",
+        | ErrorKind::ExpectedFlowSequenceSeparator => "error in `[ … ]`: expected `,` or `]`",
         ErrorKind::UnexpectedEofFlowMapping
         | ErrorKind::UnclosedFlowCollection { .. }
-        | ErrorKind::ExpectedFlowMappingSeparator => "this `{ … }` goes wrong; expected `,` or `}`",
+        | ErrorKind::ExpectedFlowMappingSeparator => "error in `{ … }`: expected `,` or `}`",
         ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
             return format!("found `{close}`, but `{open}` is open");
         }
-        ErrorKind::MisplacedFlowCollectionEnd => "found a closing bracket without its opening one",
+        ErrorKind::MisplacedFlowCollectionEnd => "found a closing bracket without an opening one",
         ErrorKind::UnclosedQuotedScalar | ErrorKind::DocumentIndicatorInQuotedScalar => {
             "this text has no closing quote"
         }
         ErrorKind::InvalidTrailingSingleQuotedScalar | ErrorKind::InvalidTrailingDoubleQuotedScalar => {
-            "something follows the closing quote; put the whole text in quotes"
+            "found text after the closing quote; quote the whole text"
         }
         ErrorKind::UnknownQuotedScalarEscape
         | ErrorKind::InvalidQuotedScalarHexEscape
@@ -36,31 +36,31 @@ pub(super) fn message(kind: &ErrorKind) -> String {
             "unknown escape in double quotes; write `\\\\` for one backslash, or use single quotes"
         }
         ErrorKind::MappingValueNotAllowed | ErrorKind::MappingKeyNotAllowed | ErrorKind::InvalidColonPlacement => {
-            "a `: ` cannot stand here; put a text with `: ` in it in quotes, or check the indentation"
+            "`: ` is not allowed here; quote text that contains `: `, or check the indentation"
         }
         ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey | ErrorKind::ExpectedBlockMappingKey => {
-            "expected `key: value`; check the indentation and that the key has its `:`"
+            "expected `key: value`; check the indentation, and that a `:` follows the key"
         }
         ErrorKind::InvalidIndentation
         | ErrorKind::InvalidBlockScalarIndent
         | ErrorKind::InvalidQuotedScalarIndent
         | ErrorKind::InvalidFlowScalarIndent
         | ErrorKind::BlockSequenceEntryNotAllowed
-        | ErrorKind::ExpectedBlockSequenceEntry => "the indentation does not fit the lines before",
+        | ErrorKind::ExpectedBlockSequenceEntry => "the indentation does not match the lines before",
         ErrorKind::UnexpectedCharacter { character } if !character.is_ascii_graphic() => {
             return format!(
-                "found U+{:04X}, which YAML takes only as an escape in double quotes",
+                "found U+{:04X}, which YAML allows only as an escape in double quotes",
                 u32::from(*character)
             );
         }
-        ErrorKind::UnexpectedCharacter { .. } => "a text cannot begin with this character; put it in quotes",
+        ErrorKind::UnexpectedCharacter { .. } => "text cannot begin with this character; quote it",
         ErrorKind::CommentNotSeparated | ErrorKind::CommentInterceptedScalar => {
-            "a comment needs a space before its `#` and ends the text before it"
+            "a comment needs a space before its `#`, and ends the text before it"
         }
-        ErrorKind::DirectiveDisallowed => "directives (`%`) are not read here; remove the line",
-        ErrorKind::UndeclaredTagHandle => "tags (`!`) are not read here; put texts that begin with `!` in quotes",
+        ErrorKind::DirectiveDisallowed => "directives (`%`) are not supported; remove the line",
+        ErrorKind::UndeclaredTagHandle => "tags (`!`) are not supported; quote text that begins with `!`",
         ErrorKind::MissingAnchorOrAliasName | ErrorKind::UnknownAnchor => ANCHOR,
-        ErrorKind::ExpectedDocumentStart => "expected the end of the document; begin another one with `---`",
+        ErrorKind::ExpectedDocumentStart => "expected the end of the document; start another one with `---`",
         _ => "this is not YAML; check indentation, quotes and brackets here and above",
     };
     text.to_owned()

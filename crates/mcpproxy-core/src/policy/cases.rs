@@ -18,7 +18,7 @@ pub struct Case {
     pub line: usize,
     pub expect: Expect,
     /// The policy that must refuse the call. Others may refuse it too.
-    pub rule: Option<String>,
+    pub policy: Option<String>,
     agent: Agent,
     tool: Facts,
     intent: Intent,
@@ -40,25 +40,28 @@ pub struct Verdict {
     pub deciding: Vec<Violation>,
 }
 
-pub fn run(rules: &Policies, case: &Case) -> Verdict {
+pub fn run(policies: &Policies, case: &Case) -> Verdict {
     let call = Call { agent: &case.agent, tool: &case.tool.name, intent: &case.intent, clock: case.clock };
-    let tool_rules = rules.for_facts(&case.tool);
-    let deciding = tool_rules.map_or_else(Vec::new, |rules| violations(rules.outcomes(call, || case.tool.clone())));
+    let tool_policies = policies.for_facts(&case.tool);
+    let deciding =
+        tool_policies.map_or_else(Vec::new, |policies| violations(policies.outcomes(call, || case.tool.clone())));
     let names = || deciding.iter().map(|one| format!("`{}`", one.policy)).collect::<Vec<_>>().join(", ");
-    let failure = match (case.expect, &case.rule, deciding.as_slice()) {
+    let failure = match (case.expect, &case.policy, deciding.as_slice()) {
         (Expect::Allow, _, []) | (Expect::Deny, None, [_, ..]) => None,
-        (Expect::Allow, _, [_, ..]) => Some(format!("expected allow, but the call is refused by {}", names())),
-        (Expect::Deny, Some(rule), deciding) if deciding.iter().any(|one| one.policy == *rule) => None,
-        (Expect::Deny, Some(rule), _) if !rules.iter().any(|one| one.id == *rule) => {
-            let near = nearest(rule, rules.iter().map(|one| one.id.as_str()));
+        (Expect::Allow, _, [_, ..]) => Some(format!("expected allow, but it is forbidden by {}", names())),
+        (Expect::Deny, Some(policy), deciding) if deciding.iter().any(|one| one.policy == *policy) => None,
+        (Expect::Deny, Some(policy), _) if !policies.iter().any(|one| one.id == *policy) => {
+            let near = nearest(policy, policies.iter().map(|one| one.id.as_str()));
             let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            Some(format!("there is no rule `{}`{hint}", Untrusted::shortened(rule, 64).for_terminal()))
+            Some(format!("there is no policy `{}`{hint}", Untrusted::shortened(policy, 64).for_terminal()))
         }
-        (Expect::Deny, Some(rule), [_, ..]) => {
-            Some(format!("expected a refusal by `{rule}`, but the call is refused by {}", names()))
+        (Expect::Deny, Some(policy), [_, ..]) => {
+            Some(format!("expected the call to be forbidden by `{policy}`, but it is forbidden by {}", names()))
         }
-        (Expect::Deny, Some(rule), []) => Some(format!("expected a refusal by `{rule}`, but no rule refuses the call")),
-        (Expect::Deny, None, []) => Some("expected a refusal, but no rule refuses the call".to_owned()),
+        (Expect::Deny, Some(policy), []) => {
+            Some(format!("expected the call to be forbidden by `{policy}`, but no policy forbids it"))
+        }
+        (Expect::Deny, None, []) => Some("expected the call to be forbidden, but no policy forbids it".to_owned()),
     };
     Verdict { failure, deciding }
 }
@@ -85,8 +88,8 @@ const KIND: FileKind =
 
 const FILE: Keys = Keys { known: &["cases"], advice: &[] };
 const CASE: Keys = Keys {
-    known: &["name", "agent", "tool", "variant", "sensitivity", "reason", "time", "expect", "rule"],
-    advice: &[("policy", "did you mean `rule`?")],
+    known: &["name", "agent", "tool", "variant", "sensitivity", "reason", "time", "expect", "policy", "rule"],
+    advice: &[],
 };
 const AGENT: Keys =
     Keys { known: &["name", "grants", "operations"], advice: &[("permissions", "did you mean `grants`?")] };
@@ -129,15 +132,20 @@ fn case(reader: &mut Reader<'_>, node: &Node, number: usize) -> Option<Case> {
     let clock = clock(reader, &fields);
     let expect = reader.required(node, &fields, "expect", "`allow` or `deny`");
     let expect = expect.and_then(|node| reader.choice(node, &EXPECTS));
-    let rule = reader.string_of(&fields, "rule");
-    if let (Some(Expect::Allow), Some(member)) = (expect, fields.find("rule")) {
-        reader.report(member.position, "`rule` goes with `expect: deny`; remove one of them");
+    // `rule` is an older name of `policy`.
+    let key = if fields.find("rule").is_some() { "rule" } else { "policy" };
+    let policy = reader.string_of(&fields, key);
+    if let (Some(_), Some(member)) = (fields.find("policy"), fields.find("rule")) {
+        reader.report(member.position, "`rule` and `policy` mean the same; remove one of them");
+    }
+    if let (Some(Expect::Allow), Some(member)) = (expect, fields.find(key)) {
+        reader.report(member.position, format!("`{key}` requires `expect: deny`; remove one of them"));
     }
     let name = reader.string_of(&fields, "name").unwrap_or_else(|| format!("case {number}"));
     let (tool, expect) = (tool?, expect?);
     let usual = Variant::from_operation(tool.operation).unwrap_or(Variant::Write);
     let intent = Intent { variant: variant.unwrap_or(usual), sensitivity, reason };
-    Some(Case { name, line: node.position.line, expect, rule, agent, tool, intent, clock: clock? })
+    Some(Case { name, line: node.position.line, expect, policy, agent, tool, intent, clock: clock? })
 }
 
 fn test_agent() -> Agent {

@@ -15,7 +15,7 @@ const WORDS: [(&str, &str); 4] = [
     ("policy condition", "condition"),
     (
         "expected single entity uid or template slot, found set of entity uids",
-        "only one can stand here: write when { resource in [Server::\"…\", Server::\"…\"] }",
+        "only one is allowed here: write when { resource in [Server::\"…\", Server::\"…\"] }",
     ),
 ];
 
@@ -50,13 +50,13 @@ pub(super) fn of_validation(result: &ValidationResult, start: usize) -> Vec<Faul
         match error {
             ValidationError::UnsafeAttributeAccess(_) => attribute(fault),
             ValidationError::UnrecognizedActionId(_) => {
-                said("there is no such action, only read, write and destructive, and call for all three")
+                said("unknown action: use read, write or destructive, or call for all three")
             }
             ValidationError::EntityDerefLevelViolation(_) => {
                 said("only principal, resource and context have attributes: compare others with `==` or `in`")
             }
             ValidationError::NonLitExtConstructor(_) => {
-                said("this takes a text in quotes, as in datetime(\"2026-12-24\") and duration(\"8h\")")
+                said("this needs text in quotes, as in datetime(\"2026-12-24\") and duration(\"8h\")")
             }
             _ => fault,
         }

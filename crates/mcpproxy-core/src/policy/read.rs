@@ -63,10 +63,9 @@ pub(super) fn policy(
         return Err(faults);
     }
     let broken = |message: &str| vec![Fault { at: statement.at, message: message.to_owned() }];
-    let scope =
-        Scope::of(&policy, vocabulary).ok_or_else(|| broken("this policy is about nothing that can be called"))?;
+    let scope = Scope::of(&policy, vocabulary).ok_or_else(|| broken("this policy applies to no tool"))?;
     let condition = conditions(&head, statement).as_deref().map(Expression::from_str).transpose();
-    let condition = condition.map_err(|_| broken("the conditions of this policy cannot be read"))?;
+    let condition = condition.map_err(|_| broken("the condition of this policy cannot be read"))?;
     let mentions = mentions(head.body);
     let (file, line, text) = (Arc::clone(file), statement.line, statement.text.to_owned());
     Ok((Policy { id, file, line, message, text, order: 0, scope, condition, mentions }, head.id_at))
@@ -134,7 +133,8 @@ fn head<'s, 't>(statement: &'s Statement<'t>) -> Result<Head<'s, 't>, Fault> {
         return Err(Fault { at: statement.at, message: "expected forbid (principal, action, resource)".to_owned() });
     };
     if effect.is_word("permit") {
-        let message = "a permit has no effect here: what no policy forbids is allowed; write forbid (…) unless { … }";
+        let message =
+            "permit has no effect: mcpproxy allows every call that no policy forbids; write forbid (…) unless { … }";
         return Err(Fault { at: effect.at, message: message.to_owned() });
     }
     if !effect.is_word("forbid") {
@@ -151,7 +151,7 @@ fn body_is_sound(body: &[Token<'_>]) -> Result<(), Fault> {
         token.depth == 0 && (token.is_sign("@") || token.is_word("forbid") || token.is_word("permit"))
     };
     if let Some(next) = body.iter().find(starts_again) {
-        let message = "a new policy begins here, but the one before does not end: a `;` is missing";
+        let message = "a new policy begins here, but the previous one has no end: add a `;`";
         return Err(Fault { at: next.at, message: message.to_owned() });
     }
     if let Some(slot) = body.iter().find(|token| token.is_sign("?")) {
@@ -164,12 +164,12 @@ fn body_is_sound(body: &[Token<'_>]) -> Result<(), Fault> {
 fn unknown_annotation(name: &Token<'_>) -> Fault {
     let hint = nearest(name.text, ANNOTATIONS).map(|near| format!("; did you mean @{near}?")).unwrap_or_default();
     let shown = Untrusted::shortened(name.text, 64);
-    let message = format!("@{} is not known here, only @id and @message{hint}", shown.for_terminal());
+    let message = format!("unknown annotation @{}: only @id and @message are supported{hint}", shown.for_terminal());
     Fault { at: name.at, message }
 }
 
 fn annotation_without_text(name: &Token<'_>) -> Fault {
-    Fault { at: name.at, message: format!("@{} takes a text: @{}(\"…\")", name.text, name.text) }
+    Fault { at: name.at, message: format!("@{} needs text: @{}(\"…\")", name.text, name.text) }
 }
 
 /// Joins all `when` and `unless` clauses into one expression. Returns `None` if there are none.

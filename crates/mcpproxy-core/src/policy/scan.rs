@@ -80,8 +80,7 @@ pub(super) fn scan(text: &str) -> Scan<'_> {
     }
     if let Some((at, hidden)) = text.char_indices().find(|(_, letter)| is_hidden(*letter)) {
         let shown = Untrusted::new(hidden.to_string());
-        let message =
-            format!("the character {} hides what is written here: remove it", shown.for_terminal().replace('\\', ""));
+        let message = format!("the character {} can hide text: remove it", shown.for_terminal().replace('\\', ""));
         return Scan { statements: Vec::new(), fault: Some(Fault { at, message }) };
     }
     Scanner { text, at: 0, line: 1, scan: Scan::default() }.run()
@@ -160,7 +159,7 @@ impl<'t> Scanner<'t> {
         }
         let end = tokens.last().map_or(at, Token::end);
         if !is_ended {
-            return Err(Fault { at: end, message: "this policy does not end: a `;` is missing".to_owned() });
+            return Err(Fault { at: end, message: "this policy has no end: add a `;`".to_owned() });
         }
         let text = self.text.get(at..end).unwrap_or_default();
         self.scan.statements.push(Statement { text, at, line, tokens });
@@ -175,7 +174,7 @@ impl<'t> Scanner<'t> {
         let run = |belongs: fn(char) -> bool| rest.find(|letter| !belongs(letter)).unwrap_or(rest.len());
         let (kind, length) = match first {
             '"' => {
-                let message = "this string does not end: a `\"` is missing".to_owned();
+                let message = "this string has no end: add a `\"`".to_owned();
                 (Kind::Text, string_length(rest).ok_or(Fault { at, message })?)
             }
             '0'..='9' => (Kind::Number, run(|letter| letter.is_ascii_digit())),
@@ -236,13 +235,13 @@ impl Size {
         let broken = if token.end() - start > POLICY_MAX_BYTES {
             format!("this policy is longer than {} KiB", POLICY_MAX_BYTES / 1024)
         } else if self.depth > NESTING_MAX {
-            format!("more than {NESTING_MAX} brackets inside one another")
+            format!("brackets are nested deeper than {NESTING_MAX} levels")
         } else if self.operators > OPERATORS_MAX {
             format!("this policy has more than {OPERATORS_MAX} operators")
         } else if self.elements > ELEMENTS_MAX {
             format!("this policy lists more than {ELEMENTS_MAX} elements")
         } else if self.tokens > TOKENS_MAX {
-            format!("this policy has more than {TOKENS_MAX} words and signs")
+            format!("this policy has more than {TOKENS_MAX} tokens")
         } else {
             return Ok(());
         };

@@ -22,27 +22,7 @@ pub(super) enum Resource {
     Tool(String),
 }
 
-/// The names in a policy's scope, for callers that check whether they exist.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct About<'r> {
-    pub agent: Option<&'r str>,
-    pub server: Option<&'r str>,
-    pub category: Option<&'r str>,
-    pub tool: Option<&'r str>,
-    pub variants: &'r [Variant],
-}
-
 impl Scope {
-    pub(super) fn about(&self) -> About<'_> {
-        let about = About { agent: self.agent.as_deref(), variants: &self.variants, ..About::default() };
-        match &self.resource {
-            Resource::Any => about,
-            Resource::Server(name) => About { server: Some(name), ..about },
-            Resource::Category(name) => About { category: Some(name), ..about },
-            Resource::Tool(name) => About { tool: Some(name), ..about },
-        }
-    }
-
     /// Reads the scope of a policy. Returns `None` if it can match nothing, which validation has already refused.
     pub(super) fn of(policy: &Policy, vocabulary: &Vocabulary) -> Option<Self> {
         let agent = match policy.principal_constraint() {

@@ -99,7 +99,7 @@ impl ToolPolicies {
                     |world| match eval_expression(&world.request, world.entities.as_ref(), condition) {
                         Ok(EvalResult::Bool(false)) => Outcome::NotMet,
                         Ok(EvalResult::Bool(true)) => Outcome::Forbids,
-                        Ok(_) => Outcome::Failed("its conditions are neither true nor false".to_owned()),
+                        Ok(_) => Outcome::Failed("its condition is neither true nor false".to_owned()),
                         Err(error) => Outcome::Failed(error.to_string()),
                     },
                 );
@@ -160,7 +160,7 @@ pub(super) fn violations(outcomes: Vec<(&Policy, Outcome)>) -> Vec<Violation> {
         let message = match outcome {
             // The agent cannot fix this, and the reason may reveal too much.
             Outcome::Failed(_) => {
-                Some("the policy could not be evaluated, so the answer is no; tell the operator".into())
+                Some("the policy could not be evaluated, so it forbids the call; tell the operator".into())
             }
             Outcome::Forbids | Outcome::NotMet | Outcome::OtherAgent | Outcome::OtherVariant => policy.message.clone(),
         };

@@ -79,7 +79,7 @@ fn never_true(variable: &str, operator: &str, kind: &Token<'_>, name: &Token<'_>
             "principal is an agent: write Agent::\"…\" here".to_owned()
         }
         ("action", "==", "Action") if name.plain_text() == Some("call") => {
-            "no call is just a call: write action in Action::\"call\", or action alone".to_owned()
+            "`call` is a group of actions: write action in Action::\"call\", or action alone".to_owned()
         }
         _ => return None,
     };
@@ -117,7 +117,7 @@ fn patterns(tokens: &[Token<'_>]) -> Option<Fault> {
         }
         if all > PATTERNS_MAX_CHARS {
             let message = format!(
-                "the patterns of this policy are longer than {PATTERNS_MAX_CHARS} characters together: split it into \
+                "the patterns of this policy are longer than {PATTERNS_MAX_CHARS} characters in total: split it into \
                  several policies"
             );
             return Some(Fault { at: pattern.at, message });

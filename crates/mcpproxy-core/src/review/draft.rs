@@ -22,9 +22,9 @@ const SENSITIVE_MAX: usize = 20;
 /// Drafts a contract file in YAML with one contract per tool. The same offer always gives the same text.
 pub fn draft(server: &ServerName, offer: &Offer) -> String {
     let mut text = format!(
-        "{MARKER}: contracts for the tools of `{server}`, made from their schemas, annotations and names.\n\
-         # In `contracts/` beside the settings it is in force, read or not; anywhere else it is not. Read each contract and\n\
-         # correct it, then take out the first line. `mcpproxy contract lint` looks over what is in force.\n"
+        "{MARKER}: contracts for the tools of `{server}`, derived from their schemas, annotations and names.\n\
+         # A gateway enforces this file as soon as it is in its folder `contracts/`. Review and correct each contract,\n\
+         # then remove the first line. `mcpproxy contract lint` checks the contracts that are in force.\n"
     );
     if offer.is_empty() {
         text.push_str("\n# The server offers no tools.\n[]\n");
@@ -51,7 +51,7 @@ fn draft_one(offered: &Offered) -> String {
     let is_written = |name: &str| fields.iter().any(|(field, _)| *field == name);
     let mut notes = Notes { before: judgement.reasons.clone(), after: Vec::new() };
     notes.before.extend(unusable.into_iter().map(|name| {
-        format!("The schema in `{name}` of the server's contract cannot be used; write one that can, which then counts instead.")
+        format!("The schema in `{name}` of the server's contract cannot be used. Write one here that can. It replaces the server's.")
     }));
     if !is_written("permissions") {
         notes.after.push(format!("permissions: [{}]", suggested_permission(offered, judgement.operation)));
@@ -61,8 +61,8 @@ fn draft_one(offered: &Offered) -> String {
     }
     if !is_written("idempotency") && is_idempotent(offered) && judgement.operation != Variant::Read {
         notes.after.push(
-            "idempotency: { mode: natural, keyFrom: [] } (the server calls it idempotent: name the arguments that make \
-             two calls the same)"
+            "idempotency: { mode: natural, keyFrom: [] } (the server says that it is idempotent: name the \
+             arguments that identify a call)"
                 .to_owned(),
         );
     }
@@ -223,10 +223,10 @@ impl Judgement {
             reasons.push(format!("its name and annotations suggest {}", guessed.as_str()));
         }
         if is_raised || operations.into_iter().flatten().min() != operation {
-            reasons.push("these differ, the stricter is taken".to_owned());
+            reasons.push("these differ, so the stricter one is used".to_owned());
         }
         if reasons.is_empty() {
-            reasons.push("nobody says what it does, so it is taken to write".to_owned());
+            reasons.push("nothing states what it does, so it is treated as a write".to_owned());
         }
         let risk = stated.map_or(guessed, |stated| stated.max(guessed));
         let reasons = comments(tool, risk, &reasons, wild);

@@ -84,19 +84,19 @@ pub(super) fn forbidden(tool: &str) -> Option<&'static str> {
     let takes_it_away = has(&["disable", "delete", "stop", "clear", "pause", "off", "purge", "erase"]);
     let everything = has(&["full", "all", "entire", "whole", "complete"]);
     if hands_out && has(&["private"]) && has(&["key", "keys"]) {
-        Some("it seems to hand out a private key")
+        Some("it seems to return a private key")
     } else if hands_out && has(&["password", "passwords", "passwd", "passphrase"]) {
-        Some("it seems to hand out passwords")
+        Some("it seems to return passwords")
     } else if hands_out && has(&["token", "tokens"]) && has(&["raw", "access", "refresh", "api", "bearer"]) {
-        Some("it seems to hand out a token")
+        Some("it seems to return a token")
     } else if hands_out && has(&["secret", "secrets", "credentials"]) && !has(&["list", "metadata", "scanning"]) {
-        Some("it seems to hand out secrets")
+        Some("it seems to return secrets")
     } else if takes_it_away && has(&["audit", "auditlog"]) {
-        Some("it seems to switch off the record of what happens")
+        Some("it seems to turn off logging")
     } else if has(&["export", "dump", "download"]) && everything && has(&["database", "db"]) {
-        Some("it seems to hand out a whole database")
+        Some("it seems to return a whole database")
     } else if has(&["without", "skip", "bypass"]) && has(&["approval", "confirmation", "review", "authorization"]) {
-        Some("its name says that it goes around a check")
+        Some("its name suggests that it bypasses a check")
     } else {
         None
     }

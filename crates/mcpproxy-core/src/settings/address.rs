@@ -87,7 +87,7 @@ pub(super) fn parse_public_url(text: &str) -> Result<String, String> {
     match url.scheme() {
         "https" => Ok(origin),
         "http" if is_here(&url) => Ok(origin),
-        "http" => Err("people would send their passwords in the clear; write `https://`, which a proxy in front can \
+        "http" => Err("users would send their passwords unencrypted; write `https://`, which a proxy in front can \
                        terminate, or `http://localhost`"
             .to_owned()),
         _ => Err(bad()),
@@ -99,7 +99,7 @@ pub(super) fn check_webhook_url(text: &str) -> Result<(), String> {
     check_server_url(text)?;
     match Url::parse(text) {
         Ok(url) if url.scheme() == "https" || is_here(&url) => Ok(()),
-        _ => Err("what is asked of users would cross the network in the clear; write `https://`".to_owned()),
+        _ => Err("approval requests would cross the network unencrypted; write `https://`".to_owned()),
     }
 }
 

@@ -21,6 +21,8 @@ pub struct ApprovalSettings {
     pub public_url: Option<String>,
     pub channels: Channels,
     pub notify: Notify,
+    /// A client that declines a prompt faster than this has not shown it. Not in the settings file: only tests change it.
+    pub shown_after: Duration,
 }
 
 /// The weakest place to approve a call in, by risk level.
@@ -65,6 +67,8 @@ impl ApprovalSettings {
     pub const WAIT: Duration = Duration::from_secs(45);
     pub const EXPIRE: Duration = Duration::from_secs(10 * 60);
     pub const HEADLESS_EXPIRE: Duration = DAY;
+    /// Nobody reads a prompt and declines it within a second.
+    pub const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
     /// Returns where users may approve a call under this contract. Critical calls are never approved in a form.
     pub fn channel(&self, contract: &Effective) -> Channel {
@@ -95,6 +99,7 @@ impl Default for ApprovalSettings {
             public_url: None,
             channels: Channels::default(),
             notify: Notify::default(),
+            shown_after: Self::SHOWN_AFTER,
         }
     }
 }
@@ -124,6 +129,7 @@ pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Appro
         public_url: reader.parsed_of(&fields, "public_url", address::parse_public_url),
         channels: read_channels(reader, &fields).unwrap_or_default(),
         notify: read_notify(reader, &fields).unwrap_or_default(),
+        shown_after: ApprovalSettings::SHOWN_AFTER,
     })
 }
 
@@ -133,7 +139,8 @@ fn read_channels(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Channel
     if let Some(field) = fields.find("critical")
         && reader.choice(&field.node, keys::CHANNEL) == Some(Channel::Form)
     {
-        reader.report(field.node.position, "critical is never confirmed in a form; write `page` or remove the key");
+        reader
+            .report(field.node.position, "critical calls are never approved in a form; write `page` or remove the key");
     }
     Some(Channels {
         medium: reader.choice_of(&fields, "medium", keys::CHANNEL).unwrap_or(default.medium),
@@ -177,7 +184,7 @@ fn check_secret(text: &str) -> Result<(), String> {
     if text.chars().count() >= SECRET_MIN_CHARS {
         return Ok(());
     }
-    Err(format!("a secret of less than {SECRET_MIN_CHARS} characters can be guessed; use a longer, random one"))
+    Err(format!("a secret of fewer than {SECRET_MIN_CHARS} characters can be guessed; use a longer, random one"))
 }
 
 fn read_command(reader: &mut Reader<'_>, node: &Node) -> Option<Vec<String>> {

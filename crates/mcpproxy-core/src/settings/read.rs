@@ -34,7 +34,7 @@ impl Reader<'_> {
             return self.mistake(node.position, format!("`{key}` is empty"));
         }
         if path == "~" || path.starts_with("~/") {
-            let message = "`~` means nothing without a shell; write the whole path, or `${env:HOME}` for `~`";
+            let message = "`~` works only in a shell; write the full path, or `${env:HOME}` for `~`";
             return self.mistake(node.position, message);
         }
         Some(path)

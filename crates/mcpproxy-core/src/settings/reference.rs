@@ -86,7 +86,7 @@ fn look_up(reference: &str, outside: &dyn Outside) -> Result<String, String> {
     }
     match reference.split_once(':') {
         Some(("env" | "file", "")) => {
-            Err(format!("`${{{reference}}}` names nothing; write `${{env:NAME}}` or `${{file:PATH}}`"))
+            Err(format!("`${{{reference}}}` has no name; write `${{env:NAME}}` or `${{file:PATH}}`"))
         }
         Some(("env", name)) => variable(name, outside),
         Some(("file", path)) => match outside.file(path) {

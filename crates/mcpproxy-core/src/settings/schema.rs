@@ -82,7 +82,7 @@ pub fn schema() -> Value {
 fn intent() -> Value {
     json!({
         "type": "object",
-        "description": "How strictly the gateway checks the intent that an agent declares.",
+        "description": "Checks of the intent that an agent declares.",
         "additionalProperties": false,
         "properties": {
             "strict_server_validation": {
@@ -98,7 +98,7 @@ fn intent() -> Value {
             "unannotated": {
                 "enum": words(keys::UNANNOTATED),
                 "default": "trust",
-                "description": "What happens to a read call on a tool without annotations: `trust` allows it, `warn` allows it with a warning, `require_write` refuses it."
+                "description": "The handling of a read call to a tool without annotations: `trust` allows it, `warn` allows it with a warning, `require_write` refuses it."
             }
         }
     })
@@ -107,13 +107,13 @@ fn intent() -> Value {
 fn contracts() -> Value {
     json!({
         "type": "object",
-        "description": "Tool contracts. The contracts themselves are files in `contracts/` beside the settings.",
+        "description": "Tool contracts. The contracts themselves are files in `contracts/` next to the settings.",
         "additionalProperties": false,
         "properties": {
             "unclassified": {
                 "enum": words(keys::UNCLASSIFIED),
                 "default": "allow",
-                "description": "What happens to a tool for which no contract of yours has a risk level: `allow` follows its annotations, `confirm_destructive` also asks a user to approve destructive calls, `deny` refuses every call. A server's own contract can only make this stricter."
+                "description": "The handling of tools without a risk level in your contracts: `allow` follows its annotations, `confirm_destructive` also asks a user to approve destructive calls, `deny` refuses every call. A server's own contract can only make this stricter."
             }
         }
     })
@@ -128,7 +128,7 @@ fn activity() -> Value {
             "durability": {
                 "enum": words(keys::DURABILITY),
                 "default": "writes",
-                "description": "Which calls are on disk before the gateway sends them: `all`, or `writes` (write and destructive calls; reads are written in batches)."
+                "description": "The calls that are on disk before the gateway sends them: `all`, or `writes` (write and destructive calls; reads are written in batches)."
             },
             "checkpoints_to": {
                 "type": "string",
@@ -137,24 +137,24 @@ fn activity() -> Value {
             },
             "retention": {
                 "type": "object",
-                "description": "How long the log is kept. \"forever\" turns a limit off.",
+                "description": "Retention of the log. \"forever\" turns a limit off.",
                 "additionalProperties": false,
                 "properties": {
                     "payloads": {
                         "$ref": "#/$defs/age",
                         "default": "90d",
-                        "description": "How long arguments and results are kept, such as \"90d\" or \"12h\". Their records stay."
+                        "description": "The time for which arguments and results are kept, such as \"90d\" or \"12h\". Their records stay."
                     },
                     "payload_bytes": {
                         "type": ["string", "integer"],
                         "pattern": "^(?:forever|[0-9]+ *(?:B|KiB|MiB|GiB|TiB|kB|KB|MB|GB|TB))$",
                         "default": "4GiB",
-                        "description": "How many bytes of arguments and results are kept in total. The oldest are removed first."
+                        "description": "The total size of the arguments and results that are kept. The oldest are removed first."
                     },
                     "records": {
                         "$ref": "#/$defs/age",
                         "default": "forever",
-                        "description": "How long records themselves are kept, such as \"400d\". Not shorter than `payloads`."
+                        "description": "The time for which records themselves are kept, such as \"400d\". Not shorter than `payloads`."
                     }
                 }
             }
@@ -166,23 +166,23 @@ fn approvals() -> Value {
     let channel = |default: &str, description: &str| json!({ "enum": words(keys::CHANNEL), "default": default, "description": description });
     json!({
         "type": "object",
-        "description": "How users approve calls.",
+        "description": "Approval of calls by users.",
         "additionalProperties": false,
         "properties": {
             "wait": {
                 "$ref": "#/$defs/duration",
                 "default": seconds(ApprovalSettings::WAIT),
-                "description": "How long a call waits for an approval, from \"0s\" (not at all) to \"10m\". After that, the agent is told how to repeat the call."
+                "description": "The time that a call waits for an approval, from \"0s\" (not at all) to \"10m\". After that, the agent is told how to repeat the call."
             },
             "expire": {
                 "$ref": "#/$defs/duration",
                 "default": "10m",
-                "description": "How long an approval request stays open, and how long an approval is valid: \"1m\" to \"24h\"."
+                "description": "The time that an approval request stays open, and that an approval is valid: \"1m\" to \"24h\"."
             },
             "headless_expire": {
                 "$ref": "#/$defs/duration",
                 "default": "24h",
-                "description": "How long an approval request of an unattended agent (`--headless`) stays open: \"1m\" to \"7d\". The approval is valid for `expire`."
+                "description": "The time that an approval request of an unattended agent (`--headless`) stays open: \"1m\" to \"7d\". The approval is valid for `expire`."
             },
             "public_url": {
                 "type": "string",
@@ -191,7 +191,7 @@ fn approvals() -> Value {
             },
             "channels": {
                 "type": "object",
-                "description": "Where users may approve a call, by risk level: `form` (also in the agent's own client) or `page` (only on the gateway's page or command line).",
+                "description": "The places where users may approve a call, by risk level: `form` (also in the agent's own client) or `page` (only on the gateway's page or command line).",
                 "additionalProperties": false,
                 "properties": {
                     "medium": channel("form", "Risk levels medium and low, if their contract needs an approval."),
@@ -205,7 +205,7 @@ fn approvals() -> Value {
             },
             "notify": {
                 "type": "object",
-                "description": "How users learn of a new approval request.",
+                "description": "Notifications about new approval requests.",
                 "additionalProperties": false,
                 "properties": {
                     "webhook": {
@@ -264,13 +264,13 @@ fn server() -> Value {
             "max_concurrent_calls": {
                 "type": "integer", "minimum": 1, "maximum": super::server::CONCURRENT_CALLS_MAX,
                 "default": ServerSettings::MAX_CONCURRENT_CALLS,
-                "description": "The most calls that run on the server at once. Further calls wait."
+                "description": "The maximum number of concurrent calls. Further calls wait."
             },
             "result_limit": {
                 "type": ["string", "integer"],
                 "pattern": "^[0-9]+ *(?:B|KiB|MiB|GiB|kB|KB|MB|GB)$",
                 "default": ServerSettings::RESULT_LIMIT_BYTES,
-                "description": "The largest result to accept, such as \"10MiB\", or a number of bytes."
+                "description": "The maximum size of a result, such as \"10MiB\", or a number of bytes."
             },
             "include_tools": { "type": "array", "items": { "type": "string" }, "description": "The only tools that agents see. By default, all." },
             "exclude_tools": { "type": "array", "items": { "type": "string" }, "default": [], "description": "Tools that no agent sees, even if `include_tools` names them." }

@@ -273,7 +273,7 @@ fn check_header(name: &str, value: &str) -> Result<(), String> {
         return Err(format!("the value of header `{name}` contains a line end; remove it"));
     }
     if !value.bytes().all(|b| b == b'\t' || (b' '..=b'~').contains(&b)) {
-        return Err(format!("the value of header `{name}` contains more than printable ASCII; remove the rest"));
+        return Err(format!("the value of header `{name}` may contain only printable ASCII; remove other characters"));
     }
     Ok(())
 }

@@ -124,7 +124,7 @@ fn check_option(name: &str, option: &str) -> Result<(), String> {
                 Some(known) => format!("did you mean `{known}`?"),
                 None => format!("known options: {}", list(known)),
             };
-            Err(format!("unknown option behind `?` in the address; {advice}"))
+            Err(format!("unknown option after `?` in the address; {advice}"))
         }
     }
 }

@@ -148,6 +148,7 @@ fn a_pasted_file() {
             headless_expire: Duration::from_secs(7 * 24 * 3600),
             public_url: Some("https://gateway.example.com".to_owned()),
             channels: Channels { medium: Channel::Form, high: Channel::Page },
+            shown_after: ApprovalSettings::SHOWN_AFTER,
             notify: Notify {
                 webhook: Some(Webhook {
                     url: inline("https://hooks.example.com/hidden"),

@@ -1,7 +1,7 @@
 //! Texts for agents about users, dry runs and repeats, word for word.
 
 use mcpproxy_core::settings::TwoKey;
-use mcpproxy_core::{ApprovalId, Denial, Retry, RiskLevel, Ticket, ToolName, Untrusted, Variant, declare};
+use mcpproxy_core::{ApprovalId, Denial, DeniedBy, Retry, RiskLevel, Ticket, ToolName, Untrusted, Variant, declare};
 use serde_json::{Value, json};
 
 use super::{ID, NOW_MS, World};
@@ -58,7 +58,8 @@ fn confirmation_with_a_way_to_come_back() {
     assert_eq!(
         nobody.message(),
         "A user must approve this call of 'mail:send'. No approver account exists yet. Tell the user to open the one-time setup \
-         link that `mcpproxy serve` prints in its terminal, or `mcpproxy stdio` in the client's log. Ask the user to open \
+         link that `mcpproxy serve` prints in its terminal, or `mcpproxy stdio` in the client's log. A user who finds neither \
+         closes this client, runs `mcpproxy serve`, and starts the client again. Ask the user to open \
          http://localhost:8080/ui/approvals/01M7FFDZNC0000A0000000000B. Then repeat exactly this call with \
          approval_id=01M7FFDZNC0000A0000000000B. Do not change the arguments."
     );
@@ -77,17 +78,36 @@ fn confirmation_with_a_way_to_come_back() {
 #[test]
 fn answers_of_users() {
     check(
-        &Denial::ApprovalDenied { comment: None },
+        &Denial::ApprovalDenied { by: DeniedBy::read(Some("anna")), comment: None },
         "approval_denied",
-        "A user denied this call. Do not repeat it. Ask the user what to do instead.",
-        &json!({"comment": null}),
+        "User 'anna' denied this call. Do not repeat it. Ask the user what to do instead.",
+        &json!({"comment": null, "decided_by": "anna"}),
     );
     check(
-        &Denial::ApprovalDenied { comment: Some(Untrusted::new("Not on Friday.\u{1b}[2J")) },
+        &Denial::ApprovalDenied {
+            by: DeniedBy::read(Some("anna")),
+            comment: Some(Untrusted::new("Not on Friday.\u{1b}[2J")),
+        },
         "approval_denied",
-        "A user denied this call: \"Not on Friday.\\u{1b}[2J\". Do not repeat it unchanged.",
-        &json!({"comment": "Not on Friday.\u{1b}[2J"}),
+        "User 'anna' denied this call: \"Not on Friday.\\u{1b}[2J\". Do not repeat it unchanged.",
+        &json!({"comment": "Not on Friday.\u{1b}[2J", "decided_by": "anna"}),
     );
+    // Only a user of the gateway is called a user.
+    let client = DeniedBy::client("a", Some(" codex\u{1b} \"1\" "));
+    for (stored, sentence) in [
+        (Some("admin key"), "This call was denied with the operator's admin key"),
+        (Some(client.as_str()), "This call was declined in the client \"codex\\u{1b} '1'\""),
+        (Some("client of agent a"), "This call was declined in the client of agent a"),
+        (None, "This call was denied"),
+    ] {
+        check(
+            &Denial::ApprovalDenied { by: DeniedBy::read(stored), comment: None },
+            "approval_denied",
+            &format!("{sentence}. Do not repeat it. Ask the user what to do instead."),
+            &json!({"comment": null, "decided_by": stored}),
+        );
+    }
+    assert_eq!(DeniedBy::client("a", None), "client of agent a");
     check(
         &Denial::ApprovalExpired,
         "approval_expired",

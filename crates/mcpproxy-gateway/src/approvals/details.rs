@@ -69,7 +69,7 @@ impl StatedRisk {
             (Some(risk), None) => risk.to_owned(),
             (Some(risk), Some(_)) => format!("{risk}, says the server"),
             (None, None) => "unclassified".to_owned(),
-            (None, Some(claimed)) => format!("unclassified; the server calls it {claimed}"),
+            (None, Some(claimed)) => format!("unclassified; the server says {claimed}"),
         }
     }
 }
@@ -129,7 +129,7 @@ mod tests {
         let check = |risk, said_by, expected: &str| assert_eq!(StatedRisk { risk, said_by }.words(), expected);
         check(None, None, "unclassified");
         check(Some(RiskLevel::High), Some(SaidBy::Operator), "high");
-        check(Some(RiskLevel::Low), Some(SaidBy::Server), "unclassified; the server calls it low");
+        check(Some(RiskLevel::Low), Some(SaidBy::Server), "unclassified; the server says low");
         check(Some(RiskLevel::Critical), Some(SaidBy::Server), "critical, says the server");
     }
 

@@ -112,7 +112,7 @@ async fn send(webhook: &Webhook, notice: &ApprovalNotice) -> Result<(), String> 
                 format!("it answered {status}")
             }
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer within {} s", WEBHOOK_TIMEOUT.as_secs()),
+            Err(_) => format!("no response within {} s", WEBHOOK_TIMEOUT.as_secs()),
         };
         match pauses.next() {
             Some(pause) => tokio::time::sleep(*pause).await,
@@ -157,9 +157,9 @@ async fn run(program: &str, args: &[String], notice: &ApprovalNotice) -> Result<
     let mut child = command.spawn().map_err(|error| format!("`{program}` could not be started: {error}"))?;
     match tokio::time::timeout(COMMAND_TIMEOUT, child.wait()).await {
         Ok(Ok(status)) if status.success() => Ok(()),
-        Ok(Ok(status)) => Err(format!("`{program}` ended with {status}")),
+        Ok(Ok(status)) => Err(format!("`{program}` exited with {status}")),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("`{program}` did not end within {} s", COMMAND_TIMEOUT.as_secs())),
+        Err(_) => Err(format!("`{program}` did not exit within {} s", COMMAND_TIMEOUT.as_secs())),
     }
 }
 

@@ -44,6 +44,15 @@ pub(crate) struct ReturnedCall {
     pub(crate) response: String,
     /// Members of `params` that the first request had for the server, as raw JSON.
     pub(crate) carried: Option<String>,
+    /// Time at which the prompt was sent to the client.
+    pub(crate) sent_ms: Option<i64>,
+}
+
+/// The content of a state.
+struct Opened {
+    approval: ApprovalId,
+    sent_ms: Option<i64>,
+    carried: Option<String>,
 }
 
 /// Members of a request that continues an earlier one.
@@ -72,9 +81,14 @@ impl RequestStates {
         let sealer = self.sealer().await?;
         let Some(state) = state.strip_prefix(&sealer.prefix) else { return Ok(None) };
         let response = find("inputResponses").and_then(|all| member(all, INPUT_KEY)).unwrap_or("null").to_owned();
-        let (approval, carried) = sealer.open(agent, state, arguments).unzip();
+        let opened = sealer.open(agent, state, arguments);
         passage.others.retain(|(key, _)| !is_of_state(key));
-        Ok(Some(ReturnedCall { approval, response, carried: carried.flatten() }))
+        Ok(Some(match opened {
+            Some(Opened { approval, sent_ms, carried }) => {
+                ReturnedCall { approval: Some(approval), response, carried, sent_ms }
+            }
+            None => ReturnedCall { approval: None, response, carried: None, sent_ms: None },
+        }))
     }
 
     /// Seals a state that only the same agent can send back, and only with the same call.
@@ -85,11 +99,12 @@ impl RequestStates {
         attached: &Attached,
     ) -> Result<String, StoreError> {
         let Sealer { codec, prefix } = self.sealer().await?;
-        let lasts = u64::try_from(approval.expires_ms - now_ms()).unwrap_or(1).max(1);
+        let sent_ms = now_ms();
+        let lasts = u64::try_from(approval.expires_ms - sent_ms).unwrap_or(1).max(1);
         let bound_to = bound_to(agent, &approval.args_digest);
         let options = SealOptions::new().associated_data(bound_to.as_bytes()).ttl(Duration::from_millis(lasts));
         let carried = carried(attached).unwrap_or_default();
-        Ok(format!("{prefix}{}", codec.seal_with(format!("{}{carried}", approval.id).as_bytes(), &options)))
+        Ok(format!("{prefix}{}", codec.seal_with(format!("{}{sent_ms}{carried}", approval.id).as_bytes(), &options)))
     }
 
     async fn sealer(&self) -> Result<&Sealer, StoreError> {
@@ -104,12 +119,15 @@ impl RequestStates {
 }
 
 impl Sealer {
-    /// Opens a state: the approval, and what the first request had for the server.
-    fn open(&self, agent: &Agent, state: &str, arguments: &Arguments) -> Option<(ApprovalId, Option<String>)> {
+    /// Opens a state: the approval, the time of the prompt, and what the first request had for the server. A state of an
+    /// earlier version has no time.
+    fn open(&self, agent: &Agent, state: &str, arguments: &Arguments) -> Option<Opened> {
         let bound_to = bound_to(agent, &arguments.digest());
         let opened = String::from_utf8(self.codec.open_with(state, bound_to.as_bytes()).ok()?).ok()?;
-        let (id, carried) = opened.split_at_checked(ApprovalId::CHARS)?;
-        Some((ApprovalId::parse(id)?, (!carried.is_empty()).then(|| carried.to_owned())))
+        let (id, rest) = opened.split_at_checked(ApprovalId::CHARS)?;
+        let (sent, carried) = rest.split_at_checked(rest.find('{').unwrap_or(rest.len()))?;
+        let carried = (!carried.is_empty()).then(|| carried.to_owned());
+        Some(Opened { approval: ApprovalId::parse(id)?, sent_ms: sent.parse().ok(), carried })
     }
 }
 

@@ -28,7 +28,27 @@ pub struct WantedStandingApproval {
     pub uses: u32,
 }
 
-/// A standing approval that was not given. The request it comes from was not approved either.
+/// The result of approving a request together with more calls like it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StandingResult {
+    Created(Box<StoredStandingApproval>),
+    /// There is no standing approval. The request it comes from was not approved either.
+    NotCreated(NotGranted),
+}
+
+impl From<NotGranted> for StandingResult {
+    fn from(reason: NotGranted) -> Self {
+        Self::NotCreated(reason)
+    }
+}
+
+impl From<NotDecided> for StandingResult {
+    fn from(reason: NotDecided) -> Self {
+        Self::NotCreated(NotGranted::NotDecided(reason))
+    }
+}
+
+/// The reason why a standing approval was not created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotGranted {
     NotDecided(NotDecided),
@@ -36,15 +56,13 @@ pub enum NotGranted {
     Refused(String),
 }
 
-impl From<NotDecided> for NotGranted {
-    fn from(reason: NotDecided) -> Self {
-        Self::NotDecided(reason)
-    }
-}
-
 /// The decision of the standing approvals on a request.
 pub(crate) enum StandingDecision {
-    Permitted(Permit),
+    Permitted {
+        permit: Permit,
+        /// The user who gave the standing approval.
+        by: String,
+    },
     /// No standing approval covers the call, so a user must decide.
     NotCovered(ApprovalRequest),
     /// One covers it, but the rate limit is reached.
@@ -59,16 +77,16 @@ impl Approvals {
         wanted: &WantedStandingApproval,
         user: &User,
         step_up: &StepUpProof,
-    ) -> Result<Result<StoredStandingApproval, NotGranted>, StoreError> {
+    ) -> Result<StandingResult, StoreError> {
         let store = &self.shared.store;
         let Some(approval) = store.find_approval(&wanted.from).await? else {
-            return Ok(Err(NotDecided::NotFound.into()));
+            return Ok(NotDecided::NotFound.into());
         };
         if step_up.user() != user || step_up.purpose() != wanted.from.as_str() {
-            return Ok(Err(NotGranted::Refused("a standing approval needs a fresh code or passkey".to_owned())));
+            return Ok(NotGranted::Refused("a standing approval needs a fresh code or passkey".to_owned()).into());
         }
         if let Err(why) = check(wanted, &approval) {
-            return Ok(Err(NotGranted::Refused(why)));
+            return Ok(NotGranted::Refused(why).into());
         }
         let now_ms = now_ms();
         let id = new_id(now_ms);
@@ -105,12 +123,12 @@ impl Approvals {
         let made = self.shared.ledger.append_if(record, steps).await?;
         self.has_changed();
         if made.is_written()
-            && let Some(grant) = store.find_standing_approval(id.as_str()).await?
+            && let Some(created) = store.find_standing_approval(id.as_str()).await?
         {
-            return Ok(Ok(grant));
+            return Ok(StandingResult::Created(Box::new(created)));
         }
         let now = store.find_approval(&wanted.from).await?;
-        Ok(Err(now.map_or(NotDecided::NotFound, |now| NotDecided::over(&now)).into()))
+        Ok(now.map_or(NotDecided::NotFound, |now| NotDecided::over(&now)).into())
     }
 
     /// Lists active standing approvals and, on request, those that are used up, expired or revoked.
@@ -147,6 +165,7 @@ impl Approvals {
         let born_ms = self.token_born_ms(agent).await?;
         for grant in found.into_iter().filter(|grant| born_ms.is_some_and(|born_ms| born_ms <= grant.created_ms)) {
             let Ok(schema) = Schema::parse(&grant.schema) else { continue };
+            let by = grant.by.clone();
             let grant = decision::StandingApproval {
                 id: grant.id,
                 agent: grant.agent,
@@ -158,7 +177,7 @@ impl Approvals {
                 uses_left: grant.uses_left,
             };
             match request.covered_by(agent, &grant, moment) {
-                Ok(permit) => return Ok(StandingDecision::Permitted(permit)),
+                Ok(permit) => return Ok(StandingDecision::Permitted { permit, by }),
                 Err(refused) => match *refused {
                     (_, NotCovered::RateLimit(denial)) => return Ok(StandingDecision::RateLimited(denial)),
                     (

@@ -1,10 +1,12 @@
 //! Steps in the life of an approval request, each with its record.
 
 use mcpproxy_core::{ApprovalId, Assurance};
-use mcpproxy_store::{Conditional, Kind, NewApproval, NewRecord, RecordId, Status, Step, StoreError, StoredApproval};
+use mcpproxy_store::{
+    Conditional, Kind, NewApproval, NewRecord, RecordId, Status, Step, StoreError, StoredApproval, WaitFor,
+};
 use serde_json::{Value, json};
 
-use super::{ApprovalDetails, ApprovalNotice, Approvals, NotDecided, StatedRisk};
+use super::{ApprovalDetails, ApprovalNotice, Approvals, DecisionResult, StatedRisk};
 use crate::record::{blank, now_ms};
 
 /// Longest comment of a user to an agent.
@@ -47,23 +49,25 @@ impl Approvals {
         Ok(requested)
     }
 
-    /// Approves by a form in the agent's own client.
-    pub(crate) async fn approve_by_form(
-        &self,
-        id: &ApprovalId,
-        agent: &str,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        self.approve_as(id, &in_client(agent), Assurance::Form).await
+    /// Approves by a form in the agent's own client. `client` names that client, as `DeniedBy::client` writes it.
+    pub(crate) async fn approve_by_form(&self, id: &ApprovalId, client: &str) -> Result<DecisionResult, StoreError> {
+        self.approve_as(id, client, Assurance::Form).await
     }
 
     /// Denies by a form in the agent's own client. A denial needs no proof.
-    pub(crate) async fn deny_by_form(
-        &self,
-        id: &ApprovalId,
-        agent: &str,
-        comment: Option<&str>,
-    ) -> Result<Result<StoredApproval, NotDecided>, StoreError> {
-        self.deny_as(id, &in_client(agent), comment).await
+    pub(crate) async fn deny_by_form(&self, id: &ApprovalId, client: &str) -> Result<DecisionResult, StoreError> {
+        self.deny_as(id, client, None).await
+    }
+
+    /// Records that the client answered an approval prompt without showing it. The request stays pending.
+    pub(crate) async fn not_shown(&self, approval: &StoredApproval, client: &str) -> Result<(), StoreError> {
+        let record = NewRecord {
+            message: Some(format!(
+                "The {client} declined the approval prompt and may not have shown it. The request stays pending."
+            )),
+            ..of_step(approval, "approval_not_shown", Status::Error, json!({"by": client}))
+        };
+        self.shared.ledger.append(record, WaitFor::Queue).await.map(drop)
     }
 
     /// Cancels a request, because the call it was for has changed.
@@ -88,10 +92,6 @@ impl Approvals {
         }
         Ok(())
     }
-}
-
-fn in_client(agent: &str) -> String {
-    format!("{agent}'s client")
 }
 
 pub(super) fn approved(approval: &StoredApproval, by: &str, given: Assurance) -> NewRecord {

@@ -9,7 +9,7 @@
 //!        ▼ pending
 //!  reach (elicitation.rs): a form or a link in the agent's client, or only the web page
 //!        ▼
-//!  wait (wait.rs): holds the call for `approvals.wait`, with progress messages
+//!  wait (wait.rs): holds the call for `approvals.wait`, or while a form is open, with progress messages
 //!        ▼
 //!  settle: approved ─▶ decide again (redecide.rs) ─▶ permit
 //!          pending  ─▶ `confirmation_required`, and the agent repeats the call later
@@ -25,7 +25,7 @@
 //! - Identical calls share one request, so a user decides once. After a denial, the same call is denied without a new
 //!   request until the first would have expired. Otherwise an agent could repeat its call until a user gives in.
 //! - The client's own prompt counts only where the contract accepts a form, and only if it shows everything that is
-//!   sent.
+//!   sent. A client that declines before its user can have read the prompt has decided nothing.
 //!
 //! The permit is spent later, in the transaction that opens the call's record. Spending it here would lose the approval
 //! if the gateway crashed in between.
@@ -40,10 +40,11 @@ mod request;
 mod wait;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mcpproxy_core::decision::PriorState;
 use mcpproxy_core::settings::Channel;
-use mcpproxy_core::{ApprovalRequest, ApprovalState, Assurance, Denial, Moment, Permit, Retry, Ticket};
+use mcpproxy_core::{ApprovalRequest, ApprovalState, Assurance, Denial, DeniedBy, Moment, Permit, Retry, Ticket};
 use mcpproxy_store::{StoreError, StoredApproval};
 
 use super::{CallExtras, Incoming, Stopped};
@@ -60,6 +61,8 @@ use elicitation::{ClientAnswer, Elicitation};
 pub(super) struct Approved {
     pub(super) permit: Permit,
     pub(super) snapshot: Arc<Snapshot>,
+    /// The user or client that approved the call, for its record.
+    pub(super) by: Option<String>,
 }
 
 /// The approval request of one call, on its way to a user.
@@ -85,7 +88,9 @@ pub(super) async fn obtain(
         false => state.approvals.by_standing_approval(request, &agent.identity, moment).await?,
     };
     let request = match by_standing {
-        StandingDecision::Permitted(permit) => return Ok(Approved { permit, snapshot: Arc::clone(snapshot) }),
+        StandingDecision::Permitted { permit, by } => {
+            return Ok(Approved { permit, snapshot: Arc::clone(snapshot), by: Some(by) });
+        }
         StandingDecision::RateLimited(denial) => return Err(denial.into()),
         StandingDecision::NotCovered(request) => request,
     };
@@ -129,7 +134,7 @@ impl ApprovalFlow<'_> {
             approval.least == Assurance::Form && settings.channel(&self.request.tool().contract) == Channel::Form;
         let form_suffices = form_suffices && elicitation::shows_all(&approval);
         let prompt = Elicitation::of(&self.agent.capabilities, form_suffices);
-        match (self.agent.era, prompt, &self.extras.returned) {
+        let open_form = match (self.agent.era, prompt, &self.extras.returned) {
             (Era::Modern, Some(prompt), None) => {
                 let agent = &self.agent.identity;
                 let sealed = self.state.request_states.seal(agent, &approval, self.request.attached()).await?;
@@ -137,17 +142,26 @@ impl ApprovalFlow<'_> {
                 let result = elicitation::input_required(prompt, &approval, &url, &sealed);
                 return Err(Stopped::Answered(Ok(result)));
             }
-            (Era::Modern, _, Some(returned)) => {
-                let answer = ClientAnswer::read(&returned.response);
-                let agent = &self.agent.identity.name;
-                elicitation::take(&self.state.approvals, &approval, agent, answer, form_suffices).await?;
+            (Era::Modern, prompt, Some(returned)) => {
+                let took_ms = returned.sent_ms.and_then(|sent_ms| u64::try_from(now_ms() - sent_ms).ok());
+                let was_shown = took_ms.is_some_and(|took_ms| Duration::from_millis(took_ms) >= settings.shown_after);
+                let answer = ClientAnswer::read(&returned.response, prompt.unwrap_or(Elicitation::Link), was_shown);
+                let client = self.client();
+                elicitation::take(&self.state.approvals, &approval, &client, answer, form_suffices).await?;
+                None
             }
             (Era::Legacy, Some(prompt), _) if !settings.wait.is_zero() => {
-                elicitation::in_background(self, prompt, &approval, form_suffices);
+                let closed = elicitation::in_background(self, prompt, &approval, form_suffices, settings.shown_after);
+                (prompt == Elicitation::Form).then_some(closed)
             }
-            (Era::Modern | Era::Legacy, _, _) => {}
-        }
-        wait::for_decision(self, approval, settings.wait).await
+            (Era::Modern | Era::Legacy, _, _) => None,
+        };
+        wait::for_decision(self, approval, settings.wait, open_form).await
+    }
+
+    /// Names the agent's client as the origin of a decision.
+    fn client(&self) -> String {
+        DeniedBy::client(&self.agent.identity.name, self.agent.client.as_deref())
     }
 
     /// Turns an approval into a permit, or into the reason why there is none.
@@ -196,7 +210,10 @@ fn current_state(approval: &StoredApproval) -> ApprovalState {
 /// Explains why an approval permits nothing any more.
 pub(super) async fn not_usable(state: &SharedState, approval: &StoredApproval) -> Result<Denial, StoreError> {
     Ok(match approval.state {
-        ApprovalState::Denied => Denial::ApprovalDenied { comment: approval.comment.clone() },
+        ApprovalState::Denied => Denial::ApprovalDenied {
+            by: DeniedBy::read(approval.decided_by.as_deref()),
+            comment: approval.comment.clone(),
+        },
         ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Expired => Denial::ApprovalExpired,
         ApprovalState::Cancelled => Denial::ApprovalStale,
         ApprovalState::Consumed => {

@@ -88,7 +88,7 @@ impl CheckedReply {
                 (Status::Cancelled, Some(error.code().to_owned()), Some(error.to_string()), None)
             }
             ServerReply::Failed(error) => {
-                let unknown = if error.outcome_is_unknown() { "; the server may have run it" } else { "" };
+                let unknown = if error.outcome_is_unknown() { "; the server may have run the call" } else { "" };
                 (Status::Error, Some(error.code().to_owned()), Some(format!("{error}{unknown}")), None)
             }
         };
@@ -114,9 +114,11 @@ impl CheckedReply {
                 )),
                 None => StoredAnswer::Result { result, is_error: false, failure: failure() },
             },
-            ServerReply::ErrorResult(result) => StoredAnswer::Result { result, is_error: true, failure: failure() },
-            // Not an answer yet: the call comes again with the agent's input, under the same key.
+            // Not an answer yet: the call comes again with the agent's input, under the same key. That is also true of a
+            // request for input that is marked as an error.
             ServerReply::InputRequired(result) => StoredAnswer::InputRequired(result),
+            ServerReply::ErrorResult(result) if requires_input(result) => StoredAnswer::InputRequired(result),
+            ServerReply::ErrorResult(result) => StoredAnswer::Result { result, is_error: true, failure: failure() },
             ServerReply::Error(error) => StoredAnswer::Error(Box::new(with_failure(error.clone(), failure()))),
             ServerReply::Failed(error) if error.outcome_is_unknown() => StoredAnswer::Unknown,
             ServerReply::Failed(_) => StoredAnswer::NotSent,

@@ -184,7 +184,8 @@ impl Incoming<'_> {
             Ok(FirstCall::Refused(denial)) => self.refuse(&denial).await,
             // The key was released in the meantime. As a new call this one needs a decision of its own.
             Ok(FirstCall::Released(_)) => {
-                let error = UpstreamError::Unavailable("the call that this one repeats was not made".to_owned());
+                let error =
+                    UpstreamError::Unavailable("the first call with this idempotency key was not sent".to_owned());
                 let record = NewRecord {
                     status: Status::Error,
                     code: Some(error.code().to_owned()),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mcpproxy_core::decision::Claim;
+use mcpproxy_core::json::quote;
 use mcpproxy_core::settings::Durability;
 use mcpproxy_core::{ApprovalRef, Arguments, Attached, Declared, Denial, Intent, Permit, Tool, Variant, Warning};
 use mcpproxy_store::{Conditional, NewRecord, OpenRecord, RecordId, Step, StoreError, WaitFor};
@@ -17,7 +18,7 @@ use super::{Stopped, dry_run, failed};
 use crate::agents::ConnectedAgent;
 use crate::answer::{error_result, with_own_meta};
 use crate::crash::crash_point;
-use crate::message::{INVALID_PARAMS, Reply, RpcError};
+use crate::message::{INVALID_PARAMS, Reply, RpcError, with_members};
 use crate::record::{self, now_ms};
 use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
@@ -36,6 +37,8 @@ pub(super) struct PermittedCall<'a> {
     wait: WaitFor,
     warnings: Vec<Warning>,
     took: Duration,
+    /// The user or client that approved the call. `None` for most calls.
+    approved_by: Option<String>,
     /// `None` for most calls.
     bound: Option<Box<Bound>>,
 }
@@ -58,7 +61,13 @@ impl<'a> PermittedCall<'a> {
         let sensitive = Sensitive::of(&tool, permit.arguments().as_str());
         let (wait, warnings) = (durability(snapshot, permit), permit.warnings().to_vec());
         let bound = Bound::of(permit).map(Box::new);
-        Ok(Self { tool, server, agent, sensitive, wait, warnings, took: Duration::ZERO, bound })
+        let (took, approved_by) = (Duration::ZERO, None);
+        Ok(Self { tool, server, agent, sensitive, wait, warnings, took, approved_by, bound })
+    }
+
+    /// Sets who approved the call. Its record names both: the agent it ran for, and the user who approved it.
+    pub(super) fn approved_by(self, by: Option<String>) -> Self {
+        Self { approved_by: by, ..self }
     }
 
     /// Opens the record, and spends with it what the permit rests on.
@@ -70,6 +79,12 @@ impl<'a> PermittedCall<'a> {
     ) -> Result<OpenRecord, Stopped> {
         crash_point("before_open");
         let started = record::of_permit(permit, &self.agent.identity, self.agent.client.as_deref(), &self.sensitive);
+        let started = match &self.approved_by {
+            Some(by) => {
+                NewRecord { metadata: with_members(&started.metadata, &[("approved_by", &quote(by))]), ..started }
+            }
+            None => started,
+        };
         let open = match &self.bound {
             Some(bound) if bound.approval.is_some() || bound.claim.is_some() => {
                 Box::pin(self.open_and_spend(state, started, bound, passage)).await?

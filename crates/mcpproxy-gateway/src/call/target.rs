@@ -11,7 +11,8 @@ use crate::snapshot::Snapshot;
 
 pub(crate) enum Target<'a> {
     /// The parameters of a `call_tool_*`, which have passed the strict reader.
-    Variant { variant: Variant, parameters: &'a str },
+    /// `candidates` are the tools that a name without a server could mean, if there are several.
+    Variant { variant: Variant, parameters: &'a str, candidates: Vec<ToolName> },
     /// A direct call. The tool's contract or annotations choose the variant, and what the four tools take as parameters
     /// is in `_meta`.
     Direct { name: ToolName, arguments: &'a str, meta: Option<&'a str> },
@@ -20,7 +21,15 @@ pub(crate) enum Target<'a> {
 impl<'a> Target<'a> {
     pub(super) fn declare(self, snapshot: &Snapshot) -> Result<Declared, Denial> {
         match self {
-            Self::Variant { variant, parameters } => declare(variant, parameters, snapshot.settings.intent.two_key),
+            Self::Variant { variant, parameters, candidates } => {
+                let declared = declare(variant, parameters, snapshot.settings.intent.two_key);
+                match declared {
+                    Err(Denial::InvalidToolName(_)) if !candidates.is_empty() => {
+                        Err(Denial::AmbiguousToolName { candidates })
+                    }
+                    declared => declared,
+                }
+            }
             Self::Direct { name, arguments, meta } => {
                 let variant = snapshot.catalog.resolve(&name).map_or(Variant::Write, |tool| tool.call_with());
                 if let Some(extras) = meta.and_then(extras) {
@@ -35,7 +44,7 @@ impl<'a> Target<'a> {
     }
 
     /// Returns the server the call is for, as far as its name can be read.
-    pub(super) fn server(&self) -> Option<ServerName> {
+    pub(crate) fn server(&self) -> Option<ServerName> {
         match self {
             Self::Variant { parameters, .. } => {
                 let name = member(parameters, "name").and_then(string_value)?;
@@ -48,7 +57,7 @@ impl<'a> Target<'a> {
     /// Returns the facts that are known before the call is parsed, for the record of a refusal.
     pub(super) fn requested(&self) -> RequestedCall<'a> {
         match self {
-            Self::Variant { variant, parameters } => {
+            Self::Variant { variant, parameters, .. } => {
                 let intent = Intent { variant: *variant, sensitivity: None, reason: None };
                 RequestedCall { intent: Some(intent), ..RequestedCall::of(parameters) }
             }

@@ -26,13 +26,13 @@ use std::sync::{Arc, PoisonError};
 
 use http::HeaderMap;
 use mcpproxy_core::json::{members, quote, string_value};
-use mcpproxy_core::{Agent, ServerName, Variant};
+use mcpproxy_core::{Agent, ServerName, ToolName, Understood, Variant, understand};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::http::tool_name;
 use super::revision::client_name;
-use super::{four, lists};
+use super::{four, links, lists};
 use crate::agents::{
     AgentChannel, ConnectedAgent, EndpointMode, InFlight, Listener, Listeners, LogLevel, OnDrop, Session, Topics,
 };
@@ -120,7 +120,8 @@ async fn answer(
             let (server, own) =
                 find(state, agent, agent.endpoint_mode.name_in(&name)).ok_or_else(|| unknown("prompt", &name))?;
             let subject = vec![("name", quote(own))];
-            relayed(relay(&server, Relayed::GetPrompt, subject, Some(own), &passage(&["name"])).await)
+            let reply = relayed(relay(&server, Relayed::GetPrompt, subject, Some(own), &passage(&["name"])).await);
+            reply.map(|result| links::in_prompt(state, agent, server.name(), result))
         }
         ("resources/read", _) => {
             let uri = required(&params, "uri")?;
@@ -156,9 +157,14 @@ async fn call_tool(
 ) -> Reply {
     let name = required(params, "name")?;
     let arguments = field(params, "arguments").unwrap_or("{}");
+    let understood;
     let target = match &agent.endpoint_mode {
         EndpointMode::Four => match (Variant::from_tool(&name), name.as_ref()) {
-            (Some(variant), _) => Target::Variant { variant, parameters: arguments },
+            (Some(variant), _) => {
+                understood = understand(arguments, |bare| tools_named(state, agent, bare));
+                let Understood { parameters, candidates } = &understood;
+                Target::Variant { variant, parameters, candidates: candidates.clone() }
+            }
             (None, four::RETRIEVE) => return four::retrieve(state, agent, arguments),
             (None, _) => {
                 let error = four::no_such_tool(&name);
@@ -173,7 +179,19 @@ async fn call_tool(
             }
         },
     };
-    call::answer(state, agent, CallRequest { target, passage }).await
+    let server = target.server();
+    let reply = call::answer(state, agent, CallRequest { target, passage }).await;
+    match server {
+        Some(server) => reply.map(|result| links::in_result(state, agent, &server, result)),
+        None => reply,
+    }
+}
+
+/// Finds the tools with this name, of all servers that the agent may see.
+fn tools_named(state: &SharedState, agent: &ConnectedAgent, name: &str) -> Vec<ToolName> {
+    let snapshot = state.snapshot.load();
+    let named = snapshot.catalog.visible(&agent.identity.scope).filter(|tool| tool.name.tool() == name);
+    named.map(|tool| tool.name.clone()).collect()
 }
 
 /// Finds the server of a name, if it is enabled and the agent may see it.

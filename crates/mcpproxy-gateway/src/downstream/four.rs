@@ -15,22 +15,36 @@ use crate::state::SharedState;
 use crate::views::{self, Detail};
 
 pub(super) const RETRIEVE: &str = "retrieve_tools";
+/// Mark in `_meta` of tools that clients load at once, instead of behind a search of their own.
+const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
+/// Mark in `_meta` of tools for which clients prompt every time, even if the user allowed the tool. A client without a
+/// user refuses such a tool, so tokens for unattended agents do not get it.
+pub(super) const NEEDS_USER: &str = "anthropic/requiresUserInteraction";
 const LIMIT_DEFAULT: usize = 5;
 const LIMIT_MAX: usize = 50;
 const RETRIEVE_FIELDS: [&str; 4] = ["query", "limit", "server", "detail"];
 
-/// Returns the list of tools as raw JSON. It depends only on whether the second key is required.
-pub(super) fn tools(two_key: TwoKey) -> &'static str {
-    static OPTIONAL: LazyLock<String> = LazyLock::new(|| list(TwoKey::Optional));
-    static REQUIRED: LazyLock<String> = LazyLock::new(|| list(TwoKey::Required));
-    match two_key {
-        TwoKey::Optional => &OPTIONAL,
-        TwoKey::Required => &REQUIRED,
-    }
+/// Everything that the list of the four tools depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Audience {
+    pub(super) two_key: TwoKey,
+    /// True for a token that was made with `--headless`: no user sits in front of the client.
+    pub(super) is_headless: bool,
 }
 
-fn list(two_key: TwoKey) -> String {
-    let calls = Variant::ALL.map(|variant| call_tool(variant, two_key));
+/// Returns the list of tools as raw JSON. All four together stay below 3.5 KiB, because clients send them with every
+/// conversation.
+pub(super) fn tools(audience: Audience) -> &'static str {
+    static LISTS: LazyLock<Vec<(Audience, String)>> = LazyLock::new(|| {
+        let two_keys = [TwoKey::Optional, TwoKey::Required];
+        let all = two_keys.into_iter().flat_map(|two_key| [false, true].map(|is_headless| (two_key, is_headless)));
+        all.map(|(two_key, is_headless)| Audience { two_key, is_headless }).map(|one| (one, list(one))).collect()
+    });
+    LISTS.iter().find(|(one, _)| *one == audience).map_or("[]", |(_, list)| list)
+}
+
+fn list(audience: Audience) -> String {
+    let calls = Variant::ALL.map(|variant| call_tool(variant, audience));
     let tools: Vec<Tool> = std::iter::once(retrieve_tool()).chain(calls).collect();
     serde_json::to_string(&tools).unwrap_or_else(|_| "[]".to_owned())
 }
@@ -51,27 +65,22 @@ fn retrieve_tool() -> Tool {
     let description = "Search for tools across all upstream servers. Results include annotations (readOnlyHint, \
         destructiveHint) and recommended call_with variant. Use call_tool_read for read-only operations, \
         call_tool_write for modifications, call_tool_destructive for deletions. Intent, if declared, must match tool variant.";
+    // No `additionalProperties: false` here and below: some clients then refuse a call in words of their own.
     let schema = json!({
         "type": "object",
         "properties": {
-            "query": {"type": "string", "description": "What the tool should do, in a few words"},
+            "query": {"type": "string", "description": "What the tool should do"},
             "limit": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
-            "server": {"type": "string", "description": "Only tools of this server"},
-            "detail": {
-                "type": "string",
-                "enum": ["brief", "full"],
-                "default": "brief",
-                "description": "brief shortens descriptions and schemas; full has the server's own words and each tool's whole contract"
-            }
+            "server": {"type": "string"},
+            "detail": {"type": "string", "enum": ["brief", "full"], "description": "full adds each tool's contract"}
         },
-        "required": ["query"],
-        "additionalProperties": false
+        "required": ["query"]
     });
     let annotations = ToolAnnotations::new().read_only(true).open_world(false);
-    Tool::new(RETRIEVE, description, object(schema)).with_annotations(annotations)
+    Tool::new(RETRIEVE, description, object(schema)).with_annotations(annotations).with_meta(meta(&[ALWAYS_LOAD]))
 }
 
-fn call_tool(variant: Variant, two_key: TwoKey) -> Tool {
+fn call_tool(variant: Variant, audience: Audience) -> Tool {
     let (purpose, limit, annotations) = match variant {
         Variant::Read => (
             "Execute a read-only tool discovered via retrieve_tools. Use for operations that query data without modifying state.",
@@ -89,45 +98,41 @@ fn call_tool(variant: Variant, two_key: TwoKey) -> Tool {
             ToolAnnotations::new().read_only(false).destructive(true).open_world(true),
         ),
     };
-    let (key, required) = match two_key {
+    let (key, required) = match audience.two_key {
         TwoKey::Optional => (format!("An intent.operation_type, if given, must be '{variant}'."), json!(["name"])),
         TwoKey::Required => (format!("Requires intent.operation_type='{variant}'."), json!(["name", "intent"])),
     };
+    // Parameters that explain themselves have no description. Also accepted, and left out for brevity:
+    // `intent_operation_type`, and the sensitivity and reason inside `intent`.
+    let text = json!({"type": "string"});
     let schema = json!({
         "type": "object",
         "properties": {
-            "name": {"type": "string", "description": "server:tool, as retrieve_tools gives it"},
-            "args_json": {"type": "string", "description": "The tool's arguments as JSON text"},
-            "args": {"type": "object", "description": "The same as an object; give one of the two"},
-            "intent_operation_type": {"type": "string", "enum": [variant.operation()]},
-            "intent_data_sensitivity": {"type": "string", "enum": ["public", "internal", "private", "unknown"]},
-            "intent_reason": {"type": "string", "maxLength": 1000, "description": "Why, for the activity log"},
+            "name": {"type": "string", "description": "server:tool"},
+            "args": {"type": "object"},
+            "args_json": text,
             "intent": {
                 "type": "object",
-                "description": "operation_type, and again data_sensitivity and reason",
                 "properties": {"operation_type": {"type": "string", "enum": [variant.operation()]}}
             },
-            "dry_run": {"type": "boolean", "description": "Only show what would happen; nothing is changed"},
-            "idempotency_key": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 255,
-                "description": "A name of your own for this call: a repeat with the same name gets the first answer and is not sent again"
-            },
-            "approval_id": {"type": "string", "description": "From confirmation_required, once a person has approved"}
+            "intent_data_sensitivity": {"type": "string", "enum": ["public", "internal", "private", "unknown"]},
+            "intent_reason": text,
+            "dry_run": {"type": "boolean"},
+            "idempotency_key": text,
+            "approval_id": text
         },
-        "required": required,
-        "additionalProperties": false
+        "required": required
     });
     let description = format!("{purpose} {key} {limit}");
-    let tool = Tool::new(variant.tool(), description, object(schema)).with_annotations(annotations);
-    match variant {
-        // Clients that know this key prompt every time, even if the user allowed the tool.
-        Variant::Destructive => {
-            tool.with_meta(MetaObject::from(object_map(json!({"anthropic/requiresUserInteraction": true}))))
-        }
-        Variant::Read | Variant::Write => tool,
-    }
+    let marks: &[&str] = match (variant, audience.is_headless) {
+        (Variant::Destructive, false) => &[ALWAYS_LOAD, NEEDS_USER],
+        (Variant::Destructive, true) | (Variant::Read | Variant::Write, _) => &[ALWAYS_LOAD],
+    };
+    Tool::new(variant.tool(), description, object(schema)).with_annotations(annotations).with_meta(meta(marks))
+}
+
+fn meta(marks: &[&str]) -> MetaObject {
+    MetaObject::from(marks.iter().map(|mark| ((*mark).to_owned(), Value::Bool(true))).collect::<Map<String, Value>>())
 }
 
 fn object(value: Value) -> Arc<Map<String, Value>> {

@@ -95,7 +95,7 @@ async fn authenticate(state: &SharedState, headers: &HeaderMap) -> Result<Arc<Ag
             Ok(Some(agent)) => Ok(agent),
             Ok(None) => Err(unauthorized(
                 state,
-                "this token is unknown or was revoked; make one with `mcpproxy token create NAME`\n",
+                "this token is unknown or was revoked; create one with `mcpproxy token create NAME`\n",
             )
             .await),
             Err(error) => {
@@ -111,7 +111,7 @@ async fn authenticate(state: &SharedState, headers: &HeaderMap) -> Result<Arc<Ag
         }
         None => Err(unauthorized(
             state,
-            "send `Authorization: Bearer TOKEN`; make a token with `mcpproxy token create NAME`\n",
+            "send `Authorization: Bearer TOKEN`; create a token with `mcpproxy token create NAME`\n",
         )
         .await),
     }
@@ -174,7 +174,7 @@ async fn post(state: Arc<SharedState>, endpoint_mode: EndpointMode, agent: Arc<A
         Ok(Message::Response { id, outcome }) => match find_session(&state, &endpoint_mode, &agent, &parts.headers) {
             Err(response) => *response,
             Ok(Some(session)) if session.answer(id, outcome) => respond::empty(StatusCode::ACCEPTED),
-            Ok(_) => respond::rejected(Some(id), RpcError::new(INVALID_REQUEST, "nobody asked for this response")),
+            Ok(_) => respond::rejected(Some(id), RpcError::new(INVALID_REQUEST, "no request with this id is open")),
         },
     }
 }
@@ -354,7 +354,9 @@ fn initialize(
     let mut response = respond::answer(id, &Ok(result), Era::Legacy, true);
     match HeaderValue::from_str(&session.id) {
         Ok(value) => drop(response.headers_mut().insert(headers::SESSION, value)),
-        Err(_) => return respond::rejected(Some(id), RpcError::new(INTERNAL_ERROR, "no session could be made")),
+        Err(_) => {
+            return respond::rejected(Some(id), RpcError::new(INTERNAL_ERROR, "the session could not be created"));
+        }
     }
     response
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use mcpproxy_core::json::{quote, string_value};
-use mcpproxy_core::{ServerName, Tool};
+use mcpproxy_core::{ServerName, Tool, Variant};
 use serde_json::value::RawValue;
 
-use super::four;
+use super::four::{self, Audience, NEEDS_USER};
 use crate::agents::{ConnectedAgent, EndpointMode};
 use crate::message::{self, INVALID_PARAMS, Members, Reply, RpcError, field, member};
 use crate::protocol::Era;
@@ -17,27 +17,41 @@ use crate::views::contract;
 
 /// Cache hints for a list that differs between agents.
 const PRIVATE: [(&str, &str); 2] = [("ttlMs", "60000"), ("cacheScope", "\"private\"")];
-/// Cache hints for the four tools, which are the same for all agents.
-const PUBLIC: [(&str, &str); 2] = [("ttlMs", "3600000"), ("cacheScope", "\"public\"")];
+/// Cache hints for the four tools. They depend on the token, and change only with the settings.
+const FOUR: [(&str, &str); 2] = [("ttlMs", "3600000"), ("cacheScope", "\"private\"")];
 
 pub(super) fn tools(state: &SharedState, agent: &ConnectedAgent, params: &Members<'_>) -> Reply {
     only_page(params)?;
     let snapshot = state.snapshot.load();
     if agent.endpoint_mode == EndpointMode::Four {
-        return Ok(finish("tools", four::tools(snapshot.settings.intent.two_key), agent.era, PUBLIC));
+        let audience =
+            Audience { two_key: snapshot.settings.intent.two_key, is_headless: agent.identity.scope.headless };
+        return Ok(finish("tools", four::tools(audience), agent.era, FOUR));
     }
     let visible =
         snapshot.catalog.visible(&agent.identity.scope).filter(|tool| agent.endpoint_mode.shows(tool.name.server()));
     let all: Vec<String> = visible
         .map(|tool| match &agent.endpoint_mode {
-            EndpointMode::Server(_) => contract::listed(tool),
+            EndpointMode::Server(_) => listed(agent, tool),
             EndpointMode::Four | EndpointMode::Direct => message::with_members(
-                &contract::listed(tool),
+                &listed(agent, tool),
                 &[("name", &quote(&agent.endpoint_mode.name_out(tool.name.server(), tool.name.tool())))],
             ),
         })
         .collect();
     Ok(finish("tools", &format!("[{}]", all.join(",")), agent.era, PRIVATE))
+}
+
+/// Lists one tool of a server. Clients with a user prompt for every call of a destructive one.
+fn listed(agent: &ConnectedAgent, tool: &Tool) -> String {
+    let listed = contract::listed(tool);
+    match tool.call_with() {
+        Variant::Destructive if !agent.identity.scope.headless => {
+            let meta = message::with_members(member(&listed, "_meta").unwrap_or("{}"), &[(NEEDS_USER, "true")]);
+            message::with_members(&listed, &[("_meta", &meta)])
+        }
+        Variant::Read | Variant::Write | Variant::Destructive => listed,
+    }
 }
 
 pub(super) fn prompts(state: &SharedState, agent: &ConnectedAgent, params: &Members<'_>) -> Reply {
@@ -161,6 +175,6 @@ fn finish(key: &str, list: &str, era: Era, cache: [(&str, &str); 2]) -> String {
 fn only_page(params: &Members<'_>) -> Result<(), RpcError> {
     match field(params, "cursor") {
         None | Some("null") => Ok(()),
-        Some(_) => Err(RpcError::new(INVALID_PARAMS, "params.cursor is not one of ours")),
+        Some(_) => Err(RpcError::new(INVALID_PARAMS, "params.cursor is not a cursor of this gateway")),
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn answer(id: &str, reply: &Reply, era: Era, has_session: bool) -> Re
             INVALID_PARAMS => StatusCode::BAD_REQUEST,
             _ => StatusCode::OK,
         },
-        _ => StatusCode::OK,
+        (Err(_), Era::Legacy) | (Ok(_), Era::Modern | Era::Legacy) => StatusCode::OK,
     };
     json(status, message::response(id, reply))
 }

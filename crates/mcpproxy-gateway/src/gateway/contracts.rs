@@ -1,6 +1,6 @@
 //! Contracts as operators see them: effective contracts with their sources, lint findings, coverage and first drafts.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use mcpproxy_core::contract::{Contracts, Effective};
@@ -8,7 +8,7 @@ use mcpproxy_core::policy::Outcome;
 use mcpproxy_core::review::coverage::{Coverage, coverage};
 use mcpproxy_core::review::draft;
 use mcpproxy_core::review::lint::{Finding, lint};
-use mcpproxy_core::{Agent, Hints, ServerName, Tool, ToolName, Variant, declare};
+use mcpproxy_core::{Agent, Digest, Hints, ServerName, Tool, ToolName, Variant, declare};
 
 use super::Gateway;
 use crate::snapshot::Snapshot;
@@ -88,21 +88,25 @@ pub struct Lint {
 pub enum DraftError {
     #[error("there is no such server")]
     NoServer,
-    #[error("nobody knows the server's tools: {0}")]
+    #[error("the server's tools are not known: {0}")]
     NotConnected(String),
 }
 
 /// Hashes contracts. Equal contracts have equal versions, which shows if changed files are active.
+///
+/// `contract lint` compares its own version with that of a running gateway. The two may be different builds on
+/// different machines, so this is SHA-256 over text and not a hash that differs between versions of Rust.
 pub fn version(contracts: &Contracts) -> String {
-    let mut hasher = DefaultHasher::new();
+    let mut text = String::new();
     for (pattern, contract) in contracts.iter() {
-        pattern.hash(&mut hasher);
+        let _written = writeln!(text, "{:?}", pattern.to_string());
         let alone = Effective::of(&[contract], None, Hints::default());
         for (field, value, source) in alone.sources() {
-            (field, value.to_string(), source).hash(&mut hasher);
+            // Quoted, so that no value can look like the start of the next field. A string never fails to take text.
+            let _written = writeln!(text, "{field:?} {value} {source:?}");
         }
     }
-    format!("{:016x}", hasher.finish())
+    Digest::of(text.as_bytes()).to_string()
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ impl Gateway {
     ) -> Result<(Explanation, Vec<PolicyResult>), ExplainError> {
         let parameters = json::read(parameters.as_bytes())?;
         let agent = match agent {
-            None => Agent { name: "anybody".to_owned(), scope: Scope::everything() },
+            None => Agent { name: "any agent".to_owned(), scope: Scope::everything() },
             Some(name) => {
                 let tokens = self.state.store.list_tokens().await?;
                 let token = tokens.into_iter().find(|token| token.name == name && token.revoked_ms.is_none());
@@ -84,11 +84,11 @@ impl Gateway {
 /// A call that cannot be explained.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
-    #[error("the parameters are not JSON that we take")]
+    #[error("the parameters are not valid JSON")]
     Parameters(#[from] json::ReadError),
-    #[error("nobody knows the server's tools: {0}")]
+    #[error("the server's tools are not known: {0}")]
     NotConnected(String),
-    #[error("there is no agent of that name")]
+    #[error("there is no agent with that name")]
     NoAgent(Untrusted),
     #[error("the tokens cannot be read")]
     Store(#[from] StoreError),

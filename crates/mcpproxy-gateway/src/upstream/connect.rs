@@ -158,14 +158,14 @@ async fn initialize(link: Link) -> Result<Connection, UpstreamError> {
         ("clientInfo", IMPLEMENTATION.as_str()),
     ];
     let result = send(&link, Era::Legacy, Request::new("initialize", params)).await?;
-    let result = result.map_err(|error| UpstreamError::Refused(error.message))?;
+    let result = result.map_err(|error| UpstreamError::Refused(format!("initialize: {}", error.message)))?;
     let fields = members(&result).unwrap_or_default();
     let version = message::field(&fields, "protocolVersion").and_then(string_value).unwrap_or_default().into_owned();
     let is_known =
         ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version && version != MODERN_VERSION);
     if !is_known {
         return Err(UpstreamError::Refused(format!(
-            "it requires MCP revision `{}`, which is not supported",
+            "the server requires MCP revision `{}`, which is not supported",
             version.escape_debug()
         )));
     }

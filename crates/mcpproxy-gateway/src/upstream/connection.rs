@@ -99,7 +99,7 @@ fn modern_headers(
     name: Option<&str>,
     more: Vec<(HeaderName, HeaderValue)>,
 ) -> Result<Vec<(HeaderName, HeaderValue)>, UpstreamError> {
-    let unfit = || UpstreamError::Protocol("a name does not fit into a header".to_owned());
+    let unfit = || UpstreamError::Protocol("a name contains characters that are not allowed in a header".to_owned());
     let mut all = more;
     all.push((headers::VERSION, HeaderValue::from_static(MODERN_VERSION)));
     all.push((headers::METHOD, HeaderValue::from_str(method).map_err(|_| unfit())?));

@@ -150,9 +150,11 @@ impl Duplex {
             "ping" => Ok("{}".to_owned()),
             "elicitation/create" | "sampling/createMessage" => match self.pending.belongs() {
                 Belongs::To(channel) => ask_agent(&channel, method, params).await,
-                Belongs::ToNobody => Err(RpcError::new(INTERNAL_ERROR, "no call is open, so there is no agent to ask")),
+                Belongs::ToNobody => {
+                    Err(RpcError::new(INTERNAL_ERROR, "no call is running, so there is no agent to ask"))
+                }
                 Belongs::ToSeveral => {
-                    Err(RpcError::new(INTERNAL_ERROR, "several calls are open, so it is unclear which agent to ask"))
+                    Err(RpcError::new(INTERNAL_ERROR, "several calls are running, so it is unclear which agent to ask"))
                 }
             },
             _ => Err(RpcError::method_not_found(method)),
@@ -254,7 +256,7 @@ impl Drop for Abandon {
             let id = self.id;
             line.pending.forget(id);
             tokio::spawn(async move {
-                let params = format!("{{\"requestId\":{id},\"reason\":\"the caller no longer waits\"}}");
+                let params = format!("{{\"requestId\":{id},\"reason\":\"the agent no longer waits for the result\"}}");
                 let _down = line.send(message::notification("notifications/cancelled", &params)).await;
             });
         }

@@ -10,7 +10,7 @@ use crate::event_stream::EventError;
 pub(crate) enum UpstreamError {
     #[error("could not start `{command}`: {reason}")]
     Spawn { command: String, reason: String },
-    #[error("the process ended{}", if .0.is_empty() { String::new() } else { format!(" ({})", .0) })]
+    #[error("the process exited{}", if .0.is_empty() { String::new() } else { format!(" ({})", .0) })]
     Exited(String),
     #[error("the connection was closed")]
     Closed,
@@ -18,21 +18,21 @@ pub(crate) enum UpstreamError {
     Http(String),
     #[error("{0}")]
     Unreachable(String),
-    #[error("the server's session is gone")]
+    #[error("the server ended the session")]
     SessionLost,
-    #[error("no answer within {}", duration(*.0))]
+    #[error("the server did not respond within {}", duration(*.0))]
     Timeout(Duration),
-    #[error("the answer is larger than {0} bytes")]
+    #[error("the response is larger than {0} bytes")]
     TooLarge(usize),
-    #[error("the server broke the protocol: {0}")]
+    #[error("the server violated the MCP protocol: {0}")]
     Protocol(String),
-    #[error("it answered the handshake with an error: {0}")]
+    #[error("the handshake failed: {0}")]
     Refused(String),
     #[error("the call was cancelled")]
     Cancelled,
     #[error("{0}")]
     Unavailable(String),
-    #[error("{0} calls are open on this server already")]
+    #[error("the server is already running {0} calls, which is its limit")]
     Busy(usize),
 }
 
@@ -57,20 +57,23 @@ impl UpstreamError {
         code.as_str()
     }
 
-    /// Words the error for an agent: what it can do, and nothing about how the server is run.
+    /// Words the error for an agent: what happened and what to do, without details of how the server is run.
     pub(crate) fn for_agent(&self) -> String {
         match self {
-            Self::Timeout(_) | Self::TooLarge(_) | Self::Cancelled | Self::Busy(_) => self.to_string(),
-            Self::Protocol(_) => "the server broke the protocol".to_owned(),
+            Self::Timeout(_) | Self::TooLarge(_) | Self::Cancelled => self.to_string(),
+            Self::Busy(_) => format!("{self}. Try again later"),
+            Self::Protocol(_) => "the server violated the MCP protocol".to_owned(),
             // No "try again" here: the server may have run the call.
-            Self::Exited(_) | Self::Closed | Self::Http(_) => "the server went away before it answered".to_owned(),
+            Self::Exited(_) | Self::Closed | Self::Http(_) => {
+                "the connection was lost before the server responded".to_owned()
+            }
             Self::Spawn { .. } | Self::Unreachable(_) | Self::SessionLost | Self::Refused(_) | Self::Unavailable(_) => {
-                "the server is not available at the moment; try again later".to_owned()
+                "the server is currently unavailable. Try again later".to_owned()
             }
         }
     }
 
-    /// Returns true if the server may have run the call although there is no answer.
+    /// Returns true if the server may have run the call although there is no response.
     pub(crate) fn outcome_is_unknown(&self) -> bool {
         match self {
             Self::Timeout(_)

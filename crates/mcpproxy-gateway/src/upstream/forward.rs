@@ -184,7 +184,7 @@ async fn exchange(
                 answers = ask_all(passage.channel, result).await;
                 others = answers.iter().map(|(key, value)| (*key, value.as_str())).collect();
             }
-            _ => return Ok(reply),
+            Ok(_) | Err(_) => return Ok(reply),
         }
     }
     Err(UpstreamError::Protocol("the server keeps asking for input".to_owned()))

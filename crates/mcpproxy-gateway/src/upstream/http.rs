@@ -148,7 +148,7 @@ impl HttpLink {
         match read_reply(&body, id) {
             Some(reply) => Ok(reply),
             None if status.is_success() => {
-                Err(UpstreamError::Protocol("the answer is no JSON-RPC response".to_owned()))
+                Err(UpstreamError::Protocol("the response is not a JSON-RPC message".to_owned()))
             }
             None => Err(status_error(status)),
         }
@@ -312,7 +312,9 @@ pub(crate) fn status_error(status: StatusCode) -> UpstreamError {
             format!("the server rejected the credentials ({status}); check `headers` for this server")
         }
         status if status.is_redirection() => {
-            format!("the server redirects ({status}), which is not followed; set `url` to the final address")
+            format!(
+                "the server redirects ({status}), and mcpproxy does not follow redirects; set `url` to the final address"
+            )
         }
         status => format!("the server answered {status}"),
     })
@@ -345,7 +347,8 @@ impl Drop for Abandon {
     fn drop(&mut self) {
         if let Some(link) = self.link.take() {
             link.open_calls.end(self.id);
-            let params = format!("{{\"requestId\":{},\"reason\":\"the caller no longer waits\"}}", self.id);
+            let params =
+                format!("{{\"requestId\":{},\"reason\":\"the agent no longer waits for the result\"}}", self.id);
             tokio::spawn(async move {
                 let _lost = link.send(message::notification("notifications/cancelled", &params), Vec::new()).await;
             });

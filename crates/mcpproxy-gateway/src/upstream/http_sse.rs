@@ -63,7 +63,7 @@ pub(crate) async fn open(
     let post_url = url.join(&endpoint).map_err(|error| UpstreamError::Http(error.to_string()))?;
     // The operator's headers go to the operator's server and nowhere else, so the endpoint must have the same origin.
     if post_url.origin() != url.origin() {
-        return Err(UpstreamError::Protocol("the server names an endpoint on another host".to_owned()));
+        return Err(UpstreamError::Protocol("the `endpoint` event names another host".to_owned()));
     }
     let line = Duplex::new(Outlet::Post(Poster { client, url: post_url, headers, limit }), notices);
     let reading = Arc::clone(&line);

@@ -37,12 +37,12 @@ impl ServerLog {
         &self.path
     }
 
-    /// Adds a line of the gateway between those of the server.
+    /// Adds a line of the gateway between the lines of the server.
     pub(crate) fn remark(&self, text: &str) {
         self.line(format!("{REMARK}{text}").as_bytes());
     }
 
-    /// Marks the start of a process. What an earlier one wrote explains nothing about this one.
+    /// Marks the start of a process, so that no line of an earlier one explains why this one exits.
     pub(crate) fn begin_run(&self) {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).run = 0;
     }

@@ -28,6 +28,8 @@ pub(crate) struct Offers {
     pub(crate) templates: Arc<[String]>,
     pub(crate) can_complete: bool,
     pub(crate) can_subscribe: bool,
+    /// True if the server answers `resources/read`.
+    pub(crate) has_resources: bool,
 }
 
 impl Offers {
@@ -54,7 +56,7 @@ impl Offers {
         // Reading a long list takes a while. Other servers and agents do not wait for it.
         let read = tokio::task::spawn_blocking(move || read_tools(&server, &filter, all, over_http, is_cut)).await;
         (self.tools, self.hidden) =
-            read.map_err(|_| UpstreamError::Protocol("the list of tools could not be read".to_owned()))?;
+            read.map_err(|_| UpstreamError::Protocol("the list of tools is not valid JSON".to_owned()))?;
         Ok(())
     }
 
@@ -70,6 +72,7 @@ impl Offers {
             self.resources = list_or_none(connection, "resources/list", "resources").await?;
             self.templates = list_or_none(connection, "resources/templates/list", "resourceTemplates").await?;
             self.can_subscribe = member(resources, "subscribe") == Some("true");
+            self.has_resources = true;
         }
         Ok(())
     }
@@ -128,7 +131,7 @@ async fn list(connection: &Connection, method: &str, key: &str) -> Result<(Vec<S
         let params = quoted.iter().map(|cursor| ("cursor", cursor.as_str())).collect();
         let page = connection.request(Request::new(method, params)).await?;
         let page = page.map_err(|error| UpstreamError::Refused(format!("{method}: {}", error.message)))?;
-        let broken = |_| UpstreamError::Protocol(format!("`{key}` in the answer to {method} is no list"));
+        let broken = |_| UpstreamError::Protocol(format!("`{key}` in the response to {method} is not a list"));
         let entries: Vec<&RawValue> = serde_json::from_str(member(&page, key).unwrap_or("[]")).map_err(broken)?;
         all.extend(entries.into_iter().map(|entry| entry.get().to_owned()));
         match member(&page, "nextCursor").and_then(string_value).map(std::borrow::Cow::into_owned) {

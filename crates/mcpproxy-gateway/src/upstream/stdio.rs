@@ -131,7 +131,7 @@ impl Process {
         }
     }
 
-    /// Adds to the error of a lost connection how the process exited, and the line of its standard error that explains it.
+    /// Adds the exit status, and the line of standard error that explains it, to the error of a lost connection.
     pub(crate) async fn explained(&mut self, error: UpstreamError) -> UpstreamError {
         if !matches!(error, UpstreamError::Exited(_) | UpstreamError::Closed) {
             return error;
@@ -187,7 +187,7 @@ async fn read_stdout(stdout: ChildStdout, line: Arc<Duplex>, limit: usize, log: 
                 };
                 if !understood && !bytes.trim_ascii().is_empty() && !has_noise {
                     has_noise = true;
-                    log.remark("standard output carries text that is no protocol message; it is ignored:");
+                    log.remark("ignored a line on standard output that is not an MCP message:");
                     log.line(&bytes);
                 }
             }

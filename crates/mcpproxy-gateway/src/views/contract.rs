@@ -15,7 +15,7 @@ pub(crate) fn template() -> String {
     json!({
         "uriTemplate": "contract://{server}/{tool}",
         "name": "Tool contract",
-        "description": "What a tool may do, what it needs and how it fails: read it before you call the tool.",
+        "description": "The effects, requirements and errors of a tool. Read it before you call the tool.",
         "mimeType": MIME_TYPE,
     })
     .to_string()

@@ -16,19 +16,18 @@ pub(super) enum Reader {
 pub(super) fn note(nothing: &NoMatch, reader: Reader) -> String {
     match nothing {
         NoMatch::NoWords => {
-            "The query has no word to search by. Say in a few words what the tool should do, such as \"create an issue\"."
-                .to_owned()
+            "The query contains no words. Describe what the tool should do, such as \"create an issue\".".to_owned()
         }
         NoMatch::NoTools => {
             let next = match reader {
-                Reader::Agent => "Other words will not help; tell the user.",
-                Reader::Operator => "Look at the servers first.",
+                Reader::Agent => "Another query will not help. Tell the user.",
+                Reader::Operator => "Check the servers with `mcpproxy servers list`.",
             };
-            format!("There are no tools to search: no connected server offers any here. {next}")
+            format!("There are no tools to search: no connected server offers any. {next}")
         }
         NoMatch::BelowFloor { best, floor, unknown } => format!(
-            "No tool fits: the best match scores {best:.2}, below {floor:.2}.{} Try other words for what should be done, \
-             without names or values.",
+            "No tool matches: the best score is {best:.2}, below the minimum of {floor:.2}.{} Describe the task in other \
+             words, without names or values.",
             unknown_words(unknown)
         ),
     }
@@ -42,8 +41,8 @@ fn unknown_words(unknown: &[Untrusted]) -> String {
     let words: Vec<String> = unknown.iter().take(WORDS_MAX).map(quoted).collect();
     match words.as_slice() {
         [] => String::new(),
-        [word] => format!(" No tool here knows the word {word}."),
-        [words @ .., last] => format!(" No tool here knows the words {} and {last}.", words.join(", ")),
+        [word] => format!(" No tool contains the word {word}."),
+        [words @ .., last] => format!(" No tool contains the words {} and {last}.", words.join(", ")),
     }
 }
 
@@ -63,30 +62,30 @@ mod tests {
         };
         check(
             fits(&[]),
-            "No tool fits: the best match scores 0.12, below 0.25. Try other words for what should be done, without names \
-             or values.",
+            "No tool matches: the best score is 0.12, below the minimum of 0.25. Describe the task in other words, without \
+             names or values.",
         );
         check(
             fits(&["a\u{1b}[2J\"b\""]),
-            "No tool fits: the best match scores 0.12, below 0.25. No tool here knows the word \"a\\u{1b}[2J'b'\". Try other \
-             words for what should be done, without names or values.",
+            "No tool matches: the best score is 0.12, below the minimum of 0.25. No tool contains the word \
+             \"a\\u{1b}[2J'b'\". Describe the task in other words, without names or values.",
         );
         check(
             fits(&["a", "b", "c", "d", "e", "f", "g"]),
-            "No tool fits: the best match scores 0.12, below 0.25. No tool here knows the words \"a\", \"b\", \"c\", \"d\" and \
-             \"e\". Try other words for what should be done, without names or values.",
+            "No tool matches: the best score is 0.12, below the minimum of 0.25. No tool contains the words \"a\", \"b\", \
+             \"c\", \"d\" and \"e\". Describe the task in other words, without names or values.",
         );
         check(
             NoMatch::NoWords,
-            "The query has no word to search by. Say in a few words what the tool should do, such as \"create an issue\".",
+            "The query contains no words. Describe what the tool should do, such as \"create an issue\".",
         );
         check(
             NoMatch::NoTools,
-            "There are no tools to search: no connected server offers any here. Other words will not help; tell the user.",
+            "There are no tools to search: no connected server offers any. Another query will not help. Tell the user.",
         );
         assert_eq!(
             note(&NoMatch::NoTools, Reader::Operator),
-            "There are no tools to search: no connected server offers any here. Look at the servers first."
+            "There are no tools to search: no connected server offers any. Check the servers with `mcpproxy servers list`."
         );
     }
 }

@@ -20,11 +20,9 @@ const NOTE_MAX_BYTES: usize = 256;
 const ANNOTATIONS_MAX_BYTES: usize = 256;
 const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 
-const USAGE: &str = "Call a tool with the variant in its call_with: call_tool_read for read-only operations, \
-    call_tool_write for modifications, call_tool_destructive for deletions. Give name as \"server:tool\" and the \
-    tool's arguments as args_json. A declared intent must match the variant. needs says what a call waits for: a user's \
-    confirmation, a fresh factor (step_up), or a dry run first (dry_run: true). After confirmation_required ask the user \
-    to open the link, then repeat exactly the same call with its approval_id.";
+/// Repeated with every search, so it has at most 200 bytes. Refusals say what else a call needs.
+const USAGE: &str = "Use call_tool_read for read-only operations, call_tool_write for modifications, \
+    call_tool_destructive for deletions: see call_with. Pass name and args. Intent must match tool variant.";
 const USAGE_OF_NOTHING: &str = "Once a search finds a tool, call it with the variant in its call_with.";
 
 /// The detail that an agent asks for.

@@ -8,7 +8,7 @@ use mcpproxy_store::{Kind, VerifyOptions};
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, Way, request_text};
-use crate::asked::{ARGS, Got, HIGH, OTHER_ARGS, Person, Stage, files, held, never_held, send, with_approval};
+use crate::asked::{ARGS, Got, HIGH, OTHER_ARGS, Person, Stage, decided, files, held, never_held, send, with_approval};
 use crate::rig::{Rig, within};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ async fn progress_says_the_address_first() {
         let mut stream = agent.stream(&stage.rig, 1, "tools/call", &with_token(&send(ARGS, ""))).await;
         let first: Value = serde_json::from_str(&stream.next().await.unwrap()).unwrap();
         let id = stage.pending().await.id;
-        let message = format!("Waiting for a person to approve this: http://localhost:8080/ui/approvals/{id}");
+        let message = format!("Open http://localhost:8080/ui/approvals/{id} to approve or deny this call.");
         let params = json!({"progressToken": "t", "progress": 1, "message": message});
         assert_eq!(first, json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}), "{way:?}");
         stage.approve(&id).await.unwrap();
@@ -150,7 +150,7 @@ async fn approvals_outlive_the_gateway() {
         let Stage { peer, rig, ada } = stage;
         let rig = rig.again(files(&peer, HIGH, never_held())).await;
         let approve =
-            async |rig: &Rig| rig.gateway.approvals().approve(&id, &ada.present, None).await.unwrap().unwrap();
+            async |rig: &Rig| decided(rig.gateway.approvals().approve(&id, &ada.present, None).await.unwrap()).unwrap();
         let rig = if approved_before {
             approve(&rig).await;
             rig.again(files(&peer, HIGH, never_held())).await
@@ -177,7 +177,7 @@ async fn a_call_held_by_one_gateway_is_let_go_by_a_decision_at_another() {
     let params = send(ARGS, "");
     let (got, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
         let id = stage.pending().await.id;
-        second.gateway.approvals().approve(&id, &stage.ada.present, None).await.unwrap().unwrap();
+        decided(second.gateway.approvals().approve(&id, &stage.ada.present, None).await.unwrap()).unwrap();
     });
     assert_eq!((got.code(), stage.sent().len()), ("sent".to_owned(), 1));
     within(second.gateway.stop()).await;
@@ -190,11 +190,11 @@ async fn every_step_is_on_the_record() {
     let bob = Person::invited(&stage.rig, "bob", Some(&stage.ada.user)).await;
     let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
     let made = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.id();
-    stage.rig.gateway.approvals().approve(&made, &bob.present, None).await.unwrap().unwrap();
+    decided(stage.rig.gateway.approvals().approve(&made, &bob.present, None).await.unwrap()).unwrap();
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, &with_approval(&made))).await.code(), "sent");
     let denied = Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, "")).await.id();
     let key = mcpproxy_gateway::Decider::AdminKey;
-    stage.rig.gateway.approvals().deny(&denied, &key, Some("no")).await.unwrap().unwrap();
+    decided(stage.rig.gateway.approvals().deny(&denied, &key, Some("no")).await.unwrap()).unwrap();
     stage.rig.gateway.reload(files(&stage.peer, HIGH, short));
     let expired = Got::of(&mut agent, &stage.rig, &send("{}", "")).await.id();
     let mut changed = stage.rig.gateway.approvals().changed();
@@ -213,7 +213,12 @@ async fn every_step_is_on_the_record() {
     let records = stage.rig.all_records().await;
     let call = records.iter().find(|one| one.id == record).unwrap();
     let metadata: Value = serde_json::from_str(call.metadata.for_json()).unwrap();
-    assert_eq!(metadata["approval_id"], made.as_str(), "the call says whose word it had");
+    assert_eq!(metadata["approval_id"], made.as_str());
+    assert_eq!(
+        (call.agent.as_deref(), &metadata["approved_by"]),
+        (Some("a"), &json!("bob")),
+        "it ran for a, by bob's word"
+    );
     let steps: Vec<Value> = records
         .iter()
         .filter(|one| one.kind == Kind::Approval)

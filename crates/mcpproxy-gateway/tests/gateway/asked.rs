@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcpproxy_core::settings::{ApprovalSettings, Channel, Channels, Settings};
 use mcpproxy_core::{ApprovalId, ApprovalState};
-use mcpproxy_gateway::{Decider, Files, NotDecided};
+use mcpproxy_gateway::{Decider, DecisionResult, Files, NotDecided};
 use mcpproxy_store::{Kind, NewRecord, PresenceProof, Status, Step, StepUpProof, StoredApproval, User};
 use serde_json::Value;
 
@@ -32,10 +32,11 @@ pub(crate) fn held() -> ApprovalSettings {
     ApprovalSettings { wait: Duration::from_secs(60), ..with_forms() }
 }
 
-/// Lets agents show approval forms for high-risk calls too.
+/// Lets agents show approval forms for high-risk calls too. A form that is declined at once counts as shown, because
+/// tests answer at once.
 pub(crate) fn with_forms() -> ApprovalSettings {
     let channels = Channels { high: Channel::Form, ..Channels::default() };
-    ApprovalSettings { channels, ..ApprovalSettings::default() }
+    ApprovalSettings { channels, shown_after: Duration::ZERO, ..ApprovalSettings::default() }
 }
 
 /// The server `fx` with the tool `send`, and a gateway in front of it.
@@ -78,12 +79,12 @@ impl Stage {
     }
 
     pub(crate) async fn approve(&self, id: &ApprovalId) -> Result<StoredApproval, NotDecided> {
-        self.rig.gateway.approvals().approve(id, &self.ada.present, None).await.unwrap()
+        decided(self.rig.gateway.approvals().approve(id, &self.ada.present, None).await.unwrap())
     }
 
     pub(crate) async fn deny(&self, id: &ApprovalId, comment: Option<&str>) -> Result<StoredApproval, NotDecided> {
         let ada = Decider::User(self.ada.user.clone());
-        self.rig.gateway.approvals().deny(id, &ada, comment).await.unwrap()
+        decided(self.rig.gateway.approvals().deny(id, &ada, comment).await.unwrap())
     }
 
     /// Waits for a pending approval request.
@@ -102,9 +103,23 @@ impl Stage {
         within(found).await
     }
 
+    /// Returns the newest approval request, whatever its state.
+    pub(crate) async fn latest(&self) -> StoredApproval {
+        let page = self.rig.gateway.approvals().list(&Default::default(), None, 1).await.unwrap();
+        page.approvals.into_iter().next().unwrap()
+    }
+
     /// Writes a step into the store directly, for states that a test cannot wait for.
     pub(crate) async fn write(&self, step: Step) {
         self.rig.ledger.append_if(blank(), vec![step]).await.unwrap().written().unwrap();
+    }
+}
+
+/// Turns the result of a decision into one that a test can unwrap.
+pub(crate) fn decided(result: DecisionResult) -> Result<StoredApproval, NotDecided> {
+    match result {
+        DecisionResult::Decided(approval) => Ok(*approval),
+        DecisionResult::NotDecided(reason) => Err(reason),
     }
 }
 

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::agent::{Agent, Way};
-use crate::asked::{ARGS, Got, HIGH, SEND, Stage, never_held, send, with_approval};
+use crate::asked::{ARGS, Got, HIGH, OTHER_ARGS, SEND, Stage, never_held, send, with_approval};
 use crate::peer::{Script, Speaks, text_result};
 
 const ANSWER: &str = r#","inputResponses":{"who":{"action":"accept","content":{"to":"ada"}}}"#;
@@ -101,6 +101,20 @@ async fn a_user_sees_what_goes_besides() {
     assert_eq!((view.approval.attached, view.attached_for_user.unwrap().for_json()), (None, masked));
 }
 
+/// Bookkeeping of the client is sent and stored, but users do not read it.
+#[tokio::test]
+async fn a_user_does_not_read_the_client_s_bookkeeping() {
+    let (stage, mut agent) = stage(HIGH).await;
+    let meta = r#""_meta":{"x-codex-turn-metadata":{"turn_id":"t1"}}"#;
+    let id = Got::of(&mut agent, &stage.rig, &with(&send(ARGS, ""), &format!(",{meta}"))).await.id();
+    let view = stage.rig.gateway.approvals().find(&id).await.unwrap().unwrap();
+    assert_eq!((view.attached_for_user, view.approval.shown_attached), (None, None));
+    assert_eq!(stage.find(&id).await.attached.unwrap(), format!("{{{meta}}}"));
+    stage.approve(&id).await.unwrap();
+    assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, &with_approval(&id))).await.code(), "sent");
+    assert_eq!(beside(&stage), [format!(",{meta}}}")]);
+}
+
 /// A form must show every attached member. If it cannot, the approver uses the web page.
 #[tokio::test]
 async fn a_form_shows_what_goes_besides() {
@@ -111,6 +125,11 @@ async fn a_form_shows_what_goes_besides() {
     let message = got.result()["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
     let shown = ANSWER.strip_prefix(',').unwrap();
     assert!(message.contains(&format!("Also sent to the server: {{{shown}}}\n")), "{message}");
+    // The client's own bookkeeping says nothing to users.
+    let noise = r#","_meta":{"x-codex-turn-metadata":{"turn_id":"t1"},"claudecode/toolUseId":"toolu_1"}"#;
+    let got = Got::of(&mut agent, &stage.rig, &with(&send(OTHER_ARGS, ""), noise)).await;
+    let message = got.result()["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
+    assert!(message.contains(OTHER_ARGS) && !message.contains("Also sent") && !message.contains("codex"), "{message}");
     let long = format!(r#","inputResponses":{{"who":"{}"}}"#, "x".repeat(2000));
     let got = Got::of(&mut agent, &stage.rig, &with(&send(ARGS, ""), &long)).await;
     assert_eq!(got.code(), "confirmation_required", "there is no room for it in a form");

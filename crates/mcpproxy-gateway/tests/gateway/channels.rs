@@ -1,8 +1,11 @@
 //! Approval prompts in stateless clients: forms, links to the web page, and the client's answers.
 
+use std::time::Duration;
+
 use mcpproxy_core::settings::{ApprovalSettings, Channel, Channels};
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance};
-use mcpproxy_gateway::NotDecided;
+use mcpproxy_gateway::{DecisionResult, NotDecided};
+use mcpproxy_store::Kind;
 use serde_json::json;
 
 use crate::agent::{Agent, Way};
@@ -42,8 +45,8 @@ async fn a_form_has_a_decision_that_nobody_makes_by_accident() {
     let (stage, _, got) = asked(HIGH, held(), FORM).await;
     let id = stage.pending().await.id;
     let message = format!(
-        "Agent 'a' wants to call 'fx:send' (risk: high).\n\nEffects, according to the operator:\n- A mail leaves.\nArguments: {ARGS}\n\n\
-         Details: http://localhost:8080/ui/approvals/{id}"
+        "Agent 'a' wants to call 'fx:send' (risk: high).\nArguments: {ARGS}\nEffects (according to the operator): A mail \
+         leaves. Details: http://localhost:8080/ui/approvals/{id}"
     );
     let schema = json!({
         "type": "object",
@@ -51,10 +54,6 @@ async fn a_form_has_a_decision_that_nobody_makes_by_accident() {
             "decision": {
                 "type": "string", "title": "Decision", "enum": ["approve", "deny"],
                 "description": "'approve' allows exactly this call, once. 'deny' stops it.",
-            },
-            "comment": {
-                "type": "string", "title": "Comment for the agent", "maxLength": 1000,
-                "description": "What the agent should do instead.",
             },
         },
         "required": ["decision"],
@@ -71,11 +70,7 @@ async fn a_form_has_a_decision_that_nobody_makes_by_accident() {
 async fn only_a_word_is_a_word() {
     for (answer, expected, end) in [
         (APPROVE, "sent", ApprovalState::Consumed),
-        (
-            r#"{"action":"accept","content":{"decision":"deny","comment":"not now"}}"#,
-            "approval_denied",
-            ApprovalState::Denied,
-        ),
+        (r#"{"action":"accept","content":{"decision":"deny"}}"#, "approval_denied", ApprovalState::Denied),
         (r#"{"action":"decline"}"#, "approval_denied", ApprovalState::Denied),
         (r#"{"action":"decline","content":{"decision":"approve"}}"#, "approval_denied", ApprovalState::Denied),
         (r#"{"action":"cancel"}"#, "confirmation_required", ApprovalState::Pending),
@@ -94,12 +89,19 @@ async fn only_a_word_is_a_word() {
         assert_eq!((came_back.code().as_str(), stage.state(&id).await), (expected, end), "{answer}");
         let sent = if expected == "sent" { vec![ARGS.to_owned()] } else { vec![] };
         assert_eq!(stage.sent(), sent, "{answer}");
-        if answer.contains("not now") {
-            assert_eq!(came_back.details(), &json!({"comment": "not now"}));
-        }
-        if end == ApprovalState::Consumed {
-            let found = stage.find(&id).await;
-            assert_eq!((found.given, found.decided_by.as_deref()), (Some(Assurance::Form), Some("a's client")));
+        let found = stage.find(&id).await;
+        let by = Some("client of agent a");
+        match end {
+            ApprovalState::Consumed => {
+                assert_eq!((found.given, found.decided_by.as_deref()), (Some(Assurance::Form), by));
+            }
+            ApprovalState::Denied => {
+                assert_eq!(came_back.details(), &json!({"comment": null, "decided_by": by}));
+                let text = &came_back.result()["content"][0]["text"];
+                let expected = "This call was declined in the client of agent a. Do not repeat it. Ask the user what to do instead.";
+                assert_eq!(text, expected, "the gateway knows only what the client says");
+            }
+            _ => assert_eq!(found.decided_by, None),
         }
         // Sending the same request state again has no further effect.
         let again = Got::of(&mut agent, &stage.rig, &back(&send(ARGS, ""), &state(&got), APPROVE)).await;
@@ -223,8 +225,10 @@ async fn what_a_form_cannot_say_a_client_cannot_claim() {
         let came_back = Got::of(&mut agent, &stage.rig, &back(&send(ARGS, ""), &state(&got), APPROVE)).await;
         assert_eq!(came_back.code(), "confirmation_required", "{contract}");
         assert_eq!((stage.state(&id).await, stage.sent()), (ApprovalState::Pending, Vec::new()), "{contract}");
-        // A denial is valid through every channel.
-        let no = back(&send(ARGS, ""), &state(&got), r#"{"action":"decline"}"#);
+        // A clear denial is valid through every channel. A declined link is none: the client may not have shown it.
+        let declined = back(&send(ARGS, ""), &state(&got), r#"{"action":"decline"}"#);
+        assert_eq!(Got::of(&mut agent, &stage.rig, &declined).await.code(), "confirmation_required", "{contract}");
+        let no = back(&send(ARGS, ""), &state(&got), r#"{"action":"accept","content":{"decision":"deny"}}"#);
         assert_eq!(Got::of(&mut agent, &stage.rig, &no).await.code(), "approval_denied", "{contract}");
     }
 }
@@ -239,6 +243,43 @@ async fn the_link_was_opened_and_the_page_decides() {
     });
     assert_eq!((came_back.code(), stage.sent()), ("sent".to_owned(), vec![ARGS.to_owned()]));
     assert_eq!(stage.find(&id).await.given, Some(Assurance::Session));
+}
+
+/// Codex declines links within milliseconds, and forms too if it runs without a terminal. No user has refused anything
+/// then: the call is held for the page, and the log says what the client did.
+#[tokio::test]
+async fn a_prompt_that_was_not_shown_denies_nothing() {
+    for (contract, answer) in
+        [(HIGH, r#"{"action":"decline"}"#), (HIGH, r#"{"action":"cancel"}"#), (CRITICAL, r#"{"action":"decline"}"#)]
+    {
+        let slow = ApprovalSettings { shown_after: Duration::from_secs(3600), ..held() };
+        let (stage, mut agent, got) = asked(contract, slow, BOTH).await;
+        let id = stage.pending().await.id;
+        let params = back(&send(ARGS, ""), &state(&got), answer);
+        let (came_back, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
+            assert_eq!(stage.pending().await.state, ApprovalState::Pending);
+            stage.approve(&id).await.unwrap();
+        });
+        assert_eq!((came_back.code(), stage.sent().len()), ("sent".to_owned(), 1), "{contract} {answer}");
+        assert_eq!(stage.find(&id).await.decided_by.as_deref(), Some("ada"));
+        let records = stage.rig.all_records().await;
+        let codes: Vec<&str> = records
+            .iter()
+            .filter(|one| one.kind == Kind::Approval)
+            .map(|one| one.code.as_ref().unwrap().for_json())
+            .collect();
+        assert_eq!(codes, ["approval_requested", "approval_not_shown", "approval_approved"], "{contract} {answer}");
+        let unshown =
+            records.iter().find(|one| one.code.as_ref().is_some_and(|code| code.for_json() == "approval_not_shown"));
+        let unshown = unshown.unwrap();
+        assert_eq!(
+            unshown.message.as_ref().unwrap().for_json(),
+            "The client of agent a declined the approval prompt and may not have shown it. The request stays pending."
+        );
+        let call = records.iter().find(|one| one.kind == Kind::Call).unwrap();
+        let metadata: serde_json::Value = serde_json::from_str(call.metadata.for_json()).unwrap();
+        assert_eq!((call.agent.as_deref(), &metadata["approved_by"]), (Some("a"), &json!("ada")));
+    }
 }
 
 /// A step-up proof is valid only for its approval request and its user.
@@ -257,19 +298,20 @@ async fn step_up_takes_a_factor_for_this_very_approval() {
     for (name, fresh) in [("none", None), ("for another approval", Some(&of_other)), ("by another user", Some(&of_bob))]
     {
         let decided = approvals.approve(&id, &ada.present, fresh).await.unwrap();
-        assert_eq!(decided, Err(NotDecided::StepUpRequired), "{name}");
+        assert_eq!(decided, NotDecided::StepUpRequired.into(), "{name}");
         assert_eq!(stage.state(&id).await, ApprovalState::Pending, "{name}");
     }
     let fresh = ada.fresh(&stage.rig, &id).await;
-    approvals.approve(&id, &ada.present, Some(&fresh)).await.unwrap().unwrap();
+    let approved = approvals.approve(&id, &ada.present, Some(&fresh)).await.unwrap();
+    assert!(matches!(approved, DecisionResult::Decided(_)), "{approved:?}");
     assert_eq!(stage.find(&id).await.given, Some(Assurance::Factor));
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent");
     assert_eq!(
         approvals.approve(&id, &ada.present, Some(&fresh)).await.unwrap(),
-        Err(NotDecided::Over(ApprovalState::Consumed))
+        NotDecided::Over(ApprovalState::Consumed).into()
     );
     let nobody = ApprovalId::parse("01ARZ3NDEKTSV4RRFFQ69G5FAV").unwrap();
-    assert_eq!(approvals.approve(&nobody, &ada.present, Some(&fresh)).await.unwrap(), Err(NotDecided::NotFound));
+    assert_eq!(approvals.approve(&nobody, &ada.present, Some(&fresh)).await.unwrap(), NotDecided::NotFound.into());
 }
 
 /// A form attributes the server's statements to the server. The server's own risk level cannot lower the warning.
@@ -284,8 +326,8 @@ async fn a_form_says_whose_words_it_has() {
     let got = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
     let message = got.result()["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
     let expected = format!(
-        "Agent 'a' wants to call 'fx:send' (risk: unclassified; the server calls it low).\n\n\
-         Effects, according to the server (not verified):\n- Nothing is changed.\nArguments: {ARGS}\n"
+        "Agent 'a' wants to call 'fx:send' (risk: unclassified; the server says low).\nArguments: {ARGS}\n\
+         Effects (according to the server, not verified): Nothing is changed. Details: "
     );
     assert!(message.starts_with(&expected), "{message}");
 }
@@ -303,8 +345,10 @@ async fn a_form_shows_what_is_there() {
         message.contains("secret words") && !message.contains('\u{202e}') && !message.contains('\u{1b}'),
         "{message}"
     );
-    assert!(message.contains("Reason, according to the agent (not verified): \"ok"), "{message}");
+    assert!(message.contains("Reason (according to the agent, not verified): \"ok"), "{message}");
     let lines: Vec<&str> = message.lines().collect();
+    assert_eq!(lines.len(), 3, "clients draw three lines: {message}");
+    assert!(lines[1].starts_with("Arguments: {"), "{message}");
     assert!(!lines.iter().any(|line| line.starts_with("Approved by")), "{lines:?}");
 }
 

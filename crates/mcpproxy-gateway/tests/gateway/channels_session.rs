@@ -22,14 +22,17 @@ struct Held {
 
 impl Held {
     async fn call(stage: &Stage, way: Way, capabilities: &str) -> Self {
+        Self::call_with(stage, way, capabilities, &send(ARGS, "")).await
+    }
+
+    async fn call_with(stage: &Stage, way: Way, capabilities: &str, params: &str) -> Self {
         let mut agent = Agent::at(&stage.rig, way, "a", "/mcp", capabilities).await;
-        let params = send(ARGS, "");
         let stream = match way {
             Way::Line => {
-                agent.write(&request_text(1, "tools/call", &params)).await;
+                agent.write(&request_text(1, "tools/call", params)).await;
                 None
             }
-            _ => Some(agent.stream(&stage.rig, 1, "tools/call", &params).await),
+            _ => Some(agent.stream(&stage.rig, 1, "tools/call", params).await),
         };
         Self { agent, stream }
     }
@@ -61,7 +64,7 @@ impl Held {
 #[tokio::test]
 async fn a_form_is_answered_while_the_call_waits() {
     let approve = r#""result":{"action":"accept","content":{"decision":"approve"}}"#;
-    let deny = r#""result":{"action":"accept","content":{"decision":"deny","comment":"not now"}}"#;
+    let deny = r#""result":{"action":"accept","content":{"decision":"deny"}}"#;
     for way in WAYS {
         for (answer, expected, sent) in [
             (approve, "sent", 1),
@@ -75,8 +78,10 @@ async fn a_form_is_answered_while_the_call_waits() {
             assert!(question["requestedSchema"]["properties"]["decision"]["default"].is_null());
             assert!(question["mode"].is_null(), "clients of before know no modes");
             call.answer(&stage, answer).await;
+            let id = stage.latest().await.id;
             let got = call.end().await;
             assert_eq!((got.code().as_str(), stage.sent().len()), (expected, sent), "{way:?} {answer}");
+            assert_eq!(stage.find(&id).await.decided_by.as_deref(), Some("client \"test 1\""), "{way:?} {answer}");
         }
     }
 }
@@ -154,6 +159,44 @@ async fn a_form_that_is_answered_late_still_decides() {
         }
         let again = Got::of(&mut call.agent, &stage.rig, &send(ARGS, "")).await;
         assert_eq!((again.code(), stage.sent().len()), ("sent".to_owned(), 1), "{way:?}");
+    }
+}
+
+/// A client that declines at once has not shown the prompt. The call stays held, and the page decides.
+#[tokio::test]
+async fn a_client_that_declines_at_once_has_asked_nobody() {
+    for way in WAYS {
+        for (contract, capabilities) in [(HIGH, FORM), (CRITICAL, BOTH)] {
+            let slow = ApprovalSettings { shown_after: Duration::from_secs(3600), ..held() };
+            let stage = Stage::new(contract, slow).await;
+            let mut call = Held::call(&stage, way, capabilities).await;
+            call.question().await;
+            call.answer(&stage, r#""result":{"action":"decline"}"#).await;
+            let id = stage.pending().await.id;
+            stage.approve(&id).await.unwrap();
+            assert_eq!((call.end().await.code(), stage.sent().len()), ("sent".to_owned(), 1), "{way:?} {contract}");
+        }
+    }
+}
+
+/// A user who reads a form has more time than `approvals.wait`, if the client can know that the call is alive.
+#[tokio::test]
+async fn an_open_form_holds_the_call() {
+    for way in WAYS {
+        let short = ApprovalSettings { wait: Duration::from_millis(1), ..held() };
+        let stage = Stage::new(HIGH, short).await;
+        let params = send(ARGS, "");
+        let params = format!(r#"{},"_meta":{{"progressToken":"t"}}}}"#, params.strip_suffix('}').unwrap());
+        let mut call = Held::call_with(&stage, way, FORM, &params).await;
+        // Progress may come before the form. Both come before the answer.
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            seen.push(call.next().await["method"].as_str().expect("no answer yet").to_owned());
+        }
+        seen.sort();
+        assert_eq!(seen, ["elicitation/create", "notifications/progress"], "{way:?}");
+        call.answer(&stage, r#""result":{"action":"accept","content":{"decision":"approve"}}"#).await;
+        assert_eq!((call.end().await.code(), stage.sent().len()), ("sent".to_owned(), 1), "{way:?}");
     }
 }
 

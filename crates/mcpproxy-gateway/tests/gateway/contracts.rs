@@ -59,7 +59,7 @@ fn for_work(lines: &str) -> Arc<Contracts> {
     }
 }
 
-/// What an agent and the operator see of one tool under one contract.
+/// Compares what an agent and the operator see of one tool under one contract.
 struct Observed {
     replies: Vec<Reply>,
     found: Value,

@@ -81,7 +81,7 @@ async fn methods_and_parameters_that_do_not_fit() {
     check("B022", "tools/call", "[1,2]", "400 -32602 params must be an object", "").await;
     let no_name = "-32602 params.name is required";
     check("B023", "tools/call", r#"{"arguments":{}}"#, &format!("400 {no_name}"), &format!("200 {no_name}")).await;
-    let no_page = "-32602 params.cursor is not one of ours";
+    let no_page = "-32602 params.cursor is not a cursor of this gateway";
     check("cursor", "tools/list", r#"{"cursor":"x"}"#, &format!("400 {no_page}"), &format!("200 {no_page}")).await;
     let no_discover = "404 -32601 Method not found: prompts/listen";
     check("no such method", "prompts/listen", "{}", no_discover, no_discover).await;
@@ -135,12 +135,12 @@ async fn other_verbs_and_no_token() {
             assert_eq!(answer.headers["allow"], "POST");
         }
     }
-    let unknown = "401 this token is unknown or was revoked; make one with `mcpproxy token create NAME`\n";
+    let unknown = "401 this token is unknown or was revoked; create one with `mcpproxy token create NAME`\n";
     for path in ["/mcp", "/mcp/direct", "/mcp/s/fx"] {
         let answer = check(&rig, path, post(path, "mcp_00", &[], LIST), unknown).await;
         assert_eq!(answer.headers["www-authenticate"], "Bearer");
     }
-    let none = "401 send `Authorization: Bearer TOKEN`; make a token with `mcpproxy token create NAME`\n";
+    let none = "401 send `Authorization: Bearer TOKEN`; create a token with `mcpproxy token create NAME`\n";
     check(&rig, "another scheme", post("/mcp", &token, &[("authorization", "Basic eA==")], LIST), none).await;
     let records = rig.all_records().await;
     assert!(records.iter().all(|record| crate::rig::line(record).starts_with("auth refused - -:- - unauthorized: ")));

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use mcpproxy_core::{ApprovalId, ApprovalState, Digest};
-use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedStandingApproval};
+use mcpproxy_gateway::{Decider, NotDecided, NotGranted, StandingResult, WantedStandingApproval};
 use mcpproxy_store::{Kind, NewStandingApproval, Step, StoredStandingApproval};
 use serde_json::{Value, json};
 
@@ -25,7 +25,10 @@ fn wanted(from: &ApprovalId, schema: &str, minutes: u32, uses: u32) -> WantedSta
 
 async fn grant(stage: &Stage, wanted: &WantedStandingApproval) -> Result<StoredStandingApproval, NotGranted> {
     let fresh = stage.ada.fresh(&stage.rig, &wanted.from).await;
-    stage.rig.gateway.approvals().grant(wanted, &stage.ada.user, &fresh).await.unwrap()
+    match stage.rig.gateway.approvals().grant(wanted, &stage.ada.user, &fresh).await.unwrap() {
+        StandingResult::Created(created) => Ok(*created),
+        StandingResult::NotCreated(reason) => Err(reason),
+    }
 }
 
 #[tokio::test]
@@ -153,7 +156,7 @@ async fn what_cannot_be_granted() {
         assert!(matches!(&refused, NotGranted::Refused(why) if why.starts_with("the schema")), "{schema}: {refused:?}");
     }
     let nobody = ApprovalId::parse("01ARZ3NDEKTSV4RRFFQ69G5FAV").unwrap();
-    assert_eq!(grant(&stage, &wanted(&nobody, TO_ADA, 1, 1)).await, Err(NotDecided::NotFound.into()));
+    assert_eq!(grant(&stage, &wanted(&nobody, TO_ADA, 1, 1)).await, Err(NotGranted::NotDecided(NotDecided::NotFound)));
 }
 
 /// A standing approval needs a pending approval request. It cannot come from a decided one.
@@ -176,7 +179,7 @@ async fn no_grant_from_what_is_over() {
         }
         let state = ApprovalState::parse(over).unwrap();
         let made = grant(&stage, &wanted(&id, TO_ADA, 15, 3)).await;
-        assert_eq!(made, Err(NotDecided::Over(state).into()), "{over}");
+        assert_eq!(made, Err(NotGranted::NotDecided(NotDecided::Over(state))), "{over}");
         assert_eq!(stage.rig.gateway.approvals().grants(true).await.unwrap(), [], "{over}");
         let records = stage.rig.all_records().await;
         let is_grant =
@@ -195,7 +198,7 @@ async fn a_yes_and_its_grant_are_one() {
     }
     let (approvals, wanted) = (stage.rig.gateway.approvals(), wanted(&id, TO_ADA, 15, 3));
     let made = fresh.iter().map(|fresh| approvals.grant(&wanted, &stage.ada.user, fresh));
-    let made = join_all(made).await.into_iter().filter(|made| made.as_ref().unwrap().is_ok()).count();
+    let made = join_all(made).await.into_iter().filter(|made| matches!(made, Ok(StandingResult::Created(_)))).count();
     assert_eq!((made, approvals.grants(true).await.unwrap().len()), (1, 1));
     assert_eq!(stage.state(&id).await, ApprovalState::Approved);
 }
@@ -211,7 +214,7 @@ async fn a_grant_takes_a_fresh_factor_for_itself() {
         let made = stage.rig.gateway.approvals().grant(&wanted(&id, TO_ADA, 1, 1), &stage.ada.user, &fresh).await;
         assert_eq!(
             made.unwrap(),
-            Err(NotGranted::Refused("a standing approval needs a fresh code or passkey".to_owned()))
+            NotGranted::Refused("a standing approval needs a fresh code or passkey".to_owned()).into()
         );
     }
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "confirmation_required");

@@ -107,12 +107,12 @@ async fn a_connection_that_breaks_leaves_the_outcome_open() {
         let rig = Rig::start(settings([peer.settings("fx")])).await;
         let mut agent = Agent::new(&rig, Way::Session, "a").await;
         let found = agent.call(&rig, "call_tool_read", WORK).await.brief();
-        let expected = "upstream_unavailable Tool 'fx:work' could not be called: the server went away before it answered; it may have run the call";
+        let expected = "upstream_unavailable The call to 'fx:work' failed: the connection was lost before the server responded. The server may have run it, so check before you repeat the call.";
         assert_eq!(found, expected, "{speaks:?}");
         let records = rig.records().await;
         let [record] = records.as_slice() else { panic!("{records:?}") };
         assert!(record.starts_with("call error a fx:work read upstream_unavailable: "), "{record}");
-        assert!(record.ends_with("; the server may have run it"), "{record}");
+        assert!(record.ends_with("; the server may have run the call"), "{record}");
     }
 }
 
@@ -126,8 +126,11 @@ async fn a_server_that_turns_us_away_waits_with_its_reason() {
     };
     let unauthorized = "the server rejected the credentials (401 Unauthorized); check `headers` for this server";
     check(StatusCode::UNAUTHORIZED, unauthorized).await;
-    check(StatusCode::FOUND, "the server redirects (302 Found), which is not followed; set `url` to the final address")
-        .await;
+    check(
+        StatusCode::FOUND,
+        "the server redirects (302 Found), and mcpproxy does not follow redirects; set `url` to the final address",
+    )
+    .await;
     check(StatusCode::BAD_GATEWAY, "the server answered 502 Bad Gateway").await;
 }
 

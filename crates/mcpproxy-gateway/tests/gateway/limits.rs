@@ -26,14 +26,14 @@ async fn a_call_that_takes_too_long_is_given_up_and_the_server_told() {
     let reply = agent.call(&rig, "call_tool_read", WORK).await.brief();
     assert_eq!(
         reply,
-        "upstream_timeout Tool 'fx:work' could not be called: no answer within 200 ms; it may have run the call"
+        "upstream_timeout The call to 'fx:work' failed: the server did not respond within 200 ms. The server may have run it, so check before you repeat the call."
     );
     let call = peer.next().await;
     let told = peer.next().await;
     let expected = json!({
         "jsonrpc": "2.0",
         "method": "notifications/cancelled",
-        "params": {"requestId": call.message["id"], "reason": "the caller no longer waits"},
+        "params": {"requestId": call.message["id"], "reason": "the agent no longer waits for the result"},
     });
     assert_eq!(told.message, expected);
     // An answer after the timeout is dropped.
@@ -45,7 +45,7 @@ async fn a_call_that_takes_too_long_is_given_up_and_the_server_told() {
     assert_eq!(
         rig.records().await,
         [
-            "call error a fx:work read upstream_timeout: no answer within 200 ms; the server may have run it",
+            "call error a fx:work read upstream_timeout: the server did not respond within 200 ms; the server may have run the call",
             "call success a fx:work read -: -"
         ]
     );

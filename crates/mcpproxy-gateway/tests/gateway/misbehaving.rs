@@ -9,7 +9,7 @@ use mcpproxy_gateway::StateName;
 use crate::agent::{Agent, WAYS, Way};
 use crate::rig::{Rig, misbehaving, name, settings, stdio, within};
 
-const NOT_NOW: &str = "the server is not available at the moment; try again later";
+const NOT_NOW: &str = "the server is currently unavailable. Try again later.";
 const ECHO: &str = r#"{"name":"fx:echo","args":{"n":1}}"#;
 
 #[tokio::test]
@@ -34,13 +34,13 @@ async fn an_answer_over_the_limit_is_dropped_and_the_next_one_comes() {
     let huge = agent.call(&rig, "call_tool_read", r#"{"name":"fx:huge"}"#).await.brief();
     assert_eq!(
         huge,
-        "result_too_large Tool 'fx:huge' could not be called: the answer is larger than 100000 bytes; it may have run the call"
+        "result_too_large The call to 'fx:huge' failed: the response is larger than 100000 bytes. The server may have run it, so check before you repeat the call."
     );
     assert_eq!(agent.call(&rig, "call_tool_read", ECHO).await.brief(), r#"{"n":1}"#);
     assert_eq!(
         rig.records().await,
         [
-            "call error a fx:huge read result_too_large: the answer is larger than 100000 bytes; the server may have run it",
+            "call error a fx:huge read result_too_large: the response is larger than 100000 bytes; the server may have run the call",
             "call success a fx:echo read -: -"
         ]
     );
@@ -80,7 +80,7 @@ async fn a_server_that_leaves_at_once_waits_with_its_reason() {
         misbehaving("well", &[], None),
     ]))
     .await;
-    let reason = "the process ended (exit status: 1; it wrote: misbehaving-server: leaving at once, as asked)";
+    let reason = "the process exited (exit status: 1; it wrote: misbehaving-server: leaving at once, as asked)";
     let status = rig.server("fx");
     assert_eq!((status.state, status.reason.as_deref(), status.pid), (StateName::Waiting, Some(reason), None));
     let log = rig.gateway.server_log(&name("fx"), 10).unwrap();
@@ -92,7 +92,7 @@ async fn a_server_that_leaves_at_once_waits_with_its_reason() {
     // The reason is for the operator. The agent only learns that the tool cannot be called.
     for server in ["fx", "absent"] {
         let found = agent.call(&rig, "call_tool_read", &format!(r#"{{"name":"{server}:echo"}}"#)).await.brief();
-        let expected = format!("upstream_unavailable Tool '{server}:echo' could not be called: {NOT_NOW}");
+        let expected = format!("upstream_unavailable The call to '{server}:echo' failed: {NOT_NOW}");
         assert_eq!(found, expected);
     }
     assert_eq!(agent.call(&rig, "call_tool_read", r#"{"name":"well:echo"}"#).await.brief(), "{}");
@@ -116,7 +116,7 @@ async fn a_server_that_falls_during_a_call_comes_back() {
     let crashed = agent.call(&rig, "call_tool_write", r#"{"name":"fx:crash"}"#).await.brief();
     assert_eq!(
         crashed,
-        "upstream_unavailable Tool 'fx:crash' could not be called: the server went away before it answered; it may have run the call"
+        "upstream_unavailable The call to 'fx:crash' failed: the connection was lost before the server responded. The server may have run it, so check before you repeat the call."
     );
     let back = rig.until("fx", |status| status.state == StateName::Ready && status.pid != Some(first)).await;
     assert_eq!(back.restarts, 1);
@@ -125,7 +125,7 @@ async fn a_server_that_falls_during_a_call_comes_back() {
     assert_eq!(
         rig.records().await,
         [
-            "call error a fx:crash write upstream_unavailable: the process ended; the server may have run it",
+            "call error a fx:crash write upstream_unavailable: the process exited; the server may have run the call",
             "call success a fx:echo read -: -"
         ]
     );
@@ -169,9 +169,12 @@ async fn a_mute_server_is_given_up_in_time() {
     // The first call waits for the first connection attempt to end.
     let mut agent = Agent::new(&rig, Way::Session, "a").await;
     let found = agent.call(&rig, "call_tool_read", r#"{"name":"mute:echo"}"#).await.brief();
-    assert_eq!(found, format!("upstream_unavailable Tool 'mute:echo' could not be called: {NOT_NOW}"));
+    assert_eq!(found, format!("upstream_unavailable The call to 'mute:echo' failed: {NOT_NOW}"));
     let status = rig.server("mute");
-    assert_eq!((status.state, status.reason.as_deref()), (StateName::Waiting, Some("no answer within 200 ms")));
+    assert_eq!(
+        (status.state, status.reason.as_deref()),
+        (StateName::Waiting, Some("the server did not respond within 200 ms"))
+    );
 }
 
 #[tokio::test]

@@ -63,10 +63,10 @@ async fn a_gateway_that_stops_ends_its_calls() {
         peer.next().await;
         within(rig.gateway.stop()).await;
     });
-    let expected = "upstream_unavailable Tool 'fx:work' could not be called: the server went away before it answered; it may have run the call";
+    let expected = "upstream_unavailable The call to 'fx:work' failed: the connection was lost before the server responded. The server may have run it, so check before you repeat the call.";
     assert_eq!(reply.brief(), expected);
     let expected =
-        "call error a fx:work read upstream_unavailable: the connection was closed; the server may have run it";
+        "call error a fx:work read upstream_unavailable: the connection was closed; the server may have run the call";
     assert_eq!(rig.records().await, [expected]);
 }
 

@@ -131,7 +131,7 @@ async fn a_question_with_several_calls_open_goes_to_nobody() {
     let serve = async {
         let calls = [peer.next().await, peer.next().await];
         ask(&calls[0]).await;
-        let message = "several calls are open, so it is unclear which agent to ask";
+        let message = "several calls are running, so it is unclear which agent to ask";
         let error = json!({"code": -32603, "message": message});
         assert_eq!(peer.next().await.message, json!({"jsonrpc": "2.0", "id": "q1", "error": error}));
         for call in calls {

@@ -137,7 +137,7 @@ async fn a_call_that_is_open_when_the_gateway_stops_ends_with_a_reason() {
     });
     assert_eq!(
         reply.brief(),
-        "upstream_unavailable Tool 'a:work' could not be called: the server went away before it answered; it may have run the call"
+        "upstream_unavailable The call to 'a:work' failed: the connection was lost before the server responded. The server may have run it, so check before you repeat the call."
     );
 }
 

@@ -304,14 +304,26 @@ async fn approved_and_keyed_and_fifty_times_at_once() {
 
 /// A server that requests input has not finished the call, so the retry keeps the same key.
 #[tokio::test]
-async fn a_server_that_asks_back_gets_the_rest_of_the_call() {
-    let question = r#"{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{"message":"Who?"}}},"requestState":"s1"}"#;
+async fn a_request_for_input_releases_the_key() {
+    the_retry_reaches_the_server("").await;
+}
+
+/// A request for input that is marked as an error is still a request for input.
+#[tokio::test]
+async fn a_request_for_input_with_is_error_releases_the_key() {
+    the_retry_reaches_the_server(r#""isError":true,"#).await;
+}
+
+async fn the_retry_reaches_the_server(mark: &str) {
+    let request = format!(
+        r#"{{{mark}"resultType":"input_required","inputRequests":{{"who":{{"method":"elicitation/create","params":{{"message":"Who?"}}}}}},"requestState":"s1"}}"#
+    );
     let script = Script::new(Speaks::Modern, &format!("[{SEND}]"));
     let mut stage = Stage::with(script, LOW, never_held()).await;
     let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", ALL_CAPABILITIES).await;
     let params = send(ARGS, KEY);
     let (asked, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
-        stage.peer.next().await.answer(question).await;
+        stage.peer.next().await.answer(&request).await;
     });
     assert_eq!((asked.code().as_str(), &asked.result()["requestState"]), ("input_required", &json!("s1")));
     let params = params.strip_suffix('}').unwrap();

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::agent::{Agent, Events, Way};
+use crate::agent::{Agent, Events, Way, split_record};
 use crate::peer::{Peer, READ_ONLY, Script, Speaks, tool};
 use crate::rig::{Rig, post, settings};
 
@@ -75,6 +75,51 @@ async fn behind_the_four_tools_names_have_a_prefix() {
         };
         check(&rig, &mut peer, &mut agent, complete).await;
     }
+}
+
+/// Links in results lead somewhere at the endpoint where the agent got them.
+#[tokio::test]
+async fn links_in_results_can_be_read() {
+    let given = r#"{"content":[{"type":"text","text":"x://y","n":1.0},{"type":"resource_link","uri":"x://y","name":"Y"},{"type":"resource_link","uri":"https://example.org/a"},{"type":"resource","resource":{"uri":"x://z","text":"1.0"}}],"structuredContent":{"uri":"x://y"}}"#;
+    let rewritten = given.replacen(r#""uri":"x://y","name""#, r#""uri":"mcpproxy://fx/x://y","name""#, 1);
+    let rewritten = rewritten.replacen(r#""uri":"x://z""#, r#""uri":"mcpproxy://fx/x://z""#, 1);
+    let four = r#"{"name":"call_tool_read","arguments":{"name":"fx:work"}}"#;
+    for (path, params, expected) in [
+        ("/mcp", four, rewritten.as_str()),
+        ("/mcp/direct", r#"{"name":"fx__work","arguments":{}}"#, &rewritten),
+        ("/mcp/s/fx", r#"{"name":"work","arguments":{}}"#, given),
+    ] {
+        let (mut peer, rig) = fx().await;
+        let mut agent = Agent::at(&rig, Way::Session, "a", path, "{}").await;
+        let (reply, ()) = tokio::join!(agent.request(&rig, "tools/call", params), async {
+            peer.next().await.answer(given).await;
+        });
+        let (result, _) = split_record(&reply.result());
+        assert_eq!(result, expected, "{path}");
+    }
+    let (mut peer, rig) = fx().await;
+    let mut agent = Agent::new(&rig, Way::Session, "a").await;
+    let get = Passed {
+        method: "prompts/get",
+        params: r#"{"name":"fx__greet"}"#,
+        heard: r#"{"name":"greet"}"#,
+        answer: r#"{"messages":[{"role":"user","content":{"type":"resource","resource":{"uri":"x://y","n":1.0}}}]}"#,
+        result: r#"{"messages":[{"role":"user","content":{"type":"resource","resource":{"uri":"mcpproxy://fx/x://y","n":1.0}}}]}"#,
+    };
+    check(&rig, &mut peer, &mut agent, get).await;
+}
+
+/// A server without resources cannot read its links for the agent, so they stay as they are.
+#[tokio::test]
+async fn links_of_a_server_without_resources_stay() {
+    let given = r#"{"content":[{"type":"resource_link","uri":"file:///tmp/a"}]}"#;
+    let mut script = Script::new(Speaks::Legacy, &format!("[{}]", tool("work", READ_ONLY)));
+    script.call = |_| Some(r#"{"content":[{"type":"resource_link","uri":"file:///tmp/a"}]}"#.to_owned());
+    let peer = Peer::new(script).await;
+    let rig = Rig::start(settings([peer.settings("fx")])).await;
+    let mut agent = Agent::new(&rig, Way::Session, "a").await;
+    let reply = agent.call(&rig, "call_tool_read", r#"{"name":"fx:work"}"#).await;
+    assert_eq!(split_record(&reply.result()).0, given);
 }
 
 #[tokio::test]

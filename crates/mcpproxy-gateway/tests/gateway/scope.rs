@@ -44,6 +44,24 @@ async fn lists_and_search_show_nothing_of_another_server() {
     assert!(found.contains(r#""name":"a:list_projects""#) && !found.contains(r#""b:"#), "{found}");
 }
 
+/// A tool's name without its server is enough if one visible tool has it. Hidden tools neither count nor appear.
+#[tokio::test]
+async fn a_bare_name_means_a_tool_that_the_agent_may_see() {
+    let (rig, mut agent) = limited(Way::Session, "/mcp").await;
+    let mut everyone = Agent::at(&rig, Way::Session, "everyone", "/mcp", "{}").await;
+    let arguments = r#"{"name":"list_projects"}"#;
+    let mine = text(agent.call(&rig, "call_tool_read", arguments).await);
+    assert!(mine.contains("p_website"), "{mine}");
+    let several = everyone.call(&rig, "call_tool_read", arguments).await.brief();
+    assert_eq!(
+        several,
+        "invalid_tool_name Several servers have a tool of this name. Set name to 'a:list_projects' or 'b:list_projects'."
+    );
+    let records = rig.records().await;
+    let calls: Vec<&String> = records.iter().filter(|line| line.contains("list_projects")).collect();
+    assert!(calls[0].contains("a:list_projects"), "the record has the tool that was meant: {calls:?}");
+}
+
 #[tokio::test]
 async fn another_server_looks_like_one_that_does_not_exist() {
     let (rig, mut agent) = limited(Way::Stateless, "/mcp").await;

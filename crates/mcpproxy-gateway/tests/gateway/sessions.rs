@@ -99,7 +99,7 @@ async fn a_call_that_is_taken_back_is_taken_back_at_the_server() {
 
 async fn check_told(peer: &mut Peer, id: &serde_json::Value) {
     let told = peer.next().await;
-    let params = json!({"requestId": id, "reason": "the caller no longer waits"});
+    let params = json!({"requestId": id, "reason": "the agent no longer waits for the result"});
     assert_eq!(told.message, json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
 }
 

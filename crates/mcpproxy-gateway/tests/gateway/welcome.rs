@@ -1,5 +1,7 @@
 //! The handshake with agents, and the four tools that they find.
 
+use mcpproxy_core::settings::{IntentSettings, Settings, TwoKey};
+use mcpproxy_core::{Agent as Identity, Scope};
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, WAYS, Way, request_text};
@@ -69,19 +71,21 @@ async fn the_four_tools_say_what_they_do() {
     for way in WAYS {
         let mut agent = Agent::new(&rig, way, &format!("{way:?}")).await;
         let text = agent.request(&rig, "tools/list", "{}").await.result();
-        assert!(text.len() < 6000, "{} bytes are too many for every conversation to carry", text.len());
+        assert!(text.len() <= 3584, "{} bytes are too many for every conversation to carry", text.len());
+        assert!(!text.contains("additionalProperties"), "clients would refuse calls in words of their own");
         let list: Value = serde_json::from_str(&text).unwrap();
         let tools = list["tools"].as_array().unwrap();
         let found: Vec<Value> =
             tools.iter().map(|tool| json!([tool["name"], tool["annotations"], tool["_meta"]])).collect();
+        let loaded = json!({"anthropic/alwaysLoad": true});
         let expected = [
-            json!(["retrieve_tools", {"readOnlyHint": true, "openWorldHint": false}, null]),
-            json!(["call_tool_read", {"readOnlyHint": true, "destructiveHint": false, "openWorldHint": true}, null]),
-            json!(["call_tool_write", {"readOnlyHint": false, "destructiveHint": false, "openWorldHint": true}, null]),
+            json!(["retrieve_tools", {"readOnlyHint": true, "openWorldHint": false}, loaded]),
+            json!(["call_tool_read", {"readOnlyHint": true, "destructiveHint": false, "openWorldHint": true}, loaded]),
+            json!(["call_tool_write", {"readOnlyHint": false, "destructiveHint": false, "openWorldHint": true}, loaded]),
             json!([
                 "call_tool_destructive",
                 {"readOnlyHint": false, "destructiveHint": true, "openWorldHint": true},
-                {"anthropic/requiresUserInteraction": true}
+                {"anthropic/alwaysLoad": true, "anthropic/requiresUserInteraction": true}
             ]),
         ];
         assert_eq!(found, expected, "{way:?}");
@@ -89,6 +93,45 @@ async fn the_four_tools_say_what_they_do() {
     }
     texts.dedup();
     assert_eq!(texts.len(), 1, "the same for every kind of agent");
+}
+
+/// The strictest settings have the longest list.
+#[tokio::test]
+async fn two_keys_fit_the_list_too() {
+    let intent = IntentSettings { two_key: TwoKey::Required, ..IntentSettings::default() };
+    let rig = Rig::start(Settings { intent, ..settings([]) }).await;
+    let mut agent = Agent::new(&rig, Way::Stateless, "a").await;
+    let text = agent.request(&rig, "tools/list", "{}").await.result();
+    assert!(text.len() <= 3584, "{} bytes", text.len());
+    let list: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(list["tools"][1]["inputSchema"]["required"], json!(["name", "intent"]));
+}
+
+/// The mark makes clients prompt their user for every destructive call. Without a user they would refuse it.
+#[tokio::test]
+async fn destructive_tools_are_marked_where_a_user_sits() {
+    let peer = two_tools().await;
+    let rig = Rig::start(settings([peer.settings("fx")])).await;
+    for (path, destructive) in
+        [("/mcp", "call_tool_destructive"), ("/mcp/s/fx", "delete_issue"), ("/mcp/direct", "fx__delete_issue")]
+    {
+        for headless in [false, true] {
+            let scope = Scope { headless, ..Scope::everything() };
+            let identity = Identity { name: format!("{path} {headless}"), scope };
+            let mut agent = Agent::with(&rig, Way::Session, identity, path, "{}").await;
+            let list = agent.request(&rig, "tools/list", "{}").await.result();
+            let list: Value = serde_json::from_str(&list).unwrap();
+            let marked: Vec<&str> = list["tools"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|tool| tool["_meta"]["anthropic/requiresUserInteraction"] == true)
+                .map(|tool| tool["name"].as_str().unwrap())
+                .collect();
+            let expected: &[&str] = if headless { &[] } else { &[destructive] };
+            assert_eq!(marked, expected, "{path} {headless}");
+        }
+    }
 }
 
 async fn two_tools() -> Peer {
@@ -125,7 +168,11 @@ async fn a_search_says_how_to_call_what_it_finds() {
             json!({"name": "fx:delete_issue", "server": "fx", "description": "(Call with call_tool_destructive.)", "annotations": {"destructiveHint": true, "x-new": 1.0}, "call_with": "call_tool_destructive", "risk_level": null, "needs": [], "inputSchema": {"type": "object"}, "score": null}),
         ];
         assert_eq!(found, expected, "{way:?}");
-        assert!(result["structuredContent"]["usage_instructions"].is_string());
+        let usage = result["structuredContent"]["usage_instructions"].as_str().unwrap();
+        assert!(usage.len() <= 200, "{} bytes", usage.len());
+        for variant in ["call_tool_read", "call_tool_write", "call_tool_destructive"] {
+            assert!(usage.contains(variant), "{usage}");
+        }
     }
 }
 

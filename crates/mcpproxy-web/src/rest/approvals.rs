@@ -7,7 +7,7 @@ use axum::routing::on;
 use axum::{Extension, Json};
 use http::StatusCode;
 use mcpproxy_core::{ApprovalId, ApprovalState, json};
-use mcpproxy_gateway::{Decider, NotDecided};
+use mcpproxy_gateway::{Decider, DecisionResult, NotDecided};
 use mcpproxy_store::{ApprovalFilter, LIMIT_MAX, StepUpProof, StoreError};
 use serde::de::DeserializeOwned;
 
@@ -211,9 +211,9 @@ async fn approve(
     };
     let approvals = app.web.gateway.approvals();
     match approvals.approve(&id, &present, fresh.as_ref()).await.map_err(unwritten)? {
-        Ok(approval) => Ok(Json(wire::Approval::new(&approval, approvals.url(&id), app.now_ms()))),
-        Err(NotDecided::StepUpRequired) => Err(missing_factor(&app, signed).await?),
-        Err(reason) => Err(not_decided(reason)),
+        DecisionResult::Decided(approval) => Ok(Json(wire::Approval::new(&approval, approvals.url(&id), app.now_ms()))),
+        DecisionResult::NotDecided(NotDecided::StepUpRequired) => Err(missing_factor(&app, signed).await?),
+        DecisionResult::NotDecided(reason) => Err(not_decided(reason)),
     }
 }
 
@@ -226,9 +226,10 @@ async fn deny(
     let id = approval_id(id)?;
     let asked: wire::Deny = read(&body?)?;
     let approvals = app.web.gateway.approvals();
-    let denied = approvals.deny(&id, &decider(&identity)?, asked.comment.as_deref()).await.map_err(unwritten)?;
-    let approval = denied.map_err(not_decided)?;
-    Ok(Json(wire::Approval::new(&approval, approvals.url(&id), app.now_ms())))
+    match approvals.deny(&id, &decider(&identity)?, asked.comment.as_deref()).await.map_err(unwritten)? {
+        DecisionResult::Decided(approval) => Ok(Json(wire::Approval::new(&approval, approvals.url(&id), app.now_ms()))),
+        DecisionResult::NotDecided(reason) => Err(not_decided(reason)),
+    }
 }
 
 /// Verifies a second factor.

@@ -7,7 +7,7 @@ use axum::routing::on;
 use axum::{Extension, Json};
 use http::StatusCode;
 use mcpproxy_core::ApprovalId;
-use mcpproxy_gateway::{NotGranted, WantedStandingApproval};
+use mcpproxy_gateway::{NotGranted, StandingResult, WantedStandingApproval};
 
 use super::approvals::{NO_APPROVAL, decider, not_decided, person, read, step_up, unwritten};
 use super::endpoint::{Answer, BODY_TOO_LARGE, Body, Endpoint, Group, LOG_UNAVAILABLE, TOO_MANY_TRIES};
@@ -97,12 +97,11 @@ async fn create(
     let wanted = WantedStandingApproval { from, schema, minutes: asked.minutes, uses: asked.uses };
     wanted.check().map_err(|why| Problem::GRANT_REFUSED.message(why))?;
     let fresh = step_up(&app, signed, asked.totp.as_deref(), wanted.from.as_str()).await?;
-    let made = app.web.gateway.approvals().grant(&wanted, signed.user(), &fresh).await.map_err(unwritten)?;
-    let grant = made.map_err(|reason| match reason {
-        NotGranted::NotDecided(reason) => not_decided(reason),
-        NotGranted::Refused(why) => Problem::GRANT_REFUSED.message(why),
-    })?;
-    Ok((StatusCode::CREATED, Json(wire::Grant::new(&grant, app.now_ms()))))
+    match app.web.gateway.approvals().grant(&wanted, signed.user(), &fresh).await.map_err(unwritten)? {
+        StandingResult::Created(created) => Ok((StatusCode::CREATED, Json(wire::Grant::new(&created, app.now_ms())))),
+        StandingResult::NotCreated(NotGranted::NotDecided(reason)) => Err(not_decided(reason)),
+        StandingResult::NotCreated(NotGranted::Refused(why)) => Err(Problem::GRANT_REFUSED.message(why)),
+    }
 }
 
 async fn revoke(

@@ -8,7 +8,7 @@ use axum::routing::on;
 use http::header::CONTENT_TYPE;
 use http::{StatusCode, Uri};
 use mcpproxy_core::{ApprovalId, Assurance};
-use mcpproxy_gateway::{Decider, NotDecided, NotGranted, WantedStandingApproval};
+use mcpproxy_gateway::{Decider, DecisionResult, NotDecided, NotGranted, StandingResult, WantedStandingApproval};
 use mcpproxy_store::{ApprovalFilter, StoreError};
 
 use super::account::for_browser;
@@ -151,7 +151,7 @@ async fn decide(State(app): State<AppState>, id: Result<Path<String>, PathReject
 async fn deny(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
     let by = Decider::User(posted.signed.user().clone());
     let denied = app.web.gateway.approvals().deny(id, &by, posted.form.filled("comment")).await?;
-    finish(app, id, posted, denied.map(drop)).await
+    finish(app, id, posted, denied).await
 }
 
 async fn approve(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
@@ -170,7 +170,7 @@ async fn approve(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Res
         },
     };
     let approved = approvals.approve(id, &present, fresh.as_ref()).await?;
-    finish(app, id, posted, approved.map(drop)).await
+    finish(app, id, posted, approved).await
 }
 
 /// Creates a standing approval. If that fails, the call is not approved either, and the form keeps its values.
@@ -190,10 +190,10 @@ async fn grant(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Respo
         Err(fault) => return refused(app, id, posted, fault.message()).await,
     };
     match app.web.gateway.approvals().grant(&wanted, posted.signed.user(), &fresh).await? {
-        Err(NotGranted::Refused(why)) => refused(app, id, posted, sentence(&why)).await,
-        Err(NotGranted::NotDecided(reason)) => finish(app, id, posted, Err(reason)).await,
+        StandingResult::NotCreated(NotGranted::Refused(why)) => refused(app, id, posted, sentence(&why)).await,
+        StandingResult::NotCreated(NotGranted::NotDecided(reason)) => finish(app, id, posted, reason.into()).await,
         // The list shows the new standing approval with a button to revoke it.
-        Ok(_) => Ok(Redirect::to("/ui/grants").into_response()),
+        StandingResult::Created(_) => Ok(Redirect::to("/ui/grants").into_response()),
     }
 }
 
@@ -201,13 +201,15 @@ async fn finish(
     app: &AppState,
     id: &ApprovalId,
     posted: &Posted,
-    decided: Result<(), NotDecided>,
+    decided: DecisionResult,
 ) -> Result<Response, StoreError> {
     match decided {
-        Ok(()) => Ok(Redirect::to(&format!("/ui/approvals/{id}")).into_response()),
-        Err(NotDecided::NotFound) => Ok(not_found()),
-        Err(NotDecided::StepUpRequired) => refused(app, id, posted, FactorError::Missing.message()).await,
-        Err(NotDecided::Over(_)) => {
+        DecisionResult::Decided(_) => Ok(Redirect::to(&format!("/ui/approvals/{id}")).into_response()),
+        DecisionResult::NotDecided(NotDecided::NotFound) => Ok(not_found()),
+        DecisionResult::NotDecided(NotDecided::StepUpRequired) => {
+            refused(app, id, posted, FactorError::Missing.message()).await
+        }
+        DecisionResult::NotDecided(NotDecided::Over(_)) => {
             let error = "Your decision came too late: the request was already decided or has expired.".to_owned();
             let typed = Typed { error: Some(error), ..Typed::default() };
             confirm(app, &posted.signed, id, StatusCode::CONFLICT, typed).await

@@ -82,9 +82,9 @@ pub struct WholeActivity {
     /// The masked result. A string if it was truncated, null if there is none or it was deleted.
     #[schema(value_type = Value)]
     pub result: Option<Box<RawValue>>,
-    /// Whether the arguments were truncated.
+    /// True if the arguments were truncated.
     pub arguments_cut: bool,
-    /// Whether the result was truncated.
+    /// True if the result was truncated.
     pub result_cut: bool,
 }
 

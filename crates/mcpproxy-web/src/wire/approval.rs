@@ -39,7 +39,7 @@ pub(crate) struct Approval {
     call_with: &'static str,
     #[schema(schema_with = givens)]
     least: &'static str,
-    /// Whether approving it needs a second factor.
+    /// True if approving it needs a second factor.
     needs_step_up: bool,
     #[schema(format = DateTime)]
     created: String,
@@ -84,7 +84,7 @@ pub(crate) struct WholeApproval {
     /// The reason that the agent gave. Not verified.
     reason: Option<String>,
     sensitivity: Option<String>,
-    /// Whether secrets are masked in the arguments and changes. They are not masked for the approver.
+    /// True if secrets are masked in the arguments and changes. They are not masked for the approver.
     masked: bool,
     /// The arguments as the agent sent them.
     #[schema(value_type = Object)]
@@ -113,7 +113,7 @@ struct ArgumentChange {
     pointer: String,
     #[schema(schema_with = changes)]
     change: &'static str,
-    /// Whether the previous value is hidden. Changes are detected with the real values.
+    /// True if the previous value is hidden. Changes are detected with the real values.
     hidden: bool,
     #[schema(value_type = Value)]
     before: Option<Box<RawValue>>,
@@ -123,7 +123,7 @@ struct ArgumentChange {
 
 #[derive(Serialize, ToSchema)]
 struct DryRun {
-    /// Whether the server ran it. Otherwise the gateway derived it from the contract.
+    /// True if the server ran the dry run. Otherwise, the gateway derived it from the contract.
     native: bool,
     #[schema(format = DateTime)]
     time: String,

@@ -14,9 +14,9 @@ use utoipa::openapi::schema::Object;
 pub(crate) struct Contract {
     /// `server:tool`.
     tool: String,
-    /// Whether the tool is forbidden. Agents cannot see it.
+    /// True if the tool is forbidden. Agents cannot see it.
     hidden_from_agents: bool,
-    /// Whether a contract exists. Without one, only the server's annotations count.
+    /// True if a contract exists. Without one, only the server's annotations count.
     written: bool,
     /// The `call_tool_*` variant that the tool requires.
     call_with: &'static str,
@@ -79,7 +79,7 @@ struct CoveredTool {
     /// The operator's contract file.
     file: Option<String>,
     line: Option<usize>,
-    /// Whether the tool is forbidden. Agents cannot see it.
+    /// True if the tool is forbidden. Agents cannot see it.
     hidden_from_agents: bool,
 }
 

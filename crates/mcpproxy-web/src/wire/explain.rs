@@ -49,7 +49,7 @@ struct ExplainedPolicy {
     message: Option<String>,
     #[schema(schema_with = outcomes)]
     outcome: &'static str,
-    /// Why it could not be evaluated.
+    /// Reason why it could not be evaluated.
     reason: Option<String>,
 }
 

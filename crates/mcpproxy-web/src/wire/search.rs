@@ -10,7 +10,7 @@ use utoipa::openapi::schema::Object;
 #[derive(Serialize, ToSchema)]
 pub(crate) struct FoundTools {
     tools: Vec<FoundTool>,
-    /// Why no tool was found, and what to do.
+    /// Reason why no tool was found, and advice for the next step.
     note: Option<String>,
 }
 
@@ -20,13 +20,13 @@ struct FoundTool {
     #[serde(flatten)]
     #[schema(value_type = Object)]
     tool: Value,
-    /// How the score was computed, if `explain` is true.
+    /// Explanation of the score, if `explain` is true.
     why: Option<Why>,
 }
 
 #[derive(Serialize, ToSchema)]
 struct Why {
-    /// Whether the query is the name of the tool. The score is then 1.
+    /// True if the query is the name of the tool. The score is then 1.
     named: bool,
     /// From 0 to 1: the share of the query, by word weight, that the words of the tool cover.
     lexical: f32,

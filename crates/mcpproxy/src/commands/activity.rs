@@ -46,7 +46,7 @@ Examples:
   mcpproxy activity list
   mcpproxy activity list --intent-type destructive --since 7d
   mcpproxy activity list --server github --status refused -o json
-  mcpproxy activity list --agent ci --risk high --since 2026-01-31 --until 2026-02-01
+  mcpproxy activity list --agent ci --since 2026-01-31 --until 2026-02-01
   mcpproxy activity list -q invoice")]
     List(List),
     /// Show a record with its intent, arguments and result
@@ -55,8 +55,8 @@ Examples:
   mcpproxy activity show 01JG2ABCDEF
   mcpproxy activity show 01JG2ABCDEF -o json
 
-The id is in the first column of `mcpproxy activity list`, and in `_meta[\"mcpproxy/record\"]` of every
-result. *** stands for a secret that was never stored.")]
+The id is in the first column of `mcpproxy activity list`, and in `_meta[\"mcpproxy/record\"]` of every \
+result. *** replaces a secret. The gateway never stores secrets.")]
     Show {
         /// Id of the record, or an unambiguous prefix
         id: String,
@@ -85,7 +85,7 @@ Examples:
   mcpproxy activity export --since 30d > records.jsonl
   mcpproxy activity export --format csv --payloads --out records.csv
   mcpproxy activity export --signed --out proof.jsonl 01JG2ABCDEF
-  mcpproxy activity export --signed --intent-type destructive --since 7d --out proof.jsonl
+  mcpproxy activity export --signed --intent-type destructive > proof.jsonl
 
 Anyone can check a signed bundle with `mcpproxy activity verify proof.jsonl`, on any machine.")]
     Export(export::Export),
@@ -94,19 +94,19 @@ Anyone can check a signed bundle with `mcpproxy activity verify proof.jsonl`, on
 Examples:
   mcpproxy activity verify
   mcpproxy activity verify --checkpoint /mnt/elsewhere/checkpoints.txt
-  mcpproxy activity verify proof.jsonl --key \"$(cat key-of-that-gateway.txt)\"
+  mcpproxy activity verify proof.jsonl --key \"$(cat key.txt)\"
 
-The exit code is 0 if the log is intact and 1 if it is damaged. A checkpoint from outside the database
-detects a log whose end was cut off. The command uses `checkpoint.txt` in the data folder. To keep copies
+The exit code is 0 if the log is intact and 1 if it is damaged. A checkpoint from outside the database \
+detects a log whose end was cut off. The command uses `checkpoint.txt` in the data folder. To keep copies \
 where an attacker cannot change them, set `activity.checkpoints_to` in the settings.")]
     Verify(verify::Verify),
     /// Print the public key that verifies this gateway's bundles
     #[command(after_help = "\
 Examples:
-  mcpproxy activity key > key-of-this-gateway.txt
-  mcpproxy activity verify proof.jsonl --key \"$(cat key-of-this-gateway.txt)\"
+  mcpproxy activity key > key.txt
+  mcpproxy activity verify proof.jsonl --key \"$(cat key.txt)\"
 
-The key is not a secret. Send it to the people who verify your bundles, but not together with a bundle.")]
+The key is not a secret. Give it to the people who verify your bundles, but do not send it together with a bundle.")]
     Key,
 }
 

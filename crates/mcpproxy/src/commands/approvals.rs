@@ -33,9 +33,9 @@ Examples:
   mcpproxy approvals show 01JG2ABCDEF
   mcpproxy approvals approve 01JG2ABCDEF
   mcpproxy approvals deny 01JG2ABCDEF --comment \"Ask Anna first\"
-  mcpproxy approvals wait 01JG2ABCDEF && mcpproxy call … --approval-id 01JG2ABCDEF…
+  mcpproxy approvals wait 01JG2ABCDEF && mcpproxy call …
 
-A call that needs a user's approval creates an approval request with an id. Decide on it here or on
+A call that needs a user's approval creates an approval request with an id. Decide on it here or on \
 the approval page. An approval allows exactly one call.")]
 pub(crate) enum ApprovalsCommand {
     /// List approval requests, newest first
@@ -52,7 +52,7 @@ Examples:
   mcpproxy approvals show 01JG2ABCDEF
   mcpproxy approvals show 01JG2ABCDEF -o json
 
-*** stands for a secret. The server gets it, and only the user who decides can see it. If a secret
+*** replaces a secret. The server gets its value, and only the user who decides can see it. If a secret \
 changed since the last approved call, the output says so.")]
     Show {
         /// Id of the approval request, or an unambiguous prefix
@@ -64,13 +64,13 @@ changed since the last approved call, the output says so.")]
 Examples:
   mcpproxy approvals approve 01JG2ABCDEF
 
-Only a user can approve a call, so this command needs a terminal. It asks for your name and
-password, shows the whole call without masking, and asks for your decision. If the call requires a
-second factor, it also asks for a code from your authenticator app. Passkeys work on the approval
+Only a user can approve a call, so this command needs a terminal. It asks for your name and \
+password, shows the whole call without masking, and asks for your decision. If the call requires a \
+second factor, it also asks for a code from your authenticator app. Passkeys work on the approval \
 page only.
 
-The command reads nothing from arguments, environment variables, pipes or files, because an agent
-that runs programs as you could use them. For the same reason, the admin key and agent tokens cannot
+The command reads nothing from arguments, environment variables, pipes or files, because an agent \
+that runs programs as you could use them. For the same reason, the admin key and agent tokens cannot \
 approve.
 
 The exit code is 0 if the call is approved, and 3 if not.")]
@@ -84,7 +84,7 @@ The exit code is 0 if the call is approved, and 3 if not.")]
 Examples:
   mcpproxy approvals deny 01JG2ABCDEF --comment \"Ask Anna first\"
 
-You can also deny an approved call until the agent makes it. Denying needs no password: the admin
+You can also deny an approved call until the agent makes it. Denying needs no password: the admin \
 key in the data folder is enough.")]
     Deny {
         /// Id of the approval request, or an unambiguous prefix
@@ -98,9 +98,9 @@ key in the data folder is enough.")]
     #[command(after_help = "\
 Examples:
   mcpproxy approvals wait 01JG2ABCDEF
-  mcpproxy approvals wait 01JG2ABCDEF --timeout 1h && mcpproxy call … --approval-id 01JG2ABCDEF…
+  mcpproxy approvals wait 01JG2ABCDEF --timeout 1h && mcpproxy call …
 
-The exit code is 0 if the call is approved, 3 if it is denied, expired or cancelled, and 4 if nobody
+The exit code is 0 if the call is approved, 3 if it is denied, expired or cancelled, and 4 if nobody \
 decides before the timeout.")]
     Wait {
         /// Id of the approval request, or an unambiguous prefix

@@ -34,9 +34,9 @@ use self::progress::Progress;
 #[command(after_help = "\
 Examples:
   mcpproxy call tool-read github:list_repos --args '{\"org\": \"myorg\"}'
-  mcpproxy call tool-write github:create_issue --args @issue.json --reason \"Reported by a user\"
+  mcpproxy call tool-write github:create_issue --args @issue.json
 
-The variant declares the effect of the call. The gateway refuses a call whose tool does more.")]
+The subcommand declares the effect of the call. The gateway refuses the call if the tool does more than that.")]
 pub(crate) enum CallCommand {
     /// Call a tool that only reads data
     #[command(
@@ -52,7 +52,8 @@ Examples:
         name = "tool-write",
         after_help = "\
 Examples:
-  mcpproxy call tool-write github:create_issue --args '{\"title\": \"Bug\"}' --reason \"Reported by a user\""
+  mcpproxy call tool-write github:create_issue --args '{\"title\": \"Bug\"}' \\
+      --reason \"Reported by a user\""
     )]
     Write(Call),
     /// Call a tool that deletes data or cannot be undone
@@ -61,8 +62,8 @@ Examples:
         after_help = "\
 Examples:
   mcpproxy call tool-destructive github:delete_repo --args '{\"repo\": \"test\"}' \\
-      --sensitivity private --reason \"Invocation for by its owner\"
-  mcpproxy call tool-destructive github:delete_repo --args '{\"repo\": \"test\"}' --dry-run
+      --sensitivity private --reason \"Requested by its owner\"
+  mcpproxy call tool-destructive github:delete_repo --args @repo.json --dry-run
 
 If a user must approve the call first, the exit code is 4 and the output names the next command."
     )]

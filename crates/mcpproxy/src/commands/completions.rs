@@ -19,7 +19,8 @@ const VARIABLE: &str = "COMPLETE";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  mcpproxy completions bash > ~/.local/share/bash-completion/completions/mcpproxy
+  mcpproxy completions bash \\
+      > ~/.local/share/bash-completion/completions/mcpproxy
   mcpproxy completions zsh > ~/.zfunc/_mcpproxy
   mcpproxy completions fish > ~/.config/fish/completions/mcpproxy.fish
   mcpproxy completions powershell >> $PROFILE

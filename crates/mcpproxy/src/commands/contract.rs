@@ -24,18 +24,18 @@ Examples:
   mcpproxy contract lint
   mcpproxy contract show github:delete_repo
 
-A contract states the risk level of a tool, the requirements for a call and its errors. The gateway
-enforces it. Contracts are YAML or JSON files in contracts/ in the data folder. A running gateway
+A contract states the risk level of a tool, the requirements for a call and its errors. The gateway \
+enforces it. Contracts are YAML or JSON files in contracts/ in the data folder. A running gateway \
 reloads them.")]
 pub(crate) enum ContractCommand {
     /// Check contracts for errors and questionable choices
     #[command(after_help = "\
 Examples:
-  mcpproxy contract lint                       Check contracts/ against the tools of the servers
-  mcpproxy contract lint contracts/mail.yaml   Check a file before you commit it
-  mcpproxy contract lint --strict -o json      For CI: treat warnings as errors
+  mcpproxy contract lint                    Check contracts/ in the data folder
+  mcpproxy contract lint mail.yaml          Check a file before you commit it
+  mcpproxy contract lint --strict -o json   For CI: treat warnings as errors
 
-Without FILE, the command compares the contracts with the tools that the running gateway knows. If no
+Without FILE, the command compares the contracts with the tools that the running gateway knows. If no \
 gateway runs, it checks only the files. The exit code is 0 without errors and 1 with errors.")]
     Lint {
         /// Contract files to check [default: all files of contracts/ in the data folder]
@@ -51,7 +51,7 @@ Examples:
   mcpproxy contract show demo:delete_user
   mcpproxy contract show demo:delete_user -o yaml
 
-Your own files have the last word. For every field that they leave open, the stricter of the server's
+Your own files take precedence. For every field that they do not set, the stricter of the server's \
 contract, the server's annotations and the defaults of the risk level applies.")]
     Show {
         /// Name of the tool, as `server:tool`
@@ -62,9 +62,9 @@ contract, the server's annotations and the defaults of the risk level applies.")
     #[command(after_help = "\
 Examples:
   mcpproxy contract draft github                    Print the draft
-  mcpproxy contract draft github --to github.yaml   Write the draft to a new file
+  mcpproxy contract draft github --to github.yaml   Write it to a new file
 
-The draft is a guess from schemas, annotations and names. Review it before you move it to contracts/
+The draft is a guess from schemas, annotations and names. Review it before you move it to contracts/ \
 in the data folder, because a running gateway enforces files there at once.")]
     Draft {
         /// Name of the server, as in the settings
@@ -85,7 +85,7 @@ Examples:
 Examples:
   mcpproxy contract schema > contract.schema.json
 
-Start a contract with `# yaml-language-server: $schema=./contract.schema.json`, and your editor
+Start a contract with `# yaml-language-server: $schema=./contract.schema.json`, and your editor \
 completes and checks it.")]
     Schema,
 }

@@ -2,13 +2,13 @@
 
 mod check;
 mod explain;
+mod table;
 mod test;
 
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use mcpproxy_core::decision::{rows, sections, table};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use crate::exit::Exit;
 use crate::home::Home;
@@ -26,10 +26,10 @@ pub(crate) enum PolicyCommand {
     /// Check policies and report every error
     #[command(after_help = "\
 Examples:
-  mcpproxy policy check                     Check policies/ in the data folder
-  mcpproxy policy check night.cedar         Check a file before you commit it
+  mcpproxy policy check               Check policies/ in the data folder
+  mcpproxy policy check night.cedar   Check a file before you commit it
 
-A policy forbids calls that everything else allows. A running gateway reloads policies. If a file has
+A policy forbids calls that everything else allows. A running gateway reloads policies. If a file has \
 an error, the previous policies remain active. The exit code is 6 if there are errors.
 
   @id(\"no-night-mail\")
@@ -45,8 +45,8 @@ an error, the previous policies remain active. The exit code is 6 if there are e
     #[command(after_help = "\
 Examples:
   mcpproxy policy explain github:delete_repo --variant read
-  mcpproxy policy explain github:create_issue --variant write --agent cursor \\
-      --args '{\"title\": \"Bug\"}'
+  mcpproxy policy explain github:create_issue --variant write \\
+      --agent cursor --args '{\"title\": \"Bug\"}'
 
 The exit code is 0 if the gateway would allow the call, and 3 if it would refuse it.")]
     Explain(explain::Explain),
@@ -74,13 +74,16 @@ The exit code is 0 if all cases pass, 1 if a case fails, and 6 if a file is inva
     #[command(after_help = "\
 Examples:
   mcpproxy policy schema
-  mcpproxy policy schema > policy.cedarschema    For an editor with Cedar support")]
+  mcpproxy policy schema > policy.cedarschema   For an editor with Cedar support")]
     Schema,
     /// Print the decision table: every combination and its outcome
     #[command(after_help = "\
 Examples:
-  mcpproxy policy table | grep '^read .* deny'
-  mcpproxy policy table -o json")]
+  mcpproxy policy table | grep ' ask '    Calls that need an approval
+  mcpproxy policy table -o json
+
+Combinations with the same outcome share a row. A cell is a value, alternatives such as `read|write`,
+or `any`. Exactly one row of a section matches each combination. In JSON, alternatives are a list.")]
     Table,
 }
 
@@ -98,34 +101,6 @@ pub(crate) async fn run(home: &Home, format: Format, command: PolicyCommand) -> 
             }
             Ok(Exit::Done)
         }
-        PolicyCommand::Table => {
-            format.print(&table_json(), table)?;
-            Ok(Exit::Done)
-        }
+        PolicyCommand::Table => table::run(format),
     }
-}
-
-/// Returns the decision table as JSON, one key per section.
-fn table_json() -> Value {
-    let decisions = rows().into_iter().map(|row| {
-        json!({
-            "variant": row.variant.operation(),
-            "declared": row.declared,
-            "readOnlyHint": row.read_only,
-            "destructiveHint": row.destructive,
-            "strict_server_validation": row.settings.strict_server_validation,
-            "two_key": row.settings.two_key.as_str(),
-            "unannotated": row.settings.unannotated.as_str(),
-            "outcome": row.outcome,
-        })
-    });
-    let mut all = Map::from_iter([("decisions".to_owned(), decisions.collect())]);
-    for section in sections().into_iter().skip(1) {
-        let cells = |row: Vec<String>| -> Value {
-            let named = section.columns.iter().zip(row);
-            named.map(|(name, cell)| ((*name).to_owned(), Value::from(cell))).collect::<Map<_, _>>().into()
-        };
-        all.insert(section.name.to_owned(), section.rows.into_iter().map(cells).collect());
-    }
-    all.into()
 }

@@ -56,7 +56,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   mcpproxy servers add time -- uvx mcp-server-time
-  mcpproxy servers add git --env 'GIT_TOKEN=${env:GIT_TOKEN}' -- uvx mcp-server-git
+  mcpproxy servers add git --env 'TOKEN=${env:TOKEN}' -- uvx mcp-server-git
   mcpproxy servers add docs --url https://docs.example.com/mcp \\
       --header 'Authorization=Bearer ${env:DOCS_TOKEN}'")]
     Add(Add),

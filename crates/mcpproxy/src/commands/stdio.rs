@@ -25,8 +25,8 @@ Examples:
 Add this to the settings of your client:
   {\"mcpServers\": {\"mcpproxy\": {\"command\": \"mcpproxy\", \"args\": [\"stdio\"]}}}
 
-If a gateway already runs on the data folder, this command connects the client to it. If not, it
-runs a gateway until the client disconnects. That gateway prints the setup link and all approval
+If a gateway already runs on the data folder, this command connects the client to it. If not, it \
+runs a gateway until the client disconnects. That gateway prints the setup link and all approval \
 requests on standard error, which most clients show as the log of the server.")]
 pub(crate) struct Stdio {}
 

@@ -39,8 +39,8 @@ Examples:
   mcpproxy token create editor --grant 'files:*'
   mcpproxy token create nightly --headless
 
-Without --grant, the token has no permissions, and tools whose contracts require one refuse it.
-`mcpproxy contract show NAME` lists the permissions of a tool. '*' stands for all permissions.
+Without --grant, the token has no permissions. The gateway then refuses its calls to tools whose contracts \
+require one. `mcpproxy contract show NAME` lists the permissions of a tool. '*' stands for all permissions.
 
 A token can never approve a call. Only a user can.")]
     Create(Create),
@@ -129,8 +129,8 @@ async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result
     format.print(&Created { name: &create.name, token: &token }, || token.clone())?;
     if !has_grants {
         output::tell(
-            "note: The token has no permissions, so tools whose contracts require one refuse it. Grant permissions \
-             with --grant, for example --grant 'files:*'.",
+            "note: The token has no permissions, so the gateway refuses its calls to tools whose contracts require one. \
+             Add permissions with --grant, for example --grant 'files:*'.",
         );
     }
     Ok(())

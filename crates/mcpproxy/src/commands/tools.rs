@@ -39,7 +39,7 @@ Examples:
     },
     /// Search tools by what they do, as agents do
     #[command(after_help = "\
-Scores range from 0 to 1 and are comparable between queries. If no tool scores high enough, the
+Scores range from 0 to 1 and are comparable between queries. If no tool scores high enough, the \
 command prints the reason instead of a list.
 
 Examples:
@@ -47,7 +47,7 @@ Examples:
   mcpproxy tools search calendar --limit 3
   mcpproxy tools search \"remove a user\" --explain")]
     Search {
-        /// What the tool should do, in a few words
+        /// Task of the tool, in a few words
         query: String,
         /// Maximum number of tools
         #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=50))]

@@ -133,7 +133,7 @@ mod tests {
         let operators = asked("mail:send", Some(RiskLevel::Critical), Some(SaidBy::Operator));
         check(&operators, "mail:send (critical)");
         let servers = asked("mail:send", Some(RiskLevel::Low), Some(SaidBy::Server));
-        check(&servers, "mail:send (unclassified; the server calls it low)");
+        check(&servers, "mail:send (unclassified; the server says low)");
         check(&asked("x:a\n\u{7}b", None, None), "x:a\\n\\u{7}b (unclassified)");
     }
 }

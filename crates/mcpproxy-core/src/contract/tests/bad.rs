@@ -58,7 +58,7 @@ fn keys() {
         "name: a\nserver: b\nscopes: []\nreadOnlyHint: true\ndestructive_hint: true",
         &[
             "line 2, column 1: unknown key `name`; did you mean `tool`?",
-            "line 3, column 1: unknown key `server`; did you mean `tool`? It has both, as in `mail:send`",
+            "line 3, column 1: unknown key `server`; did you mean `tool`? It contains both names, as in `mail:send`",
             "line 4, column 1: unknown key `scopes`; did you mean `permissions`?",
             "line 5, column 1: unknown key `readOnlyHint`; did you mean `operation: read`?",
             "line 6, column 1: unknown key `destructive_hint`; did you mean `operation: destructive`?",
@@ -129,8 +129,8 @@ fn texts_and_lists() {
     check_fields(
         "sideEffects: [ok, '', ' ', 5]",
         &[
-            r#"line 2, column 19: empty; say what happens, such as "An email is sent.""#,
-            r#"line 2, column 23: empty; say what happens, such as "An email is sent.""#,
+            r#"line 2, column 19: must not be empty; describe the effect, such as "An email is sent.""#,
+            r#"line 2, column 23: must not be empty; describe the effect, such as "An email is sent.""#,
             "line 2, column 28: expected string, found number; put it in quotes",
         ],
     );
@@ -142,7 +142,7 @@ fn texts_and_lists() {
     check_fields(
         "permissions: [emails:send, files:*, 'a b', '', emails:send, {a: b}]",
         &[
-            "line 2, column 28: a contract names whole permissions; `*` is for the permissions of a token",
+            "line 2, column 28: a contract must name full permissions; `*` is only for tokens",
             "line 2, column 37: expected 1 to 128 letters, digits, `_`, `.`, `:`, `/` or `-`",
             "line 2, column 44: expected 1 to 128 letters, digits, `_`, `.`, `:`, `/` or `-`",
             "line 2, column 48: written twice; remove one of them",
@@ -213,7 +213,7 @@ fn idempotency() {
     );
     check_fields(
         "idempotency: {mode: natural}",
-        &["line 2, column 14: `keyFrom` is missing; write the arguments that name the result, such as `[fileId]`"],
+        &["line 2, column 14: `keyFrom` is missing; write the arguments that identify the result, such as `[fileId]`"],
     );
     check_fields("idempotency: {mode: natural, keyFrom: []}", &["line 2, column 39: name at least one argument"]);
     check_fields(
@@ -226,13 +226,13 @@ fn idempotency() {
     );
     check_fields(
         "idempotency: {mode: key, keyFrom: [a]}",
-        &["line 2, column 26: `keyFrom` means nothing with mode `key`; remove it, or write mode `natural`"],
+        &["line 2, column 26: `keyFrom` has no effect with mode `key`; remove it, or write mode `natural`"],
     );
     check_fields(
         "idempotency: {mode: none, keyFrom: [a], ttl: 1h}",
         &[
-            "line 2, column 27: `keyFrom` means nothing with mode `none`; remove it",
-            "line 2, column 41: `ttl` means nothing with mode `none`; remove it",
+            "line 2, column 27: `keyFrom` has no effect with mode `none`; remove it",
+            "line 2, column 41: `ttl` has no effect with mode `none`; remove it",
         ],
     );
     check_fields(
@@ -269,7 +269,7 @@ fn dry_runs_and_limits() {
     );
     check_fields(
         "dryRun: {mode: none, parameter: x}",
-        &["line 2, column 22: `parameter` means nothing with mode `none`; remove it"],
+        &["line 2, column 22: `parameter` has no effect with mode `none`; remove it"],
     );
     check_fields(
         "dryRun: {mode: required, parameter: 5}",
@@ -283,8 +283,8 @@ fn dry_runs_and_limits() {
     check_fields(
         "rateLimit: {}",
         &[
-            "line 2, column 12: `calls` is missing; write how many calls are allowed, such as `calls: 30`",
-            "line 2, column 12: `per` is missing; write in what time, such as `per: 1m`",
+            "line 2, column 12: `calls` is missing; write the number of calls, such as `calls: 30`",
+            "line 2, column 12: `per` is missing; write the time span, such as `per: 1m`",
         ],
     );
     check_fields(
@@ -322,21 +322,21 @@ fn contradictions() {
     check_fields(
         "riskLevel: high\nautonomousExecution: true\nconfirmation: none",
         &[
-            "line 3, column 1: `autonomousExecution: true` contradicts risk level `high`, whose tools no agent calls alone; remove it, or lower the level",
-            "line 4, column 1: `confirmation: none` contradicts risk level `high`, whose calls a user confirms; remove it, or lower the level",
+            "line 3, column 1: `autonomousExecution: true` contradicts risk level `high`, which does not allow autonomous calls; remove it, or lower the level",
+            "line 4, column 1: `confirmation: none` contradicts risk level `high`, which requires a user's approval; remove it, or lower the level",
         ],
     );
     check_fields(
         "confirmation: none\nriskLevel: critical\nautonomousExecution: true",
         &[
-            "line 2, column 1: `confirmation: none` contradicts risk level `critical`, whose calls a user confirms; remove it, or lower the level",
-            "line 4, column 1: `autonomousExecution: true` contradicts risk level `critical`, whose tools no agent calls alone; remove it, or lower the level",
+            "line 2, column 1: `confirmation: none` contradicts risk level `critical`, which requires a user's approval; remove it, or lower the level",
+            "line 4, column 1: `autonomousExecution: true` contradicts risk level `critical`, which does not allow autonomous calls; remove it, or lower the level",
         ],
     );
     check_fields(
         "riskLevel: forbidden\nautonomousExecution: true\nconfirmation: required\nstepUpAuth: false\nidempotency: none\ndryRun: none\nrateLimit: {calls: 1, per: 1s}",
         &[
-            "line 3, column 1: `autonomousExecution: true` contradicts risk level `forbidden`, whose tools no agent calls alone; remove it, or lower the level",
+            "line 3, column 1: `autonomousExecution: true` contradicts risk level `forbidden`, which does not allow autonomous calls; remove it, or lower the level",
             "line 4, column 1: `confirmation` contradicts risk level `forbidden`: a forbidden tool is never called; remove it, or lower the level",
             "line 5, column 1: `stepUpAuth` contradicts risk level `forbidden`: a forbidden tool is never called; remove it, or lower the level",
             "line 6, column 1: `idempotency` contradicts risk level `forbidden`: a forbidden tool is never called; remove it, or lower the level",
@@ -347,19 +347,19 @@ fn contradictions() {
     check_fields(
         "riskLevel: low\nautonomousExecution: false\nconfirmation: none",
         &[
-            "line 4, column 1: `confirmation: none` contradicts `autonomousExecution: false`: without an agent alone, a user confirms; remove one of them",
+            "line 4, column 1: `confirmation: none` contradicts `autonomousExecution: false`, which requires a user's approval; remove one of them",
         ],
     );
     check_fields(
         "autonomousExecution: false\nconfirmation: none",
         &[
-            "line 3, column 1: `confirmation: none` contradicts `autonomousExecution: false`: without an agent alone, a user confirms; remove one of them",
+            "line 3, column 1: `confirmation: none` contradicts `autonomousExecution: false`, which requires a user's approval; remove one of them",
         ],
     );
     check_fields(
         "riskLevel: high\nautonomousExecution: false\nconfirmation: none",
         &[
-            "line 4, column 1: `confirmation: none` contradicts risk level `high`, whose calls a user confirms; remove it, or lower the level",
+            "line 4, column 1: `confirmation: none` contradicts risk level `high`, which requires a user's approval; remove it, or lower the level",
         ],
     );
 }
@@ -399,7 +399,7 @@ fn the_same_pattern_in_two_files() {
         "b.json: line 1, column 34: a contract for `mail:*` is already in `a.yaml`, line 1; keep one of them"
             .to_owned(),
         format!("c.yml: line 1, column 1: unknown key `x`; {KNOWN}"),
-        "c.yml: line 1, column 1: `tool` is missing; write which tool it is for, such as `tool: mail:send` or \
+        "c.yml: line 1, column 1: `tool` is missing; write the tool that it is for, such as `tool: mail:send` or \
          `tool: mail:*`"
             .to_owned(),
     ];
@@ -411,5 +411,5 @@ fn no_more_mistakes_than_anybody_reads() {
     let many: String = (0..300).map(|n| format!("x{n}: 1\n")).collect();
     let found = mistakes("c.yaml", &format!("tool: mail:send\n{many}"));
     assert_eq!(found.len(), 101);
-    assert_eq!(found.last().unwrap(), "line 101, column 1: and more mistakes; fix these first");
+    assert_eq!(found.last().unwrap(), "line 101, column 1: there are more mistakes; fix these first");
 }

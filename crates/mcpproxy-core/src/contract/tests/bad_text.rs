@@ -2,8 +2,8 @@
 
 use super::bad::{KNOWN, check, check_json};
 
-const ANCHOR: &str = "anchors (`&`) and aliases (`*`) are not read here; write the value out where it is needed, or put \
-                      text that begins with `&` or `*` in quotes";
+const ANCHOR: &str = "anchors (`&`) and aliases (`*`) are not supported; repeat \
+    the value, or quote text that begins with `&` or `*`";
 
 #[test]
 fn yaml_syntax() {
@@ -11,63 +11,53 @@ fn yaml_syntax() {
     check("tool: mail:send\nriskLevel:\tlow\n\tx: 1", &["line 3, column 1: found a tab; YAML is indented with spaces"]);
     check(
         "tool: mail: send",
-        &[
-            "line 1, column 11: a `: ` cannot stand here; put a text with `: ` in it in quotes, or check the indentation",
-        ],
+        &["line 1, column 11: `: ` is not allowed here; quote text that contains `: `, or check the indentation"],
     );
     check(r#"tool: "mail:send"#, &["line 1, column 7: this text has no closing quote"]);
-    check(
-        "tool: 'mail:send' x",
-        &["line 1, column 19: something follows the closing quote; put the whole text in quotes"],
-    );
+    check("tool: 'mail:send' x", &["line 1, column 19: found text after the closing quote; quote the whole text"]);
     check(
         "tool: mail:send\ndescription: \"C:\\Users\"",
         &["line 2, column 14: unknown escape in double quotes; write `\\\\` for one backslash, or use single quotes"],
     );
-    check("tool: mail:send\npermissions: [a, b", &["line 2, column 14: this `[ … ]` goes wrong; expected `,` or `]`"]);
+    check("tool: mail:send\npermissions: [a, b", &["line 2, column 14: error in `[ … ]`: expected `,` or `]`"]);
     check(
         "tool: mail:send\nrateLimit: {calls: 1, per: 1m",
-        &["line 2, column 12: this `{ … }` goes wrong; expected `,` or `}`"],
+        &["line 2, column 12: error in `{ … }`: expected `,` or `}`"],
     );
     check("tool: mail:send\npermissions: [a}", &["line 2, column 14: found `}`, but `[` is open"]);
     check(
         "tool: mail:send\n  riskLevel: low",
-        &[
-            "line 2, column 12: a `: ` cannot stand here; put a text with `: ` in it in quotes, or check the indentation",
-        ],
+        &["line 2, column 12: `: ` is not allowed here; quote text that contains `: `, or check the indentation"],
     );
     check(
         "  tool: mail:send\nriskLevel: low",
-        &["line 2, column 1: expected the end of the document; begin another one with `---`"],
+        &["line 2, column 1: expected the end of the document; start another one with `---`"],
     );
     check(
         "tool: mail:send\nriskLevel",
-        &["line 2, column 1: expected `key: value`; check the indentation and that the key has its `:`"],
+        &["line 2, column 1: expected `key: value`; check the indentation, and that a `:` follows the key"],
     );
     check(
         "tool: mail:send\npermissions:\n- a\n  - b\n x: 1",
-        &["line 5, column 3: a `: ` cannot stand here; put a text with `: ` in it in quotes, or check the indentation"],
+        &["line 5, column 3: `: ` is not allowed here; quote text that contains `: `, or check the indentation"],
     );
-    check("tool: a\u{7f}", &["line 1, column 7: found U+007F, which YAML takes only as an escape in double quotes"]);
-    check("tool: @mail", &["line 1, column 7: a text cannot begin with this character; put it in quotes"]);
-    check("tool: `mail`", &["line 1, column 7: a text cannot begin with this character; put it in quotes"]);
-    check("tool: mail:send]\n]", &["line 2, column 1: found a closing bracket without its opening one"]);
+    check("tool: a\u{7f}", &["line 1, column 7: found U+007F, which YAML allows only as an escape in double quotes"]);
+    check("tool: @mail", &["line 1, column 7: text cannot begin with this character; quote it"]);
+    check("tool: `mail`", &["line 1, column 7: text cannot begin with this character; quote it"]);
+    check("tool: mail:send]\n]", &["line 2, column 1: found a closing bracket without an opening one"]);
     check(
         "%YAML 1.2\n---\ntool: mail:send",
-        &["line 1, column 1: directives (`%`) are not read here; remove the line"],
+        &["line 1, column 1: directives (`%`) are not supported; remove the line"],
     );
     check(
         "tool: mail:send\ndescription: a\n# b\n  c",
-        &["line 4, column 3: expected `key: value`; check the indentation and that the key has its `:`"],
+        &["line 4, column 3: expected `key: value`; check the indentation, and that a `:` follows the key"],
     );
-    check(
-        "tool: mail:send\nsideEffects: [a: b: c]",
-        &["line 2, column 19: this `{ … }` goes wrong; expected `,` or `}`"],
-    );
-    check("- tool: mail:a\ntool: mail:b", &["line 2, column 1: the indentation does not fit the lines before"]);
+    check("tool: mail:send\nsideEffects: [a: b: c]", &["line 2, column 19: error in `{ … }`: expected `,` or `}`"]);
+    check("- tool: mail:a\ntool: mail:b", &["line 2, column 1: the indentation does not match the lines before"]);
     check(
         "tool: mail:send\ndescription: |\n  a\n b",
-        &["line 4, column 2: expected `key: value`; check the indentation and that the key has its `:`"],
+        &["line 4, column 2: expected `key: value`; check the indentation, and that a `:` follows the key"],
     );
 }
 
@@ -83,37 +73,34 @@ fn yaml_that_is_not_read() {
         "base: &base {riskLevel: low}\n---\ntool: mail:send\n<<: *base",
         &[
             &format!("line 1, column 1: unknown key `base`; {KNOWN}"),
-            "line 1, column 1: `tool` is missing; write which tool it is for, such as `tool: mail:send` or `tool: mail:*`",
+            "line 1, column 1: `tool` is missing; write the tool that it is for, such as `tool: mail:send` or `tool: mail:*`",
             &format!("line 1, column 7: {ANCHOR}"),
-            "line 4, column 1: merge keys (`<<`) are not read here; write the fields out",
+            "line 4, column 1: merge keys (`<<`) are not supported; repeat the fields",
             &format!("line 4, column 5: {ANCHOR}"),
         ],
     );
     check(
         "tool: !!str mail:send\npermissions: !mine\n  - a",
         &[
-            "line 1, column 7: tags (`!`) are not read here; remove the tag, and put texts in quotes",
-            "line 2, column 14: tags (`!`) are not read here; remove the tag, and put texts in quotes",
+            "line 1, column 7: tags (`!`) are not supported; remove the tag, and quote text",
+            "line 2, column 14: tags (`!`) are not supported; remove the tag, and quote text",
         ],
     );
-    check(
-        "tool: !x!y mail:send",
-        &["line 1, column 7: tags (`!`) are not read here; put texts that begin with `!` in quotes"],
-    );
+    check("tool: !x!y mail:send", &["line 1, column 7: tags (`!`) are not supported; quote text that begins with `!`"]);
     check(
         "tool: mail:send\n1: a\ntrue: b\n~: c\n\"2\": d",
         &[
-            "line 2, column 1: `1` is not a text, and keys are texts; put it in quotes",
-            "line 3, column 1: `true` is not a text, and keys are texts; put it in quotes",
-            "line 4, column 1: `~` is not a text, and keys are texts; put it in quotes",
+            "line 2, column 1: `1` is not text, and keys must be text; quote it",
+            "line 3, column 1: `true` is not text, and keys must be text; quote it",
+            "line 4, column 1: `~` is not text, and keys must be text; quote it",
             &format!("line 5, column 1: unknown key `2`; {KNOWN}"),
         ],
     );
     check(
         "tool: mail:send\n[a]: b\n? {x: y}\n: c\n*a : d",
         &[
-            "line 2, column 1: a list or an object cannot be a key; write a text",
-            "line 3, column 3: a list or an object cannot be a key; write a text",
+            "line 2, column 1: a list or an object cannot be a key; use text",
+            "line 3, column 3: a list or an object cannot be a key; use text",
             &format!("line 5, column 1: {ANCHOR}"),
         ],
     );
@@ -127,8 +114,8 @@ fn yaml_that_is_not_read() {
     check(
         "tool: mail:send\ninputSchema: {minimum: .inf, maximum: 1e999}",
         &[
-            "line 2, column 24: JSON has no such number; put it in quotes if it is a text",
-            "line 2, column 39: this number is too large; put it in quotes if it is a text",
+            "line 2, column 24: JSON does not support this number; quote it if it is text",
+            "line 2, column 39: this number is too large; quote it if it is text",
         ],
     );
 }
@@ -186,21 +173,21 @@ fn shapes() {
     check(
         "{}",
         &[
-            "line 1, column 1: `tool` is missing; write which tool it is for, such as `tool: mail:send` or `tool: mail:*`",
+            "line 1, column 1: `tool` is missing; write the tool that it is for, such as `tool: mail:send` or `tool: mail:*`",
         ],
     );
     check(
         "riskLevel: low",
         &[
-            "line 1, column 1: `tool` is missing; write which tool it is for, such as `tool: mail:send` or `tool: mail:*`",
+            "line 1, column 1: `tool` is missing; write the tool that it is for, such as `tool: mail:send` or `tool: mail:*`",
         ],
     );
     check(
         "tool: mail:a\n---\nriskLevel: x\n---\ntool: mail:*b",
         &[
-            "line 3, column 1: `tool` is missing; write which tool it is for, such as `tool: mail:send` or `tool: mail:*`",
+            "line 3, column 1: `tool` is missing; write the tool that it is for, such as `tool: mail:send` or `tool: mail:*`",
             "line 3, column 12: unknown value `x`; write one of `low`, `medium`, `high`, `critical`, `forbidden`",
-            "line 5, column 7: `*` can stand only at the very end of the tool part, such as `mail:*` or `mail:emails.*`",
+            "line 5, column 7: `*` is allowed only at the end of the tool part, such as `mail:*` or `mail:emails.*`",
         ],
     );
 }
@@ -212,11 +199,11 @@ fn tools() {
     check("tool: mail", &["line 1, column 7: expected `server:tool`, such as `mail:emails.send` or `mail:*`"]);
     check(
         "tool: '*:send'",
-        &["line 1, column 7: `*` can stand only at the very end of the tool part, such as `mail:*` or `mail:emails.*`"],
+        &["line 1, column 7: `*` is allowed only at the end of the tool part, such as `mail:*` or `mail:emails.*`"],
     );
     check(
         "tool: mail:*.send",
-        &["line 1, column 7: `*` can stand only at the very end of the tool part, such as `mail:*` or `mail:emails.*`"],
+        &["line 1, column 7: `*` is allowed only at the end of the tool part, such as `mail:*` or `mail:emails.*`"],
     );
     check(
         "tool: Mail:send",

@@ -29,8 +29,8 @@ fn check(name: &str, text: &str, expected: &str) {
     assert_eq!(found.first().map(String::as_str).unwrap_or_default(), expected);
 }
 
-const ANCHOR: &str = "anchors (`&`) and aliases (`*`) are not read here; write the value out where it is needed, or put \
-                      text that begins with `&` or `*` in quotes";
+const ANCHOR: &str = "anchors (`&`) and aliases (`*`) are not supported; repeat \
+    the value, or quote text that begins with `&` or `*`";
 
 #[test]
 fn nests_and_copies() {
@@ -45,7 +45,7 @@ fn nests_and_copies() {
     check(
         "c.yaml",
         &"!a ".repeat(80_000),
-        "line 1, column 1: tags (`!`) are not read here; remove the tag, and put texts in quotes",
+        "line 1, column 1: tags (`!`) are not supported; remove the tag, and quote text",
     );
     check("c.yaml", &"[".repeat(200_000), "line 1, column 33: nested deeper than 32 levels");
     check("c.yaml", &"{a: ".repeat(60_000), "line 1, column 129: nested deeper than 32 levels");
@@ -86,11 +86,11 @@ fn crowds() {
         &"a: b\n".repeat(50_000),
         "line 2, column 1: duplicate key `a`, first used at line 1, column 1; keep one of them",
     );
-    check("c.yaml", &"[]: \n".repeat(40_000), "line 1, column 1: a list or an object cannot be a key; write a text");
+    check("c.yaml", &"[]: \n".repeat(40_000), "line 1, column 1: a list or an object cannot be a key; use text");
     check(
         "c.yaml",
         &"\"a\" ".repeat(60_000),
-        "line 1, column 5: something follows the closing quote; put the whole text in quotes",
+        "line 1, column 5: found text after the closing quote; quote the whole text",
     );
     check(
         "c.yaml",

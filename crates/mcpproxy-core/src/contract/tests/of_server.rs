@@ -111,11 +111,11 @@ fn what_is_refused() {
     check(r#"{"rateLimit": {"calls": 0, "per": "1m"}}"#, "/rateLimit/calls: expected a whole number from 1 to 100000");
     check(
         r#"{"rateLimit": {"per": "1m"}}"#,
-        "/rateLimit: `calls` is missing; write how many calls are allowed, such as `calls: 30`",
+        "/rateLimit: `calls` is missing; write the number of calls, such as `calls: 30`",
     );
     check(
         r#"{"permissions": ["a", "files:*"]}"#,
-        "/permissions/1: a contract names whole permissions; `*` is for the permissions of a token",
+        "/permissions/1: a contract must name full permissions; `*` is only for tokens",
     );
     check(
         r#"{"sensitive": ["a"]}"#,
@@ -123,7 +123,7 @@ fn what_is_refused() {
     );
     check(
         r#"{"inputSchema": {"a/b\u001b~": [0, 1e999]}}"#,
-        "/inputSchema/a~1b\\u{1b}~0/1: expected a plain number such as 10, and none too large",
+        "/inputSchema/a~1b\\u{1b}~0/1: expected a plain number such as 10 that is not too large",
     );
     check(
         r#"{"inputSchema": {"a/b\u001b~": {"x": 1, "x": 2}}}"#,

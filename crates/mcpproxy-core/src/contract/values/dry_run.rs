@@ -33,7 +33,7 @@ pub(in crate::contract) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<
     };
     let written = fields.and_then(|fields| fields.find("parameter"));
     if let (DryRunMode::None, Some(field)) = (mode, written) {
-        return reader.mistake(field.position, "`parameter` means nothing with mode `none`; remove it");
+        return reader.mistake(field.position, "`parameter` has no effect with mode `none`; remove it");
     }
     let parameter = match written {
         Some(field) => Some(reader.parsed(&field.node, argument)?),
@@ -69,7 +69,7 @@ pub(in crate::contract) fn schema() -> Value {
                 "required": ["mode"],
                 "properties": {
                     "mode": { "enum": modes(), "description": "`supported`: agents may make a dry run first. `required`: the gateway refuses a call without a dry run of exactly the same call in the 10 minutes before." },
-                    "parameter": { "$ref": "#/$defs/argument", "description": "The argument that asks the server itself for a dry run, such as `dryRun`. With it set to true the call must change nothing, because no user approves it. Without it, the gateway answers a dry run by itself." }
+                    "parameter": { "$ref": "#/$defs/argument", "description": "The argument that makes the server do a dry run, such as `dryRun`. If it is true, the call must change nothing, because no user approves it. If no argument is named, the gateway answers dry runs itself." }
                 },
                 "if": { "properties": { "mode": { "const": "none" } } },
                 "then": { "properties": { "parameter": false } }

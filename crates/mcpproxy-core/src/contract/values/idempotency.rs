@@ -58,7 +58,7 @@ pub(in crate::contract) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<
             Some(Idempotency::Key { ttl: ttl? })
         }
         IdempotencyMode::Natural => {
-            let example = "the arguments that name the result, such as `[fileId]`";
+            let example = "the arguments that identify the result, such as `[fileId]`";
             let named = reader.required(node, &fields, "keyFrom", example)?;
             let key_from = key_from??;
             if key_from.is_empty() {
@@ -73,7 +73,7 @@ pub(in crate::contract) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<
 fn refuse(reader: &mut Reader<'_>, fields: &Fields<'_>, names: &[&str], mode: &str) -> Option<()> {
     let written: Vec<_> = names.iter().filter_map(|name| fields.find(name)).collect();
     for field in &written {
-        reader.report(field.position, format!("`{}` means nothing with mode {mode}", field.name));
+        reader.report(field.position, format!("`{}` has no effect with mode {mode}", field.name));
     }
     written.is_empty().then_some(())
 }
@@ -97,13 +97,13 @@ pub(in crate::contract) fn schema() -> Value {
                 "additionalProperties": false,
                 "required": ["mode"],
                 "properties": {
-                    "mode": { "enum": words(&MODES).collect::<Vec<_>>(), "description": "`none`: a repeated call runs again, unless the agent sends an idempotency key. `natural`: the arguments in `keyFrom` are the idempotency key, and a repeat gets the first result again. `key`: the agent sends an idempotency key (`idempotency_key`), and no key runs twice." },
+                    "mode": { "enum": words(&MODES).collect::<Vec<_>>(), "description": "`none`: a repeated call runs again, unless the agent sends an idempotency key. `natural`: the arguments in `keyFrom` are the idempotency key, and a repeat gets the first result again. `key`: the agent sends an idempotency key (`idempotency_key`), and a call with the same key runs once." },
                     "keyFrom": {
                         "type": "array", "minItems": 1, "maxItems": LIST_MAX, "uniqueItems": true,
                         "items": { "$ref": "#/$defs/argument" },
                         "description": "The arguments that make two calls the same; for mode `natural` only."
                     },
-                    "ttl": { "$ref": "#/$defs/duration", "default": "24h", "description": "How long a result is kept for repeats, at most \"30d\"." }
+                    "ttl": { "$ref": "#/$defs/duration", "default": "24h", "description": "The time for which a result is kept for repeats, at most \"30d\"." }
                 },
                 "allOf": [
                     { "if": { "properties": { "mode": { "const": "natural" } } }, "then": { "required": ["keyFrom"] }, "else": { "properties": { "keyFrom": false } } },

@@ -15,9 +15,9 @@ pub(in crate::contract) const KEYS: Keys = Keys {
 
 pub(in crate::contract) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<RateLimit> {
     let fields = reader.fields(node, &KEYS)?;
-    let calls = reader.required(node, &fields, "calls", "how many calls are allowed, such as `calls: 30`");
+    let calls = reader.required(node, &fields, "calls", "the number of calls, such as `calls: 30`");
     let calls = calls.and_then(|node| reader.whole_number(node, 1..=CALLS_MAX));
-    let per = reader.required(node, &fields, "per", "in what time, such as `per: 1m`");
+    let per = reader.required(node, &fields, "per", "the time span, such as `per: 1m`");
     let per = per.and_then(|node| reader.duration(node, DAY, "24h"));
     Some(RateLimit { calls: calls?, per: per? })
 }

@@ -64,5 +64,5 @@ pub(in crate::contract) fn digest_text(schema: &Schema) -> String {
 }
 
 pub(in crate::contract) fn strict_schema() -> Value {
-    json!({ "type": "boolean", "default": false, "description": "true: withhold a result that does not match, instead of adding a warning. Not part of the schema itself." })
+    json!({ "type": "boolean", "default": false, "description": "If true, the gateway replaces a result that does not match by an error. Otherwise, it adds a warning. This key is not part of the schema itself." })
 }

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use super::*;
 
 const LOAD_MAX: Duration = Duration::from_millis(100);
-const DEEP: &str = "more than 12 brackets inside one another: split it into several policies";
+const DEEP: &str = "brackets are nested deeper than 12 levels: split it into several policies";
 const LONG: &str = "this policy has more than 100 operators: split it into several policies";
 const MANY: &str = "this policy lists more than 500 elements: split it into several policies";
 const LARGE: &str = "this policy is longer than 32 KiB: split it into several policies";
-const WORDS: &str = "this policy has more than 2000 words and signs: split it into several policies";
+const WORDS: &str = "this policy has more than 2000 tokens: split it into several policies";
 const B: &str = "context.hasReason";
 
 fn when(condition: &str) -> String {
@@ -89,7 +89,7 @@ fn bombs() -> Vec<(&'static str, String, &'static str)> {
         (
             "patterns",
             when(&chain(12, &pattern, " || ")),
-            "the patterns of this policy are longer than 2000 characters together: split it into several policies",
+            "the patterns of this policy are longer than 2000 characters in total: split it into several policies",
         ),
         ("words", when(&"true ".repeat(6_000)), WORDS),
         ("colons", when(&": ".repeat(12_000)), MANY),
@@ -109,7 +109,7 @@ fn bombs() -> Vec<(&'static str, String, &'static str)> {
             when(&format!("context{}", "()".repeat(97))),
             "`context(...)` is not a valid function call; variables cannot be called as functions",
         ),
-        ("an open text", when(&format!("\"{}", "\\\"".repeat(120_000))), "this string does not end: a `\"` is missing"),
+        ("an open text", when(&format!("\"{}", "\\\"".repeat(120_000))), "this string has no end: add a `\"`"),
         ("a file", "// nothing\n".repeat(30_000), "the file is larger than 256 KiB: split it"),
         ("policies", "forbid(principal,action,resource);\n".repeat(1_001), "there are more than 1000 policies"),
         ("ends", ";".repeat(250_000), "there are more than 1000 policies"),
@@ -130,7 +130,7 @@ fn bombs_are_refused_at_once() {
 fn files_are_limited_together() {
     let file = |number| (format!("{number}.cedar"), "// nothing\n".repeat(20_000));
     let files: Vec<(String, String)> = (0..5).map(file).collect();
-    let message = "the files of policies are larger than 1024 KiB together".to_owned();
+    let message = "the policy files are larger than 1024 KiB in total".to_owned();
     let expected = vec![("0.cedar".to_owned(), Mistake { line: 1, column: 1, message })];
     assert_eq!(Policies::parse(&files).err(), Some(expected));
     let policy = |number| format!("@id(\"r{number}\") forbid(principal,action,resource);");

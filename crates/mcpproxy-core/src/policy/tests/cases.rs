@@ -34,27 +34,27 @@ fn cases_pass_and_fail() {
     );
     check(
         &json!({"tool": "mail:send", "time": "2026-11-15T06:30:00Z", "expect": "allow"}),
-        Some("expected allow, but the call is refused by `no-night-mail`"),
+        Some("expected allow, but it is forbidden by `no-night-mail`"),
         &["no-night-mail"],
     );
     check(
         &json!({"tool": "mail:send", "expect": "deny"}),
-        Some("expected a refusal, but no rule refuses the call"),
+        Some("expected the call to be forbidden, but no policy forbids it"),
         &[],
     );
     check(
-        &json!({"tool": "mail:send", "expect": "deny", "rule": "no-bills"}),
-        Some("expected a refusal by `no-bills`, but no rule refuses the call"),
+        &json!({"tool": "mail:send", "expect": "deny", "policy": "no-bills"}),
+        Some("expected the call to be forbidden by `no-bills`, but no policy forbids it"),
         &[],
     );
     check(
-        &json!({"tool": "mail:send", "time": night, "expect": "deny", "rule": "no-bills"}),
-        Some("expected a refusal by `no-bills`, but the call is refused by `no-night-mail`"),
+        &json!({"tool": "mail:send", "time": night, "expect": "deny", "policy": "no-bills"}),
+        Some("expected the call to be forbidden by `no-bills`, but it is forbidden by `no-night-mail`"),
         &["no-night-mail"],
     );
     check(
-        &json!({"tool": "mail:send", "expect": "deny", "rule": "no-night-mial"}),
-        Some("there is no rule `no-night-mial`; did you mean `no-night-mail`?"),
+        &json!({"tool": "mail:send", "expect": "deny", "policy": "no-night-mial"}),
+        Some("there is no policy `no-night-mial`; did you mean `no-night-mail`?"),
         &[],
     );
     let pay = json!({"name": "bank:pay", "category": "billing", "operation": "destructive"});
@@ -72,10 +72,10 @@ fn every_field_of_a_case_matters() {
             "name": "bank:pay", "risk": "critical", "category": "c", "operation": "write", "permissions": ["p"],
             "sideEffects": ["s"], "needs": ["dry_run"], "auditEvent": "e", "hints": {"destructiveHint": true},
         },
-        "expect": "deny", "rule": "all",
+        "expect": "deny", "policy": "all",
     });
     check(&whole, None, &["all"]);
-    let lost = Some("expected a refusal by `all`, but no rule refuses the call");
+    let lost = Some("expected the call to be forbidden by `all`, but no policy forbids it");
     for (pointer, value) in [
         ("/sensitivity", json!("public")),
         ("/reason", json!(" ")),
@@ -108,6 +108,10 @@ fn mistakes_in_cases() {
     check("[7]", &["line 1, column 2: expected object, found number"]);
     check("- tool: a:b", &["line 1, column 3: `expect` is missing; write `allow` or `deny`"]);
     check(
+        "- tool: a:b\n  expect: deny\n  policy: x\n  rule: x",
+        &["line 4, column 3: `rule` and `policy` mean the same; remove one of them"],
+    );
+    check(
         "- expect: allow",
         &["line 1, column 3: `tool` is missing; write the tool to call, such as `tool: mail:send`"],
     );
@@ -131,7 +135,7 @@ fn mistakes_in_cases() {
             "line 5, column 18: expected array, found string",
             "line 6, column 28: expected boolean, found number",
             "line 7, column 25: unknown value `eat`; write one of `read`, `write`, `destructive`",
-            "line 9, column 3: `rule` goes with `expect: deny`; remove one of them",
+            "line 9, column 3: `rule` requires `expect: deny`; remove one of them",
         ],
     );
 }

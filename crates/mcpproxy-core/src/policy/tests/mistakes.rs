@@ -21,15 +21,17 @@ fn files_without_mistakes() {
 
 #[test]
 fn shapes() {
-    check("forbid (principal, action, resource)", &["a.cedar:1:37 this policy does not end: a `;` is missing"]);
-    check("forbid (principal, action, resource", &["a.cedar:1:36 this policy does not end: a `;` is missing"]);
+    check("forbid (principal, action, resource)", &["a.cedar:1:37 this policy has no end: add a `;`"]);
+    check("forbid (principal, action, resource", &["a.cedar:1:36 this policy has no end: add a `;`"]);
     check(
         "forbid (principal, action, resource)\nwhen { context.hasReason }\nforbid (principal, action, resource);",
-        &["a.cedar:3:1 a new policy begins here, but the one before does not end: a `;` is missing"],
+        &["a.cedar:3:1 a new policy begins here, but the previous one has no end: add a `;`"],
     );
     check(
         "// All may read.\npermit (principal, action == Action::\"read\", resource);",
-        &["a.cedar:2:1 a permit has no effect here: what no policy forbids is allowed; write forbid (…) unless { … }"],
+        &[
+            "a.cedar:2:1 permit has no effect: mcpproxy allows every call that no policy forbids; write forbid (…) unless { … }",
+        ],
     );
     check(
         "deny (principal, action, resource);",
@@ -53,7 +55,7 @@ fn shapes() {
         &["a.cedar:1:38 invalid condition: where; condition must be either `when` or `unless`"],
     );
     check_when("resource.name == 'x'", 17, "invalid token; strings must use double quotes, not single quotes");
-    check_when("resource.name == \"x", 17, "this string does not end: a `\"` is missing");
+    check_when("resource.name == \"x", 17, "this string has no end: add a `\"`");
     check_when("resource.risk = \"high\"", 0, "'=' is not a valid operator in Cedar; try using '==' instead");
     check_when(
         "9223372036854775808 > 3",
@@ -62,7 +64,7 @@ fn shapes() {
     );
     check(
         "// \u{202e}\nforbid (principal, action, resource);",
-        &["a.cedar:1:4 the character u{202e} hides what is written here: remove it"],
+        &["a.cedar:1:4 the character u{202e} can hide text: remove it"],
     );
 }
 
@@ -71,11 +73,17 @@ fn annotations() {
     let all = ", action, resource)";
     let check =
         |annotations: &str, expected: &[&str]| check(&format!("{annotations} forbid (principal{all};"), expected);
-    check("@ID(\"x\")", &["a.cedar:1:2 @ID is not known here, only @id and @message; did you mean @id?"]);
-    check("@mesage(\"x\")", &["a.cedar:1:2 @mesage is not known here, only @id and @message; did you mean @message?"]);
-    check("@reason(\"x\")", &["a.cedar:1:2 @reason is not known here, only @id and @message"]);
-    check("@id", &["a.cedar:1:2 @id takes a text: @id(\"…\")"]);
-    check("@id()", &["a.cedar:1:2 @id takes a text: @id(\"…\")"]);
+    check(
+        "@ID(\"x\")",
+        &["a.cedar:1:2 unknown annotation @ID: only @id and @message are supported; did you mean @id?"],
+    );
+    check(
+        "@mesage(\"x\")",
+        &["a.cedar:1:2 unknown annotation @mesage: only @id and @message are supported; did you mean @message?"],
+    );
+    check("@reason(\"x\")", &["a.cedar:1:2 unknown annotation @reason: only @id and @message are supported"]);
+    check("@id", &["a.cedar:1:2 @id needs text: @id(\"…\")"]);
+    check("@id()", &["a.cedar:1:2 @id needs text: @id(\"…\")"]);
     check("@id(\"a\") @id(\"b\")", &["a.cedar:1:10 @id is given twice"]);
     check("@id(\"no mail\")", &["a.cedar:1:5 @id takes 1 to 64 letters, digits, `_`, `.` and `-`"]);
     check("@id(\"\")", &["a.cedar:1:5 @id takes 1 to 64 letters, digits, `_`, `.` and `-`"]);
@@ -95,11 +103,11 @@ fn names_are_given_once() {
     let twice = format!("@id(\"x\") {policy}");
     assert_eq!(
         mistakes(&[("a.cedar", &twice), ("b.cedar", &format!("{policy}\n{twice}"))]),
-        ["b.cedar:2:5 the policy in a.cedar, line 1 is called x too: give each its own @id",]
+        ["b.cedar:2:5 the policy in a.cedar, line 1 has the id x too: give each policy its own @id",]
     );
     check(
         &format!("{policy} {policy}"),
-        &["a.cedar:1:39 another policy is called a.cedar:1 already: give this one an @id"],
+        &["a.cedar:1:39 another policy already has the id a.cedar:1: give this one its own @id"],
     );
 }
 
@@ -136,7 +144,7 @@ fn attributes_and_types() {
     check_when(
         "context.now < datetime(resource.name)",
         14,
-        "this takes a text in quotes, as in datetime(\"2026-12-24\") and duration(\"8h\")",
+        "this needs text in quotes, as in datetime(\"2026-12-24\") and duration(\"8h\")",
     );
     for literal in ["Agent::\"x\".grants.contains(\"x\")", "Tool::\"a:b\" in Server::\"a\""] {
         check_when(
@@ -157,11 +165,11 @@ fn policies_that_forbid_nothing() {
     check("forbid (principal, action, resource) when { principal is Tool };", &[never]);
     check(
         "forbid (principal, action == Action::\"delete\", resource);",
-        &["a.cedar:1:30 there is no such action, only read, write and destructive, and call for all three"],
+        &["a.cedar:1:30 unknown action: use read, write or destructive, or call for all three"],
     );
     check(
         "forbid (principal, action == Action::\"call\", resource);",
-        &["a.cedar:1:30 no call is just a call: write action in Action::\"call\", or action alone"],
+        &["a.cedar:1:30 `call` is a group of actions: write action in Action::\"call\", or action alone"],
     );
     check(
         "forbid (principal == Server::\"x\", action, resource);",
@@ -181,7 +189,7 @@ fn policies_that_forbid_nothing() {
     );
     check(
         "forbid (principal, action, resource in [Server::\"mail\", Server::\"x\"]);",
-        &["a.cedar:1:40 only one can stand here: write when { resource in [Server::\"…\", Server::\"…\"] }"],
+        &["a.cedar:1:40 only one is allowed here: write when { resource in [Server::\"…\", Server::\"…\"] }"],
     );
     check(
         "forbid (principal, action, resource == Tool::\"send\");",
@@ -222,8 +230,8 @@ fn many_mistakes_come_together_and_in_order() {
         &[
             "a.cedar:1:45 attribute `tme` in context not found; did you mean `time`?",
             "a.cedar:1:69 attribute `risky` on entity type `Tool` not found; did you mean `risk`?",
-            "a.cedar:2:1 a permit has no effect here: what no policy forbids is allowed; write forbid (…) unless { … }",
-            "a.cedar:3:36 this policy does not end: a `;` is missing",
+            "a.cedar:2:1 permit has no effect: mcpproxy allows every call that no policy forbids; write forbid (…) unless { … }",
+            "a.cedar:3:36 this policy has no end: add a `;`",
         ],
     );
     assert_eq!(mistakes(&[("a.cedar", &"permit (principal, action, resource);".repeat(500))]).len(), 20);

@@ -165,7 +165,11 @@ fn all_that_forbid_are_named_in_their_order() {
         [
             violation("tool", 2, Some("Ask \\u{1b}[2J Anna")),
             violation("any", 6, None),
-            violation("broken", 9, Some("the policy could not be evaluated, so the answer is no; tell the operator")),
+            violation(
+                "broken",
+                9,
+                Some("the policy could not be evaluated, so it forbids the call; tell the operator")
+            ),
         ]
     );
     let texts: Vec<&str> = policies.iter().map(|policy| policy.text.as_str()).collect();
@@ -195,25 +199,26 @@ fn a_tool_that_no_policy_is_about_has_none() {
 }
 
 #[test]
-fn policies_tell_what_they_name() {
-    let about = |scope: &str| {
-        let policies = policies(&format!("forbid ({scope});"));
-        let policy = policies.iter().next().unwrap();
-        let About { agent, server, category, tool, variants } = policy.about();
-        format!("{agent:?} {server:?} {category:?} {tool:?} {variants:?}")
+fn scopes_name_agent_variants_and_tools() {
+    let scope = |text: &str| {
+        let policies = policies(&format!("forbid ({text});"));
+        format!("{:?}", policies.iter().next().unwrap().scope)
     };
-    assert_eq!(about("principal, action, resource"), "None None None None [Read, Write, Destructive]");
     assert_eq!(
-        about("principal == Agent::\"a\", action == Action::\"read\", resource in Server::\"s\""),
-        "Some(\"a\") Some(\"s\") None None [Read]"
+        scope("principal, action, resource"),
+        "Scope { agent: None, variants: [Read, Write, Destructive], resource: Any }"
     );
     assert_eq!(
-        about("principal, action in [Action::\"write\"], resource in Category::\"c\""),
-        "None None Some(\"c\") None [Write]"
+        scope("principal == Agent::\"a\", action == Action::\"read\", resource in Server::\"s\""),
+        "Scope { agent: Some(\"a\"), variants: [Read], resource: Server(\"s\") }"
     );
     assert_eq!(
-        about("principal, action in Action::\"call\", resource == Tool::\"s:t\""),
-        "None None None Some(\"s:t\") [Read, Write, Destructive]"
+        scope("principal, action in [Action::\"write\"], resource in Category::\"c\""),
+        "Scope { agent: None, variants: [Write], resource: Category(\"c\") }"
+    );
+    assert_eq!(
+        scope("principal, action in Action::\"call\", resource == Tool::\"s:t\""),
+        "Scope { agent: None, variants: [Read, Write, Destructive], resource: Tool(\"s:t\") }"
     );
 }
 

@@ -23,9 +23,9 @@ fn the_head_says_what_it_is() {
     assert_eq!(
         text,
         "\
-# DRAFT: contracts for the tools of `fx`, made from their schemas, annotations and names.
-# In `contracts/` beside the settings it is in force, read or not; anywhere else it is not. Read each contract and
-# correct it, then take out the first line. `mcpproxy contract lint` looks over what is in force.
+# DRAFT: contracts for the tools of `fx`, derived from their schemas, annotations and names.
+# A gateway enforces this file as soon as it is in its folder `contracts/`. Review and correct each contract,
+# then remove the first line. `mcpproxy contract lint` checks the contracts that are in force.
 
 # The server offers no tools.
 []
@@ -54,7 +54,7 @@ fn one_contract_for_each_tool() {
   operation: read
   # permissions: [fx:list]
 
-# email_send: high, because annotations say read; `send` in its name suggests write; these differ, the stricter is taken.
+# email_send: high, because annotations say read; `send` in its name suggests write; these differ, so the stricter one is used.
 - tool: fx:email_send
   category: fx
   riskLevel: high
@@ -73,9 +73,9 @@ fn one_contract_for_each_tool() {
   sideEffects: [\"Changes data on fx in a way that may be impossible to undo.\"]
   # permissions: [fx:delete]
   # auditEvent: fx.delete_item
-  # idempotency: { mode: natural, keyFrom: [] } (the server calls it idempotent: name the arguments that make two calls the same)
+  # idempotency: { mode: natural, keyFrom: [] } (the server says that it is idempotent: name the arguments that identify a call)
 
-# frobnicate: medium, because nobody says what it does, so it is taken to write.
+# frobnicate: medium, because nothing states what it does, so it is treated as a write.
 - tool: fx:frobnicate
   category: fx
   riskLevel: medium
@@ -85,7 +85,7 @@ fn one_contract_for_each_tool() {
   # auditEvent: fx.frobnicate
 
 # read_private_key: high, because `read` in its name suggests read.
-# Consider `riskLevel: forbidden`: it seems to hand out a private key.
+# Consider `riskLevel: forbidden`: it seems to return a private key.
 # The server marks it with `SecretHint`: its results hold secrets.
 - tool: fx:read_private_key
   category: fx
@@ -114,7 +114,7 @@ fn what_servers_already_say_counts_where_it_is_stricter() {
     assert_eq!(
         body(&tools),
         "\
-# policy-delete: critical, because `mcp.digitalocean.com/registry` says destructive; `mcp.digitalocean.com/registry` says medium; annotations say destructive; `delete` in its name suggests destructive; its name and annotations suggest critical; these differ, the stricter is taken.
+# policy-delete: critical, because `mcp.digitalocean.com/registry` says destructive; `mcp.digitalocean.com/registry` says medium; annotations say destructive; `delete` in its name suggests destructive; its name and annotations suggest critical; these differ, so the stricter one is used.
 - tool: fx:policy-delete
   category: fx
   riskLevel: critical
@@ -226,7 +226,7 @@ fn a_server_cannot_talk_its_tools_down() {
     assert_eq!(
         body(&tools.iter().map(String::as_str).collect::<Vec<_>>()),
         "\
-# delete_users: critical, because the server's contract says read; the server's contract says low; annotations say read; `delete` in its name suggests destructive; its name and annotations suggest critical; these differ, the stricter is taken.
+# delete_users: critical, because the server's contract says read; the server's contract says low; annotations say read; `delete` in its name suggests destructive; its name and annotations suggest critical; these differ, so the stricter one is used.
 - tool: fx:delete_users
   category: fx
   riskLevel: critical
@@ -235,7 +235,7 @@ fn a_server_cannot_talk_its_tools_down() {
   # permissions: [fx:delete]
   # auditEvent: fx.delete_users
 
-# drop_rows: critical, because the server's contract says read; the server's contract says low; `drop` in its name suggests destructive; its name and annotations suggest critical; these differ, the stricter is taken.
+# drop_rows: critical, because the server's contract says read; the server's contract says low; `drop` in its name suggests destructive; its name and annotations suggest critical; these differ, so the stricter one is used.
 - tool: fx:drop_rows
   category: fx
   riskLevel: critical
@@ -244,8 +244,8 @@ fn a_server_cannot_talk_its_tools_down() {
   # permissions: [fx:drop]
   # auditEvent: fx.drop_rows
 
-# read_private_key: high, because the server's contract says read; the server's contract says low; `read` in its name suggests read; its name and annotations suggest high; these differ, the stricter is taken.
-# Consider `riskLevel: forbidden`: it seems to hand out a private key.
+# read_private_key: high, because the server's contract says read; the server's contract says low; `read` in its name suggests read; its name and annotations suggest high; these differ, so the stricter one is used.
+# Consider `riskLevel: forbidden`: it seems to return a private key.
 - tool: fx:read_private_key
   category: fx
   riskLevel: high
@@ -253,7 +253,7 @@ fn a_server_cannot_talk_its_tools_down() {
   failureModes: [gone]
   # permissions: [fx:read]
 
-# bulk_update: high, because the server's contract says read; the server's contract says low; `update` in its name suggests write; its name and annotations suggest high; these differ, the stricter is taken.
+# bulk_update: high, because the server's contract says read; the server's contract says low; `update` in its name suggests write; its name and annotations suggest high; these differ, so the stricter one is used.
 - tool: fx:bulk_update
   category: fx
   riskLevel: high
@@ -283,8 +283,8 @@ fn a_schema_that_no_file_could_have_is_left_out() {
         text,
         "\
 # list: low, because `list` in its name suggests read.
-# The schema in `stepUpAuth` of the server's contract cannot be used; write one that can, which then counts instead.
-# The schema in `inputSchema` of the server's contract cannot be used; write one that can, which then counts instead.
+# The schema in `stepUpAuth` of the server's contract cannot be used. Write one here that can. It replaces the server's.
+# The schema in `inputSchema` of the server's contract cannot be used. Write one here that can. It replaces the server's.
 - tool: fx:list
   category: fx
   riskLevel: low

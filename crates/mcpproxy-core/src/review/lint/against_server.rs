@@ -75,12 +75,12 @@ fn server_contradicts_itself(findings: &mut Findings, looked: &Looked<'_>) {
         && written.value < hinted
     {
         let message = format!("the server's contract says {}, its annotations say {hinted}", written.value);
-        let fix = "the stricter one counts; to settle it, write `operation` in your own contract";
+        let fix = "the stricter one applies; to decide it, write `operation` in your own contract";
         findings.add("C103", &subject, None, message, fix);
     }
     if let Some(risk) = own.risk.as_ref().filter(|risk| asks(risk.value)) {
         let level = risk.value.as_str();
-        let fix = "the risk level counts; you need to do nothing, but tell the author of the server";
+        let fix = "the risk level applies; you need to do nothing, but tell the author of the server";
         if own.autonomous.as_ref().is_some_and(|written| written.value) {
             let message = format!("the server's contract says {level} and `autonomousExecution: true`");
             findings.add("C104", &subject, None, message, fix);

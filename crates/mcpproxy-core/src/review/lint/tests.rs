@@ -150,7 +150,7 @@ const CASES: &[Case] = &[
         Some(("fx:*", "operation=write")),
         &[
             "C004 hint fx: 1 of 1 tools have no risk level; run `mcpproxy contract draft fx` for a first file",
-            "C003 warning fx:act contracts/fx.yaml:7: it has a contract, but no risk level; add `riskLevel`",
+            "C003 warning fx:act contracts/fx.yaml:7: the tool has a contract, but no risk level; add `riskLevel`",
         ],
     ),
     (
@@ -186,7 +186,7 @@ const CASES: &[Case] = &[
         Some("risk=low operation=write"),
         None,
         &[
-            "C103 warning fx:act: the server's contract says write, its annotations say destructive; the stricter one counts; to settle it, write `operation` in your own contract",
+            "C103 warning fx:act: the server's contract says write, its annotations say destructive; the stricter one applies; to decide it, write `operation` in your own contract",
         ],
     ),
     (
@@ -195,8 +195,8 @@ const CASES: &[Case] = &[
         Some("risk=high alone=true confirmation=none quiet"),
         None,
         &[
-            "C104 hint fx:act: the server's contract says high and `autonomousExecution: true`; the risk level counts; you need to do nothing, but tell the author of the server",
-            "C104 hint fx:act: the server's contract says high and `confirmation: none`; the risk level counts; you need to do nothing, but tell the author of the server",
+            "C104 hint fx:act: the server's contract says high and `autonomousExecution: true`; the risk level applies; you need to do nothing, but tell the author of the server",
+            "C104 hint fx:act: the server's contract says high and `confirmation: none`; the risk level applies; you need to do nothing, but tell the author of the server",
         ],
     ),
     (
@@ -216,7 +216,7 @@ const CASES: &[Case] = &[
         Some("risk=low"),
         None,
         &[
-            "C201 hint fx:read_private_key: it seems to hand out a private key; write `riskLevel: forbidden` in a contract for this tool alone, or another level if it is harmless",
+            "C201 hint fx:read_private_key: it seems to return a private key; write `riskLevel: forbidden` in a contract for this tool alone, or another level if it is harmless",
         ],
     ),
     (
@@ -225,7 +225,7 @@ const CASES: &[Case] = &[
         None,
         Some(("fx:*", "risk=low")),
         &[
-            "C201 hint fx:read_private_key contracts/fx.yaml:7: it seems to hand out a private key; write `riskLevel: forbidden` in a contract for this tool alone, or another level if it is harmless",
+            "C201 hint fx:read_private_key contracts/fx.yaml:7: it seems to return a private key; write `riskLevel: forbidden` in a contract for this tool alone, or another level if it is harmless",
         ],
     ),
     ("read_private_key", READ_ONLY, None, Some(("fx:*", "risk=forbidden")), &[]),
@@ -256,10 +256,10 @@ const CASES: &[Case] = &[
         None,
         Some(("fx:act", "risk=high")),
         &[
-            "C301 warning fx:act contracts/fx.yaml:7: high without `sideEffects`; say what a call does: the user who approves it reads this",
+            "C301 warning fx:act contracts/fx.yaml:7: high without `sideEffects`; describe the effects of a call for the user who approves it",
             "C302 hint fx:act contracts/fx.yaml:7: high without `auditEvent`; name the record, such as `email.sent`",
             "C303 hint fx:act contracts/fx.yaml:7: high without `failureModes`; list the error codes that agents can expect",
-            "C304 warning fx:act contracts/fx.yaml:7: high without `permissions`; say which permissions a token needs, such as `emails:send`",
+            "C304 warning fx:act contracts/fx.yaml:7: high without `permissions`; list the permissions that a token needs, such as `emails:send`",
         ],
     ),
     (

@@ -43,7 +43,7 @@ fn missing(findings: &mut Findings, looked: &Looked<'_>) {
     let subject = looked.offered.name.to_string();
     let Some(risk) = &effective.risk else {
         if effective.is_written {
-            let message = "it has a contract, but no risk level".to_owned();
+            let message = "the tool has a contract, but no risk level".to_owned();
             findings.add("C003", &subject, looked.place.clone(), message, "add `riskLevel`");
         }
         return;
@@ -57,7 +57,7 @@ fn missing(findings: &mut Findings, looked: &Looked<'_>) {
     };
     match risk.value {
         RiskLevel::High | RiskLevel::Critical => {
-            let fix = "say what a call does: the user who approves it reads this";
+            let fix = "describe the effects of a call for the user who approves it";
             lacks("C301", effective.side_effects.value.is_empty(), "sideEffects", fix);
             lacks("C302", effective.audit_event.is_none(), "auditEvent", "name the record, such as `email.sent`");
             lacks(
@@ -66,7 +66,7 @@ fn missing(findings: &mut Findings, looked: &Looked<'_>) {
                 "failureModes",
                 "list the error codes that agents can expect",
             );
-            let fix = "say which permissions a token needs, such as `emails:send`";
+            let fix = "list the permissions that a token needs, such as `emails:send`";
             lacks("C304", effective.permissions.value.is_empty(), "permissions", fix);
         }
         RiskLevel::Low | RiskLevel::Medium | RiskLevel::Forbidden => {}

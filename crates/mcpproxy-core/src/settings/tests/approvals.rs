@@ -53,7 +53,7 @@ fn where_users_reach_the_gateway() {
         }
     };
     let bad = "expected an address such as \"https://gateway.example.com\", without path or `*`";
-    let clear = "people would send their passwords in the clear; write `https://`, which a proxy in front can terminate, or \
+    let clear = "users would send their passwords unencrypted; write `https://`, which a proxy in front can terminate, or \
                  `http://localhost`";
     check("https://Gateway.example.com/", Ok("https://gateway.example.com"));
     check("https://gateway.example.com:8443", Ok("https://gateway.example.com:8443"));
@@ -97,7 +97,7 @@ fn where_calls_are_confirmed() {
     check_approvals(
         r#""channels": {"critical": "form", "high": "chat", "low": "page"}"#,
         &[
-            "line 1, column 41: critical is never confirmed in a form; write `page` or remove the key",
+            "line 1, column 41: critical calls are never approved in a form; write `page` or remove the key",
             "line 1, column 57: unknown value `chat`; write one of `form`, `page`",
             "line 1, column 65: unknown key `low`; `medium` also applies to low risk, if a contract needs an approval",
         ],
@@ -116,8 +116,8 @@ fn how_users_get_to_know() {
     check_notify(
         &webhook("http://a.example.com/hidden", "short"),
         &[
-            "line 1, column 46: what is asked of users would cross the network in the clear; write `https://`",
-            "line 1, column 87: a secret of less than 16 characters can be guessed; use a longer, random one",
+            "line 1, column 46: approval requests would cross the network unencrypted; write `https://`",
+            "line 1, column 87: a secret of fewer than 16 characters can be guessed; use a longer, random one",
         ],
     );
     check_notify(

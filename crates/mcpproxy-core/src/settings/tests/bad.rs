@@ -58,7 +58,7 @@ fn limits() {
     let many: Vec<String> = (0..150).map(|n| format!("\"allowed_hosts{n:03}\": 1")).collect();
     let errors = parse(&format!("{{{}}}", many.join(",\n")), &World).unwrap_err();
     assert_eq!(errors.len(), 101);
-    assert_eq!(errors.last().unwrap().to_string(), "line 100, column 1: and more mistakes; fix these first");
+    assert_eq!(errors.last().unwrap().to_string(), "line 100, column 1: there are more mistakes; fix these first");
 }
 
 #[test]
@@ -139,8 +139,8 @@ fn addresses() {
     );
     check(
         r#"{"allow_anonymous_loopback": true, "tls_terminated_by_proxy": true}"#,
-        &["line 1, column 2: `allow_anonymous_loopback` and `tls_terminated_by_proxy` exclude each other: behind a \
-           proxy every client seems to be on this machine; set one of them to false"],
+        &["line 1, column 2: `allow_anonymous_loopback` and `tls_terminated_by_proxy` cannot both be true: behind a \
+           proxy, every client seems to be on this machine; set one of them to false"],
     );
     check(
         r#"{"allowed_hosts": ["a.example.com", "*"], "allowed_origins": ["app.example.com"]}"#,
@@ -219,8 +219,8 @@ fn commands() {
     check_server(
         r#""command": "~/bin/x", "cwd": "~", "args": ["a", 1]"#,
         &[
-            "line 1, column 32: `~` means nothing without a shell; write the whole path, or `${env:HOME}` for `~`",
-            "line 1, column 50: `~` means nothing without a shell; write the whole path, or `${env:HOME}` for `~`",
+            "line 1, column 32: `~` works only in a shell; write the full path, or `${env:HOME}` for `~`",
+            "line 1, column 50: `~` works only in a shell; write the full path, or `${env:HOME}` for `~`",
             "line 1, column 69: expected string, found number; put it in quotes",
         ],
     );
@@ -252,7 +252,7 @@ fn references() {
             "line 1, column 63: `${` without `}`; close it, or write `$${` for the characters themselves",
             "line 1, column 73: unknown reference `${HO ME}`; write `${env:NAME}` for an environment variable, \
              `${file:PATH}` for a file, or `$${` for the characters themselves",
-            "line 1, column 85: `${env:}` names nothing; write `${env:NAME}` or `${file:PATH}`",
+            "line 1, column 85: `${env:}` has no name; write `${env:NAME}` or `${file:PATH}`",
             "line 1, column 95: contains a NUL character; remove it",
         ],
     );
@@ -283,7 +283,7 @@ fn urls_and_headers() {
         &[
             "line 1, column 52: `A b` cannot be a header's name; use letters, digits and `-`",
             "line 1, column 64: the value of header `Authorization` contains a line end; remove it",
-            "line 1, column 98: the value of header `authorization` contains more than printable ASCII; remove the rest",
+            "line 1, column 98: the value of header `authorization` may contain only printable ASCII; remove other characters",
             "line 1, column 98: duplicate header `authorization`, first used at line 1, column 64; keep one of them",
             "line 1, column 120: header `Host` is set by mcpproxy itself; remove it",
         ],

@@ -131,10 +131,10 @@ fn bad_databases() {
         "postgres://ann:${env:BROKEN}@db/log",
         "the address contains a space, line end or control character; remove it, or write `%20` for a space",
     );
-    bad("postgres://db/log?sslmod=require", "unknown option behind `?` in the address; did you mean `sslmode`?");
+    bad("postgres://db/log?sslmod=require", "unknown option after `?` in the address; did you mean `sslmode`?");
     bad(
         "postgres://db/log?hidden=1",
-        "unknown option behind `?` in the address; known options: `host`, `port`, `dbname`, `user`, `password`, `sslmode`, \
+        "unknown option after `?` in the address; known options: `host`, `port`, `dbname`, `user`, `password`, `sslmode`, \
          `sslrootcert`, `sslcert`, `sslkey`, `application_name`, `options`",
     );
     bad(
@@ -234,7 +234,7 @@ fn checkpoints() {
     };
     bad(r#""""#, "`checkpoints_to` is empty");
     bad(r#"" ""#, "`checkpoints_to` is empty");
-    bad(r#""~/x""#, "`~` means nothing without a shell; write the whole path, or `${env:HOME}` for `~`");
+    bad(r#""~/x""#, "`~` works only in a shell; write the full path, or `${env:HOME}` for `~`");
     bad("null", "expected string, found null; fill it in or remove it");
     let settings = parse(&activity(r#""checkpoints_to": "copies/log.txt""#), &World).unwrap();
     assert_eq!(settings.activity.checkpoints_to.as_deref(), Some("copies/log.txt"));

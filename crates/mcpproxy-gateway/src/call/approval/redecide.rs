@@ -51,7 +51,7 @@ impl ApprovalFlow<'_> {
         match offload(args.len(), || decide(snapshot.decision_inputs(), &agent, declared, tool, moment)) {
             Decision::Ask(request) => {
                 let permit = request.approved_by(&agent, &approval.approval(), moment)?;
-                Ok(Approved { permit, snapshot: snapshot.clone() })
+                Ok(Approved { permit, snapshot: snapshot.clone(), by: approval.decided_by.clone() })
             }
             // The call needs no approval any more, so it is not the call that the user approved.
             Decision::Allow(_) | Decision::Preview(_) | Decision::Repeat(_) => Err(Denial::ApprovalStale.into()),

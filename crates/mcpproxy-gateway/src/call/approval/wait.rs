@@ -6,21 +6,31 @@ use mcpproxy_core::ApprovalState;
 use mcpproxy_core::json::quote;
 use mcpproxy_store::StoredApproval;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::{ApprovalFlow, Stopped};
 use crate::answer::cancelled;
 use crate::message;
+use crate::record::now_ms;
 
 /// Clients time out on a call without progress messages.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
 /// Waits for a decision for at most `wait`, then returns the approval as it is.
+///
+/// While the client shows a form (`open_form` is not cancelled), its user is deciding, and the call waits until the
+/// request expires. That takes a progress token: without one, the client cannot know that the call is alive, and many
+/// time out after a minute.
 pub(super) async fn for_decision(
     flow: &ApprovalFlow<'_>,
     approval: StoredApproval,
     wait: Duration,
+    open_form: Option<CancellationToken>,
 ) -> Result<StoredApproval, Stopped> {
     let begin = Instant::now();
+    let mut open_form = open_form.filter(|_| flow.passage.channel.progress_token().is_some());
+    let left_ms = u64::try_from(approval.expires_ms - now_ms()).unwrap_or_default();
+    let with_form = Duration::from_millis(left_ms).max(wait);
     let mut changed = flow.state.approvals.changed();
     let mut messages = 0_u32;
     let mut approval = approval;
@@ -32,7 +42,9 @@ pub(super) async fn for_decision(
             // The request stays open: the agent may come back, and a user may be reading it.
             return Err(Stopped::Answered(Err(cancelled())));
         }
-        let is_over = begin.elapsed() >= wait || flow.state.stopping.is_cancelled();
+        open_form = open_form.filter(|form| !form.is_cancelled());
+        let most = if open_form.is_some() { with_form } else { wait };
+        let is_over = begin.elapsed() >= most || flow.state.stopping.is_cancelled();
         if approval.state != ApprovalState::Pending || is_over {
             return Ok(approval);
         }
@@ -44,17 +56,27 @@ pub(super) async fn for_decision(
         let next_message = begin + PROGRESS_EVERY.saturating_mul(messages);
         tokio::select! {
             _ = changed.changed() => {}
-            () = sleep_until(next_message.min(begin + wait)) => {}
+            () = sleep_until(next_message.min(begin + most)) => {}
+            () = closed(open_form.as_ref()) => {}
             () = flow.state.stopping.cancelled() => {}
             () = flow.passage.cancel.cancelled() => {}
         }
     }
 }
 
+/// Completes when the form is closed. Never, if none is open.
+async fn closed(form: Option<&CancellationToken>) {
+    match form {
+        Some(form) => form.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Sends the link to the agent. It comes early in the text, because clients cut the line. `mcpproxy call` finds it there.
 async fn send_progress(flow: &ApprovalFlow<'_>, approval: &StoredApproval, count: u32) {
     let channel = flow.passage.channel;
     let Some(token) = channel.progress_token() else { return };
-    let text = format!("Waiting for a person to approve this: {}", flow.state.approvals.url(&approval.id));
+    let text = format!("Open {} to approve or deny this call.", flow.state.approvals.url(&approval.id));
     let count = count.to_string();
     let params = message::object([("progressToken", token), ("progress", &count), ("message", &quote(&text))]);
     channel.notify(message::notification("notifications/progress", &params)).await;

@@ -161,7 +161,7 @@ fn nothing_says_why() {
     for detail in [Detail::Brief, Detail::Full] {
         assert_eq!(
             answer(&found, detail, 5),
-            "{\"tools\":[],\"note\":\"The query has no word to search by. Say in a few words what the tool should do, such as \
+            "{\"tools\":[],\"note\":\"The query contains no words. Describe what the tool should do, such as \
              \\\"create an issue\\\".\",\"usage_instructions\":\"Once a search finds a tool, call it with the variant in its \
              call_with.\"}"
         );

@@ -22,7 +22,7 @@ mod arguments;
 mod attached;
 
 use askama::Template;
-use mcpproxy_core::{ApprovalState, Assurance, RiskLevel, Untrusted};
+use mcpproxy_core::{ApprovalState, Assurance, DeniedBy, RiskLevel, Untrusted};
 use mcpproxy_gateway::{ApprovalDetails, ApprovalView, SaidBy, StatedRisk};
 use mcpproxy_store::{StoredApproval, StoredDryRun};
 use serde_json::Value;
@@ -289,18 +289,18 @@ fn grant_form(view: &ApprovalView, state: ApprovalState, typed: &Typed) -> Optio
 }
 
 fn outcome(approval: &StoredApproval, state: ApprovalState, now_ms: i64) -> Outcome {
-    let by = approval.decided_by.as_deref().map_or_else(
-        || "An approver".to_owned(),
-        |by| {
-            // Names of users are safe, but a client reports its own name.
-            Untrusted::shortened(by, 100).for_terminal().into_owned()
-        },
-    );
+    let by = match DeniedBy::read(approval.decided_by.as_deref()) {
+        DeniedBy::User(name) => name,
+        DeniedBy::AdminKey => "The operator’s admin key".to_owned(),
+        // Names of users are safe, but a client reports its own name.
+        DeniedBy::Client(client) => format!("The {}", Untrusted::shortened(client.for_json(), 100).for_terminal()),
+        DeniedBy::Unknown => "An approver".to_owned(),
+    };
     let when =
         |time_ms: Option<i64>| time_ms.map_or_else(String::new, |ms| format!(" {}", Time::new(ms, now_ms).words));
     let decided = when(approval.decided_ms);
     let how = match approval.given {
-        Some(Assurance::Form) => " in the agent’s client",
+        Some(Assurance::Form) => " in a form",
         Some(Assurance::Session) | None => "",
         Some(Assurance::Factor) => " with a second factor",
     };

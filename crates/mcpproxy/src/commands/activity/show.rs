@@ -28,6 +28,7 @@ pub(super) fn text(whole: &WholeRecord, activity: &Activity, chain: &str) -> Str
             ("Type", record.kind.as_str().to_owned()),
             ("Status", record.status.as_str().to_owned()),
             ("Agent", format!("{agent}{client}")),
+            ("Approved by", member(&metadata, "approved_by")),
             ("Server", word(&record.server)),
             ("Tool", word(&record.tool)),
             ("Risk", record.risk.map_or(NONE, RiskLevel::as_str).to_owned()),
@@ -51,7 +52,9 @@ pub(super) fn text(whole: &WholeRecord, activity: &Activity, chain: &str) -> Str
     );
     let rest = metadata.as_object().into_iter().flatten();
     let rest: Vec<(&str, String)> = rest
-        .filter(|(name, _)| !matches!(name.as_str(), "intent" | "tool_variant" | "audit_event" | "failure"))
+        .filter(|(name, _)| {
+            !matches!(name.as_str(), "intent" | "tool_variant" | "audit_event" | "failure" | "approved_by")
+        })
         .map(|(name, _)| (name.as_str(), member(&metadata, name)))
         .collect();
     section(&mut out, Some("Notes"), &rest);

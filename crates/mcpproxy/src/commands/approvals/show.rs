@@ -145,7 +145,7 @@ fn row(change: &raw::Change, is_masked: bool) -> String {
 fn attached(out: &mut String, exact: Option<&RawValue>) {
     let Some(exact) = exact else { return };
     let rows: Vec<String> = lines(&indented(&canonical(exact.get()))).lines().map(str::to_owned).collect();
-    section(out, "Sent besides the arguments (inputResponses answer prompts of the server)", &rows);
+    section(out, "Also sent to the server (inputResponses answer prompts of the server)", &rows);
 }
 
 /// Removes unnecessary escapes: `\u0061` reads as `a`, so that escapes cannot hide text.
@@ -233,7 +233,7 @@ Arguments, compared with the last approved call (01HF7YAS00ZZZZZZZZZZZZZZZZ)
   ? bcc/1: \"***\" (hidden; may differ from the last approved call)
   ~ amount: 1.0 → 12345678901234567890.10
 
-Sent besides the arguments (inputResponses answer prompts of the server)
+Also sent to the server (inputResponses answer prompts of the server)
   {
     \"inputResponses\": {
       \"sure\": \"y\\u{202e}s\"

@@ -100,8 +100,7 @@ impl Progress {
             return None;
         }
         let words = message.pointer("/params/message")?.as_str()?;
-        let url = Url::parse(words.rsplit(' ').next()?).ok()?;
-        let id = ApprovalId::parse(url.path().strip_prefix(PATH)?)?;
+        let (url, id) = words.split(' ').find_map(approval_link)?;
         if self.told.replace(id.clone()).as_ref() == Some(&id) {
             return None;
         }
@@ -131,6 +130,13 @@ fn of_server(message: &str) -> Option<String> {
     let words = params.get("message").and_then(Value::as_str).map(line);
     let parts: Vec<String> = amount.into_iter().chain(words).collect();
     (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
+/// Reads a word as a link to an approval page.
+fn approval_link(word: &str) -> Option<(Url, ApprovalId)> {
+    let url = Url::parse(word).ok()?;
+    let id = ApprovalId::parse(url.path().strip_prefix(PATH)?)?;
+    Some((url, id))
 }
 
 #[cfg(test)]
@@ -169,7 +175,7 @@ mod tests {
         let check = |url: &str, expected: Option<&str>| {
             let mut progress = progress();
             let message = serde_json::json!({"method": "notifications/progress", "params": {
-                "message": format!("Waiting for a person to approve this: {url}"),
+                "message": format!("Open {url} to approve or deny this call."),
             }});
             let expected = expected.map(|rest| format!("Waiting for a user to approve the call: {rest}"));
             assert_eq!(progress.words(&message.to_string()), expected, "{url}");

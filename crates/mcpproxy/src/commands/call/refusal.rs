@@ -5,7 +5,7 @@
 //! exhaustive, so that a new code does not compile without its sentence. A code that this version does not know comes
 //! from a newer gateway. The gateway's message is then printed unchanged.
 
-use mcpproxy_core::{ApprovalId, ErrorCode, Variant};
+use mcpproxy_core::{ApprovalId, DeniedBy, ErrorCode, Variant};
 use serde_json::Value;
 
 use super::invocation::Invocation;
@@ -146,10 +146,13 @@ fn sentence(code: ErrorCode, error: &GatewayError<'_>, invocation: &Invocation<'
             format!("`{tool}` requires a dry run of this exact call within the last 10 minutes.")
         }
         Code::ConfirmationRequired => needs_approval(error, invocation),
-        Code::ApprovalDenied => match error.text("comment") {
-            Some(comment) => format!("A user denied this call: {}", line(comment)),
-            None => "A user denied this call.".to_owned(),
-        },
+        Code::ApprovalDenied => {
+            let fact = line(&DeniedBy::read(error.text("decided_by")).sentence());
+            match error.text("comment") {
+                Some(comment) => format!("{fact}: {}", line(comment)),
+                None => format!("{fact}."),
+            }
+        }
         Code::ApprovalExpired => "The approval expired before the call was made.".to_owned(),
         Code::ApprovalAlreadyUsed => "The approval was already used. An approval allows one call.".to_owned(),
         Code::ApprovalNotFound => format!("There is no approval `{}`.", approval_id(invocation)),

@@ -17,7 +17,7 @@ pub(crate) struct Test {
     /// Test cases, in YAML or JSON
     file: PathBuf,
     /// Policy file to test; repeatable [default: all files of policies/ in the data folder]
-    #[arg(long = "rules", value_name = "FILE")]
+    #[arg(long = "policies", visible_alias = "rules", value_name = "FILE")]
     policies: Vec<PathBuf>,
 }
 

@@ -166,8 +166,12 @@ fn refusals_about_approvals_name_the_next_command() {
         let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
         check(&result, Some((Exit::Refused, &format!("{sentence} ({code}){hint}"))));
     };
-    check("approval_denied", json!({"comment": "no\u{1b}"}), "A user denied this call: no\\u{1b}", None);
-    check("approval_denied", json!({"comment": null}), "A user denied this call.", None);
+    let denied = |by: &str, comment: Option<&str>| json!({"comment": comment, "decided_by": by});
+    check("approval_denied", denied("anna", Some("no\u{1b}")), "User 'anna' denied this call: no\\u{1b}", None);
+    check("approval_denied", denied("anna", None), "User 'anna' denied this call.", None);
+    check("approval_denied", denied("admin key", None), "This call was denied with the operator's admin key.", None);
+    check("approval_denied", denied("client \"c\"", None), "This call was declined in the client \"c\".", None);
+    check("approval_denied", json!({"comment": null}), "This call was denied.", None);
     let again = format!("request a new approval: {CALL}");
     check("approval_expired", json!({}), "The approval expired before the call was made.", Some(&again));
     let stale = "The tool, its contract or your permissions changed after the approval.";

@@ -1,18 +1,9 @@
-//! Tests the contract sections of the decision table: against a second implementation, and by their invariants.
-
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test that cannot go on should stop there"
-)]
+//! Tests the decisions on contracts, users and permissions: against a second implementation, and by their invariants.
 
 use std::collections::HashMap;
-
 use std::sync::{Arc, LazyLock};
 
 use mcpproxy_core::contract::{Contract, Contracts, ToolPattern, Written};
-use mcpproxy_core::decision::{Section, sections};
 use mcpproxy_core::policy::Clock;
 use mcpproxy_core::settings::{ContractSettings, IntentSettings};
 use mcpproxy_core::{
@@ -20,14 +11,14 @@ use mcpproxy_core::{
     ServerName, Variant, decide, declare,
 };
 
+use super::generator::{self, Section};
+
 const NAMES: [&str; 3] = ["read", "write", "destructive"];
 const LEVELS: [&str; 6] = ["-", "low", "medium", "high", "critical", "forbidden"];
 
-static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(sections);
-
-fn section(name: &str) -> &'static Section {
-    SECTIONS.iter().find(|section| section.name == name).unwrap()
-}
+static CONTRACT: LazyLock<Section> = LazyLock::new(generator::contract::section);
+static USER: LazyLock<Section> = LazyLock::new(generator::user::section);
+static PERMISSIONS: LazyLock<Section> = LazyLock::new(generator::permissions::section);
 
 /// A row whose cells are looked up by column name.
 struct Row<'s> {
@@ -138,7 +129,7 @@ fn contract_reading(row: &Row<'_>) -> String {
 
 #[test]
 fn both_readings_agree_on_contracts() {
-    let section = section("contract");
+    let section = &*CONTRACT;
     assert_eq!(section.rows.len(), 3 * 9 * 7 * 6 * 2 * 3);
     for row in Row::all(section) {
         assert_eq!(row.outcome(), contract_reading(&row), "{:?}", row.cells);
@@ -164,7 +155,7 @@ fn user_reading(row: &Row<'_>) -> &'static str {
 
 #[test]
 fn both_readings_agree_on_users() {
-    let section = section("user");
+    let section = &*USER;
     assert_eq!(section.rows.len(), 2 * 6 * 3 * 3 * 5 * 3);
     for row in Row::all(section) {
         assert_eq!(row.outcome(), user_reading(&row), "{:?}", row.cells);
@@ -173,7 +164,7 @@ fn both_readings_agree_on_users() {
 
 #[test]
 fn both_readings_agree_on_permissions() {
-    let section = section("permissions");
+    let section = &*PERMISSIONS;
     assert_eq!(section.rows.len(), 3 * 2 * 3 * 6 * 3);
     for row in Row::all(section) {
         let grants: Vec<&str> = row.at("grants").split(' ').collect();
@@ -201,7 +192,7 @@ fn both_readings_agree_on_permissions() {
 #[test]
 fn forbidden_is_not_there_and_critical_is_never_alone() {
     let mut counted = [0, 0];
-    for section in [section("contract"), section("user")] {
+    for section in [&*CONTRACT, &*USER] {
         for row in Row::all(section) {
             match row.at("risk") {
                 "forbidden" => {
@@ -283,14 +274,14 @@ fn a_stricter_contract_of_a_server_never_allows_more() {
         "ask confirmation + step_up" => 2,
         _ => 3,
     };
-    let contract = section("contract");
+    let contract = &*CONTRACT;
     let known = outcomes(contract);
     for row in Row::all(contract).filter(|row| row.at("by") == "server" && row.at("operation") != "destructive") {
         let stricter = NAMES[row.rung("operation").unwrap() + 1];
         let after = known[&row.with("operation", stricter)];
         assert!(weight(after) >= weight(row.outcome()), "{:?} -> {stricter}: {after}", row.cells);
     }
-    let user = section("user");
+    let user = &*USER;
     let known = outcomes(user);
     let ladders: [(&str, &[&str]); 5] = [
         ("risk", &LEVELS),
@@ -311,7 +302,7 @@ fn a_stricter_contract_of_a_server_never_allows_more() {
 
 #[test]
 fn lenient_annotations_never_loosen_a_contract() {
-    let section = section("contract");
+    let section = &*CONTRACT;
     let known = outcomes(section);
     let mut count = 0;
     for row in Row::all(section).filter(|row| row.at("strict") == "false") {

@@ -1,17 +1,13 @@
-//! Tests the section of the decision table on dry runs and repeats: against a second implementation, and by its
-//! invariants.
-
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should stop there")]
+//! Tests the decisions on dry runs and repeats: against a second implementation, and by their invariants.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use mcpproxy_core::decision::{Section, sections};
+use super::generator::{self, Section};
 
 const LEVELS: [&str; 6] = ["-", "low", "medium", "high", "critical", "forbidden"];
 
-static SECTION: LazyLock<Section> =
-    LazyLock::new(|| sections().into_iter().find(|section| section.name == "dry_run").unwrap());
+static SECTION: LazyLock<Section> = LazyLock::new(generator::dry_run::section);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Row {

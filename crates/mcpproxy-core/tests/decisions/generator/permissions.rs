@@ -1,17 +1,17 @@
 //! Table rows for the permissions that a token must have.
 
+use mcpproxy_core::contract::Contract;
+use mcpproxy_core::{Hints, Scope, Variant};
+
 use super::Section;
 use super::stage::{Author, Stage, written};
-use crate::Hints;
-use crate::contract::Contract;
-use crate::{Scope, Variant};
 
 const COLUMNS: &[&str] = &["variant", "readOnly", "wanted", "grants", "operations", "outcome"];
 const WANTED: [&str; 3] = ["-", "mail:send", "mail:send files:read"];
 const GRANTS: [&str; 6] = ["-", "mail:send", "mail:*", "files:read", "mail:* files:read", "*"];
 const OPERATIONS: [&str; 3] = ["read", "read write", "read write destructive"];
 
-pub(super) fn section() -> Section {
+pub(crate) fn section() -> Section {
     let mut rows = Vec::new();
     for variant in Variant::ALL {
         for read_only in [None, Some(true)] {
@@ -36,7 +36,7 @@ pub(super) fn section() -> Section {
             }
         }
     }
-    let title = "what a token covers, against the permissions a contract wants";
+    let title = "permissions that a contract requires, and those of the token";
     Section { name: "permissions", title, columns: COLUMNS, rows }
 }
 

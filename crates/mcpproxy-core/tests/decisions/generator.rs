@@ -1,76 +1,42 @@
-//! All decisions on intent, annotations and contracts, as one text. A change of the decision logic shows up as a diff.
+//! Enumerates all combinations of a subject and asks the decision about each.
 
-mod contract;
-mod dry_run;
-mod permissions;
+pub(crate) mod contract;
+pub(crate) mod dry_run;
+pub(crate) mod permissions;
 mod stage;
-mod user;
+pub(crate) mod user;
 
-use std::fmt::Write as _;
+use mcpproxy_core::settings::{IntentSettings, TwoKey, Unannotated};
+use mcpproxy_core::{Hints, Variant};
 
 use self::stage::Stage;
-use crate::Hints;
-use crate::Variant;
-use crate::settings::{IntentSettings, TwoKey, Unannotated};
 
-/// The decisions on one subject. The last column is the outcome.
+/// All decisions on one subject. The last column is the outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Section {
-    pub name: &'static str,
-    pub title: &'static str,
-    pub columns: &'static [&'static str],
+pub(crate) struct Section {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) columns: &'static [&'static str],
     /// Each row has as many cells as there are columns. `-` means that nothing is given.
-    pub rows: Vec<Vec<String>>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// Returns all sections, in the order of the text.
-pub fn sections() -> Vec<Section> {
+/// Returns all sections, in the order of the table.
+pub(crate) fn sections() -> Vec<Section> {
     vec![intent_section(), contract::section(), user::section(), dry_run::section(), permissions::section()]
-}
-
-/// Returns the sections as text, one row per line.
-pub fn table() -> String {
-    let mut text = String::new();
-    for section in sections() {
-        if !text.is_empty() {
-            let _infallible = write!(text, "\n# {}: {}\n", section.name, section.title);
-        }
-        section.write(&mut text);
-    }
-    text
-}
-
-impl Section {
-    fn write(&self, text: &mut String) {
-        let names: Vec<String> = self.columns.iter().map(|&name| name.to_owned()).collect();
-        let mut widths: Vec<usize> = names.iter().map(String::len).collect();
-        for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.len());
-            }
-        }
-        for row in std::iter::once(&names).chain(&self.rows) {
-            let mut line = String::new();
-            for (cell, &width) in row.iter().zip(&widths) {
-                let _infallible = write!(line, "{cell:<width$}  ");
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-    }
 }
 
 /// One case and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    pub variant: Variant,
+pub(crate) struct Row {
+    pub(crate) variant: Variant,
     /// The value of `intent.operation_type`. `None` if there is no intent.
-    pub declared: Option<&'static str>,
-    pub read_only: Option<bool>,
-    pub destructive: Option<bool>,
-    pub settings: IntentSettings,
+    pub(crate) declared: Option<&'static str>,
+    pub(crate) read_only: Option<bool>,
+    pub(crate) destructive: Option<bool>,
+    pub(crate) settings: IntentSettings,
     /// `allow`, `allow with a warning` or `deny`, with the code that the agent gets.
-    pub outcome: String,
+    pub(crate) outcome: String,
 }
 
 /// A word that is not an operation type.
@@ -79,7 +45,7 @@ const DECLARED: [Option<&str>; 5] = [None, Some("read"), Some("write"), Some("de
 const HINT: [Option<bool>; 3] = [None, Some(true), Some(false)];
 
 /// Returns all cases in a fixed order, decided by the functions that decide on real calls.
-pub fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     for variant in Variant::ALL {
         for declared in DECLARED {
@@ -97,7 +63,7 @@ pub fn rows() -> Vec<Row> {
 }
 
 /// Returns the rows on intent and annotations as a section.
-fn intent_section() -> Section {
+pub(crate) fn intent_section() -> Section {
     let cells = |row: Row| {
         vec![
             row.variant.operation().to_owned(),
@@ -111,7 +77,7 @@ fn intent_section() -> Section {
         ]
     };
     let columns = &["variant", "declared", "readOnly", "destructive", "strict", "two_key", "unannotated", "outcome"];
-    let title = "what agents declare and servers annotate, without contracts";
+    let title = "declarations of agents and annotations of servers, without contracts";
     Section { name: "intent", title, columns, rows: rows().into_iter().map(cells).collect() }
 }
 

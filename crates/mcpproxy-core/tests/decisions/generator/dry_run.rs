@@ -1,10 +1,10 @@
 //! Table rows for dry runs, for calls that need one first, and for repeated calls.
 
+use mcpproxy_core::contract::{Confirmation, Contract, DryRun};
+use mcpproxy_core::{DRY_RUN_FRESH_MS, PriorState, RiskLevel, Scope};
+
 use super::Section;
 use super::stage::{Author, NOW_MS, Stage, written};
-use crate::contract::{Confirmation, Contract, DryRun};
-use crate::decision::{DRY_RUN_FRESH_MS, PriorState};
-use crate::{RiskLevel, Scope};
 
 const COLUMNS: &[&str] = &["by", "dryRun", "parameter", "risk", "confirmation", "grants", "mode", "seen", "outcome"];
 
@@ -22,7 +22,7 @@ const SEEN: [(&str, Option<i64>, bool); 6] = [
     ("repeat", None, true),
 ];
 
-pub(super) fn section() -> Section {
+pub(crate) fn section() -> Section {
     let mut rows = Vec::new();
     for author in Author::ALL {
         // Without `dryRun`, the author makes no difference.
@@ -36,7 +36,7 @@ pub(super) fn section() -> Section {
             }
         }
     }
-    let title = "dry runs and repeats: `dryRun` by one author, all else by the operator, a write call";
+    let title = "dry runs and repeats of a write call; one author sets `dryRun`, the operator everything else";
     Section { name: "dry_run", title, columns: COLUMNS, rows }
 }
 

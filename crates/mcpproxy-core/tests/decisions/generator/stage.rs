@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
+use mcpproxy_core::contract::{Contract, Contracts, Need, ToolPattern, Written};
+use mcpproxy_core::policy::Clock;
+use mcpproxy_core::settings::{ContractSettings, IntentSettings};
+use mcpproxy_core::{
+    Agent, Catalog, Decision, DecisionInputs, Denial, Hints, Limits, Moment, Offer, Offered, Preview, PriorState,
+    Scope, ServerName, Variant, decide, declare,
+};
 use serde_json::Value;
-
-use super::super::{Decision, DecisionInputs, Moment, Preview, PriorState, decide};
-use crate::Hints;
-use crate::catalog::{Catalog, Offer, Offered};
-use crate::contract::{Contract, Contracts, Need, ToolPattern, Written};
-use crate::intent::declare;
-use crate::limits::Limits;
-use crate::policy::Clock;
-use crate::settings::{ContractSettings, IntentSettings};
-use crate::{Agent, Denial, Scope, ServerName, Variant};
 
 /// Everything that a row can vary.
 #[derive(Clone, Debug)]
@@ -111,8 +108,7 @@ impl Stage {
             .filter_map(|(name, value)| value.map(|value| format!("\"{name}\":{value}")))
             .collect();
         let json = format!("{{\"name\":\"tool\",\"inputSchema\":{{}},\"annotations\":{{{}}}}}", hints.join(","));
-        // The only way to make a `ServerName` is to parse one, and `server` is one.
-        let Ok(server) = ServerName::parse("server") else { return Catalog::default() };
+        let server = ServerName::parse("server").unwrap();
         let offered =
             Offered::parse(&server, &json).map(|offered| Offered { contract: self.server.clone(), ..offered });
         let (offer, _hidden) = Offer::new([offered]);

@@ -1,16 +1,16 @@
 //! Table rows for a contract's operation and risk level, against variants, annotations and settings.
 
+use mcpproxy_core::contract::Contract;
+use mcpproxy_core::settings::{ContractSettings, IntentSettings, Unclassified};
+use mcpproxy_core::{Hints, RiskLevel, Variant};
+
 use super::stage::{Author, Stage, written};
 use super::{HINT, Section, hint_word};
-use crate::Hints;
-use crate::contract::Contract;
-use crate::settings::{ContractSettings, IntentSettings, Unclassified};
-use crate::{RiskLevel, Variant};
 
 const COLUMNS: &[&str] =
     &["variant", "readOnly", "destructive", "operation", "by", "risk", "strict", "unclassified", "outcome"];
 
-pub(super) fn section() -> Section {
+pub(crate) fn section() -> Section {
     let mut rows = Vec::new();
     for variant in Variant::ALL {
         for read_only in HINT {
@@ -21,7 +21,7 @@ pub(super) fn section() -> Section {
             }
         }
     }
-    let title = "what a contract says a tool does; the operator gives the risk level";
+    let title = "operation and risk level in contracts; the operator sets the risk level";
     Section { name: "contract", title, columns: COLUMNS, rows }
 }
 

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
+use mcpproxy_core::RiskLevel;
+use mcpproxy_core::contract::{Confirmation, Contract, DryRun, StepUp};
+use mcpproxy_core::schema::Schema;
+
 use super::Section;
 use super::stage::{Author, Stage, written};
-use crate::RiskLevel;
-use crate::contract::{Confirmation, Contract, DryRun, StepUp};
-use crate::schema::Schema;
 
 const COLUMNS: &[&str] = &["by", "risk", "autonomous", "confirmation", "stepUp", "arguments", "dryRun", "outcome"];
 
 /// Arguments that `when` speaks of, and others.
 const ARGUMENTS: [(&str, &str); 2] = [("match", ",\"args\":{\"to\":\"a\"}"), ("differ", ",\"args\":{\"cc\":\"a\"}")];
 
-pub(super) fn section() -> Section {
+pub(crate) fn section() -> Section {
     let mut rows = Vec::new();
     for author in Author::ALL {
         for risk in [None].into_iter().chain(RiskLevel::ALL.map(Some)) {
@@ -30,7 +31,12 @@ pub(super) fn section() -> Section {
             }
         }
     }
-    Section { name: "user", title: "who is asked: everything by one author, a write call", columns: COLUMNS, rows }
+    Section {
+        name: "user",
+        title: "approval and step-up of a write call; one author sets everything",
+        columns: COLUMNS,
+        rows,
+    }
 }
 
 fn below(author: Author, contract: &Contract) -> Vec<Vec<String>> {
@@ -73,8 +79,13 @@ fn below(author: Author, contract: &Contract) -> Vec<Vec<String>> {
 }
 
 fn step_ups() -> Vec<(&'static str, Option<StepUp>)> {
-    let schema = Schema::parse("{\"required\":[\"to\"]}").ok().map(|schema| StepUp::When(Arc::new(schema)));
-    vec![("-", None), ("never", Some(StepUp::Never)), ("when", schema), ("always", Some(StepUp::Always))]
+    let condition = Schema::parse("{\"required\":[\"to\"]}").unwrap();
+    vec![
+        ("-", None),
+        ("never", Some(StepUp::Never)),
+        ("when", Some(StepUp::When(Arc::new(condition)))),
+        ("always", Some(StepUp::Always)),
+    ]
 }
 
 fn dry_runs() -> [(&'static str, Option<DryRun>); 3] {

@@ -1,23 +1,12 @@
-//! Tests the table of all decisions: against the checked-in file, the rows of the specification, and a second
-//! implementation.
-
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should stop there")]
+//! Tests the decisions on intent and annotations: against the rows of the specification, and a second implementation.
 
 use std::sync::LazyLock;
 
 use mcpproxy_core::Variant;
-use mcpproxy_core::decision::{Row, rows, table};
 use mcpproxy_core::settings::{IntentSettings, TwoKey, Unannotated};
 use proptest::prelude::*;
 
-#[test]
-fn the_table_is_the_one_checked_in() {
-    let checked_in = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/decisions.txt")).unwrap();
-    let now = table();
-    let differs = now.lines().zip(checked_in.lines()).find(|(now, then)| now != then);
-    assert_eq!(differs, None, "a decision changed; if it should have, run `cargo run -p xtask -- bless`");
-    assert_eq!(now, checked_in, "rows came or went; if they should have, run `cargo run -p xtask -- bless`");
-}
+use super::generator::{Row, rows};
 
 /// The validation matrices of the intent documents, row by row, under the name of each row there.
 #[test]
