@@ -26,7 +26,8 @@ Examples:
   mcpproxy status
   mcpproxy status -o json
 
-The exit code is 0 while a gateway runs, and 7 if none runs. `mcpproxy doctor` checks more.")]
+The exit code is 0 while a gateway runs, and 7 if none runs. `mcpproxy doctor`
+checks more.")]
 pub(crate) struct Status {}
 
 #[derive(Serialize)]
