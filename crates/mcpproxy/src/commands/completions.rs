@@ -63,6 +63,11 @@ pub(crate) fn run(completions: &Completions) -> anyhow::Result<Exit> {
 /// Answers a shell that asks for candidates. Returns whether it did.
 pub(crate) fn answer() -> bool {
     let shells = Shells(&[&BashWithColons, &Elvish, &Fish, &Powershell, &Zsh]);
+    // Another value belongs to another program.
+    let is_asked = std::env::var(VARIABLE).is_ok_and(|shell| shells.completer(&shell).is_some());
+    if !is_asked {
+        return false;
+    }
     let folder = std::env::current_dir().ok();
     let answered = CompleteEnv::with_factory(Cli::command)
         .var(VARIABLE)
