@@ -14,13 +14,14 @@ use mcpproxy_core::{ServerName, Untrusted, Variant};
 use mcpproxy_store::{Ledger, Store};
 use tokio::sync::broadcast;
 
-use crate::agents::ListKind;
+use crate::agents::{ListKind, Session};
 use crate::approvals::{Approvals, keep_watch, notify};
 use crate::events::{GatewayEvent, ReloadSummary};
+use crate::message::member;
 use crate::record;
 use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
-use crate::status::{ServerStatus, StateName};
+use crate::status::{ClientStatus, ServerStatus, StateName};
 use crate::upstream::{Server, sweep};
 use servers::{Servers, changed_lists};
 
@@ -188,6 +189,18 @@ impl Gateway {
             | StateName::Misconfigured => status,
         };
         statuses.into_iter().map(shown).map(counted).collect()
+    }
+
+    /// Lists the clients that have a session. Clients of the stateless revision have none.
+    pub fn clients(&self) -> Vec<ClientStatus> {
+        let status = |session: Arc<Session>| ClientStatus {
+            agent: session.agent.clone(),
+            client: session.client.clone(),
+            protocol: session.revision.clone(),
+            elicitation: member(&session.capabilities, "elicitation").is_some(),
+            idle: session.idle(),
+        };
+        self.state.sessions.list().into_iter().map(status).collect()
     }
 
     /// Returns the last lines of a server's log, or `None` if there is no such server.

@@ -15,6 +15,7 @@
 
 mod activity;
 mod approval;
+mod client;
 mod contract;
 pub(crate) mod csv;
 mod explain;
@@ -39,6 +40,7 @@ pub(crate) use approval::{
     Approval, ApprovalEvent, ApprovalStatus, Approvals, Approve, Deny, Grant, Grants, LogIn, LoggedIn, MakeGrant,
     Signed, WholeApproval, state_now,
 };
+pub(crate) use client::Clients;
 pub(crate) use contract::{Contract, Contracts, Draft, Lint};
 pub(crate) use explain::{ExplainCall, Explanation};
 pub(crate) use search::FoundTools;

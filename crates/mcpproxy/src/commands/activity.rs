@@ -23,6 +23,7 @@ use self::args::{Matching, Within};
 use crate::database::{location, not_opened};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
+use crate::terminal::listing::Layout;
 use crate::terminal::output::{self, Format, line};
 use crate::terminal::time::local_time;
 
@@ -141,7 +142,7 @@ async fn list(home: &Home, format: Format, list: &List) -> anyhow::Result<Exit> 
         Some(store) => store.list(&filter, list.cursor, list.limit).await?,
         None => Page { records: Vec::new(), next: None, searched_to_ms: None },
     };
-    let table = columns::list(&page.records, columns::terminal_width());
+    let table = columns::list(&page.records, Layout::of_stdout());
     let (next, searched_to_ms) = (page.next, page.searched_to_ms);
     format.print(&Activities::from(page), || table)?;
     if let Some(next) = next.filter(|_| format == Format::Table) {
