@@ -198,7 +198,7 @@ impl Session<'_> {
         if self.connect.yes {
             return Ok(true);
         }
-        let Some(terminal) = Terminal::of_a_person() else {
+        let Some(terminal) = Terminal::of_user() else {
             return Err(Failure::new(Exit::Usage, "Nothing was written, because there is no terminal to ask on.")
                 .hint("pass --yes to write without asking, or --dry-run to see the difference only"));
         };

@@ -140,7 +140,7 @@ async fn ask(import: &Import, plan: &Plan) -> anyhow::Result<Option<Direct>> {
     if import.yes {
         return Ok(Some(chosen.unwrap_or(Direct::Keep)));
     }
-    let Some(terminal) = Terminal::of_a_person() else {
+    let Some(terminal) = Terminal::of_user() else {
         return Err(Failure::new(
             Exit::Usage,
             "This command asks before it writes, and standard input is no terminal.",

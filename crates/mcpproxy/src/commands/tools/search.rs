@@ -164,12 +164,12 @@ mod tests {
              \x20 user            30%  name, description\n\
              \x20 now\\u{1b}[2J    10%  not found\n"
         );
-        assert!(reasons.lines().all(|line| line.chars().count() <= WIDTH));
+        assert!(reasons.lines().all(|line| line.chars().count() <= 80));
         let mut named = why;
         named["named"] = json!(true);
         let text = found(&answer(&named));
         assert!(text.contains("\n  score 0.82, because the query is its name   words 0.75   meaning 0.10\n"), "{text}");
-        assert!(text.lines().skip(2).all(|line| line.chars().count() <= WIDTH));
+        assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80));
     }
 
     #[test]
