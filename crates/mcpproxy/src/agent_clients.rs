@@ -114,7 +114,7 @@ impl Places {
         }
         let paths = match machine.os {
             Os::Linux => self.linux,
-            Os::MacOs => self.macos,
+            Os::Mac => self.macos,
             Os::Windows => self.windows,
         };
         paths.iter().filter_map(|path| machine.resolve(path)).collect()

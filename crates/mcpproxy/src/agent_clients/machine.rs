@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Os {
     Linux,
-    MacOs,
+    Mac,
     Windows,
 }
 
@@ -22,7 +22,7 @@ impl Machine {
     /// Returns this machine. `None` if the home folder is unknown.
     pub(crate) fn here() -> Option<Self> {
         let os = if cfg!(target_os = "macos") {
-            Os::MacOs
+            Os::Mac
         } else if cfg!(windows) {
             Os::Windows
         } else {
@@ -78,7 +78,7 @@ impl Machine {
             return PathBuf::from(root);
         }
         match self.os {
-            Os::Linux | Os::MacOs => Path::new(root).join(rest),
+            Os::Linux | Os::Mac => Path::new(root).join(rest),
             Os::Windows => {
                 PathBuf::from(format!("{}\\{}", root.trim_end_matches(['\\', '/']), rest.replace('/', "\\")))
             }
@@ -89,7 +89,7 @@ impl Machine {
     pub(super) fn has_program(&self, program: &str) -> bool {
         let Some(path) = self.variable("PATH") else { return false };
         let (separator, endings) = match self.os {
-            Os::Linux | Os::MacOs => (':', &[""][..]),
+            Os::Linux | Os::Mac => (':', &[""][..]),
             Os::Windows => (';', &[".exe", ".cmd"][..]),
         };
         let mut folders = path.split(separator).filter(|folder| !folder.is_empty());

@@ -65,7 +65,7 @@ priority = 200
 ";
 
 /// All clients, in the order of the help text.
-pub(crate) const CLIENTS: &[Client] = &[
+pub(crate) static CLIENTS: &[Client] = &[
     Client {
         id: "claude-code",
         title: "Claude Code",

@@ -7,7 +7,7 @@ use super::*;
 fn machine(os: Os, variables: &[(&str, &str)]) -> Machine {
     let home = match os {
         Os::Linux => "/home/kim",
-        Os::MacOs => "/Users/kim",
+        Os::Mac => "/Users/kim",
         Os::Windows => "C:\\Users\\kim",
     };
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -35,7 +35,7 @@ fn files(os: Os) -> String {
 #[test]
 fn files_on_every_operating_system() {
     insta::assert_snapshot!("linux", files(Os::Linux));
-    insta::assert_snapshot!("macos", files(Os::MacOs));
+    insta::assert_snapshot!("macos", files(Os::Mac));
     insta::assert_snapshot!("windows", files(Os::Windows));
 }
 
@@ -48,12 +48,12 @@ fn variables_move_files() {
     check("codex", Os::Linux, ("CODEX_HOME", "/work/codex"), "/work/codex/config.toml");
     check("codex", Os::Linux, ("CODEX_HOME", ""), "/home/kim/.codex/config.toml");
     check("codex", Os::Windows, ("CODEX_HOME", "D:\\codex\\"), "D:\\codex\\config.toml");
-    check("gemini", Os::MacOs, ("GEMINI_CLI_HOME", "/g"), "/g/.gemini/settings.json");
+    check("gemini", Os::Mac, ("GEMINI_CLI_HOME", "/g"), "/g/.gemini/settings.json");
     check("qwen", Os::Linux, ("QWEN_HOME", "~/q"), "/home/kim/q/settings.json");
     check("goose", Os::Linux, ("GOOSE_PATH_ROOT", "/goose"), "/goose/config/config.yaml");
     check("zed", Os::Linux, ("XDG_CONFIG_HOME", "/x"), "/x/zed/settings.json");
     check("zed", Os::Linux, ("XDG_CONFIG_HOME", "relative"), "/home/kim/.config/zed/settings.json");
-    check("zed", Os::MacOs, ("XDG_CONFIG_HOME", "/x"), "/Users/kim/.config/zed/settings.json");
+    check("zed", Os::Mac, ("XDG_CONFIG_HOME", "/x"), "/Users/kim/.config/zed/settings.json");
     check("vscode", Os::Windows, ("APPDATA", "E:\\Data"), "E:\\Data\\Code\\User\\mcp.json");
 }
 
@@ -62,7 +62,7 @@ fn every_row_is_complete() {
     for client in CLIENTS {
         assert!(find(client.id).is_some_and(|found| std::ptr::eq(found, client)), "{} is listed twice", client.id);
         assert!(client.restart.ends_with('.') && client.check.ends_with('.'), "{}", client.id);
-        for os in [Os::Linux, Os::MacOs, Os::Windows] {
+        for os in [Os::Linux, Os::Mac, Os::Windows] {
             let machine = machine(os, &[]);
             assert!(!client.config.places.paths(&machine).is_empty(), "{}: no file on {os:?}", client.id);
             assert!(!client.folders.paths(&machine).is_empty(), "{}: no folder on {os:?}", client.id);

@@ -128,7 +128,7 @@ impl Session<'_> {
         }
         tokens.close().await;
         report.next = request.next_steps(&report);
-        self.finish(&report, agreed)
+        self.finish(report, agreed)
     }
 
     async fn undo(&self) -> anyhow::Result<Exit> {
@@ -159,7 +159,7 @@ impl Session<'_> {
             }
         }
         tokens.close().await;
-        self.finish(&report, agreed)
+        self.finish(report, agreed)
     }
 
     /// Returns the clients that the arguments name.
@@ -187,10 +187,11 @@ impl Session<'_> {
 
     /// Shows all differences, and asks once. Returns false for a dry run and for a no.
     async fn show_and_ask(&self, diffs: impl Iterator<Item = &str>, has_changes: bool) -> Result<bool, Failure> {
-        let diffs = lines(&diffs.collect::<Vec<_>>().join(""));
+        // A terminal would show a tab as an escape.
+        let diffs = lines(&diffs.collect::<Vec<_>>().join("").replace('\t', "    "));
         let failed = |error: anyhow::Error| Failure::new(Exit::Failed, format!("{error:#}"));
-        if self.format == Format::Table {
-            print(&diffs).map_err(failed)?;
+        if self.format == Format::Table && !diffs.is_empty() {
+            print(&(diffs.clone() + "\n")).map_err(failed)?;
         }
         if self.connect.dry_run || !has_changes {
             return Ok(false);
@@ -209,8 +210,11 @@ impl Session<'_> {
         Ok(answer.is_some_and(|answer| matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")))
     }
 
-    fn finish(&self, report: &Report, agreed: Result<bool, Failure>) -> anyhow::Result<Exit> {
-        self.format.print(report, || report.text(self.home))?;
+    fn finish(&self, report: Report, agreed: Result<bool, Failure>) -> anyhow::Result<Exit> {
+        if report.is_single_failure(&self.connect.clients) {
+            return Err(report.into_failure());
+        }
+        self.format.print(&report, || report.text(self.home))?;
         match agreed {
             Ok(_) => Ok(report.exit()),
             Err(failure) => Err(failure.into()),

@@ -108,7 +108,7 @@ impl Desk {
     /// Returns the token in a client's file.
     pub(crate) fn token(&self, name: &str) -> String {
         let text = self.read(name);
-        let start = text.find("mcp_").filter(|at| text[..*at].ends_with("Bearer ")).unwrap();
+        let start = text.find("Bearer mcp_").unwrap() + "Bearer ".len();
         text[start..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_' || *c == '-').collect()
     }
 

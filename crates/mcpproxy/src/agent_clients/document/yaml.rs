@@ -19,7 +19,8 @@ pub(super) fn read(text: &str) -> Result<Value, DocumentError> {
         let place = error.location();
         let (line, column) = place.map_or((1, 1), |place| (place.line(), place.column()));
         let whole = error.to_string();
-        let message = whole.lines().next().unwrap_or_default().to_owned();
+        let first = whole.lines().next().unwrap_or_default();
+        let message = first.trim_start_matches(&format!("error: line {line} column {column}: ")).to_owned();
         DocumentError::Syntax {
             line: usize::try_from(line).unwrap_or(1),
             column: usize::try_from(column).unwrap_or(1),

@@ -300,7 +300,7 @@ pub(super) fn bad_file(file: &ClientFile, error: &DocumentError) -> Failure {
             "correct the file, and run the command again".to_owned()
         }
         DocumentError::TooUnusual => {
-            "edit the file by hand; `mcpproxy connect --help` and docs/connect.md show the entry".to_owned()
+            "add the entry by hand; the page \"Connect your agent\" of the documentation shows it".to_owned()
         }
     };
     Failure::new(Exit::Failed, format!("`{shown}` cannot be edited: {error}. Nothing was changed.")).hint(hint)

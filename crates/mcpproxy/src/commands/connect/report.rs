@@ -152,13 +152,19 @@ impl ClientReport {
         let mut text = format!("\n{}: {state}\n", self.title);
         let mut row = |label: &str, value: &str| text.push_str(&format!("  {label:<9} {}\n", line(value)));
         for file in &self.files {
-            let label = match file.change {
-                FileChange::Created => "created",
-                FileChange::Changed => "changed",
-                FileChange::Unchanged => "unchanged",
-                FileChange::Restored => "restored",
-                FileChange::Removed => "removed",
-                FileChange::EntryRemoved => "edited",
+            let is_plan = matches!(self.state, State::WouldConnect | State::WouldDisconnect);
+            let label = match (file.change, is_plan) {
+                (FileChange::Created, false) => "created",
+                (FileChange::Created, true) => "create",
+                (FileChange::Changed, false) => "changed",
+                (FileChange::Changed, true) => "change",
+                (FileChange::Unchanged, _) => "unchanged",
+                (FileChange::Restored, false) => "restored",
+                (FileChange::Restored, true) => "restore",
+                (FileChange::Removed, false) => "removed",
+                (FileChange::Removed, true) => "remove",
+                (FileChange::EntryRemoved, false) => "edited",
+                (FileChange::EntryRemoved, true) => "edit",
             };
             row(label, &file.path);
             if let Some(backup) = &file.backup {
