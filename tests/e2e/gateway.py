@@ -204,9 +204,9 @@ class Gateway:
         )
 
     def run_with(self, more: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
-        """Runs `mcpproxy ARGS --home HOME` with more environment variables."""
+        """Runs `mcpproxy --home HOME ARGS` with more environment variables. ARGS may contain `--`."""
         return subprocess.run(
-            [peers.MCPPROXY, *args, "--home", str(self.home)],
+            [peers.MCPPROXY, "--home", str(self.home), *args],
             capture_output=True,
             text=True,
             timeout=60,

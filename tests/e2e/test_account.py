@@ -28,7 +28,7 @@ def login(house: House, name: str, password: str) -> int:
 
 
 @pytest.mark.parametrize("how", [{"javascript": False}, {"javascript": True}, {"phone": True}], ids=str)
-def test_somebody_changes_the_password_and_is_removed(
+def test_a_user_changes_the_password_and_is_removed(
     home: tuple[House, Ada], browser: Browser, how: dict[str, bool]
 ) -> None:
     house, session = home

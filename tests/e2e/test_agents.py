@@ -179,7 +179,7 @@ def test_the_four_tools_are_short(gateway: Gateway) -> None:
         assert len(found["structuredContent"]["usage_instructions"].encode()) <= 200
 
 
-def test_two_keys_when_the_settings_ask_for_them(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_two_keys_if_the_settings_require_them(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> None:
     home = tmp_path_factory.mktemp("two-key")
     fx = peers.fx(home / "ledger.jsonl")
     with Gateway(home, {"mcpServers": {"fx": fx}, "intent_declaration": {"two_key": "required"}}) as strict:

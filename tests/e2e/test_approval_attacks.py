@@ -133,7 +133,7 @@ def test_an_agent_is_told_why_and_it_is_recorded(house: House) -> None:
     assert any(one["code"] == "approval_decision_refused" for one in found), [one["code"] for one in found]
 
 
-def test_an_agent_sees_its_own_questions_only(house: House) -> None:
+def test_an_agent_sees_only_its_own_requests(house: House) -> None:
     agent, other = house.in_a_hurry(), house.in_a_hurry()
     approval = agent.asks("update_customer", house.fresh())
     path = f"{house.gateway.base}/api/v1/approvals/{approval}"
@@ -244,7 +244,7 @@ def test_a_one_time_link_works_one_time(tmp_path: Path) -> None:
 # -- codes ------------------------------------------------------------------------------------------------------
 
 
-def test_a_critical_question_takes_a_fresh_factor(house: House, ada: Ada) -> None:
+def test_a_critical_request_needs_a_fresh_factor(house: House, ada: Ada) -> None:
     agent, args = house.in_a_hurry(), house.fresh()
     approval = agent.asks("send_external", args)
     refused = ada.approve(approval)
@@ -253,7 +253,7 @@ def test_a_critical_question_takes_a_fresh_factor(house: House, ada: Ada) -> Non
     assert house.state(approval) == "pending"
 
 
-def test_a_yes_covers_all_that_reaches_the_server(house: House, ada: Ada) -> None:
+def test_an_approval_covers_everything_that_reaches_the_server(house: House, ada: Ada) -> None:
     """An approval covers input responses as well as arguments. Members that an agent adds later are not sent."""
     agent, args = house.in_a_hurry(), house.fresh()
     answers = {"inputResponses": {"who": {"action": "accept", "content": {"name": "Max"}}}}
@@ -281,7 +281,7 @@ def test_a_yes_covers_all_that_reaches_the_server(house: House, ada: Ada) -> Non
     assert (sent["inputResponses"], sent["_meta"]) == (answers["inputResponses"], {"account": "own"})
 
 
-def test_a_yes_is_for_now_however_long_the_question_waited(house: House, ada: Ada) -> None:
+def test_an_approval_is_valid_from_the_decision(house: House, ada: Ada) -> None:
     approval = house.in_a_hurry().asks("update_customer", house.fresh())
     asked = house.gateway.admin(f"/approvals/{approval}")
     assert seconds(asked["created"], asked["expires"]) == 24 * 3600
@@ -326,7 +326,7 @@ def approve_by_pipe(house: House, approval: str, stdin: Any, **env: str) -> subp
     )
 
 
-def test_the_command_line_takes_no_word_from_a_program(house: House, ada: Ada, tmp_path: Path) -> None:
+def test_a_program_cannot_approve_on_the_command_line(house: House, ada: Ada, tmp_path: Path) -> None:
     agent = house.in_a_hurry()
     approval = agent.asks("update_customer", house.fresh())
     answers = tmp_path / "answers"
@@ -381,7 +381,7 @@ def typed(house: House, words: list[str], answers: list[tuple[str, str]]) -> tup
 
 
 @pytest.mark.parametrize("tool", ["update_customer", "send_external"])
-def test_a_person_at_a_terminal(house: House, ada: Ada, tool: str) -> None:
+def test_a_user_at_a_terminal(house: House, ada: Ada, tool: str) -> None:
     agent, args = house.in_a_hurry(), house.fresh()
     approval = agent.asks(tool, args)
     name, password = ("Name: $", ada.name), ("Password: $", PASSWORD)
@@ -399,7 +399,7 @@ def test_a_person_at_a_terminal(house: House, ada: Ada, tool: str) -> None:
     assert said(agent.call(tool, args, approval_id=approval)) == args
 
 
-def test_questions_on_the_command_line(house: House, ada: Ada) -> None:
+def test_requests_on_the_command_line(house: House, ada: Ada) -> None:
     agent, args = house.in_a_hurry(), house.fresh()
     approval = agent.asks("update_customer", {**args, "note": "\x1b[2J\u202e"}, intent_reason="\x1b]0;title\x07")
     listed = house.gateway.run("approvals", "list")

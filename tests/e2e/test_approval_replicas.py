@@ -66,7 +66,7 @@ def test_a_client_is_asked_at_one_and_answers_at_the_other(pair: Pair) -> None:
     assert pair.house.executed("update_customer").count(wanted["arguments"]["args"]) == 1
 
 
-def test_one_word_counts_once_at_both(pair: Pair) -> None:
+def test_one_approval_counts_once_on_two_gateways(pair: Pair) -> None:
     here, there = pair.agent("--headless")
     args = pair.house.fresh()
     approval = here.asks("update_customer", args)

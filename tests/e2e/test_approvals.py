@@ -144,7 +144,7 @@ def test_approved_twice_runs_once_however_often_it_is_repeated(house: House, ada
     assert house.steps(approval).count("approval_approved") == 1
 
 
-def test_the_same_question_is_asked_once(house: House, ada: Ada) -> None:
+def test_identical_calls_share_one_request(house: House, ada: Ada) -> None:
     agent, args = house.agent(), house.fresh()
     held = [agent.later("update_customer", args) for _ in range(10)]
     approval = house.question(agent)["id"]
@@ -159,7 +159,7 @@ def test_the_same_question_is_asked_once(house: House, ada: Ada) -> None:
     ada.say_no(house.question(agent)["id"])
 
 
-def test_twenty_questions(house: House, ada: Ada) -> None:
+def test_an_agent_has_at_most_twenty_requests(house: House, ada: Ada) -> None:
     agent = house.in_a_hurry()
     asked = [agent.asks("update_customer", house.fresh()) for _ in range(MOST_PENDING)]
     assert len(set(asked)) == MOST_PENDING
@@ -233,7 +233,7 @@ def test_never_issued(house: House, name: str) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_held_call_goes_on_when_a_user_says_yes(house: House, ada: Ada, era: str) -> None:
+def test_a_held_call_continues_after_approval(house: House, ada: Ada, era: str) -> None:
     agent, args = house.agent(era=era), house.fresh()
     wire = agent.connect()
     asked = {**agent.parameters("update_customer", args), "_meta": {"progressToken": "p"}}
@@ -259,7 +259,7 @@ def test_after_the_wait_the_call_is_handed_back(brief: tuple[House, Ada], era: s
     assert house.executed("update_customer").count(args) == 1
 
 
-def test_an_agent_that_goes_away_leaves_its_question(house: House, ada: Ada) -> None:
+def test_an_agent_that_disconnects_leaves_its_request_open(house: House, ada: Ada) -> None:
     """The connection breaks while the call waits. An approval then does not run the call by itself."""
     agent, args = house.agent(), house.fresh()
     wire = agent.connect()
@@ -302,7 +302,7 @@ def test_an_agent_cannot_answer_its_own_form(house: House) -> None:
     assert args not in house.executed("update_customer")
 
 
-def test_ten_thousand_questions_are_listed_page_by_page(tmp_path: Path) -> None:
+def test_ten_thousand_requests_are_listed_page_by_page(tmp_path: Path) -> None:
     house = House(tmp_path)
     with house.gateway:
         house.in_a_hurry().asks("update_customer", house.fresh())

@@ -352,7 +352,7 @@ def _seconds(run: Callable[[], object]) -> float:
 # -- credentials ------------------------------------------------------------------------------------------------
 
 
-def test_nobody_gets_in_without_a_token(fx: Fx) -> None:
+def test_no_access_without_a_token(fx: Fx) -> None:
     body = json.dumps(LIST).encode()
     for header in (None, "Bearer nonsense", f"Bearer {fx.gateway.admin_key}", f"Basic {fx.gateway.token}"):
         for path in ("/mcp", "/mcp/s/fx", "/mcp/direct"):

@@ -139,7 +139,7 @@ def test_check_asks_the_running_gateway(tmp_path: Path) -> None:
 def test_an_added_server_is_ready_and_says_what_runs_unasked(tmp_path: Path) -> None:
     with Gateway(tmp_path) as gateway:
         command = [peers.MCPPROXY, "demo-server", "--without-contracts"]
-        added = gateway.run("servers", "add", "office", "--", *command)
+        added = gateway.run_with({}, "servers", "add", "office", "--", *command)
         assert added.returncode == 0, added.stderr
         assert gateway.servers()["office"]["state"] == "ready"
         assert "office is ready: 18 tools, " in added.stderr, added.stderr
@@ -170,7 +170,7 @@ def test_the_demo_can_be_removed_first(tmp_path: Path) -> None:
 def test_a_revoked_token_stops_at_once(tmp_path: Path) -> None:
     with Gateway(tmp_path) as gateway:
         for number in range(5):
-            token = gateway.run("token", "create", f"a{number}").stdout.strip()
+            token = gateway.run("token", "create", f"a{number}", "--grant", "*").stdout.strip()
             assert not call(Wire(gateway.mcp, token, MODERN), "demo:list_projects").get("isError")
             assert gateway.run("token", "revoke", f"a{number}").returncode == 0
             headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}

@@ -28,7 +28,7 @@ def wants(ada: Ada, approval: str, **more: Any) -> httpx.Response:
     return ada.post("/grants", wish)
 
 
-def test_a_grant_covers_what_it_says(home: tuple[House, Ada]) -> None:
+def test_a_standing_approval_covers_matching_calls(home: tuple[House, Ada]) -> None:
     house, ada = home
     agent, other = house.in_a_hurry(), house.in_a_hurry()
     approval = agent.asks("update_customer", house.fresh())
@@ -53,7 +53,7 @@ def test_a_grant_covers_what_it_says(home: tuple[House, Ada]) -> None:
     assert all(one["id"] != grant or one["uses_left"] == 0 for one in listed)
 
 
-def test_a_revoked_grant_covers_nothing(home: tuple[House, Ada]) -> None:
+def test_a_revoked_standing_approval_covers_nothing(home: tuple[House, Ada]) -> None:
     house, ada = home
     agent = house.in_a_hurry()
     grant = wants(ada, agent.asks("update_customer", house.fresh()), totp=ada.code()).json()["id"]
@@ -66,7 +66,7 @@ def test_a_revoked_grant_covers_nothing(home: tuple[House, Ada]) -> None:
 
 
 @pytest.mark.parametrize("over", ["denied", "expired", "approved", "consumed"])
-def test_no_grant_from_what_is_over(home: tuple[House, Ada], over: str) -> None:
+def test_no_standing_approval_from_a_closed_request(home: tuple[House, Ada], over: str) -> None:
     house, ada = home
     agent, args = house.in_a_hurry(), house.fresh()
     approval = agent.asks("update_customer", args)

@@ -234,7 +234,7 @@ def test_one_bit_of_one_column(whole: Log, column: str) -> None:
 
 
 @pytest.mark.parametrize("column", ["status", "kind", "intent_type", "risk"])
-def test_a_word_for_another_word(log: Log, column: str) -> None:
+def test_a_changed_word(log: Log, column: str) -> None:
     words = {"status": "cancelled", "kind": "settings", "intent_type": "read", "risk": "low"}
     row = log.row(kind="call", status="error", intent_type="destructive")
     log.change(row, **{column: words[column]})
@@ -472,7 +472,7 @@ def test_a_checkpoint_changed(log: Log) -> None:
     assert_found(log, last["seq"])
 
 
-def test_signed_by_somebody_else(log: Log, whole: Log, tmp_path: Path) -> None:
+def test_signed_with_another_key(log: Log, whole: Log, tmp_path: Path) -> None:
     """A new key in the folder does not match the old chain."""
     key = log.gateway.home / "signing.key"
     key.write_text(f"{int.from_bytes(hashlib.sha256(b'another').digest()):064x}\n")

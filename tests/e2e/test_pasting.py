@@ -70,7 +70,7 @@ def test_a_file_of_vscode_is_served(tmp_path: Path) -> None:
         # Each warning is printed once.
         assert gateway.words().count("`alwaysAllow` (my-files)") == 1
         listed = gateway.run("servers", "list").stdout
-        assert "my-files (My Files)" in listed and "github (GitHub)" in listed
+        assert "Titles:\n  github: GitHub\n  my-files: My Files\n  my-files-2: my files\n" in listed
 
         # A reload with the same warnings does not repeat them, and commands find a server by its name here.
         removed = gateway.run("servers", "remove", "my-files-2")

@@ -79,7 +79,7 @@ def test_sampling_reaches_the_agent_and_its_answer_the_server(real: Real, kind: 
 
 @pytest.mark.parametrize("way", ["own name", "four tools"])
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
-def test_a_question_after_progress(small: Gateway, kind: Kind, way: str) -> None:
+def test_a_server_request_after_progress(small: Gateway, kind: Kind, way: str) -> None:
     url, one = (
         (small.server_url("fx"), call("ask_late"))
         if way == "own name"
@@ -92,7 +92,7 @@ def test_a_question_after_progress(small: Gateway, kind: Kind, way: str) -> None
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
-def test_a_question_to_an_agent_that_takes_none_ends_the_call(real: Real, kind: Kind) -> None:
+def test_a_server_request_to_an_agent_without_support_ends_the_call(real: Real, kind: Kind) -> None:
     heard = play(kind, real.gateway.server_url("everything"), real.gateway.token, [call("trigger-elicitation-request")])
     assert heard.asked == []
     assert "- Name:" not in json.dumps(heard.results[0])

@@ -90,7 +90,7 @@ def test_the_first_user_reads_the_client_s_log(tmp_path: Path, browser: Browser,
     assert "approved by ada" in log.read_text() or "used by ada" in log.read_text()
 
 
-def test_an_agent_is_told_how_somebody_becomes_the_first(tmp_path: Path) -> None:
+def test_an_agent_learns_how_to_create_the_first_user(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path, {"mcpServers": {"demo": DEMO}, "approvals": {"wait": "0s"}})
     heard = play_stdio(LEGACY, command(gateway), [call("call_tool_destructive", DELETE)])
     refused = heard.results[0]["structuredContent"]["error"]

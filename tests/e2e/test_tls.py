@@ -113,7 +113,7 @@ def test_a_trusted_server_is_used(secure: Secure, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
-def test_a_server_nobody_vouches_for_is_not_used(secure: Secure, tmp_path: Path, name: str) -> None:
+def test_a_server_with_an_untrusted_certificate_is_not_used(secure: Secure, tmp_path: Path, name: str) -> None:
     """An unknown certificate authority, and a certificate for another name."""
     url = secure.url.replace("localhost", name)
     settings = {"mcpServers": {"secure": {"url": url}}}

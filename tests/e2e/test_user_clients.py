@@ -124,7 +124,7 @@ def test_a_client_that_only_draws_forms_is_not_asked_about_critical_things(offic
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
-def test_a_client_that_can_ask_nothing(office: Office, kind: Kind) -> None:
+def test_a_client_without_prompts(office: Office, kind: Kind) -> None:
     """The call is held while the user decides on the web page."""
     token = create(office.gateway, f"waits-{kind}", "--grant", "*")
     args = mail(f"held for {kind}")
@@ -288,7 +288,7 @@ def test_a_form_can_be_enough_for_high(office: Office, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
-def test_a_no_in_a_form_is_a_no(office: Office, kind: Kind) -> None:
+def test_a_denial_in_a_form_counts(office: Office, kind: Kind) -> None:
     token = create(office.gateway, f"refuses-{kind}", "--grant", "*")
     args = customer(f"never {kind}")
     no = {"action": "accept", "content": {"decision": "deny"}}
@@ -339,7 +339,7 @@ def test_a_form_that_is_declined_later_is_a_no(office: Office) -> None:
 
 @pytest.mark.parametrize("kind", [LEGACY_KINDS[0], MODERN_KINDS[0]], ids=str)
 @pytest.mark.parametrize("nothing", EMPTY)
-def test_an_empty_form_is_no_word(office: Office, kind: Kind, nothing: str) -> None:
+def test_an_empty_form_is_not_a_decision(office: Office, kind: Kind, nothing: str) -> None:
     """Some clients accept forms that no user has seen. The approval request then stays open for the web page."""
     name = f"nods-{kind}-{nothing}"
     token = create(office.gateway, name, "--grant", "*")

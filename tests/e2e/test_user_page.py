@@ -89,7 +89,7 @@ def test_enter_denies(home: tuple[House, Ada], browser: Browser) -> None:
     assert house.state(approval) == "denied"
 
 
-def test_who_reads_on_has_not_decided(home: tuple[House, Ada], browser: Browser) -> None:
+def test_reading_does_not_decide(home: tuple[House, Ada], browser: Browser) -> None:
     house, _ = home
     approval = house.in_a_hurry().asks("update_customer", house.fresh())
     with visitor(browser, home, phone=True) as ada:
@@ -165,7 +165,7 @@ def test_what_changed_since_the_last_time(home: tuple[House, Ada], browser: Brow
         ada.deny()
 
 
-def test_what_is_sensitive_is_for_the_eyes_of_who_decides(home: tuple[House, Ada], browser: Browser) -> None:
+def test_only_the_approver_sees_sensitive_values(home: tuple[House, Ada], browser: Browser) -> None:
     """The approver sees sensitive values unmasked. Other users, and everyone after the decision, see them masked."""
     house, session = home
     agent = house.in_a_hurry()
@@ -216,7 +216,7 @@ def test_what_does_not_fit_is_said_beside_the_buttons(home: tuple[House, Ada], b
             assert httpx.get(house.gateway.base + place, headers=headers).status_code == 403, place
 
 
-def test_words_stand_under_the_name_of_who_says_them(home: tuple[House, Ada], browser: Browser) -> None:
+def test_statements_name_their_source(home: tuple[House, Ada], browser: Browser) -> None:
     house, _ = home
     agent = house.in_a_hurry()
     approval = agent.asks("update_customer", house.fresh(), intent_reason="Policy check passed")
@@ -251,7 +251,7 @@ def test_the_page_and_the_inbox_live(home: tuple[House, Ada], browser: Browser) 
         assert ada.look()["complaints"] == [] and inbox.look()["complaints"] == []
 
 
-def test_a_second_person_is_invited(home: tuple[House, Ada], browser: Browser) -> None:
+def test_a_second_user_is_invited(home: tuple[House, Ada], browser: Browser) -> None:
     house, session = home
     with visitor(browser, home) as ada, User(browser, house.gateway, "grace") as grace:
         ada.open("/ui/account")
@@ -272,7 +272,7 @@ def test_a_second_person_is_invited(home: tuple[House, Ada], browser: Browser) -
     assert house.gateway.admin(f"/approvals/{approval}")["decided_by"] == "grace"
 
 
-def test_a_grant_on_the_page(home: tuple[House, Ada], browser: Browser) -> None:
+def test_a_standing_approval_on_the_page(home: tuple[House, Ada], browser: Browser) -> None:
     house, session = home
     agent, args = house.in_a_hurry(), house.fresh()
     approval = agent.asks("update_customer", args)

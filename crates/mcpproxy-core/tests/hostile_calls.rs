@@ -51,7 +51,7 @@ fn write(catalog: &Catalog, args: &str) -> String {
 }
 
 #[test]
-fn a_condition_that_cannot_be_checked_to_the_end_asks() {
+fn a_condition_that_cannot_be_checked_requires_a_factor() {
     let patterns = r#"[ {pattern: "^a.*z$"}, {pattern: "^b.*z$"}, {pattern: "^c.*z$"}, {} ]"#;
     let when = format!("{{ properties: {{ to: {{ items: {{ anyOf: {patterns} }} }} }}, required: [danger] }}");
     let catalog =
@@ -62,7 +62,7 @@ fn a_condition_that_cannot_be_checked_to_the_end_asks() {
 }
 
 #[test]
-fn a_server_cannot_lift_what_the_operator_asks_for_unclassified_tools() {
+fn a_server_cannot_lift_the_operators_setting_for_unclassified_tools() {
     let own = |contract: &str| {
         format!(
             r#"{{"name":"t","inputSchema":{{}},"annotations":{{"destructiveHint":true}},"_meta":{{"mcp-first/contract":{contract}}}}}"#
@@ -109,7 +109,7 @@ fn null_is_an_argument_left_out_for_the_server_and_null_for_a_contract() {
 }
 
 #[test]
-fn sensitive_values_are_told_to_nobody() {
+fn sensitive_values_are_never_revealed() {
     let tool = r#"{"name":"t","inputSchema":{"required":["body"],"properties":{"body":{"type":"integer"}}},"outputSchema":{"properties":{"body":{"type":"integer"}}}}"#;
     let catalog = catalog(tool, "riskLevel: low\nsensitive: [/body]");
     let tool = catalog.resolve(&ToolName::parse("fx:t").unwrap()).unwrap();

@@ -85,6 +85,7 @@ pub struct ApprovalView {
 }
 
 /// The result of approving or denying a request.
+#[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub enum DecisionResult {
     /// The request as it is after the decision.

@@ -4,22 +4,24 @@ mod contracts;
 mod servers;
 mod tools;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcpproxy_core::decision::may_run_unasked;
-use mcpproxy_core::settings::{Settings, diff};
-use mcpproxy_core::{ServerName, Tool, Untrusted, Variant};
+use mcpproxy_core::settings::{Changes, Settings, diff};
+use mcpproxy_core::{ServerName, Untrusted, Variant};
 use mcpproxy_store::{Ledger, Store};
 use tokio::sync::broadcast;
 
-use crate::agents::ListKind;
+use crate::agents::{ListKind, Session};
 use crate::approvals::{Approvals, keep_watch, notify};
 use crate::events::{GatewayEvent, ReloadSummary};
+use crate::message::member;
 use crate::record;
 use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
-use crate::status::{ServerStatus, StateName};
+use crate::status::{ClientStatus, ServerStatus, StateName};
 use crate::upstream::{Server, sweep};
 use servers::{Servers, changed_lists};
 
@@ -83,17 +85,7 @@ impl Gateway {
         for name in changes.removed.iter().chain(&changes.changed) {
             self.servers.stop(name);
         }
-        let summary = ReloadSummary {
-            added: changes.added.clone(),
-            removed: changes.removed.clone(),
-            changed: changes.changed.clone(),
-            contracts: !Arc::ptr_eq(&before.contracts, &files.contracts),
-            policies: !Arc::ptr_eq(&before.policies, &files.policies),
-            other_settings: Settings { servers: Vec::new(), ..Settings::clone(old) }
-                != Settings { servers: Vec::new(), ..Settings::clone(&settings) },
-            restart_needed: changes.restart_needed.clone(),
-        };
-        self.state.events.send(GatewayEvent::Reloaded(summary));
+        self.state.events.send(GatewayEvent::Reloaded(summary(&before, &files, &changes)));
         for server in &settings.servers {
             if changes.added.contains(&server.name) || changes.changed.contains(&server.name) {
                 self.servers.start(server.clone());
@@ -178,12 +170,14 @@ impl Gateway {
         let statuses = self.servers.statuses();
         let snapshot = self.state.snapshot.load();
         let is_unlisted = |status: &ServerStatus| status.tools > 0 && snapshot.awaits_tools(&status.name);
+        let mut destructive: BTreeMap<&ServerName, (usize, usize)> = BTreeMap::new();
+        for tool in snapshot.catalog.tools().filter(|tool| tool.call_with() == Variant::Destructive) {
+            let (all, unasked) = destructive.entry(tool.name.server()).or_default();
+            *all += 1;
+            *unasked += usize::from(may_run_unasked(&snapshot.settings.contracts, tool));
+        }
         let counted = |status: ServerStatus| {
-            let destructive =
-                |tool: &&Arc<Tool>| tool.name.server() == &status.name && tool.call_with() == Variant::Destructive;
-            let is_unasked = |tool: &&Arc<Tool>| may_run_unasked(&snapshot.settings.contracts, tool);
-            let destructive_tools = snapshot.catalog.tools().filter(destructive).count();
-            let unasked_tools = snapshot.catalog.tools().filter(destructive).filter(is_unasked).count();
+            let (destructive_tools, unasked_tools) = destructive.get(&status.name).copied().unwrap_or_default();
             ServerStatus { destructive_tools, unasked_tools, ..status }
         };
         let shown = |status: ServerStatus| match status.state {
@@ -195,6 +189,18 @@ impl Gateway {
             | StateName::Misconfigured => status,
         };
         statuses.into_iter().map(shown).map(counted).collect()
+    }
+
+    /// Lists the clients that have a session. Clients of the stateless revision have none.
+    pub fn clients(&self) -> Vec<ClientStatus> {
+        let status = |session: Arc<Session>| ClientStatus {
+            agent: session.agent.clone(),
+            client: session.client.clone(),
+            protocol: session.revision.clone(),
+            elicitation: member(&session.capabilities, "elicitation").is_some(),
+            idle: session.idle(),
+        };
+        self.state.sessions.list().into_iter().map(status).collect()
     }
 
     /// Returns the last lines of a server's log, or `None` if there is no such server.
@@ -221,6 +227,21 @@ impl Gateway {
 
     fn reload_error_slot(&self) -> MutexGuard<'_, Option<String>> {
         self.reload_error.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sums up what new files change.
+fn summary(before: &Snapshot, files: &Files, changes: &Changes) -> ReloadSummary {
+    let Changes { added, removed, changed, restart_needed } = changes.clone();
+    let without_servers = |settings: &Settings| Settings { servers: Vec::new(), ..settings.clone() };
+    ReloadSummary {
+        added,
+        removed,
+        changed,
+        contracts: !Arc::ptr_eq(&before.contracts, &files.contracts),
+        policies: !Arc::ptr_eq(&before.policies, &files.policies),
+        other_settings: without_servers(&before.settings) != without_servers(&files.settings),
+        restart_needed,
     }
 }
 

@@ -48,4 +48,4 @@ pub use gateway::{DraftError, ExplainError, Gateway, Lint, Options, PolicyResult
 pub use headers::header_value;
 pub use reloader::{ReloadRequests, Reloaded, Reloader};
 pub use snapshot::Files;
-pub use status::{ServerStatus, StateName};
+pub use status::{ClientStatus, ServerStatus, StateName};

@@ -1,4 +1,6 @@
-//! The status of a server, for operators.
+//! The status of a server and of a client, for operators.
+
+use std::time::Duration;
 
 use mcpproxy_core::ServerName;
 
@@ -27,6 +29,19 @@ pub struct ServerStatus {
     pub restarts: u64,
     /// Tools that the gateway leaves out, with the reason.
     pub hidden_tools: Vec<(String, String)>,
+}
+
+/// A client with an open session, for operators.
+#[derive(Clone, Debug)]
+pub struct ClientStatus {
+    pub agent: String,
+    /// The name that the client program reported. Not verified.
+    pub client: Option<String>,
+    /// The MCP revision of the session.
+    pub protocol: String,
+    /// True if the client says that it can show approval prompts.
+    pub elicitation: bool,
+    pub idle: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

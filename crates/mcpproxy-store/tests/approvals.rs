@@ -14,10 +14,10 @@ use mcpproxy_store::{ApprovalFilter, Conditional, Ledger, NewApproval, Status, S
 on_both!(
     an_approval_is_asked_given_and_used_with_the_records_of_it,
     every_step_from_every_state,
-    a_yes_has_a_time_of_its_own,
-    a_yes_and_its_grant_are_both_written_or_neither,
+    an_approval_has_its_own_expiry,
+    approval_and_standing_approval_are_written_together,
     an_agent_has_no_more_pending_than_it_may,
-    the_same_question_is_asked_once,
+    identical_requests_are_created_once,
     steps_that_belong_together_win_or_lose_together,
     pages_go_through_all_newest_first,
     what_is_over_long_enough_is_forgotten,
@@ -144,7 +144,7 @@ async fn every_step_from_every_state(place: &Place) {
     verified(&store).await;
 }
 
-async fn a_yes_has_a_time_of_its_own(place: &Place) {
+async fn an_approval_has_its_own_expiry(place: &Place) {
     let (store, ledger) = place.open().await;
     for (n, until_ms, expected) in [(1, T + 5, T + 5), (2, EXPIRES, EXPIRES), (3, EXPIRES + 1, EXPIRES + 1)] {
         take_steps(&ledger, vec![ask(question(n))]).await.written().unwrap();
@@ -158,7 +158,7 @@ async fn a_yes_has_a_time_of_its_own(place: &Place) {
     }
 }
 
-async fn a_yes_and_its_grant_are_both_written_or_neither(place: &Place) {
+async fn approval_and_standing_approval_are_written_together(place: &Place) {
     let (store, ledger) = place.open().await;
     let states = [ApprovalState::Approved, ApprovalState::Consumed, ApprovalState::Denied, ApprovalState::Expired];
     for (n, state) in (1..).zip(states) {
@@ -211,7 +211,7 @@ async fn an_agent_has_no_more_pending_than_it_may(place: &Place) {
     take_steps(&ledger, vec![ask(later)]).await.written().unwrap();
 }
 
-async fn the_same_question_is_asked_once(place: &Place) {
+async fn identical_requests_are_created_once(place: &Place) {
     let (_store, ledger) = place.open().await;
     let again = |n: u64, created_ms: i64| {
         let binding = question(1).binding;

@@ -142,7 +142,7 @@ async fn cut(place_words: &'static [u8], expected: &[(i64, Status)]) {
 }
 
 #[tokio::test]
-async fn what_was_committed_without_a_word_is_not_written_again() {
+async fn an_unconfirmed_commit_is_not_written_again() {
     use Status::{Cancelled, Refused, Success};
     let expected = [(1, Success), (2, Refused), (3, Success), (4, Cancelled), (6, Refused)];
     cut(b"COMMIT\0", &expected).await;
@@ -262,7 +262,7 @@ async fn a_server_that_crashes_under_load_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_hangs_holds_nobody_up_for_long() {
+async fn a_hanging_server_does_not_block_others() {
     let cluster = Arc::new(Cluster::start(Fsync::Off));
     let place = Place::on(Arc::clone(&cluster));
     let store = place.store().await;

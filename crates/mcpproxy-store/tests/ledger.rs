@@ -14,7 +14,7 @@ on_both!(
     the_end_says_what_went_wrong_and_what_became_known,
     an_end_that_comes_in_time_makes_one_line,
     a_durable_beginning_is_on_disk_when_it_returns,
-    what_nobody_waits_for_is_written_at_the_end,
+    records_without_a_waiter_are_written_at_the_end,
     calls_that_overlap_get_their_own_ends,
     many_durable_calls_at_once,
     calls_of_a_run_that_ended_badly_are_interrupted,
@@ -105,7 +105,7 @@ async fn a_durable_beginning_is_on_disk_when_it_returns(place: &Place) {
     assert_eq!(statuses(&reader).await, [Status::Success]);
 }
 
-async fn what_nobody_waits_for_is_written_at_the_end(place: &Place) {
+async fn records_without_a_waiter_are_written_at_the_end(place: &Place) {
     let (store, ledger) = place.open().await;
     for n in 0..1000 {
         let record = ledger.open(call(n), WaitFor::Queue).await.unwrap();

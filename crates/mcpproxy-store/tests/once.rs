@@ -17,7 +17,7 @@ use mcpproxy_store::{
 on_both!(
     of_fifty_that_consume_one_approval_one_wins,
     of_a_hundred_that_claim_one_key_one_wins,
-    of_many_that_use_a_grant_as_many_win_as_it_has_uses,
+    concurrent_uses_never_exceed_the_limit,
     two_gateways_share_what_may_happen_once,
     a_claim_tells_how_its_call_went,
     a_claim_can_be_taken_again_when_it_expired_or_nothing_was_sent,
@@ -45,7 +45,7 @@ async fn of_a_hundred_that_claim_one_key_one_wins(place: &Place) {
     verified(&store).await;
 }
 
-async fn of_many_that_use_a_grant_as_many_win_as_it_has_uses(place: &Place) {
+async fn concurrent_uses_never_exceed_the_limit(place: &Place) {
     let (store, ledger) = place.open().await;
     take_steps(&ledger, vec![Step::CreateStandingApproval(Box::new(grant(1)))]).await.written().unwrap();
     let steps = || vec![Step::UseStandingApproval { id: "grant1".into(), now_ms: T }];

@@ -172,7 +172,7 @@ async fn cut_in_a_batch(relay: &Relay, store: &Store, ledger: &Ledger, at: &'sta
 }
 
 #[tokio::test]
-async fn what_was_committed_without_a_word_stays_consumed_and_is_not_sent() {
+async fn an_unconfirmed_commit_stays_consumed_and_is_not_sent() {
     let (_place, relay, store, ledger) = wired().await;
     let heard = cut_in_a_batch(&relay, &store, &ledger, b"COMMIT\0").await;
     ledger.finish().await.unwrap();

@@ -17,7 +17,7 @@ on_both!(
     a_newer_database_is_refused_and_left_alone,
     a_step_that_fails_changes_nothing,
     a_database_without_tables_is_not_for_reading,
-    who_only_reads_writes_nothing,
+    a_reader_writes_nothing,
     a_database_of_the_first_version_goes_on,
     many_may_open_a_new_database_at_once,
     many_processes_may_open_a_new_database_at_once,
@@ -92,7 +92,7 @@ async fn a_database_of_the_first_version_goes_on(place: &Place) {
     assert_eq!(verified(&store).await, 4);
 }
 
-async fn who_only_reads_writes_nothing(place: &Place) {
+async fn a_reader_writes_nothing(place: &Place) {
     let store = place.store().await;
     store.create_token("x", &Scope::everything(), [1; 32], 1).await.unwrap();
     store.close().await;
@@ -198,7 +198,7 @@ fn mode(path: &Path, suffix: &str) -> Option<u32> {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn nobody_else_may_read_the_files() {
+async fn only_the_owner_can_read_the_files() {
     use std::os::unix::fs::PermissionsExt as _;
     let place = Place::sqlite();
     let Location::Sqlite(path) = &place.location else { panic!("a file") };

@@ -9,10 +9,10 @@ use common::asking::{MINUTE, T};
 use mcpproxy_store::{Store, StoreError, User};
 
 on_both!(
-    the_first_user_needs_an_invitation_from_nobody,
+    the_first_user_needs_a_bootstrap_invitation,
     an_invitation_is_good_once,
     a_name_is_taken_once_and_costs_no_invitation,
-    the_first_link_is_dead_when_somebody_was_first,
+    the_setup_link_is_invalid_once_a_user_exists,
     a_session_ends_when_it_is_idle_or_old,
     sessions_are_closed_one_by_one,
     the_key_of_a_session_s_pages_is_of_this_session_alone,
@@ -20,7 +20,7 @@ on_both!(
     a_user_is_removed_with_all_they_had,
     the_last_user_stays,
     a_code_counts_once_and_never_an_older_one,
-    passkeys_belong_to_somebody,
+    passkeys_belong_to_users,
     a_challenge_is_answered_once,
     failures_are_counted_while_they_follow_each_other,
     a_shared_secret_is_made_once,
@@ -44,7 +44,7 @@ async fn signed_in(store: &Store, name: &str, random: u8) -> (String, User) {
     (secret, session.user)
 }
 
-async fn the_first_user_needs_an_invitation_from_nobody(place: &Place) {
+async fn the_first_user_needs_a_bootstrap_invitation(place: &Place) {
     let store = place.store().await;
     assert!(!store.has_users().await.unwrap());
     assert!(!store.create_user("invite_guessed", "anna", "hash", T).await.unwrap());
@@ -90,7 +90,7 @@ async fn a_name_is_taken_once_and_costs_no_invitation(place: &Place) {
     assert!(store.create_user(&invitation, "berta", "hash", T).await.unwrap());
 }
 
-async fn the_first_link_is_dead_when_somebody_was_first(place: &Place) {
+async fn the_setup_link_is_invalid_once_a_user_exists(place: &Place) {
     let store = place.store().await;
     let mut links = Vec::new();
     for random in 1..=10 {
@@ -250,7 +250,7 @@ async fn a_code_counts_once_and_never_an_older_one(place: &Place) {
     assert_eq!(counted, 1);
 }
 
-async fn passkeys_belong_to_somebody(place: &Place) {
+async fn passkeys_belong_to_users(place: &Place) {
     let store = place.store().await;
     let anna = first(&store, "anna").await;
     let invitation = store.invite([2; 32], Some(&anna), T, HOUR).await.unwrap();

@@ -11,14 +11,14 @@ use common::{Place, call, key, refusal, success};
 use mcpproxy_store::{ChainVerdict, Checkpoint, DamageKind, Ledger, LedgerOptions, Outcome, VerifyOptions, WaitFor};
 
 on_both!(
-    a_log_that_nobody_touched_is_intact,
+    an_unchanged_log_is_intact,
     every_chain_has_its_own_verdict,
     a_gateway_may_go_on_writing,
     open_calls_are_no_damage,
     calls_in_one_line_are_checked_in_full,
 );
 
-async fn a_log_that_nobody_touched_is_intact(place: &Place) {
+async fn an_unchanged_log_is_intact(place: &Place) {
     let store = write(place).await;
     let mut told = Vec::new();
     let found = store.verify(VerifyOptions::default(), &mut |progress| told.push(progress)).await.unwrap();

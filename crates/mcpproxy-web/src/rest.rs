@@ -2,6 +2,7 @@
 
 pub(crate) mod activity;
 mod approvals;
+mod clients;
 mod contracts;
 mod docs;
 pub(crate) mod endpoint;
@@ -32,6 +33,7 @@ use endpoint::Endpoint;
 pub(crate) fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
     let files = [
         status::ENDPOINTS,
+        clients::ENDPOINTS,
         servers::ENDPOINTS,
         contracts::ENDPOINTS,
         policy::ENDPOINTS,

@@ -15,6 +15,7 @@
 
 mod activity;
 mod approval;
+mod client;
 mod contract;
 pub(crate) mod csv;
 mod explain;
@@ -39,6 +40,7 @@ pub(crate) use approval::{
     Approval, ApprovalEvent, ApprovalStatus, Approvals, Approve, Deny, Grant, Grants, LogIn, LoggedIn, MakeGrant,
     Signed, WholeApproval, state_now,
 };
+pub(crate) use client::Clients;
 pub(crate) use contract::{Contract, Contracts, Draft, Lint};
 pub(crate) use explain::{ExplainCall, Explanation};
 pub(crate) use search::FoundTools;
@@ -343,4 +345,23 @@ fn words_or_null<const N: usize>(about: &str, words: [&'static str; N]) -> Objec
 #[expect(clippy::cast_precision_loss, reason = "a duration of more than 142 years may lose its last microsecond")]
 fn milliseconds(duration_us: u64) -> f64 {
     duration_us as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_have_a_position() {
+        let check = |text: &str, place: Option<(&str, usize, usize)>, message: &str| {
+            let found = FileMistake::parse(text);
+            let expected = (place.map(|at| at.0.to_owned()), place.map(|at| at.1), place.map(|at| at.2));
+            assert_eq!((found.file, found.line, found.column), expected, "{text}");
+            assert_eq!(found.message, message);
+        };
+        check("/a b/x.json:3:14: bad: value", Some(("/a b/x.json", 3, 14)), "bad: value");
+        check("/a:b/x.json:3:14: bad", Some(("/a:b/x.json", 3, 14)), "bad");
+        check("contracts/ is gone. Its contracts remain", None, "contracts/ is gone. Its contracts remain");
+        check("/x.json: permission denied", None, "/x.json: permission denied");
+    }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod bridge;
 pub(crate) mod events;
 pub(crate) mod jsonrpc;
+pub(crate) mod quick;
 pub(crate) mod state;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

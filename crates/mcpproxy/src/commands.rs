@@ -7,18 +7,24 @@ mod activity;
 mod approvals;
 mod args;
 mod call;
-mod completions;
+pub(crate) mod completions;
 mod config;
 mod connect;
 mod contract;
 mod demo_server;
+mod doctor;
 mod import;
+mod man;
+mod names;
+mod open;
 mod policy;
 mod serve;
 mod servers;
+mod status;
 mod stdio;
 mod token;
 mod tools;
+pub(crate) mod usage;
 
 use std::path::PathBuf;
 
@@ -36,6 +42,7 @@ Examples:
   mcpproxy tools search \"current time\"
   mcpproxy call tool-read time:get_current_time \\
       --args '{\"timezone\": \"Europe/Paris\"}'
+  mcpproxy status   Show what runs, what is wrong, and the next command
   mcpproxy activity list
 
 Exit codes:
@@ -48,7 +55,7 @@ Exit codes:
   6  invalid settings, contracts or policies
   7  no gateway is running
 
-Run `mcpproxy COMMAND --help` for the options and examples of a command.";
+Run `mcpproxy help COMMAND` for the options and examples of a command.";
 
 /// A gateway between AI agents and MCP servers. It checks, approves and records every tool call.
 #[derive(Debug, Parser)]
@@ -96,7 +103,11 @@ enum Command {
     Policy(policy::PolicyCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    Status(status::Status),
+    Doctor(doctor::Doctor),
+    Open(open::Open),
     Completions(completions::Completions),
+    Man(man::Man),
     DemoServer(demo_server::DemoServer),
 }
 
@@ -117,8 +128,12 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Approvals(command) => approvals::run(&home, format, command).await,
         Command::Contract(command) => contract::run(&home, format, command).await,
         Command::Policy(command) => policy::run(&home, format, command).await,
+        Command::Status(_) => status::run(&home, format).await,
+        Command::Doctor(doctor) => doctor::run(&home, format, &doctor).await,
+        Command::Open(open) => open::run(&home, format, &open).await,
         Command::Config(command) => config::run(&home, format, &command).await,
         Command::Completions(completions) => completions::run(&completions),
+        Command::Man(man) => man::run(format, &man),
         Command::DemoServer(server) => demo_server::run(&server).await,
     }
 }

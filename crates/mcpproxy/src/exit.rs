@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     BadSettings,
     /// No gateway is running on the data folder.
     NoGateway,
+    /// The user pressed Ctrl-C. Shells use the same code for a program that the signal ends.
+    Interrupted,
 }
 
 impl From<Exit> for ExitCode {
@@ -36,6 +38,7 @@ impl From<Exit> for ExitCode {
             Exit::ServerFailed => 5,
             Exit::BadSettings => 6,
             Exit::NoGateway => 7,
+            Exit::Interrupted => 130,
         })
     }
 }

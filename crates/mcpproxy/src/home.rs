@@ -8,8 +8,10 @@
 //! | `agent.token` | token of the local agent, used by `mcpproxy call` and `mcpproxy stdio` |
 //! | `signing.key` | signs the checkpoints of the activity log |
 //! | `checkpoint.txt` | newest signed checkpoint, outside the database, so that a truncated log is detected |
+//! | `connect/` | what `mcpproxy connect` wrote into clients' files, with backups |
 //! | `gateway.lock` | held by the running gateway, see [`lock`] |
 //! | `logs/` | standard error of each server |
+//! | `secrets/`, `backups/` | secrets of imported servers, and clients' files before `import` changed them |
 //!
 //! The folder has mode 0700 and every secret mode 0600. A secret that other users can read is refused instead of used,
 //! because it may already be known to them ([`secret`]).

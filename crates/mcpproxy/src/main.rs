@@ -4,6 +4,7 @@
 //! - `runtime` wires up and runs a gateway, for `serve` and `stdio`.
 //! - `client` talks to a running gateway, for all other commands.
 //! - `operator_files` reads settings, contracts and policies. `home` is the data folder, and `database` its database.
+//! - `agent_clients` lists AI clients with their files and formats, for `connect` and `import`.
 //! - `terminal` prints tables, JSON and messages, and reads passwords.
 //! - `exit` lists the exit codes.
 
@@ -17,34 +18,61 @@ mod operator_files;
 mod runtime;
 mod terminal;
 
-use std::io::IsTerminal as _;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
 use tracing_subscriber::EnvFilter;
 
-use crate::commands::Cli;
+use crate::commands::{Cli, usage};
 use crate::exit::Exit;
+use crate::terminal::style::Colours;
 
 // The gateway allocates many small, short-lived strings on several threads. mimalloc is faster at that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    if commands::completions::answer() {
+        return Exit::Done.into();
+    }
+    let cli = match parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            let _stderr_is_closed = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Done }.into();
-        }
+        Err(exit) => return exit.into(),
     };
     log_to_stderr();
     let (exit, text) = exit::report(&run(cli));
     if let Some(text) = text {
-        terminal::output::tell(&format!("error: {text}"));
+        terminal::output::tell_error(&text);
     }
     exit.into()
+}
+
+/// Parses the arguments. Prints the help, or advice on a mistake.
+fn parse() -> Result<Cli, Exit> {
+    let mut args = std::env::args_os();
+    let program = args.next().unwrap_or_default();
+    let args: Vec<OsString> = args.collect();
+    // Paths that are not UTF-8 need no advice.
+    let words: Option<Vec<String>> = args.iter().map(|arg| arg.to_str().map(str::to_owned)).collect();
+    let words = words.map(usage::with_help);
+    let args = words.as_ref().map_or(args, |words| words.iter().map(Into::into).collect());
+    let error = match Cli::try_parse_from(std::iter::once(program).chain(args)) {
+        Ok(cli) => return Ok(cli),
+        Err(error) => error,
+    };
+    let words = words.unwrap_or_default();
+    if let Some(advice) = usage::advice(error.kind(), &words) {
+        let (exit, text) = exit::report(&Err(advice.into()));
+        terminal::output::tell_error(&text.unwrap_or_default());
+        return Err(exit);
+    }
+    let _stderr_is_closed = error.print();
+    if let Some(hint) = usage::hint(error.kind(), &words) {
+        terminal::output::tell(&format!("hint: {hint}"));
+    }
+    Err(if error.use_stderr() { Exit::Usage } else { Exit::Done })
 }
 
 fn run(cli: Cli) -> anyhow::Result<Exit> {
@@ -62,7 +90,7 @@ fn log_to_stderr() {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(Colours::of(&std::io::stderr()) == Colours::On)
         .with_target(false)
         .init();
 }

@@ -370,7 +370,7 @@ async fn what_happens_is_seen_as_it_happens() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_who_watches_is_no_error() {
+async fn a_closed_pipe_is_no_error() {
     let folder = Folder::new();
     fill(&folder).await;
     let log = Log::open(&folder).await;

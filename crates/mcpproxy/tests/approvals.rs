@@ -114,7 +114,7 @@ fn a_user_approves_in_a_terminal() {
 
 /// The approver sees sensitive values unmasked. Every other output masks them.
 #[test]
-fn nothing_is_masked_for_who_decides() {
+fn nothing_is_masked_for_the_approver() {
     let folder = folder();
     let contract = "tool: demo:share_file_link\nriskLevel: high\nsensitive: [/email]\n";
     folder.make("contracts");
@@ -177,7 +177,7 @@ fn approve_late(folder: &Folder, id: &str) -> Option<i32> {
 }
 
 #[test]
-fn who_changes_their_mind() {
+fn a_user_can_leave_a_request_undecided() {
     let folder = folder();
     let serving = Serving::start(&folder);
     make_anna(&serving);
@@ -201,7 +201,7 @@ fn who_changes_their_mind() {
 }
 
 #[test]
-fn nobody_approves_without_a_terminal() {
+fn approving_needs_a_terminal() {
     let folder = folder();
     let serving = Serving::start(&folder);
     make_anna(&serving);
@@ -343,7 +343,7 @@ fn the_first_user_is_invited_by_serve_alone() {
 }
 
 #[test]
-fn who_watches_sees_each_question_and_its_end() {
+fn watching_shows_each_request_and_its_end() {
     let folder = folder();
     let serving = Serving::start(&folder);
     let mut watching = folder.command(&["approvals", "list", "--watch"]).stdout(Stdio::piped()).spawn().unwrap();

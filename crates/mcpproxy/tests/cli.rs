@@ -352,16 +352,6 @@ fn tokens() {
 }
 
 #[test]
-fn completions_for_shells() {
-    let folder = Folder::new();
-    for shell in ["bash", "zsh", "fish"] {
-        let output = folder.command(&["completions", shell]).output().unwrap();
-        let script = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success() && script.contains("tool-destructive"), "{shell}");
-    }
-}
-
-#[test]
 fn a_broken_pipe_is_no_error() {
     let folder = Folder::new();
     let mut child =

@@ -146,7 +146,8 @@ fn cursor_is_imported_and_its_entries_removed_and_restored() {
         "  url?key moves to secrets/docs.key\n",
         "skip mcpproxy: it is mcpproxy itself\n",
         "warning: `autoApprove` (github) has no effect",
-        "+        \"GITHUB_TOKEN\": \"${file:secrets/github.GITHUB_TOKEN}\"",
+        "+        \"GITHUB_TOKEN\": \"***\"",
+        "+        \"LOG\": \"info\"",
         "Dry run: nothing was changed.",
     ] {
         assert!(text.contains(line), "{line} in {text}");
@@ -344,7 +345,6 @@ fn bad_files_change_nothing() {
     check(&desk.client("a.json", "{\"mcpServers\": {\"a\": }"), "a.json`: line 1, column");
     check(&desk.client("a.toml", "[mcp_servers.a\ncommand = 1"), "a.toml`: line 1, column");
     check(&desk.client("a.yaml", "extensions:\n  a: [1\n"), "a.yaml`: line");
-    check(&desk.client("b.json", "{\"mcpServers\": {\"a\": 1, \"a\": 2}}"), "b.json`:");
     fs::write(desk.user.path().join("c.json"), b"{\n\"\xff\": 1}").unwrap();
     check(&desk.user.path().join("c.json"), "line 2 is not UTF-8");
     check(&desk.user.path().join("gone.json"), "gone.json` does not exist");
@@ -372,6 +372,12 @@ fn bad_files_change_nothing() {
         assert_eq!((exit, text.contains("Nothing to import from")), (0, true), "{empty}: {text}");
         assert!(desk.has_nothing());
     }
+    // Our own settings are no source.
+    desk.data.write("mcp_config.json", CURSOR);
+    let own = desk.data.file("mcp_config.json");
+    let (exit, text) = desk.run(&["import", own.to_str().unwrap(), "--yes", "--remove-direct"]);
+    assert_eq!((exit, text.contains("These are the settings of mcpproxy itself.")), (2, true), "{text}");
+    assert_eq!(desk.data.read("mcp_config.json"), CURSOR);
     // Our own file with a mistake is not touched.
     desk.data.write("mcp_config.json", "{ \"listen\": 1 }");
     let good = desk.client("good.json", CURSOR);
@@ -414,4 +420,21 @@ fn a_running_gateway_takes_over_the_servers() {
     assert_eq!(hidden["reason"], "left out by `exclude_tools` in the settings");
     let (exit, text) = desk.run(&["call", "tool-destructive", "my-office:delete_user", "--args", "{}"]);
     assert!(exit != 0 && text.contains("delete_user"), "{text}");
+}
+
+#[test]
+fn a_refused_reload_undoes_everything() {
+    let desk = Desk::new();
+    let settings = "{ \"mcpServers\": {} } // mine\n";
+    desk.data.write("mcp_config.json", settings);
+    let cursor = desk.client(".cursor/mcp.json", CURSOR);
+    let _gateway = Serving::start(&desk.data);
+    desk.data.make("contracts");
+    desk.data.write("contracts/broken.yaml", "tool: [\n");
+    let (exit, text) = desk.run(&["import", "cursor", "--yes", "--remove-direct"]);
+    assert!(exit != 0 && text.contains("nothing was imported") && text.contains("broken.yaml"), "{text}");
+    assert_no_secret(&text);
+    assert_eq!(desk.data.read("mcp_config.json"), settings);
+    assert_eq!(fs::read_to_string(&cursor).unwrap(), CURSOR);
+    assert!(desk.secrets().is_empty());
 }

@@ -107,7 +107,9 @@ mod tests {
         let sender = "//! A way round `tools/call`.\nfn sneak() { send(\"tools/call\") }\n";
         assert_eq!(
             found(&[("crates/mcpproxy-gateway/src/sneak.rs", sender), ("crates/bench/src/load.rs", sender)]),
-            ["crates/mcpproxy-gateway/src/sneak.rs:2: `tools/call` here is not known to xtask/src/checks/call_path.rs"]
+            [
+                "crates/mcpproxy-gateway/src/sneak.rs:2: `tools/call` is not allowed here; if it must be, add the file to xtask/src/checks/call_path.rs"
+            ]
         );
     }
 
@@ -116,10 +118,12 @@ mod tests {
         let forged = "//! F.\nfn forge() -> Permit {\n    let made = Permit { tool };\n}\nimpl Clone for Permit {}\n";
         let found = found(&[("crates/mcpproxy-core/src/forged.rs", forged)]);
         assert!(
-            found.iter().any(|problem| problem.starts_with("crates/mcpproxy-core/src/forged.rs:3: a permit is made"))
+            found
+                .iter()
+                .any(|problem| problem.starts_with("crates/mcpproxy-core/src/forged.rs:3: permits must be created"))
         );
         assert!(
-            found.iter().any(|problem| problem.starts_with("crates/mcpproxy-core/src/forged.rs:5: a permit has no"))
+            found.iter().any(|problem| problem.starts_with("crates/mcpproxy-core/src/forged.rs:5: `Permit` must not implement"))
         );
         let writable = GOOD_DECISION.replace("fn decide", "impl DerefMut for Permit {\n}\nfn decide");
         assert!(!permits(&Tree::of(&[(DECISION, writable.as_str()), (FORWARD, GOOD_FORWARD)])).is_empty());

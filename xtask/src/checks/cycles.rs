@@ -167,10 +167,10 @@ mod tests {
         assert_eq!(
             found(&files),
             [
-                "crates/x/src/a.rs:1: `a` uses `b`, which leads back to `a`",
-                "crates/x/src/a.rs:1: `a` uses `c`, which leads back to `a`",
-                "crates/x/src/b/mod.rs:1: `b` uses `c`, which leads back to `b`",
-                "crates/x/src/c/deep.rs:1: `c` uses `a`, which leads back to `c`",
+                "crates/x/src/a.rs:1: `a` uses `b`, which uses `a` directly or indirectly",
+                "crates/x/src/a.rs:1: `a` uses `c`, which uses `a` directly or indirectly",
+                "crates/x/src/b/mod.rs:1: `b` uses `c`, which uses `b` directly or indirectly",
+                "crates/x/src/c/deep.rs:1: `c` uses `a`, which uses `c` directly or indirectly",
             ]
         );
     }
@@ -184,8 +184,8 @@ mod tests {
             ("crates/x/src/b.rs", "use crate::Renamed;\n"),
         ];
         let expected = [
-            "crates/x/src/a.rs:1: `a` uses `b`, which leads back to `a`",
-            "crates/x/src/b.rs:1: `b` uses `a`, which leads back to `b`",
+            "crates/x/src/a.rs:1: `a` uses `b`, which uses `a` directly or indirectly",
+            "crates/x/src/b.rs:1: `b` uses `a`, which uses `b` directly or indirectly",
         ];
         assert_eq!(found(&files), expected);
     }

@@ -135,8 +135,8 @@ mod tests {
         assert_eq!(
             found("crates/mcpproxy-store/Cargo.toml", store),
             [
-                "crates/mcpproxy-store/Cargo.toml:3: `mcpproxy-store` may not know `mcpproxy-gateway`",
-                "crates/mcpproxy-store/Cargo.toml:4: `mcpproxy-store` may not use `rmcp`",
+                "crates/mcpproxy-store/Cargo.toml:3: `mcpproxy-store` must not depend on `mcpproxy-gateway`, which is not below it",
+                "crates/mcpproxy-store/Cargo.toml:4: `mcpproxy-store` must not depend on `rmcp`, which belongs to another layer",
             ]
         );
         assert_eq!(

@@ -39,7 +39,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Problem> {
         for host in HOSTS {
             let lines = lines_with(&file.text, host);
             problems.extend(
-                lines.into_iter().map(|line| Problem::new(file, line, format!("`{host}` is not a public registry"))),
+                lines.into_iter().map(|line| Problem::new(file, line, format!("`{host}` is not allowed here"))),
             );
         }
     }
@@ -63,7 +63,7 @@ mod tests {
             [
                 "Cargo.lock:4: the source is not the public index".to_owned(),
                 "a/package-lock.json:2: an address; lock with `omit-lockfile-registry-resolved`".to_owned(),
-                format!("requirements.txt:2: `{}` does not belong here", HOSTS[7]),
+                format!("requirements.txt:2: `{}` is not allowed here", HOSTS[7]),
             ]
         );
     }

@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(
             found,
             [
-                "crates/a/src/long.rs:601: 601 lines; split it, 600 is the limit",
+                "crates/a/src/long.rs:601: 601 lines; the limit is 600, so split the file",
                 "crates/a/src/nameless.rs:1: begin the file with `//! ` and a sentence that describes it",
                 "crates/a/src/behind.rs:7: tests must come last, because other checks do not read the code after them",
             ]

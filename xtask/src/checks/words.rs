@@ -74,7 +74,8 @@ mod tests {
             [
                 format!("crates/a/src/a.rs:2: `{mark}`: finish it or remove it"),
                 format!("crates/a/src/a.rs:3: `{unfinished}` is unfinished"),
-                "crates/a/src/a.rs:4: `unwrap_used` stays on outside tests; make the failure a value".to_owned(),
+                "crates/a/src/a.rs:4: `unwrap_used` must not be allowed outside tests; return an error instead"
+                    .to_owned(),
             ]
         );
     }

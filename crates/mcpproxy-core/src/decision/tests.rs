@@ -132,7 +132,7 @@ fn an_unknown_tool_comes_with_suggestions() {
 }
 
 #[test]
-fn tools_that_run_unasked() {
+fn tools_that_run_without_approval() {
     use crate::contract::Contracts;
     use crate::policy::Policies;
     use crate::settings::Unclassified;
@@ -154,5 +154,5 @@ fn tools_that_run_unasked() {
     check("tool: fx:tool\nriskLevel: low\noperation: destructive\n", "", Unclassified::Deny, true);
     check("tool: fx:tool\nriskLevel: high\noperation: destructive\n", "", Unclassified::Allow, false);
     check("tool: fx:tool\nconfirmation: required\n", "", Unclassified::Allow, false);
-    check("", "@id(\"a\") @message(\"no\") forbid(principal, action, resource);", Unclassified::Allow, false);
+    check("", "forbid (principal, action, resource);", Unclassified::Allow, false);
 }

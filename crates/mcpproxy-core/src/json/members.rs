@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics_on_text_nobody_checked(text in r#"[\[\]{}",:a-b\\ 1]{0,30}"#) {
+        fn never_panics_on_unchecked_text(text in r#"[\[\]{}",:a-b\\ 1]{0,30}"#) {
             let _outcome = members(&text);
         }
     }

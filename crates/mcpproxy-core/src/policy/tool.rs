@@ -92,11 +92,11 @@ impl ToolPolicies {
             }
         }
         if !open.is_empty() {
-            let world = self.world(call, facts, mentions);
+            let input = self.evaluation_input(call, facts, mentions);
             found.extend(open.into_iter().map(|(policy, condition)| {
-                let outcome = world.as_ref().map_or_else(
+                let outcome = input.as_ref().map_or_else(
                     |error| Outcome::Failed(error.clone()),
-                    |world| match eval_expression(&world.request, world.entities.as_ref(), condition) {
+                    |input| match eval_expression(&input.request, input.entities.as_ref(), condition) {
                         Ok(EvalResult::Bool(false)) => Outcome::NotMet,
                         Ok(EvalResult::Bool(true)) => Outcome::Forbids,
                         Ok(_) => Outcome::Failed("its condition is neither true nor false".to_owned()),
@@ -110,18 +110,23 @@ impl ToolPolicies {
         found
     }
 
-    fn world(&self, call: Call<'_>, facts: impl Fn() -> Facts, mentions: Mentions) -> Result<World<'_>, String> {
+    fn evaluation_input(
+        &self,
+        call: Call<'_>,
+        facts: impl Fn() -> Facts,
+        mentions: Mentions,
+    ) -> Result<EvaluationInput<'_>, String> {
         let vocabulary = vocabulary()?;
         let made = self.entities.get_or_init(|| facts().entities(vocabulary));
         let tool = made.as_ref().map_err(Clone::clone)?;
         let request = facts::request(vocabulary, call, mentions)?;
         let entities = with_agent(tool, call.agent, mentions, vocabulary)?;
-        Ok(World { request, entities })
+        Ok(EvaluationInput { request, entities })
     }
 }
 
 /// The request and the entities for evaluating conditions.
-struct World<'w> {
+struct EvaluationInput<'w> {
     request: Request,
     entities: Known<'w>,
 }

@@ -111,6 +111,7 @@ fn a_pasted_file() {
     };
     let docs = TransportSettings::Http {
         url: "https://mcp.example.com/mcp?tenant=1".to_owned(),
+        // Disabled, so its reference is not resolved.
         headers: vec![("Authorization".to_owned(), secret("Bearer http://reference.invalid/"))],
     };
     let old = TransportSettings::Sse { url: "http://127.0.0.1:9000/sse".to_owned(), headers: vec![] };

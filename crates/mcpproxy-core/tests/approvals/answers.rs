@@ -36,7 +36,7 @@ fn a_servers_level_only_makes_it_stricter() {
 }
 
 #[test]
-fn every_state_and_every_way_to_say_yes() {
+fn every_state_and_every_assurance() {
     let yes = format!("approval {}", super::ID);
     let contracts = [
         ("riskLevel: medium\nconfirmation: required", Assurance::Form),
@@ -73,7 +73,7 @@ fn every_state_and_every_way_to_say_yes() {
 }
 
 #[test]
-fn settings_ask_too() {
+fn settings_can_require_approval() {
     let unclassified = Unclassified::ConfirmDestructive;
     let world = World { contract: String::new(), unclassified, variant: Variant::Destructive, ..World::default() };
     assert_eq!(world.approval_request().required_assurance(), Assurance::Form);
@@ -82,7 +82,7 @@ fn settings_ask_too() {
 }
 
 #[test]
-fn the_permit_has_the_bytes_of_the_question_and_its_claim() {
+fn the_permit_has_the_bytes_of_the_request_and_its_claim() {
     let world = World::of(
         "riskLevel: high",
         r#","args_json":" {\"b\": [1.0 , 18446744073709551616],\t\"a\":\"\\u00e9\"} ","idempotency_key":"k1","intent_reason":"r""#,
@@ -101,7 +101,7 @@ fn the_permit_has_the_bytes_of_the_question_and_its_claim() {
 
 /// Users may approve several calls at once, but the rate limit still applies.
 #[test]
-fn a_yes_does_not_lift_the_rate_limit() {
+fn an_approval_does_not_lift_the_rate_limit() {
     let world = World { contract: "riskLevel: high\nrateLimit: { calls: 1, per: 1m }".to_owned(), ..World::default() };
     let limits = Limits::default();
     let answer = || world.approval_request().approved_by(&world.agent(), &world.approval(), moment(&limits));
@@ -115,7 +115,7 @@ fn a_yes_does_not_lift_the_rate_limit() {
 }
 
 #[test]
-fn who_asks_is_told() {
+fn the_reason_for_an_approval_is_named() {
     let check = |contract: &str, variant, unclassified, expected: &[&str]| {
         let world = World { contract: contract.to_owned(), variant, unclassified, ..World::default() };
         assert_eq!(world.approval_request().required_by(), expected, "{contract}");

@@ -62,7 +62,7 @@ fn others() -> Vec<(&'static str, World)> {
 }
 
 #[test]
-fn whatever_changes_it_is_another_question() {
+fn every_change_gives_another_binding() {
     let mut all = others();
     all.push(("nothing", World::default()));
     for (one, asked) in &all {
@@ -78,7 +78,7 @@ fn whatever_changes_it_is_another_question() {
 }
 
 #[test]
-fn what_means_the_same_is_the_same_question() {
+fn equal_calls_have_equal_bindings() {
     let asked = World::default();
     let same = [
         World { parameters: r#","args":{"n":1,"to":["a","b"]}"#.to_owned(), ..World::default() },

@@ -76,7 +76,7 @@ fn a_permit_carries_its_claim() {
 }
 
 #[test]
-fn a_key_that_nobody_checked_is_checked() {
+fn an_unchecked_key_is_checked() {
     let world = World::of("riskLevel: low", "");
     let declared = Declared { idempotency_key: Some("a b".to_owned()), ..world.declared() };
     assert_eq!(declared.claim(&world.tool()), Err(Denial::InvalidIdempotencyKey));

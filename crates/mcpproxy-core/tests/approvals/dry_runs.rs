@@ -135,8 +135,8 @@ fn a_server_is_not_asked_where_that_could_be_the_call_itself() {
     // The server's contract against the operator's.
     let server = own(r#"{"dryRun":{"mode":"supported","parameter":"dry"}}"#);
     let theirs = |contract: &str| World { tool: server.clone(), ..World::of(contract, dry_run) };
-    let word = "dry_run_not_sent: The server's own dry run was not used: only the server's contract names 'dry', and the \
-                operator requires an approval; a contract of the operator can name it";
+    let word = "dry_run_not_sent: The server's own dry run was not used: only the server's contract names 'dry', and a user must \
+                approve the call; the operator can name it in a contract";
     for contract in ["riskLevel: high", "riskLevel: critical", "confirmation: required", "stepUpAuth: true"] {
         assert_eq!(not_sent(theirs(contract)), word, "{contract}");
         // Then the argument is like any other, and the call needs an approval.

@@ -40,7 +40,7 @@ fn found(world: &World, grant: &StandingApproval) -> Result<String, NotCovered> 
 }
 
 #[test]
-fn each_thing_a_grant_says() {
+fn each_field_of_a_standing_approval_counts() {
     let world = World::default();
     let good = || grant(&world, r#"{"required":["to"]}"#);
     let check = |name: &str, grant: StandingApproval, expected: Result<&str, NotCovered>| {
@@ -67,7 +67,7 @@ fn each_thing_a_grant_says() {
 }
 
 #[test]
-fn a_grant_is_about_arguments_and_nothing_else() {
+fn a_standing_approval_covers_arguments_only() {
     let found = |attached: &'static str| {
         let world = World { attached, ..World::default() };
         let permit =
@@ -83,7 +83,7 @@ fn a_grant_is_about_arguments_and_nothing_else() {
 }
 
 #[test]
-fn a_grant_is_within_the_rate_limit() {
+fn a_standing_approval_obeys_the_rate_limit() {
     let world = World { contract: "riskLevel: high\nrateLimit: { calls: 1, per: 1m }".to_owned(), ..World::default() };
     let (limits, grant) = (Limits::default(), grant(&world, "{}"));
     let take = || world.approval_request().covered_by(&world.agent(), &grant, moment(&limits));

@@ -122,7 +122,7 @@ fn requirements(outcome: &str) -> usize {
 }
 
 #[test]
-fn a_higher_level_never_asks_for_less() {
+fn a_higher_level_never_requires_less() {
     let known = known();
     let mut count = 0;
     for (row, outcome) in ROWS.iter() {
@@ -145,7 +145,7 @@ fn a_higher_level_never_asks_for_less() {
 }
 
 #[test]
-fn stricter_words_never_ask_for_less() {
+fn stricter_fields_never_require_less() {
     let known = known();
     for (row, outcome) in ROWS.iter().filter(|(row, _)| !row.is_dry_run()) {
         let asked = known[&Row { confirmation: "required", ..row.clone() }];
@@ -161,7 +161,7 @@ fn stricter_words_never_ask_for_less() {
 
 /// A server's contract alone never lets a dry run bypass an approval that the operator requires.
 #[test]
-fn a_servers_word_opens_no_way_around_the_operator() {
+fn a_servers_contract_cannot_bypass_the_operator() {
     for (row, outcome) in ROWS.iter().filter(|(row, _)| row.by == "server" && row.asks().is_some()) {
         assert!(!outcome.starts_with("allow"), "{row:?}: {outcome}");
     }

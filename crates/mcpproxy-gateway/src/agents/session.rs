@@ -44,6 +44,8 @@ pub(crate) struct Session {
     pub(crate) endpoint_mode: EndpointMode,
     pub(crate) client: Option<String>,
     pub(crate) capabilities: Arc<str>,
+    /// The MCP revision that the handshake agreed on. Empty where there was none.
+    pub(crate) revision: String,
     /// URIs of resources that the agent subscribed to.
     pub(crate) uris: Arc<Mutex<HashSet<String>>>,
     level: Mutex<Option<LogLevel>>,
@@ -69,6 +71,14 @@ impl Sessions {
         open.retain(|_, session| session.idle() < IDLE_MAX);
         open.insert(session.id.clone(), Arc::clone(&session));
         session
+    }
+
+    /// Lists all sessions that are not idle for too long, by agent and client.
+    pub(crate) fn list(&self) -> Vec<Arc<Session>> {
+        let mut open: Vec<Arc<Session>> =
+            self.table().values().filter(|session| session.idle() < IDLE_MAX).cloned().collect();
+        open.sort_by(|a, b| (&a.agent, &a.client, &a.id).cmp(&(&b.agent, &b.client, &b.id)));
+        open
     }
 
     /// Finds a session by id, if it belongs to this agent and endpoint mode.
@@ -105,6 +115,7 @@ impl Session {
             endpoint_mode,
             client,
             capabilities,
+            revision: String::new(),
             uris: Arc::default(),
             level: Mutex::default(),
             standing: Mutex::default(),
@@ -158,7 +169,7 @@ impl Session {
         }
     }
 
-    fn idle(&self) -> Duration {
+    pub(crate) fn idle(&self) -> Duration {
         if lock(&self.open_requests).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
     }
 }

@@ -29,6 +29,7 @@ pub struct WantedStandingApproval {
 }
 
 /// The result of approving a request together with more calls like it.
+#[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub enum StandingResult {
     Created(Box<StoredStandingApproval>),

@@ -315,7 +315,8 @@ pub(crate) fn initialize(
     let version = if is_known { wanted.as_ref() } else { LEGACY_VERSION };
     let capabilities: Arc<str> = field(&params, "capabilities").unwrap_or("{}").into();
     let client = field(&params, "clientInfo").and_then(client_name);
-    let session = Session::new(agent.name.clone(), endpoint_mode.clone(), client, capabilities);
+    let mut session = Session::new(agent.name.clone(), endpoint_mode.clone(), client, capabilities);
+    version.clone_into(&mut session.revision);
     let result = message::object([
         ("protocolVersion", quote(version).as_str()),
         ("capabilities", &capabilities_of(state, endpoint_mode, Era::Legacy)),

@@ -14,7 +14,7 @@ use mcpproxy_core::json::{self, members, string_value};
 use mcpproxy_core::{Agent, Scope, ServerName};
 
 use super::dispatch::{self, AgentRequest};
-use super::respond::{self, QuestionRoute};
+use super::respond::{self, ServerRequestRoute};
 use super::revision::{self, Modern};
 use crate::agents::{
     ANONYMOUS, ConnectedAgent, EndpointMode, Event, InFlight, Listener, Listeners, LogLevel, OnDrop, Parked, Session,
@@ -273,7 +273,7 @@ async fn follow_modern(
         Step::Event(Event::Notify(first)) => {
             let (parked, agent) = (state.parked.clone(), agent.identity.name.clone());
             let subject = subject(params);
-            respond::stream(first, in_flight, id.to_owned(), QuestionRoute::ByReturn { parked, agent, subject })
+            respond::stream(first, in_flight, id.to_owned(), ServerRequestRoute::ByReturn { parked, agent, subject })
         }
         Step::Event(Event::Ask(asked)) => {
             let result = state.parked.park(in_flight, asked, &agent.identity.name, subject(params));
@@ -300,7 +300,7 @@ async fn take_legacy(
     };
     let agent = legacy_agent(agent, endpoint_mode, session.clone());
     let mut in_flight = dispatch::begin(&state, agent, request, OnDrop::Finish, Some(id));
-    let route = |session: Option<Arc<Session>>| session.map_or(QuestionRoute::Never, QuestionRoute::OnStream);
+    let route = |session: Option<Arc<Session>>| session.map_or(ServerRequestRoute::Never, ServerRequestRoute::OnStream);
     loop {
         match in_flight.next().await {
             Step::Done(reply) => return respond::answer(id, &reply, Era::Legacy, session.is_some()),
@@ -315,7 +315,7 @@ async fn take_legacy(
                         first,
                         in_flight,
                         id.to_owned(),
-                        QuestionRoute::OnStream(Arc::clone(session)),
+                        ServerRequestRoute::OnStream(Arc::clone(session)),
                     );
                 }
             }

@@ -70,7 +70,7 @@ pub(crate) fn answer(id: &str, reply: &Reply, era: Era, has_session: bool) -> Re
 }
 
 /// The way of a server's request to the agent of a stream.
-pub(crate) enum QuestionRoute {
+pub(crate) enum ServerRequestRoute {
     /// Send it on the stream. The answer comes in a request of its own.
     OnStream(Arc<Session>),
     /// End the stream with it. The agent sends its request again with the answer.
@@ -80,7 +80,7 @@ pub(crate) enum QuestionRoute {
 }
 
 /// Streams a request to its end, beginning with the first event.
-pub(crate) fn stream(first: String, in_flight: InFlight, id: String, route: QuestionRoute) -> Response {
+pub(crate) fn stream(first: String, in_flight: InFlight, id: String, route: ServerRequestRoute) -> Response {
     let following = futures::stream::unfold(
         (Some(first), Some(in_flight), id, route),
         |(first, in_flight, id, route)| async move {
@@ -98,18 +98,18 @@ pub(crate) fn stream(first: String, in_flight: InFlight, id: String, route: Ques
                         return Some((event(&text), (None, Some(in_flight), id, route)));
                     }
                     Step::Event(Event::Ask(question)) => match route {
-                        QuestionRoute::OnStream(ref session) => {
+                        ServerRequestRoute::OnStream(ref session) => {
                             return Some((event(&session.ask(question)), (None, Some(in_flight), id, route)));
                         }
-                        QuestionRoute::ByReturn { parked, agent, subject } => {
+                        ServerRequestRoute::ByReturn { parked, agent, subject } => {
                             let reply = Ok(parked.park(in_flight, question, &agent, subject));
                             return Some((
                                 event(&message::response(&id, &reply)),
-                                (None, None, id, QuestionRoute::Never),
+                                (None, None, id, ServerRequestRoute::Never),
                             ));
                         }
                         // Dropping the request tells the server that there is no answer.
-                        QuestionRoute::Never => {}
+                        ServerRequestRoute::Never => {}
                     },
                     Step::Done(reply) => {
                         return Some((event(&message::response(&id, &reply)), (None, None, id, route)));

@@ -118,6 +118,7 @@ mod tests {
         let of = |text: &str| version(&Contracts::parse(&[("contracts/a.yaml".to_owned(), text.to_owned())]).unwrap());
         let base = "tool: fx:a\nriskLevel: low\nsideEffects: [x]\n";
         assert_eq!(of(base), of(base));
+        assert_eq!(of(base).len(), 64, "a digest that every build computes alike");
         let others = [
             "tool: fx:b\nriskLevel: low\nsideEffects: [x]\n",
             "tool: fx:a\nriskLevel: medium\nsideEffects: [x]\n",

@@ -132,7 +132,7 @@ mod tests {
         let run = || log.run().iter().map(|line| line.for_terminal().into_owned()).collect::<Vec<_>>();
         assert!(run().is_empty());
         log.line(b"no credentials \x1b[2J");
-        log.remark("the process ended");
+        log.remark("the process exited");
         assert_eq!(run(), ["no credentials \\u{1b}[2J"]);
         log.begin_run();
         assert!(run().is_empty());

@@ -21,7 +21,7 @@ async fn stage() -> (Stage, Agent) {
 }
 
 #[tokio::test]
-async fn an_agent_is_told_how_a_user_can_say_yes() {
+async fn an_agent_learns_how_a_user_can_approve() {
     for way in [Way::Session, Way::Stateless, Way::Line] {
         let stage = Stage::new(HIGH, never_held()).await;
         let mut agent = Agent::new(&stage.rig, way, "a").await;
@@ -82,7 +82,7 @@ async fn an_approved_call_without_the_id_runs_too() {
 
 /// An approval covers one call of one agent. Each call here differs from that call or names another id, and is refused.
 #[tokio::test]
-async fn a_word_for_one_call_is_none_for_another() {
+async fn an_approval_of_one_call_does_not_cover_another() {
     let (stage, mut agent) = stage().await;
     let mut other = Agent::new(&stage.rig, Way::Session, "b").await;
     let id = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.id();
@@ -113,7 +113,7 @@ async fn a_word_for_one_call_is_none_for_another() {
 }
 
 #[tokio::test]
-async fn the_word_for_one_tool_is_none_for_another() {
+async fn an_approval_for_one_tool_does_not_cover_another() {
     let mut script = crate::peer::Script::new(
         crate::peer::Speaks::Legacy,
         &format!("[{},{}]", crate::asked::SEND, crate::asked::SEND.replace(r#""send""#, r#""erase""#)),
@@ -201,7 +201,7 @@ async fn an_approval_ends_with_its_time() {
 }
 
 #[tokio::test]
-async fn identical_calls_share_one_question_and_an_agent_has_twenty_at_most() {
+async fn identical_calls_share_one_request_and_an_agent_has_twenty_at_most() {
     let (stage, mut agent) = stage().await;
     let call = |n: usize| send(&format!(r#"{{"to":"ada","n":{n}}}"#), "");
     let first = Got::of(&mut agent, &stage.rig, &call(0)).await.id();
@@ -227,7 +227,7 @@ async fn identical_calls_share_one_question_and_an_agent_has_twenty_at_most() {
 }
 
 #[tokio::test]
-async fn nobody_sits_beside_a_headless_agent() {
+async fn calls_of_headless_agents_are_not_held() {
     let stage = Stage::new(HIGH, crate::asked::held()).await;
     let scope = Scope { headless: true, ..Scope::everything() };
     for (name, capabilities) in [("plain", "{}"), ("forms", r#"{"elicitation":{"form":{},"url":{}}}"#)] {

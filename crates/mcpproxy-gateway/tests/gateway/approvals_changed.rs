@@ -129,7 +129,7 @@ async fn a_repeated_call_finds_the_new_state_of_things() {
             change.happen(&stage, never_held()).await;
             if matches!(change, Change::Revoked | Change::Permission) {
                 let params = send(ARGS, &with_approval(&id));
-                let answer = refused_at_the_door(&stage, &agent, &params).await;
+                let answer = refused_before_the_decision(&stage, &agent, &params).await;
                 assert_eq!(answer, http::StatusCode::UNAUTHORIZED, "{change:?}");
                 assert_eq!(stage.sent(), [""; 0], "{change:?}");
                 continue;
@@ -153,7 +153,7 @@ async fn a_repeated_call_finds_the_new_state_of_things() {
 }
 
 /// Repeats a call until the gateway rejects its token. The token cache notices a revocation after a short delay.
-async fn refused_at_the_door(stage: &Stage, agent: &Agent, params: &str) -> http::StatusCode {
+async fn refused_before_the_decision(stage: &Stage, agent: &Agent, params: &str) -> http::StatusCode {
     let refused = async {
         loop {
             let answer = stage.rig.send(agent.http(1, "tools/call", params)).await;
@@ -170,7 +170,7 @@ async fn refused_at_the_door(stage: &Stage, agent: &Agent, params: &str) -> http
 
 /// If a reload removes the need for approval, the held call becomes stale. The next call runs without an approval.
 #[tokio::test]
-async fn a_call_that_nobody_needs_to_be_asked_about_any_more_is_made_by_itself() {
+async fn a_call_that_no_longer_needs_approval_is_made() {
     let stage = Stage::new(HIGH, held()).await;
     let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
     let params = send(ARGS, "");
@@ -187,7 +187,7 @@ async fn a_call_that_nobody_needs_to_be_asked_about_any_more_is_made_by_itself()
 
 /// An approval survives while its tool is forbidden, until it expires.
 #[tokio::test]
-async fn a_tool_that_comes_back_as_it_was_finds_its_word() {
+async fn a_tool_that_returns_unchanged_keeps_its_approval() {
     let stage = Stage::new(HIGH, never_held()).await;
     let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
     let id = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.id();

@@ -47,7 +47,7 @@ async fn a_held_call_is_let_go_by_a_decision_or_by_the_end() {
 
 /// Two held calls wait for one approval request. The approval covers only one of them.
 #[tokio::test]
-async fn two_held_calls_share_a_word_and_one_gets_it() {
+async fn of_two_held_calls_one_uses_the_approval() {
     let stage = Stage::new(HIGH, held()).await;
     let agent = Agent::new(&stage.rig, Way::Session, "a").await;
     let params = send(ARGS, "");
@@ -96,7 +96,7 @@ async fn progress_says_the_address_first() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_leaves_the_question() {
+async fn a_cancelled_call_leaves_its_request_open() {
     let stage = Stage::new(HIGH, held()).await;
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
     let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
@@ -123,7 +123,7 @@ async fn a_cancelled_call_leaves_the_question() {
 
 /// A stateless agent cancels its call by closing the connection.
 #[tokio::test]
-async fn an_agent_that_hangs_up_leaves_the_question_and_gets_nothing_sent() {
+async fn an_agent_that_disconnects_leaves_its_request_open_and_nothing_is_sent() {
     let stage = Stage::new(HIGH, held()).await;
     let agent = Agent::new(&stage.rig, Way::Stateless, "a").await;
     let params = send(ARGS, "");

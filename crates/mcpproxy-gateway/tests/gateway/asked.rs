@@ -103,6 +103,22 @@ impl Stage {
         within(found).await
     }
 
+    /// Waits for a record with this code.
+    pub(crate) async fn noted(&self, code: &str) {
+        let is_it =
+            |record: &mcpproxy_store::Record| record.code.as_ref().is_some_and(|found| found.for_json() == code);
+        let found = async {
+            loop {
+                let page = self.rig.store.list(&mcpproxy_store::Filter::default(), None, 100).await.unwrap();
+                if page.records.iter().any(is_it) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        within(found).await;
+    }
+
     /// Returns the newest approval request, whatever its state.
     pub(crate) async fn latest(&self) -> StoredApproval {
         let page = self.rig.gateway.approvals().list(&Default::default(), None, 1).await.unwrap();

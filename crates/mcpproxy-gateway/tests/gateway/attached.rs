@@ -65,7 +65,7 @@ async fn what_was_approved_is_all_that_is_sent() {
 }
 
 #[tokio::test]
-async fn calls_with_other_answers_are_other_questions() {
+async fn calls_with_other_answers_are_other_requests() {
     let (stage, mut agent) = stage(HIGH).await;
     let mut ids = Vec::new();
     for members in ["", ANSWER, OTHER, &format!("{ANSWER}{STATE}"), r#","task":{}"#] {

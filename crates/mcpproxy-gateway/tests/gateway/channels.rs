@@ -41,7 +41,7 @@ async fn asked(contract: &str, settings: ApprovalSettings, capabilities: &str) -
 }
 
 #[tokio::test]
-async fn a_form_has_a_decision_that_nobody_makes_by_accident() {
+async fn a_form_has_no_default_decision() {
     let (stage, _, got) = asked(HIGH, held(), FORM).await;
     let id = stage.pending().await.id;
     let message = format!(
@@ -67,7 +67,7 @@ async fn a_form_has_a_decision_that_nobody_makes_by_accident() {
 }
 
 #[tokio::test]
-async fn only_a_word_is_a_word() {
+async fn only_a_valid_form_answer_counts() {
     for (answer, expected, end) in [
         (APPROVE, "sent", ApprovalState::Consumed),
         (r#"{"action":"accept","content":{"decision":"deny"}}"#, "approval_denied", ApprovalState::Denied),
@@ -257,7 +257,8 @@ async fn a_prompt_that_was_not_shown_denies_nothing() {
         let id = stage.pending().await.id;
         let params = back(&send(ARGS, ""), &state(&got), answer);
         let (came_back, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
-            assert_eq!(stage.pending().await.state, ApprovalState::Pending);
+            stage.noted("approval_not_shown").await;
+            assert_eq!(stage.state(&id).await, ApprovalState::Pending);
             stage.approve(&id).await.unwrap();
         });
         assert_eq!((came_back.code(), stage.sent().len()), ("sent".to_owned(), 1), "{contract} {answer}");
@@ -354,7 +355,7 @@ async fn a_form_shows_what_is_there() {
 
 /// A server that requests input keeps its own request state, even if each round needs an approval.
 #[tokio::test]
-async fn a_server_s_own_question_gets_its_answer_past_ours() {
+async fn a_server_s_own_request_gets_its_answer_too() {
     let question = r#"{"resultType":"input_required","inputRequests":{"approval":{"method":"elicitation/create","params":{"message":"Who?"}}},"requestState":"s\u00e9"}"#;
     let script = crate::peer::Script::new(crate::peer::Speaks::Modern, &format!("[{}]", crate::asked::SEND));
     let mut stage = Stage::with(script, HIGH, never_held()).await;

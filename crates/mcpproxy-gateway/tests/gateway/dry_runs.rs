@@ -219,7 +219,7 @@ async fn a_dry_run_made_while_a_user_reads_counts() {
 }
 
 #[tokio::test]
-async fn the_server_s_own_preview_is_shown_beside_the_question() {
+async fn the_server_s_own_preview_is_shown_with_the_request() {
     let contract = "riskLevel: high\ndryRun: { mode: required, parameter: dryRun }\nsensitive: [/body]";
     let (stage, mut agent) = stage(contract).await;
     stage.peer.rewrite(|script| script.call = |_| Some(text_result("would send hello to ada")));

@@ -32,7 +32,7 @@ async fn grant(stage: &Stage, wanted: &WantedStandingApproval) -> Result<StoredS
 }
 
 #[tokio::test]
-async fn a_grant_covers_what_it_says_and_no_more() {
+async fn a_standing_approval_covers_matching_calls_only() {
     let (stage, mut agent, id) = stage(HIGH).await;
     let made = grant(&stage, &wanted(&id, TO_ADA, 15, 3)).await.unwrap();
     assert_eq!(made.expires_ms - made.created_ms, 15 * 60_000);
@@ -61,7 +61,7 @@ async fn a_grant_covers_what_it_says_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_grant_is_used_so_often_also_when_all_come_at_once() {
+async fn concurrent_calls_cannot_exceed_the_uses() {
     let (stage, agent, id) = stage(HIGH).await;
     grant(&stage, &wanted(&id, TO_ADA, 15, 5)).await.unwrap();
     let params: Vec<String> = (0..20).map(|n| send(&format!(r#"{{"to":"ada","n":{n}}}"#), "")).collect();
@@ -72,7 +72,7 @@ async fn a_grant_is_used_so_often_also_when_all_come_at_once() {
 }
 
 #[tokio::test]
-async fn a_grant_ends_with_its_word_its_time_and_its_tool() {
+async fn a_standing_approval_ends_when_revoked_expired_or_changed() {
     for end in ["revoked", "revoked by the key", "expired", "contract", "tool", "critical", "step-up"] {
         let (stage, mut agent, id) = stage(HIGH).await;
         let made = grant(&stage, &wanted(&id, TO_ADA, 15, 9)).await.unwrap();
@@ -126,7 +126,7 @@ async fn a_grant_ends_with_its_word_its_time_and_its_tool() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_granted() {
+async fn refused_standing_approvals() {
     let critical = "critical calls are approved one by one and cannot have a standing approval";
     for (contract, wanted_schema, minutes, uses, expected) in [
         ("riskLevel: critical", TO_ADA, 15, 1, critical),
@@ -161,7 +161,7 @@ async fn what_cannot_be_granted() {
 
 /// A standing approval needs a pending approval request. It cannot come from a decided one.
 #[tokio::test]
-async fn no_grant_from_what_is_over() {
+async fn no_standing_approval_from_a_closed_request() {
     for over in ["approved", "consumed", "denied", "expired", "cancelled"] {
         let (stage, mut agent, id) = stage(HIGH).await;
         match over {
@@ -190,7 +190,7 @@ async fn no_grant_from_what_is_over() {
 
 /// If several users decide at once, one decision wins. The others create no standing approval.
 #[tokio::test]
-async fn a_yes_and_its_grant_are_one() {
+async fn approval_and_standing_approval_are_one_transaction() {
     let (stage, _, id) = stage(HIGH).await;
     let mut fresh = Vec::new();
     for _ in 0..8 {
@@ -204,7 +204,7 @@ async fn a_yes_and_its_grant_are_one() {
 }
 
 #[tokio::test]
-async fn a_grant_takes_a_fresh_factor_for_itself() {
+async fn a_standing_approval_needs_its_own_fresh_factor() {
     let (stage, mut agent, id) = stage(HIGH).await;
     let other = Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, "")).await.id();
     let bob = Person::invited(&stage.rig, "bob", Some(&stage.ada.user)).await;
@@ -223,7 +223,7 @@ async fn a_grant_takes_a_fresh_factor_for_itself() {
 
 /// A denial of a call overrides a standing approval that covers it.
 #[tokio::test]
-async fn a_grant_does_not_outvote_a_no() {
+async fn a_standing_approval_does_not_override_a_denial() {
     let stage = Stage::new(HIGH, never_held()).await;
     let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", r#"{"elicitation":{}}"#).await;
     let like_it = Got::of(&mut agent, &stage.rig, &send(r#"{"to":"ada","n":1}"#, "")).await;

@@ -56,7 +56,7 @@ async fn a_list_without_end_is_cut() {
 }
 
 #[tokio::test]
-async fn bad_tools_hide_nobody_else() {
+async fn bad_tools_hide_no_other_tools() {
     let rig = Rig::start(settings([misbehaving("fx", &["--bad-tools"], None)])).await;
     let hidden = rig.server("fx").hidden_tools;
     let hidden: Vec<String> = hidden.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
@@ -134,7 +134,7 @@ async fn a_server_that_falls_during_a_call_comes_back() {
 }
 
 #[tokio::test]
-async fn a_mute_server_delays_nobody() {
+async fn a_silent_server_delays_no_other_server() {
     let mute = ServerSettings { connect_timeout: Duration::from_secs(600), ..misbehaving("mute", &["--mute"], None) };
     let rig = Rig::launch(settings([mute, misbehaving("fx", &[], None)])).await;
     within(async {

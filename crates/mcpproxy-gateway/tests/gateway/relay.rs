@@ -59,7 +59,7 @@ async fn say_progress(call: &Heard, step: i32) {
 }
 
 #[tokio::test]
-async fn a_question_reaches_an_agent_with_a_session_and_its_answer_the_server() {
+async fn a_server_request_reaches_an_agent_with_a_session() {
     let (mut peer, rig) = fx(Speaks::Legacy).await;
     let mut agent = Agent::at(&rig, Way::Session, "a", "/mcp", ALL_CAPABILITIES).await;
     let (mut stream, call) = tokio::join!(agent.stream(&rig, 1, "tools/call", CALL), async {
@@ -90,7 +90,7 @@ async fn check_answered(peer: &mut Peer, result: &str) {
 }
 
 #[tokio::test]
-async fn a_question_reaches_an_agent_on_a_line() {
+async fn a_server_request_reaches_an_agent_on_stdio() {
     let (mut peer, rig) = fx(Speaks::Legacy).await;
     let mut agent = Agent::at(&rig, Way::Line, "a", "/mcp", ALL_CAPABILITIES).await;
     agent.write(&request_text(1, "tools/call", CALL)).await;
@@ -108,7 +108,7 @@ async fn a_question_reaches_an_agent_on_a_line() {
 }
 
 #[tokio::test]
-async fn a_server_hears_when_nobody_can_be_asked() {
+async fn a_server_gets_an_error_if_the_agent_cannot_answer() {
     for way in [Way::Session, Way::Stateless, Way::Line] {
         let (mut peer, rig) = fx(Speaks::Legacy).await;
         let mut agent = Agent::new(&rig, way, "a").await;
@@ -124,7 +124,7 @@ async fn a_server_hears_when_nobody_can_be_asked() {
 }
 
 #[tokio::test]
-async fn a_question_with_several_calls_open_goes_to_nobody() {
+async fn a_server_request_with_several_open_calls_fails() {
     let (mut peer, rig) = fx(Speaks::Legacy).await;
     let mut one = Agent::at(&rig, Way::Session, "one", "/mcp", ALL_CAPABILITIES).await;
     let mut two = Agent::at(&rig, Way::Session, "two", "/mcp", ALL_CAPABILITIES).await;
@@ -185,7 +185,7 @@ async fn an_agent_without_a_session_is_asked_by_a_result_and_answers_by_a_retry(
 }
 
 #[tokio::test]
-async fn a_server_that_asks_by_result_is_bridged_to_an_agent_with_a_session() {
+async fn an_input_required_result_is_bridged_to_an_agent_with_a_session() {
     let (mut peer, rig) = fx(Speaks::Modern).await;
     let mut agent = Agent::at(&rig, Way::Session, "a", "/mcp", ALL_CAPABILITIES).await;
     let (mut stream, ()) = tokio::join!(agent.stream(&rig, 1, "tools/call", CALL), async {
@@ -222,7 +222,7 @@ fn input_required() -> String {
 }
 
 #[tokio::test]
-async fn between_two_without_sessions_the_question_passes_as_it_is() {
+async fn between_stateless_peers_an_input_request_passes_unchanged() {
     let (mut peer, rig) = fx(Speaks::Modern).await;
     let agent = Agent::at(&rig, Way::Stateless, "a", "/mcp", ALL_CAPABILITIES).await;
     let (answer, ()) = tokio::join!(rig.send(agent.http(1, "tools/call", CALL)), async {

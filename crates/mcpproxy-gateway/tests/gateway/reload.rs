@@ -142,7 +142,7 @@ async fn a_call_that_is_open_when_the_gateway_stops_ends_with_a_reason() {
 }
 
 #[tokio::test]
-async fn who_listens_hears_that_the_four_tools_changed() {
+async fn subscribers_hear_that_the_four_tools_changed() {
     let rig = Rig::start(settings([])).await;
     let agent = Agent::new(&rig, Way::Session, "agent").await;
     let mut get = post("/mcp", &agent.token, &[("mcp-session-id", agent.session())], "");
@@ -155,7 +155,7 @@ async fn who_listens_hears_that_the_four_tools_changed() {
 }
 
 #[tokio::test]
-async fn who_listens_hears_of_a_reload() {
+async fn subscribers_hear_of_a_reload() {
     let a = named("a").await;
     let rig = Rig::start(settings([a.settings("a")])).await;
     let agent = Agent::new(&rig, Way::Session, "agent").await;

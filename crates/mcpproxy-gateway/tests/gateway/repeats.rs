@@ -270,7 +270,7 @@ async fn a_key_ends_with_its_time() {
 }
 
 #[tokio::test]
-async fn a_repeat_of_an_approved_call_asks_nobody() {
+async fn a_repeat_of_an_approved_call_needs_no_approval() {
     let (stage, mut agent) = stage(HIGH).await;
     let id = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await.id();
     let shared = Got::of(&mut agent, &stage.rig, &send(ARGS, r#","idempotency_key":"k2""#)).await.id();

@@ -114,6 +114,7 @@ async fn links_in_results_can_be_read() {
 async fn links_of_a_server_without_resources_stay() {
     let given = r#"{"content":[{"type":"resource_link","uri":"file:///tmp/a"}]}"#;
     let mut script = Script::new(Speaks::Legacy, &format!("[{}]", tool("work", READ_ONLY)));
+    script.capabilities = r#"{"tools":{}}"#.to_owned();
     script.call = |_| Some(r#"{"content":[{"type":"resource_link","uri":"file:///tmp/a"}]}"#.to_owned());
     let peer = Peer::new(script).await;
     let rig = Rig::start(settings([peer.settings("fx")])).await;
@@ -123,7 +124,7 @@ async fn links_of_a_server_without_resources_stay() {
 }
 
 #[tokio::test]
-async fn at_a_servers_own_door_names_are_its_own() {
+async fn at_a_servers_own_endpoint_names_are_unchanged() {
     let (mut peer, rig) = fx().await;
     let mut agent = Agent::at(&rig, Way::Stateless, "a", "/mcp/s/fx", "{}").await;
     let cached = r#","ttlMs":60000,"cacheScope":"private"}"#;
@@ -158,7 +159,7 @@ async fn standing(rig: &Rig, agent: &Agent) -> Events {
 }
 
 #[tokio::test]
-async fn who_subscribed_hears_of_changes_and_nobody_else() {
+async fn only_subscribers_hear_of_changes() {
     let (mut peer, rig) = fx().await;
     let mut one = Agent::new(&rig, Way::Session, "one").await;
     let two = Agent::new(&rig, Way::Session, "two").await;

@@ -24,7 +24,7 @@ async fn fx() -> (Peer, Rig) {
 }
 
 #[tokio::test]
-async fn a_session_belongs_to_one_agent_at_one_door() {
+async fn a_session_belongs_to_one_agent_and_endpoint() {
     let (_peer, rig) = fx().await;
     let owner = Agent::new(&rig, Way::Session, "owner").await;
     let other = rig.token("other").await;

@@ -12,7 +12,7 @@ const TABLES: [&str; 4] = ["approvals", "claims", "dry_runs", "grants"];
 
 /// With the approval tables renamed, every query of them fails. A call that needs none of them still succeeds.
 #[tokio::test]
-async fn a_call_that_asks_nobody_looks_nothing_up() {
+async fn a_call_without_approval_reads_no_approvals() {
     let stage = Stage::new("riskLevel: medium", never_held()).await;
     let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
     let path = format!("sqlite://{}", stage.rig.database_file().display());

@@ -117,7 +117,7 @@ async fn destructive_tools_are_marked_where_a_user_sits() {
     {
         for headless in [false, true] {
             let scope = Scope { headless, ..Scope::everything() };
-            let identity = Identity { name: format!("{path} {headless}"), scope };
+            let identity = Identity { name: format!("{destructive}-{headless}"), scope };
             let mut agent = Agent::with(&rig, Way::Session, identity, path, "{}").await;
             let list = agent.request(&rig, "tools/list", "{}").await.result();
             let list: Value = serde_json::from_str(&list).unwrap();

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_right_starts_anew() {
+    fn a_success_resets_the_count() {
         let attempts = Attempts::default();
         for at in 0..30 {
             assert_eq!(attempts.take("anna", at), Ok(()), "{at}");

@@ -47,6 +47,13 @@ impl Factors {
     }
 }
 
+/// The result of verifying a second factor.
+#[must_use]
+pub(crate) enum StepUpResult {
+    Verified(StepUpProof),
+    NotVerified(FactorError),
+}
+
 /// The reason why there is no proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FactorError {
@@ -85,18 +92,20 @@ impl AppState {
         signed: &SignedInUser,
         input: FactorInput<'_>,
         purpose: &str,
-    ) -> Result<Result<StepUpProof, FactorError>, StoreError> {
+    ) -> Result<StepUpResult, StoreError> {
         let now_ms = self.now_ms();
         let store = &self.web.store;
-        let Some(user) = store.find_user(signed.name()).await? else { return Ok(Err(FactorError::Wrong)) };
+        let Some(user) = store.find_user(signed.name()).await? else {
+            return Ok(StepUpResult::NotVerified(FactorError::Wrong));
+        };
         if input.totp.is_none() && input.passkey.is_none() {
-            return Ok(Err(FactorError::Missing));
+            return Ok(StepUpResult::NotVerified(FactorError::Missing));
         }
         if user.locked_until_ms > now_ms {
-            return Ok(Err(FactorError::TooMany { wait_ms: user.locked_until_ms - now_ms }));
+            return Ok(StepUpResult::NotVerified(FactorError::TooMany { wait_ms: user.locked_until_ms - now_ms }));
         }
         if let Err(too_many) = self.auth.codes.take(signed.name(), now_ms) {
-            return Ok(Err(FactorError::TooMany { wait_ms: too_many.wait_ms }));
+            return Ok(StepUpResult::NotVerified(FactorError::TooMany { wait_ms: too_many.wait_ms }));
         }
         let fresh = match input {
             FactorInput { passkey: Some(answer), .. } => self.by_passkey(signed, &user, answer, purpose).await?,
@@ -109,13 +118,13 @@ impl AppState {
             store.record_failure(signed.name(), now_ms, locked_until_ms).await?;
             let metadata = serde_json::json!({"user": signed.name(), "for": purpose});
             records::write(self, records::refused("step_up_failed", None, &metadata)).await;
-            return Ok(Err(FactorError::Wrong));
+            return Ok(StepUpResult::NotVerified(FactorError::Wrong));
         };
         self.auth.codes.forgive(signed.name(), now_ms);
         if user.failures > 0 {
             store.reset_failures(signed.name()).await?;
         }
-        Ok(Ok(fresh))
+        Ok(StepUpResult::Verified(fresh))
     }
 
     async fn by_code(

@@ -111,7 +111,7 @@ mod tests {
 
     /// With other parameters, this hash would take another time than a real one, which would reveal unknown names.
     #[test]
-    fn nobodys_hash_is_one() {
+    fn the_hash_of_an_unknown_user_is_valid() {
         let hash = PasswordHash::new(NOBODYS).unwrap();
         let made = Argon2::default().hash_password(b"x").unwrap();
         assert_eq!((hash.algorithm, hash.version, &hash.params), (made.algorithm, made.version, &made.params));

@@ -19,7 +19,7 @@
 use mcpproxy_store::{PresenceProof, StoreError};
 
 use super::factor::waiting;
-use super::login::LoginError;
+use super::login::{LoginError, PasswordCheck};
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::records;
 
@@ -30,6 +30,13 @@ pub(crate) struct PresenceInput<'a> {
     pub(crate) page_key: Option<&'a str>,
     /// Typed, if there is no script to store the key.
     pub(crate) password: Option<&'a str>,
+}
+
+/// The result of asking for a proof of presence.
+#[must_use]
+pub(crate) enum PresenceResult {
+    Present(PresenceProof),
+    Absent(PresenceError),
 }
 
 /// The reason why there is no proof.
@@ -64,11 +71,11 @@ impl AppState {
         &self,
         signed: &SignedInUser,
         input: PresenceInput<'_>,
-    ) -> Result<Result<PresenceProof, PresenceError>, StoreError> {
+    ) -> Result<PresenceResult, StoreError> {
         if let Some(present) = input.page_key.and_then(|key| signed.session.present(key)) {
-            return Ok(Ok(present));
+            return Ok(PresenceResult::Present(present));
         }
-        let Some(password) = input.password else { return Ok(Err(PresenceError::Missing)) };
+        let Some(password) = input.password else { return Ok(PresenceResult::Absent(PresenceError::Missing)) };
         self.prove_presence_by_password(signed, password).await
     }
 
@@ -77,15 +84,17 @@ impl AppState {
         &self,
         signed: &SignedInUser,
         password: &str,
-    ) -> Result<Result<PresenceProof, PresenceError>, StoreError> {
+    ) -> Result<PresenceResult, StoreError> {
         Ok(match self.check_password(signed.name(), password.to_owned()).await? {
-            Ok(_) => Ok(signed.user().present_by_password()),
-            Err(LoginError::Wrong) => {
+            PasswordCheck::Right(_) => PresenceResult::Present(signed.user().present_by_password()),
+            PasswordCheck::Refused(LoginError::Wrong) => {
                 let metadata = serde_json::json!({"user": signed.name()});
                 records::write(self, records::refused("password_wrong", None, &metadata)).await;
-                Err(PresenceError::WrongPassword)
+                PresenceResult::Absent(PresenceError::WrongPassword)
             }
-            Err(LoginError::TooMany { wait_ms }) => Err(PresenceError::TooMany { wait_ms }),
+            PasswordCheck::Refused(LoginError::TooMany { wait_ms }) => {
+                PresenceResult::Absent(PresenceError::TooMany { wait_ms })
+            }
         })
     }
 }

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use super::endpoint::{Answer, BODY_TOO_LARGE, Body, Endpoint, ErrorAnswer, Group, LOG_UNAVAILABLE, TOO_MANY_TRIES};
 use super::parameters::{self, Parameter, QueryValues, ValueType, optional};
 use crate::auth::access::Access;
-use crate::auth::factor::{FactorError, FactorInput, Factors};
+use crate::auth::factor::{FactorError, FactorInput, Factors, StepUpResult};
 use crate::auth::identity::{AppState, Identity, SignedInUser};
 use crate::diff::Audience;
 use crate::problem::Problem;
@@ -167,7 +167,7 @@ async fn whole(
     Extension(identity): Extension<Identity>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<wire::WholeApproval>, Problem> {
-    person(&identity)?;
+    signed_in_user(&identity)?;
     let view = app.web.gateway.approvals().find(&approval_id(id)?).await?.ok_or(Problem::APPROVAL_NOT_FOUND)?;
     Ok(Json(wire::WholeApproval::new(&view, Audience::Approver, app.now_ms())))
 }
@@ -196,7 +196,7 @@ async fn approve(
     id: Result<Path<String>, PathRejection>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<wire::Approval>, Problem> {
-    let (signed, id) = (person(&identity)?, approval_id(id)?);
+    let (signed, id) = (signed_in_user(&identity)?, approval_id(id)?);
     let asked: wire::Approve = read(&body?)?;
     let fresh = match asked.totp.as_deref() {
         Some(code) => Some(step_up(&app, signed, Some(code), id.as_str()).await?),
@@ -241,10 +241,12 @@ pub(super) async fn step_up(
 ) -> Result<StepUpProof, Problem> {
     let input = FactorInput { totp, passkey: None };
     match app.step_up(signed, input, purpose).await? {
-        Ok(fresh) => Ok(fresh),
-        Err(FactorError::Missing) => Err(missing_factor(app, signed).await?),
-        Err(FactorError::Wrong) => Err(Problem::WRONG_CODE),
-        Err(FactorError::TooMany { wait_ms }) => Err(Problem::TOO_MANY_TRIES.retry_after_ms(wait_ms)),
+        StepUpResult::Verified(fresh) => Ok(fresh),
+        StepUpResult::NotVerified(FactorError::Missing) => Err(missing_factor(app, signed).await?),
+        StepUpResult::NotVerified(FactorError::Wrong) => Err(Problem::WRONG_CODE),
+        StepUpResult::NotVerified(FactorError::TooMany { wait_ms }) => {
+            Err(Problem::TOO_MANY_TRIES.retry_after_ms(wait_ms))
+        }
     }
 }
 
@@ -263,7 +265,7 @@ async fn missing_factor(app: &AppState, signed: &SignedInUser) -> Result<Problem
     Ok(Problem::STEP_UP_REQUIRED.factors(factors.names()))
 }
 
-pub(super) fn person(identity: &Identity) -> Result<&SignedInUser, Problem> {
+pub(super) fn signed_in_user(identity: &Identity) -> Result<&SignedInUser, Problem> {
     match identity {
         Identity::User(signed) => Ok(signed),
         Identity::Anonymous | Identity::Agent(_) | Identity::AdminKey => Err(Problem::NOT_SIGNED_IN),

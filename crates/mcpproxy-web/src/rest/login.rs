@@ -9,12 +9,12 @@ use axum::{Extension, Json};
 use http::StatusCode;
 use http::header::{HeaderMap, SET_COOKIE};
 
-use super::approvals::{person, read};
+use super::approvals::{read, signed_in_user};
 use super::endpoint::{Answer, BODY_TOO_LARGE, Body, Endpoint, Group, LOG_UNAVAILABLE, TOO_MANY_TRIES};
 use crate::auth::access::Access;
 use crate::auth::factor::Factors;
 use crate::auth::identity::{AppState, Identity};
-use crate::auth::login::LoginError;
+use crate::auth::login::{LoginError, LoginResult};
 use crate::auth::{cookie, records};
 use crate::problem::Problem;
 use crate::verb::Verb;
@@ -59,10 +59,13 @@ async fn log_in(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
     let wire::LogIn { name, password } = read(&body?)?;
-    let logged_in = app.log_in(&name, password).await?.map_err(|refused| match refused {
-        LoginError::Wrong => Problem::WRONG_LOGIN,
-        LoginError::TooMany { wait_ms } => Problem::TOO_MANY_TRIES.retry_after_ms(wait_ms),
-    })?;
+    let logged_in = match app.log_in(&name, password).await? {
+        LoginResult::LoggedIn(logged_in) => logged_in,
+        LoginResult::Refused(LoginError::Wrong) => return Err(Problem::WRONG_LOGIN),
+        LoginResult::Refused(LoginError::TooMany { wait_ms }) => {
+            return Err(Problem::TOO_MANY_TRIES.retry_after_ms(wait_ms));
+        }
+    };
     if let Identity::User(before) = identity {
         app.web.store.close_session(&before.secret).await?;
     }
@@ -77,7 +80,7 @@ async fn log_in(
 }
 
 async fn log_out(State(app): State<AppState>, Extension(identity): Extension<Identity>) -> Result<Response, Problem> {
-    let signed = person(&identity)?;
+    let signed = signed_in_user(&identity)?;
     app.web.store.close_session(&signed.secret).await?;
     records::write(&app, records::done("logout", signed.name())).await;
     let body = Json(wire::Signed { signed_in: false });

@@ -9,7 +9,7 @@ use http::StatusCode;
 use mcpproxy_core::ApprovalId;
 use mcpproxy_gateway::{NotGranted, StandingResult, WantedStandingApproval};
 
-use super::approvals::{NO_APPROVAL, decider, not_decided, person, read, step_up, unwritten};
+use super::approvals::{NO_APPROVAL, decider, not_decided, read, signed_in_user, step_up, unwritten};
 use super::endpoint::{Answer, BODY_TOO_LARGE, Body, Endpoint, Group, LOG_UNAVAILABLE, TOO_MANY_TRIES};
 use super::parameters::{Parameter, QueryValues, ValueType, optional};
 use crate::auth::access::Access;
@@ -90,7 +90,7 @@ async fn create(
     Extension(identity): Extension<Identity>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<wire::Grant>), Problem> {
-    let signed = person(&identity)?;
+    let signed = signed_in_user(&identity)?;
     let asked: wire::MakeGrant = read(&body?)?;
     let from = ApprovalId::parse(&asked.from).ok_or(Problem::APPROVAL_NOT_FOUND)?;
     let schema = asked.schema_text();

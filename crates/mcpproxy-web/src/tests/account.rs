@@ -55,7 +55,7 @@ async fn a_new_password_takes_the_old_one_and_a_factor() {
 }
 
 #[tokio::test]
-async fn somebody_is_removed_with_all_they_gave() {
+async fn a_removed_user_loses_sessions_and_standing_approvals() {
     let fixture = Fixture::new().await;
     let (anna, berta) = (with_password(&fixture, "anna").await, with_password(&fixture, "berta").await);
     let id = fixture.question(RiskLevel::High, Assurance::Form).await;

@@ -89,7 +89,7 @@ async fn what_is_written_is_told() {
 }
 
 #[tokio::test]
-async fn who_comes_back_misses_nothing_and_sees_nothing_twice() {
+async fn a_resumed_stream_misses_and_repeats_nothing() {
     const RECORDS: usize = 400;
     let fixture = Fixture::new().await;
     let mut listener = Listener::new(&fixture, "", None).await;

@@ -129,7 +129,7 @@ async fn a_code_counts_once_and_for_one_approval() {
 }
 
 #[tokio::test]
-async fn nobody_loses_the_way() {
+async fn every_page_links_back() {
     let fixture = Fixture::new().await;
     let own = [("origin", "http://localhost:8080")];
     let check = async |method: Method, path: &str, status: u16, link: &str| {
@@ -151,7 +151,7 @@ async fn nobody_loses_the_way() {
 }
 
 #[tokio::test]
-async fn a_no_has_words_and_comes_first() {
+async fn a_denial_has_a_comment_and_comes_first() {
     let fixture = Fixture::new().await;
     let person = fixture.person("anna", "no hash").await;
     let id = fixture.question(RiskLevel::High, Assurance::Form).await;
@@ -171,7 +171,7 @@ async fn a_no_has_words_and_comes_first() {
 }
 
 #[tokio::test]
-async fn a_yes_that_was_not_used_can_be_taken_back() {
+async fn an_unused_approval_can_be_withdrawn() {
     let fixture = Fixture::new().await;
     let person = fixture.person("anna", "no hash").await;
     let id = fixture.question(RiskLevel::High, Assurance::Form).await;
@@ -225,7 +225,7 @@ async fn grants_from_the_page() {
 
 /// A decided approval request cannot create a standing approval.
 #[tokio::test]
-async fn no_grant_from_what_was_decided() {
+async fn no_standing_approval_from_a_decided_request() {
     for action in ["approve", "deny"] {
         let fixture = Fixture::new().await;
         let person = fixture.person("anna", "no hash").await;
@@ -371,7 +371,7 @@ async fn open_pages_hear_of_changes() {
 }
 
 #[tokio::test]
-async fn agents_see_how_far_their_own_questions_are() {
+async fn agents_see_the_state_of_their_own_requests() {
     let fixture = Fixture::new().await;
     let id = fixture.question(RiskLevel::High, Assurance::Form).await;
     let (own, other) = (fixture.agent("cursor").await, fixture.agent("somebody").await);

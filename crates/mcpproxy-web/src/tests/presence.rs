@@ -13,7 +13,7 @@ async fn anna(fixture: &Fixture) -> Person {
 }
 
 #[tokio::test]
-async fn a_yes_takes_the_key_of_this_session_or_the_password() {
+async fn an_approval_needs_the_page_key_or_the_password() {
     let fixture = Fixture::new().await;
     let person = anna(&fixture).await;
     let another = fixture.session("anna").await.page_key;

@@ -14,13 +14,13 @@ use super::page::{Page, PageAccess};
 use super::posted::Posted;
 use super::users::{INVITE, PASSWORD, is_removal};
 use super::{frame, signed_out, unavailable};
-use crate::auth::factor::{FactorError, Factors, log_error};
+use crate::auth::factor::{FactorError, Factors, StepUpResult, log_error};
 use crate::auth::identity::{AppState, Identity, SignedInUser};
-use crate::auth::presence::PresenceError;
+use crate::auth::presence::{PresenceError, PresenceResult};
 use crate::auth::records;
 use crate::auth::{random_bytes, totp};
 use crate::problem::Problem;
-use crate::ui::pages::account::{Account, passkeys, persons};
+use crate::ui::pages::account::{Account, approvers, passkeys};
 use crate::ui::pages::{Frame, page};
 use crate::verb::Verb;
 
@@ -108,6 +108,13 @@ pub(super) struct AccountNotice {
     pub(super) asks_password: bool,
 }
 
+/// The result of asking whether a user may change factors.
+#[must_use]
+pub(super) enum FactorChange {
+    Allowed,
+    NotAllowed(NotAllowed),
+}
+
 /// The reason why a change was refused.
 pub(super) enum NotAllowed {
     Factor(FactorError),
@@ -177,7 +184,7 @@ pub(super) async fn account(
             can_remove: count > 1,
             base_url: app.web.facts.base_url.clone(),
             invitation: said.invitation,
-            others: persons(others),
+            others: approvers(others),
         },
     ))
 }
@@ -218,7 +225,7 @@ async fn set_totp_or_fail(app: &AppState, posted: &Posted) -> Result<Response, S
         let error = "This code is wrong. Check that the clock of your phone is correct, then try again.";
         return again(error.to_owned()).await;
     };
-    if let Err(not) = allowed(app, posted, TOTP).await? {
+    if let FactorChange::NotAllowed(not) = may_change(app, posted, TOTP).await? {
         let said = AccountNotice { wants_new_app: true, ..not.said() };
         return account(app, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await;
     }
@@ -229,19 +236,19 @@ async fn set_totp_or_fail(app: &AppState, posted: &Posted) -> Result<Response, S
 
 /// Checks that the user may change factors. This takes a factor, or presence if there is none yet. Otherwise a stolen
 /// session cookie could register a factor of the thief.
-pub(super) async fn allowed(
-    app: &AppState,
-    posted: &Posted,
-    purpose: &str,
-) -> Result<Result<(), NotAllowed>, StoreError> {
+pub(super) async fn may_change(app: &AppState, posted: &Posted, purpose: &str) -> Result<FactorChange, StoreError> {
     let user = app.web.store.find_user(posted.signed.name()).await?;
     let has_factor = user.is_none_or(|user| user.totp.is_some() || !user.passkeys.is_empty());
     if !has_factor {
-        let present = app.prove_presence(&posted.signed, posted.presence()).await?;
-        return Ok(present.map(drop).map_err(NotAllowed::Presence));
+        return Ok(match app.prove_presence(&posted.signed, posted.presence()).await? {
+            PresenceResult::Present(_) => FactorChange::Allowed,
+            PresenceResult::Absent(absent) => FactorChange::NotAllowed(NotAllowed::Presence(absent)),
+        });
     }
-    let fresh = app.step_up(&posted.signed, posted.factor(), purpose).await?;
-    Ok(fresh.map(drop).map_err(NotAllowed::Factor))
+    Ok(match app.step_up(&posted.signed, posted.factor(), purpose).await? {
+        StepUpResult::Verified(_) => FactorChange::Allowed,
+        StepUpResult::NotVerified(fault) => FactorChange::NotAllowed(NotAllowed::Factor(fault)),
+    })
 }
 
 /// Creates a passkey challenge for one of the forms on this page.
@@ -268,26 +275,25 @@ pub(crate) fn for_browser(challenge: Result<Option<String>, StoreError>) -> Resp
 }
 
 async fn begin_passkey(State(app): State<AppState>, posted: Posted) -> Response {
-    let begun = async || -> Result<Result<String, Problem>, StoreError> {
-        if let Err(not) = allowed(&app, &posted, ADD).await? {
-            return Ok(Err(Problem::BAD_BODY.message(not.message())));
+    let begun = async || -> Result<String, Problem> {
+        if let FactorChange::NotAllowed(not) = may_change(&app, &posted, ADD).await? {
+            return Err(Problem::BAD_BODY.message(not.message()));
         }
         let (Some(passkeys), Some(user)) = (&app.auth.passkeys, app.web.store.find_user(posted.signed.name()).await?)
         else {
-            return Ok(Err(Problem::BAD_BODY.message("passkeys do not work at this address".to_owned())));
+            return Err(Problem::BAD_BODY.message("passkeys do not work at this address".to_owned()));
         };
         let kept: Vec<String> = user.passkeys.into_iter().map(|passkey| passkey.data).collect();
         let Some(challenge) = log_error(passkeys.begin_new(&user.name, &kept)) else {
-            return Ok(Err(Problem::BAD_BODY.message("the passkey request could not be created".to_owned())));
+            return Err(Problem::BAD_BODY.message("the passkey request could not be created".to_owned()));
         };
         let (secret, now_ms) = (&posted.signed.secret, app.now_ms());
         app.web.store.save_challenge(secret, NEW_PASSKEY, &challenge.state, now_ms, SETUP_MS).await?;
-        Ok(Ok(challenge.for_browser))
+        Ok(challenge.for_browser)
     };
     match begun().await {
-        Ok(Ok(json)) => ([(CONTENT_TYPE, "application/json")], json).into_response(),
-        Ok(Err(problem)) => problem.into_response(),
-        Err(error) => Problem::from(error).into_response(),
+        Ok(json) => ([(CONTENT_TYPE, "application/json")], json).into_response(),
+        Err(problem) => problem.into_response(),
     }
 }
 
@@ -350,7 +356,7 @@ async fn remove_passkey_or_fail(app: &AppState, id: &str, posted: &Posted) -> Re
     if is_last {
         return again("You cannot remove your last factor. Add another one first.".to_owned()).await;
     }
-    if let Err(not) = allowed(app, posted, REMOVE).await? {
+    if let FactorChange::NotAllowed(not) = may_change(app, posted, REMOVE).await? {
         return again(not.message()).await;
     }
     if !app.web.store.remove_passkey(signed.user(), id).await? {

@@ -15,9 +15,9 @@ use super::account::for_browser;
 use super::page::{Page, PageAccess};
 use super::posted::Posted;
 use super::{frame, notice, signed_out, unavailable};
-use crate::auth::factor::{FactorError, Factors};
+use crate::auth::factor::{FactorError, Factors, StepUpResult};
 use crate::auth::identity::{AppState, Identity, SignedInUser};
-use crate::auth::presence::PresenceError;
+use crate::auth::presence::{PresenceError, PresenceResult};
 use crate::ui::pages::confirm::{Confirm, Typed};
 use crate::ui::pages::lists::{Inbox, Selected};
 use crate::ui::pages::{Frame, page, whole};
@@ -158,15 +158,15 @@ async fn approve(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Res
     let approvals = app.web.gateway.approvals();
     // A factor is optional unless the call requires one. But a wrong one is always an error.
     let fresh = match app.step_up(&posted.signed, posted.factor(), id.as_str()).await? {
-        Ok(fresh) => Some(fresh),
-        Err(FactorError::Missing) => None,
-        Err(fault) => return refused(app, id, posted, fault.message()).await,
+        StepUpResult::Verified(fresh) => Some(fresh),
+        StepUpResult::NotVerified(FactorError::Missing) => None,
+        StepUpResult::NotVerified(fault) => return refused(app, id, posted, fault.message()).await,
     };
     let present = match &fresh {
         Some(fresh) => fresh.present(),
         None => match app.prove_presence(&posted.signed, posted.presence()).await? {
-            Ok(present) => present,
-            Err(absent) => return not_there(app, id, posted, absent).await,
+            PresenceResult::Present(present) => present,
+            PresenceResult::Absent(absent) => return not_there(app, id, posted, absent).await,
         },
     };
     let approved = approvals.approve(id, &present, fresh.as_ref()).await?;
@@ -186,8 +186,8 @@ async fn grant(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Respo
         return refused(app, id, posted, sentence(&why)).await;
     }
     let fresh = match app.step_up(&posted.signed, posted.factor(), id.as_str()).await? {
-        Ok(fresh) => fresh,
-        Err(fault) => return refused(app, id, posted, fault.message()).await,
+        StepUpResult::Verified(fresh) => fresh,
+        StepUpResult::NotVerified(fault) => return refused(app, id, posted, fault.message()).await,
     };
     match app.web.gateway.approvals().grant(&wanted, posted.signed.user(), &fresh).await? {
         StandingResult::NotCreated(NotGranted::Refused(why)) => refused(app, id, posted, sentence(&why)).await,

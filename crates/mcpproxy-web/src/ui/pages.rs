@@ -55,11 +55,11 @@ impl Frame {
     }
 
     fn csrf(&self) -> &str {
-        self.user.as_ref().map_or("", |person| &person.csrf)
+        self.user.as_ref().map_or("", |user| &user.csrf)
     }
 
     fn name(&self) -> &str {
-        self.user.as_ref().map_or("", |person| &person.name)
+        self.user.as_ref().map_or("", |user| &user.name)
     }
 }
 

@@ -14,7 +14,7 @@ use super::page::{Page, PageAccess};
 use super::posted::{self, Posted};
 use super::{notice, unavailable};
 use crate::auth::identity::{AppState, Identity};
-use crate::auth::login::LoginError;
+use crate::auth::login::{LoginError, LoginResult};
 use crate::auth::records;
 use crate::auth::{cookie, factor, origin, password};
 use crate::query::decode;
@@ -105,7 +105,7 @@ async fn log_in(
         page(status, &Login { frame: Frame::outside(LOGIN), error: Some(error), name, next })
     };
     match app.log_in(name, form.or_empty("password").to_owned()).await {
-        Ok(Ok(logged_in)) => {
+        Ok(LoginResult::LoggedIn(logged_in)) => {
             if let Identity::User(before) = &identity
                 && let Err(error) = app.web.store.close_session(&before.secret).await
             {
@@ -113,8 +113,10 @@ async fn log_in(
             }
             enter(&app, &logged_in.session, next)
         }
-        Ok(Err(LoginError::Wrong)) => again(StatusCode::UNAUTHORIZED, "The name or the password is wrong."),
-        Ok(Err(LoginError::TooMany { wait_ms })) => {
+        Ok(LoginResult::Refused(LoginError::Wrong)) => {
+            again(StatusCode::UNAUTHORIZED, "The name or the password is wrong.")
+        }
+        Ok(LoginResult::Refused(LoginError::TooMany { wait_ms })) => {
             let error = format!("Too many failed attempts. Wait {} and try again.", factor::waiting(wait_ms));
             let mut response = again(StatusCode::TOO_MANY_REQUESTS, &error);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait_ms / 1000 + 1));

@@ -8,11 +8,13 @@ use http::StatusCode;
 use mcpproxy_gateway::Decider;
 use mcpproxy_store::{StoreError, USER_NAME_MAX_CHARS};
 
-use super::account::{AccountNotice, account, allowed, answer};
+use super::account::{AccountNotice, FactorChange, account, answer, may_change};
 use super::page::{Page, PageAccess};
 use super::posted::Posted;
 use super::signed_out;
+use crate::auth::factor::StepUpResult;
 use crate::auth::identity::AppState;
+use crate::auth::presence::PresenceResult;
 use crate::auth::records;
 use crate::auth::{password, random_bytes};
 use crate::verb::Verb;
@@ -74,12 +76,12 @@ async fn change_password_or_fail(app: &AppState, posted: &Posted) -> Result<Resp
     if form.or_empty("again") != new {
         return again("The new passwords do not match.").await;
     }
-    if let Err(absent) = app.prove_presence_by_password(signed, form.or_empty("current")).await? {
+    if let PresenceResult::Absent(absent) = app.prove_presence_by_password(signed, form.or_empty("current")).await? {
         return again(&absent.message()).await;
     }
     // Without a factor, the current password is all that the user can prove.
     if signed.session.is_enrolled
-        && let Err(not) = allowed(app, posted, PASSWORD).await?
+        && let FactorChange::NotAllowed(not) = may_change(app, posted, PASSWORD).await?
     {
         return again(&not.message()).await;
     }
@@ -97,7 +99,7 @@ async fn invite(State(app): State<AppState>, posted: Posted) -> Response {
 
 async fn invite_or_fail(app: &AppState, posted: &Posted) -> Result<Response, StoreError> {
     let signed = &posted.signed;
-    if let Err(not) = allowed(app, posted, INVITE).await? {
+    if let FactorChange::NotAllowed(not) = may_change(app, posted, INVITE).await? {
         let said = AccountNotice { error: Some(not.message()), ..AccountNotice::default() };
         return account(app, signed, StatusCode::FORBIDDEN, said).await;
     }
@@ -119,8 +121,8 @@ async fn remove_or_fail(app: &AppState, name: &str, posted: &Posted) -> Result<R
         account(app, signed, status, AccountNotice { error: Some(error), ..AccountNotice::default() }).await
     };
     let fresh = match app.step_up(signed, posted.factor(), &removal_of(name)).await? {
-        Ok(fresh) => fresh,
-        Err(fault) => return again(StatusCode::FORBIDDEN, fault.message()).await,
+        StepUpResult::Verified(fresh) => fresh,
+        StepUpResult::NotVerified(fault) => return again(StatusCode::FORBIDDEN, fault.message()).await,
     };
     let is_there = name != signed.name() && app.web.store.find_user(name).await?.is_some();
     if is_there {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Rest;
 use crate::home::Home;
 use crate::operator_files::CONTRACTS;
-use crate::terminal::output::{counted, counted_as, line, member, tell};
+use crate::terminal::output::{self, counted, counted_as, line, member};
 use crate::terminal::shell::plain_word;
 
 /// Servers that one warning names.
@@ -18,7 +18,7 @@ pub(crate) async fn warn(rest: &Rest) {
     let Ok(status) = rest.ask(Method::GET, "/api/v1/status").await else { return };
     let problems = problems(&status);
     if !problems.is_empty() {
-        tell(&format!("warning: {}. Run `mcpproxy status` for the next step.", problems.join("; ")));
+        output::warn(&format!("{}. Run `mcpproxy status` for the next step.", problems.join("; ")));
     }
 }
 

@@ -23,6 +23,7 @@ use self::args::{Matching, Within};
 use crate::database::{location, not_opened};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
+use crate::terminal::listing::Layout;
 use crate::terminal::output::{self, Format, line};
 use crate::terminal::time::local_time;
 
@@ -55,7 +56,7 @@ Examples:
   mcpproxy activity show 01JG2ABCDEF -o json
 
 The id is in the first column of `mcpproxy activity list`, and in `_meta[\"mcpproxy/record\"]` of every \
-result. *** replaces a secret. The gateway never stores secrets.")]
+result. *** replaces a secret, which the log never contains.")]
     Show {
         /// Id of the record, or an unambiguous prefix
         id: String,
@@ -141,7 +142,7 @@ async fn list(home: &Home, format: Format, list: &List) -> anyhow::Result<Exit> 
         Some(store) => store.list(&filter, list.cursor, list.limit).await?,
         None => Page { records: Vec::new(), next: None, searched_to_ms: None },
     };
-    let table = columns::list(&page.records, columns::terminal_width());
+    let table = columns::list(&page.records, Layout::of_stdout());
     let (next, searched_to_ms) = (page.next, page.searched_to_ms);
     format.print(&Activities::from(page), || table)?;
     if let Some(next) = next.filter(|_| format == Format::Table) {

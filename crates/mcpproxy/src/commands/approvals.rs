@@ -4,9 +4,9 @@ mod approve;
 mod find;
 mod grants;
 mod list;
-mod person;
 mod raw;
 mod show;
+mod sign_in;
 mod view;
 mod wait;
 mod watch;
@@ -18,6 +18,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use crate::client::Rest;
+use crate::commands::names;
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::terminal::output::Format;
@@ -55,6 +56,7 @@ Examples:
 changed since the last approved call, the output says so.")]
     Show {
         /// Id of the approval request, or an unambiguous prefix
+        #[arg(add = names::approvals())]
         id: String,
     },
     /// Approve one call; asks for your name and password
@@ -74,6 +76,7 @@ approve.
 The exit code is 0 if the call is approved, and 3 if not.")]
     Approve {
         /// Id of the approval request, or an unambiguous prefix
+        #[arg(add = names::approvals())]
         id: String,
     },
     /// Deny one call, with a comment for the agent
@@ -85,6 +88,7 @@ You can also deny an approved call until the agent makes it. Denying needs no pa
 key in the data folder is enough.")]
     Deny {
         /// Id of the approval request, or an unambiguous prefix
+        #[arg(add = names::approvals())]
         id: String,
         /// Comment for the agent
         #[arg(long, value_name = "TEXT")]
@@ -100,6 +104,7 @@ The exit code is 0 if the call is approved, 3 if it is denied, expired or cancel
 decides before the timeout.")]
     Wait {
         /// Id of the approval request, or an unambiguous prefix
+        #[arg(add = names::approvals())]
         id: String,
         /// Maximum time to wait, such as `30s`, `10m` or `1h`
         #[arg(long, value_name = "TIME", default_value = "10m", value_parser = words::parse_duration)]
@@ -123,6 +128,7 @@ Examples:
   mcpproxy approvals revoke 01JG2ABCDEF")]
     Revoke {
         /// Id of the standing approval, or an unambiguous prefix
+        #[arg(add = names::standing_approvals())]
         grant: String,
     },
 }

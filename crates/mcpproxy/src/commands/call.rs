@@ -14,13 +14,17 @@ use http::{Method, StatusCode};
 use mcpproxy_core::{ApprovalId, ToolName, Variant, json};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use tokio::sync::mpsc;
 
 use crate::client::events::Events;
 use crate::client::jsonrpc::{ENDPOINT, Envelope, REVISION, agent_headers};
 use crate::client::{Http, is_event_stream, no_gateway, read_body};
+use crate::commands::names;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::terminal::output::{Format, line};
+use crate::home::lock::Running;
+use crate::runtime::EndSignal;
+use crate::terminal::output::{self, Format, line};
 
 use self::invocation::Invocation;
 use self::progress::Progress;
@@ -69,10 +73,10 @@ If a user must approve the call first, the exit code is 4 and the output names t
 #[derive(Debug, Args)]
 pub(crate) struct Call {
     /// Tool to call, as `server:tool`
-    #[arg(required_unless_present = "tool_name", value_parser = ToolName::parse)]
+    #[arg(required_unless_present = "tool_name", value_parser = ToolName::parse, add = names::tools())]
     name: Option<ToolName>,
     /// Tool to call, as an option instead of NAME
-    #[arg(long, value_name = "NAME", conflicts_with = "name", value_parser = ToolName::parse)]
+    #[arg(long, value_name = "NAME", conflicts_with = "name", value_parser = ToolName::parse, add = names::tools())]
     tool_name: Option<ToolName>,
     /// Arguments of the tool: a JSON object, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", alias = "json_args", visible_alias = "json-args", allow_hyphen_values = true)]
@@ -90,7 +94,7 @@ pub(crate) struct Call {
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
     /// Id of the approval for exactly this call
-    #[arg(long, value_name = "ID", value_parser = approval_id)]
+    #[arg(long, value_name = "ID", value_parser = approval_id, add = names::approvals())]
     approval_id: Option<ApprovalId>,
 }
 
@@ -127,7 +131,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: CallCommand) -> an
     let tool = call.name.as_ref().or(call.tool_name.as_ref()).context("the call has no tool name")?;
     let args = call.args.as_deref().map(read_args).transpose()?;
     let request = serde_json::to_string(&Request::new(variant, tool, args.as_deref(), &call))?;
-    let envelope = send(home, request).await?;
+    let Some(envelope) = send(home, tool, request).await? else { return Ok(Exit::Interrupted) };
     answer::print(format, &envelope, &Invocation::new(home, variant, tool, &call))
 }
 
@@ -223,12 +227,37 @@ pub(crate) fn read_args(given: &str) -> anyhow::Result<Box<RawValue>> {
     Ok(args)
 }
 
-/// Sends the request and waits for the answer, as JSON or as an event stream.
-async fn send(home: &Home, request: String) -> anyhow::Result<Envelope> {
+/// Sends the request and waits for the answer. Returns `None` if the user cancels.
+async fn send(home: &Home, tool: &ToolName, request: String) -> anyhow::Result<Option<Envelope>> {
     let running = home.running()?.ok_or_else(|| no_gateway(home))?;
+    let mut progress = Progress::new(&running, &tool.to_string());
+    let mut end = EndSignal::listen()?;
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let exchange = exchange(home, &running, request, tell);
+    tokio::pin!(exchange);
+    loop {
+        tokio::select! {
+            answer = &mut exchange => return answer.map(Some),
+            Some(message) = told.recv() => progress.take(&message),
+            () = progress.frame() => progress.show(),
+            () = end.next() => {
+                output::tell(&progress.interrupted());
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Sends the request and reads the answer, as JSON or as an event stream.
+async fn exchange(
+    home: &Home,
+    running: &Running,
+    request: String,
+    tell: mpsc::UnboundedSender<String>,
+) -> anyhow::Result<Envelope> {
     let mut headers = agent_headers(&home.existing_agent_token()?)?;
     headers.extend(Envelope::parse(&request)?.routing_headers(REVISION));
-    let response = Http::new(&running)?.send(Method::POST, ENDPOINT, headers, Bytes::from(request)).await?;
+    let response = Http::new(running)?.send(Method::POST, ENDPOINT, headers, Bytes::from(request)).await?;
     let status = response.status();
     if status == StatusCode::UNAUTHORIZED {
         return Err(Failure::new(Exit::Failed, "The gateway does not accept the token in agent.token.")
@@ -242,14 +271,13 @@ async fn send(home: &Home, request: String) -> anyhow::Result<Envelope> {
             .filter(Envelope::is_answer)
             .with_context(|| format!("the gateway answered {status} without a result"));
     }
-    let mut progress = Progress::new(&running);
     let mut events = Events::of(response);
     while let Some(data) = events.next().await? {
         // Progress and log messages share the stream with the answer.
         if let Some(answer) = Envelope::parse(&data).ok().filter(Envelope::is_answer) {
             return Ok(answer);
         }
-        progress.tell(&data);
+        let _call_was_cancelled = tell.send(data);
     }
     anyhow::bail!("the gateway ended the stream before it answered")
 }

@@ -26,7 +26,7 @@ pub(crate) enum ConfigCommand {
     /// Check the settings file, contracts and policies, and report every error
     #[command(after_help = "\
 Examples:
-  mcpproxy config check                     Check the settings of the data folder
+  mcpproxy config check                     Check the data folder
   mcpproxy config check ./mcp_config.json   Check a file before you commit it
   mcpproxy config check --fix               Also close a file with secrets to other users
 

@@ -127,7 +127,8 @@ impl Session<'_> {
             }
         }
         tokens.close().await;
-        self.finish(report, agreed, &request)
+        report.next = request.next_steps(&report);
+        self.finish(&report, agreed)
     }
 
     async fn undo(&self) -> anyhow::Result<Exit> {
@@ -158,8 +159,7 @@ impl Session<'_> {
             }
         }
         tokens.close().await;
-        let request = Request::new(self.home, &self.machine, &self.connect)?;
-        self.finish(report, agreed, &request)
+        self.finish(&report, agreed)
     }
 
     /// Returns the clients that the arguments name.
@@ -198,7 +198,7 @@ impl Session<'_> {
         if self.connect.yes {
             return Ok(true);
         }
-        let Some(terminal) = Terminal::of_a_person() else {
+        let Some(terminal) = Terminal::of_user() else {
             return Err(Failure::new(Exit::Usage, "Nothing was written, because there is no terminal to ask on.")
                 .hint("pass --yes to write without asking, or --dry-run to see the difference only"));
         };
@@ -209,16 +209,11 @@ impl Session<'_> {
         Ok(answer.is_some_and(|answer| matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")))
     }
 
-    fn finish(&self, mut report: Report, agreed: Result<bool, Failure>, request: &Request<'_>) -> anyhow::Result<Exit> {
-        let refused = match agreed {
-            Ok(_) => None,
-            Err(failure) => Some(failure),
-        };
-        report.next = request.next_steps(&report);
-        self.format.print(&report, || report.text(self.home))?;
-        match refused {
-            Some(failure) => Err(failure.into()),
-            None => Ok(report.exit()),
+    fn finish(&self, report: &Report, agreed: Result<bool, Failure>) -> anyhow::Result<Exit> {
+        self.format.print(report, || report.text(self.home))?;
+        match agreed {
+            Ok(_) => Ok(report.exit()),
+            Err(failure) => Err(failure.into()),
         }
     }
 }

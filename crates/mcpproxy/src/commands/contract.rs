@@ -55,7 +55,7 @@ Your own files take precedence. For every field that they do not set, the strict
 contract, the server's annotations and the defaults of the risk level applies.")]
     Show {
         /// Name of the tool, as `server:tool`
-        #[arg(value_parser = ToolName::parse)]
+        #[arg(value_parser = ToolName::parse, add = super::names::tools())]
         name: ToolName,
     },
     /// Draft a contract file for all tools of a server
@@ -68,7 +68,7 @@ The draft is a guess from schemas, annotations and names. Review it before you m
 in the data folder, because a running gateway enforces files there at once.")]
     Draft {
         /// Name of the server, as in the settings
-        #[arg(value_parser = ServerName::parse)]
+        #[arg(value_parser = ServerName::parse, add = super::names::servers())]
         server: ServerName,
         /// New file to write [default: standard output]
         #[arg(long, value_name = "FILE")]

@@ -72,6 +72,11 @@ pub(crate) async fn run(home: &Home, format: Format, import: Import) -> anyhow::
     };
     let source = Source::open(given, &machine)?;
     let path = home.settings();
+    if std::fs::canonicalize(&path).is_ok_and(|own| own == source.file.target) {
+        return Err(Failure::new(Exit::Usage, "These are the settings of mcpproxy itself.")
+            .hint("name the file of another client")
+            .into());
+    }
     let before = settings_file::read_text(&path)?.map(|(_, text)| text);
     if let Some(text) = &before {
         // Check the file first. Otherwise this change would be blamed for earlier errors.
@@ -80,7 +85,7 @@ pub(crate) async fn run(home: &Home, format: Format, import: Import) -> anyhow::
     let plan = Plan::make(home, source, before)?;
     let mut report = Report::new(&plan, import.dry_run);
     match format {
-        Format::Table => print(&report::preview(home, &plan)?)?,
+        Format::Table => print(&report::preview(home, &plan))?,
         Format::Json | Format::Yaml => {}
     }
     if import.dry_run {
@@ -100,18 +105,15 @@ pub(crate) async fn run(home: &Home, format: Format, import: Import) -> anyhow::
     let states = match reload(home, &plan, &written).await {
         Ok(states) => states,
         Err(error) => {
-            written.undo();
-            return Err(error);
+            undo(home, &written).await;
+            return Err(error.context("nothing was imported"));
         }
     };
     if direct == Direct::Remove {
         match write::remove_direct(home, &plan) {
             Ok(backup) => report.removed(backup),
             Err(failure) => {
-                written.undo();
-                if home.running()?.is_some() {
-                    Rest::connect(home)?.reload().await?;
-                }
+                undo(home, &written).await;
                 return Err(failure.into());
             }
         }
@@ -138,7 +140,7 @@ async fn ask(import: &Import, plan: &Plan) -> anyhow::Result<Option<Direct>> {
     if import.yes {
         return Ok(Some(chosen.unwrap_or(Direct::Keep)));
     }
-    let Some(terminal) = Terminal::of_a_person() else {
+    let Some(terminal) = Terminal::of_user() else {
         return Err(Failure::new(
             Exit::Usage,
             "This command asks before it writes, and standard input is no terminal.",
@@ -178,6 +180,15 @@ async fn reload(home: &Home, plan: &Plan, written: &Written) -> anyhow::Result<O
         tell(&state::describe(home, &answer, server.name.as_str()));
     }
     Ok(Some(answer))
+}
+
+/// Restores all files, and makes the running gateway take the old settings over again.
+async fn undo(home: &Home, written: &Written) {
+    written.undo();
+    if let (true, Ok(rest)) = (written.has_changed(), Rest::connect(home)) {
+        // The gateway also notices the file by itself.
+        let _noticed_anyway = rest.reload().await;
+    }
 }
 
 fn finish(format: Format, report: &Report<'_>) -> anyhow::Result<()> {

@@ -29,7 +29,7 @@ pub(crate) struct Serve {
 }
 
 pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
-    let end = EndSignal::listen()?;
+    let (mut end, mut again) = (EndSignal::listen()?, EndSignal::listen()?);
     let runtime = Runtime::start(home, Listen::Exactly(serve.listen)).await?;
     let mut first = FirstUser::of(&runtime);
     tell(&banner(home, &runtime, first.link().await?.as_deref()));
@@ -42,10 +42,23 @@ pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
     let notices = notices::follow(runtime.gateway.approvals().clone(), first, bell);
     let end = async {
         tokio::select! {
-            () = end.wait() => {}
+            () = end.next() => {}
             () = notices => {}
         }
+        if std::io::stderr().is_terminal() {
+            tell("Stopping. Press Ctrl-C again to stop at once.");
+        }
     };
-    runtime.run_until(end).await;
-    Ok(Exit::Done)
+    let twice = async {
+        again.next().await;
+        again.next().await;
+    };
+    tokio::select! {
+        () = runtime.run_until(end) => Ok(Exit::Done),
+        // Records that are not written yet count as interrupted at the next start.
+        () = twice => {
+            tell("Stopped at once.");
+            Ok(Exit::Interrupted)
+        }
+    }
 }

@@ -6,12 +6,15 @@ use mcpproxy_core::ServerName;
 use serde_json::{Value, json};
 
 use crate::client::{Rest, state};
+use crate::commands::names;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::secret::{Readers, replace_file};
 use crate::operator_files::edit::{self, Change};
 use crate::operator_files::settings_file;
+use crate::terminal::listing::Cell;
 use crate::terminal::output::{self, Format, line, member, print};
+use crate::terminal::style::of_state;
 
 /// Show, add, remove and restart servers
 #[derive(Debug, Subcommand)]
@@ -34,7 +37,7 @@ Examples:
   mcpproxy servers logs github --lines 500")]
     Logs {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse)]
+        #[arg(value_parser = ServerName::parse, add = names::servers())]
         name: ServerName,
         /// Maximum number of lines
         #[arg(long, value_name = "N", default_value_t = 100)]
@@ -46,7 +49,7 @@ Examples:
   mcpproxy servers restart github")]
     Restart {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse)]
+        #[arg(value_parser = ServerName::parse, add = names::servers())]
         name: ServerName,
     },
     /// Add a server to the settings, keeping comments and order
@@ -63,7 +66,7 @@ Examples:
   mcpproxy servers remove docs")]
     Remove {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse)]
+        #[arg(value_parser = ServerName::parse, add = names::servers())]
         name: ServerName,
     },
     /// Enable a disabled server
@@ -72,7 +75,7 @@ Examples:
   mcpproxy servers enable docs")]
     Enable {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse)]
+        #[arg(value_parser = ServerName::parse, add = names::servers())]
         name: ServerName,
     },
     /// Disable a server, but keep it in the settings
@@ -81,7 +84,7 @@ Examples:
   mcpproxy servers disable docs")]
     Disable {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse)]
+        #[arg(value_parser = ServerName::parse, add = names::servers())]
         name: ServerName,
     },
 }
@@ -133,10 +136,15 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
         }
         let rows = servers.iter().map(|server| {
             let cells = ["name", "transport", "state", "tools", "protocol", "restarts", "reason"];
-            cells.into_iter().map(|name| member(server, name)).collect()
+            let cell = |name: &str| match name {
+                "state" => Cell::new(member(server, name), of_state(&member(server, name))),
+                _ => member(server, name).into(),
+            };
+            cells.into_iter().map(cell).collect()
         });
         output::table(&["NAME", "TRANSPORT", "STATE", "TOOLS", "PROTOCOL", "RESTARTS", "REASON"], rows)
             + &notes(servers)
+            + &hints(servers)
     })?;
     state::warn(&rest).await;
     Ok(())
@@ -146,8 +154,8 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
 fn notes(servers: &[Value]) -> String {
     let title = |server: &Value| Some((member(server, "name"), line(server.get("title")?.as_str()?)));
     let titles = servers.iter().filter_map(title).filter(|(name, title)| name != title);
-    let titles: Vec<String> = titles.map(|(name, title)| format!("{name} ({title})")).collect();
-    let mut text = if titles.is_empty() { String::new() } else { format!("\nTitles: {}\n", titles.join(", ")) };
+    let titles: String = titles.map(|(name, title)| format!("  {name}: {title}\n")).collect();
+    let mut text = if titles.is_empty() { String::new() } else { format!("\nTitles:\n{titles}") };
     for server in servers {
         let hidden = server.get("hidden_tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let Some(first) = hidden.first() else { continue };
@@ -157,6 +165,12 @@ fn notes(servers: &[Value]) -> String {
         text.push_str(&format!("\n{}: tool {name} is not offered: {reason}{more}\n", member(server, "name")));
     }
     text
+}
+
+/// Lists what may help servers that are not ready.
+fn hints(servers: &[Value]) -> String {
+    let with_hint = servers.iter().filter(|server| server.get("hint").is_some_and(Value::is_string));
+    with_hint.map(|server| format!("\n{}: {}\n", member(server, "name"), member(server, "hint"))).collect()
 }
 
 async fn logs(home: &Home, format: Format, name: &ServerName, lines: u32) -> anyhow::Result<()> {

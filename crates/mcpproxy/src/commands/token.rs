@@ -9,11 +9,14 @@ use serde::Serialize;
 
 use crate::client::Rest;
 use crate::commands::args::VariantArg;
+use crate::commands::names;
 use crate::database::{location, not_opened};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::secret::random_bytes;
+use crate::terminal::listing::Cell;
 use crate::terminal::output::{self, Format, line};
+use crate::terminal::style::of_state;
 use crate::terminal::time::{local_time, now_ms};
 
 /// The longest permission that a contract can name.
@@ -53,6 +56,7 @@ Examples:
   mcpproxy token revoke ci")]
     Revoke {
         /// Name of the agent
+        #[arg(add = names::agents())]
         name: String,
     },
 }
@@ -65,7 +69,7 @@ pub(crate) struct Create {
     #[arg(long = "grant", value_name = "PERMISSION", value_parser = grant)]
     grants: Vec<String>,
     /// Servers that the agent may use [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = ServerName::parse)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = ServerName::parse, add = names::servers())]
     servers: Option<Vec<ServerName>>,
     /// Operations that the agent may use [default: all three]
     #[arg(long, value_name = "OPERATIONS", value_delimiter = ',', value_enum)]
@@ -185,15 +189,16 @@ async fn list(store: &Store, format: Format) -> anyhow::Result<()> {
             return "No tokens yet. Create one with `mcpproxy token create NAME`.\n".to_owned();
         }
         let rows = infos.iter().zip(&tokens.tokens).map(|(info, token)| {
+            let state = if info.revoked_ms.is_some() { "revoked" } else { "valid" };
             vec![
-                token.name.clone(),
-                token.servers.as_ref().map_or("all".to_owned(), |names| names.join(",")),
-                token.operations.join(","),
-                if token.grants.is_empty() { "-".to_owned() } else { line(&token.grants.join(",")) },
-                if token.headless { "yes" } else { "-" }.to_owned(),
-                local_time(info.created_ms),
-                info.last_used_ms.map_or("never".to_owned(), local_time),
-                if info.revoked_ms.is_some() { "revoked" } else { "valid" }.to_owned(),
+                token.name.clone().into(),
+                token.servers.as_ref().map_or("all".to_owned(), |names| names.join(",")).into(),
+                token.operations.join(",").into(),
+                if token.grants.is_empty() { "-".to_owned() } else { line(&token.grants.join(",")) }.into(),
+                if token.headless { "yes" } else { "-" }.to_owned().into(),
+                local_time(info.created_ms).into(),
+                info.last_used_ms.map_or("never".to_owned(), local_time).into(),
+                Cell::new(state, of_state(state)),
             ]
         });
         output::table(&["AGENT", "SERVERS", "OPERATIONS", "GRANTS", "HEADLESS", "CREATED", "LAST USED", "STATE"], rows)
@@ -210,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grants_that_grant_something() {
+    fn valid_permissions() {
         let longest = "a".repeat(128);
         for good in ["*", "a", "emails:send", "files:*", "FILES/x_y.z-1:*", &longest] {
             assert_eq!(grant(good).as_deref(), Ok(good));

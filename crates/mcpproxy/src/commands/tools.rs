@@ -9,10 +9,12 @@ use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
 use crate::client::{Rest, state};
+use crate::commands::names;
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::terminal::listing::listing;
+use crate::terminal::listing::{Cell, listing};
 use crate::terminal::output::{Format, line, lines, member, shorten};
+use crate::terminal::style::Tone;
 
 const DESCRIPTION_MAX_CHARS: usize = 80;
 /// Shown to operators for a forbidden tool.
@@ -32,7 +34,7 @@ Examples:
   mcpproxy tools list --server github -o json")]
     List {
         /// Only tools of this server
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", add = names::servers())]
         server: Option<String>,
     },
     /// Search tools by what they do, as agents do
@@ -51,7 +53,7 @@ Examples:
         #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=50))]
         limit: u32,
         /// Only tools of this server
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", add = names::servers())]
         server: Option<String>,
         /// Show why each tool has its score and where each word was found
         #[arg(long)]
@@ -63,7 +65,7 @@ Examples:
   mcpproxy tools show github:create_issue")]
     Show {
         /// Name of the tool, as `server:tool`
-        #[arg(value_parser = ToolName::parse)]
+        #[arg(value_parser = ToolName::parse, add = names::tools())]
         name: ToolName,
     },
 }
@@ -111,14 +113,20 @@ fn list(answer: &Value) -> String {
     listing(&["TOOL", "CALL WITH", "RISK", "NEEDS", "DESCRIPTION"], tools.iter().map(row).collect())
 }
 
-fn row(tool: &Value) -> Vec<String> {
+fn row(tool: &Value) -> Vec<Cell> {
     let description = tool.get("description").and_then(Value::as_str).unwrap_or_default();
     let description = shorten(&line(description.lines().next().unwrap_or_default()), DESCRIPTION_MAX_CHARS);
     let (call_with, needs) = match is_hidden(tool) {
         true => (HIDDEN.to_owned(), "-".to_owned()),
         false => (member(tool, "call_with"), needs(tool)),
     };
-    vec![member(tool, "name"), call_with, member(tool, "risk_level"), needs, description]
+    let risk = match tool.get("risk_level").and_then(Value::as_str).and_then(RiskLevel::parse) {
+        Some(RiskLevel::High | RiskLevel::Critical | RiskLevel::Forbidden) => Tone::Bad,
+        Some(RiskLevel::Low | RiskLevel::Medium) => Tone::Plain,
+        None => Tone::Warning,
+    };
+    let risk = Cell::new(member(tool, "risk_level"), risk);
+    vec![member(tool, "name").into(), call_with.into(), risk, needs.into(), description.into()]
 }
 
 fn members<'v>(value: &'v Value, name: &str) -> &'v [Value] {

@@ -151,7 +151,9 @@ mod tests {
         let without = edit(Some(pasted), "my-files", Change::Remove).unwrap();
         assert!(!without.contains("My Files") && without.contains("GitHub"), "{without}");
         let disabled = edit(Some(pasted), "github-2", Change::Disable).unwrap();
-        assert!(disabled.contains(r#""GitHub": { "command": "y", "enabled": false }"#), "{disabled}");
+        let (_, after) = disabled.split_once("\"GitHub\"").unwrap();
+        assert!(after.find("\"enabled\": false") < after.find("\"mcpServers\""), "{disabled}");
+        assert_eq!(disabled.matches("enabled").count(), 1, "{disabled}");
         let exists = edit(Some(pasted), "my-files", Change::Add(json!({"command": "x"})));
         assert_eq!(exists, Err(EditError::Exists(ServerName::parse("my-files").unwrap())));
         let added = edit(Some(pasted), "new", Change::Add(json!({"command": "x"}))).unwrap();

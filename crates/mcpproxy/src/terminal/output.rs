@@ -4,11 +4,12 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use comfy_table::{ContentArrangement, Table, presets};
 use mcpproxy_core::Untrusted;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::terminal::listing::{self, Cell};
+use crate::terminal::style::{Colours, Tone};
 use crate::terminal::visible;
 
 /// The format of data on standard output.
@@ -48,6 +49,25 @@ pub(crate) fn tell(text: &str) {
     let _stderr_is_closed = writeln!(io::stderr().lock(), "{}", text.trim_end_matches('\n'));
 }
 
+/// Prints an error on standard error: `error:` and `hint:` stand out.
+pub(crate) fn tell_error(text: &str) {
+    let colours = Colours::of(&io::stderr());
+    let lines: Vec<String> = format!("error: {text}")
+        .lines()
+        .map(|line| {
+            let label = [("error:", Tone::Bad), ("hint:", Tone::Strong), ("warning:", Tone::Warning)];
+            let found = label.into_iter().find_map(|(label, tone)| Some((label, tone, line.strip_prefix(label)?)));
+            found.map_or_else(|| line.to_owned(), |(label, tone, rest)| format!("{}{rest}", colours.paint(tone, label)))
+        })
+        .collect();
+    tell(&lines.join("\n"));
+}
+
+/// Prints a warning on standard error.
+pub(crate) fn warn(text: &str) {
+    tell(&format!("{} {text}", Colours::of(&io::stderr()).paint(Tone::Warning, "warning:")));
+}
+
 /// Rings the terminal bell if standard error is a terminal.
 pub(crate) fn ring() {
     let mut terminal = io::stderr().lock();
@@ -56,22 +76,9 @@ pub(crate) fn ring() {
     }
 }
 
-/// Formats a table that fits the terminal. Without a terminal, every row is one line.
-pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header.to_vec());
-    table.set_content_arrangement(if io::stdout().is_terminal() {
-        ContentArrangement::Dynamic
-    } else {
-        ContentArrangement::Disabled
-    });
-    for row in rows {
-        table.add_row(row);
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((u16::from(index > 0), 1));
-    }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+/// Formats a table that fits the terminal and cuts nothing. See [`listing`] for the layouts.
+pub(crate) fn table<C: Into<Cell>>(header: &[&str], rows: impl IntoIterator<Item = Vec<C>>) -> String {
+    listing::table(header, rows)
 }
 
 /// Escapes untrusted text for one line of the terminal.
@@ -114,12 +121,6 @@ pub(crate) fn shorten(text: &str, max_chars: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tables_are_plain_lines() {
-        let rows = [vec!["a".to_owned(), "ready".to_owned()], vec!["longer".to_owned(), "waiting".to_owned()]];
-        assert_eq!(table(&["NAME", "STATE"], rows), "NAME    STATE\na       ready\nlonger  waiting\n");
-    }
 
     #[test]
     fn words_of_others() {

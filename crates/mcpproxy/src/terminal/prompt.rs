@@ -4,7 +4,7 @@
 //! agent often runs commands as the same user. If `mcpproxy approvals approve` read a password from a pipe, the agent
 //! could approve its own call with a password that it found. It cannot type on a terminal that it does not control.
 //!
-//! [`Terminal::of_a_person`] therefore needs three things: a controlling terminal, standard input and output that are
+//! [`Terminal::of_user`] therefore needs three things: a controlling terminal, standard input and output that are
 //! terminals, and a process in the foreground. Before each prompt it discards pending input, because text that was
 //! typed before the prompt cannot be an answer to it. While a password is typed, echo is off and suspending is
 //! disabled, so that the shell never gets a terminal without echo. `Mode` restores the previous state on every exit
@@ -38,7 +38,7 @@ pub(crate) enum Echo {
 impl Terminal {
     /// Opens the controlling terminal, if a user can be at it: standard input and output are terminals, and the process
     /// is in the foreground.
-    pub(crate) fn of_a_person() -> Option<Self> {
+    pub(crate) fn of_user() -> Option<Self> {
         if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
             return None;
         }

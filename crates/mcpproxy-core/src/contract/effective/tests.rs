@@ -85,7 +85,7 @@ fn told(effective: &Effective) -> String {
 }
 
 #[test]
-fn who_decides_what() {
+fn fields_come_from_the_right_source() {
     let check = |operator: &[&str], server: Option<&str>, hints: Hints, expected: &str| {
         let operator: Vec<Arc<Contract>> = operator.iter().map(|text| Arc::new(contract(text))).collect();
         let operator: Vec<&Arc<Contract>> = operator.iter().collect();
@@ -379,7 +379,7 @@ proptest! {
 
     /// The operator's values are final, except for the minimum of the risk level.
     #[test]
-    fn the_operators_word_is_final(operator in any_contract(), server in any_contract(), hints in any_hints()) {
+    fn the_operators_contract_is_final(operator in any_contract(), server in any_contract(), hints in any_hints()) {
         let operator = Arc::new(operator);
         let effective = Effective::of(&[&operator], Some(&server), hints);
         let floor = effective.risk().is_some_and(asks);

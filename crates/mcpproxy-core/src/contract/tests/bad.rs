@@ -407,7 +407,7 @@ fn the_same_pattern_in_two_files() {
 }
 
 #[test]
-fn no_more_mistakes_than_anybody_reads() {
+fn the_number_of_mistakes_is_limited() {
     let many: String = (0..300).map(|n| format!("x{n}: 1\n")).collect();
     let found = mistakes("c.yaml", &format!("tool: mail:send\n{many}"));
     assert_eq!(found.len(), 101);

@@ -128,3 +128,13 @@ fn explain_and_decide_walk_the_list_in_order() {
         assert_eq!(decided, expected.map(|(_, code)| code));
     }
 }
+
+/// Reads the numbered list under "The order of checks". Each entry begins with the name of a check in bold.
+#[test]
+fn the_page_about_policies_lists_the_checks_in_order() {
+    let page = include_str!("../../../../../docs/policies.md");
+    let (_, list) = page.split_once("## The order of checks").unwrap();
+    let names = list.lines().filter_map(|line| line.split_once(". **")?.1.split_once(".**"));
+    let names: Vec<String> = names.map(|(name, _)| name.to_lowercase()).collect();
+    assert_eq!(names, ORDER, "docs/policies.md");
+}

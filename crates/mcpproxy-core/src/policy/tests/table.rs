@@ -110,7 +110,7 @@ fn every_word_of_the_schema_matters() {
 }
 
 #[test]
-fn what_nobody_said_has_a_word() {
+fn unknown_values_have_a_name() {
     let (agent, tool, intent, clock) = plain();
     for condition in [
         "resource.category == \"\" && resource.auditEvent == \"\"",

@@ -43,7 +43,7 @@ fn told(why: &ScoreExplanation) -> String {
 }
 
 #[test]
-fn every_word_is_told_with_its_places() {
+fn every_word_is_explained_with_its_places() {
     let index = index();
     let check = |query: &str, name: &str, expected: &str| {
         assert_eq!(told(&why(&index, query, name)), expected, "{query} {name}");

@@ -26,19 +26,19 @@ pub(crate) struct Account {
     pub(crate) base_url: String,
     /// The new invitation link.
     pub(crate) invitation: Option<String>,
-    pub(crate) others: Vec<PersonView>,
+    pub(crate) others: Vec<ApproverView>,
 }
 
 /// Another approver.
-pub(crate) struct PersonView {
+pub(crate) struct ApproverView {
     pub(crate) name: String,
     /// Keeps the ids of form fields unique.
     pub(crate) prefix: String,
 }
 
-pub(crate) fn persons(names: Vec<String>) -> Vec<PersonView> {
+pub(crate) fn approvers(names: Vec<String>) -> Vec<ApproverView> {
     let views = names.into_iter().zip(1..);
-    views.map(|(name, number)| PersonView { name, prefix: format!("person-{number}-") }).collect()
+    views.map(|(name, number)| ApproverView { name, prefix: format!("person-{number}-") }).collect()
 }
 
 pub(crate) struct SetupView {

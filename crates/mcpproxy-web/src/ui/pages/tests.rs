@@ -8,7 +8,7 @@ use mcpproxy_gateway::ApprovalView;
 use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredStandingApproval};
 use serde_json::{Value, json};
 
-use super::account::{Account, persons};
+use super::account::{Account, approvers};
 use super::confirm::{Confirm, Typed};
 use super::lists::{Grants, Inbox, Selected};
 use super::whole::whole;
@@ -390,7 +390,7 @@ fn the_account_page() {
         can_remove: false,
         base_url: "http://localhost:8080".to_owned(),
         invitation: None,
-        others: persons(vec!["berta".to_owned()]),
+        others: approvers(vec!["berta".to_owned()]),
     };
     let html = account.render().unwrap();
     assert!(html.contains("Step 2 of 2") && html.contains("GEZD GNBV") && !html.contains("Invite an approver"));

@@ -21,6 +21,11 @@ pub(super) fn read(text: &str) -> Result<Value, DocumentError> {
 
 pub(super) fn apply(text: &str, edits: &[Edit]) -> Result<String, DocumentError> {
     let mut document = parse(text)?;
+    if document.is_empty() && !text.is_empty() {
+        // The comments of an empty file would move below the new table.
+        let separator = if text.ends_with('\n') { "\n" } else { "\n\n" };
+        return Ok(format!("{text}{separator}{}", apply("", edits)?));
+    }
     for edit in edits {
         edit_table(document.as_table_mut(), edit)?;
     }

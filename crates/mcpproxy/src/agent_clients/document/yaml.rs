@@ -69,7 +69,10 @@ fn write(lines: &mut Vec<String>, edit: &Edit, before: &Value, value: &Value) ->
     }
     let replaced = if depth == path.len() {
         path
-    } else if found.as_ref().is_some_and(|block| block.len() > 1) || found.is_none() {
+    } else if found.is_none() {
+        let end = lines.len();
+        return insert(lines, path, depth, indent, end, value);
+    } else if found.as_ref().is_some_and(|block| block.len() > 1) {
         return insert(lines, path, depth, indent, place.end, value);
     } else {
         // The deepest key has no block, such as `extensions: {}`. Write it anew.
@@ -81,6 +84,10 @@ fn write(lines: &mut Vec<String>, edit: &Edit, before: &Value, value: &Value) ->
     }
     let first = lines.get(block.start).ok_or(DocumentError::TooUnusual)?;
     let key = replaced.last().ok_or(DocumentError::TooUnusual)?;
+    // A value such as `{a: 1}` on the line of its key may have a comment, or be part of a longer one.
+    if block.len() == 1 && !has_empty_value(first) && (depth < path.len() || first.contains('#')) {
+        return Err(DocumentError::TooUnusual);
+    }
     let mut new = match super::get(value, replaced) {
         Some(new) => render(key, new, depth_of(first)),
         None => Vec::new(),
@@ -120,10 +127,15 @@ fn edit_items(lines: &mut Vec<String>, block: &Range<usize>, edit: &Edit, before
 
 /// Returns the comment behind an empty value, such as `extensions: {} # none yet`.
 fn comment_after_empty(line: &str) -> Option<&str> {
-    let (_, rest) = line.split_once(": ").or_else(|| line.split_once(":\t"))?;
+    let (_, rest) = line.split_once(':')?;
     let rest = rest.trim_start();
     let rest = ["{}", "[]", "~", "null"].iter().find_map(|empty| rest.strip_prefix(empty)).unwrap_or(rest);
     Some(rest.trim()).filter(|rest| rest.starts_with('#'))
+}
+
+fn has_empty_value(line: &str) -> bool {
+    let value = line.split_once(':').map_or("", |(_, value)| value).trim();
+    matches!(value, "" | "{}" | "[]" | "~" | "null") || comment_after_empty(line).is_some()
 }
 
 /// Inserts the first key of the path that does not exist, at the end of the block of its parent.

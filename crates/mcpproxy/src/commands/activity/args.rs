@@ -8,6 +8,7 @@ use mcpproxy_core::RiskLevel;
 use mcpproxy_store::{Filter, Kind, Status};
 
 use crate::commands::args::VariantArg;
+use crate::commands::names;
 use crate::exit::{Exit, Failure};
 
 /// Filters on the fields of a record.
@@ -24,13 +25,13 @@ pub(super) struct Matching {
     #[arg(long, value_name = "STATUS", value_parser = words(Status::ALL.map(Status::as_str), Status::parse))]
     status: Option<Status>,
     /// Only records of this server
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = names::servers())]
     server: Option<String>,
     /// Only calls of this tool, as `tool` or `server:tool`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = names::tools())]
     tool: Option<String>,
     /// Only records of this agent
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = names::agents())]
     agent: Option<String>,
     /// Only calls of tools with this risk level
     #[arg(long, value_name = "RISK", value_parser = words(RiskLevel::ALL.map(RiskLevel::as_str), RiskLevel::parse))]

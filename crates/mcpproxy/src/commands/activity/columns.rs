@@ -1,30 +1,38 @@
 //! Formats records as rows: a list with fitted columns, and a stream with fixed columns.
+//!
+//! Names of servers and tools are never cut. Where a whole row does not fit, a record takes two lines:
+//!
+//! ```text
+//! ID               TIME         INTENT   STATUS   DURATION
+//! 01M7FFDZMN00009  11-15 11:28  ✎ write  success  1.8ms
+//!     demo:create_note
+//! ```
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
 use mcpproxy_core::{RiskLevel, Variant};
 use mcpproxy_store::{Kind, Record};
 
 use super::words::{NONE, duration, intent, word};
+use crate::terminal::listing::{Cell, Layout, whole_lines};
 use crate::terminal::output::line;
+use crate::terminal::style::{Tone, of_state};
 use crate::terminal::time::{local, local_time};
+use crate::terminal::wrap::width;
 
 const HEADER: [&str; 7] = ["ID", "TIME", "SERVER", "TOOL", "INTENT", "STATUS", "DURATION"];
-const SERVER: usize = 2;
-const TOOL: usize = 3;
+/// The columns of the first of two lines.
+const SHORT_HEADER: [&str; 5] = ["ID", "TIME", "INTENT", "STATUS", "DURATION"];
 /// Position of the risk column, which is shown if there is room.
 const RISK: usize = 5;
 /// Characters of an id that are unique. The rest is random.
 const ID_CHARS: usize = 15;
-const GAP: u16 = 2;
-/// Column widths of the stream. Names of servers and tools can be cut.
-const STEADY: [u16; 7] = [15, 19, 16, 32, 13, 11, 8];
-/// Narrow column widths. They cut the word `interrupted`.
-const STEADY_SHORT: [u16; 7] = [15, 8, 16, 32, 7, 9, 8];
+const GAP: usize = 2;
+/// Column widths of the stream.
+const STEADY: [usize; 7] = [15, 19, 16, 32, 13, 11, 8];
+/// Column widths of the first of two lines: 58 together.
+const STEADY_SHORT: [usize; 5] = [15, 8, 7, 11, 8];
 /// Widths that are enough for most names of servers and tools.
-const SERVER_ENOUGH: u16 = 12;
-const TOOL_ENOUGH: u16 = 24;
-/// Minimum width of a name.
-const NAME_MIN: u16 = 4;
+const SERVER_ENOUGH: usize = 12;
+const TOOL_ENOUGH: usize = 24;
 
 /// The amount of detail in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,112 +44,142 @@ enum Wording {
     Live,
 }
 
-/// Returns the width of the terminal, if standard output is one.
-pub(super) fn terminal_width() -> Option<u16> {
-    Table::new().width()
-}
-
-pub(super) fn list(records: &[Record], terminal: Option<u16>) -> String {
+pub(super) fn list(records: &[Record], layout: Layout) -> String {
     if records.is_empty() {
         return "No records.\n".to_owned();
     }
-    let room = terminal.unwrap_or(u16::MAX);
     let has_risks = records.iter().any(|record| record.risk.is_some());
-    let mut table = if has_risks { with_risks(records) } else { rows(records, Wording::Full) };
-    // One long name is no reason to shorten everything else.
-    let is_too_wide = |table: &Table| {
-        let mut needed = widths(table);
-        if let [_, _, server, tool, ..] = needed.as_mut_slice() {
-            (*server, *tool) = ((*server).min(SERVER_ENOUGH), (*tool).min(TOOL_ENOUGH));
-        }
-        total(&needed) > room
-    };
-    if has_risks && is_too_wide(&table) {
-        table = rows(records, Wording::Full);
-    }
-    if is_too_wide(&table) {
-        table = rows(records, Wording::Short);
-    }
-    let fitted = fitted(widths(&table), room);
-    fix(&mut table, &fitted);
-    text(&table)
+    let with_risks = has_risks.then(|| with_risks(records, layout)).flatten();
+    with_risks
+        .or_else(|| whole_lines(&HEADER, rows(records, Wording::Full), layout))
+        .or_else(|| whole_lines(&HEADER, rows(records, Wording::Short), layout))
+        .unwrap_or_else(|| two_lines_each(records, layout))
 }
 
-fn rows(records: &[Record], wording: Wording) -> Table {
-    let header = HEADER.map(str::to_owned).to_vec();
-    table(std::iter::once(header).chain(records.iter().map(|record| cells(record, wording))).collect())
+fn rows(records: &[Record], wording: Wording) -> Vec<Vec<Cell>> {
+    records.iter().map(|record| cells(record, wording).to_vec()).collect()
 }
 
 /// Adds the risk column.
-fn with_risks(records: &[Record]) -> Table {
-    let risk = |record: &Record| record.risk.map_or(NONE, RiskLevel::as_str).to_owned();
-    let with = |mut cells: Vec<String>, risk: String| {
-        cells.insert(RISK.min(cells.len()), risk);
-        cells
-    };
-    let header = with(HEADER.map(str::to_owned).to_vec(), "RISK".to_owned());
-    let rows = records.iter().map(|record| with(cells(record, Wording::Full), risk(record)));
-    table(std::iter::once(header).chain(rows).collect())
+fn with_risks(records: &[Record], layout: Layout) -> Option<String> {
+    let mut header = HEADER.to_vec();
+    header.insert(RISK, "RISK");
+    let rows = records.iter().map(|record| {
+        let [id, time, server, tool, intent, status, duration] = cells(record, Wording::Full);
+        let risk = record.risk.map_or(NONE, RiskLevel::as_str).to_owned().into();
+        vec![id, time, server, tool, intent, risk, status, duration]
+    });
+    whole_lines(&header, rows, layout)
+}
+
+/// Formats each record as a row without names, and the names below it.
+fn two_lines_each(records: &[Record], layout: Layout) -> String {
+    let rows = |wording| records.iter().map(move |record| without_names(cells(record, wording)).to_vec());
+    let full = whole_lines(&SHORT_HEADER, rows(Wording::Full), layout);
+    let text = full.or_else(|| whole_lines(&SHORT_HEADER, rows(Wording::Short), Layout { room: None, ..layout }));
+    let text = text.unwrap_or_default();
+    let names = std::iter::once(String::new()).chain(records.iter().map(names));
+    text.lines().zip(names).map(|(line, names)| format!("{line}\n{names}")).collect()
+}
+
+fn without_names([id, time, _server, _tool, intent, status, duration]: [Cell; 7]) -> [Cell; 5] {
+    [id, time, intent, status, duration]
+}
+
+/// Formats the names of a record as its second line.
+fn names(record: &Record) -> String {
+    match (word(&record.server), subject(record)) {
+        (server, tool) if server == NONE => format!("    {tool}\n"),
+        (server, tool) if tool.starts_with('(') => format!("    {server} {tool}\n"),
+        (server, tool) => format!("    {server}:{tool}\n"),
+    }
 }
 
 /// Formats rows one at a time, with fixed columns.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stream {
-    /// `None` without a terminal. Then nothing is cut.
-    widths: Option<[u16; 7]>,
-    wording: Wording,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    /// Everything on one line.
+    Wide { server: usize, tool: usize },
+    /// Everything on one line of any length, without a terminal.
+    Unlimited,
+    /// Names on a second line.
+    Narrow,
 }
 
 impl Stream {
-    pub(super) fn new(terminal: Option<u16>) -> Self {
-        let Some(room) = terminal else { return Self { widths: None, wording: Wording::Full } };
-        let mut enough = STEADY;
-        (enough[SERVER], enough[TOOL]) = (SERVER_ENOUGH, TOOL_ENOUGH);
-        let fits = total(&enough) <= room;
-        let (mut widths, wording) = if fits { (STEADY, Wording::Full) } else { (STEADY_SHORT, Wording::Live) };
+    pub(super) fn new(room: Option<usize>) -> Self {
+        let Some(room) = room else { return Self::Unlimited };
+        let [id, time, _, _, intent, status, duration] = STEADY;
+        let others = id + time + intent + status + duration + GAP * (STEADY.len() - 1);
+        let names = room.saturating_sub(others);
+        if names < SERVER_ENOUGH + TOOL_ENOUGH {
+            return Self::Narrow;
+        }
         // Tools have longer names than servers.
-        let names = room.saturating_sub(total(&widths) - widths[SERVER] - widths[TOOL]);
-        widths[SERVER] = widths[SERVER].min(names / 3).max(NAME_MIN);
-        widths[TOOL] = widths[TOOL].min(names.saturating_sub(widths[SERVER])).max(NAME_MIN);
-        Self { widths: Some(widths), wording }
+        let server = (names / 3).min(STEADY[2]);
+        Self::Wide { server, tool: (names - server).min(STEADY[3]) }
     }
 
-    pub(super) fn header(&self) -> String {
-        self.line(HEADER.map(str::to_owned).to_vec())
+    pub(super) fn header(self, layout: Layout) -> String {
+        match self {
+            Self::Wide { .. } | Self::Unlimited => self.line(HEADER.map(|name| Cell::new(name, Tone::Dim)), layout),
+            Self::Narrow => line_of(&SHORT_HEADER.map(|name| Cell::new(name, Tone::Dim)), &STEADY_SHORT, layout),
+        }
     }
 
-    pub(super) fn row(&self, record: &Record) -> String {
-        self.line(cells(record, self.wording))
+    pub(super) fn row(self, record: &Record, layout: Layout) -> String {
+        match self {
+            Self::Wide { server, tool } => {
+                let fits = width(&word(&record.server)) <= server && width(&subject(record)) <= tool;
+                if fits {
+                    return self.line(cells(record, Wording::Full), layout);
+                }
+                // A row with a long name takes two lines instead of cutting the name.
+                let [id, time, _, _, intent, status, duration] = cells(record, Wording::Full);
+                let empty = || Cell::from(String::new());
+                self.line([id, time, empty(), empty(), intent, status, duration], layout) + &names(record)
+            }
+            Self::Unlimited => self.line(cells(record, Wording::Full), layout),
+            Self::Narrow => {
+                line_of(&without_names(cells(record, Wording::Live)), &STEADY_SHORT, layout) + &names(record)
+            }
+        }
     }
 
-    fn line(&self, cells: Vec<String>) -> String {
-        let Some(widths) = self.widths else {
-            let padded = cells.iter().zip(STEADY).map(|(cell, width)| format!("{cell:<0$}", usize::from(width)));
-            return padded.collect::<Vec<String>>().join("  ").trim_end().to_owned() + "\n";
-        };
-        let mut table = table(vec![cells]);
-        fix(&mut table, &widths);
-        text(&table)
+    fn line(self, cells: [Cell; 7], layout: Layout) -> String {
+        let mut widths = STEADY;
+        if let Self::Wide { server, tool } = self {
+            (widths[2], widths[3]) = (server, tool);
+        }
+        line_of(&cells, &widths, layout)
     }
 }
 
-fn cells(record: &Record, wording: Wording) -> Vec<String> {
+fn line_of(cells: &[Cell], widths: &[usize], layout: Layout) -> String {
+    crate::terminal::listing::line(cells, widths, layout.colours)
+}
+
+fn cells(record: &Record, wording: Wording) -> [Cell; 7] {
     let intent = |variant: Variant| match (wording, variant) {
         (Wording::Short | Wording::Live, Variant::Destructive) => "✖ destr",
         (Wording::Full | Wording::Short | Wording::Live, variant) => intent(variant),
     };
-    vec![
-        record.id.to_string().chars().take(ID_CHARS).collect(),
-        match wording {
-            Wording::Full => local_time(record.time_ms()),
-            Wording::Short => local(record.time_ms(), "%m-%d %H:%M"),
-            Wording::Live => local(record.time_ms(), "%H:%M:%S"),
-        },
-        word(&record.server),
-        subject(record),
-        record.intent_type.map_or(NONE, intent).to_owned(),
-        record.status.as_str().to_owned(),
-        record.duration_us.map_or(NONE.to_owned(), duration),
+    let intent_tone = if record.intent_type == Some(Variant::Destructive) { Tone::Bad } else { Tone::Plain };
+    let id: String = record.id.to_string().chars().take(ID_CHARS).collect();
+    let time = match wording {
+        Wording::Full => local_time(record.time_ms()),
+        Wording::Short => local(record.time_ms(), "%m-%d %H:%M"),
+        Wording::Live => local(record.time_ms(), "%H:%M:%S"),
+    };
+    let status = record.status.as_str();
+    [
+        id.into(),
+        time.into(),
+        word(&record.server).into(),
+        subject(record).into(),
+        Cell::new(record.intent_type.map_or(NONE, intent), intent_tone),
+        Cell::new(status, of_state(status)),
+        record.duration_us.map_or(NONE.to_owned(), duration).into(),
     ]
 }
 
@@ -173,87 +211,32 @@ fn step(record: &Record) -> String {
     if step == NONE { record.kind.as_str().to_owned() } else { step }
 }
 
-/// Builds a table whose first row holds the names of the columns.
-fn table(rows: Vec<Vec<String>>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    for cells in rows {
-        let mut row = Row::from(cells);
-        row.max_height(1);
-        table.add_row(row);
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((if index > 0 { GAP } else { 0 }, 0));
-    }
-    table
-}
-
-fn fix(table: &mut Table, widths: &[u16]) {
-    for (column, width) in table.column_iter_mut().zip(widths) {
-        let width = width + column.padding_width();
-        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
-    }
-}
-
-fn text(table: &Table) -> String {
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
-}
-
-fn widths(table: &Table) -> Vec<u16> {
-    table.column_max_content_widths()
-}
-
-fn total(widths: &[u16]) -> u16 {
-    let gaps = u16::try_from(widths.len().saturating_sub(1)).unwrap_or(u16::MAX).saturating_mul(GAP);
-    widths.iter().fold(gaps, |sum, width| sum.saturating_add(*width))
-}
-
-/// Shortens the name columns until the row fits, the longer one first.
-fn fitted(mut widths: Vec<u16>, room: u16) -> Vec<u16> {
-    while total(&widths) > room {
-        let [_, _, server, tool, ..] = widths.as_mut_slice() else { break };
-        let longer = if *tool >= *server { tool } else { server };
-        if *longer <= NAME_MIN {
-            break;
-        }
-        *longer -= 1;
-    }
-    widths
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::style::Colours;
 
     #[test]
-    fn columns_are_cut_where_there_is_no_room() {
-        let check = |room: u16, expected: ([u16; 7], Wording)| {
-            let stream = Stream::new(Some(room));
-            assert_eq!((stream.widths.unwrap(), stream.wording), expected, "{room}");
-        };
-        check(200, ([15, 19, 16, 32, 13, 11, 8], Wording::Full));
-        check(120, ([15, 19, 14, 28, 13, 11, 8], Wording::Full));
-        check(114, ([15, 19, 12, 24, 13, 11, 8], Wording::Full));
-        check(113, ([15, 8, 16, 32, 7, 9, 8], Wording::Live));
-        check(80, ([15, 8, 7, 14, 7, 9, 8], Wording::Live));
-        check(20, ([15, 8, 4, 4, 7, 9, 8], Wording::Live));
+    fn names_get_their_own_line_where_there_is_no_room() {
+        let check = |room: usize, expected: Stream| assert_eq!(Stream::new(Some(room)), expected, "{room}");
+        check(200, Stream::Wide { server: 16, tool: 32 });
+        check(120, Stream::Wide { server: 14, tool: 28 });
+        check(114, Stream::Wide { server: 12, tool: 24 });
+        check(113, Stream::Narrow);
+        check(60, Stream::Narrow);
+        assert_eq!(Stream::new(None), Stream::Unlimited);
+        assert!(STEADY_SHORT.iter().sum::<usize>() + GAP * 4 <= 60);
     }
 
     #[test]
     fn a_row_is_one_line_whatever_is_in_it() {
-        let stream = Stream::new(Some(80));
-        let cells = [
-            "01HF7YAT00ZZW1Z",
-            "10:00:00",
-            "a server with words",
-            "日本語のツールの名前",
-            "✖ destr",
-            "success",
-            "0.1ms",
-        ];
-        let line = stream.line(cells.map(str::to_owned).to_vec());
-        assert_eq!(line, "01HF7YAT00ZZW1Z  10:00:00  a…       日本語のツー…   ✖ destr  success    0.1ms\n");
-        let wide = Stream::new(None).line(cells.map(str::to_owned).to_vec());
-        assert!(wide.contains("a server with words  日本語のツールの名前"), "{wide}");
+        let layout = Layout { room: Some(120), colours: Colours::Off };
+        let cells = ["01HF7YAT00ZZW1Z", "10:00:00", "server", "日本語", "✖ destr", "success", "0.1ms"];
+        let line = Stream::new(Some(120)).line(cells.map(|text| text.to_owned().into()), layout);
+        assert_eq!(
+            line,
+            "01HF7YAT00ZZW1Z  10:00:00             server          日本語                        ✖ destr        \
+             success      0.1ms\n"
+        );
     }
 }

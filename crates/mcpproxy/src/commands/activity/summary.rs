@@ -1,24 +1,28 @@
 //! `activity summary`: counts records and measures call durations.
 
 use clap::Args;
-use comfy_table::{CellAlignment, ContentArrangement, Row, Table, presets};
 use jiff::Timestamp;
 use mcpproxy_core::Variant;
 use mcpproxy_store::{Summary, SummaryGroup};
 use mcpproxy_web::records;
 
 use super::args::{Within, parse_time};
-use super::columns::terminal_width;
 use super::open;
 use super::words::{NONE, counted, duration, grouped, intent};
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::terminal::output::Format;
+use crate::terminal::size::columns;
 use crate::terminal::time::local;
+use crate::terminal::wrap::width;
 
 /// Rows per section in the table. JSON and YAML contain all of them.
 const ROWS_MAX: usize = 20;
 const HOUR_MS: i64 = 3_600_000;
+/// Columns of the widest section.
+const COLUMNS: usize = 6;
+const GAP: usize = 2;
+const NAMES_MIN: usize = 8;
 
 #[derive(Debug, Args)]
 pub(crate) struct Summarize {
@@ -79,7 +83,7 @@ fn text(summary: &Summary) -> String {
     many(&mut rows, "RISK", &summary.by_risk, name);
     many(&mut rows, "SERVER", &summary.by_server, name);
     many(&mut rows, "TOOL", &summary.by_tool, name);
-    out + &table(rows)
+    out + &table(&rows, columns())
 }
 
 fn name(count: &SummaryGroup) -> String {
@@ -113,20 +117,55 @@ fn many(rows: &mut Vec<Vec<String>>, heading: &str, counts: &[SummaryGroup], nam
     }
 }
 
-/// Puts all sections into one table, so that their numbers line up.
-fn table(rows: Vec<Vec<String>>) -> String {
-    let mut table = Table::new();
-    let is_terminal = terminal_width().is_some();
-    let arrangement = if is_terminal { ContentArrangement::Dynamic } else { ContentArrangement::Disabled };
-    table.load_style(presets::NOTHING).set_content_arrangement(arrangement);
-    for cells in rows {
-        let mut row = Row::from(cells);
-        row.max_height(1);
-        table.add_row(row);
+/// Puts all sections into one table, so that their numbers line up. A name without room gets its own line.
+fn table(rows: &[Vec<String>], room: Option<usize>) -> String {
+    let widest = |index: usize| rows.iter().filter_map(|row| row.get(index)).map(|cell| width(cell)).max();
+    let numbers: Vec<usize> = (1..COLUMNS).filter_map(widest).collect();
+    let of_numbers: usize = numbers.iter().map(|width| width + GAP).sum();
+    let names = widest(0).unwrap_or_default();
+    let names = room.map_or(names, |room| names.min(room.saturating_sub(of_numbers)).max(NAMES_MIN));
+    let mut text = String::new();
+    for row in rows {
+        let Some((name, cells)) = row.split_first() else {
+            text.push('\n');
+            continue;
+        };
+        text.push_str(name);
+        let is_long = width(name) > names && !cells.is_empty();
+        if is_long {
+            text.push('\n');
+        }
+        let used = if is_long { 0 } else { width(name) };
+        if !cells.is_empty() {
+            text.push_str(&" ".repeat(names.saturating_sub(used)));
+        }
+        for (cell, room) in cells.iter().zip(&numbers) {
+            text.push_str(&format!("{:>1$}", cell, GAP + room + cell.chars().count() - width(cell)));
+        }
+        text.push('\n');
     }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((if index > 0 { 2 } else { 0 }, 0));
-        column.set_cell_alignment(if index > 0 { CellAlignment::Right } else { CellAlignment::Left });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_line_up_at_every_width() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let rows = [
+            row(["TOOL", "RECORDS", "P50"]),
+            row(["demo:list", "1,200", "1.8ms"]),
+            row(["demo:a_long_name", "3", "-"]),
+        ];
+        assert_eq!(
+            table(&rows, None),
+            "TOOL              RECORDS    P50\ndemo:list           1,200  1.8ms\ndemo:a_long_name        3      -\n"
+        );
+        assert_eq!(
+            table(&rows, Some(28)),
+            "TOOL          RECORDS    P50\ndemo:list       1,200  1.8ms\ndemo:a_long_name\n                    3      -\n"
+        );
     }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }

@@ -8,11 +8,12 @@ use mcpproxy_store::{Filter, LIMIT_MAX, Record, RecordId, Store, StoreError};
 use mcpproxy_web::records::Activity;
 
 use super::args::{Matching, Within};
-use super::columns::{Stream, terminal_width};
+use super::columns::Stream;
 use super::open;
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::runtime::EndSignal;
+use crate::terminal::listing::Layout;
 use crate::terminal::output::{self, Format};
 use crate::terminal::visible;
 
@@ -144,7 +145,7 @@ impl Printer {
 
     fn print(&mut self, record: &Record) -> anyhow::Result<()> {
         let text = match self.format {
-            Format::Table => self.columns()?.row(record),
+            Format::Table => self.columns()?.row(record, Layout::of_stdout()),
             Format::Json => visible::json(&Activity::from(record.clone()))?,
             Format::Yaml => format!("---\n{}", visible::yaml(&Activity::from(record.clone()))?),
         };
@@ -152,11 +153,12 @@ impl Printer {
     }
 
     /// Returns the columns for the current terminal width, and prints their names whenever they change.
-    fn columns(&mut self) -> anyhow::Result<&Stream> {
-        let now = Stream::new(terminal_width());
-        if self.stream.as_ref() != Some(&now) {
-            output::print(&now.header())?;
+    fn columns(&mut self) -> anyhow::Result<Stream> {
+        let layout = Layout::of_stdout();
+        let now = Stream::new(layout.room);
+        if self.stream != Some(now) {
+            output::print(&now.header(layout))?;
         }
-        Ok(self.stream.insert(now))
+        Ok(*self.stream.insert(now))
     }
 }

@@ -3,7 +3,7 @@
 use mcpproxy_core::ApprovalState;
 use serde_json::{Value, json};
 
-use super::person::{Person, Session, TRIES};
+use super::sign_in::{Session, TRIES, UserAtTerminal};
 use super::view::View;
 use super::words::{now_ms, state, text, time_ms};
 use super::{find, show};
@@ -18,7 +18,7 @@ use crate::terminal::time::clock;
 const SCREEN_LINES: usize = 60;
 
 pub(super) async fn run(home: &Home, format: Format, given: &str) -> anyhow::Result<Exit> {
-    let Some(terminal) = Terminal::of_a_person() else { return Err(no_terminal(home, given).await.into()) };
+    let Some(terminal) = Terminal::of_user() else { return Err(no_terminal(home, given).await.into()) };
     let running = home.running()?.ok_or_else(|| no_gateway(home))?;
     // The admin key only finds the request. It cannot approve, and it cannot see masked values.
     let found = find::approval(&Rest::connect(home)?, given).await?.value;
@@ -26,13 +26,13 @@ pub(super) async fn run(home: &Home, format: Format, given: &str) -> anyhow::Res
     if state(&found) != Some(ApprovalState::Pending) {
         return Err(Failure::new(Exit::Refused, format!("{id} is already {}", text(&found, "state"))).into());
     }
-    let mut person = Person::at(terminal)?;
+    let mut user = UserAtTerminal::at(terminal)?;
     let (tool, agent) = (text(&found, "tool"), text(&found, "agent"));
-    person.tell(&format!(
+    user.tell(&format!(
         "Agent {agent} wants to run {tool}. Sign in to see the call. Press Ctrl-C to leave it undecided."
     ))?;
-    let session = person.sign_in(&Http::new(&running)?).await?;
-    let decided = decide(&mut person, &session, &found).await;
+    let session = user.sign_in(&Http::new(&running)?).await?;
+    let decided = decide(&mut user, &session, &found).await;
     session.close().await;
     match decided? {
         UserDecision::Approved(approved) => {
@@ -56,7 +56,7 @@ enum UserDecision {
 }
 
 /// Shows the whole call without masking, and asks for a decision.
-async fn decide(person: &mut Person, session: &Session, found: &Value) -> anyhow::Result<UserDecision> {
+async fn decide(user: &mut UserAtTerminal, session: &Session, found: &Value) -> anyhow::Result<UserDecision> {
     let path = format!("/api/v1/approvals/{}", text(found, "id"));
     let reply = session.get(&format!("{path}/whole")).await?;
     if reply.code().is_some() {
@@ -64,16 +64,16 @@ async fn decide(person: &mut Person, session: &Session, found: &Value) -> anyhow
     }
     let view = View::of(reply)?;
     let shown = show::text(&view, now_ms());
-    person.tell(&format!("\n{shown}"))?;
+    user.tell(&format!("\n{shown}"))?;
     let count = shown.lines().count();
     if count > SCREEN_LINES {
         let url = text(&view.value, "url");
-        person.tell(&format!("\nThe call has {count} lines. Scroll up, or read the arguments at {url}/whole"))?;
+        user.tell(&format!("\nThe call has {count} lines. Scroll up, or read the arguments at {url}/whole"))?;
     }
-    person.tell("\nIf you approve, exactly this call can run once. Press Enter to leave it undecided.")?;
+    user.tell("\nIf you approve, exactly this call can run once. Press Enter to leave it undecided.")?;
     for _ in 0..TRIES {
-        match person.ask("Type approve or deny: ", Echo::Shown).await?.trim() {
-            "approve" => return approve(person, session, &view.value).await.map(UserDecision::Approved),
+        match user.ask("Type approve or deny: ", Echo::Shown).await?.trim() {
+            "approve" => return approve(user, session, &view.value).await.map(UserDecision::Approved),
             "deny" => {
                 let reply = session.post(&format!("{path}/deny"), &json!({})).await?;
                 return if reply.code().is_none() {
@@ -82,7 +82,7 @@ async fn decide(person: &mut Person, session: &Session, found: &Value) -> anyhow
                     Err(refused(&reply, found).into())
                 };
             }
-            _ => person.tell("Type `approve` or `deny`.")?,
+            _ => user.tell("Type `approve` or `deny`.")?,
         }
     }
     Err(Failure::new(Exit::Refused, "You made no decision. The request stays open.").into())
@@ -101,14 +101,14 @@ async fn no_terminal(home: &Home, given: &str) -> Failure {
     }
 }
 
-async fn approve(person: &mut Person, session: &Session, approval: &Value) -> anyhow::Result<Value> {
+async fn approve(user: &mut UserAtTerminal, session: &Session, approval: &Value) -> anyhow::Result<Value> {
     let path = format!("/api/v1/approvals/{}/approve", text(approval, "id"));
     let mut needs_code = approval.get("needs_step_up") == Some(&Value::Bool(true));
     for left in (0..=TRIES).rev() {
         let body = match needs_code {
             true if !session.has_totp() => return Err(page_only(approval).into()),
             true => {
-                json!({"totp": person.ask("Code from your authenticator app: ", Echo::Shown).await?.replace(' ', "")})
+                json!({"totp": user.ask("Code from your authenticator app: ", Echo::Shown).await?.replace(' ', "")})
             }
             false => json!({"page_key": session.page_key()}),
         };
@@ -117,7 +117,7 @@ async fn approve(person: &mut Person, session: &Session, approval: &Value) -> an
             None => return Ok(reply.answer),
             Some("step_up_required" | "wrong_code") if left > 0 => {
                 if std::mem::replace(&mut needs_code, true) {
-                    person.tell("The code is wrong or already used. Wait for the next one.")?;
+                    user.tell("The code is wrong or already used. Wait for the next one.")?;
                 }
             }
             Some(_) => return Err(refused(&reply, approval).into()),

@@ -8,7 +8,6 @@ use super::words::{NONE, array, left, now_ms, query, short_id, text, time_ms};
 use crate::client::Rest;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::terminal::listing::listing;
 use crate::terminal::output::{self, Format, line};
 
 const PATH: &str = "/api/v1/grants";
@@ -44,7 +43,7 @@ fn table(grants: &[Value], now_ms: i64) -> String {
         ]
     };
     let header = ["ID", "STATE", "AGENT", "LEFT", "USES LEFT", "BY", "TOOL", "ARGUMENTS"];
-    listing(&header, grants.iter().map(row).collect())
+    output::table(&header, grants.iter().map(row))
 }
 
 pub(super) async fn revoke(home: &Home, format: Format, given: &str) -> anyhow::Result<Exit> {

@@ -6,13 +6,17 @@ use mcpproxy_core::{ApprovalState, ToolName};
 use serde_json::Value;
 
 use super::watch;
-use super::words::{NONE, array, left, now_ms, query, risk_words, short_id, state, state_words, text, time_ms};
+use super::words::{
+    NONE, array, left, now_ms, of_risk, query, risk_words, short_id, state, state_words, text, time_ms,
+};
 use crate::client::Rest;
+use crate::commands::names;
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::runtime::EndSignal;
-use crate::terminal::listing::listing;
+use crate::terminal::listing::Cell;
 use crate::terminal::output::{self, Format};
+use crate::terminal::style::of_state;
 
 const PATH: &str = "/api/v1/approvals";
 const HEADER: [&str; 6] = ["ID", "STATE", "RISK", "AGENT", "LEFT", "TOOL"];
@@ -23,10 +27,10 @@ pub(crate) struct List {
     #[arg(long, value_enum, value_name = "STATE", default_value = "pending")]
     pub(super) state: State,
     /// Only calls of this agent
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = names::agents())]
     agent: Option<String>,
     /// Only calls of this tool, as `server:tool`
-    #[arg(long, value_name = "NAME", value_parser = ToolName::parse)]
+    #[arg(long, value_name = "NAME", value_parser = ToolName::parse, add = names::tools())]
     tool: Option<ToolName>,
     /// Maximum number of requests
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
@@ -112,8 +116,13 @@ fn nothing(state: State) -> String {
 }
 
 fn table(approvals: &[Value], now_ms: i64) -> String {
-    // The last column may be cut, and the first never is.
-    listing(&HEADER, approvals.iter().map(|approval| cells(approval, now_ms).to_vec()).collect())
+    let row = |approval: &Value| {
+        let [id, state, risk, agent, left, tool] = cells(approval, now_ms);
+        let state = Cell::new(state, of_state(&text(approval, "state")));
+        let risk = Cell::new(risk, of_risk(approval));
+        vec![id.into(), state, risk, agent.into(), left.into(), tool.into()]
+    };
+    output::table(&HEADER, approvals.iter().map(row))
 }
 
 pub(super) fn cells(approval: &Value, now_ms: i64) -> [String; 6] {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
 use crate::terminal::output::line;
+use crate::terminal::style::Tone;
 use crate::terminal::time::local_time;
 
 pub(super) const NONE: &str = "-";
@@ -59,6 +60,15 @@ pub(super) fn risk_words(approval: &Value) -> String {
         Some((Some(RiskLevel::High), _)) => "▲ high".to_owned(),
         Some((Some(RiskLevel::Critical | RiskLevel::Forbidden), risk)) => format!("■ {risk}"),
         Some((None, other)) => line(other),
+    }
+}
+
+/// Returns the tone of the risk level. Without a level of the operator, the call needs attention.
+pub(super) fn of_risk(approval: &Value) -> Tone {
+    match approval.get("risk").and_then(Value::as_str).and_then(RiskLevel::parse) {
+        Some(RiskLevel::High | RiskLevel::Critical | RiskLevel::Forbidden) => Tone::Bad,
+        Some(RiskLevel::Low | RiskLevel::Medium) if said_by(approval, "risk") != Some(SaidBy::Server) => Tone::Plain,
+        Some(RiskLevel::Low | RiskLevel::Medium) | None => Tone::Warning,
     }
 }
 

@@ -1,28 +1,94 @@
-//! Tells the user where to approve a call while the gateway holds it.
+//! Shows what a call does while it takes time: a line with the server's own progress, and where to approve a call.
+//!
+//! The line appears after [`MOMENT`], on a terminal only, and is removed when the answer comes:
+//!
+//! ```text
+//! ⠙ files:copy · 12 s · 40 % · copying photos
+//! ```
+
+use std::time::{Duration, Instant};
 
 use mcpproxy_core::ApprovalId;
 use serde_json::Value;
 use url::Url;
 
 use crate::home::lock::Running;
+use crate::terminal::live_line::LiveLine;
 use crate::terminal::output::{line, tell};
 
 const PATH: &str = "/ui/approvals/";
+/// A call that ends sooner shows no line.
+const MOMENT: Duration = Duration::from_secs(1);
+/// Time between two states of the spinner.
+const FRAME: Duration = Duration::from_millis(120);
+const SPINNER: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
 
-/// Prints each approval request once, however often the gateway repeats it.
+/// Shows the progress of one call. Prints each approval request once, however often the gateway repeats it.
 pub(super) struct Progress {
+    tool: String,
     port: Option<u16>,
     told: Option<ApprovalId>,
+    line: LiveLine,
+    started: Instant,
+    frames: usize,
+    /// The last message of the server.
+    server: Option<String>,
 }
 
 impl Progress {
-    pub(super) fn new(running: &Running) -> Self {
-        Self { port: running.address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()), told: None }
+    pub(super) fn new(running: &Running, tool: &str) -> Self {
+        let port = running.address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        Self {
+            tool: line(tool),
+            port,
+            told: None,
+            line: LiveLine::new(),
+            started: Instant::now(),
+            frames: 0,
+            server: None,
+        }
     }
 
-    pub(super) fn tell(&mut self, message: &str) {
+    /// Takes a message that came before the answer.
+    pub(super) fn take(&mut self, message: &str) {
         if let Some(words) = self.words(message) {
+            self.line.clear();
             tell(&words);
+            return;
+        }
+        if self.told.is_none() {
+            self.server = of_server(message).or_else(|| self.server.take());
+        }
+    }
+
+    /// Waits for the next state of the line.
+    pub(super) async fn frame(&self) {
+        tokio::time::sleep(MOMENT.saturating_sub(self.started.elapsed()).max(FRAME)).await;
+    }
+
+    pub(super) fn show(&mut self) {
+        self.frames += 1;
+        let text = self.text(self.started.elapsed());
+        self.line.show(&text);
+    }
+
+    fn text(&self, elapsed: Duration) -> String {
+        let spinner = SPINNER.get(self.frames % SPINNER.len()).copied().unwrap_or_default();
+        let state = match (&self.told, &self.server) {
+            (Some(_), _) => Some("waiting for an approval"),
+            (None, server) => server.as_deref(),
+        };
+        let state = state.map(|state| format!(" · {state}")).unwrap_or_default();
+        format!("{spinner} {} · {} s{state}", self.tool, elapsed.as_secs())
+    }
+
+    /// Removes the line, and returns what happens to a call that the user no longer waits for.
+    pub(super) fn interrupted(&mut self) -> String {
+        self.line.clear();
+        match &self.told {
+            Some(id) => format!("Cancelled. The approval request stays open: mcpproxy approvals show {id}"),
+            None => "Cancelled. The server may still finish the call. See its outcome with `mcpproxy activity list`."
+                .to_owned(),
         }
     }
 
@@ -48,6 +114,24 @@ impl Progress {
     }
 }
 
+/// Formats a server's progress: `40 % · copying photos`. Returns `None` for other messages.
+fn of_server(message: &str) -> Option<String> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    if message.get("method")?.as_str()? != "notifications/progress" {
+        return None;
+    }
+    let params = message.get("params")?;
+    let number = |name: &str| params.get(name).and_then(Value::as_f64).filter(|number| number.is_finite());
+    let amount = match (number("progress"), number("total")) {
+        (Some(done), Some(total)) if total > 0.0 => Some(format!("{:.0} %", (done / total * 100.0).clamp(0.0, 100.0))),
+        (Some(done), _) => Some(format!("{done}")),
+        (None, _) => None,
+    };
+    let words = params.get("message").and_then(Value::as_str).map(line);
+    let parts: Vec<String> = amount.into_iter().chain(words).collect();
+    (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
 /// Reads a word as a link to an approval page.
 fn approval_link(word: &str) -> Option<(Url, ApprovalId)> {
     let url = Url::parse(word).ok()?;
@@ -59,11 +143,37 @@ fn approval_link(word: &str) -> Option<(Url, ApprovalId)> {
 mod tests {
     use super::*;
 
+    fn progress() -> Progress {
+        Progress::new(&Running { pid: 1, address: "127.0.0.1:8080".to_owned() }, "files:copy")
+    }
+
+    #[test]
+    fn the_line_of_a_slow_call() {
+        let mut progress = progress();
+        assert_eq!(progress.text(Duration::from_millis(1900)), "⠋ files:copy · 1 s");
+        let mut check = |params: Value, expected: &str| {
+            progress.take(&serde_json::json!({"method": "notifications/progress", "params": params}).to_string());
+            assert_eq!(progress.text(Duration::from_secs(12)), format!("⠋ files:copy · 12 s{expected}"));
+        };
+        check(serde_json::json!({"progress": 2, "total": 5, "message": "a\u{1b}[2Jb"}), " · 40 % · a\\u{1b}[2Jb");
+        check(serde_json::json!({"progress": 7}), " · 7");
+        check(serde_json::json!({"progress": 9, "total": 3}), " · 100 %");
+        check(serde_json::json!({}), " · 100 %");
+    }
+
+    #[test]
+    fn a_cancelled_call_says_what_goes_on() {
+        let mut progress = progress();
+        assert!(progress.interrupted().contains("The server may still finish the call."));
+        progress.told = ApprovalId::parse("01HF7YAT00ZZZZZZZZZZZZZZZZ");
+        assert!(progress.interrupted().ends_with("mcpproxy approvals show 01HF7YAT00ZZZZZZZZZZZZZZZZ"));
+    }
+
     #[test]
     fn nobody_is_led_astray() {
         const ID: &str = "01HF7YAT00ZZZZZZZZZZZZZZZZ";
         let check = |url: &str, expected: Option<&str>| {
-            let mut progress = Progress { port: Some(8080), told: None };
+            let mut progress = progress();
             let message = serde_json::json!({"method": "notifications/progress", "params": {
                 "message": format!("Open {url} to approve or deny this call."),
             }});
@@ -80,7 +190,7 @@ mod tests {
         check("http://localhost:8080/ui/approvals/x", None);
         check(&format!("http://localhost:8080/elsewhere/{ID}"), None);
         check("", None);
-        let mut progress = Progress { port: Some(8080), told: None };
+        let mut progress = progress();
         let other = serde_json::json!({"method": "notifications/message", "params": {"message": ours}});
         assert_eq!(progress.words(&other.to_string()), None);
     }

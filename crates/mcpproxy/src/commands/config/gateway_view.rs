@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(
             told(None, "waiting"),
             [
-                "a is misconfigured here, and not in the running gateway: line 1, column 52: environment variable `T` is \
+                "a is misconfigured here, and not in the running gateway: line 1, column 53: environment variable `T` is \
               not set; set it where mcpproxy starts, or remove the reference. The gateway has another environment, and \
               its own counts"
             ]

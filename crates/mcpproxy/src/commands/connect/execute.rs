@@ -116,7 +116,7 @@ fn file_record(
             return Ok(FileRecord { sha256_after, steps, ..known });
         }
         let backup = planned.file.text.as_deref().map(back_up).transpose()?;
-        let is_restorable = planned.file.text.is_none();
+        let is_restorable = !holds_any(planned, &known.steps);
         return Ok(FileRecord { sha256_before: before, sha256_after, backup, is_restorable, steps, ..known });
     }
     Ok(FileRecord {
@@ -127,6 +127,19 @@ fn file_record(
         is_restorable: true,
         created_folders: Vec::new(),
         steps,
+    })
+}
+
+/// Checks whether the file still has something that an earlier run wrote. Restoring it would then not be an undo.
+fn holds_any(planned: &PlannedFile, steps: &[Step]) -> bool {
+    let text = planned.file.text.as_deref().unwrap_or_default();
+    let value = document::read(text, planned.format).unwrap_or(Value::Null);
+    steps.iter().any(|step| match step {
+        Step::Set { path, .. } => document::get(&value, path).is_some(),
+        Step::List { path, values } => {
+            let list = document::get(&value, path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            list.iter().any(|item| values.iter().any(|value| item.as_str() == Some(value)))
+        }
     })
 }
 

@@ -128,12 +128,13 @@ impl Plan {
     ) -> anyhow::Result<Self> {
         let path = client.config_path(request.machine).filter(|_| client.is_installed(request.machine));
         let path = path.ok_or_else(|| not_installed(client, request.machine))?;
+        // The record is saved before the file is written. Read in this order, an entry of ours always has its record.
+        let file = ClientFile::read(&path)?;
         let record = journal.load(client)?;
         let transport = if request.connect.stdio || client.http.is_none() { Transport::Stdio } else { Transport::Http };
         // Rules that were written before stay.
         let has_rules = request.connect.permissions || record.as_ref().is_some_and(|record| record.permissions);
 
-        let file = ClientFile::read(&path)?;
         let text = file.text.as_deref().unwrap_or_default();
         let value = document::read(text, client.config.format).map_err(|error| bad_file(&file, &error))?;
         let entry = document::get(&value, &entry_path(client));

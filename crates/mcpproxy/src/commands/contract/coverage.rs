@@ -6,8 +6,7 @@ use serde_json::Value;
 use crate::client::Rest;
 use crate::commands::tools::HIDDEN;
 use crate::home::Home;
-use crate::terminal::listing::listing;
-use crate::terminal::output::{Format, counted, line, member};
+use crate::terminal::output::{Format, counted, line, member, table};
 
 pub(super) async fn run(home: &Home, format: Format) -> anyhow::Result<()> {
     let answer = Rest::connect(home)?.ask(Method::GET, "/api/v1/contracts").await?;
@@ -23,7 +22,7 @@ fn told(answer: &Value) -> String {
     let rows = tools.iter().map(|tool| {
         vec![member(tool, "name"), member(tool, "risk_level"), member(tool, "operation"), classifier(tool)]
     });
-    let mut text = listing(&["TOOL", "RISK", "OPERATION", "CLASSIFIED BY"], rows.collect());
+    let mut text = table(&["TOOL", "RISK", "OPERATION", "CLASSIFIED BY"], rows);
     text.push('\n');
     let is_hidden = |tool: &Value| tool.get("hidden_from_agents").and_then(Value::as_bool) == Some(true);
     match tools.iter().filter(|tool| is_hidden(tool)).count() {

@@ -96,6 +96,25 @@ impl Plan {
         let new = self.servers.iter().map(|server| server.path.clone());
         new.chain(self.present.iter().map(|server| server.path.clone())).collect()
     }
+
+    /// The paths to remove from the client's file. An empty table cannot be told from none in TOML, so a table that
+    /// loses all its servers is removed as a whole.
+    pub(super) fn removed_paths(&self) -> Vec<KeyPath> {
+        let direct = self.direct_paths();
+        let loses_all = |section: &[String]| {
+            let mut inside = self.source.entries.iter().filter(|entry| section_of(entry) == Some(section));
+            self.source.format == FileFormat::Toml && inside.all(|entry| direct.contains(&entry.path))
+        };
+        let mut paths: Vec<KeyPath> = Vec::new();
+        for path in &direct {
+            let section = path.split_last().map(|(_, section)| section).filter(|section| loses_all(section));
+            let path = section.map_or_else(|| path.clone(), <[String]>::to_vec);
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        paths
+    }
 }
 
 /// Translates entries. Two sections of a file may use the same name, so each section is translated on its own.

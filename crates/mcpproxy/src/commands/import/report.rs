@@ -59,7 +59,7 @@ pub(super) fn found_text(home: &Home, found: &[Found]) -> String {
 }
 
 /// Describes what will change, with a difference of the settings in which secrets are masked.
-pub(super) fn preview(home: &Home, plan: &Plan) -> anyhow::Result<String> {
+pub(super) fn preview(home: &Home, plan: &Plan) -> String {
     let mut text = String::new();
     for server in &plan.servers {
         let original = line(&server.original);
@@ -86,7 +86,7 @@ pub(super) fn preview(home: &Home, plan: &Plan) -> anyhow::Result<String> {
     } else {
         text.push_str(&format!("\n{}", difference(&home.settings(), plan)));
     }
-    Ok(text)
+    text
 }
 
 /// Returns a unified difference. Only the new servers are shown in clear text, and their secrets are references.

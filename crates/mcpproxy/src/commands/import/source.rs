@@ -151,10 +151,10 @@ fn entries(value: &Value, client: Option<&Client>) -> Vec<Entry> {
     entries
 }
 
-/// A table of tables. `mcp` in VS Code has `servers` and `inputs`, so its members decide.
+/// A table of tables, or an empty one.
 fn is_section(value: Option<&Value>) -> bool {
     let Some(Value::Object(members)) = value else { return false };
-    members.values().all(Value::is_object)
+    members.is_empty() || members.values().any(Value::is_object)
 }
 
 /// Adds what only the client's own reading of a key tells. Returns why the entry cannot be imported.

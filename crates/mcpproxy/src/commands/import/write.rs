@@ -96,7 +96,7 @@ impl Written {
 pub(super) fn remove_direct(home: &Home, plan: &Plan) -> Result<Option<PathBuf>, Failure> {
     let file = &plan.source.file;
     let text = file.text.as_deref().unwrap_or_default();
-    let edits: Vec<Edit> = plan.direct_paths().into_iter().map(|path| Edit::Remove { path }).collect();
+    let edits: Vec<Edit> = plan.removed_paths().into_iter().map(|path| Edit::Remove { path }).collect();
     let edited = document::apply(text, plan.source.format, &edits).map_err(|error| {
         Failure::new(Exit::Failed, format!("`{}`: {error}.", file.path.display()))
             .hint("nothing was changed; import with --keep-direct, and remove the servers in the client")

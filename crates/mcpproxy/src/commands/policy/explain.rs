@@ -17,7 +17,7 @@ use crate::terminal::output::{Format, line, member};
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
     /// Name of the tool, as `server:tool`
-    #[arg(value_parser = ToolName::parse)]
+    #[arg(value_parser = ToolName::parse, add = crate::commands::names::tools())]
     name: ToolName,
     /// Variant of `call_tool_*` that the agent uses
     #[arg(long, value_enum)]
@@ -35,7 +35,7 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Agent that makes the call [default: an agent with all permissions]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = crate::commands::names::agents())]
     agent: Option<String>,
 }
 

@@ -5,9 +5,11 @@ use serde_json::Value;
 use super::{members, row};
 use crate::terminal::listing::listing;
 use crate::terminal::output::{line, member, shorten};
+use crate::terminal::size::prose_columns;
+use crate::terminal::wrap::wrap;
 
-/// Prose is wrapped at this column, whatever the width of the terminal.
-const WIDTH: usize = 80;
+/// Prose is wrapped at this column, even on a wider terminal.
+const WIDTH_MAX: usize = 80;
 const WORD_MAX_CHARS: usize = 24;
 const LEGEND: &str = "Score: 0 to 1. Words: share of the query that the tool's own words cover, 0 to 1. Meaning: similarity \
     of meaning, 0 to 1. Sum: the features that make up the score. Share: weight of a word; rare words weigh more.";
@@ -21,7 +23,7 @@ pub(super) fn found(answer: &Value) -> String {
     }
     let rows = tools.iter().map(|tool| {
         let mut row = row(tool);
-        row.insert(1, number(tool, "score"));
+        row.insert(1, number(tool, "score").into());
         row
     });
     let table = listing(&["TOOL", "SCORE", "CALL WITH", "RISK", "NEEDS", "DESCRIPTION"], rows.collect());
@@ -95,25 +97,8 @@ fn share(word: &Value) -> String {
 
 /// Wraps text into indented lines of at most `WIDTH` characters.
 fn wrapped(text: &str, indent: usize) -> String {
-    let mut lines = String::new();
-    let mut length = 0;
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
-        let wanted = word.chars().count() + 1;
-        if length > 0 && length + wanted > WIDTH {
-            lines.push('\n');
-            length = 0;
-        }
-        if length == 0 {
-            lines.push_str(&" ".repeat(indent));
-            length = indent + wanted - 1;
-        } else {
-            lines.push(' ');
-            length += wanted;
-        }
-        lines.push_str(word);
-    }
-    lines.push('\n');
-    lines
+    let lines = wrap(text, prose_columns().min(WIDTH_MAX).saturating_sub(indent));
+    lines.iter().map(|line| format!("{:indent$}{line}\n", "")).collect()
 }
 
 #[cfg(test)]
@@ -179,12 +164,12 @@ mod tests {
              \x20 user            30%  name, description\n\
              \x20 now\\u{1b}[2J    10%  not found\n"
         );
-        assert!(reasons.lines().all(|line| line.chars().count() <= WIDTH));
+        assert!(reasons.lines().all(|line| line.chars().count() <= 80));
         let mut named = why;
         named["named"] = json!(true);
         let text = found(&answer(&named));
         assert!(text.contains("\n  score 0.82, because the query is its name   words 0.75   meaning 0.10\n"), "{text}");
-        assert!(text.lines().skip(2).all(|line| line.chars().count() <= WIDTH));
+        assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80));
     }
 
     #[test]

@@ -32,7 +32,7 @@ fn check(result: &Value, expected: Option<(Exit, &str)>) {
 }
 
 #[test]
-fn who_said_no() {
+fn refusals_name_their_source() {
     let refusal = |code: &str, message: &str| {
         json!({"isError": true, "content": [{"type": "text", "text": message}],
                "structuredContent": {"error": {"code": code, "message": message,

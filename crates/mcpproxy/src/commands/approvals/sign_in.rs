@@ -16,12 +16,12 @@ const CSRF: HeaderName = HeaderName::from_static("x-csrf-token");
 /// Attempts for a name, password or code. The gateway has its own limit.
 pub(super) const TRIES: usize = 3;
 
-pub(super) struct Person {
+pub(super) struct UserAtTerminal {
     terminal: Terminal,
     end: EndSignal,
 }
 
-impl Person {
+impl UserAtTerminal {
     /// Takes over signal handling, so that Ctrl-C during a password prompt does not leave the terminal without echo.
     pub(super) fn at(terminal: Terminal) -> anyhow::Result<Self> {
         Ok(Self { terminal, end: EndSignal::listen()? })

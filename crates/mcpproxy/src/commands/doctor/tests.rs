@@ -1,0 +1,193 @@
+//! Tests of the checks and of their output, without files or a gateway.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use mcpproxy_core::Scope;
+use mcpproxy_store::TokenInfo;
+use serde_json::{Value, json};
+
+use super::facts::{ChainState, ClientFacts, GatewayFacts, PortState, StorageFacts};
+use super::*;
+
+fn token(name: &str, created_ms: i64, last_used_ms: Option<i64>) -> TokenInfo {
+    TokenInfo { name: name.to_owned(), scope: Scope::everything(), created_ms, revoked_ms: None, last_used_ms }
+}
+
+fn gateway(servers: Value) -> GatewayFacts {
+    GatewayFacts {
+        status: json!({"version": "1.0.0", "address": "127.0.0.1:8080", "settings": {"error": null},
+                       "log": {"reason": null}, "approvals": {"waiting": 0}}),
+        servers: json!({ "servers": servers }),
+        denied: json!({"approvals": []}),
+        clients: json!({"clients": []}),
+        last_lines: BTreeMap::new(),
+    }
+}
+
+/// A data folder on which everything is fine.
+fn healthy() -> Facts {
+    Facts {
+        home: Home::resolve(Some(PathBuf::from("/data"))).unwrap(),
+        settings_path: "/data/mcp_config.json".to_owned(),
+        settings: Ok(Some(2)),
+        open_files: Vec::new(),
+        listen: "127.0.0.1:8080".parse().unwrap(),
+        port: PortState::Ours,
+        gateway: Ok(Some(gateway(json!([{"name": "a", "state": "ready", "hidden_tools": []}])))),
+        storage: Ok(Some(StorageFacts {
+            tokens: vec![token("local", 0, Some(5))],
+            users: 1,
+            chain: ChainState::Intact(12),
+        })),
+        is_local_token_valid: Some(true),
+        clients: Vec::new(),
+        now_ms: 0,
+    }
+}
+
+/// Returns the findings of one check that are not `ok`.
+fn problems(facts: &Facts) -> Vec<String> {
+    let rows = report(facts, Vec::new()).checks;
+    let bad = rows.iter().filter(|row| row.finding.result >= Outcome::Warning);
+    bad.map(|row| {
+        format!("{} {} {}", row.finding.result.words(), row.code, row.finding.subject.as_deref().unwrap_or("-"))
+    })
+    .collect()
+}
+
+#[test]
+fn nothing_is_wrong() {
+    let report = report(&healthy(), Vec::new());
+    assert_eq!((report.errors, report.warnings), (0, 0));
+    assert_eq!(report.checks.len(), CHECKS.len(), "each check has its row");
+    assert!(report.checks.iter().all(|row| row.finding.result == Outcome::Ok), "{report:?}");
+}
+
+#[test]
+fn each_problem_has_its_code_and_a_next_step() {
+    let check = |change: &dyn Fn(&mut Facts), expected: &[&str]| {
+        let mut facts = healthy();
+        change(&mut facts);
+        assert_eq!(problems(&facts), expected);
+        let rows = report(&facts, Vec::new()).checks;
+        let bad = rows.iter().filter(|row| row.finding.result >= Outcome::Warning);
+        assert!(bad.into_iter().all(|row| row.finding.next.is_some()), "{rows:?}");
+    };
+    let with = |facts: &mut Facts, change: &dyn Fn(&mut GatewayFacts)| {
+        let Ok(Some(gateway)) = &mut facts.gateway else { panic!("it runs") };
+        change(gateway);
+    };
+    check(
+        &|facts| facts.settings = Err("a.json:1:2: bad\nb.yaml:3:4: worse".to_owned()),
+        &["✗ error settings_invalid -", "✗ error settings_invalid -"],
+    );
+    check(
+        &|facts| with(facts, &|gateway| gateway.status["settings"]["error"] = "bad".into()),
+        &["✗ error settings_refused -"],
+    );
+    check(
+        &|facts| facts.open_files = vec![("/data/admin.key".to_owned(), 0o644)],
+        &["✗ error file_mode /data/admin.key"],
+    );
+    check(
+        &|facts| (facts.gateway, facts.port) = (Ok(None), PortState::Taken(Some("nginx (pid 812)".to_owned()))),
+        &["! warn gateway_stopped -", "✗ error port_in_use -"],
+    );
+    check(&|facts| facts.gateway = Err("timeout".to_owned()), &["✗ error gateway_stopped -"]);
+    check(&|facts| facts.storage = Err("refused".to_owned()), &["✗ error storage_unreachable -"]);
+    check(
+        &|facts| with(facts, &|gateway| gateway.status["log"]["reason"] = "disk full".into()),
+        &["✗ error log_unavailable -"],
+    );
+    let client = |is_connected| ClientFacts { id: "cursor", title: "Cursor", is_connected };
+    check(&|facts| facts.clients = vec![client(Ok(false))], &["! warn client_not_connected Cursor"]);
+    check(&|facts| facts.clients = vec![client(Err("bad".to_owned()))], &["! warn client_not_connected Cursor"]);
+    check(&|facts| facts.clients = vec![client(Ok(true))], &[]);
+    check(&|facts| facts.is_local_token_valid = Some(false), &["✗ error token_revoked -"]);
+    check(
+        &|facts| with(facts, &|gateway| gateway.status["approvals"]["waiting"] = 2.into()),
+        &["! warn approval_waiting -"],
+    );
+    let storage = |facts: &mut Facts, change: &dyn Fn(&mut StorageFacts)| {
+        let Ok(Some(storage)) = &mut facts.storage else { panic!("it answers") };
+        change(storage);
+    };
+    check(
+        &|facts| storage(facts, &|storage| storage.chain = ChainState::Damaged("line 3".to_owned())),
+        &["✗ error chain_damaged -"],
+    );
+    check(&|facts| storage(facts, &|storage| storage.users = 0), &["! warn no_approver -"]);
+    let old = 8 * 24 * 60 * 60 * 1000;
+    check(
+        &|facts| {
+            facts.now_ms = old;
+            storage(facts, &|storage| storage.tokens = vec![token("ci", 0, None), token("new", old, None)]);
+        },
+        &["! warn token_unused ci"],
+    );
+}
+
+#[test]
+fn servers_that_do_not_work() {
+    let mut facts = healthy();
+    let mut gateway = gateway(json!([
+        {"name": "git", "state": "waiting", "reason": "the process ended with exit code 1"},
+        {"name": "docs", "state": "misconfigured", "reason": "DOCS_TOKEN is not set", "hint": "export DOCS_TOKEN"},
+        {"name": "slow", "state": "connecting"},
+        {"name": "odd", "state": "ready", "hidden_tools": [{"name": "x", "reason": "no schema"}]},
+        {"name": "off", "state": "disabled"},
+    ]));
+    gateway.last_lines.insert("git".to_owned(), "GIT_TOKEN is not set".to_owned());
+    facts.gateway = Ok(Some(gateway));
+    assert_eq!(
+        problems(&facts),
+        [
+            "✗ error server_misconfigured docs",
+            "✗ error server_down git",
+            "! warn server_down slow",
+            "! warn tool_hidden odd",
+        ]
+    );
+    let rows = report(&facts, Vec::new()).checks;
+    let of = |name: &str| rows.iter().find(|row| row.finding.subject.as_deref() == Some(name)).unwrap().finding.clone();
+    assert_eq!(of("git").message, "the process ended with exit code 1 It last wrote: GIT_TOKEN is not set");
+    assert_eq!(of("git").next.as_deref(), Some("mcpproxy servers logs git"));
+    assert_eq!(of("docs").next.as_deref(), Some("export DOCS_TOKEN"));
+}
+
+#[test]
+fn a_client_that_never_showed_the_prompt() {
+    let denied = |by: &str, decided: &str| {
+        json!({"agent": "codex", "client": "codex 0.1", "decided_by": by,
+               "created": "2026-01-01T10:00:00Z", "decided": decided})
+    };
+    let check = |approvals: Value, expected: &[&str]| {
+        let mut facts = healthy();
+        let Ok(Some(gateway)) = &mut facts.gateway else { panic!("it runs") };
+        gateway.denied = json!({ "approvals": approvals });
+        assert_eq!(problems(&facts), expected);
+    };
+    let at_once = "2026-01-01T10:00:00.100Z";
+    check(
+        json!([denied("codex's client", at_once), denied("codex's client", at_once)]),
+        &["! warn elicitation_declined codex 0.1"],
+    );
+    check(json!([denied("codex's client", "2026-01-01T10:00:05Z")]), &[]);
+    check(json!([denied("anna", at_once)]), &[]);
+}
+
+#[test]
+fn the_output_fits() {
+    let mut facts = healthy();
+    facts.gateway = Ok(None);
+    facts.port = PortState::Taken(Some("nginx (pid 812)".to_owned()));
+    let report = report(&facts, vec!["/data/admin.key: mode 644 is now 600".to_owned()]);
+    for room in [60, 80, 120] {
+        let text = text(&report, room, Colours::Off);
+        let widest = text.lines().map(width).max().unwrap_or_default();
+        assert!(widest <= room, "{room}: {widest}\n{text}");
+    }
+    insta::assert_snapshot!("doctor_60", text(&report, 60, Colours::Off));
+    insta::assert_snapshot!("doctor_80", text(&report, 80, Colours::Off));
+}

@@ -1,0 +1,151 @@
+//! Names that exist now, for shell completion: servers, tools, agents and approval requests.
+//!
+//! Each function is the `add = …` of an argument. The shell runs `mcpproxy` with the variable `COMPLETE`, and clap asks
+//! for the candidates of the argument under the cursor. Names of servers and tools come from the running gateway, and
+//! names of agents from the database. Without either, there are no candidates and no message.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use http::Method;
+use mcpproxy_store::Store;
+use serde_json::Value;
+
+use crate::client::Rest;
+use crate::client::quick::quickly;
+use crate::database::location;
+use crate::home::Home;
+use crate::operator_files::settings_file;
+use crate::terminal::output::{line, shorten};
+
+/// Longest description next to a candidate.
+const HELP_MAX_CHARS: usize = 60;
+
+pub(crate) fn servers() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let running = from_gateway("/api/v1/servers", "servers", |server| {
+            Some((text(server, "name")?.to_owned(), text(server, "state").unwrap_or_default().to_owned()))
+        });
+        candidates(running.or_else(configured).unwrap_or_default())
+    })
+}
+
+pub(crate) fn tools() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let tools = from_gateway("/api/v1/tools", "tools", |tool| {
+            let call_with = text(tool, "call_with").unwrap_or_default().replace("call_tool_", "");
+            let description = text(tool, "description").unwrap_or_default();
+            let description = description.lines().next().unwrap_or_default();
+            Some((text(tool, "name")?.to_owned(), format!("{call_with}: {description}")))
+        });
+        candidates(tools.unwrap_or_default())
+    })
+}
+
+/// Approval requests that are pending or approved.
+pub(crate) fn approvals() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let found = from_gateway("/api/v1/approvals?limit=50", "approvals", |approval| {
+            let state = text(approval, "state").filter(|state| ["pending", "approved"].contains(state))?;
+            let tool = text(approval, "tool").unwrap_or_default();
+            Some((text(approval, "id")?.to_owned(), format!("{state}: {tool}")))
+        });
+        candidates(found.unwrap_or_default())
+    })
+}
+
+pub(crate) fn standing_approvals() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let found = from_gateway("/api/v1/grants", "grants", |grant| {
+            let (agent, tool) = (text(grant, "agent").unwrap_or_default(), text(grant, "tool").unwrap_or_default());
+            Some((text(grant, "id")?.to_owned(), format!("{agent}: {tool}")))
+        });
+        candidates(found.unwrap_or_default())
+    })
+}
+
+/// Agents with a valid token.
+pub(crate) fn agents() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let tokens = home().and_then(|home| {
+            quickly(move || async move {
+                let store = Store::open_read_only(&location(&home)?).await?;
+                Ok(store.list_tokens().await?)
+            })
+        });
+        let valid = tokens.unwrap_or_default().into_iter().filter(|token| token.revoked_ms.is_none());
+        candidates(valid.map(|token| (token.name, String::new())).collect())
+    })
+}
+
+/// Asks the running gateway for a list.
+fn from_gateway(
+    path: &'static str,
+    list: &'static str,
+    of: impl Fn(&Value) -> Option<(String, String)>,
+) -> Option<Vec<(String, String)>> {
+    let home = home()?;
+    let answer = quickly(move || async move { Rest::connect(&home)?.ask(Method::GET, path).await })?;
+    Some(answer.get(list)?.as_array()?.iter().filter_map(of).collect())
+}
+
+/// Reads the names of servers from the settings, for a gateway that does not run.
+fn configured() -> Option<Vec<(String, String)>> {
+    let path = home()?.settings();
+    let (_, text) = settings_file::read_text(&path).ok()??;
+    let settings = settings_file::check_shape(&path, &text).ok()?;
+    Some(settings.servers.iter().map(|server| (server.name.to_string(), String::new())).collect())
+}
+
+fn candidates(found: Vec<(String, String)>) -> Vec<CompletionCandidate> {
+    let candidate = |(name, help): (String, String)| {
+        let help = shorten(&line(&help), HELP_MAX_CHARS);
+        CompletionCandidate::new(line(&name)).help((!help.is_empty()).then(|| help.into()))
+    };
+    found.into_iter().map(candidate).collect()
+}
+
+fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
+    value.get(name).and_then(Value::as_str)
+}
+
+fn home() -> Option<Home> {
+    Home::resolve(home_in(std::env::args_os())).ok()
+}
+
+/// Finds `--home` in a command line that is still being typed, or else in the environment.
+pub(crate) fn home_in(args: impl IntoIterator<Item = OsString>) -> Option<PathBuf> {
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        if arg == "--home" {
+            return args.next().map(PathBuf::from);
+        }
+        if let Some(path) = arg.to_str().and_then(|arg| arg.strip_prefix("--home=")) {
+            return Some(PathBuf::from(path));
+        }
+    }
+    std::env::var_os("MCPPROXY_HOME").filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_folder_of_an_unfinished_command() {
+        let check = |args: &[&str], expected: &str| {
+            let found = home_in(args.iter().map(OsString::from));
+            assert_eq!(found, Some(PathBuf::from(expected)), "{args:?}");
+        };
+        check(&["mcpproxy", "--", "mcpproxy", "--home", "/data", "servers", "logs", ""], "/data");
+        check(&["mcpproxy", "--", "mcpproxy", "servers", "--home=/data"], "/data");
+    }
+
+    #[test]
+    fn names_of_servers_are_escaped() {
+        let made = candidates(vec![("a\u{1b}[2J".to_owned(), "x\ny".to_owned())]);
+        let (name, help) = (made[0].get_value().to_string_lossy(), made[0].get_help().unwrap().to_string());
+        assert_eq!((&*name, &*help), ("a\\u{1b}[2J", "x\\ny"));
+    }
+}

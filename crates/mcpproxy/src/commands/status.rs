@@ -1,0 +1,231 @@
+//! `status`: one screen with what runs, what is wrong, and the next command.
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::doctor::checks::{CHECKS, Finding, Outcome};
+use super::doctor::facts::{Depth, Facts, GatewayFacts};
+use crate::client::no_gateway;
+use crate::exit::Exit;
+use crate::home::Home;
+use crate::terminal::output::{Format, counted, line, tell};
+use crate::terminal::size::prose_columns;
+use crate::terminal::style::{Colours, Tone};
+use crate::terminal::wrap::hanging;
+
+/// Width of the names in the first column.
+const LABELS: usize = 11;
+const RUNNING: &str = "✓ running";
+const STOPPED: &str = "✗ not running";
+
+/// Show what runs, what is wrong, and the next command
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mcpproxy status
+  mcpproxy status -o json
+
+The exit code is 0 while a gateway runs, and 7 if none runs. `mcpproxy doctor`
+checks more.")]
+pub(crate) struct Status {}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    running: bool,
+    home: String,
+    /// The answer of `GET /api/v1/status`.
+    gateway: Option<&'a Value>,
+    agents: Option<Agents>,
+    users: Option<usize>,
+    problems: Vec<Problem>,
+    next: String,
+}
+
+#[derive(Serialize)]
+struct Agents {
+    /// Agents with a valid token.
+    valid: usize,
+    /// Agents with a valid token that was never used.
+    unused: usize,
+}
+
+#[derive(Serialize)]
+struct Problem {
+    code: &'static str,
+    #[serde(flatten)]
+    finding: Finding,
+}
+
+pub(crate) async fn run(home: &Home, format: Format) -> anyhow::Result<Exit> {
+    let facts = Facts::collect(home, Depth::Summary).await;
+    let report = report(&facts);
+    format.print(&report, || text(&report, prose_columns(), Colours::of(&std::io::stdout())))?;
+    if report.running {
+        return Ok(Exit::Done);
+    }
+    if let Err(error) = &facts.gateway {
+        tell(&format!("error: The gateway does not answer: {}", line(error)));
+        return Ok(Exit::Failed);
+    }
+    Err(no_gateway(home).into())
+}
+
+fn report(facts: &Facts) -> Report<'_> {
+    let mut problems: Vec<Problem> = Vec::new();
+    for check in CHECKS.iter().filter(|check| check.is_in_status) {
+        let findings = (check.run)(facts).into_iter().filter(|finding| finding.result >= Outcome::Warning);
+        problems.extend(findings.map(|finding| Problem { code: check.code, finding }));
+    }
+    let gateway = facts.gateway.as_ref().ok().and_then(Option::as_ref);
+    let storage = facts.storage.as_ref().ok().and_then(Option::as_ref);
+    let agents = storage.map(|storage| {
+        let valid: Vec<_> = storage.tokens.iter().filter(|token| token.revoked_ms.is_none()).collect();
+        Agents { valid: valid.len(), unused: valid.iter().filter(|token| token.last_used_ms.is_none()).count() }
+    });
+    Report {
+        running: gateway.is_some(),
+        home: facts.home.folder().display().to_string(),
+        gateway: gateway.map(|gateway| &gateway.status),
+        agents,
+        users: storage.map(|storage| storage.users),
+        next: next(facts, gateway, &problems),
+        problems,
+    }
+}
+
+/// Chooses the one command that helps most now.
+fn next(facts: &Facts, gateway: Option<&GatewayFacts>, problems: &[Problem]) -> String {
+    let command = |rest: &str| facts.command(rest);
+    let has = |code: &str| problems.iter().any(|problem| problem.code == code);
+    let Some(gateway) = gateway else {
+        let is_invalid = has("settings_invalid");
+        return if is_invalid { command("config check") } else { command("serve") };
+    };
+    let number = |pointer: &str| gateway.status.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
+    let name_of = |code: &str| {
+        problems.iter().find(|problem| problem.code == code).and_then(|problem| problem.finding.subject.clone())
+    };
+    if number("/approvals/waiting") > 0 {
+        command("approvals list")
+    } else if has("settings_refused") || has("settings_invalid") {
+        command("config check")
+    } else if let Some(name) = name_of("server_down") {
+        command(&format!("servers logs {name}"))
+    } else if !problems.is_empty() {
+        command("doctor")
+    } else if number("/tools") == 0 {
+        command("servers add NAME -- COMMAND")
+    } else {
+        command("tools list")
+    }
+}
+
+fn text(report: &Report<'_>, room: usize, colours: Colours) -> String {
+    let mut text = String::new();
+    let mut row = |label: &str, value: &str| {
+        let label = colours.paint(Tone::Dim, &format!("{label:<LABELS$}"));
+        text.push_str(&format!("{label}{}\n", hanging(value, room, LABELS)));
+    };
+    match report.gateway {
+        Some(status) => {
+            row("Gateway", &format!("{RUNNING} {}", gateway_words(status)));
+            row("Settings", &settings_words(status));
+            row("Servers", &server_words(status));
+            row("Approvals", &approval_words(status));
+            row("Log", &log_words(status));
+            let page = status.get("ui_url").and_then(Value::as_str).unwrap_or("-");
+            row("Console", &line(page));
+        }
+        None => {
+            row("Gateway", STOPPED);
+            row("Data", &report.home);
+        }
+    }
+    if let Some(agents) = &report.agents {
+        let unused = if agents.unused > 0 { format!(", {} never used", agents.unused) } else { String::new() };
+        row("Agents", &format!("{}{unused}", counted(agents.valid, "valid token")));
+    }
+    if let Some(users) = report.users {
+        row("Users", &if users == 0 { "none, so nobody can approve calls".to_owned() } else { counted(users, "user") });
+    }
+    for problem in &report.problems {
+        let finding = &problem.finding;
+        let subject = finding.subject.as_ref().map(|subject| format!(" {subject}")).unwrap_or_default();
+        let mark = colours.paint(finding.result.tone(), finding.result.words());
+        text.push_str(&format!("\n{mark} {}{subject}\n", problem.code));
+        text.push_str(&format!("  {}\n", hanging(&finding.message, room, 2)));
+        if let Some(next) = &finding.next {
+            text.push_str(&format!("  next: {}\n", hanging(next, room.saturating_sub(6), 2)));
+        }
+    }
+    // Colours come last, because they would count as columns.
+    let text = text.replacen(RUNNING, &colours.paint(Tone::Good, RUNNING), 1);
+    let text = text.replacen(STOPPED, &colours.paint(Tone::Warning, STOPPED), 1);
+    format!("{text}\n{} {}\n", colours.paint(Tone::Dim, "Next:"), colours.paint(Tone::Strong, &report.next))
+}
+
+fn gateway_words(status: &Value) -> String {
+    let text = |name: &str| status.get(name).and_then(Value::as_str).unwrap_or("-");
+    let pid = status.get("pid").and_then(Value::as_u64).unwrap_or_default();
+    let uptime_ms = status.get("uptime_ms").and_then(Value::as_u64).unwrap_or_default();
+    format!("version {} on {}, pid {pid}, for {}", line(text("version")), line(text("address")), span(uptime_ms / 1000))
+}
+
+/// Formats a time span: `45 s`, `12 min`, `3 h`, `2 d`.
+fn span(seconds: u64) -> String {
+    match seconds {
+        ..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+fn settings_words(status: &Value) -> String {
+    let path = status.pointer("/settings/path").and_then(Value::as_str).unwrap_or("-");
+    match status.pointer("/settings/exists").and_then(Value::as_bool) {
+        Some(false) => format!("none ({}), so the demo server runs", line(path)),
+        Some(true) | None => line(path),
+    }
+}
+
+fn server_words(status: &Value) -> String {
+    let counts = status.get("servers").and_then(Value::as_object);
+    let states = counts.into_iter().flatten().filter_map(|(state, count)| Some((state, count.as_u64()?)));
+    let states: Vec<String> =
+        states.filter(|(_, count)| *count > 0).map(|(state, count)| format!("{count} {}", line(state))).collect();
+    let tools = status.get("tools").and_then(Value::as_u64).unwrap_or_default();
+    let tools = counted(usize::try_from(tools).unwrap_or(usize::MAX), "tool");
+    if states.is_empty() { "none".to_owned() } else { format!("{}, {tools}", states.join(", ")) }
+}
+
+fn approval_words(status: &Value) -> String {
+    match status.pointer("/approvals/waiting").and_then(Value::as_u64) {
+        None => "unknown".to_owned(),
+        Some(0) => "none waiting".to_owned(),
+        Some(waiting) => format!("{waiting} waiting"),
+    }
+}
+
+fn log_words(status: &Value) -> String {
+    match status.pointer("/log/reason").and_then(Value::as_str) {
+        None => "✓ writable".to_owned(),
+        Some(_) => "✗ not writable, so no call is sent".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans() {
+        let check = |seconds: u64, expected: &str| assert_eq!(span(seconds), expected);
+        check(0, "0 s");
+        check(119, "119 s");
+        check(120, "2 min");
+        check(7200, "2 h");
+        check(200_000, "2 d");
+    }
+}

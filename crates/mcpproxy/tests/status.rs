@@ -1,0 +1,171 @@
+//! Tests of `status`, `doctor` and `open`, with and without a gateway.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on stops"
+)]
+
+mod common;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use common::{Folder, Serving, wait};
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+/// Settings whose port the kernel chooses, so that no other program holds it.
+fn settings(servers: &str) -> String {
+    format!("{{\"listen\": \"127.0.0.1:0\", \"mcpServers\": {{{servers}}}}}")
+}
+
+/// Returns the JSON of a command and its exit code.
+fn json_of(folder: &Folder, args: &[&str]) -> (Value, Option<i32>) {
+    let output = folder.command(args).args(["-o", "json"]).output().unwrap();
+    (serde_json::from_slice(&output.stdout).unwrap(), output.status.code())
+}
+
+/// Returns the rows with this code, as result and subject.
+fn rows(report: &Value, code: &str) -> Vec<(String, Option<String>)> {
+    let checks = report["checks"].as_array().unwrap();
+    let rows = checks.iter().filter(|row| row["code"] == code);
+    rows.map(|row| (row["result"].as_str().unwrap().to_owned(), row["subject"].as_str().map(str::to_owned))).collect()
+}
+
+fn is(result: &str) -> Vec<(String, Option<String>)> {
+    vec![(result.to_owned(), None)]
+}
+
+#[test]
+fn without_a_gateway() {
+    let folder = Folder::new();
+    folder.write("mcp_config.json", &settings(""));
+    assert_snapshot!("status_stopped", folder.run(&["status"]));
+    let (status, code) = json_of(&folder, &["status"]);
+    assert_eq!((&status["running"], &status["gateway"], code), (&json!(false), &Value::Null, Some(7)));
+    assert!(status["next"].as_str().unwrap().ends_with(" serve"), "{status}");
+    assert!(folder.run(&["open", "--print"]).starts_with("exit 7\n"));
+
+    let (report, code) = json_of(&folder, &["doctor"]);
+    assert_eq!(code, Some(0), "a stopped gateway is a warning: {report}");
+    assert_eq!(rows(&report, "gateway_stopped"), is("warn"));
+    assert_eq!(rows(&report, "server_down"), is("skipped"));
+
+    folder.write("mcp_config.json", "{\"mcpServers\": [");
+    let (report, code) = json_of(&folder, &["doctor"]);
+    assert_eq!((code, rows(&report, "settings_invalid")), (Some(1), is("error")));
+    let (status, _) = json_of(&folder, &["status"]);
+    assert!(status["next"].as_str().unwrap().ends_with(" config check"), "{status}");
+}
+
+#[test]
+fn a_port_that_another_program_holds() {
+    let folder = Folder::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    folder.write("mcp_config.json", &format!("{{\"listen\": \"{address}\"}}"));
+    let (report, code) = json_of(&folder, &["doctor"]);
+    assert_eq!((code, rows(&report, "port_in_use")), (Some(1), is("error")));
+    let message = report["checks"].as_array().unwrap().iter().find(|row| row["code"] == "port_in_use").unwrap();
+    let holder = format!("(pid {}) listens on {address}", std::process::id());
+    assert!(message["message"].as_str().unwrap().contains(&holder), "{message}");
+}
+
+#[test]
+fn a_running_gateway() {
+    let folder = Folder::new();
+    folder.write("mcp_config.json", &settings("\"demo\": {\"type\": \"demo\"}"));
+    let serving = Serving::start(&folder);
+    let (status, code) = json_of(&folder, &["status"]);
+    assert_eq!((&status["running"], code), (&json!(true), Some(0)));
+    assert_eq!(status["gateway"]["address"], json!(serving.address));
+    assert_eq!(status["problems"][0]["code"], "no_approver");
+    let text = folder.run(&["status"]);
+    for line in [
+        "Gateway    ✓ running version ",
+        "Servers    1 ready, 18 tools",
+        "Approvals  none waiting",
+        "Log        ✓ writable",
+    ] {
+        assert!(text.lines().any(|shown| shown.starts_with(line)), "{line}\n{text}");
+    }
+    let url = folder.json(&["open", "--print"])["url"].as_str().unwrap().to_owned();
+    assert!(url.starts_with("http://localhost:") && url.ends_with("/ui/"), "{url}");
+
+    let (report, code) = json_of(&folder, &["doctor"]);
+    assert_eq!(code, Some(0), "{report}");
+    for check in
+        ["settings_invalid", "port_in_use", "storage_unreachable", "chain_damaged", "server_down", "token_revoked"]
+    {
+        assert_eq!(rows(&report, check), is("ok"), "{check}: {report}");
+    }
+    assert_eq!(serving.stop(), Some(0));
+}
+
+#[test]
+fn a_server_that_does_not_start() {
+    let folder = Folder::new();
+    let script = "echo 'GIT_TOKEN is not set' >&2; exit 3";
+    folder.write(
+        "mcp_config.json",
+        &settings(&format!("\"git\": {{\"command\": \"sh\", \"args\": [\"-c\", \"{script}\"]}}")),
+    );
+    let _serving = Serving::start(&folder);
+    wait("the failure", || json_of(&folder, &["status"]).0["gateway"]["servers"]["failed"] == 1);
+    let (report, code) = json_of(&folder, &["doctor"]);
+    assert_eq!((code, rows(&report, "server_down")), (Some(1), vec![("error".to_owned(), Some("git".to_owned()))]));
+    let row = report["checks"].as_array().unwrap().iter().find(|row| row["code"] == "server_down").unwrap();
+    assert!(row["message"].as_str().unwrap().contains("GIT_TOKEN is not set"), "{row}");
+    let (status, _) = json_of(&folder, &["status"]);
+    assert!(status["next"].as_str().unwrap().ends_with("servers logs git"), "{status}");
+}
+
+#[test]
+fn fixing_changes_modes_only() {
+    let folder = Folder::new();
+    folder.write("mcp_config.json", &settings(""));
+    Serving::start(&folder).stop();
+    let key = folder.file("admin.key");
+    let before = folder.read("admin.key");
+    let set = |mode: u32| std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
+    let mode = || std::fs::metadata(&key).unwrap().permissions().mode() & 0o777;
+    set(0o644);
+    let (report, code) = json_of(&folder, &["doctor"]);
+    assert_eq!((code, mode()), (Some(1), 0o644), "without --fix nothing changes");
+    assert_eq!(rows(&report, "file_mode").len(), 1);
+    let (report, code) = json_of(&folder, &["doctor", "--fix"]);
+    assert_eq!((code, mode(), folder.read("admin.key")), (Some(0), 0o600, before));
+    assert!(report["fixed"][0].as_str().unwrap().ends_with("admin.key: mode 644 is now 600"), "{report}");
+    assert_eq!(rows(&report, "file_mode"), is("ok"));
+}
+
+#[test]
+fn a_connected_client_is_listed_with_its_revision() {
+    let folder = Folder::new();
+    folder.write("mcp_config.json", &settings(""));
+    let serving = Serving::start(&folder);
+    assert_eq!(serving.admin("/api/v1/clients"), json!({"clients": []}));
+    let mut client = folder.command(&["stdio"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let params = json!({
+        "protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "editor", "version": "1.2"},
+    });
+    let input = client.stdin.as_mut().unwrap();
+    writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})).unwrap();
+    let mut answer = String::new();
+    BufReader::new(client.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
+
+    let listed = serving.admin("/api/v1/clients")["clients"][0].clone();
+    assert_eq!(
+        (&listed["client"], &listed["protocol"], &listed["elicitation"]),
+        (&json!("editor 1.2"), &json!("2025-06-18"), &json!(true)),
+        "{answer}"
+    );
+    let (report, _) = json_of(&folder, &["doctor"]);
+    assert_eq!(rows(&report, "client_revision"), [("ok".to_owned(), Some("editor 1.2".to_owned()))]);
+    drop(client.stdin.take());
+    client.wait().unwrap();
+}
