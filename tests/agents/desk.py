@@ -20,7 +20,7 @@ from user import Session, Totp, set_up_plainly
 
 USER = "ada"
 # A cold start on two cores that others use as well, several model turns, and an approval.
-RUN_SECONDS = 150
+RUN_SECONDS = 300
 NOT_SHOWN = "approval_not_shown"
 APPROVED = ("approval_requested", "approval_approved")
 Files = dict[str, bytes]
