@@ -108,8 +108,8 @@ impl Desk {
     /// Returns the token in a client's file.
     pub(crate) fn token(&self, name: &str) -> String {
         let text = self.read(name);
-        let start = text.find("Bearer mcp_").unwrap() + "Bearer ".len();
-        text[start..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_' || *c == '-').collect()
+        let (_, rest) = text.split_once("Bearer ").unwrap();
+        rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_' || *c == '-').collect()
     }
 
     /// Returns the names of valid tokens, except the gateway's own.
@@ -123,8 +123,8 @@ impl Desk {
 
 fn masked(text: &str) -> String {
     let Some((before, rest)) = text.split_once("Bearer mcp_") else { return text.to_owned() };
-    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-').unwrap_or(rest.len());
-    format!("{before}Bearer TOKEN{}", masked(&rest[end..]))
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    format!("{before}Bearer TOKEN{}", masked(rest))
 }
 
 fn collect(folder: &Path, files: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
