@@ -22,7 +22,7 @@ pub(crate) const CHECKS: [(&str, Check); 10] = [
     ("matches on our own enums are complete", wildcards::check),
     ("one function sends tool calls to servers", call_path::check),
     ("core performs no I/O", purity::check),
-    ("no TODO marks are left", words::check),
+    ("no unfinished marks are left", words::check),
     ("packages come from the public registries", registries::check),
     ("documents name only existing files and commands", documents::check),
     ("published files are up to date", published::check),

@@ -141,7 +141,7 @@ mod tests {
         );
         assert_eq!(
             found("crates/mcpproxy-core/Cargo.toml", "[dependencies]\nserde_json = \"1\"\ntokio = \"1\"\n"),
-            ["crates/mcpproxy-core/Cargo.toml:3: the rules need no `tokio`"]
+            ["crates/mcpproxy-core/Cargo.toml:3: `tokio` is not in the list of libraries that core may use"]
         );
         assert_eq!(
             found("crates/new/Cargo.toml", ""),

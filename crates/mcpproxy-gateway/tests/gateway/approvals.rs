@@ -162,7 +162,7 @@ async fn ends_that_let_nothing_through() {
         let got = Got::of(&mut agent, &stage.rig, &send(ARGS, &with_approval(&id))).await;
         assert_eq!(
             (got.code(), got.details()),
-            ("approval_denied".to_owned(), &json!({"comment": "use the\nother list"}))
+            ("approval_denied".to_owned(), &json!({"comment": "use the\nother list", "decided_by": "ada"}))
         );
         assert!(got.text().contains("other list"), "{}", got.text());
         assert_eq!(stage.approve(&id).await, Err(NotDecided::Over(ApprovalState::Denied)));

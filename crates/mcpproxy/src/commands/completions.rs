@@ -25,8 +25,7 @@ Examples:
   mcpproxy completions fish > ~/.config/fish/completions/mcpproxy.fish
   mcpproxy completions powershell >> $PROFILE
 
-The script asks mcpproxy for candidates. It completes the names of servers,
-tools and agents, and the ids of approval requests.")]
+The script asks mcpproxy for candidates. It completes the names of servers, tools and agents, and the ids of approval requests.")]
 pub(crate) struct Completions {
     /// Shell to complete for
     shell: Shell,

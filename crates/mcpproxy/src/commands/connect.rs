@@ -36,16 +36,14 @@ use crate::terminal::prompt::{Echo, Terminal};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  mcpproxy connect cursor                      Show the difference, ask, and write
-  mcpproxy connect claude-code --permissions   Also let reads run, and ask before writes
-  mcpproxy connect --all --dry-run             Show what would change in all installed clients
-  mcpproxy connect codex --undo                Restore the file and revoke the token
+  mcpproxy connect cursor               Show the difference, ask, and write
+  mcpproxy connect codex --permissions  Let reads run, ask before other calls
+  mcpproxy connect --all --dry-run      Show the changes, write nothing
+  mcpproxy connect codex --undo         Restore the file, revoke the token
 
-The client gets its own agent token, named after it. The token is valid for all servers and has all
-permissions, like the agent `local`. A token can never approve a call.
+The client gets its own agent token, named after it. The token is valid for all servers and has all permissions, like the agent `local`. A token can never approve a call.
 
-The old file is backed up in the data folder. --undo restores it byte for byte. If the client has
-changed its file since then, --undo removes only the entry of mcpproxy.")]
+The old file is backed up in the data folder. --undo restores it byte for byte. If the client has changed its file since then, --undo removes only the entry of mcpproxy.")]
 pub(crate) struct Connect {
     /// Clients to connect
     #[arg(value_name = "CLIENT", required_unless_present = "all", value_parser = client_ids())]

@@ -28,12 +28,9 @@ Examples:
   mcpproxy doctor --fix
   mcpproxy doctor -o json
 
-Each check has a stable code, such as `server_down`. The exit code is 0 if
-there are no errors, and 1 if there are. The command also works without a
-running gateway, and then skips some checks.
+Each check has a stable code, such as `server_down`. The exit code is 0 if there are no errors, and 1 if there are. The command also works without a running gateway, and then skips some checks.
 
---fix removes permissions of other users on files in the data folder. It
-changes nothing else.")]
+--fix removes permissions of other users on files in the data folder. It changes nothing else.")]
 pub(crate) struct Doctor {
     /// Fix what can be fixed safely
     #[arg(long)]

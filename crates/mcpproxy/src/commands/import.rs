@@ -35,17 +35,15 @@ use self::write::Written;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  mcpproxy import                           List the servers of all clients on this machine
-  mcpproxy import cursor --dry-run          Show what would change
-  mcpproxy import cursor                    Import the servers of Cursor, and ask before each change
-  mcpproxy import ./mcp.json --yes          Import a file without asking
+  mcpproxy import                    List the servers of all clients
+  mcpproxy import cursor --dry-run   Show what would change
+  mcpproxy import cursor             Import, and ask before each change
+  mcpproxy import ./mcp.json --yes   Import a file without asking
   mcpproxy import codex --yes --remove-direct
 
-Clients: claude-code, claude-desktop, cursor, vscode, codex, gemini, opencode, qwen, windsurf, zed,
-goose. A file may be JSON, TOML or YAML.
+Clients: claude-code, claude-desktop, cursor, vscode, codex, gemini, opencode, qwen, windsurf, zed, goose. A file may be JSON, TOML or YAML.
 
-Secrets are moved into files below secrets/ in the data folder, which only you can read. The system
-keyring is not used. References such as ${env:TOKEN} stay as they are.")]
+Secrets are moved into files below secrets/ in the data folder, which only you can read. The system keyring is not used. References such as ${env:TOKEN} stay as they are.")]
 pub(crate) struct Import {
     /// A client, or a file with its servers. Without it, the command lists what it finds
     #[arg(value_name = "CLIENT|FILE")]

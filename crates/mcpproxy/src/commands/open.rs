@@ -28,8 +28,7 @@ Examples:
   mcpproxy open
   mcpproxy open --print
 
-The command prints the URL. It opens a browser only if standard output is a
-terminal.")]
+The command prints the URL. It opens a browser only if standard output is a terminal.")]
 pub(crate) struct Open {
     /// Only print the URL
     #[arg(long)]

@@ -82,9 +82,7 @@ Examples:
   mcpproxy policy table | grep ' ask '    Calls that need an approval
   mcpproxy policy table -o json
 
-Combinations with the same outcome share a row. A cell is a value, alternatives such as
-`read|write`, or `any`. Exactly one row of a section matches each combination. In JSON,
-alternatives are a list.")]
+Combinations with the same outcome share a row. A cell is a value, alternatives such as `read|write`, or `any`. Exactly one row of a section matches each combination. In JSON, alternatives are a list.")]
     Table,
 }
 

@@ -14,7 +14,9 @@ use crate::operator_files::edit::{self, Change};
 use crate::operator_files::settings_file;
 use crate::terminal::listing::Cell;
 use crate::terminal::output::{self, Format, line, member, print};
+use crate::terminal::size;
 use crate::terminal::style::of_state;
+use crate::terminal::wrap::hanging;
 
 /// Show, add, remove and restart servers
 #[derive(Debug, Subcommand)]
@@ -170,7 +172,8 @@ fn notes(servers: &[Value]) -> String {
 /// Lists what may help servers that are not ready.
 fn hints(servers: &[Value]) -> String {
     let with_hint = servers.iter().filter(|server| server.get("hint").is_some_and(Value::is_string));
-    with_hint.map(|server| format!("\n{}: {}\n", member(server, "name"), member(server, "hint"))).collect()
+    let shown = with_hint.map(|server| format!("{}: {}", member(server, "name"), member(server, "hint")));
+    shown.map(|hint| format!("\n{}\n", hanging(&hint, size::prose_columns(), 2))).collect()
 }
 
 async fn logs(home: &Home, format: Format, name: &ServerName, lines: u32) -> anyhow::Result<()> {

@@ -26,8 +26,7 @@ Examples:
   mcpproxy status
   mcpproxy status -o json
 
-The exit code is 0 while a gateway runs, and 7 if none runs. `mcpproxy doctor`
-checks more.")]
+The exit code is 0 while a gateway runs, and 7 if none runs. `mcpproxy doctor` checks more.")]
 pub(crate) struct Status {}
 
 #[derive(Serialize)]

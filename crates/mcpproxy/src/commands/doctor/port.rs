@@ -1,5 +1,6 @@
 //! Finds out whether a port is free and, on Linux, which program holds it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -26,7 +27,9 @@ fn holder(port: u16) -> Option<String> {
         .flat_map(|table| listening(&table, port))
         .collect();
     let sockets: Vec<String> = inodes.iter().map(|inode| format!("socket:[{inode}]")).collect();
-    let processes = fs::read_dir("/proc").ok()?.flatten();
+    // Beside the numbers, `/proc` has links such as `self`.
+    let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+    let processes = fs::read_dir("/proc").ok()?.flatten().filter(|entry| is_number(&entry.file_name()));
     let holder = processes.map(|process| process.path()).find(|process| {
         let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
         let mut targets = files.filter_map(|file| fs::read_link(file.path()).ok());
