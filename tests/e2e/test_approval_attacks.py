@@ -264,7 +264,7 @@ def test_an_approval_covers_everything_that_reaches_the_server(house: House, ada
     page = httpx.get(f"{at_localhost(house.gateway)}/ui/approvals/{approval}", headers=cookie).text
     assert "Answers to the server’s questions" in page and "Max" in page
     shown = house.gateway.run("approvals", "show", approval).stdout
-    assert "Sent besides the arguments" in shown and "Max" in shown
+    assert "Also sent to the server" in shown and "Max" in shown
     ada.say_yes(approval)
     named = agent.parameters("delete_thing", args, approval_id=approval)
     others: list[dict[str, Any]] = [

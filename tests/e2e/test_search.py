@@ -116,7 +116,7 @@ def test_a_tool_that_does_not_fit_is_outlined(gateway: Gateway) -> None:
     (tool,) = brief["tools"]
     assert tool["name"] == "office:fill_questionnaire" and size <= ANSWER_MAX_BYTES
     assert set(tool["inputSchema"]["properties"]) == set(LARGE["properties"])
-    assert 'detail "full", limit 1' in tool["inputSchema"]["description"]
+    assert 'detail "full" and limit 1' in tool["inputSchema"]["description"]
     full, size = retrieve(wire, query="fill questionnaire", limit=1, detail="full")
     assert full["tools"][0]["inputSchema"] == LARGE and size > ANSWER_MAX_BYTES
 

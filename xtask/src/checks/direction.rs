@@ -145,7 +145,7 @@ mod tests {
         );
         assert_eq!(
             found("crates/new/Cargo.toml", ""),
-            ["crates/new/Cargo.toml:1: `new` has no line in xtask/src/checks/direction.rs"]
+            ["crates/new/Cargo.toml:1: `new` has no entry in CRATES of xtask/src/checks/direction.rs"]
         );
     }
 }

@@ -172,7 +172,10 @@ async fn ends_that_let_nothing_through() {
     let id = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.id();
     stage.deny(&id, None).await.unwrap();
     let got = Got::of(&mut agent, &stage.rig, &send(ARGS, &with_approval(&id))).await;
-    assert_eq!((got.code(), got.details()), ("approval_denied".to_owned(), &json!({"comment": null})));
+    assert_eq!(
+        (got.code(), got.details()),
+        ("approval_denied".to_owned(), &json!({"comment": null, "decided_by": "ada"}))
+    );
 }
 
 #[tokio::test]

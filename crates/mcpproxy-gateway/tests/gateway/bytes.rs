@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use mcpproxy_core::{Agent as Identity, Scope};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -148,9 +149,6 @@ async fn meta_of_an_agent_reaches_the_server_without_what_belongs_to_one_hop() {
     }
 }
 
-/// What the gateway adds to a destructive tool without `_meta` of its own.
-const MARK: &str = r#","_meta":{"anthropic/requiresUserInteraction":true}"#;
-
 /// Returns the raw text of each tool in a server's answer.
 fn tools_of(text: &str) -> Vec<String> {
     let fields: HashMap<String, &RawValue> = serde_json::from_str(text).unwrap();
@@ -167,11 +165,14 @@ async fn lists_of_real_servers_are_their_own_json_in_their_own_order() {
         let peer = HttpPeer::new(Script::new(Speaks::Legacy, &format!("[{}]", tools.join(",")))).await;
         let rig = Rig::start(settings([peer.settings("real")])).await;
         assert_eq!(rig.server("real").hidden_tools, [], "{}", path.display());
-        let mut agent = Agent::at(&rig, Way::Session, "own", "/mcp/s/real", "{}").await;
+        // For other agents, a destructive tool also says that it needs a user.
+        let headless =
+            |name: &str| Identity { name: name.to_owned(), scope: Scope { headless: true, ..Scope::everything() } };
+        let mut agent = Agent::with(&rig, Way::Session, headless("own"), "/mcp/s/real", "{}").await;
         let found = agent.request(&rig, "tools/list", "{}").await.result();
-        assert_eq!(found.replace(MARK, ""), format!(r#"{{"tools":[{}]}}"#, tools.join(",")), "{}", path.display());
-        let mut agent = Agent::at(&rig, Way::Stateless, "direct", "/mcp/direct", "{}").await;
-        let found = tools_of(&agent.request(&rig, "tools/list", "{}").await.result().replace(MARK, ""));
+        assert_eq!(found, format!(r#"{{"tools":[{}]}}"#, tools.join(",")), "{}", path.display());
+        let mut agent = Agent::with(&rig, Way::Stateless, headless("direct"), "/mcp/direct", "{}").await;
+        let found = tools_of(&agent.request(&rig, "tools/list", "{}").await.result());
         let renamed = |text: &String| {
             let mut tool: Value = serde_json::from_str(text).unwrap();
             tool["name"] = format!("real__{}", tool["name"].as_str().unwrap()).into();

@@ -28,7 +28,7 @@ pub(crate) enum ConfigCommand {
 Examples:
   mcpproxy config check                     Check the data folder
   mcpproxy config check ./mcp_config.json   Check a file before you commit it
-  mcpproxy config check --fix               Also make a file with secrets private
+  mcpproxy config check --fix               Make a file with secrets private
 
 The command also checks contracts/ and policies/ in the same folder, as the gateway would. If a gateway runs on these settings, it is asked too: environment variables may be set there and not here, or the other way round.")]
     Check {

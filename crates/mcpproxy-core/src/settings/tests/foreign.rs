@@ -44,7 +44,7 @@ fn claude_desktop() {
     assert_eq!(names(&settings), [("filesystem", None), ("github", Some("GitHub")), ("my-files", Some("My Files"))]);
     assert_eq!(
         shown(&settings, "github"),
-        "docker run -i --rm -e GITHUB_PERSONAL_ACCESS_TOKEN ghcr.io/github/github-mcp-server \
+        "docker run -i --rm -e GITHUB_PERSONAL_ACCESS_TOKEN registry.example/github/github-mcp-server \
          GITHUB_PERSONAL_ACCESS_TOKEN=ghp_hidden"
     );
     assert_eq!(shown(&settings, "my-files"), "npx files http://reference.invalid/");

@@ -84,7 +84,7 @@ mod tests {
         check("a", json!({"command": ["mcpproxy", "stdio"]}), true);
         check("a", json!({"command": {"path": "mcpproxy"}}), true);
         check("a", json!({"command": "sh", "args": ["-c", "exec mcpproxy stdio"]}), true);
-        check("a", json!({"command": "docker", "args": ["run", "ghcr.io/x/mcpproxy:latest"]}), true);
+        check("a", json!({"command": "docker", "args": ["run", "registry.example/x/mcpproxy:latest"]}), true);
         check("a", json!({"url": "http://127.0.0.1:8080/mcp"}), true);
         check("a", json!({"httpUrl": "http://localhost:8080/mcp/direct"}), true);
         check("a", json!({"serverUrl": "http://[::1]:8080/mcp"}), true);
