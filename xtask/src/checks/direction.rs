@@ -34,6 +34,7 @@ const CORE: (&str, &[&str]) = (
         "jiff",
         "jsonc-parser",
         "jsonschema",
+        "memchr",
         "miette",
         "serde_json",
         "sha2",

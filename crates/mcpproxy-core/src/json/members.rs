@@ -125,14 +125,13 @@ impl<'a> Cursor<'a> {
     fn skip_string(&mut self) -> Option<()> {
         self.at += 1;
         loop {
-            match self.peek()? {
-                b'"' => {
-                    self.at += 1;
-                    return Some(());
-                }
-                b'\\' => self.at += 2,
-                _ => self.at += 1,
+            // Strings are most of a large message, so this search decides how fast it is.
+            self.at += memchr::memchr2(b'"', b'\\', self.bytes.get(self.at..)?)?;
+            if self.peek()? == b'"' {
+                self.at += 1;
+                return Some(());
             }
+            self.at += 2;
         }
     }
 }

@@ -76,6 +76,17 @@ fn read_to_depth(bytes: &[u8], depth_max: usize) -> Result<&str, ReadError> {
     }
 }
 
+/// Returns the number of bytes before the first one that ends or changes a string: a quote, a backslash or a control
+/// character. Whole chunks come first, because the compiler checks their bytes all at once.
+fn plain_prefix(bytes: &[u8]) -> usize {
+    const CHUNK: usize = 32;
+    let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    let is_plain = |chunk: &&[u8]| !chunk.iter().fold(false, |found, byte| found | is_special(*byte));
+    let plain = CHUNK * bytes.chunks_exact(CHUNK).take_while(is_plain).count();
+    let rest = bytes.get(plain..).unwrap_or_default();
+    plain + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
+}
+
 struct StrictReader<'a> {
     text: &'a str,
     bytes: &'a [u8],
@@ -137,7 +148,7 @@ impl<'a> StrictReader<'a> {
         match self.peek() {
             Some(b'{') => self.object(depth + 1),
             Some(b'[') => self.array(depth + 1),
-            Some(b'"') => self.string().map(|_| ()),
+            Some(b'"') => self.skip_string().map(|_| ()),
             Some(b't') => self.word("true"),
             Some(b'f') => self.word("false"),
             Some(b'n') => self.word("null"),
@@ -220,24 +231,31 @@ impl<'a> StrictReader<'a> {
 
     /// Reads a string and returns its content, unescaped where needed.
     fn string(&mut self) -> Result<Cow<'a, str>, ReadFailure> {
+        let start = self.at + 1;
+        let escaped = self.skip_string()?;
+        let inner = self.text.get(start..self.at - 1).unwrap_or_default();
+        Ok(if escaped { Cow::Owned(unescape(inner)) } else { Cow::Borrowed(inner) })
+    }
+
+    /// Steps over a string and returns true if it has escapes. Values are not unescaped, because nothing compares them.
+    fn skip_string(&mut self) -> Result<bool, ReadFailure> {
         self.at += 1;
-        let start = self.at;
         let mut escaped = false;
         loop {
+            self.at += plain_prefix(self.bytes.get(self.at..).unwrap_or_default());
             match self.peek() {
-                Some(b'"') => break,
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(escaped);
+                }
                 Some(b'\\') => {
                     escaped = true;
                     self.escape()?;
                 }
-                Some(0..0x20) => return self.fail("control characters in a string to be escaped"),
-                Some(_) => self.at += 1,
+                Some(_) => return self.fail("control characters in a string to be escaped"),
                 None => return Err(ReadFailure::of(ReadErrorKind::End)),
             }
         }
-        let inner = self.text.get(start..self.at).unwrap_or_default();
-        self.at += 1;
-        Ok(if escaped { Cow::Owned(unescape(inner)) } else { Cow::Borrowed(inner) })
     }
 
     fn escape(&mut self) -> Result<(), ReadFailure> {

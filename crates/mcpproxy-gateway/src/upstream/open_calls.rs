@@ -1,4 +1,8 @@
 //! Open calls on an HTTP link with sessions, to find the agent of a message outside of any answer.
+//!
+//! The table holds open calls only, so its size is the number of calls in flight. A finished call still counts for a
+//! second, because a message may arrive after the answer. Two facts are enough to remember all finished calls: the last
+//! one, and when the last call of any *other* agent ended. So neither memory nor time grows with the call rate.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,42 +14,133 @@ const LINGER: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct OpenCalls {
-    open: Mutex<Vec<OpenCall>>,
+    table: Mutex<Table>,
 }
 
-struct OpenCall {
-    id: u64,
+#[derive(Default)]
+struct Table {
+    open: Vec<(u64, AgentChannel)>,
+    last_ended: Option<LastEnded>,
+}
+
+struct LastEnded {
     channel: AgentChannel,
-    ended: Option<Instant>,
+    at: Instant,
+    /// The end of the last call by an agent other than this one.
+    other_agent_at: Option<Instant>,
 }
 
 impl OpenCalls {
     pub(crate) fn begin(&self, id: u64, channel: AgentChannel) {
-        self.table().push(OpenCall { id, channel, ended: None });
+        self.table().open.push((id, channel));
     }
 
     pub(crate) fn end(&self, id: u64) {
-        let mut table = self.table();
-        if let Some(call) = table.iter_mut().find(|call| call.id == id) {
-            call.ended = Some(Instant::now());
-        }
-        table.retain(|call| call.ended.is_none_or(|ended| ended.elapsed() < LINGER));
+        self.table().end(id, Instant::now());
     }
 
     /// Returns the only agent with an open or just finished call. In doubt returns none: an agent must not read what
     /// belongs to another.
     pub(crate) fn sole(&self) -> Option<AgentChannel> {
-        let table = self.table();
-        let mut open = table.iter().filter(|call| call.ended.is_none());
-        if let Some(call) = open.next() {
-            return open.next().is_none().then(|| call.channel.clone());
-        }
-        let recent = || table.iter().filter(|call| call.ended.is_some_and(|ended| ended.elapsed() < LINGER));
-        let last = recent().max_by_key(|call| call.ended)?;
-        recent().all(|call| call.channel.is_same_agent(&last.channel)).then(|| last.channel.clone())
+        self.table().sole(Instant::now())
     }
 
-    fn table(&self) -> MutexGuard<'_, Vec<OpenCall>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn end(&mut self, id: u64, now: Instant) {
+        let Some(index) = self.open.iter().position(|(open, _)| *open == id) else { return };
+        let (_, channel) = self.open.swap_remove(index);
+        let other_agent_at = self.last_ended.as_ref().and_then(|last| match last.channel.is_same_agent(&channel) {
+            true => last.other_agent_at,
+            false => Some(last.at),
+        });
+        self.last_ended = Some(LastEnded { channel, at: now, other_agent_at });
+    }
+
+    fn sole(&self, now: Instant) -> Option<AgentChannel> {
+        match self.open.as_slice() {
+            [] => {}
+            [(_, channel)] => return Some(channel.clone()),
+            [_, _, ..] => return None,
+        }
+        let counts = |at: Instant| now.saturating_duration_since(at) < LINGER;
+        // An agent without a standing stream is nobody's same agent, and nothing reaches it after its answer.
+        let last =
+            self.last_ended.as_ref().filter(|last| counts(last.at) && last.channel.is_same_agent(&last.channel))?;
+        (!last.other_agent_at.is_some_and(counts)).then(|| last.channel.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc;
+
+    /// An agent with a standing stream. Every call of it has a channel of its own.
+    struct Agent(mpsc::Sender<String>);
+
+    impl Agent {
+        fn new() -> Self {
+            Self(mpsc::channel(1).0)
+        }
+
+        fn call(&self) -> AgentChannel {
+            AgentChannel::new(None, None, "{}".into(), Some(self.0.clone())).0
+        }
+
+        fn is(&self, found: Option<AgentChannel>) -> bool {
+            found.is_some_and(|found| found.is_same_agent(&self.call()))
+        }
+    }
+
+    fn run(table: &mut Table, id: u64, agent: &Agent, ended: Instant) {
+        table.open.push((id, agent.call()));
+        table.end(id, ended);
+    }
+
+    #[test]
+    fn finds_the_only_agent_with_an_open_or_just_finished_call() {
+        let (anna, ben) = (Agent::new(), Agent::new());
+        let mut table = Table::default();
+        let start = Instant::now();
+        assert!(table.sole(start).is_none());
+        table.open.push((1, anna.call()));
+        assert!(anna.is(table.sole(start)));
+        table.open.push((2, ben.call()));
+        assert!(table.sole(start).is_none(), "two calls are open");
+        table.end(1, start);
+        assert!(ben.is(table.sole(start)), "an open call counts before a finished one");
+        table.end(2, start);
+        assert!(table.sole(start).is_none(), "two agents just finished");
+        let later = start + LINGER / 2;
+        run(&mut table, 3, &anna, later);
+        run(&mut table, 4, &anna, later);
+        assert!(table.sole(later).is_none(), "the other agent's call ended less than a second ago");
+        assert!(anna.is(table.sole(start + LINGER)));
+        assert!(table.sole(later + LINGER).is_none());
+    }
+
+    #[test]
+    fn keeps_open_calls_only() {
+        let agents = [Agent::new(), Agent::new()];
+        let mut table = Table::default();
+        for (id, agent) in (0..20_000).zip(agents.iter().cycle()) {
+            run(&mut table, id, agent, Instant::now());
+        }
+        assert_eq!((table.open.len(), table.open.capacity() < 16), (0, true));
+    }
+
+    #[test]
+    fn sends_nothing_to_an_agent_without_a_stream_after_its_answer() {
+        let mut table = Table::default();
+        let now = Instant::now();
+        table.open.push((1, AgentChannel::new(None, None, "{}".into(), None).0));
+        assert!(table.sole(now).is_some());
+        table.end(1, now);
+        assert!(table.sole(now).is_none());
     }
 }
