@@ -8,7 +8,7 @@ use super::plan::{Plan, PlannedFile};
 use super::token::{TokenPlan, Tokens};
 use crate::agent_clients::document::{self, Edit};
 use crate::agent_clients::file::{ClientFile, digest};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::terminal::time::now_ms;
 
 /// Connects a client. Returns the backup of each file.
@@ -18,6 +18,13 @@ pub(super) async fn connect(
     tokens: &mut Tokens<'_>,
 ) -> anyhow::Result<Vec<Option<String>>> {
     let _lock = journal.lock()?;
+    // Another run may have connected the client since this one read its record. The plan would then create a second
+    // token, and replace an entry that it takes for nobody's.
+    if journal.load(plan.client)? != plan.record {
+        let message =
+            format!("The connection of {} changed after the preview. Nothing was written.", plan.client.title);
+        return Err(Failure::new(Exit::Failed, message).hint("run the command again to see the new difference").into());
+    }
     for planned in &plan.files {
         planned.file.check_unchanged()?;
     }

@@ -31,7 +31,7 @@ const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// What was written for a client.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(super) struct Record {
     pub(super) client: String,
     pub(super) connected: String,
@@ -43,7 +43,7 @@ pub(super) struct Record {
 }
 
 /// One written file.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct FileRecord {
     pub(super) path: PathBuf,
     /// The file before. `None` if it did not exist.
@@ -57,7 +57,7 @@ pub(super) struct FileRecord {
     pub(super) steps: Vec<Step>,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Step {
     Set { path: KeyPath, sha256: String, previous: Option<Value> },
