@@ -1,10 +1,8 @@
 //! Leaves the client's own bookkeeping out of what users read.
 //!
 //! Clients put numbers of their own into `_meta`, such as Codex's `x-codex-turn-metadata`. Users cannot judge them, and
-//! they push the arguments out of a form of three lines. The gateway still stores them with the request and sends them.
-//!
-//! Only keys that are listed here are left out, and only with values that can hold no message: otherwise an agent could
-//! hide in them what the user should see.
+//! they push the arguments out of a form of three lines. So they are left out of what users read, and an approved call is
+//! sent without them: nothing reaches a server that the approver could not see.
 
 use mcpproxy_core::Untrusted;
 use mcpproxy_core::json::{members, string_value};

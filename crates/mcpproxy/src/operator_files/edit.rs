@@ -68,9 +68,9 @@ pub(crate) fn apply(text: Option<&str>, name: &ServerName, change: Change) -> Re
     Ok(text)
 }
 
-/// Sets `enabled` and removes `disabled`, which other programs write.
+/// Sets `enabled` and removes the keys that other programs write for the same thing.
 fn set_enabled(server: &CstObject, enabled: bool) {
-    for key in ["disabled", "enabled"] {
+    for key in ["disabled", "enabled", "isActive", "active"] {
         if let Some(property) = server.get(key) {
             property.remove();
         }

@@ -228,6 +228,7 @@ fn remove_repeated(members: &mut Vec<Member>, server: &str, warnings: &mut Warni
             }
             Some(first) if is_empty(&first.node) => *first = member,
             Some(_) if is_empty(&member.node) => {}
+            Some(first) if combine(first, &member) => {}
             Some(_) => {
                 let why = "is given twice under different names; the first counts";
                 warnings.add_key(member.position, &member.name, server, why);
@@ -235,6 +236,29 @@ fn remove_repeated(members: &mut Vec<Member>, server: &str, warnings: &mut Warni
         }
     }
     *members = kept;
+}
+
+/// Combines two values of a key that limits a server, so that the stricter one counts. Returns false for other keys.
+fn combine(first: &mut Member, second: &Member) -> bool {
+    let name = |node: &Node| match &node.value {
+        NodeValue::Text(name) => Some(name.clone()),
+        NodeValue::Null
+        | NodeValue::Bool(_)
+        | NodeValue::Number(_)
+        | NodeValue::Array(_)
+        | NodeValue::Object(_)
+        | NodeValue::Broken => None,
+    };
+    match (first.name.as_str(), &mut first.node.value, &second.node.value) {
+        ("enabled", NodeValue::Bool(is_enabled), NodeValue::Bool(other)) => *is_enabled &= other,
+        ("exclude_tools", NodeValue::Array(tools), NodeValue::Array(more)) => tools.extend(more.iter().cloned()),
+        ("include_tools", NodeValue::Array(tools), NodeValue::Array(others)) => {
+            let others: Vec<String> = others.iter().filter_map(name).collect();
+            tools.retain(|tool| name(tool).is_some_and(|tool| others.contains(&tool)));
+        }
+        (_, _, _) => return false,
+    }
+    true
 }
 
 /// Converts a number of seconds or milliseconds into a text with its unit.

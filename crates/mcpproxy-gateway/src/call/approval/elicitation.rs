@@ -61,7 +61,8 @@ impl ClientAnswer {
         let content = field(&fields, "content").and_then(members).unwrap_or_default();
         let decision = field(&content, "decision").and_then(string_value);
         match (field(&fields, "action").and_then(string_value).as_deref(), decision.as_deref()) {
-            (Some("accept"), Some("approve")) => Self::Approve,
+            // A link shows no arguments, so whatever comes back with it approves nothing.
+            (Some("accept"), Some("approve")) if prompt == Elicitation::Form => Self::Approve,
             (Some("accept"), Some("deny")) => Self::Deny,
             (Some("decline"), _) if was_shown && prompt == Elicitation::Form => Self::Deny,
             (Some("decline"), _) => Self::NotShown,
@@ -261,6 +262,9 @@ mod tests {
             assert_eq!(cancelled == ClientAnswer::NotShown, !was_shown, "{prompt:?} {was_shown}");
             let denied = ClientAnswer::read(r#"{"action":"accept","content":{"decision":"deny"}}"#, prompt, was_shown);
             assert_eq!(denied, ClientAnswer::Deny, "a clear word counts at once");
+            let approve = r#"{"action":"accept","content":{"decision":"approve"}}"#;
+            let is_approved = ClientAnswer::read(approve, prompt, was_shown) == ClientAnswer::Approve;
+            assert_eq!(is_approved, prompt == Form, "a link shows nothing to approve");
         }
     }
 }

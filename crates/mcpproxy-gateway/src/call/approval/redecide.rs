@@ -6,6 +6,7 @@ use mcpproxy_store::{StoreError, StoredApproval, TokenInfo};
 
 use super::{ApprovalFlow, Approved, Stopped};
 use crate::agents::ANONYMOUS;
+use crate::approvals::for_users;
 use crate::crash::crash_point;
 use crate::offload::offload;
 use crate::state::SharedState;
@@ -43,7 +44,8 @@ impl ApprovalFlow<'_> {
             name: name.clone(),
             intent: self.request.intent().clone(),
             arguments,
-            attached: Attached::exact(approval.attached.as_deref()),
+            // The user decided on what was shown, so nothing else is sent.
+            attached: Attached::exact(approval.attached.as_deref().and_then(for_users).as_deref()),
             mode: Mode::Real,
             idempotency_key: self.extras.idempotency_key.clone(),
             approval: Some(approval.id.clone()),
