@@ -4,7 +4,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{DEPTH_MAX, FileKind, Mistakes, shown};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) position: SourcePosition,
     pub(crate) value: NodeValue,
@@ -13,7 +13,7 @@ pub(crate) struct Node {
     pub(super) is_verbatim: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum NodeValue {
     Null,
     Bool(bool),
@@ -27,7 +27,7 @@ pub(crate) enum NodeValue {
 }
 
 /// A key of an object and its value.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) name: String,
     /// The position of the key.

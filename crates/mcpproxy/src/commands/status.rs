@@ -105,10 +105,10 @@ fn next(facts: &Facts, gateway: Option<&GatewayFacts>, problems: &[Problem]) -> 
     let name_of = |code: &str| {
         problems.iter().find(|problem| problem.code == code).and_then(|problem| problem.finding.subject.clone())
     };
-    if number("/approvals/waiting") > 0 {
-        command("approvals list")
-    } else if has("settings_refused") || has("settings_invalid") {
+    if has("settings_refused") || has("settings_invalid") {
         command("config check")
+    } else if number("/approvals/waiting") > 0 {
+        command("approvals list")
     } else if let Some(name) = name_of("server_down") {
         command(&format!("servers logs {name}"))
     } else if !problems.is_empty() {

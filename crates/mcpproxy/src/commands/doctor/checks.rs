@@ -246,12 +246,13 @@ fn misconfigured(facts: &Facts) -> Vec<Finding> {
 
 fn down(facts: &Facts) -> Vec<Finding> {
     with_gateway(facts, |gateway| {
-        let findings = servers(gateway, &["waiting", "failed", "connecting"]).into_iter().map(|server| {
+        let unready = servers(gateway, &["waiting", "failed", "connecting"]);
+        // A server that connects for the first time has no reason yet, and nothing is wrong with it.
+        let (starting, wrong): (Vec<&Value>, Vec<&Value>) =
+            unready.into_iter().partition(|s| text(s, "state") == Some("connecting") && text(s, "reason").is_none());
+        let findings = wrong.into_iter().map(|server| {
             let name = text(server, "name").unwrap_or_default();
             let logs = format!("mcpproxy servers logs {name}");
-            if text(server, "state") == Some("connecting") {
-                return about(name, found(Outcome::Warning, "The gateway still connects to this server.", logs));
-            }
             let mut message = text(server, "reason").map_or_else(|| "The server is not reachable.".to_owned(), line);
             // The reason may already contain the line that explains it.
             if let Some(said) = gateway.last_lines.get(name).filter(|said| !message.contains(said.as_str())) {
@@ -261,7 +262,11 @@ fn down(facts: &Facts) -> Vec<Finding> {
             about(name, found(Outcome::Error, message, next))
         });
         let ready = servers(gateway, &["ready"]).len();
-        or_ok(findings.collect(), format!("{} connected", counted(ready, "server")))
+        let starting = match starting.len() {
+            0 => String::new(),
+            starting => format!(", {starting} still connecting"),
+        };
+        or_ok(findings.collect(), format!("{} connected{starting}", counted(ready, "server")))
     })
 }
 
