@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+WAIT_SECONDS = 60
 TOOL = {
     "name": "copy",
     "description": "Copies photos.",
@@ -28,7 +29,10 @@ def call(message: dict[str, Any], go: Path) -> None:
     if token is not None:
         params = {"progressToken": token, "progress": 2, "total": 5, "message": "copying photos"}
         send({"method": "notifications/progress", "params": params})
+    until = time.monotonic() + WAIT_SECONDS
     while not go.exists():
+        if time.monotonic() > until:
+            return send({"id": message["id"], "error": {"code": -32603, "message": f"nobody made {go}"}})
         time.sleep(0.05)
     send({"id": message["id"], "result": {"content": [{"type": "text", "text": "all copied"}]}})
 

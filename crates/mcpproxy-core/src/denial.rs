@@ -5,7 +5,7 @@
 //! - [`Denial::code`]: a stable code from the table in `error_code.rs`. Agents match on it, so it never changes.
 //! - [`Denial::message`]: a sentence for the agent, in `denial/message.rs`. It names the tool or parameter to use next,
 //!   because agents correct themselves by it.
-//! - [`Denial::details`]: the same facts as JSON. `mcpproxy call` words a refusal for a person from code and details, and
+//! - [`Denial::details`]: the same facts as JSON, in `denial/details.rs`. `mcpproxy call` words a refusal for a person from code and details, and
 //!   never shows the agent's sentence.
 //!
 //! The messages of the seven codes in upper case are part of the published intent declaration and stay word for word.
@@ -26,23 +26,24 @@
 //! assert_eq!(denial.message(), "intent parameter is required for call_tool_read");
 //! ```
 
+mod denied_by;
+mod details;
 mod message;
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::contract::RateLimit;
 use crate::schema::Problem;
-use crate::time::iso;
+pub use denied_by::DeniedBy;
+
 use crate::{ApprovalId, ErrorCode, NameError, RiskLevel, ToolName, Untrusted, Variant};
 
 /// Most characters of `intent.reason`.
 pub const REASON_MAX_CHARS: usize = 1000;
 /// Most characters of `idempotency_key`.
 pub const IDEMPOTENCY_KEY_MAX_CHARS: usize = 255;
-/// Most characters of a client's own name.
-const CLIENT_MAX_CHARS: usize = 64;
 
 /// One reason why a call is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,64 +177,6 @@ pub enum FieldHint {
     /// It may be an argument of the tool.
     IntoArgs,
     Unknown,
-}
-
-/// The origin of a denial. A text may say that a user decided only if a user of the gateway did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeniedBy {
-    /// A signed-in user.
-    User(String),
-    /// The operator, with the admin key.
-    AdminKey,
-    /// The agent's client, in its own words. The gateway cannot know whether it asked its user.
-    Client(Untrusted),
-    /// The store does not say.
-    Unknown,
-}
-
-impl DeniedBy {
-    /// Stored for a decision with the admin key. User names contain no spaces.
-    pub const ADMIN_KEY: &str = "admin key";
-
-    /// Returns the text to store for an answer of the agent's client.
-    pub fn client(agent: &str, client: Option<&str>) -> String {
-        let name =
-            client.map(|name| Untrusted::shortened(name.trim(), CLIENT_MAX_CHARS).for_terminal().replace('"', "'"));
-        match name.filter(|name| !name.is_empty()) {
-            Some(name) => format!("client \"{name}\""),
-            None => format!("client of agent {agent}"),
-        }
-    }
-
-    /// Reads the text that the store keeps with a decision.
-    pub fn read(stored: Option<&str>) -> Self {
-        match stored {
-            None => Self::Unknown,
-            Some(Self::ADMIN_KEY) => Self::AdminKey,
-            Some(text) if text.contains(' ') => Self::Client(Untrusted::new(text)),
-            Some(name) => Self::User(name.to_owned()),
-        }
-    }
-
-    /// Says who denied the call.
-    pub fn sentence(&self) -> String {
-        match self {
-            Self::User(name) => format!("User '{name}' denied this call"),
-            Self::AdminKey => "This call was denied with the operator's admin key".to_owned(),
-            Self::Client(client) => format!("This call was declined in the {}", client.for_terminal()),
-            Self::Unknown => "This call was denied".to_owned(),
-        }
-    }
-
-    /// Returns the same text as `decided_by` in the REST interface.
-    fn text(&self) -> Option<&str> {
-        match self {
-            Self::User(name) => Some(name),
-            Self::AdminKey => Some(Self::ADMIN_KEY),
-            Self::Client(client) => Some(client.for_json()),
-            Self::Unknown => None,
-        }
-    }
 }
 
 /// The data that an agent needs to repeat a call after its approval.
@@ -397,85 +340,6 @@ impl Denial {
         }
     }
 
-    /// Returns the refusal as JSON for programs: `structuredContent.error.details`.
-    pub fn details(&self) -> Value {
-        match self {
-            Self::UnknownField { field, hint } => unknown_field(field, hint),
-            Self::BadField { field, expected } => json!({"field": field, "expected": expected}),
-            Self::InvalidToolName(_) | Self::InvalidArgs(_) | Self::InvalidIntent(_) => json!({}),
-            Self::AmbiguousToolName { candidates } => {
-                json!({"candidates": candidates.iter().map(ToString::to_string).collect::<Vec<_>>()})
-            }
-            Self::InvalidOperationType(found) => {
-                json!({"found": found.for_json(), "allowed": ["read", "write", "destructive"]})
-            }
-            Self::InvalidSensitivity(found) => {
-                json!({"found": found.for_json(), "allowed": ["public", "internal", "private", "unknown"]})
-            }
-            Self::ReasonTooLong => json!({"max_characters": REASON_MAX_CHARS}),
-            Self::MissingIntent(variant) => json!({"tool_variant": variant.tool()}),
-            Self::MissingOperationType => json!({"allowed": ["read", "write", "destructive"]}),
-            Self::IntentMismatch { variant, declared } => {
-                json!({"tool_variant": variant.tool(), "operation_type": declared.operation()})
-            }
-            Self::NoSuchTool { name, suggestions, .. } => {
-                let suggestions: Vec<String> = suggestions.iter().map(ToString::to_string).collect();
-                json!({"tool": name.to_string(), "suggestions": suggestions})
-            }
-            Self::ServerMismatch { tool, used, right, .. } => {
-                json!({"tool": tool.to_string(), "tool_variant": used.tool(), "call_with": right.tool()})
-            }
-            Self::NotGranted { variant, .. } => json!({"operation": variant.operation()}),
-            Self::NotKnownToRead { tool, .. } | Self::Unclassified { tool } => json!({"tool": tool.to_string()}),
-            Self::ContractMismatch { tool, used, right } => {
-                json!({"tool": tool.to_string(), "tool_variant": used.tool(), "call_with": right.tool()})
-            }
-            Self::MissingPermissions { tool, missing, .. } => {
-                json!({"tool": tool.to_string(), "missing_permissions": missing})
-            }
-            Self::PolicyViolation { tool, violations } => {
-                let policies: Vec<Value> =
-                    violations.iter().map(|one| json!({"rule": one.policy, "message": one.message})).collect();
-                json!({"tool": tool.to_string(), "rule": violations.first().map(|one| &one.policy), "rules": policies})
-            }
-            Self::InvalidArguments { tool, problems } => {
-                let problems: Vec<Value> = problems
-                    .iter()
-                    .map(|one| {
-                        json!({
-                            "pointer": one.pointer,
-                            "expected": one.expected,
-                            "found": one.found,
-                            "description": one.description,
-                        })
-                    })
-                    .collect();
-                json!({"tool": tool.to_string(), "problems": problems})
-            }
-            Self::RateLimitExceeded { tool, limit, wait_ms } => json!({
-                "tool": tool.to_string(),
-                "calls": limit.calls,
-                "per_ms": u64::try_from(limit.per.as_millis()).unwrap_or(u64::MAX),
-                "retry_after_ms": wait_ms,
-            }),
-            Self::InvalidIdempotencyKey => json!({"max_characters": IDEMPOTENCY_KEY_MAX_CHARS}),
-            Self::IdempotencyConflict { tool, .. } => json!({"tool": tool.to_string()}),
-            Self::OutcomeUnknown { tool, record } => json!({"tool": tool.to_string(), "record": record}),
-            Self::DryRunRequired { tool, next } => json!({"tool": tool.to_string(), "next": next}),
-            Self::ConfirmationRequired { tool, risk, needs_step_up, approval } => {
-                confirmation_required(tool, *risk, *needs_step_up, approval.as_deref())
-            }
-            Self::ApprovalDenied { by, comment } => {
-                json!({"comment": comment.as_ref().map(Untrusted::for_json), "decided_by": by.text()})
-            }
-            Self::ApprovalAlreadyUsed { record, outcome } => json!({"record": record, "outcome": outcome}),
-            Self::ApprovalExpired | Self::NoSuchApproval | Self::ApprovalArgsMismatch | Self::ApprovalStale => {
-                json!({})
-            }
-            Self::TooManyApprovals { most } => json!({"pending_max": most}),
-        }
-    }
-
     /// Returns true for a malformed request, which is a protocol error. All other refusals are tool results.
     pub fn is_malformed(&self) -> bool {
         matches!(self, Self::UnknownField { .. } | Self::BadField { .. })
@@ -491,42 +355,4 @@ pub struct Violation {
     pub line: usize,
     /// Its `@message`.
     pub message: Option<String>,
-}
-
-fn unknown_field(field: &Untrusted, hint: &FieldHint) -> Value {
-    match hint {
-        FieldHint::Nearest(near) => json!({"field": field.for_json(), "nearest": near}),
-        FieldHint::Shape(shape) => json!({"field": field.for_json(), "nearest": null, "send": shape.for_json()}),
-        FieldHint::IntoArgs | FieldHint::Unknown => json!({"field": field.for_json(), "nearest": null}),
-    }
-}
-
-fn confirmation_required(
-    tool: &ToolName,
-    risk: Option<RiskLevel>,
-    needs_step_up: bool,
-    approval: Option<&Ticket>,
-) -> Value {
-    let mut all = json!({
-        "tool": tool.to_string(),
-        "risk_level": risk.map(RiskLevel::as_str),
-        "needs": if needs_step_up { vec!["confirmation", "step_up"] } else { vec!["confirmation"] },
-    });
-    if let (Some(ticket), Some(fields)) = (approval, all.as_object_mut()) {
-        let Ticket { id, url, expires_ms, side_effects, retry, has_users } = ticket;
-        fields.insert("approval_id".to_owned(), id.as_str().into());
-        fields.insert("approve_url".to_owned(), url.as_str().into());
-        fields.insert("expires_at".to_owned(), iso(*expires_ms).into());
-        let side_effects: Vec<&str> = side_effects.iter().map(Untrusted::for_json).collect();
-        fields.insert("side_effects".to_owned(), side_effects.into());
-        let add = match retry {
-            Retry::WithId => json!({"approval_id": id.as_str()}),
-            Retry::AsItIs => json!({}),
-        };
-        fields.insert("retry".to_owned(), json!({"same_call": true, "add": add}));
-        if !has_users {
-            fields.insert("nobody_can_approve".to_owned(), true.into());
-        }
-    }
-    all
 }

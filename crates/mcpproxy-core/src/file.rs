@@ -36,6 +36,7 @@ mod read;
 mod yaml;
 mod yaml_error;
 
+pub use jsonc_syntax::JSONC;
 pub use mistake::Mistake;
 
 pub(crate) use keys::{Keys, words};

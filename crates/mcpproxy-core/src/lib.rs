@@ -42,7 +42,7 @@ pub use denial::{
     Denial, DeniedBy, FieldHint, IDEMPOTENCY_KEY_MAX_CHARS, Mark, Missing, REASON_MAX_CHARS, Retry, Ticket,
 };
 pub use error_code::ErrorCode;
-pub use file::Mistake;
+pub use file::{JSONC, Mistake};
 pub use hidden::{Hidden, Parts, below};
 pub use hints::Hints;
 pub use intent::{Arguments, Declared, Intent, Mode, Sensitivity, Understood, declare, understand};

@@ -96,9 +96,9 @@ pub(crate) struct UnreadyServer {
     pub(crate) name: String,
     #[schema(schema_with = server_states)]
     pub(crate) state: &'static str,
-    /// Why it is not ready. `null` while it connects for the first time.
+    /// The reason why it is not ready. `null` while it connects for the first time.
     pub(crate) reason: Option<String>,
-    /// What may help.
+    /// A step that may help, such as a variable to set.
     pub(crate) hint: Option<String>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct UnreadyServer {
 pub(crate) struct ApprovalsState {
     /// The number of pending approval requests, at most 100.
     pub(crate) waiting: Option<usize>,
-    /// Whether a user account exists. Without one, nobody can approve a call.
+    /// True if a user account exists. Without one, nobody can approve a call.
     pub(crate) has_users: Option<bool>,
 }
 

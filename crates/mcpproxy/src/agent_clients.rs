@@ -36,9 +36,9 @@ pub(crate) struct Client {
     pub(crate) stdio: Shape,
     /// The client's own rules about which tools run without asking.
     pub(crate) permissions: Permissions,
-    /// What the user does so that the client reads its file again.
+    /// The step after which the client reads its file again.
     pub(crate) restart: &'static str,
-    /// What the user does to see that the client is connected.
+    /// The step that shows whether the client is connected.
     pub(crate) check: &'static str,
 }
 

@@ -4,7 +4,8 @@ use jsonc_parser::ast::Value;
 use jsonc_parser::errors::ParseErrorKind;
 use jsonc_parser::{CollectOptions, ParseOptions, ParseStringErrorKind, parse_to_ast};
 
-const STRICT: ParseOptions = ParseOptions {
+/// JSON with comments and trailing commas, as the files of operators and of AI clients are written.
+pub const JSONC: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
     allow_trailing_commas: true,
@@ -23,7 +24,7 @@ pub(super) fn parse(text: &str) -> Result<Option<Value<'_>>, (usize, String)> {
     if let Some(at) = string_over_line_end(text) {
         return Err((at, "this string has no closing `\"` on its line".to_owned()));
     }
-    match parse_to_ast(text, &CollectOptions::default(), &STRICT) {
+    match parse_to_ast(text, &CollectOptions::default(), &JSONC) {
         Ok(parsed) => Ok(parsed.value),
         Err(error) => Err((error.range().start, message(error.kind()))),
     }

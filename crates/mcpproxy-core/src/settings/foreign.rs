@@ -10,7 +10,7 @@
 //! "mcpServers": { "my-files": { "title": "My Files", "type": "stdio", "command": "npx", "args": ["files"] } }
 //! ```
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - **Nothing gets weaker.** Keys that skip approvals in a client (`autoApprove`, `trust`) have no effect here. Keys
 //!   that take tools away (`excludeTools`, `disabledTools`) do have one.

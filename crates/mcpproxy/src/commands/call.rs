@@ -227,12 +227,15 @@ pub(crate) fn read_args(given: &str) -> anyhow::Result<Box<RawValue>> {
     Ok(args)
 }
 
+/// Messages of a server that wait to be shown. If there are more, the next one is read from the connection later.
+const MESSAGES_WAITING: usize = 16;
+
 /// Sends the request and waits for the answer. Returns `None` if the user cancels.
 async fn send(home: &Home, tool: &ToolName, request: String) -> anyhow::Result<Option<Envelope>> {
     let running = home.running()?.ok_or_else(|| no_gateway(home))?;
     let mut progress = Progress::new(&running, &tool.to_string());
     let mut end = EndSignal::listen()?;
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (tell, mut told) = mpsc::channel(MESSAGES_WAITING);
     let exchange = exchange(home, &running, request, tell);
     tokio::pin!(exchange);
     loop {
@@ -253,7 +256,7 @@ async fn exchange(
     home: &Home,
     running: &Running,
     request: String,
-    tell: mpsc::UnboundedSender<String>,
+    tell: mpsc::Sender<String>,
 ) -> anyhow::Result<Envelope> {
     let mut headers = agent_headers(&home.existing_agent_token()?)?;
     headers.extend(Envelope::parse(&request)?.routing_headers(REVISION));
@@ -277,7 +280,7 @@ async fn exchange(
         if let Some(answer) = Envelope::parse(&data).ok().filter(Envelope::is_answer) {
             return Ok(answer);
         }
-        let _call_was_cancelled = tell.send(data);
+        let _call_was_cancelled = tell.send(data).await;
     }
     anyhow::bail!("the gateway ended the stream before it answered")
 }

@@ -80,7 +80,8 @@ fn set_enabled(server: &CstObject, enabled: bool) {
     }
 }
 
-fn input(value: &Value) -> CstInputValue {
+/// Converts a value for the syntax tree.
+pub(crate) fn input(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
         Value::Bool(value) => CstInputValue::Bool(*value),

@@ -228,10 +228,11 @@ fn remove_repeated(members: &mut Vec<Member>, server: &str, warnings: &mut Warni
             }
             Some(first) if is_empty(&first.node) => *first = member,
             Some(_) if is_empty(&member.node) => {}
-            Some(first) if combine(first, &member) => {}
-            Some(_) => {
-                let why = "is given twice under different names; the first counts";
-                warnings.add_key(member.position, &member.name, server, why);
+            Some(first) => {
+                if !combine(first, &member) {
+                    let why = "is given twice under different names; the first counts";
+                    warnings.add_key(member.position, &member.name, server, why);
+                }
             }
         }
     }

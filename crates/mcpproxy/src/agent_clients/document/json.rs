@@ -1,29 +1,15 @@
 //! JSON with comments, as a syntax tree.
 
-use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstRootNode};
 use jsonc_parser::errors::ParseError;
+use mcpproxy_core::JSONC;
 use serde_json::Value;
 
 use super::{DocumentError, Edit};
-
-/// Comments and trailing commas are allowed, because several clients allow them. Everything else that is no JSON would
-/// be an error in the client too.
-const OPTIONS: ParseOptions = ParseOptions {
-    allow_comments: true,
-    allow_loose_object_property_names: false,
-    allow_trailing_commas: true,
-    allow_missing_commas: false,
-    allow_single_quoted_strings: false,
-    allow_hexadecimal_numbers: false,
-    allow_unary_plus_numbers: false,
-    allow_bare_decimal_point_numbers: false,
-    allow_non_finite_numbers: false,
-    allow_extended_string_escapes: false,
-};
+use crate::operator_files::edit::input;
 
 pub(super) fn parse(text: &str) -> Result<CstRootNode, DocumentError> {
-    CstRootNode::parse(text, &OPTIONS).map_err(|error| syntax(&error))
+    CstRootNode::parse(text, &JSONC).map_err(|error| syntax(&error))
 }
 
 fn syntax(error: &ParseError) -> DocumentError {
@@ -32,7 +18,7 @@ fn syntax(error: &ParseError) -> DocumentError {
 }
 
 pub(super) fn read(text: &str) -> Result<Value, DocumentError> {
-    let value = jsonc_parser::parse_to_serde_value::<Option<Value>>(text, &OPTIONS).map_err(|error| syntax(&error))?;
+    let value = jsonc_parser::parse_to_serde_value::<Option<Value>>(text, &JSONC).map_err(|error| syntax(&error))?;
     Ok(value.unwrap_or(Value::Null))
 }
 
@@ -107,17 +93,4 @@ fn has_value(node: &CstNode, value: &Value) -> bool {
 fn only_once(table: &CstObject, key: &str) -> Result<(), DocumentError> {
     let count = table.properties().iter().filter(|property| property.decoded_name().as_deref() == Some(key)).count();
     if count > 1 { Err(DocumentError::Duplicate { key: key.to_owned() }) } else { Ok(()) }
-}
-
-fn input(value: &Value) -> CstInputValue {
-    match value {
-        Value::Null => CstInputValue::Null,
-        Value::Bool(value) => CstInputValue::Bool(*value),
-        Value::Number(number) => CstInputValue::Number(number.to_string()),
-        Value::String(text) => CstInputValue::String(text.clone()),
-        Value::Array(values) => CstInputValue::Array(values.iter().map(input).collect()),
-        Value::Object(members) => {
-            CstInputValue::Object(members.iter().map(|(name, value)| (name.clone(), input(value))).collect())
-        }
-    }
 }

@@ -1,11 +1,11 @@
-//! What belongs into the files of a client.
+//! The entries and rules that belong into the files of a client.
 
 use std::path::PathBuf;
 
 use crate::agent_clients::document::{Edit, KeyPath};
 use crate::agent_clients::{Client, ENTRY, EntryValues, FileFormat, Machine, Permissions, RuleContent, RuleEdit};
 
-/// How a client reaches the gateway.
+/// The transport by which a client reaches the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Http,

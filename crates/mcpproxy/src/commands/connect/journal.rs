@@ -1,4 +1,4 @@
-//! What `connect` wrote: one record per client in the data folder, and backups of the files.
+//! The journal of `connect`: one record per client in the data folder, and backups of the files.
 //!
 //! ```text
 //! connect/cursor.json                 the record
@@ -30,7 +30,7 @@ use crate::home::secret::{Readers, replace_file};
 const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// What was written for a client.
+/// The files and the token of one connected client.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(super) struct Record {
     pub(super) client: String,

@@ -22,7 +22,7 @@ use crate::operator_files::settings_file;
 const NEW_TOKEN: &str = "*** (new)";
 const CONTEXT_LINES: usize = 3;
 
-/// What all clients of one run have in common.
+/// The facts that all clients of one run share.
 pub(super) struct Request<'a> {
     home: &'a Home,
     machine: &'a Machine,

@@ -14,7 +14,7 @@ pub(super) enum Action {
     Undo,
 }
 
-/// What happened to a client.
+/// The result for one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {
@@ -26,7 +26,7 @@ pub(super) enum State {
     WouldDisconnect,
 }
 
-/// What happened to a file.
+/// The result for one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FileChange {
@@ -46,7 +46,7 @@ pub(super) struct Report {
     /// Known clients that `--all` left out.
     pub(super) not_installed: Vec<&'static str>,
     failures: Vec<ClientFailure>,
-    /// What to do about the gateway.
+    /// Steps to take at the gateway.
     pub(super) next: Vec<String>,
 }
 

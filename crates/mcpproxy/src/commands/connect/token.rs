@@ -15,7 +15,7 @@ use crate::home::Home;
 use crate::home::secret::random_bytes;
 use crate::terminal::time::now_ms;
 
-/// What happens to the token of a client.
+/// The plan for the token of a client.
 #[derive(Clone)]
 pub(super) enum TokenPlan {
     /// `mcpproxy stdio` uses the token of the agent `local`.

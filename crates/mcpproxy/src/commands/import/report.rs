@@ -1,4 +1,4 @@
-//! What `import` prints: the servers of all clients, the preview of an import, and its result.
+//! The output of `import`: the servers of all clients, the preview of an import, and its result.
 
 use std::path::{Path, PathBuf};
 

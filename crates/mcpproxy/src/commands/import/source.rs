@@ -90,7 +90,7 @@ impl Source {
     }
 }
 
-/// What one client has.
+/// The servers of one client.
 pub(super) struct Found {
     pub(super) client: &'static Client,
     pub(super) path: PathBuf,

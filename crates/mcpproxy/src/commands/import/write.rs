@@ -16,7 +16,7 @@ use crate::terminal::output::tell;
 
 const FOLDER_MODE: u32 = 0o700;
 
-/// What has been written, so that it can be undone.
+/// The files that were written, so that they can be undone.
 pub(super) struct Written {
     settings: PathBuf,
     /// The text to restore. `None` inside if there was no file. `None` if the settings are untouched.
