@@ -162,6 +162,15 @@ mod tests {
     }
 
     #[test]
+    fn disabling_removes_what_other_programs_write() {
+        let pasted = r#"{ "mcpServers": { "a": { "command": "x", "isActive": true } } }"#;
+        let disabled = edit(Some(pasted), "a", Change::Disable).unwrap();
+        assert!(disabled.contains("\"enabled\": false") && !disabled.contains("isActive"), "{disabled}");
+        let enabled = edit(Some(&pasted.replace("true", "false")), "a", Change::Enable).unwrap();
+        assert!(!enabled.contains("isActive") && !enabled.contains("enabled"), "{enabled}");
+    }
+
+    #[test]
     fn the_first_server_of_all() {
         let add = || Change::Add(json!({"url": "https://docs.example.com/mcp"}));
         insta::assert_snapshot!("first_in_no_file", edit(None, "docs", add()).unwrap());

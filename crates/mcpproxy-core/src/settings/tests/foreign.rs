@@ -101,6 +101,24 @@ fn windsurf() {
     assert_eq!(settings.warnings, []);
 }
 
+/// A server that one key limits stays limited, whatever another key says.
+#[test]
+fn the_stricter_of_two_keys_counts() {
+    let settings = read(
+        r#"{"mcpServers": {
+            "a": {"command": "x", "isActive": true, "enabled": false},
+            "b": {"command": "x", "enabled": false, "isActive": true},
+            "c": {"command": "x", "excludeTools": ["drop"], "disabledTools": ["delete"]},
+            "d": {"command": "x", "includeTools": ["read", "list"], "enabled_tools": ["read"]}
+        }}"#,
+    );
+    let enabled: Vec<bool> = settings.servers.iter().map(|server| server.enabled).collect();
+    assert_eq!(enabled, [false, false, true, true]);
+    let left_out = |index: usize, tool: &str| settings.servers[index].tools.left_out(tool).is_some();
+    assert_eq!((left_out(2, "drop"), left_out(2, "delete"), left_out(2, "read")), (true, true, false));
+    assert_eq!((left_out(3, "read"), left_out(3, "list"), left_out(3, "other")), (false, true, true));
+}
+
 #[test]
 fn zed() {
     let settings = read(include_str!("clients/zed.json"));
