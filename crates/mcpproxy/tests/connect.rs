@@ -209,6 +209,7 @@ fn permissions_say_which_calls_they_do_not_cover() {
     // The tools of the demo server have annotations.
     check(None, &[]);
     check(Some(&with("")), &["set \"intent_declaration\": {\"unannotated\": \"require_write\"} in "]);
+    check(Some(&with("\"unannotated\": \"warn\"")), &["\"require_write\""]);
     check(Some(&with("\"unannotated\": \"require_write\"")), &[]);
     check(Some(&with("\"strict_server_validation\": false")), &["{\"strict_server_validation\": true}"]);
 }

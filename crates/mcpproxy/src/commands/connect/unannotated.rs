@@ -1,8 +1,8 @@
 //! Warns that the rules of `--permissions` do not cover tools without annotations.
 //!
 //! The rules let `call_tool_read` run without a prompt. If a server does not say whether a tool only reads, the default
-//! setting `"unannotated": "trust"` lets an agent call it as a read. Then the client does not ask. With
-//! `"strict_server_validation": false`, that is true for every tool.
+//! setting `"unannotated": "trust"` lets an agent call it as a read, and so does `"warn"`. Then the client does not ask.
+//! With `"strict_server_validation": false`, that is true for every tool.
 
 use http::Method;
 use mcpproxy_core::settings::{Settings, TransportSettings, Unannotated};
@@ -30,8 +30,10 @@ pub(super) async fn warning(home: &Home) -> anyhow::Result<Option<String>> {
         let reason = "An agent can call every tool as a read, which the client runs without asking.";
         return Ok(Some(format!("{reason} To prevent that, set {STRICT} in {shown}.")));
     }
-    if settings.intent.unannotated != Unannotated::Trust {
-        return Ok(None);
+    match settings.intent.unannotated {
+        Unannotated::RequireWrite => return Ok(None),
+        // A warning in the answer comes after the call.
+        Unannotated::Trust | Unannotated::Warn => {}
     }
     let reason = if home.running()?.is_some() {
         described(&Rest::connect(home)?.ask(Method::GET, "/api/v1/tools").await?)
