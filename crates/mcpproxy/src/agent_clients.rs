@@ -6,6 +6,7 @@
 //! The rows depend on nothing but themselves. [`Machine`] supplies the operating system, the home folder and the
 //! environment, so that a test on Linux can check the paths of Windows.
 
+pub(crate) mod backup;
 pub(crate) mod document;
 pub(crate) mod file;
 mod machine;

@@ -9,6 +9,7 @@
 //! their old ending back, and new lines get the ending of the first line.
 
 mod change;
+mod diff;
 mod json;
 mod masked;
 mod toml;
@@ -21,7 +22,8 @@ use similar::{ChangeTag, TextDiff};
 
 use super::FileFormat;
 
-pub(crate) use masked::{Shown, masked};
+pub(crate) use diff::diff;
+pub(crate) use masked::Shown;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 

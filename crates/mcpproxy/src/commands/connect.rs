@@ -30,7 +30,7 @@ use crate::agent_clients::{self, CLIENTS, Client, Machine};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::terminal::output::{Format, lines, print, tell};
-use crate::terminal::prompt::{Echo, Terminal};
+use crate::terminal::prompt::Terminal;
 
 /// Add mcpproxy to the settings of AI clients, or remove it again
 #[derive(Debug, Args)]
@@ -204,8 +204,7 @@ impl Session<'_> {
         if self.format != Format::Table {
             terminal.say(&diffs).map_err(failed)?;
         }
-        let answer = terminal.ask("Write these changes? [y/N] ", Echo::Shown).await.map_err(failed)?;
-        Ok(answer.is_some_and(|answer| matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")))
+        terminal.confirm("Write these changes? [y/N] ").await.map_err(failed)
     }
 
     fn finish(&self, report: Report, agreed: Result<bool, Failure>) -> anyhow::Result<Exit> {

@@ -24,7 +24,7 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::settings_file;
 use crate::terminal::output::{Format, counted, print, tell};
-use crate::terminal::prompt::{Echo, Terminal};
+use crate::terminal::prompt::Terminal;
 
 use self::plan::Plan;
 use self::report::Report;
@@ -148,7 +148,7 @@ async fn ask(import: &Import, plan: &Plan) -> anyhow::Result<Option<Direct>> {
     };
     if !plan.servers.is_empty() {
         let question = format!("Import {}? [y/N] ", counted(plan.servers.len(), "server"));
-        if !is_yes(&terminal, &question).await? {
+        if !terminal.confirm(&question).await? {
             return Ok(None);
         }
     }
@@ -158,14 +158,9 @@ async fn ask(import: &Import, plan: &Plan) -> anyhow::Result<Option<Direct>> {
             let file = plan.source.file.path.display();
             let question =
                 format!("Remove the imported servers from {file}? Otherwise the client sees their tools twice. [y/N] ");
-            Ok(Some(if is_yes(&terminal, &question).await? { Direct::Remove } else { Direct::Keep }))
+            Ok(Some(if terminal.confirm(&question).await? { Direct::Remove } else { Direct::Keep }))
         }
     }
-}
-
-async fn is_yes(terminal: &Terminal, question: &str) -> anyhow::Result<bool> {
-    let answer = terminal.ask(question, Echo::Shown).await?;
-    Ok(answer.is_some_and(|answer| matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")))
 }
 
 /// Makes the running gateway take over the settings. Returns its answer, or `None` if no gateway runs.

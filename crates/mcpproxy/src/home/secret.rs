@@ -1,8 +1,8 @@
 //! Reads and writes files that only their owner can read.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -12,6 +12,7 @@ use rand::rngs::SysRng;
 use crate::exit::{Exit, Failure};
 
 pub(super) const SECRET_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
 pub(super) const KEY_BYTES: usize = 32;
 
 /// Returns 32 random bytes from the operating system.
@@ -24,6 +25,12 @@ pub(crate) fn random_bytes() -> anyhow::Result<[u8; KEY_BYTES]> {
 /// Returns a new random key as 64 hexadecimal digits.
 pub(super) fn random_key() -> anyhow::Result<String> {
     Ok(random_bytes()?.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Creates a folder that only its owner can read, and its parents.
+pub(crate) fn create_folder(folder: &Path) -> anyhow::Result<()> {
+    let built = DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder);
+    built.with_context(|| format!("could not create the folder `{}`", folder.display()))
 }
 
 /// Reads a secret. Refuses a file that other users can read.

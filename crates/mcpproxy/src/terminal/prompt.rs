@@ -66,6 +66,12 @@ impl Terminal {
         }
         Ok(answer)
     }
+
+    /// Asks a question that ends in `[y/N]`. Everything but a yes is a no, also the end of the input.
+    pub(crate) async fn confirm(&self, question: &str) -> anyhow::Result<bool> {
+        let answer = self.ask(question, Echo::Shown).await?.unwrap_or_default();
+        Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    }
 }
 
 fn read_line(mut file: &File) -> anyhow::Result<Option<String>> {

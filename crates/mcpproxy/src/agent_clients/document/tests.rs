@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::masked::masked;
 use super::*;
 
 fn path(keys: &[&str]) -> KeyPath {

@@ -10,9 +10,9 @@
 //! file that still has its old digest needs no undo. Backups may hold the secrets of other servers, so everything has
 //! mode 0600, and `--undo` deletes the backups that it no longer needs.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ use serde_json::Value;
 
 use crate::agent_clients::document::KeyPath;
 use crate::agent_clients::file::digest;
-use crate::agent_clients::{self, CLIENTS, Client};
+use crate::agent_clients::{self, CLIENTS, Client, backup};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::home::secret::{Readers, replace_file};
+use crate::home::secret::{Readers, create_folder, replace_file};
 
 const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
@@ -142,8 +142,7 @@ impl Journal {
         let path = self.record_path(client);
         fs::remove_file(&path).with_context(|| format!("could not remove `{}`", path.display()))?;
         for backup in record.files.iter().filter_map(|file| file.backup.as_ref()) {
-            // A backup that is already gone needs no removal.
-            let _gone = fs::remove_file(backup);
+            backup::remove(backup);
         }
         Ok(())
     }
@@ -151,14 +150,7 @@ impl Journal {
     /// Copies a text into the data folder, readable for this user only.
     pub(super) fn back_up(&self, client: &Client, path: &Path, text: &str) -> anyhow::Result<PathBuf> {
         let folder = self.folder.join("backups");
-        create_folder(&folder)?;
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let backup = (1_u32..)
-            .map(|number| folder.join(format!("{}-{number}-{name}", client.id)))
-            .find(|path| !path.exists())
-            .context("no name is free for a backup")?;
-        replace_file(&backup, text, Readers::OnlyUs)?;
-        Ok(backup)
+        backup::write(&folder, client.id, path, text)
     }
 
     /// Waits until no other `connect` of this data folder writes.
@@ -187,9 +179,4 @@ impl Journal {
             .hint("wait until it ends, and run the command again")
             .into())
     }
-}
-
-fn create_folder(folder: &Path) -> anyhow::Result<()> {
-    let built = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    built.with_context(|| format!("could not create `{}`", folder.display()))
 }

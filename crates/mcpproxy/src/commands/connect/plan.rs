@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
-use similar::TextDiff;
 
 use super::Connect;
 use super::content::{self, Change, FileContent, Transport, entry_path};
@@ -20,7 +19,6 @@ use crate::operator_files::settings_file;
 
 /// Stands for a token that does not exist yet.
 const NEW_TOKEN: &str = "*** (new)";
-const CONTEXT_LINES: usize = 3;
 
 /// The facts that all clients of one run share.
 pub(super) struct Request<'a> {
@@ -241,7 +239,8 @@ impl Plan {
 fn planned(content: FileContent) -> Result<PlannedFile, Failure> {
     let file = ClientFile::read(&content.path)?;
     let new_text = new_text(&content, &file)?;
-    let diff = diff(&file, &new_text, content.format, &shown(&content.change));
+    let (before, after) = (file.text.as_deref(), Some(new_text.as_str()));
+    let diff = document::diff(&file.target, before, after, content.format, &shown(&content.change));
     Ok(PlannedFile { file, format: content.format, new_text, diff })
 }
 
@@ -270,27 +269,6 @@ fn shown(change: &Change) -> Shown {
         }
     }
     shown
-}
-
-/// Returns the masked difference, or nothing if the text stays.
-pub(super) fn diff(file: &ClientFile, new_text: &str, format: FileFormat, shown: &Shown) -> String {
-    let old_text = file.text.as_deref().unwrap_or_default();
-    if file.text.is_some() && old_text == new_text {
-        return String::new();
-    }
-    let (old, new) = (document::masked(old_text, format, shown), document::masked(new_text, format, shown));
-    let path = file.target.display().to_string();
-    let old_path = if file.text.is_some() { path.as_str() } else { "/dev/null" };
-    let new_path = if new_text.is_empty() { "/dev/null" } else { path.as_str() };
-    let mut diff = TextDiff::from_lines(&old, &new)
-        .unified_diff()
-        .context_radius(CONTEXT_LINES)
-        .header(old_path, new_path)
-        .to_string();
-    if diff.is_empty() {
-        diff = format!("--- {old_path}\n+++ {new_path}\n(only masked values change)\n");
-    }
-    diff
 }
 
 pub(super) fn bad_file(file: &ClientFile, error: &DocumentError) -> Failure {

@@ -14,7 +14,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::journal::{FileRecord, Journal, Record, Step, value_digest};
-use super::plan::{bad_file, diff};
+use super::plan::bad_file;
 use super::report::{ClientReport, FileChange, FileReport, State};
 use super::token::Tokens;
 use crate::agent_clients::document::{self, Edit, Shown};
@@ -114,7 +114,8 @@ fn planned(client: &Client, known: &FileRecord) -> Result<PlannedUndo, Failure> 
         return Ok(unchanged(file));
     }
     let shown = Shown { paths: known.steps.iter().map(|step| step.path().to_vec()).collect(), texts: Vec::new() };
-    let diff = diff(&file, new_text.as_deref().unwrap_or_default(), format_of(client, &known.path), &shown);
+    let format = format_of(client, &known.path);
+    let diff = document::diff(&file.target, file.text.as_deref(), new_text.as_deref(), format, &shown);
     let created_folders = if change == FileChange::Removed { known.created_folders.clone() } else { Vec::new() };
     Ok(PlannedUndo { file, change, new_text, created_folders, diff })
 }

@@ -3,19 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use similar::TextDiff;
 
 use super::plan::Plan;
 use super::source::{Entry, Found};
 use crate::agent_clients::FileFormat;
-use crate::agent_clients::document::{Shown, masked};
+use crate::agent_clients::document::{self, Shown};
 use crate::exit::Failure;
 use crate::home::Home;
 use crate::terminal::output::{counted, line};
 use crate::terminal::shell;
-
-/// Lines around a change.
-const CONTEXT_LINES: usize = 2;
 
 pub(super) fn found_json(found: &[Found]) -> Value {
     let clients = found.iter().map(|found| {
@@ -93,11 +89,7 @@ pub(super) fn preview(home: &Home, plan: &Plan) -> String {
 fn difference(path: &Path, plan: &Plan) -> String {
     let paths = plan.servers.iter().map(|server| vec!["mcpServers".to_owned(), server.name.to_string()]).collect();
     let new = Shown { paths, texts: Vec::new() };
-    let before = plan.before.as_deref().map(|text| masked(text, FileFormat::Json, &new)).unwrap_or_default();
-    let after = masked(&plan.after, FileFormat::Json, &new);
-    let diff = TextDiff::from_lines(&before, &after);
-    let shown = line(&path.display().to_string());
-    let unified = diff.unified_diff().context_radius(CONTEXT_LINES).header(&shown, &shown).to_string();
+    let unified = document::diff(path, plan.before.as_deref(), Some(&plan.after), FileFormat::Json, &new);
     unified.lines().map(|text| line(text) + "\n").collect()
 }
 

@@ -1,20 +1,16 @@
 //! Writes an import: all of it, or nothing.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-
 use super::plan::{Plan, secret_path};
+use crate::agent_clients::backup;
 use crate::agent_clients::document::{self, Edit};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::home::secret::{Readers, replace_file, write_secret};
+use crate::home::secret::{Readers, create_folder, replace_file, write_secret};
 use crate::operator_files::settings_file;
 use crate::terminal::output::tell;
-
-const FOLDER_MODE: u32 = 0o700;
 
 /// The files that were written, so that they can be undone.
 pub(super) struct Written {
@@ -104,37 +100,14 @@ pub(super) fn remove_direct(home: &Home, plan: &Plan) -> Result<Option<PathBuf>,
     if edited == text {
         return Ok(None);
     }
-    let backup = back_up(home, plan, text).map_err(|error| {
-        Failure::new(Exit::Failed, format!("could not write a backup: {error:#}")).hint("nothing was changed")
-    })?;
+    let name = format!("import-{}", plan.source.client.map_or("file", |client| client.id));
+    let backup = backup::write(&home.folder().join("backups"), &name, &file.path, text)
+        .map_err(|error| Failure::new(Exit::Failed, format!("{error:#}")).hint("nothing was changed"))?;
     match file.replace(Some(&edited)) {
         Ok(_) => Ok(Some(backup)),
         Err(failure) => {
-            let _unneeded_backup_stays = fs::remove_file(&backup);
+            backup::remove(&backup);
             Err(failure)
         }
     }
-}
-
-/// Copies the client's file, byte for byte, to a new file that only this user can read.
-fn back_up(home: &Home, plan: &Plan, text: &str) -> anyhow::Result<PathBuf> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let folder = home.folder().join("backups");
-    create_folder(&folder)?;
-    let name = plan.source.client.map_or("file", |client| client.id);
-    let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%3fZ").to_string();
-    let path = folder.join(format!("import-{name}-{time}"));
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    Ok(path)
-}
-
-fn create_folder(folder: &Path) -> anyhow::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(FOLDER_MODE)
-        .create(folder)
-        .with_context(|| format!("could not create the folder `{}`", folder.display()))
 }
