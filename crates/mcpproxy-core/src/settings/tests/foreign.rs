@@ -209,7 +209,7 @@ fn several_sections_and_names_that_collide() {
     );
     assert_eq!(
         shown(&settings, "my-files"),
-        "line 4, column 85: `my files` becomes `my-files` here, and so does `my/files`; rename them, so that each is \
+        "line 4, column 86: `my files` becomes `my-files` here, and so does `my/files`; rename them, so that each is \
          its own"
     );
     assert_eq!(
