@@ -188,6 +188,32 @@ fn a_limited_token_of_the_user_stays_in_the_entry() {
 }
 
 #[test]
+fn permissions_say_which_calls_they_do_not_cover() {
+    let check = |settings: Option<&str>, expected: &[&str]| {
+        let desk = Desk::new();
+        desk.write(".cursor/mcp.json", "{}");
+        if let Some(settings) = settings {
+            desk.data.write("mcp_config.json", settings);
+        }
+        let report = desk.json(&["connect", "cursor", "--permissions", "--yes"]);
+        let next: Vec<&str> = report["next"].as_array().unwrap().iter().map(|step| step.as_str().unwrap()).collect();
+        assert!(next[0].starts_with("No gateway is running."), "{next:?}");
+        assert_eq!(next.len(), 1 + expected.len(), "{next:?}");
+        assert!(next[1..].iter().zip(expected).all(|(step, expected)| step.contains(expected)), "{next:?}");
+        let report = desk.json(&["connect", "cursor"]);
+        assert_eq!(report["next"].as_array().unwrap().len(), 1, "without the rules, there is no promise");
+    };
+    let with = |intent: &str| {
+        format!("{{\"mcpServers\": {{\"a\": {{\"command\": \"a\"}}}}, \"intent_declaration\": {{{intent}}}}}")
+    };
+    // The tools of the demo server have annotations.
+    check(None, &[]);
+    check(Some(&with("")), &["set \"intent_declaration\": {\"unannotated\": \"require_write\"} in "]);
+    check(Some(&with("\"unannotated\": \"require_write\"")), &[]);
+    check(Some(&with("\"strict_server_validation\": false")), &["{\"strict_server_validation\": true}"]);
+}
+
+#[test]
 fn without_arguments_the_clients_are_listed() {
     let desk = Desk::new();
     assert_snapshot!("clients_none", desk.run(&["connect"]));

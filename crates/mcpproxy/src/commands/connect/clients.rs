@@ -80,7 +80,7 @@ pub(super) fn none_named(machine: &Machine, journal: &Journal, is_undo: bool) ->
     };
     let ids: Vec<&str> = CLIENTS.iter().filter(fits).map(|client| client.id).collect();
     let hint = match (ids.is_empty(), is_undo) {
-        (true, true) => "no client is connected".to_owned(),
+        (true, true) => "no client is connected; `mcpproxy connect` lists the clients on this machine".to_owned(),
         (true, false) => "no known client is installed; `mcpproxy connect` lists the known clients".to_owned(),
         (false, true) => format!("name a connected client ({}), or pass --all", ids.join(", ")),
         (false, false) => format!("name an installed client ({}), or pass --all", ids.join(", ")),

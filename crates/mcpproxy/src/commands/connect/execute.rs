@@ -57,7 +57,7 @@ struct Attempt<'p> {
 }
 
 struct WrittenFile<'p> {
-    planned: &'p PlannedFile,
+    before: &'p ClientFile,
     text: String,
     created_folders: Vec<PathBuf>,
 }
@@ -107,7 +107,7 @@ impl<'p> Attempt<'p> {
             if let Some(file) = record.files.iter_mut().find(|file| file.path == planned.file.path) {
                 file.created_folders.extend(created_folders.iter().cloned());
             }
-            self.files.push(WrittenFile { planned, text, created_folders });
+            self.files.push(WrittenFile { before: &planned.file, text, created_folders });
         }
         journal.save(plan.client, &record)
     }
@@ -143,7 +143,7 @@ impl<'p> Attempt<'p> {
 
 impl WrittenFile<'_> {
     fn restore(&self, client: &Client) -> Result<(), Failure> {
-        let before = &self.planned.file;
+        let before = self.before;
         let now = ClientFile::read(&before.path)?;
         if now.text.as_ref() != Some(&self.text) {
             let message = format!("`{}` has changed since, so it was not restored.", before.path.display());
@@ -251,4 +251,33 @@ fn steps(planned: &PlannedFile, text: &str, change: &Change, known: Option<&File
         }
     }
     steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent_clients::find;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_file_is_restored_only_if_nobody_else_changed_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mcp.json");
+        fs::write(&path, "before").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let before = ClientFile::read(&path).unwrap();
+        let created_folders = before.replace_with_mode(Some("ours"), 0o600).unwrap();
+        let written = WrittenFile { before: &before, text: "ours".to_owned(), created_folders };
+        let client = find("cursor").unwrap();
+
+        fs::write(&path, "theirs").unwrap();
+        let failure = written.restore(client).unwrap_err();
+        assert!(failure.to_string().ends_with("has changed since, so it was not restored."), "{failure}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
+
+        fs::write(&path, "ours").unwrap();
+        written.restore(client).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "before");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+    }
 }

@@ -1,7 +1,8 @@
 //! Warns that the rules of `--permissions` do not cover tools without annotations.
 //!
 //! The rules let `call_tool_read` run without a prompt. If a server does not say whether a tool only reads, the default
-//! setting `"unannotated": "trust"` lets an agent call it as a read. Then neither the client nor the gateway asks.
+//! setting `"unannotated": "trust"` lets an agent call it as a read. Then the client does not ask. With
+//! `"strict_server_validation": false`, that is true for every tool.
 
 use http::Method;
 use mcpproxy_core::settings::{Settings, TransportSettings, Unannotated};
@@ -14,26 +15,31 @@ use crate::terminal::output::{counted, line};
 
 /// Tools that are named one by one.
 const NAMED_MAX: usize = 3;
-const ADVICE: &str = "To require call_tool_write for them, set \"intent_declaration\": {\"unannotated\": \
-                      \"require_write\"} in";
+const STRICT: &str = r#""intent_declaration": {"strict_server_validation": true}"#;
+const REQUIRE_WRITE: &str = r#""intent_declaration": {"unannotated": "require_write"}"#;
 
-/// Returns the warning, or `None` if every tool says what it does, or the settings do not trust the others.
+/// Returns the warning, or `None` if no tool that may write can be called as a read.
 pub(super) async fn warning(home: &Home) -> anyhow::Result<Option<String>> {
     let path = home.settings();
     let settings = match settings_file::read_text(&path)? {
         Some((_, text)) => settings_file::check_shape(&path, &text)?,
         None => mcpproxy_core::settings::demo(),
     };
+    let shown = line(&path.display().to_string());
+    if !settings.intent.strict_server_validation {
+        let reason = "An agent can call every tool as a read, which the client runs without asking.";
+        return Ok(Some(format!("{reason} To prevent that, set {STRICT} in {shown}.")));
+    }
     if settings.intent.unannotated != Unannotated::Trust {
         return Ok(None);
     }
-    let advice = format!("{ADVICE} {}.", line(&path.display().to_string()));
-    if home.running()?.is_none() {
-        let reason = "Tools without annotations can be called as reads, and then nobody is asked.";
-        return Ok(has_foreign_servers(&settings).then(|| format!("{reason} {advice}")));
-    }
-    let answer = Rest::connect(home)?.ask(Method::GET, "/api/v1/tools").await?;
-    Ok(described(&answer).map(|text| format!("{text} {advice}")))
+    let reason = if home.running()?.is_some() {
+        described(&Rest::connect(home)?.ask(Method::GET, "/api/v1/tools").await?)
+    } else {
+        let reason = "An agent can call tools without annotations as reads, which the client runs without asking.";
+        has_foreign_servers(&settings).then(|| reason.to_owned())
+    };
+    Ok(reason.map(|reason| format!("{reason} To require call_tool_write instead, set {REQUIRE_WRITE} in {shown}.")))
 }
 
 /// Checks for servers with unknown tools. All tools of the demo server have annotations.
@@ -49,10 +55,11 @@ fn described(answer: &Value) -> Option<String> {
     }
     let named = found.iter().take(NAMED_MAX).map(|name| line(name)).collect::<Vec<_>>().join(", ");
     let more = if found.len() > NAMED_MAX { ", …" } else { "" };
-    let (have, them) = if found.len() == 1 { ("has", "it") } else { ("have", "them") };
+    let (have, as_reads) = if found.len() == 1 { ("has", "it as a read") } else { ("have", "them as reads") };
     let count = counted(found.len(), "tool");
     Some(format!(
-        "{count} {have} no annotations ({named}{more}). An agent can call {them} as a read, and then nobody is asked."
+        "{count} {have} no annotations ({named}{more}). An agent can call {as_reads}, which the client runs without \
+         asking."
     ))
 }
 
@@ -84,12 +91,13 @@ mod tests {
             json!({"name": "a:never", "annotations": {}, "risk_level": "forbidden"}),
         ];
         assert_eq!(described(said), None);
-        let text = "1 tool has no annotations (a:run). An agent can call it as a read, and then nobody is asked.";
+        let text = "1 tool has no annotations (a:run). An agent can call it as a read, which the client runs without \
+                    asking.";
         assert_eq!(described(vec![tool("a:run", json!({"title": "Run"}))]).as_deref(), Some(text));
         // `destructiveHint: false` alone does not say that a tool only reads.
         let tools = ["a", "b", "c", "d"].map(|name| tool(&format!("s:{name}"), json!({"destructiveHint": false})));
-        let text = "4 tools have no annotations (s:a, s:b, s:c, …). An agent can call them as a read, and then nobody \
-                    is asked.";
+        let text = "4 tools have no annotations (s:a, s:b, s:c, …). An agent can call them as reads, which the client \
+                    runs without asking.";
         assert_eq!(described(tools.to_vec()).as_deref(), Some(text));
     }
 }
