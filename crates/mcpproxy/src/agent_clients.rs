@@ -9,10 +9,12 @@
 pub(crate) mod backup;
 pub(crate) mod document;
 pub(crate) mod file;
+mod lock;
 mod machine;
 mod shape;
 mod table;
 
+pub(crate) use lock::{ClientFilesLock, lock};
 pub(crate) use machine::{Machine, Os};
 pub(crate) use shape::{EntryValues, Shape};
 pub(crate) use table::{CLIENTS, ENTRY};
@@ -37,7 +39,8 @@ pub(crate) struct Client {
     pub(crate) stdio: Shape,
     /// The client's own rules about which tools run without asking.
     pub(crate) permissions: Permissions,
-    /// The step after which the client reads its file again.
+    /// The step after which the client reads its file again. It must be true after `--undo` too, when the client no
+    /// longer has an entry.
     pub(crate) restart: &'static str,
     /// The step that shows whether the client is connected.
     pub(crate) check: &'static str,

@@ -161,6 +161,99 @@ fn a_token_of_the_user_is_not_touched() {
 }
 
 #[test]
+fn a_limited_token_of_the_user_stays_in_the_entry() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{}");
+    desk.run(&["connect", "cursor", "--yes"]);
+    let limited = desk.data.json(&["token", "create", "cursor-limited", "--operations", "read"]);
+    let limited = limited["token"].as_str().unwrap();
+    let text = desk.read(".cursor/mcp.json").replace(&desk.token(".cursor/mcp.json"), limited);
+    desk.write(".cursor/mcp.json", &text);
+    assert_snapshot!("limited", desk.run(&["connect", "cursor", "--yes"]));
+    assert_eq!(desk.read(".cursor/mcp.json"), text);
+    let shown = desk.json(&["connect", "cursor", "--dry-run"]);
+    assert_eq!(shown["clients"][0]["agent"], "cursor-limited");
+
+    // Other changes keep the token too.
+    let shown = desk.run(&["connect", "cursor", "--permissions", "--yes"]);
+    assert!(shown.starts_with("exit 0\n") && shown.contains("keeps the token of agent `cursor-limited`"), "{shown}");
+    assert_eq!(desk.token(".cursor/mcp.json"), limited);
+
+    // Only --replace takes it out. The token itself belongs to the user, so it stays valid.
+    assert!(desk.run(&["connect", "cursor", "--replace", "--yes"]).starts_with("exit 0\n"));
+    assert_ne!(desk.token(".cursor/mcp.json"), limited);
+    assert_eq!(desk.valid_tokens(), ["cursor", "cursor-limited"]);
+    assert!(desk.run(&["connect", "cursor", "--undo", "--yes"]).starts_with("exit 0\n"));
+    assert_eq!(desk.valid_tokens(), ["cursor-limited"]);
+}
+
+#[test]
+fn permissions_say_which_calls_they_do_not_cover() {
+    let check = |settings: Option<&str>, expected: &[&str]| {
+        let desk = Desk::new();
+        desk.write(".cursor/mcp.json", "{}");
+        if let Some(settings) = settings {
+            desk.data.write("mcp_config.json", settings);
+        }
+        let report = desk.json(&["connect", "cursor", "--permissions", "--yes"]);
+        let next: Vec<&str> = report["next"].as_array().unwrap().iter().map(|step| step.as_str().unwrap()).collect();
+        assert!(next[0].starts_with("No gateway is running."), "{next:?}");
+        assert_eq!(next.len(), 1 + expected.len(), "{next:?}");
+        assert!(next[1..].iter().zip(expected).all(|(step, expected)| step.contains(expected)), "{next:?}");
+        let report = desk.json(&["connect", "cursor"]);
+        assert_eq!(report["next"].as_array().unwrap().len(), 1, "without the rules, there is no promise");
+    };
+    let with = |intent: &str| {
+        format!("{{\"mcpServers\": {{\"a\": {{\"command\": \"a\"}}}}, \"intent_declaration\": {{{intent}}}}}")
+    };
+    // The tools of the demo server have annotations.
+    check(None, &[]);
+    check(Some(&with("")), &["set \"intent_declaration\": {\"unannotated\": \"require_write\"} in "]);
+    check(Some(&with("\"unannotated\": \"require_write\"")), &[]);
+    check(Some(&with("\"strict_server_validation\": false")), &["{\"strict_server_validation\": true}"]);
+}
+
+#[test]
+fn without_arguments_the_clients_are_listed() {
+    let desk = Desk::new();
+    assert_snapshot!("clients_none", desk.run(&["connect"]));
+    desk.write(".cursor/mcp.json", "{}");
+    desk.write(".codex/config.toml", "");
+    desk.run(&["connect", "cursor", "--yes"]);
+    let before = desk.files();
+    assert_snapshot!("clients", desk.run(&["connect"]));
+    let listed = desk.json(&["connect"]);
+    let of = |id: &str| {
+        let clients = listed["clients"].as_array().unwrap();
+        clients.iter().find(|client| client["client"] == id).unwrap().clone()
+    };
+    assert_eq!((&of("cursor")["connected"], &of("cursor")["agent"]), (&true.into(), &"cursor".into()));
+    assert_eq!((&of("codex")["connected"], &of("codex")["installed"]), (&false.into(), &true.into()));
+    assert_eq!(of("zed")["installed"], false);
+    assert_eq!(desk.files(), before);
+}
+
+#[test]
+fn texts_fit_a_narrow_terminal() {
+    for (client, folder) in CLIENTS {
+        let desk = Desk::new();
+        fs::create_dir_all(desk.home_file(folder)).unwrap();
+        for args in [&["connect", client, "--permissions", "--yes"][..], &["connect", client, "--undo", "--yes"]] {
+            let output = desk.command(args).env("COLUMNS", "60").output().unwrap();
+            assert!(output.status.success(), "{client}");
+            let text = String::from_utf8(output.stdout).unwrap();
+            let (_, report) = text.split_once("\n\n").unwrap();
+            // A path or a command stays whole.
+            let home = desk.home_file("").display().to_string();
+            let is_whole = |line: &str| line.contains(&home) || line.starts_with("  undo ");
+            for line in report.lines().filter(|line| !is_whole(line) && !line.contains("mcpproxy --home")) {
+                assert!(line.chars().count() <= 60, "{client}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
 fn undo_removes_only_the_entry_if_the_client_changed_its_file() {
     let desk = Desk::new();
     desk.write(".claude.json", "{\n  \"mcpServers\": {\n    \"a\": { \"command\": \"a\" }\n  }\n}\n");
@@ -260,7 +353,20 @@ fn the_token_opens_the_running_gateway() {
     assert_eq!(url, format!("http://{}/mcp", serving.address));
     let token = desk.token(".cursor/mcp.json");
     let list = || desk::list_tools(&serving, &token);
-    serving.wait("the new token to be valid", || list().contains("call_tool_destructive"));
+    assert!(list().contains("call_tool_destructive"), "the new token is valid at once");
     desk.run(&["connect", "cursor", "--undo", "--yes"]);
-    serving.wait("the token to be revoked", || list().starts_with("HTTP/1.1 401"));
+    assert!(list().starts_with("HTTP/1.1 401"), "the token is revoked at once");
+    serving.wait("the banner to name the command", || serving.has_said("connect CLIENT"));
+
+    // Without its key, the command cannot tell the gateway. The token is revoked all the same.
+    desk.run(&["connect", "cursor", "--yes"]);
+    desk.data.remove("admin.key");
+    let undone = desk.run(&["connect", "cursor", "--undo", "--yes"]);
+    assert!(undone.starts_with("exit 0\n") && undone.contains("Cursor: disconnected"), "{undone}");
+    assert!(undone.contains("warning: The running gateway may accept the token for one more second"), "{undone}");
+    desk.run(&["token", "create", "ci"]);
+    let revoked = desk.run(&["token", "revoke", "ci"]);
+    let (done, rest) = revoked.split_once("Revoked the token of ci.\n").unwrap();
+    assert!(done.starts_with("exit 0\n") && rest.starts_with("warning: The running gateway may"), "{revoked}");
+    assert!(desk.valid_tokens().is_empty());
 }

@@ -88,8 +88,13 @@ impl ClientFile {
         .hint("run the command again to see the new difference"))
     }
 
-    /// Writes a new text, or removes the file. Returns the folders that it created.
-    pub(crate) fn replace(&self, text: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
+    /// Writes a new text and keeps the permissions. Returns the folders that it created.
+    pub(crate) fn replace(&self, text: &str) -> Result<Vec<PathBuf>, Failure> {
+        self.replace_with_mode(Some(text), self.mode)
+    }
+
+    /// Writes a new text with these permissions, or removes the file. Returns the folders that it created.
+    pub(crate) fn replace_with_mode(&self, text: Option<&str>, mode: u32) -> Result<Vec<PathBuf>, Failure> {
         let failed = |error: &io::Error| {
             Failure::new(Exit::Failed, format!("could not write `{}`: {error}", self.target.display()))
                 .hint("check the permissions of the file and its folder")
@@ -100,14 +105,14 @@ impl ClientFile {
         };
         let folder = self.target.parent().unwrap_or(Path::new("/"));
         let created = create_folders(folder).map_err(|error| failed(&error))?;
-        self.persist(folder, text).map_err(|error| failed(&error))?;
+        self.persist(folder, text, mode).map_err(|error| failed(&error))?;
         Ok(created)
     }
 
-    fn persist(&self, folder: &Path, text: &str) -> io::Result<()> {
+    fn persist(&self, folder: &Path, text: &str, mode: u32) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(text.as_bytes())?;
-        file.as_file().set_permissions(Permissions::from_mode(self.mode))?;
+        file.as_file().set_permissions(Permissions::from_mode(mode))?;
         if let Ok(before) = self.target.metadata() {
             // Not every user may give a file to another group. The file is then in the user's own group.
             let _only_wanted = std::os::unix::fs::fchown(file.as_file(), None, Some(before.gid()));
@@ -119,6 +124,11 @@ impl ClientFile {
         };
         File::open(folder)?.sync_all()
     }
+}
+
+/// Returns the permissions without those of other users, for a file with a token.
+pub(crate) fn private(mode: u32) -> u32 {
+    mode & !0o077
 }
 
 /// Returns the SHA-256 digest of a text as hexadecimal digits.

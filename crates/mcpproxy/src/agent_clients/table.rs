@@ -147,7 +147,7 @@ pub(crate) static CLIENTS: &[Client] = &[
                  ignores both.",
             ),
         },
-        restart: "Restart Cursor, or turn `mcpproxy` off and on in Cursor Settings → MCP.",
+        restart: "Restart Cursor.",
         check: "Open Cursor Settings → MCP. `mcpproxy` must list four tools.",
     },
     Client {
@@ -193,8 +193,8 @@ pub(crate) static CLIENTS: &[Client] = &[
                  It asks before `call_tool_write` unless you choose \"Always Allow\".",
             ),
         },
-        restart: "Run \"MCP: List Servers\" in the command palette, and start `mcpproxy`.",
-        check: "Run \"MCP: List Servers\" in the command palette. `mcpproxy` must be \"Running\".",
+        restart: "Run \"Developer: Reload Window\" in the command palette.",
+        check: "Run \"MCP: List Servers\" in the command palette, and start `mcpproxy` if it is not \"Running\".",
     },
     Client {
         id: "codex",

@@ -10,6 +10,7 @@
 //! [`journal`] remembers what was written, so that [`undo`] can restore the files byte for byte. A file that changed
 //! since then, as Claude Code's does all the time, loses only the entry of mcpproxy.
 
+mod clients;
 mod content;
 mod execute;
 mod journal;
@@ -17,11 +18,13 @@ pub(crate) mod offer;
 mod plan;
 mod report;
 mod token;
+mod unannotated;
 mod undo;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
+use self::clients::Clients;
 use self::journal::Journal;
 use self::plan::{Plan, Request};
 use self::report::{Action, Report, State};
@@ -29,13 +32,14 @@ use self::token::Tokens;
 use crate::agent_clients::{self, CLIENTS, Client, Machine};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::terminal::output::{Format, lines, print, tell};
+use crate::terminal::output::{Format, lines, print, tell, warn};
 use crate::terminal::prompt::Terminal;
 
 /// Add mcpproxy to the settings of AI clients, or remove it again
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  mcpproxy connect                      List the clients on this machine
   mcpproxy connect cursor               Show the difference, ask, and write
   mcpproxy connect codex --permissions  Let reads run, ask before other calls
   mcpproxy connect --all --dry-run      Show the changes, write nothing
@@ -43,10 +47,12 @@ Examples:
 
 The client gets its own agent token, named after it. The token is valid for all servers and has all permissions, like the agent `local`. A token can never approve a call.
 
+A token that you put into the entry stays there, unless you add --replace. A file that holds a token loses the permissions of other users.
+
 The old file is backed up in the data folder. --undo restores it byte for byte. If the client has changed its file since then, --undo removes only the entry of mcpproxy.")]
 pub(crate) struct Connect {
-    /// Clients to connect
-    #[arg(value_name = "CLIENT", required_unless_present = "all", value_parser = client_ids())]
+    /// Clients to connect. Without one, the command lists the clients on this machine
+    #[arg(value_name = "CLIENT", value_parser = client_ids())]
     clients: Vec<String>,
     /// All installed clients; with --undo, all connected clients
     #[arg(long, conflicts_with = "clients")]
@@ -57,7 +63,7 @@ pub(crate) struct Connect {
     /// Let the client start `mcpproxy stdio` instead of connecting over HTTP
     #[arg(long, conflicts_with = "undo")]
     stdio: bool,
-    /// Replace an entry `mcpproxy` that this command did not write
+    /// Replace an entry `mcpproxy` or a token in it that this command did not write
     #[arg(long, conflicts_with = "undo")]
     replace: bool,
     /// Show what would change, and write nothing
@@ -71,6 +77,13 @@ pub(crate) struct Connect {
     yes: bool,
 }
 
+impl Connect {
+    /// Checks for a bare `connect`, which only lists clients.
+    fn is_bare(&self) -> bool {
+        !(self.permissions || self.stdio || self.replace || self.dry_run || self.undo || self.yes)
+    }
+}
+
 fn client_ids() -> PossibleValuesParser {
     PossibleValuesParser::new(CLIENTS.iter().map(|client| client.id))
 }
@@ -80,7 +93,15 @@ pub(crate) async fn run(home: &Home, format: Format, connect: Connect) -> anyhow
         Failure::new(Exit::Usage, "Your home folder is unknown.")
             .hint("set the variable HOME, and run the command again")
     })?;
-    let session = Session { home, format, journal: Journal::of(home), machine, connect };
+    let journal = Journal::of(home);
+    if connect.clients.is_empty() && !connect.all {
+        if !connect.is_bare() {
+            return Err(clients::none_named(&machine, &journal, connect.undo));
+        }
+        let clients = Clients::of(&machine, &journal)?;
+        return format.print(&clients, || clients.text(home)).map(|()| Exit::Done);
+    }
+    let session = Session { home, format, journal, machine, connect };
     if session.connect.undo { session.undo().await } else { session.connect_clients().await }
 }
 
@@ -126,6 +147,12 @@ impl Session<'_> {
         }
         tokens.close().await;
         report.next = request.next_steps(&report);
+        if self.connect.permissions {
+            match unannotated::warning(self.home).await {
+                Ok(warning) => report.next.extend(warning),
+                Err(error) => warn(&format!("The tools could not be checked for annotations: {error:#}")),
+            }
+        }
         self.finish(report, agreed)
     }
 

@@ -138,12 +138,25 @@ async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result
 
 async fn revoke(home: &Home, store: &Store, name: &str) -> anyhow::Result<()> {
     store.revoke_token(name, now_ms()).await?;
-    if home.running()?.is_some() {
-        // The gateway remembers valid tokens for half a second.
-        Rest::connect(home)?.ask(Method::POST, "/api/v1/tokens/refresh").await?;
-    }
     output::tell(&format!("Revoked the token of {}.", line(name)));
+    forget_revoked(home).await;
     Ok(())
+}
+
+/// Makes the running gateway forget the tokens that it remembers, so that a revoked one stops working at once.
+///
+/// A failure is only a warning: the token is revoked, and the gateway notices that by itself within a second.
+pub(crate) async fn forget_revoked(home: &Home) {
+    let forgotten = async {
+        if home.running()?.is_some() {
+            Rest::connect(home)?.ask(Method::POST, "/api/v1/tokens/refresh").await?;
+        }
+        anyhow::Ok(())
+    };
+    if let Err(error) = forgotten.await {
+        let reason = line(&format!("{error:#}"));
+        output::warn(&format!("The running gateway may accept the token for one more second: {reason}"));
+    }
 }
 
 #[derive(Serialize)]

@@ -34,9 +34,10 @@ pub(crate) fn banner(home: &Home, runtime: &Runtime, setup: Option<&str>) -> Str
   Agent token  {token}{revoked}
   Approvals    {approvals}
 
-Connect a client over HTTP:
+Connect a client (`connect` alone lists those on this machine):
+  {connect}
+Or paste one of these into its settings, for HTTP or stdio:
   {http}
-Connect a client over stdio:
   {stdio}
 
 Try in another terminal:
@@ -45,6 +46,7 @@ Try in another terminal:
         version = env!("CARGO_PKG_VERSION"),
         servers = servers(runtime),
         approvals = approvals(runtime, setup),
+        connect = home.command(&program, "connect CLIENT"),
         stdio = stdio_definition(home),
         tries = tries(runtime)
             .iter()

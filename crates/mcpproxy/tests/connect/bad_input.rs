@@ -101,6 +101,35 @@ fn a_second_file_that_fails_undoes_the_first() {
 }
 
 #[test]
+fn a_write_that_fails_leaves_nothing_behind() {
+    // Nobody can create a file there, although its mode allows it.
+    let no_room = std::path::Path::new("/dev/pts");
+    assert!(no_room.is_dir() && fs::write(no_room.join("mcpproxy-test"), "").is_err());
+    let desk = Desk::new();
+    desk.write(".claude.json", "{ \"theme\": \"dark\" }");
+    fs::set_permissions(desk.home_file(".claude.json"), Permissions::from_mode(0o644)).unwrap();
+    symlink(no_room, desk.home_file(".claude")).unwrap();
+    let before = desk.read(".claude.json");
+    let output = desk.run(&["connect", "claude-code", "--permissions", "--yes"]);
+    assert!(output.starts_with("exit 1\n") && output.contains("could not write"), "{output}");
+    assert_eq!(desk.read(".claude.json"), before);
+    let mode = fs::metadata(desk.home_file(".claude.json")).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode, 0o644);
+    assert!(desk.valid_tokens().is_empty());
+    assert!(!desk.data.file("connect/claude-code.json").exists());
+    assert_eq!(fs::read_dir(desk.data.file("connect/backups")).unwrap().count(), 0, "no backup stays");
+
+    // A client that was connected before stays connected as before.
+    assert!(desk.run(&["connect", "claude-code", "--yes"]).starts_with("exit 0\n"));
+    let (text, record) = (desk.read(".claude.json"), desk.data.read("connect/claude-code.json"));
+    assert!(desk.run(&["connect", "claude-code", "--permissions", "--yes"]).starts_with("exit 1\n"));
+    assert_eq!((desk.read(".claude.json"), desk.data.read("connect/claude-code.json")), (text, record));
+    assert_eq!(desk.valid_tokens(), ["claude-code"]);
+    assert!(desk.run(&["connect", "claude-code", "--undo", "--yes"]).starts_with("exit 0\n"));
+    assert_eq!(desk.read(".claude.json"), before);
+}
+
+#[test]
 fn symbolic_links() {
     let desk = Desk::new();
     fs::create_dir_all(desk.home_file(".cursor")).unwrap();
@@ -133,7 +162,8 @@ fn symbolic_links() {
 fn wrong_arguments() {
     let desk = Desk::new();
     assert_snapshot!("unknown_client", desk.run(&["connect", "emacs"]));
-    assert_snapshot!("no_client", desk.run(&["connect"]));
+    assert_snapshot!("no_client", desk.run(&["connect", "--yes"]));
+    assert_snapshot!("undo_without_a_client", desk.run(&["connect", "--undo"]));
     assert_snapshot!("not_installed", desk.run(&["connect", "zed", "--yes"]));
     assert_snapshot!("undo_of_nothing", desk.run(&["connect", "zed", "--undo", "--yes"]));
     assert!(desk.run(&["connect", "zed", "--all"]).starts_with("exit 2\n"));
@@ -141,15 +171,47 @@ fn wrong_arguments() {
 }
 
 #[test]
-fn modes_are_kept_and_new_files_are_private() {
+fn files_with_a_token_are_private_until_undo() {
     let desk = Desk::new();
     desk.write(".cursor/mcp.json", "{}");
-    fs::set_permissions(desk.home_file(".cursor/mcp.json"), Permissions::from_mode(0o640)).unwrap();
-    fs::create_dir_all(desk.home_file(".codex")).unwrap();
-    let output = desk.run(&["connect", "cursor", "codex", "--yes"]);
+    desk.write(".cursor/permissions.json", "{}");
     let mode = |name: &str| fs::metadata(desk.home_file(name)).unwrap().permissions().mode() & 0o7777;
-    assert_eq!((mode(".cursor/mcp.json"), mode(".codex/config.toml")), (0o640, 0o600));
+    let set = |name: &str, mode: u32| fs::set_permissions(desk.home_file(name), Permissions::from_mode(mode)).unwrap();
+    set(".cursor/mcp.json", 0o640);
+    set(".cursor/permissions.json", 0o644);
+    fs::create_dir_all(desk.home_file(".codex")).unwrap();
+    let output = desk.run(&["connect", "cursor", "codex", "--permissions", "--yes"]);
+    assert!(
+        output.contains("`HOME/.cursor/mcp.json` holds a token, so its mode changes from 0640 to 0600."),
+        "{output}"
+    );
+    let modes = || (mode(".cursor/mcp.json"), mode(".cursor/permissions.json"));
+    // The rules hold no token.
+    assert_eq!((modes(), mode(".codex/config.toml")), ((0o600, 0o644), 0o600));
+
+    // The first mode is not forgotten when the client is connected again, with a file that somebody changed.
+    let changed = desk.read(".cursor/mcp.json").replacen('{', "{\"theme\": \"dark\",", 1);
+    desk.write(".cursor/mcp.json", &changed);
+    desk.run(&["token", "revoke", "cursor"]);
+    assert!(desk.run(&["connect", "cursor", "--yes"]).starts_with("exit 0\n"));
+    assert_eq!(modes(), (0o600, 0o644));
+    assert!(desk.run(&["connect", "cursor", "--undo", "--yes"]).starts_with("exit 0\n"));
+    assert_eq!(modes(), (0o640, 0o644));
+
+    // A mode that somebody chose later stays.
+    desk.run(&["connect", "cursor", "--yes"]);
+    set(".cursor/mcp.json", 0o644);
+    let output = desk.run(&["connect", "cursor", "--yes"]);
     assert!(output.contains("Other users can read the token in `HOME/.cursor/mcp.json`"), "{output}");
+    desk.run(&["connect", "cursor", "--undo", "--yes"]);
+    assert_eq!(mode(".cursor/mcp.json"), 0o644);
+}
+
+#[test]
+fn the_data_folder_keeps_everything_private() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{}");
+    desk.run(&["connect", "cursor", "--yes"]);
     let mode = |name: &str| fs::metadata(desk.data.file(name)).unwrap().permissions().mode() & 0o7777;
     assert_eq!(
         (mode("connect/backups/cursor-1-mcp.json"), mode("connect/cursor.json"), mode("connect")),

@@ -47,6 +47,24 @@ fn a_person_is_asked() {
 }
 
 #[test]
+fn an_undo_that_was_overtaken_changes_nothing() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{}");
+    desk.run(&["connect", "cursor", "--yes"]);
+    let mut person = Person::runs(&desk.command(&["connect", "cursor", "--undo"]));
+    person.sees("Write these changes? [y/N] ");
+    desk.run(&["connect", "cursor", "--undo", "--yes"]);
+    desk.run(&["connect", "cursor", "--yes"]);
+    let connected = desk.read(".cursor/mcp.json");
+    person.types("y\n");
+    assert_eq!(person.leaves(), Some(1));
+    let screen = person.screen();
+    assert!(screen.contains("The connection of Cursor changed after the preview. Nothing was written."), "{screen}");
+    assert_eq!(desk.read(".cursor/mcp.json"), connected);
+    assert_eq!(desk.valid_tokens(), ["cursor"]);
+}
+
+#[test]
 fn the_first_start_offers_the_next_step() {
     let desk = Desk::new();
     desk.write(".cursor/mcp.json", "{}");

@@ -10,11 +10,9 @@
 //! file that still has its old digest needs no undo. Backups may hold the secrets of other servers, so everything has
 //! mode 0600, and `--undo` deletes the backups that it no longer needs.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
@@ -22,13 +20,10 @@ use serde_json::Value;
 
 use crate::agent_clients::document::KeyPath;
 use crate::agent_clients::file::digest;
-use crate::agent_clients::{self, CLIENTS, Client, backup};
+use crate::agent_clients::{self, CLIENTS, Client, ClientFilesLock, backup};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::home::secret::{Readers, create_folder, replace_file};
-
-const LOCK_ATTEMPTS: u32 = 100;
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
+use crate::home::secret::{Readers, replace_file};
 
 /// The files and the token of one connected client.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -49,6 +44,9 @@ pub(super) struct FileRecord {
     /// The file before. `None` if it did not exist.
     pub(super) backup: Option<PathBuf>,
     pub(super) sha256_before: Option<String>,
+    /// The permissions of the file before, which it loses while it holds a token. `None` if it did not exist.
+    #[serde(default)]
+    pub(super) mode_before: Option<u32>,
     pub(super) sha256_after: String,
     /// False if the backup already has an entry of mcpproxy. Then only the entry is removed.
     pub(super) is_restorable: bool,
@@ -96,11 +94,6 @@ pub(super) struct Journal {
     folder: PathBuf,
 }
 
-/// Held while files are written. The kernel releases it when the process ends.
-pub(super) struct JournalLock {
-    _file: File,
-}
-
 impl Journal {
     pub(super) fn of(home: &Home) -> Self {
         Self { home: home.clone(), folder: home.folder().join("connect") }
@@ -132,6 +125,15 @@ impl Journal {
         })
     }
 
+    /// Checks that a record is still as it was read. Needs the lock.
+    pub(super) fn check_unchanged(&self, client: &Client, record: Option<&Record>) -> Result<(), Failure> {
+        if self.load(client)?.as_ref() == record {
+            return Ok(());
+        }
+        let message = format!("The connection of {} changed after the preview. Nothing was written.", client.title);
+        Err(Failure::new(Exit::Failed, message).hint("run the command again to see the new difference"))
+    }
+
     pub(super) fn save(&self, client: &Client, record: &Record) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(record)? + "\n";
         replace_file(&self.record_path(client), &text, Readers::OnlyUs)
@@ -140,7 +142,12 @@ impl Journal {
     /// Removes a record and its backups.
     pub(super) fn remove(&self, client: &Client, record: &Record) -> anyhow::Result<()> {
         let path = self.record_path(client);
-        fs::remove_file(&path).with_context(|| format!("could not remove `{}`", path.display()))?;
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("could not remove `{}`", path.display()));
+            }
+            Ok(()) | Err(_) => {}
+        }
         for backup in record.files.iter().filter_map(|file| file.backup.as_ref()) {
             backup::remove(backup);
         }
@@ -153,30 +160,9 @@ impl Journal {
         backup::write(&folder, client.id, path, text)
     }
 
-    /// Waits until no other `connect` of this data folder writes.
-    pub(super) fn lock(&self) -> anyhow::Result<JournalLock> {
+    /// Waits until no other command of this data folder writes clients' files.
+    pub(super) fn lock(&self) -> anyhow::Result<ClientFilesLock> {
         self.home.create()?;
-        create_folder(&self.folder)?;
-        let path = self.folder.join("lock");
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .with_context(|| format!("could not open `{}`", path.display()))?;
-        for _ in 0..LOCK_ATTEMPTS {
-            match file.try_lock() {
-                Ok(()) => return Ok(JournalLock { _file: file }),
-                Err(fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-                Err(fs::TryLockError::Error(error)) => {
-                    return Err(error).with_context(|| format!("could not lock `{}`", path.display()));
-                }
-            }
-        }
-        Err(Failure::new(Exit::Failed, "Another `mcpproxy connect` is writing. Nothing was written.")
-            .hint("wait until it ends, and run the command again")
-            .into())
+        agent_clients::lock(&self.home)
     }
 }

@@ -10,7 +10,7 @@ use super::journal::{Journal, Record};
 use super::report::{ClientReport, FileChange, FileReport, Report, State};
 use super::token::{TokenPlan, Tokens};
 use crate::agent_clients::document::{self, DocumentError, Edit, Shown};
-use crate::agent_clients::file::ClientFile;
+use crate::agent_clients::file::{ClientFile, private};
 use crate::agent_clients::{Client, EntryValues, FileFormat, Machine, Permissions};
 use crate::client::reachable;
 use crate::exit::{Exit, Failure};
@@ -108,6 +108,8 @@ pub(super) struct PlannedFile {
     pub(super) file: ClientFile,
     pub(super) format: FileFormat,
     pub(super) new_text: String,
+    /// The permissions after connecting. A file with a token is private.
+    pub(super) mode: u32,
     diff: String,
 }
 
@@ -141,13 +143,15 @@ impl Plan {
             return Err(not_ours(client, &file).into());
         }
         let token = match transport {
-            Transport::Http => tokens.plan(client, record.as_ref(), entry).await?,
+            Transport::Http => tokens.plan(client, record.as_ref(), entry, request.connect.replace).await?,
             Transport::Stdio => TokenPlan::NotNeeded,
         };
         let values = request.values(&token);
         let mut files = Vec::new();
         for content in content::of_client(client, request.machine, transport, &values, has_rules) {
-            files.push(planned(content)?);
+            // The entry and the edit must come from the same text.
+            let read = if content.path == path { file.clone() } else { ClientFile::read(&content.path)? };
+            files.push(planned(content, read, &values.token)?);
         }
         let machine = request.machine.clone();
         let mut plan = Self { client, transport, token, files, record, has_rules, values, machine, notes: Vec::new() };
@@ -180,20 +184,29 @@ impl Plan {
 
     fn make_notes(&self, asked_for_rules: bool) -> Vec<String> {
         let mut notes = Vec::new();
-        for file in &self.files {
-            let shown = file.file.path.display();
-            if file.file.is_link() {
-                notes.push(format!("`{shown}` is a symbolic link. Its target is `{}`.", file.file.target.display()));
+        for planned in &self.files {
+            let file = &planned.file;
+            let (shown, before) = (file.path.display(), file.mode);
+            if file.is_link() {
+                notes.push(format!("`{shown}` is a symbolic link. Its target is `{}`.", file.target.display()));
             }
+            if planned.mode == before {
+                continue;
+            }
+            notes.push(match planned.is_changed() {
+                true => format!(
+                    "`{shown}` holds a token, so its mode changes from {before:04o} to {:04o}. Undo restores it.",
+                    planned.mode
+                ),
+                false => {
+                    format!("Other users can read the token in `{shown}`. To prevent that, run `chmod 600 {shown}`.")
+                }
+            });
         }
-        let first = self.files.first().map(|file| &file.file);
-        if let (Some(file), Transport::Http) = (first, self.transport)
-            && file.text.is_some()
-            && file.mode & 0o077 != 0
-        {
-            let shown = file.target.display();
+        if let TokenPlan::Keep { agent, is_users: true, .. } = &self.token {
             notes.push(format!(
-                "Other users can read the token in `{shown}`. To prevent that, run `chmod 600 {shown}`."
+                "The entry keeps the token of agent `{agent}`, which `connect` did not create. To replace it with a \
+                 new one, add --replace."
             ));
         }
         match &self.client.permissions {
@@ -236,12 +249,13 @@ impl Plan {
     }
 }
 
-fn planned(content: FileContent) -> Result<PlannedFile, Failure> {
-    let file = ClientFile::read(&content.path)?;
+fn planned(content: FileContent, file: ClientFile, token: &str) -> Result<PlannedFile, Failure> {
     let new_text = new_text(&content, &file)?;
     let (before, after) = (file.text.as_deref(), Some(new_text.as_str()));
     let diff = document::diff(&file.target, before, after, content.format, &shown(&content.change));
-    Ok(PlannedFile { file, format: content.format, new_text, diff })
+    let holds_token = !token.is_empty() && new_text.contains(token);
+    let mode = if holds_token { private(file.mode) } else { file.mode };
+    Ok(PlannedFile { file, format: content.format, new_text, mode, diff })
 }
 
 fn new_text(content: &FileContent, file: &ClientFile) -> Result<String, Failure> {

@@ -6,6 +6,13 @@ use crate::agent_clients::Client;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::terminal::output::line;
+use crate::terminal::size::columns;
+use crate::terminal::wrap::hanging;
+
+/// The columns before the value of a row.
+const ROW_INDENT: usize = 12;
+/// Longer lines are hard to read.
+const COLUMNS_MAX: usize = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -123,13 +130,17 @@ impl Report {
             text.push_str(&client.text(home));
         }
         for failure in &self.failures {
-            text.push_str(&format!("\n{}: failed\n  {}\n", failure.title, failure.error.replace('\n', "\n  ")));
+            text.push_str(&format!("\n{}: failed\n", failure.title));
+            for line in failure.error.lines() {
+                text.push_str(&format!("  {}\n", wrapped(line, 2)));
+            }
         }
         if !self.not_installed.is_empty() {
-            text.push_str(&format!("\nNot installed: {}\n", self.not_installed.join(", ")));
+            let text_of = format!("Not installed: {}", self.not_installed.join(", "));
+            text.push_str(&format!("\n{}\n", wrapped(&text_of, 2)));
         }
         for step in &self.next {
-            text.push_str(&format!("\n{step}\n"));
+            text.push_str(&format!("\n{}\n", wrapped(step, 0)));
         }
         text.trim_start_matches('\n').to_owned()
     }
@@ -149,8 +160,10 @@ impl ClientReport {
             State::Disconnected => "disconnected".to_owned(),
             State::WouldDisconnect => "still connected: would disconnect".to_owned(),
         };
-        let mut text = format!("\n{}: {state}\n", self.title);
-        let mut row = |label: &str, value: &str| text.push_str(&format!("  {label:<9} {}\n", line(value)));
+        let mut text = format!("\n{}\n", wrapped(&format!("{}: {state}", self.title), 2));
+        // A path or command stays on one line, so that it can be copied.
+        let mut row = |label: &str, value: &str| text.push_str(&format!("  {label:<9} {value}\n"));
+        let prose = |value: &str| wrapped(&line(value), ROW_INDENT);
         for file in &self.files {
             let is_plan = matches!(self.state, State::WouldConnect | State::WouldDisconnect);
             let label = match (file.change, is_plan) {
@@ -166,29 +179,39 @@ impl ClientReport {
                 (FileChange::EntryRemoved, false) => "edited",
                 (FileChange::EntryRemoved, true) => "edit",
             };
-            row(label, &file.path);
+            row(label, &line(&file.path));
             if let Some(backup) = &file.backup {
-                row("backup", backup);
+                row("backup", &line(backup));
             }
         }
         for note in &self.notes {
-            row("note", note);
+            row("note", &prose(note));
         }
         match self.state {
             State::Connected => {
-                row("restart", self.restart.unwrap_or_default());
-                row("check", self.check.unwrap_or_default());
-                row("undo", &home.command("mcpproxy", &format!("connect {} --undo", self.client)));
+                row("restart", &prose(self.restart.unwrap_or_default()));
+                row("check", &prose(self.check.unwrap_or_default()));
+                row("undo", &line(&home.command("mcpproxy", &format!("connect {} --undo", self.client))));
             }
-            State::AlreadyConnected => row("check", self.check.unwrap_or_default()),
+            State::AlreadyConnected => row("check", &prose(self.check.unwrap_or_default())),
             State::Disconnected => {
                 if let Some(agent) = &self.agent {
-                    row("revoked", &format!("the token of agent `{agent}`"));
+                    row("revoked", &line(&format!("the token of agent `{agent}`")));
                 }
-                row("restart", self.restart.unwrap_or_default());
+                if let Some(restart) = self.restart {
+                    row("restart", &prose(restart));
+                }
             }
             State::WouldConnect | State::WouldDisconnect => {}
         }
         text
+    }
+}
+
+/// Wraps a text for the terminal. Where nobody has set a width, such as in a pipe, every text stays on one line.
+fn wrapped(text: &str, indent: usize) -> String {
+    match columns() {
+        Some(columns) => hanging(text, columns.min(COLUMNS_MAX), indent),
+        None => text.to_owned(),
     }
 }

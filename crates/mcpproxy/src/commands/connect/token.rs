@@ -2,7 +2,8 @@
 //!
 //! A client keeps its token as long as it is valid and in the client's file. Otherwise, connecting again revokes the
 //! old one and creates a new one under the same name, so that tokens do not pile up. A token that the user created
-//! under the same name is not touched: the client then gets a name with a number.
+//! under the same name is not touched: the client then gets a name with a number. A valid token of another agent that
+//! the user put into the entry stays there, because it usually has limits. `--replace` replaces it.
 
 use mcpproxy_core::Scope;
 use mcpproxy_store::{Store, StoreError};
@@ -10,6 +11,7 @@ use serde_json::Value;
 
 use super::journal::Record;
 use crate::agent_clients::Client;
+use crate::commands::token::forget_revoked;
 use crate::database::{location, not_opened};
 use crate::home::Home;
 use crate::home::secret::random_bytes;
@@ -21,21 +23,22 @@ pub(super) enum TokenPlan {
     /// `mcpproxy stdio` uses the token of the agent `local`.
     NotNeeded,
     /// The token in the file stays valid.
-    Keep { agent: String, secret: String },
+    Keep { agent: String, secret: String, is_users: bool },
     /// Revokes the client's previous token, if any, and creates a new one.
     Create { agent: String },
 }
 
-/// Access to the tokens. Opens the database at first use, and never for a dry run.
+/// Access to the tokens. Opens the database at first use. A dry run only reads one that exists.
 pub(super) struct Tokens<'a> {
     home: &'a Home,
     is_dry_run: bool,
     store: Option<Store>,
+    has_revoked: bool,
 }
 
 impl<'a> Tokens<'a> {
     pub(super) fn new(home: &'a Home, is_dry_run: bool) -> Self {
-        Self { home, is_dry_run, store: None }
+        Self { home, is_dry_run, store: None, has_revoked: false }
     }
 
     async fn store(&mut self) -> anyhow::Result<&Store> {
@@ -48,30 +51,43 @@ impl<'a> Tokens<'a> {
         self.store.as_ref().ok_or_else(|| anyhow::anyhow!("the database is closed"))
     }
 
-    /// Decides whether the token in the client's entry can stay.
+    /// Opens the database for a dry run. Returns `None` if that would create it.
+    async fn existing_store(&mut self) -> anyhow::Result<Option<&Store>> {
+        if self.store.is_none() {
+            self.store = Store::open_read_only(&location(self.home)?).await.ok();
+        }
+        Ok(self.store.as_ref())
+    }
+
+    /// Decides whether the token in the client's entry can stay. `replace` gives up a token of the user.
     pub(super) async fn plan(
         &mut self,
         client: &Client,
         record: Option<&Record>,
         entry: Option<&Value>,
+        replace: bool,
     ) -> anyhow::Result<TokenPlan> {
         let ours = record.and_then(|record| record.agent.clone());
         let secret = entry.and_then(bearer);
-        if self.is_dry_run {
-            return Ok(match (ours, secret) {
-                (Some(agent), Some(secret)) => TokenPlan::Keep { agent, secret },
-                (Some(agent), None) => TokenPlan::Create { agent },
-                (None, _) => TokenPlan::Create { agent: client.id.to_owned() },
-            });
-        }
-        let store = self.store().await?;
-        let Some(agent) = ours else { return Ok(TokenPlan::Create { agent: free_name(store, client).await? }) };
+        let store = match self.is_dry_run {
+            true => self.existing_store().await?,
+            false => Some(self.store().await?),
+        };
+        let Some(store) = store else {
+            return Ok(TokenPlan::Create { agent: ours.unwrap_or_else(|| client.id.to_owned()) });
+        };
         if let Some(secret) = secret
-            && store.find_agent(&secret).await?.is_some_and(|found| found.name == agent)
+            && let Some(found) = store.find_agent(&secret).await?
         {
-            return Ok(TokenPlan::Keep { agent, secret });
+            let is_users = ours.as_ref() != Some(&found.name);
+            if !(is_users && replace) {
+                return Ok(TokenPlan::Keep { agent: found.name, secret, is_users });
+            }
         }
-        Ok(TokenPlan::Create { agent })
+        match ours {
+            Some(agent) => Ok(TokenPlan::Create { agent }),
+            None => Ok(TokenPlan::Create { agent: free_name(store, client).await? }),
+        }
     }
 
     /// Creates a token. An earlier one of the same name must belong to the same client.
@@ -84,14 +100,22 @@ impl<'a> Tokens<'a> {
     /// Revokes a token. One that is already revoked is not an error.
     pub(super) async fn revoke(&mut self, agent: &str) -> anyhow::Result<()> {
         match self.store().await?.revoke_token(agent, now_ms()).await {
-            Ok(()) | Err(StoreError::NoSuchAgent { .. }) => Ok(()),
+            Ok(()) => {
+                self.has_revoked = true;
+                Ok(())
+            }
+            Err(StoreError::NoSuchAgent { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
+    /// Closes the database. If a token was revoked, the running gateway forgets it now.
     pub(super) async fn close(self) {
         if let Some(store) = self.store {
             store.close().await;
+        }
+        if self.has_revoked {
+            forget_revoked(self.home).await;
         }
     }
 }

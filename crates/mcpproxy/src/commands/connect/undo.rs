@@ -18,7 +18,7 @@ use super::plan::bad_file;
 use super::report::{ClientReport, FileChange, FileReport, State};
 use super::token::Tokens;
 use crate::agent_clients::document::{self, Edit, Shown};
-use crate::agent_clients::file::{ClientFile, digest};
+use crate::agent_clients::file::{ClientFile, digest, private};
 use crate::agent_clients::{Client, FileFormat, Permissions, RuleContent};
 use crate::exit::{Exit, Failure};
 
@@ -34,6 +34,7 @@ struct PlannedUndo {
     change: FileChange,
     /// The text after the undo. `None` removes the file.
     new_text: Option<String>,
+    mode: u32,
     created_folders: Vec<std::path::PathBuf>,
     diff: String,
 }
@@ -51,11 +52,12 @@ impl Plan {
 
     pub(super) async fn execute(&self, journal: &Journal, tokens: &mut Tokens<'_>) -> anyhow::Result<()> {
         let _lock = journal.lock()?;
+        journal.check_unchanged(self.client, Some(&self.record))?;
         for planned in &self.files {
             planned.file.check_unchanged()?;
         }
         for planned in self.files.iter().filter(|planned| planned.change != FileChange::Unchanged) {
-            planned.file.replace(planned.new_text.as_deref())?;
+            planned.file.replace_with_mode(planned.new_text.as_deref(), planned.mode)?;
             // Only empty folders can be removed, so nothing of the client is lost.
             for folder in planned.created_folders.iter().rev() {
                 let _not_empty = fs::remove_dir(folder);
@@ -68,6 +70,7 @@ impl Plan {
     }
 
     pub(super) fn report(&self, state: State) -> ClientReport {
+        let is_changed = self.files.iter().any(|planned| planned.change != FileChange::Unchanged);
         let files = self.files.iter().map(|planned| FileReport {
             path: planned.file.path.display().to_string(),
             change: planned.change,
@@ -83,7 +86,8 @@ impl Plan {
             agent: self.record.agent.clone(),
             files: files.collect(),
             notes: Vec::new(),
-            restart: Some(self.client.restart),
+            // A file that stays as it is need not be read again.
+            restart: is_changed.then_some(self.client.restart),
             check: None,
         }
     }
@@ -94,6 +98,7 @@ fn planned(client: &Client, known: &FileRecord) -> Result<PlannedUndo, Failure> 
     let now = file.digest();
     let unchanged = |file: ClientFile| PlannedUndo {
         new_text: file.text.clone(),
+        mode: file.mode,
         file,
         change: FileChange::Unchanged,
         created_folders: Vec::new(),
@@ -117,7 +122,12 @@ fn planned(client: &Client, known: &FileRecord) -> Result<PlannedUndo, Failure> 
     let format = format_of(client, &known.path);
     let diff = document::diff(&file.target, file.text.as_deref(), new_text.as_deref(), format, &shown);
     let created_folders = if change == FileChange::Removed { known.created_folders.clone() } else { Vec::new() };
-    Ok(PlannedUndo { file, change, new_text, created_folders, diff })
+    let mode = match known.mode_before {
+        Some(before) if file.mode == private(before) => before,
+        // Somebody else has changed the mode, or it was private before.
+        Some(_) | None => file.mode,
+    };
+    Ok(PlannedUndo { file, change, new_text, mode, created_folders, diff })
 }
 
 fn read_backup(backup: &Path, known: &FileRecord) -> Result<String, Failure> {

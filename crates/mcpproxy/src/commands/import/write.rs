@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::plan::{Plan, secret_path};
-use crate::agent_clients::backup;
 use crate::agent_clients::document::{self, Edit};
+use crate::agent_clients::{self, backup};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::lock::HeldLock;
@@ -114,10 +114,12 @@ pub(super) fn remove_direct(home: &Home, plan: &Plan) -> Result<Option<PathBuf>,
     if edited == text {
         return Ok(None);
     }
+    let _lock = agent_clients::lock(home)
+        .map_err(|error| Failure::new(Exit::Failed, format!("{error:#}")).hint("run the command again"))?;
     let name = format!("import-{}", plan.source.client.map_or("file", |client| client.id));
     let backup = backup::write(&home.folder().join("backups"), &name, &file.path, text)
         .map_err(|error| Failure::new(Exit::Failed, format!("{error:#}")).hint("nothing was changed"))?;
-    match file.replace(Some(&edited)) {
+    match file.replace(&edited) {
         Ok(_) => Ok(Some(backup)),
         Err(failure) => {
             backup::remove(&backup);
