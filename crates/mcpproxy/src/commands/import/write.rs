@@ -127,3 +127,33 @@ pub(super) fn remove_direct(home: &Home, plan: &Plan) -> Result<Option<PathBuf>,
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn undo_keeps_a_change_of_another_command() {
+        let check = |before: Option<&str>, now: &str, expected: Option<&str>, is_secret_kept: bool| {
+            let folder = tempfile::tempdir().unwrap();
+            let home = Home::resolve(Some(folder.path().to_owned())).unwrap();
+            let secret = folder.path().join("secret");
+            fs::write(&secret, "s").unwrap();
+            fs::write(home.settings(), now).unwrap();
+            let written = Written {
+                home: home.clone(),
+                after: "after".to_owned(),
+                before: Some(before.map(str::to_owned)),
+                secrets: vec![secret.clone()],
+            };
+            written.undo(home.lock_settings().unwrap());
+            assert_eq!(fs::read_to_string(home.settings()).ok().as_deref(), expected);
+            assert_eq!(secret.exists(), is_secret_kept);
+        };
+        check(Some("before"), "after", Some("before"), false);
+        check(None, "after", None, false);
+        check(Some("before"), "before", Some("before"), false);
+        check(Some("before"), "after, and more", Some("after, and more"), true);
+        check(None, "after, and more", Some("after, and more"), true);
+    }
+}
