@@ -17,24 +17,21 @@ pub fn escape_references(definition: &mut Value, is_reference: &dyn Fn(&str) -> 
     let mut has_changed = false;
     for (key, value) in members {
         if WITH_REFERENCES.contains(&dialect::our_key(key)) {
-            has_changed |= escape(value, is_reference);
+            escape(value, is_reference, &mut has_changed);
         }
     }
     has_changed
 }
 
-fn escape(value: &mut Value, is_reference: &dyn Fn(&str) -> bool) -> bool {
+fn escape(value: &mut Value, is_reference: &dyn Fn(&str) -> bool, has_changed: &mut bool) {
     match value {
         Value::String(text) => {
             let new = escaped(text, is_reference);
-            let has_changed = new != *text;
+            *has_changed |= new != *text;
             *text = new;
-            has_changed
         }
-        Value::Array(values) => values.iter_mut().fold(false, |changed, value| escape(value, is_reference) || changed),
-        Value::Object(members) => {
-            members.values_mut().fold(false, |changed, value| escape(value, is_reference) || changed)
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::Array(values) => values.iter_mut().for_each(|value| escape(value, is_reference, has_changed)),
+        Value::Object(members) => members.values_mut().for_each(|value| escape(value, is_reference, has_changed)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
