@@ -38,7 +38,8 @@ def vscode(gateway: Gateway) -> str:
       "alwaysAllow": ["echo"],
       "autoApprove": ["echo"]
     }},
-    "my files": {{ "type": "local", "command": [{server}], "env": {{ "{MARK}": "{gateway.mark}" }} }},
+    "my-files-3": {{ "type": "local", "command": [{server}], "env": {{ "{MARK}": "{gateway.mark}" }} }},
+    "My Files 3": {{ "type": "local", "command": [{server}], "env": {{ "{MARK}": "{gateway.mark}" }} }},
   }}
 }}
 """
@@ -49,17 +50,21 @@ def test_a_file_of_vscode_is_served(tmp_path: Path) -> None:
     gateway.write_settings(vscode(gateway))
     with gateway:
         servers = gateway.servers()
-        states = {name: (server["state"], server["title"]) for name, server in servers.items()}
+        states = {name: (server["state"], server.get("title")) for name, server in servers.items()}
         assert states == {
             "github": ("misconfigured", "GitHub"),
             "my-files": ("ready", "My Files"),
-            "my-files-2": ("ready", "my files"),
+            "my-files-3": ("ready", None),
+            "my-files-3-2": ("misconfigured", "My Files 3"),
         }
+        # A pasted server never takes the name of another one.
+        assert "another server is called `my-files-3`" in servers["my-files-3-2"]["reason"]
         assert "${input:github-pat}" in servers["github"]["reason"]
         assert servers["github"]["reason"].startswith("line 10, column ")
         wire = Wire(gateway.mcp, gateway.token, MODERN)
         assert not call(wire, "my-files:echo").get("isError")
-        assert not call(wire, "my-files-2:echo").get("isError")
+        assert not call(wire, "my-files-3:echo").get("isError")
+        assert call(wire, "my-files-3-2:echo")["isError"] is True
 
         status = gateway.admin("/status")["settings"]
         assert status["error"] is None
@@ -70,13 +75,13 @@ def test_a_file_of_vscode_is_served(tmp_path: Path) -> None:
         # Each warning is printed once.
         assert gateway.words().count("`alwaysAllow` (my-files)") == 1
         listed = gateway.run("servers", "list").stdout
-        assert "Titles:\n  github: GitHub\n  my-files: My Files\n  my-files-2: my files\n" in listed
+        assert "Titles:\n  github: GitHub\n  my-files: My Files\n  my-files-3-2: My Files 3\n" in listed
 
         # A reload with the same warnings does not repeat them, and commands find a server by its name here.
-        removed = gateway.run("servers", "remove", "my-files-2")
+        removed = gateway.run("servers", "remove", "my-files-3-2")
         assert removed.returncode == 0, removed.stderr
-        assert '"my files"' not in (tmp_path / "mcp_config.json").read_text()
-        until(lambda: "my-files-2" not in gateway.servers(), SECONDS, "the server is gone")
+        assert '"My Files 3"' not in (tmp_path / "mcp_config.json").read_text()
+        until(lambda: "my-files-3-2" not in gateway.servers(), SECONDS, "the server is gone")
         assert gateway.words().count("`alwaysAllow` (my-files)") == 1
 
 
@@ -134,3 +139,22 @@ def test_import_moves_secrets_and_applies_them(tmp_path: Path) -> None:
         assert backup.read_text() == text
         [command] = [line for line in done.stdout.splitlines() if line.startswith("To restore that file: ")]
         assert command == f"To restore that file: cp {backup} {cursor}"
+
+
+def test_the_keys_of_the_gateway_stay_here(tmp_path: Path) -> None:
+    """No server gets the admin key, whatever path leads to it."""
+    (tmp_path / "link").symlink_to("admin.key")
+    servers = {
+        "plain": {"command": peers.MISBEHAVING, "env": {"KEY": "${file:admin.key}"}},
+        "linked": {"url": "http://127.0.0.1:9/mcp", "headers": {"X-Key": "${file:link}"}},
+        "token": {"command": peers.MISBEHAVING, "args": ["${file:agent.token}"]},
+        "fine": {"command": peers.MISBEHAVING},
+    }
+    with Gateway(tmp_path, {"mcpServers": {"demo": {"type": "demo"}}}) as gateway:
+        # The files exist now.
+        gateway.write_settings({"mcpServers": servers})
+        until(lambda: "fine" in gateway.servers(), SECONDS, "the new settings")
+        found = gateway.servers()
+        for name in ("plain", "linked", "token"):
+            assert found[name]["state"] == "misconfigured", found[name]
+            assert "it holds a secret of the gateway, which no server may get" in found[name]["reason"]

@@ -49,6 +49,7 @@ use std::time::Duration;
 
 use crate::ServerName;
 use crate::file::{self, Author, Fields, FileKind, Format, Mistake, Mistakes, shown};
+use foreign::NameClashes;
 use read::Reader;
 use warning::Warnings;
 
@@ -56,7 +57,10 @@ pub use activity::{ActivitySettings, Durability, Retention};
 pub use address::{check_listen, parse_listen};
 pub use approvals::{ApprovalSettings, Channel, Channels, Notify, Webhook};
 pub use changes::{Changes, diff};
-pub use foreign::{RelocatedSecret, ServerKey, TranslatedServer, free_name, relocate_secrets, server_keys, translate};
+pub use foreign::{
+    RelocatedSecret, ServerKey, TranslatedServer, escape_references, free_name, relocate_secrets, server_keys,
+    translate,
+};
 pub use reference::Outside;
 pub use schema::schema;
 pub use secret::Secret;
@@ -108,6 +112,8 @@ pub struct ServerSettings {
     /// Environment variables of the gateway that its process gets, besides those that every process gets.
     pub env_passthrough: Vec<String>,
     pub tools: ToolFilter,
+    /// Places of secrets that stand in the file itself: `env.TOKEN`, `args.2`.
+    pub secrets_in_file: Vec<String>,
 }
 
 /// The transport of a server. Its `Debug` shows no argument, value or URL path, because each may hold a secret.
@@ -211,10 +217,10 @@ pub fn parse(text: &str, outside: &dyn Outside) -> Result<Settings, Vec<Mistake>
     let mut mistakes = Mistakes::default();
     let mut documents = file::documents(text, Format::Jsonc, KIND, &mut mistakes);
     let mut warnings = Warnings::default();
-    documents.iter_mut().for_each(|root| foreign::adopt(root, &mut warnings));
-    let settings = documents.first().and_then(|root| {
+    let settings = documents.first_mut().and_then(|root| {
+        let clashes = foreign::adopt(root, &mut warnings);
         let mut reader = Reader::new(Author::Operator, outside, &mut mistakes);
-        reader.fields(root, &keys::TOP).map(|fields| read_settings(&mut reader, &fields))
+        reader.fields(root, &keys::TOP).map(|fields| read_settings(&mut reader, &fields, &clashes))
     });
     let mistakes = mistakes.in_order();
     match settings {
@@ -250,21 +256,14 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the keys whose secret is in the file itself instead of behind a reference. A key counts as secret by
-    /// its name, a database URL by its password. Only the owner should be able to read such a file.
+    /// Returns the keys whose secret is in the file itself instead of behind a reference, also those of servers that are
+    /// disabled or misconfigured. Only the owner should be able to read such a file.
     pub fn inline_secrets(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        for server in &self.servers {
-            let (kind, pairs) = match &server.transport {
-                TransportSettings::Stdio { env, .. } => ("env", env.as_slice()),
-                TransportSettings::Http { headers, .. } | TransportSettings::Sse { headers, .. } => {
-                    ("headers", headers.as_slice())
-                }
-                TransportSettings::Demo | TransportSettings::Misconfigured { .. } => ("", [].as_slice()),
-            };
-            let inline = pairs.iter().filter(|(name, value)| value.stands_in_file() && secret::is_secret_name(name));
-            found.extend(inline.map(|(name, _)| format!("mcpServers.{}.{kind}.{}", server.name, shown(name))));
-        }
+        let of_server = |server: &ServerSettings| {
+            let place = |place: &String| format!("mcpServers.{}.{}", server.name, shown(place));
+            server.secrets_in_file.iter().map(place).collect::<Vec<_>>()
+        };
+        let mut found: Vec<String> = self.servers.iter().flat_map(of_server).collect();
         if let Some(StorageUrl::Postgres(url)) = &self.storage.url
             && url.stands_in_file()
         {
@@ -306,6 +305,7 @@ impl ServerSettings {
             result_limit_bytes: Self::RESULT_LIMIT_BYTES,
             env_passthrough: Vec::new(),
             tools: ToolFilter::default(),
+            secrets_in_file: Vec::new(),
         }
     }
 }
@@ -337,13 +337,13 @@ impl Default for IntentSettings {
     }
 }
 
-fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Settings {
+fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameClashes) -> Settings {
     let default = Settings::default();
     let passthrough = reader.parsed_list(fields, "env_passthrough", server::parse_passthrough);
     let settings = Settings {
         servers: fields
             .find("mcpServers")
-            .map(|field| server::read_all(reader, field, &passthrough))
+            .map(|field| server::read_all(reader, field, &server::Surroundings { passthrough: &passthrough, clashes }))
             .unwrap_or_default(),
         intent: read_intent(reader, fields).unwrap_or_default(),
         contracts: read_contracts(reader, fields).unwrap_or_default(),

@@ -14,7 +14,7 @@ mod machine;
 mod shape;
 mod table;
 
-pub(crate) use lock::{ClientFilesLock, lock};
+pub(crate) use lock::lock;
 pub(crate) use machine::{Machine, Os};
 pub(crate) use shape::{EntryValues, Shape};
 pub(crate) use table::{CLIENTS, ENTRY};

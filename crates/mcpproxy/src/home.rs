@@ -10,6 +10,7 @@
 //! | `checkpoint.txt` | newest signed checkpoint, outside the database, so that a truncated log is detected |
 //! | `connect/` | what `mcpproxy connect` wrote into clients' files, with backups |
 //! | `gateway.lock` | held by the running gateway, see [`lock`] |
+//! | `settings.lock` | held by a command that changes the settings |
 //! | `logs/` | standard error of each server |
 //! | `secrets/`, `backups/` | secrets of imported servers, and clients' files before `import` changed them |
 //!
@@ -31,6 +32,14 @@ use crate::exit::{Exit, Failure};
 use crate::terminal::shell;
 
 const FOLDER_MODE: u32 = 0o700;
+const ADMIN_KEY: &str = "admin.key";
+const AGENT_TOKEN: &str = "agent.token";
+const SIGNING_KEY: &str = "signing.key";
+const DATABASE: &str = "mcpproxy.db";
+
+/// Files of the data folder that no server may get, also not through `${file:PATH}` in the settings.
+pub(crate) const OWN_SECRETS: [&str; 6] =
+    [ADMIN_KEY, AGENT_TOKEN, SIGNING_KEY, DATABASE, "mcpproxy.db-wal", "mcpproxy.db-shm"];
 
 /// The path of a data folder.
 #[derive(Clone, Debug)]
@@ -81,7 +90,7 @@ impl Home {
     }
 
     pub(crate) fn database(&self) -> PathBuf {
-        self.folder.join("mcpproxy.db")
+        self.folder.join(DATABASE)
     }
 
     pub(crate) fn logs(&self) -> PathBuf {
@@ -89,7 +98,7 @@ impl Home {
     }
 
     pub(crate) fn agent_token(&self) -> PathBuf {
-        self.folder.join("agent.token")
+        self.folder.join(AGENT_TOKEN)
     }
 
     /// Returns the path of the newest checkpoint of the activity log.
@@ -98,11 +107,11 @@ impl Home {
     }
 
     fn signing_key(&self) -> PathBuf {
-        self.folder.join("signing.key")
+        self.folder.join(SIGNING_KEY)
     }
 
     fn admin_key(&self) -> PathBuf {
-        self.folder.join("admin.key")
+        self.folder.join(ADMIN_KEY)
     }
 
     fn lock(&self) -> PathBuf {

@@ -146,7 +146,8 @@ fn cursor_is_imported_and_its_entries_removed_and_restored() {
         "  url?key moves to secrets/docs.key\n",
         "skip mcpproxy: it is mcpproxy itself\n",
         "warning: `autoApprove` (github) has no effect",
-        "+        \"GITHUB_TOKEN\": \"***\"",
+        "+        \"GITHUB_TOKEN\": \"${file:secrets/github.GITHUB_TOKEN}\"",
+        "+      \"url\": \"https://docs.example.com/mcp?key=${file:secrets/docs.key}\"",
         "+        \"LOG\": \"info\"",
         "Dry run: nothing was changed.",
     ] {
@@ -163,7 +164,9 @@ fn cursor_is_imported_and_its_entries_removed_and_restored() {
     let (exit, text) = desk.run(&["import", "cursor", "--yes"]);
     assert_eq!(exit, 0, "{text}");
     assert!(text.contains("Imported 2 servers from Cursor."), "{text}");
-    assert!(text.contains("so its tools are seen twice"), "{text}");
+    let kept = "HOME/.cursor/mcp.json still has these 2 servers too. Once Cursor uses mcpproxy, it sees each tool twice.\n\
+                To remove them: mcpproxy --home DATA import cursor --remove-direct\n";
+    assert!(text.ends_with(kept), "{text}");
     assert_no_secret(&text);
     let servers = &desk.settings()["mcpServers"];
     assert_eq!(
@@ -231,7 +234,11 @@ fn codex_is_imported_from_toml() {
     let (exit, text) = desk.run(&["import", "codex", "--yes", "--remove-direct"]);
     assert_eq!(exit, 0, "{text}");
     assert!(!text.contains("toml-secret"), "{text}");
+    assert!(text.contains("Removed these 2 servers from HOME/.codex/config.toml.\n"), "{text}");
     assert!(text.contains("To restore that file: cp DATA/backups/import-codex-"), "{text}");
+    // Now Codex has no servers at all, unless it is connected.
+    let next = "Codex does not use mcpproxy yet. Connect it: mcpproxy --home DATA connect codex\n";
+    assert!(text.ends_with(next), "{text}");
     let servers = &desk.settings()["mcpServers"];
     assert_eq!(
         servers["figma"],
@@ -384,6 +391,120 @@ fn bad_files_change_nothing() {
     let (exit, text) = desk.run(&["import", good.to_str().unwrap(), "--yes"]);
     assert_eq!((exit, desk.data.read("mcp_config.json").as_str()), (6, "{ \"listen\": 1 }"), "{text}");
     assert!(desk.secrets().is_empty());
+}
+
+/// A client that is connected is not told to connect.
+#[test]
+fn a_connected_client_is_restarted() {
+    let desk = Desk::new();
+    desk.client(".cursor/mcp.json", CURSOR);
+    let (exit, text) = desk.run(&["import", "cursor", "--yes", "--remove-direct"]);
+    assert_eq!(exit, 0, "{text}");
+    assert!(text.contains("Restart Cursor") && !text.contains("connect cursor"), "{text}");
+}
+
+/// A client's plain text must not become a reference here: it would send a file to the server.
+#[test]
+fn plain_text_stays_plain_text() {
+    let desk = Desk::new();
+    desk.client(
+        ".codex/config.toml",
+        "[mcp_servers.web]\nurl = \"https://h.example/mcp\"\nhttp_headers = { X-Note = \"${file:admin.key}\", \
+         X-Home = \"${HOME}\", X-Api-Key = \"pa${env:HOME}ss\" }\n",
+    );
+    let imported = desk.json(&["import", "codex", "--yes"]);
+    assert_eq!(
+        imported["warnings"],
+        json!([
+            "`web` contains a `${…}` that Codex does not resolve; it stays plain text, which the settings write as `$${…}`"
+        ])
+    );
+    assert_eq!(
+        desk.settings()["mcpServers"]["web"]["headers"],
+        json!({"X-Note": "$${file:admin.key}", "X-Home": "$${HOME}", "X-Api-Key": "${file:secrets/web.X-Api-Key}"})
+    );
+    assert_eq!(desk.secrets(), [("web.X-Api-Key".to_owned(), 0o600, "pa${env:HOME}ss\n".to_owned())]);
+    let (exit, text) = desk.run(&["config", "check"]);
+    assert_eq!(exit, 0, "{text}");
+    // The second time, the server is the same.
+    assert_eq!(desk.json(&["import", "codex", "--yes"])["imported"], json!([]));
+}
+
+#[test]
+fn secrets_in_the_path_of_a_url_are_moved() {
+    let desk = Desk::new();
+    let cursor = r#"{"mcpServers": {"zap": {"url": "https://h.example/s/N2E5ZjQ0YzItM2Q0/mcp"}}}"#;
+    desk.client(".cursor/mcp.json", cursor);
+    let (exit, text) = desk.run(&["import", "cursor", "--yes"]);
+    assert_eq!(exit, 0, "{text}");
+    assert!(text.contains("  url moves to secrets/zap.url\n") && !text.contains("N2E5ZjQ0YzItM2Q0"), "{text}");
+    assert_eq!(desk.settings()["mcpServers"]["zap"]["url"], "https://h.example/s/${file:secrets/zap.url}/mcp");
+    let (exit, text) = desk.run(&["config", "check"]);
+    assert_eq!(exit, 0, "{text}");
+}
+
+/// Commands that change the settings at the same time wait for each other.
+#[test]
+fn changes_at_the_same_time_are_all_kept() {
+    const COMMANDS: usize = 6;
+    let desk = Desk::new();
+    desk.data.write("mcp_config.json", "{\"mcpServers\": {\"first\": {\"command\": \"true\"}}}\n");
+    let mut running = Vec::new();
+    for number in 0..COMMANDS {
+        let name = format!("n{number}");
+        running.push(desk.command(&["servers", "add", &name, "--", "true"]).stdout(Stdio::null()).spawn().unwrap());
+        let file = format!("{number}.json");
+        let path = desk.client(&file, &format!(r#"{{"mcpServers": {{"i{number}": {{"command": "true"}}}}}}"#));
+        let import = ["import", path.to_str().unwrap(), "--yes"];
+        running.push(desk.command(&import).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    }
+    for mut child in running {
+        assert!(child.wait().unwrap().success());
+    }
+    let settings = desk.settings();
+    let servers = settings["mcpServers"].as_object().unwrap();
+    assert_eq!(servers.len(), 1 + 2 * COMMANDS, "{servers:?}");
+    // A command that cannot get the lock says so, and changes nothing.
+    let before = desk.data.read("mcp_config.json");
+    let lock = fs::File::open(desk.data.file("settings.lock")).unwrap();
+    lock.lock().unwrap();
+    let (exit, text) = desk.run(&["servers", "remove", "first"]);
+    assert_eq!(
+        (exit, text.contains("Another command is changing the settings. Nothing was changed.")),
+        (1, true),
+        "{text}"
+    );
+    assert_eq!(desk.data.read("mcp_config.json"), before);
+}
+
+#[test]
+fn a_removed_server_names_its_secrets() {
+    let desk = Desk::new();
+    desk.client(".cursor/mcp.json", CURSOR);
+    desk.json(&["import", "cursor", "--yes"]);
+    let (exit, text) = desk.run(&["servers", "remove", "github"]);
+    assert_eq!(exit, 0, "{text}");
+    let told = "Its secrets stay in the data folder. To delete: rm DATA/secrets/github.GITHUB_TOKEN DATA/secrets/github.api-key\n";
+    assert!(text.contains(told), "{text}");
+    assert_eq!(desk.secrets().len(), 4);
+    let (exit, text) = desk.run(&["servers", "disable", "docs"]);
+    assert_eq!((exit, text.contains("To delete")), (0, false), "{text}");
+}
+
+/// A pasted server never gets the name of another one.
+#[test]
+fn a_pasted_name_that_is_taken() {
+    let desk = Desk::new();
+    let pasted = r#"{"mcpServers": {"GitHub": {"command": "theirs"}, "github": {"command": "mine"}}}"#;
+    desk.data.write("mcp_config.json", pasted);
+    let (exit, text) = desk.run(&["config", "check"]);
+    let reason = "1:17: `GitHub` becomes `github` here, but another server is called `github`; rename one of them";
+    assert_eq!((exit, text.contains(reason)), (6, true), "{text}");
+    let (exit, text) = desk.run(&["servers", "enable", "github-2"]);
+    assert_eq!((exit, text.contains(reason)), (6, true), "{text}");
+    let (exit, text) = desk.run(&["servers", "remove", "github-2"]);
+    assert_eq!(exit, 0, "{text}");
+    assert_eq!(desk.settings()["mcpServers"], json!({"github": {"command": "mine"}}));
 }
 
 #[test]

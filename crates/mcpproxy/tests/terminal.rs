@@ -125,6 +125,8 @@ fn colours_are_on_when_they_are_wanted() {
 fn mistakes_get_advice() {
     let folder = Folder::new();
     assert_snapshot!("add_without_dashes", folder.run(&["servers", "add", "foo", "npx", "-y", "a-package"]));
+    let web = folder.run(&["servers", "add", "web", "https://h.example/mcp"]);
+    assert!(web.ends_with("hint: mcpproxy servers add web --url https://h.example/mcp\n"), "{web}");
     assert_snapshot!("call_without_variant", folder.run(&["call", "demo:list_projects", "--args", "{}"]));
     assert_snapshot!("unknown_command", folder.run(&["server", "list"]));
     assert_snapshot!("foreign_word", folder.run(&["start"]));
@@ -159,10 +161,15 @@ fn completion_knows_the_names() {
         "{\"mcpServers\": {\"docs\": {\"command\": \"true\", \"enabled\": false}, \"demo\": {\"type\": \"demo\"}}}",
     );
     assert_eq!(candidates(&folder, &["servers", "enable", "do"]), ["docs"]);
+    assert_eq!(candidates(&folder, &["import", "cu"]), ["cursor"]);
+    let file = folder.file("mcp_con").display().to_string();
+    assert_eq!(candidates(&folder, &["import", &file]), [folder.file("mcp_config.json").display().to_string()]);
 
     let serving = Serving::start(&folder);
     assert_eq!(candidates(&folder, &["servers", "logs", "de"]), ["demo"]);
     assert_eq!(candidates(&folder, &["call", "tool-destructive", "demo:delete_u"]), ["demo:delete_user"]);
+    assert!(candidates(&folder, &["call", "tool-read", "demo:"]).contains(&"demo:list_projects".to_owned()));
+    assert!(!candidates(&folder, &["call", "tool-read", "demo:"]).contains(&"demo:delete_user".to_owned()));
     assert_eq!(candidates(&folder, &["activity", "list", "--agent", "ni"]), ["nightly"]);
     assert!(candidates(&folder, &["serv"]).contains(&"servers".to_owned()));
     let delete = ["call", "tool-destructive", "demo:delete_user", "--args", "{\"userId\": \"u_max\"}"];

@@ -16,25 +16,33 @@
 //!   that take tools away (`excludeTools`, `disabledTools`) do have one.
 //! - **Nothing is dropped in silence.** A key of another client without a meaning here becomes a [`Warning`]. A key
 //!   that no client uses stays a mistake.
-//! - **The same file gives the same names.** Names depend on the order in the file alone ([`names`]).
+//! - **A pasted server takes no name away.** If two servers would have the same name, only the one that is written so
+//!   runs. The others are misconfigured ([`names`]).
 //!
 //! Why rewrite the tree instead of teaching `server.rs` all dialects? Reading stays simple, because it sees one
 //! dialect. `mcpproxy import` uses the same code to translate a client's own file ([`translate`]).
 
 mod dialect;
 mod dotenv;
+mod escape;
 mod names;
 mod relocate;
+mod secret_url;
+
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use self::names::AssignedName;
 use super::SERVERS_MAX;
 use super::warning::{Warning, Warnings};
 use crate::ServerName;
 use crate::file::{self, Format, Member, Mistakes, Node, NodeValue, SourcePosition};
 
 pub(super) use dotenv::read as read_env_file;
+pub use escape::escape_references;
 pub use names::free_name;
+pub(super) use relocate::inline_secrets;
 pub use relocate::{RelocatedSecret, relocate_secrets};
 
 /// Our own section. The sections of other clients are merged into it.
@@ -45,9 +53,13 @@ const SECTIONS: [&str; 5] = [SERVERS, "servers", "context_servers", "mcp_servers
 const NO_INPUTS: &str = "has no effect: the gateway does not prompt for values; write `${env:NAME}` or `${file:PATH}` \
                          instead of `${input:…}`";
 
-/// Rewrites a settings file into our dialect, and collects warnings about keys without a meaning here.
-pub(super) fn adopt(root: &mut Node, warnings: &mut Warnings) {
-    let NodeValue::Object(members) = &mut root.value else { return };
+/// Servers that cannot have their name, by the name under which they are listed, with the reason.
+pub(super) type NameClashes = HashMap<String, String>;
+
+/// Rewrites a settings file into our dialect, and collects warnings about keys without a meaning here. Returns the
+/// servers that must not run, because another one has their name.
+pub(super) fn adopt(root: &mut Node, warnings: &mut Warnings) -> NameClashes {
+    let NodeValue::Object(members) = &mut root.value else { return NameClashes::new() };
     if let Some(inputs) = remove(members, "inputs") {
         warnings.add(inputs.position, format!("`inputs` {NO_INPUTS}"));
     }
@@ -55,12 +67,14 @@ pub(super) fn adopt(root: &mut Node, warnings: &mut Warnings) {
     let Some(NodeValue::Object(servers)) =
         members.iter_mut().find(|member| member.name == SERVERS).map(|member| &mut member.node.value)
     else {
-        return;
+        return NameClashes::new();
     };
     // The reader reports too many servers. Naming them would take long.
-    if servers.len() <= SERVERS_MAX {
-        adopt_servers(servers, warnings);
+    if servers.len() > SERVERS_MAX {
+        return NameClashes::new();
     }
+    let clashes = adopt_servers(servers, warnings).into_iter();
+    clashes.map(|clash| (clash.name.to_string(), clash.reason)).collect()
 }
 
 /// A server of another client, in the form of our settings.
@@ -79,7 +93,12 @@ pub fn translate(servers: &Map<String, Value>) -> (Vec<TranslatedServer>, Vec<Wa
     let mut members: Vec<Member> = servers.iter().map(|(name, value)| member(name, value)).collect();
     let originals: Vec<String> = members.iter().map(|member| member.name.clone()).collect();
     let mut warnings = Warnings::default();
-    adopt_servers(&mut members, &mut warnings);
+    for NameClash { original, name, .. } in adopt_servers(&mut members, &mut warnings) {
+        // The new name is written into the settings, so nothing can take it away later.
+        let message =
+            format!("`{}` is called `{name}` here, because another server has its name", file::shown(&original));
+        warnings.add(SourcePosition::START, message);
+    }
     let translated = members.iter().zip(originals).filter_map(|(member, original)| {
         let name = ServerName::parse(&member.name).ok()?;
         Some(TranslatedServer { name, original, definition: member.node.to_json()? })
@@ -108,7 +127,7 @@ pub fn server_keys(text: &str) -> Vec<ServerKey> {
     keys.truncate(SERVERS_MAX);
     let names = names::assign(&keys.iter().map(|(_, key)| key.as_str()).collect::<Vec<_>>());
     let found = keys.into_iter().zip(names);
-    found.filter_map(|((section, key), name)| Some(ServerKey { section, key, name: name? })).collect()
+    found.filter_map(|((section, key), name)| Some(ServerKey { section, key, name: name?.name })).collect()
 }
 
 /// Moves the servers of all sections into `mcpServers`.
@@ -146,30 +165,34 @@ fn merge_sections(members: &mut Vec<Member>) {
     *members = rest;
 }
 
-fn adopt_servers(servers: &mut [Member], warnings: &mut Warnings) {
+/// A server that cannot have the name that it is written with.
+struct NameClash {
+    original: String,
+    name: ServerName,
+    reason: String,
+}
+
+fn adopt_servers(servers: &mut [Member], warnings: &mut Warnings) -> Vec<NameClash> {
     let written: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
     let names = names::assign(&written);
-    for (server, name) in servers.iter_mut().zip(names) {
+    let mut clashes = Vec::new();
+    for (server, assigned) in servers.iter_mut().zip(names) {
         // A name without a letter or digit stays as it is, and the reader reports it.
-        if let Some(name) = name
-            && name.as_str() != server.name
-        {
-            if names::slug(&server.name).is_some_and(|wanted| wanted != name) {
-                let (written, position) = (file::shown(&server.name), server.position);
-                warnings
-                    .add(position, format!("`{written}` is called `{name}` here, because another server has its name"));
-            }
+        if let Some(AssignedName { name, clash }) = assigned {
             let original = std::mem::replace(&mut server.name, name.to_string());
-            if let NodeValue::Object(members) = &mut server.node.value
+            if original != server.name
+                && let NodeValue::Object(members) = &mut server.node.value
                 && !has(members, "title")
             {
-                members.insert(0, text_member("title", server.position, original));
+                members.insert(0, text_member("title", server.position, original.clone()));
             }
+            clashes.extend(clash.map(|reason| NameClash { original, name, reason }));
         }
         if let NodeValue::Object(members) = &mut server.node.value {
             dialect::adopt(members, &server.name, warnings);
         }
     }
+    clashes
 }
 
 fn member(name: &str, value: &Value) -> Member {

@@ -38,6 +38,37 @@ impl Outside for Unresolved {
     }
 }
 
+/// Returns true if a text has a reference. `$${` is none.
+pub(super) fn has_reference(text: &str) -> bool {
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        if !before.ends_with('$') {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
+
+/// Returns the meaning of a text without references: `$${` stands for `${`.
+pub(super) fn unescaped(text: &str) -> String {
+    text.replace("$${", "${")
+}
+
+/// Escapes every `${` that is no reference for `is_reference`. It gets the text between `${` and `}`.
+pub(super) fn escaped(text: &str, is_reference: &dyn Fn(&str) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        out.push_str(before);
+        let is_kept = after.split_once('}').is_some_and(|(reference, _)| is_reference(reference));
+        out.push_str(if is_kept { "${" } else { "$${" });
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
 /// A text with its references replaced.
 pub(super) struct Expanded {
     pub(super) text: String,
@@ -131,7 +162,7 @@ fn unknown_here(outside: &dyn Outside, message: impl FnOnce() -> String) -> Resu
 }
 
 /// Returns true for a name that a shell accepts.
-fn is_variable(name: &str) -> bool {
+pub(super) fn is_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
@@ -160,4 +191,22 @@ fn without_line_end(mut content: String) -> String {
         }
     }
     content
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_escaped_text_means_itself() {
+        for text in ["", "a", "${file:x}", "$${x}", "$$${", "a${b${c}d}", "${", "$", "${}"] {
+            let escaped = escaped(text, &|_| false);
+            assert!(!has_reference(&escaped), "{escaped}");
+            assert_eq!(unescaped(&escaped), text);
+            assert_eq!(expand(&escaped, &Unresolved).ok().map(|expanded| expanded.text).as_deref(), Some(text));
+        }
+        let only_env = |reference: &str| reference.starts_with("env:");
+        assert_eq!(escaped("${env:A} ${file:b} ${", &only_env), "${env:A} $${file:b} $${");
+        assert!(has_reference("$${a} ${b}") && !has_reference("$a {b}"));
+    }
 }

@@ -37,29 +37,44 @@ const OWN_VARIABLES: &str = "MCPPROXY_";
 /// Mistakes that are kept of one server. The rest adds nothing to its reason.
 const MISTAKES_KEPT: usize = 20;
 
-/// Reads all servers. `passthrough` holds the environment variables that every process gets.
-pub(super) fn read_all(reader: &mut Reader<'_>, field: &Member, passthrough: &[String]) -> Vec<ServerSettings> {
+/// Parts of the file outside a server that concern the server.
+pub(super) struct Surroundings<'s> {
+    /// The environment variables that every process gets.
+    pub(super) passthrough: &'s [String],
+    pub(super) clashes: &'s foreign::NameClashes,
+}
+
+/// Reads all servers.
+pub(super) fn read_all(
+    reader: &mut Reader<'_>,
+    field: &Member,
+    surroundings: &Surroundings<'_>,
+) -> Vec<ServerSettings> {
     let Some(servers) = reader.object(&field.node) else { return Vec::new() };
     if servers.len() > SERVERS_MAX {
         reader.report(field.position, format!("{} servers; at most {SERVERS_MAX} are possible", servers.len()));
         return Vec::new();
     }
-    servers.iter().filter_map(|field| read(reader, field, passthrough)).collect()
+    servers.iter().filter_map(|field| read(reader, field, surroundings)).collect()
 }
 
 /// Reads one server. A mistake in its name concerns the whole file, any other only this server.
-fn read(reader: &mut Reader<'_>, field: &Member, passthrough: &[String]) -> Option<ServerSettings> {
+fn read(reader: &mut Reader<'_>, field: &Member, surroundings: &Surroundings<'_>) -> Option<ServerSettings> {
     let name = read_name(reader, field)?;
     let mut found = Mistakes::default();
     let mut own = Reader::new(reader.author, reader.context, &mut found);
+    if let Some(reason) = surroundings.clashes.get(name.as_str()) {
+        own.report(field.position, reason);
+    }
     let (kind, server) = match own.fields(&field.node, &keys::SERVER) {
         Some(fields) => read_fields(&mut own, &name, &fields, field.position),
         None => (None, ServerSettings::new(name, TransportSettings::Demo)),
     };
+    let server = ServerSettings { secrets_in_file: foreign::inline_secrets(&server.name, &field.node), ..server };
     let mut mistakes = found.in_order();
     if mistakes.is_empty() {
         let is_process = matches!(server.transport, TransportSettings::Stdio { .. });
-        let added = passthrough.iter().filter(|name| is_process && !server.env_passthrough.contains(name));
+        let added = surroundings.passthrough.iter().filter(|name| is_process && !server.env_passthrough.contains(name));
         let env_passthrough = server.env_passthrough.iter().chain(added).cloned().collect();
         return Some(ServerSettings { env_passthrough, ..server });
     }

@@ -117,7 +117,7 @@ fn a_pasted_file() {
     let old = TransportSettings::Sse { url: "http://127.0.0.1:9000/sse".to_owned(), headers: vec![] };
     let expected = Settings {
         servers: vec![
-            server("github", github),
+            ServerSettings { secrets_in_file: vec!["env.API_KEY".to_owned()], ..server("github", github) },
             ServerSettings { enabled: false, description: Some("Company handbook".to_owned()), ..server("docs", docs) },
             server("old", old),
             ServerSettings {

@@ -73,10 +73,10 @@ If a user must approve the call first, the exit code is 4 and the output names t
 #[derive(Debug, Args)]
 pub(crate) struct Call {
     /// Tool to call, as `server:tool`
-    #[arg(required_unless_present = "tool_name", value_parser = ToolName::parse, add = names::tools())]
+    #[arg(required_unless_present = "tool_name", value_parser = ToolName::parse, add = names::callable_tools())]
     name: Option<ToolName>,
     /// Tool to call, as an option instead of NAME
-    #[arg(long, value_name = "NAME", conflicts_with = "name", value_parser = ToolName::parse, add = names::tools())]
+    #[arg(long, value_name = "NAME", conflicts_with = "name", value_parser = ToolName::parse, add = names::callable_tools())]
     tool_name: Option<ToolName>,
     /// Arguments of the tool: a JSON object, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", alias = "json_args", visible_alias = "json-args", allow_hyphen_values = true)]

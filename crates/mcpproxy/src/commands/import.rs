@@ -11,6 +11,7 @@
 
 mod own;
 mod plan;
+mod references;
 mod report;
 mod source;
 mod write;
@@ -20,8 +21,10 @@ use serde_json::Value;
 
 use crate::agent_clients::Machine;
 use crate::client::{Rest, state};
+use crate::commands::names;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
+use crate::home::lock::HeldLock;
 use crate::operator_files::settings_file;
 use crate::terminal::output::{Format, counted, print, tell};
 use crate::terminal::prompt::Terminal;
@@ -43,10 +46,10 @@ Examples:
 
 Clients: claude-code, claude-desktop, cursor, vscode, codex, gemini, opencode, qwen, windsurf, zed, goose. A file may be JSON, TOML or YAML.
 
-Secrets are moved into files below secrets/ in the data folder, which only you can read. The system keyring is not used. References such as ${env:TOKEN} stay as they are.")]
+Secrets are moved into files below secrets/ in the data folder, which only you can read. The system keyring is not used. References that the client resolves, such as ${env:TOKEN} in Cursor, stay references. Everything else stays plain text.")]
 pub(crate) struct Import {
     /// A client, or a file with its servers. Without it, the command lists what it finds
-    #[arg(value_name = "CLIENT|FILE")]
+    #[arg(value_name = "CLIENT|FILE", add = names::clients_and_files())]
     source: Option<String>,
     /// Show what would change, and write nothing
     #[arg(long)]
@@ -75,13 +78,16 @@ pub(crate) async fn run(home: &Home, format: Format, import: Import) -> anyhow::
             .hint("name the file of another client")
             .into());
     }
+    // Without questions, nothing may change between reading and writing. A question may wait for minutes, so then the
+    // settings are compared before they are written.
+    let lock = (import.yes && !import.dry_run).then(|| locked(home)).transpose()?;
     let before = settings_file::read_text(&path)?.map(|(_, text)| text);
     if let Some(text) = &before {
         // Check the file first. Otherwise this change would be blamed for earlier errors.
         settings_file::check_shape(&path, text)?;
     }
     let plan = Plan::make(home, source, before)?;
-    let mut report = Report::new(&plan, import.dry_run);
+    let mut report = Report::new(home, &plan, import.dry_run);
     match format {
         Format::Table => print(&report::preview(home, &plan))?,
         Format::Json | Format::Yaml => {}
@@ -99,7 +105,8 @@ pub(crate) async fn run(home: &Home, format: Format, import: Import) -> anyhow::
         tell("Nothing was changed.");
         return Ok(Exit::Failed);
     };
-    let written = write::settings(home, &plan)?;
+    let lock = lock.map_or_else(|| locked(home), Ok)?;
+    let written = write::settings(home, &plan, lock)?;
     let states = match reload(home, &plan, &written).await {
         Ok(states) => states,
         Err(error) => {
@@ -119,6 +126,12 @@ pub(crate) async fn run(home: &Home, format: Format, import: Import) -> anyhow::
     report.states(states);
     finish(format, &report)?;
     Ok(Exit::Done)
+}
+
+/// Locks the settings. Creates the data folder.
+fn locked(home: &Home) -> anyhow::Result<HeldLock> {
+    home.create()?;
+    home.lock_settings()
 }
 
 /// The direct entries in the client after the import.
@@ -177,7 +190,10 @@ async fn reload(home: &Home, plan: &Plan, written: &Written) -> anyhow::Result<O
 
 /// Restores all files, and makes the running gateway take the old settings over again.
 async fn undo(home: &Home, written: &Written) {
-    written.undo();
+    match home.lock_settings() {
+        Ok(lock) => written.undo(lock),
+        Err(error) => tell(&format!("warning: could not restore the settings: {error:#}")),
+    }
     if let (true, Ok(rest)) = (written.has_changed(), Rest::connect(home)) {
         // The gateway also notices the file by itself.
         let _noticed_anyway = rest.reload().await;

@@ -4,14 +4,17 @@
 //! for the candidates of the argument under the cursor. Names of servers and tools come from the running gateway, and
 //! names of agents from the database. Without either, there are no candidates and no message.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::engine::{
+    ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
+};
 use http::Method;
 use mcpproxy_store::Store;
 use serde_json::Value;
 
+use crate::agent_clients::CLIENTS;
 use crate::client::Rest;
 use crate::client::quick::quickly;
 use crate::database::location;
@@ -31,10 +34,39 @@ pub(crate) fn servers() -> ArgValueCandidates {
     })
 }
 
+/// Clients, and files below the folder that is typed.
+pub(crate) fn clients_and_files() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let start = typed.to_string_lossy();
+        let clients = CLIENTS.iter().filter(|client| client.id.starts_with(start.as_ref()));
+        let found = clients.map(|client| (client.id.to_owned(), client.title.to_owned())).collect();
+        candidates(found).into_iter().chain(PathCompleter::any().complete(typed)).collect()
+    })
+}
+
 pub(crate) fn tools() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| {
+    tools_where(|_| true)
+}
+
+/// Tools that `call tool-read`, or the variant that is typed, can call.
+pub(crate) fn callable_tools() -> ArgValueCandidates {
+    tools_where(|call_with| variant_in(std::env::args_os()).is_none_or(|variant| call_with == variant))
+}
+
+/// Returns `call_tool_read` for a command line with `tool-read`.
+fn variant_in(args: impl IntoIterator<Item = OsString>) -> Option<&'static str> {
+    const VARIANTS: [(&str, &str); 3] = [
+        ("tool-read", "call_tool_read"),
+        ("tool-write", "call_tool_write"),
+        ("tool-destructive", "call_tool_destructive"),
+    ];
+    args.into_iter().find_map(|arg| VARIANTS.iter().find(|(word, _)| arg == *word).map(|(_, variant)| *variant))
+}
+
+fn tools_where(fits: fn(&str) -> bool) -> ArgValueCandidates {
+    ArgValueCandidates::new(move || {
         let tools = from_gateway("/api/v1/tools", "tools", |tool| {
-            let call_with = text(tool, "call_with").unwrap_or_default().replace("call_tool_", "");
+            let call_with = text(tool, "call_with").filter(|call_with| fits(call_with))?.replace("call_tool_", "");
             let description = text(tool, "description").unwrap_or_default();
             let description = description.lines().next().unwrap_or_default();
             Some((text(tool, "name")?.to_owned(), format!("{call_with}: {description}")))
@@ -140,6 +172,16 @@ mod tests {
         };
         check(&["mcpproxy", "--", "mcpproxy", "--home", "/data", "servers", "logs", ""], "/data");
         check(&["mcpproxy", "--", "mcpproxy", "servers", "--home=/data"], "/data");
+    }
+
+    #[test]
+    fn the_variant_of_an_unfinished_call() {
+        let check = |words: &str, expected: Option<&str>| {
+            assert_eq!(variant_in(words.split(' ').map(OsString::from)), expected, "{words}");
+        };
+        check("mcpproxy -- mcpproxy --home /d call tool-read demo:", Some("call_tool_read"));
+        check("mcpproxy -- mcpproxy call tool-destructive --reason x demo:", Some("call_tool_destructive"));
+        check("mcpproxy -- mcpproxy tools show demo:", None);
     }
 
     #[test]

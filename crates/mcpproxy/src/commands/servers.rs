@@ -1,5 +1,7 @@
 //! `servers`: shows servers and edits them in the settings.
 
+use std::collections::BTreeSet;
+
 use clap::{ArgGroup, Args, Subcommand};
 use http::Method;
 use mcpproxy_core::ServerName;
@@ -14,6 +16,7 @@ use crate::operator_files::edit::{self, Change};
 use crate::operator_files::settings_file;
 use crate::terminal::listing::Cell;
 use crate::terminal::output::{self, Format, line, member, print};
+use crate::terminal::shell::plain_word;
 use crate::terminal::size;
 use crate::terminal::style::of_state;
 use crate::terminal::wrap::hanging;
@@ -189,30 +192,15 @@ async fn logs(home: &Home, format: Format, name: &ServerName, lines: u32) -> any
 async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<()> {
     home.create()?;
     let path = home.settings();
-    let text = settings_file::read_text(&path)?.map(|(_, text)| text);
-    if let Some(text) = &text {
-        // Check the file first. Otherwise this change would be blamed for earlier errors.
-        settings_file::check_shape(&path, text)?;
-    }
     let done = match &change {
         Change::Add(_) => "added",
         Change::Remove => "removed",
         Change::Enable => "enabled",
         Change::Disable => "disabled",
     };
-    let edited =
-        edit::apply(text.as_deref(), name, change).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-    let unchanged = |failure: Failure| failure.hint("the settings file was not changed");
-    let settings = settings_file::check_shape(&path, &edited).map_err(unchanged)?;
-    // A mistake in another server is none of this change.
-    if let Some((_, mistakes)) = settings.misconfigured().find(|(server, _)| server.name == *name && done != "disabled")
-    {
-        return Err(unchanged(settings_file::bad(&path, mistakes)).into());
-    }
-    // The gateway refuses secrets in a file that other users can read.
-    let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
-    replace_file(&path, &edited, readers)?;
+    let unused = write_change(home, name, change)?;
     print(&format!("{done} {name} in {}\n", path.display()))?;
+    tell_unused(home, &unused);
     if home.running()?.is_none() {
         output::tell("Start the gateway with `mcpproxy serve` to use it.");
         return Ok(());
@@ -220,6 +208,40 @@ async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
     let answer = Rest::connect(home)?.reload().await?;
     output::tell(&state::describe(home, &answer, name.as_str()));
     Ok(())
+}
+
+/// Reads, edits and writes the settings file. Returns the files with secrets that nothing refers to any more.
+fn write_change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<BTreeSet<String>> {
+    let _lock = home.lock_settings()?;
+    let path = home.settings();
+    let text = settings_file::read_text(&path)?.map(|(_, text)| text);
+    if let Some(text) = &text {
+        // Check the file first. Otherwise this change would be blamed for earlier errors.
+        settings_file::check_shape(&path, text)?;
+    }
+    let can_be_broken = matches!(change, Change::Disable | Change::Remove);
+    let edited =
+        edit::apply(text.as_deref(), name, change).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+    let unchanged = |failure: Failure| failure.hint("the settings file was not changed");
+    let settings = settings_file::check_shape(&path, &edited).map_err(unchanged)?;
+    // A mistake in another server is none of this change.
+    if let Some((_, mistakes)) = settings.misconfigured().find(|(server, _)| server.name == *name && !can_be_broken) {
+        return Err(unchanged(settings_file::bad(&path, mistakes)).into());
+    }
+    // The gateway refuses secrets in a file that other users can read.
+    let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
+    replace_file(&path, &edited, readers)?;
+    Ok(edit::unused_secrets(text.as_deref().unwrap_or_default(), &edited))
+}
+
+/// Names secrets that a removed server leaves behind. They may be the only copy, so they are not deleted.
+fn tell_unused(home: &Home, unused: &BTreeSet<String>) {
+    let paths = unused.iter().map(|name| home.folder().join(name)).filter(|path| path.is_file());
+    let words: Vec<String> = paths.map(|path| plain_word(&path.display().to_string())).collect();
+    if !words.is_empty() {
+        let secrets = if words.len() == 1 { "Its secret stays" } else { "Its secrets stay" };
+        output::tell(&format!("{secrets} in the data folder. To delete: rm {}", words.join(" ")));
+    }
 }
 
 fn definition(add: Add) -> Value {

@@ -74,6 +74,14 @@ pub(crate) fn hint(kind: ErrorKind, args: &[String]) -> Option<String> {
 
 fn without_dashes(name: &str, program: &str, before: &[String], command: &[String]) -> Failure {
     let quoted = |words: &[String]| words.iter().map(|word| plain_word(word)).collect::<Vec<_>>().join(" ");
+    if program.starts_with("http://") || program.starts_with("https://") {
+        let message = format!("`{}` is the URL of server `{}`. Put `--url` in front of it.", line(program), line(name));
+        return Failure::new(Exit::Usage, message).hint(format!(
+            "mcpproxy {} --url {}",
+            quoted(before),
+            quoted(command)
+        ));
+    }
     let message =
         format!("`{}` starts the command of server `{}`. Put `--` in front of it.", line(program), line(name));
     Failure::new(Exit::Usage, message).hint(format!("mcpproxy {} -- {}", quoted(before), quoted(command)))
@@ -154,6 +162,10 @@ mod tests {
         check("servers add foo npx -y pkg", "hint: mcpproxy servers add foo -- npx -y pkg");
         check("servers add foo --env A=b npx -y pkg", "hint: mcpproxy servers add foo --env A=b -- npx -y pkg");
         check("--home /d servers add foo npx $X", "hint: mcpproxy --home /d servers add foo -- npx '$X'");
+        let http = "hint: mcpproxy servers add web --url https://h/mcp";
+        check("servers add web https://h/mcp", http);
+        check("servers add web https://h/mcp --header A=b", &format!("{http} --header A=b"));
+        check("servers add foo httpie -y", "hint: mcpproxy servers add foo -- httpie -y");
         assert!(advice(ErrorKind::UnknownArgument, &words("servers add foo --nonsense")).is_none());
         assert!(advice(ErrorKind::UnknownArgument, &words("tools list foo")).is_none());
     }

@@ -6,10 +6,14 @@
 //! The kernel releases the lock when the process ends, even after a crash, so a stale file never blocks a start. That
 //! is why the content alone proves nothing: only the lock does. A pid file without a lock would have to guess whether
 //! the process with that id is still a gateway.
+//!
+//! [`hold`] is the same for commands that change a file: whoever reads, edits and writes it holds a lock all the while, so
+//! that no change is lost.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -24,19 +28,14 @@ const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(30);
 /// Attempts to read the address of a gateway that has just taken the lock.
 const START_PAUSES: u32 = 100;
+/// Attempts to get a lock that another command holds, for 6 seconds in total.
+const HOLD_ATTEMPTS: u32 = 200;
 
 impl Home {
     /// Locks the data folder for this process until the lock is dropped.
     pub(crate) fn take_lock(&self) -> anyhow::Result<Lock> {
         let path = self.lock();
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(SECRET_MODE)
-            .open(&path)
-            .with_context(|| format!("could not open `{}`", path.display()))?;
+        let file = open(&path)?;
         for _ in 0..LOCK_ATTEMPTS {
             match file.try_lock() {
                 Ok(()) => {
@@ -56,6 +55,11 @@ impl Home {
         Err(Failure::new(Exit::Failed, format!("{holder} (`{}`)", self.folder.display()))
             .hint("use the running gateway (mcpproxy servers list), stop it, or choose another folder with --home")
             .into())
+    }
+
+    /// Waits until no other command changes the settings file. The data folder must exist.
+    pub(crate) fn lock_settings(&self) -> anyhow::Result<HeldLock> {
+        hold(&self.folder.join("settings.lock"), "Another command is changing the settings.")
     }
 
     /// Returns the gateway that runs on this folder, if any. Waits for one that is just starting.
@@ -110,6 +114,39 @@ impl Drop for Lock {
     fn drop(&mut self) {
         let _released_anyway = self.file.set_len(0);
     }
+}
+
+/// A lock that a command holds while it changes files. The kernel releases it when the process ends.
+pub(crate) struct HeldLock {
+    _file: File,
+}
+
+/// Waits a few seconds until no other command holds the lock. `busy` says what it does.
+pub(crate) fn hold(path: &Path, busy: &str) -> anyhow::Result<HeldLock> {
+    let file = open(path)?;
+    for _ in 0..HOLD_ATTEMPTS {
+        match file.try_lock() {
+            Ok(()) => return Ok(HeldLock { _file: file }),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("could not lock `{}`", path.display()));
+            }
+        }
+    }
+    Err(Failure::new(Exit::Failed, format!("{busy} Nothing was changed."))
+        .hint("wait until it ends, and run the command again")
+        .into())
+}
+
+fn open(path: &Path) -> anyhow::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(SECRET_MODE)
+        .open(path)
+        .with_context(|| format!("could not open `{}`", path.display()))
 }
 
 fn read_running(mut file: &File) -> Option<Running> {

@@ -1,5 +1,7 @@
 //! Edits the settings file in place, keeping comments and order.
 
+use std::collections::BTreeSet;
+
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use mcpproxy_core::ServerName;
@@ -78,6 +80,18 @@ fn set_enabled(server: &CstObject, enabled: bool) {
     if !enabled {
         server.append("enabled", CstInputValue::Bool(false));
     }
+}
+
+/// Returns the files in `secrets/` that settings no longer refer to after a change, relative to the data folder.
+pub(crate) fn unused_secrets(before: &str, after: &str) -> BTreeSet<String> {
+    const START: &str = "${file:secrets/";
+    let referenced = |text: &str| -> BTreeSet<String> {
+        let references = text.split(START).skip(1).filter_map(|rest| rest.split_once('}'));
+        // A name with a slash could lead out of the folder.
+        let names = references.map(|(name, _)| name).filter(|name| !name.contains(['/', '\\', '"']));
+        names.map(|name| format!("secrets/{name}")).collect()
+    };
+    referenced(before).difference(&referenced(after)).cloned().collect()
 }
 
 /// Converts a value for the syntax tree.
@@ -168,6 +182,17 @@ mod tests {
         assert!(disabled.contains("\"enabled\": false") && !disabled.contains("isActive"), "{disabled}");
         let enabled = edit(Some(&pasted.replace("true", "false")), "a", Change::Enable).unwrap();
         assert!(!enabled.contains("isActive") && !enabled.contains("enabled"), "{enabled}");
+    }
+
+    #[test]
+    fn secrets_that_nothing_refers_to() {
+        let both = r#"{"mcpServers": {"a": {"env": {"X": "${file:secrets/a.X}", "Y": "${file:secrets/shared}"}},
+            "b": {"env": {"Y": "${file:secrets/shared}", "Z": "${file:secrets/../admin.key}"}}}}"#;
+        let one = edit(Some(both), "a", Change::Remove).unwrap();
+        assert_eq!(unused_secrets(both, &one), BTreeSet::from(["secrets/a.X".to_owned()]));
+        let none = edit(Some(&one), "b", Change::Remove).unwrap();
+        assert_eq!(unused_secrets(&one, &none), BTreeSet::from(["secrets/shared".to_owned()]));
+        assert!(unused_secrets(both, both).is_empty());
     }
 
     #[test]

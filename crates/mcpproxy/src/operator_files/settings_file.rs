@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use mcpproxy_core::settings::{
 use rustix::fs::OFlags;
 
 use crate::exit::{Exit, Failure};
+use crate::home::OWN_SECRETS;
 
 /// Permissions of everybody but the owner.
 const OTHERS: u32 = 0o077;
@@ -237,11 +238,55 @@ impl Here {
         };
         self.referenced.borrow_mut().insert(path.clone());
         let file = open(&path).map_err(|error| error.to_string())?;
-        if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        let metadata = file.metadata().map_err(|error| error.to_string())?;
+        if !metadata.is_file() {
             return Err("not a regular file".to_owned());
+        }
+        if self.is_own_secret(&metadata) {
+            return Err("it holds a secret of the gateway, which no server may get".to_owned());
         }
         let mut text = String::new();
         file.take(FILE_MAX_BYTES as u64).read_to_string(&mut text).map_err(|error| error.to_string())?;
         Ok(text)
+    }
+
+    /// Compares the file itself, not its path, because a link may lead to it.
+    fn is_own_secret(&self, file: &Metadata) -> bool {
+        let own = OWN_SECRETS.iter().filter_map(|name| fs::metadata(self.folder.join(name)).ok());
+        own.into_iter().any(|own| (own.dev(), own.ino()) == (file.dev(), file.ino()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn secrets_of_the_gateway_are_no_references() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("mcp_config.json");
+        for (name, text) in [("admin.key", "admin-secret"), ("mcpproxy.db", "log"), ("own.key", "fine")] {
+            fs::write(home.path().join(name), text).unwrap();
+        }
+        symlink("admin.key", home.path().join("link")).unwrap();
+        fs::hard_link(home.path().join("admin.key"), home.path().join("hard")).unwrap();
+        let read_one = |server: &str| {
+            fs::write(&path, format!("{{\"mcpServers\": {{\"a\": {server}}}}}")).unwrap();
+            let settings = read(&path).unwrap().unwrap().settings;
+            settings.misconfigured().map(|(_, mistakes)| mistakes[0].message.clone()).next()
+        };
+        let refused = |file: &str| {
+            format!("could not read file `{file}`: it holds a secret of the gateway, which no server may get")
+        };
+        let whole = home.path().join("signing.key/../admin.key").display().to_string();
+        fs::create_dir(home.path().join("signing.key")).unwrap();
+        for file in ["admin.key", "./admin.key", "link", "hard", "mcpproxy.db", &whole] {
+            let server = format!("{{\"url\": \"http://h\", \"headers\": {{\"X\": \"${{file:{file}}}\"}}}}");
+            assert_eq!(read_one(&server), Some(refused(file)));
+        }
+        assert_eq!(read_one("{\"command\": \"x\", \"env_file\": \"admin.key\"}"), Some(refused("admin.key")));
+        assert_eq!(read_one("{\"command\": \"x\", \"env\": {\"A\": \"${file:own.key}\"}}"), None);
     }
 }

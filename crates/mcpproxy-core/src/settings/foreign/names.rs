@@ -1,31 +1,130 @@
 //! Names for the servers of other clients: `GitHub` and `My Files` become `github` and `my-files`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use crate::file::shown;
 use crate::settings::suggest;
 use crate::{SERVER_NAME_MAX_CHARS, ServerName};
 
 /// The base of a name without any letter or digit that a server's name may have, such as `日本`.
 const NAMELESS: &str = "server";
+/// Other servers that a clash names. More would not fit into a line.
+const OTHERS_SHOWN: usize = 3;
 
-/// Gives each server its own name, in the order of the file. Returns `None` for a name of spaces alone.
+/// The name of a server here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AssignedName {
+    pub(super) name: ServerName,
+    /// Why the server cannot have the name that it is written with.
+    pub(super) clash: Option<String>,
+}
+
+/// Gives each server its own name. Returns `None` for a name of spaces alone.
 ///
-/// A name that is valid already stays as it is, wherever it stands: pasting `GitHub` before `github` must not rename
-/// the server that contracts refer to. The others get the next free number.
-pub(super) fn assign(written: &[&str]) -> Vec<Option<ServerName>> {
-    let mut taken = HashSet::new();
-    let mut names: Vec<Option<ServerName>> =
-        written.iter().map(|name| ServerName::parse(name).ok().filter(|name| taken.insert(name.clone()))).collect();
-    for (name, written) in names.iter_mut().zip(written) {
-        if name.is_none()
-            && let Some(wanted) = slug(written)
-        {
-            let free = free_name(&wanted, |name| taken.contains(name));
-            taken.insert(free.clone());
-            *name = Some(free);
+/// Contracts, permissions and approvals refer to servers by name. So pasting a server must never give the name of a
+/// running server to another one, wherever in the file it is pasted:
+///
+/// - A name that is valid as it is written keeps its server.
+/// - A name that becomes valid, such as `GitHub`, gets its slug if no other server wants it.
+/// - All others clash. They get a numbered name, under which commands can find them, but they must not run under it: a
+///   server that another paste renames would lose its contracts.
+///
+/// Nothing depends on the order of the file, except the numbers of servers that are written alike in two sections.
+pub(super) fn assign(written: &[&str]) -> Vec<Option<AssignedName>> {
+    let wanted: Vec<Option<Wanted>> = written.iter().map(|name| Wanted::of(name)).collect();
+    let mut claims: HashMap<&ServerName, Claims<'_>> = HashMap::new();
+    for (wanted, written) in wanted.iter().zip(written) {
+        if let Some(wanted) = wanted {
+            let claims = claims.entry(&wanted.name).or_default();
+            claims.written.push(written);
+            claims.exact += usize::from(wanted.is_exact);
         }
     }
+    let mut taken = HashSet::new();
+    let mut names = Vec::with_capacity(written.len());
+    for wanted in &wanted {
+        let holder = wanted.as_ref().filter(|wanted| claims.get(&wanted.name).is_some_and(|all| all.has(wanted)));
+        taken.extend(holder.map(|holder| holder.name.clone()));
+        names.push(holder.map(|holder| AssignedName { name: holder.name.clone(), clash: None }));
+    }
+    let mut clashing: Vec<_> =
+        names.iter_mut().zip(wanted.iter().zip(written)).filter(|(name, _)| name.is_none()).collect();
+    clashing.sort_by_key(|(_, (_, written))| **written);
+    let mut free = FreeNames { taken, next: HashMap::new() };
+    for (name, (wanted, written)) in clashing {
+        let Some(wanted) = wanted else { continue };
+        let clash = claims.get(&wanted.name).map(|claims| claims.reason(&wanted.name, written));
+        *name = Some(AssignedName { name: free.take(&wanted.name), clash });
+    }
     names
+}
+
+/// The name that a server would like to have.
+struct Wanted {
+    name: ServerName,
+    /// True if it is written exactly so.
+    is_exact: bool,
+}
+
+impl Wanted {
+    fn of(written: &str) -> Option<Self> {
+        match ServerName::parse(written) {
+            Ok(name) => Some(Self { name, is_exact: true }),
+            Err(_) => slug(written).map(|name| Self { name, is_exact: false }),
+        }
+    }
+}
+
+/// The servers that want one name.
+#[derive(Default)]
+struct Claims<'w> {
+    written: Vec<&'w str>,
+    exact: usize,
+}
+
+impl Claims<'_> {
+    /// Returns true if this server gets the name.
+    fn has(&self, wanted: &Wanted) -> bool {
+        self.written.len() == 1 || (wanted.is_exact && self.exact == 1)
+    }
+
+    fn reason(&self, name: &ServerName, written: &str) -> String {
+        if self.written.iter().filter(|other| **other == written).count() > 1 {
+            return format!("two sections have a server `{}`; keep one of them, or rename one", shown(written));
+        }
+        if self.exact == 1 {
+            let (shown, written) = (format!("`{name}`"), shown(written));
+            return format!(
+                "`{written}` becomes {shown} here, but another server is called {shown}; rename one of them"
+            );
+        }
+        let mut others: Vec<&str> = self.written.iter().copied().filter(|other| *other != written).collect();
+        others.sort_unstable();
+        others.dedup();
+        let more = if others.len() > OTHERS_SHOWN { " and more" } else { "" };
+        let others: Vec<String> = others.iter().take(OTHERS_SHOWN).map(|other| format!("`{}`", shown(other))).collect();
+        let (written, others) = (shown(written), others.join(", "));
+        format!("`{written}` becomes `{name}` here, and so does {others}{more}; rename them, so that each is its own")
+    }
+}
+
+/// Numbers names. Remembers the last number of each, because a thousand servers may want the same one.
+struct FreeNames {
+    taken: HashSet<ServerName>,
+    next: HashMap<ServerName, usize>,
+}
+
+impl FreeNames {
+    fn take(&mut self, wanted: &ServerName) -> ServerName {
+        let next = self.next.entry(wanted.clone()).or_insert(1);
+        let candidate = |number: usize| if number == 1 { Some(wanted.clone()) } else { numbered(wanted, number) };
+        let found =
+            (*next..).find_map(|number| Some((number, candidate(number).filter(|name| !self.taken.contains(name))?)));
+        let (number, name) = found.unwrap_or_else(|| (*next, wanted.clone()));
+        *next = number + 1;
+        self.taken.insert(name.clone());
+        name
+    }
 }
 
 /// Returns the name that a server would like to have.
@@ -41,27 +140,37 @@ pub fn free_name(wanted: &ServerName, is_taken: impl Fn(&ServerName) -> bool) ->
     if !is_taken(wanted) {
         return wanted.clone();
     }
-    let numbered = |number: usize| {
-        let suffix = format!("-{number}");
-        let base: String = wanted.as_str().chars().take(SERVER_NAME_MAX_CHARS - suffix.len()).collect();
-        ServerName::parse(&format!("{}{suffix}", base.trim_end_matches(['-', '_']))).ok()
-    };
-    (2..).filter_map(numbered).find(|name| !is_taken(name)).unwrap_or_else(|| wanted.clone())
+    (2..).filter_map(|number| numbered(wanted, number)).find(|name| !is_taken(name)).unwrap_or_else(|| wanted.clone())
+}
+
+/// Returns `wanted-2` for 2, cut so that it stays a name.
+fn numbered(wanted: &ServerName, number: usize) -> Option<ServerName> {
+    let suffix = format!("-{number}");
+    let base: String = wanted.as_str().chars().take(SERVER_NAME_MAX_CHARS - suffix.len()).collect();
+    ServerName::parse(&format!("{}{suffix}", base.trim_end_matches(['-', '_']))).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn names(written: &[&str]) -> Vec<Option<String>> {
+        assign(written).iter().map(|assigned| assigned.as_ref().map(|assigned| assigned.name.to_string())).collect()
+    }
+
+    fn clashes(written: &[&str]) -> Vec<bool> {
+        assign(written).iter().flatten().map(|assigned| assigned.clash.is_some()).collect()
+    }
+
     #[test]
     fn every_server_has_its_own_name() {
         let check = |written: &[&str], expected: &[Option<&str>]| {
-            let names = assign(written);
-            assert_eq!(names.iter().map(|name| name.as_ref().map(ServerName::as_str)).collect::<Vec<_>>(), expected);
+            assert_eq!(names(written), expected.iter().map(|name| name.map(str::to_owned)).collect::<Vec<_>>());
         };
         check(&["GitHub", "My Files"], &[Some("github"), Some("my-files")]);
-        check(&["GitHub", "github", "GITHUB"], &[Some("github-2"), Some("github"), Some("github-3")]);
+        check(&["GitHub", "github", "GITHUB"], &[Some("github-3"), Some("github"), Some("github-2")]);
         check(&["a b", "a-b", "a-b-2", "a/b"], &[Some("a-b-3"), Some("a-b"), Some("a-b-2"), Some("a-b-4")]);
+        check(&["A-B-2", "a b", "a/b"], &[Some("a-b-2"), Some("a-b"), Some("a-b-3")]);
         check(&["日本", "東京"], &[Some("server"), Some("server-2")]);
         check(&["github", "github"], &[Some("github"), Some("github-2")]);
         check(&["", " "], &[None, None]);
@@ -69,10 +178,55 @@ mod tests {
     }
 
     #[test]
+    fn only_a_server_with_its_own_name_runs() {
+        let check = |written: &[&str], expected: &[bool]| assert_eq!(clashes(written), expected, "{written:?}");
+        check(&["GitHub", "My Files"], &[false, false]);
+        check(&["GitHub", "github"], &[true, false]);
+        check(&["github", "GitHub", "GITHUB"], &[false, true, true]);
+        check(&["GITHUB", "GitHub"], &[true, true]);
+        check(&["github", "github"], &[true, true]);
+        check(&["github", "github", "GitHub"], &[true, true, true]);
+        check(&["A-B-2", "a b", "a/b"], &[false, true, true]);
+    }
+
+    #[test]
+    fn names_do_not_depend_on_the_order_of_the_file() {
+        let mut written = vec!["GitHub", "GITHUB", "github", "a b", "a/b", "A-B-2", "日本", "x"];
+        let find = |written: &[&str]| {
+            let mut all: Vec<_> = written.iter().map(|name| (*name).to_owned()).zip(assign(written)).collect();
+            all.sort_by(|(a, _), (b, _)| a.cmp(b));
+            all
+        };
+        let expected = find(&written);
+        for _ in 0..written.len() {
+            written.rotate_left(1);
+            assert_eq!(find(&written), expected);
+            written.reverse();
+            assert_eq!(find(&written), expected);
+        }
+    }
+
+    #[test]
+    fn a_clash_says_why() {
+        let reason = |written: &[&str]| assign(written)[0].clone().unwrap().clash.unwrap();
+        assert_eq!(
+            reason(&["GitHub", "github"]),
+            "`GitHub` becomes `github` here, but another server is called `github`; rename one of them"
+        );
+        assert_eq!(
+            reason(&["My Files", "my files"]),
+            "`My Files` becomes `my-files` here, and so does `my files`; rename them, so that each is its own"
+        );
+        assert_eq!(reason(&["x", "x"]), "two sections have a server `x`; keep one of them, or rename one");
+        let many = reason(&["a b", "a/b", "a.b", "a+b", "a=b"]);
+        assert!(many.contains("`a+b`, `a.b`, `a/b` and more;"), "{many}");
+    }
+
+    #[test]
     fn long_names_keep_their_number() {
         let long = "A".repeat(100);
-        let names = assign(&[&long, &long, &format!("{}-", "a".repeat(62))]);
-        let names: Vec<&str> = names.iter().flatten().map(ServerName::as_str).collect();
-        assert_eq!(names, ["a".repeat(63), format!("{}-2", "a".repeat(61)), format!("{}-", "a".repeat(62))]);
+        let found = names(&[&long, &long, &format!("{}-", "a".repeat(62))]);
+        let expected = ["a".repeat(63), format!("{}-2", "a".repeat(61)), format!("{}-", "a".repeat(62))];
+        assert_eq!(found, expected.map(Some));
     }
 }

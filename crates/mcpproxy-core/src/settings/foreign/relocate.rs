@@ -2,9 +2,12 @@
 
 use serde_json::{Map, Value};
 
+use super::secret_url;
 use crate::ServerName;
+use crate::file::Node;
 use crate::mask;
 use crate::settings::Secret;
+use crate::settings::reference::{has_reference, unescaped};
 use crate::settings::secret::is_secret_name;
 
 /// The folder for secrets, next to the settings file.
@@ -24,8 +27,8 @@ pub struct RelocatedSecret {
 
 /// Replaces every secret in the definition of a server by a reference to a file. The caller writes the files.
 ///
-/// A value counts as secret by the name of its variable, header, option or query parameter, or by its format. A value
-/// that contains a reference already stays as it is.
+/// A value counts as secret by the name of its variable, header, option or query parameter, or by its format. In a URL,
+/// a part that looks random counts too. A value that contains a reference already stays as it is.
 pub fn relocate_secrets(server: &ServerName, definition: &mut Value) -> Vec<RelocatedSecret> {
     let Value::Object(members) = definition else { return Vec::new() };
     let mut move_out = Relocation { server, moved: Vec::new() };
@@ -38,11 +41,19 @@ pub fn relocate_secrets(server: &ServerName, definition: &mut Value) -> Vec<Relo
         move_out.args(args);
     }
     if let Some(Value::String(url)) = members.get_mut("url")
-        && let Some(text) = move_out.query(url, "url")
+        && let Some(text) = move_out.url(url, "url", "url")
     {
         *url = text;
     }
     move_out.moved
+}
+
+/// Returns the places of secrets that the definition itself holds: `env.GITHUB_TOKEN`, `args.2`.
+pub(in crate::settings) fn inline_secrets(server: &ServerName, definition: &Node) -> Vec<String> {
+    let Some(mut definition) = definition.to_json() else { return Vec::new() };
+    let mut places: Vec<String> = relocate_secrets(server, &mut definition).into_iter().map(|one| one.place).collect();
+    places.dedup();
+    places
 }
 
 struct Relocation<'s> {
@@ -69,14 +80,14 @@ impl Relocation<'_> {
             let Value::String(text) = arg else { continue };
             let place = format!("args.{index}");
             let before = option.take();
-            if has_reference(text) {
+            if has_reference(text) && !text.contains("://") {
                 continue;
             }
             if let Some(name) = text.strip_prefix('-').filter(|_| !text.contains('=')) {
                 option = Some(name.trim_start_matches('-').to_owned()).filter(|name| is_secret_name(name));
             } else if let Some(name) = before.filter(|_| !is_path(text) && !text.is_empty()) {
                 *text = self.add(&place, &name, text);
-            } else if let Some(replaced) = self.query(text, &place) {
+            } else if let Some(replaced) = self.url(text, &place, &format!("arg{index}")) {
                 *text = replaced;
             } else if let Some((name, value)) = text.split_once('=')
                 && is_secret_name(name)
@@ -90,22 +101,18 @@ impl Relocation<'_> {
         }
     }
 
-    /// Replaces secrets in the query of a URL. Returns `None` if there are none.
-    fn query(&mut self, url: &str, place: &str) -> Option<String> {
-        let (address, rest) = url.split_once('?').filter(|_| url.contains("://") && !has_reference(url))?;
-        let (query, fragment) = rest.split_once('#').map_or((rest, None), |(query, after)| (query, Some(after)));
+    /// Replaces secrets in a URL. Returns `None` if there are none. `name` is for parts without a name of their own.
+    fn url(&mut self, url: &str, place: &str, name: &str) -> Option<String> {
+        let mut parts = secret_url::parts(url)?;
         let before = self.moved.len();
-        let mut parts = Vec::new();
-        for part in query.split('&') {
-            parts.push(match part.split_once('=') {
-                Some((name, value)) if !value.is_empty() && (is_secret_name(name) || looks_secret(value)) => {
-                    format!("{name}={}", self.add(&format!("{place}?{name}"), name, value))
-                }
-                Some(_) | None => part.to_owned(),
-            });
+        for part in parts.iter_mut().filter(|part| part.is_secret()) {
+            let (place, name) = match part.parameter {
+                Some(parameter) => (format!("{place}?{parameter}"), parameter),
+                None => (place.to_owned(), name),
+            };
+            part.replacement = Some(self.add(&place, name, part.text));
         }
-        let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
-        (self.moved.len() > before).then(|| format!("{address}?{}{fragment}", parts.join("&")))
+        (self.moved.len() > before).then(|| parts.iter().map(secret_url::UrlPart::shown).collect())
     }
 
     /// Moves a secret into a file and returns the reference to it.
@@ -117,18 +124,13 @@ impl Relocation<'_> {
         let numbered = (2..).map(|number| format!("{base}.{number}"));
         let path = std::iter::once(base.clone()).chain(numbered).find(|path| !is_taken(path)).unwrap_or(base);
         let reference = format!("${{file:{path}}}");
-        self.moved.push(RelocatedSecret { path, place: place.to_owned(), value: Secret::new(secret) });
+        self.moved.push(RelocatedSecret { path, place: place.to_owned(), value: Secret::new(unescaped(secret)) });
         reference
     }
 }
 
-fn looks_secret(text: &str) -> bool {
+pub(super) fn looks_secret(text: &str) -> bool {
     mask::mask(text, &[]).is_changed()
-}
-
-/// Clients resolve `${…}` at start. Whatever it stands for is not in the file.
-fn has_reference(text: &str) -> bool {
-    text.contains("${")
 }
 
 /// `--key-file /etc/key.pem` names a file, not a secret.

@@ -178,42 +178,144 @@ fn several_sections_and_names_that_collide() {
     let text = r#"{
   "servers": {"GitHub": {"type": "demo"}, "github": {"type": "demo"}},
   "listen": "127.0.0.1:0",
-  "mcpServers": {"GITHUB": {"type": "demo"}, "x": {"type": "demo", "title": "Mine"}, "github": {"type": "demo"}}
+  "mcpServers": {"GITHUB": {"type": "demo"}, "x": {"type": "demo", "title": "Mine"}, "my files": {"type": "demo"}, "my/files": {"type": "demo"}, "y": {"type": "demo"}},
+  "mcp": {"y": {"type": "demo"}}
 }"#;
     let settings = read(text);
     assert_eq!(
         names(&settings),
         [
-            ("github-2", Some("GitHub")),
+            ("github-3", Some("GitHub")),
             ("github", None),
-            ("github-3", Some("GITHUB")),
+            ("github-2", Some("GITHUB")),
             ("x", Some("Mine")),
-            ("github-4", Some("github")),
+            ("my-files", Some("my files")),
+            ("my-files-2", Some("my/files")),
+            ("y", None),
+            ("y-2", Some("y")),
         ]
     );
-    let taken = "because another server has its name";
+    // Only a server that is written exactly so runs. No paste takes its name away.
+    let running: Vec<&str> = settings
+        .servers
+        .iter()
+        .filter(|server| server.transport.mistakes().is_none())
+        .map(|server| server.name.as_str())
+        .collect();
+    assert_eq!(running, ["github", "x"]);
     assert_eq!(
-        warnings(&settings),
-        [
-            format!("line 2, column 15: `GitHub` is called `github-2` here, {taken}"),
-            format!("line 4, column 18: `GITHUB` is called `github-3` here, {taken}"),
-            format!("line 4, column 86: `github` is called `github-4` here, {taken}"),
-        ]
+        shown(&settings, "github-2"),
+        "line 4, column 18: `GITHUB` becomes `github` here, but another server is called `github`; rename one of them"
     );
+    assert_eq!(
+        shown(&settings, "my-files"),
+        "line 4, column 86: `my files` becomes `my-files` here, and so does `my/files`; rename them, so that each is \
+         its own"
+    );
+    assert_eq!(
+        shown(&settings, "y-2"),
+        "line 5, column 11: two sections have a server `y`; keep one of them, or rename one"
+    );
+    assert_eq!(settings.warnings, []);
     let keys: Vec<String> =
         server_keys(text).iter().map(|key| format!("{}.{}={}", key.section, key.key, key.name)).collect();
     assert_eq!(
         keys,
         [
-            "servers.GitHub=github-2",
+            "servers.GitHub=github-3",
             "servers.github=github",
-            "mcpServers.GITHUB=github-3",
+            "mcpServers.GITHUB=github-2",
             "mcpServers.x=x",
-            "mcpServers.github=github-4",
+            "mcpServers.my files=my-files",
+            "mcpServers.my/files=my-files-2",
+            "mcpServers.y=y",
+            "mcp.y=y-2",
         ]
     );
     assert!(server_keys("{").is_empty());
     assert!(server_keys("[]").is_empty());
+}
+
+/// A paste changes no other server, whatever its place in the file.
+#[test]
+fn a_pasted_server_leaves_a_running_one_alone() {
+    let transport = |text: &str| read(text).servers.iter().find(|one| one.name.as_str() == "github").unwrap().clone();
+    let alone = transport(r#"{"mcpServers": {"github": {"command": "mine"}}}"#);
+    for pasted in [
+        r#"{"mcpServers": {"github": {"command": "mine"}, "GitHub": {"command": "theirs"}}}"#,
+        r#"{"mcpServers": {"GitHub": {"command": "theirs"}, "github": {"command": "mine"}}}"#,
+        r#"{"servers": {"GitHub": {"command": "theirs"}}, "mcpServers": {"github": {"command": "mine"}}}"#,
+    ] {
+        assert_eq!(transport(pasted), alone, "{pasted}");
+        let settings = read(pasted);
+        let [(other, mistakes)] = settings.misconfigured().collect::<Vec<_>>()[..] else { panic!("{pasted}") };
+        assert_eq!((other.name.as_str(), other.title.as_deref()), ("github-2", Some("GitHub")));
+        assert!(mistakes[0].message.contains("another server is called `github`"), "{mistakes:?}");
+    }
+}
+
+/// Goose writes empty lists for everything that a server does not have.
+#[test]
+fn an_entry_of_goose_over_http() {
+    let text = r#"{"mcpServers": {"docs": {"type": "streamable_http", "name": "docs", "uri": "https://h/mcp", "envs": {},
+        "env_keys": [], "headers": {}, "cmd": "", "args": [], "timeout": 300}}}"#;
+    let settings = read(text);
+    assert_eq!(shown(&settings, "docs"), "http https://h/mcp");
+    let process = read(
+        &text
+            .replace("\"uri\": \"https://h/mcp\"", "\"uri\": \"\"")
+            .replace("\"cmd\": \"\"", "\"cmd\": \"x\"")
+            .replace("streamable_http", "stdio"),
+    );
+    assert_eq!(shown(&process, "docs"), "x ");
+}
+
+#[test]
+fn headers_from_variables_that_are_none() {
+    let text = r#"{"mcpServers": {
+  "a": {"url": "http://h", "env_http_headers": ["X-Key"]},
+  "b": {"url": "http://h", "env_http_headers": {"X-A": 5, "X-B": "X} ${file:docs.key", "X-C": "GITHUB_TOKEN"}},
+  "c": {"url": "http://h", "bearer_token_env_var": "${file:docs.key}"}
+}}"#;
+    let settings = read(text);
+    assert_eq!(shown(&settings, "a"), "http http://h");
+    assert_eq!(shown(&settings, "b"), "http http://h X-C=ghp_hidden");
+    assert_eq!(shown(&settings, "c"), "http http://h");
+    let no_variable = "has no effect: it must name an environment variable, such as `MY_TOKEN`";
+    assert_eq!(
+        warnings(&settings),
+        [
+            "line 2, column 28: `env_http_headers` (a) has no effect: write an object of header names and variables, \
+             such as `{\"X-Key\": \"MY_KEY\"}`"
+                .to_owned(),
+            format!("line 3, column 49: `env_http_headers` (b, b) {no_variable}"),
+            format!("line 4, column 28: `bearer_token_env_var` (c) {no_variable}"),
+        ]
+    );
+}
+
+/// Counts secrets wherever they stand, also in a server that does not run.
+#[test]
+fn secrets_in_the_file_are_counted() {
+    let settings = read(
+        r#"{"mcpServers": {
+            "args": {"command": "x", "args": ["--token", "abc", "--verbose"]},
+            "url": {"url": "https://h/s/N2E5ZjQ0YzItM2Q0/mcp?key=a"},
+            "broken": {"comand": "x", "env": {"API_KEY": "a"}},
+            "off": {"command": "x", "env": {"API_KEY": "a"}, "enabled": false},
+            "fine": {"command": "x", "args": ["--token", "${env:HOME}", "$${a}"], "env": {"API_KEY": "${file:docs.key}"}}
+        }}"#,
+    );
+    assert_eq!(
+        settings.inline_secrets(),
+        [
+            "mcpServers.args.args.1",
+            "mcpServers.url.url",
+            "mcpServers.url.url?key",
+            "mcpServers.broken.env.API_KEY",
+            "mcpServers.off.env.API_KEY",
+        ]
+    );
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn variables_that_are_passed_on() {
         ]
     );
     assert_eq!(
-        told(r#"{"mcpServers": {"a": {"url": "http://h", "env_passthrough": []}}}"#),
+        told(r#"{"mcpServers": {"a": {"url": "http://h", "env_passthrough": ["A"]}}}"#),
         ["`env_passthrough` has no meaning for a server of type `http`; remove it"]
     );
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::ServerName;
-use crate::settings::relocate_secrets;
+use crate::settings::{escape_references, relocate_secrets};
 
 fn check(mut definition: Value, expected: Value, files: &[(&str, &str, &str)]) {
     let moved = relocate_secrets(&ServerName::parse("s").unwrap(), &mut definition);
@@ -73,4 +73,44 @@ fn secrets_of_arguments_and_addresses() {
         &[],
     );
     check(json!("x"), json!("x"), &[]);
+    check(
+        json!({"url": "https://h/s/1f0c2f5e-8b1d-4c55-9a75-0e6a1a2b3c4d/mcp", "args": ["postgres://ann:pw@db/x"]}),
+        json!({"url": "https://h/s/${file:secrets/s.url}/mcp", "args": ["postgres://ann:${file:secrets/s.arg0}@db/x"]}),
+        &[("secrets/s.arg0", "args.0", "pw"), ("secrets/s.url", "url", "1f0c2f5e-8b1d-4c55-9a75-0e6a1a2b3c4d")],
+    );
+    // A reference stays, and does not hide the secret next to it.
+    check(
+        json!({"url": "https://h/${env:TENANT}?key=a"}),
+        json!({"url": "https://h/${env:TENANT}?key=${file:secrets/s.key}"}),
+        &[("secrets/s.key", "url?key", "a")],
+    );
+}
+
+/// A file holds the secret itself. Only the settings have an escape.
+#[test]
+fn an_escaped_secret_is_moved_as_it_is_meant() {
+    check(
+        json!({"env": {"API_KEY": "a$${file:x}b", "OTHER_KEY": "a$${b}${env:C}"}}),
+        json!({"env": {"API_KEY": "${file:secrets/s.API_KEY}", "OTHER_KEY": "a$${b}${env:C}"}}),
+        &[("secrets/s.API_KEY", "env.API_KEY", "a${file:x}b")],
+    );
+}
+
+#[test]
+fn texts_that_a_client_does_not_resolve_are_escaped() {
+    let mut definition = json!({
+        "cmd": "x${file:a}", "args": ["${env:A}", "${file:b}", 1], "envs": {"K": "${"}, "httpUrl": "http://${file:c}",
+        "name": "My ${title}", "description": "${x}", "command": {"path": "${file:d}"}
+    });
+    assert!(escape_references(&mut definition, &|reference| reference.starts_with("env:")));
+    assert_eq!(
+        definition,
+        json!({
+            "cmd": "x$${file:a}", "args": ["${env:A}", "$${file:b}", 1], "envs": {"K": "$${"},
+            "httpUrl": "http://$${file:c}", "name": "My ${title}", "description": "${x}",
+            "command": {"path": "$${file:d}"}
+        })
+    );
+    assert!(!escape_references(&mut json!({"args": ["${env:A}"]}), &|_| true));
+    assert!(!escape_references(&mut json!("${file:x}"), &|_| false));
 }

@@ -12,6 +12,7 @@ use super::{BYTE_ORDER_MARK, KeyPath, json, toml, yaml};
 use crate::agent_clients::FileFormat;
 
 const STARS: &str = "***";
+const SECRET_REFERENCE: &str = "${file:secrets/";
 
 /// Values that are shown: everything below these paths, and these texts in lists.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +30,26 @@ pub(crate) fn masked(text: &str, format: FileFormat, shown: &Shown) -> String {
         FileFormat::Yaml => Some(masked_yaml(&text, shown)),
     };
     // A text that cannot be parsed is not shown at all.
-    mask(&text.unwrap_or_else(|| STARS.to_owned()), &[]).into_owned()
+    let text = text.unwrap_or_else(|| STARS.to_owned());
+    with_references(&text, mask(&text, &[]).into_owned())
+}
+
+/// Shows a line again if all that is masked in it is a reference to a file in `secrets/`. The line holds no secret, and
+/// tells the reader where the secret is.
+fn with_references(text: &str, hidden: String) -> String {
+    if text == hidden || text.lines().count() != hidden.lines().count() {
+        return hidden;
+    }
+    let holds_references_only = |line: &str| {
+        let mut parts = line.split(SECRET_REFERENCE);
+        let first = parts.next().unwrap_or_default().to_owned();
+        let rest = parts.map(|part| part.split_once('}').map_or(part, |(_, rest)| rest));
+        !mask(&rest.fold(first, |line, part| line + part), &[]).is_changed()
+    };
+    let shown = text.lines().zip(hidden.lines());
+    let shown = shown.map(|(line, hidden)| if line != hidden && holds_references_only(line) { line } else { hidden });
+    let ending = if hidden.ends_with('\n') { "\n" } else { "" };
+    shown.collect::<Vec<_>>().join("\n") + ending
 }
 
 fn is_shown(path: &[String], shown: &Shown) -> bool {

@@ -121,6 +121,26 @@ fn bad_files_are_refused() {
 }
 
 #[test]
+fn a_reference_to_a_secret_is_shown() {
+    let shown = Shown { paths: vec![path(&["a"])], texts: Vec::new() };
+    let check = |value: &str, expected: &str| {
+        let text = |value: &str| format!("{{\n  \"a\": {{\n    {value}\n  }}\n}}\n");
+        assert_eq!(masked(&text(value), FileFormat::Json, &shown), text(expected));
+    };
+    for line in [
+        r#""API_KEY": "${file:secrets/x.API_KEY}","#,
+        r#""url": "https://h/mcp?api_key=${file:secrets/x.key}&page=2""#,
+        r#""args": ["--token", "${file:secrets/x.token}"]"#,
+    ] {
+        check(line, line);
+    }
+    check(r#""API_KEY": "${file:secrets/x.API_KEY}hunter2""#, r#""API_KEY": "***""#);
+    check(r#""API_KEY": "$${hunter2}""#, r#""API_KEY": "***""#);
+    let mixed = r#"{"a": {"url": "https://h/mcp?api_key=${file:secrets/x.key}&token=hunter2"}}"#;
+    assert!(!masked(mixed, FileFormat::Json, &shown).contains("hunter2"));
+}
+
+#[test]
 fn values_of_others_are_masked() {
     let shown = Shown { paths: vec![path(&["s", "mcpproxy"])], texts: path(&["ours"]) };
     let check = |text: &str, format: FileFormat, expected: &str| {

@@ -20,9 +20,10 @@ use serde_json::Value;
 
 use crate::agent_clients::document::KeyPath;
 use crate::agent_clients::file::digest;
-use crate::agent_clients::{self, CLIENTS, Client, ClientFilesLock, backup};
+use crate::agent_clients::{self, CLIENTS, Client, backup};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
+use crate::home::lock::HeldLock;
 use crate::home::secret::{Readers, replace_file};
 
 /// The files and the token of one connected client.
@@ -161,7 +162,7 @@ impl Journal {
     }
 
     /// Waits until no other command of this data folder writes clients' files.
-    pub(super) fn lock(&self) -> anyhow::Result<ClientFilesLock> {
+    pub(super) fn lock(&self) -> anyhow::Result<HeldLock> {
         self.home.create()?;
         agent_clients::lock(&self.home)
     }

@@ -15,9 +15,14 @@ pub(super) struct OwnAddresses {
     pub(super) public: Option<Url>,
 }
 
+/// The command of mcpproxy that is a server like any other.
+const DEMO: &str = "demo-server";
+
 /// Returns true if the entry starts or reaches this gateway.
 pub(super) fn is_own(name: &str, definition: &Value, own: &OwnAddresses) -> bool {
-    name.eq_ignore_ascii_case(ENTRY) || texts(definition).iter().any(|text| names_us(text, own))
+    let texts = texts(definition);
+    let is_demo = texts.iter().any(|text| text.split_whitespace().any(|word| word == DEMO));
+    name.eq_ignore_ascii_case(ENTRY) || (!is_demo && texts.iter().any(|text| names_us(text, own)))
 }
 
 /// All texts that may name a program or a URL.
@@ -95,5 +100,8 @@ mod tests {
         check("a", json!({"command": "npx", "args": ["mcpproxy-tools"]}), false);
         check("a", json!({"command": "npx", "env": {"NOTE": "mcpproxy"}}), false);
         check("a", json!("mcpproxy"), false);
+        check("a", json!({"command": "mcpproxy", "args": ["demo-server", "--without-contracts"]}), false);
+        check("a", json!({"command": "/usr/bin/mcpproxy demo-server"}), false);
+        check("mcpproxy", json!({"command": "mcpproxy", "args": ["demo-server"]}), true);
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Plan {
     /// Servers that the settings have already.
     pub(super) present: Vec<Present>,
     pub(super) skipped: Vec<Skipped>,
+    /// True if the client has an entry for this gateway.
+    pub(super) is_connected: bool,
     pub(super) warnings: Vec<Warning>,
     /// The text of the settings before and after. `None` if there is no file.
     pub(super) before: Option<String>,
@@ -61,13 +63,12 @@ pub(super) struct Skipped {
 impl Plan {
     pub(super) fn make(home: &Home, source: Source, before: Option<String>) -> Result<Self, Failure> {
         let own = own_addresses(home, before.as_deref())?;
-        let mut skipped = Vec::new();
-        let mut wanted = Vec::new();
+        let (mut skipped, mut wanted) = (Vec::new(), Vec::new());
+        let mut is_connected = false;
         for entry in &source.entries {
-            let reason = match entry.refused {
-                Some(reason) => Some(reason),
-                None => is_own(entry.name(), &entry.definition, &own).then_some("it is mcpproxy itself"),
-            };
+            let is_us = is_own(entry.name(), &entry.definition, &own);
+            is_connected |= is_us;
+            let reason = entry.refused.or_else(|| is_us.then_some("it is mcpproxy itself"));
             match reason {
                 Some(reason) => skipped.push(Skipped { original: entry.name().to_owned(), reason }),
                 None => wanted.push(entry.clone()),
@@ -82,13 +83,16 @@ impl Plan {
                 continue;
             };
             match names.place(entry, translated) {
-                Placed::New(server) => servers.push(server),
+                Placed::New(server) => {
+                    warnings.extend(entry.is_escaped.then(|| plain_text(&server.name, &source)));
+                    servers.push(server);
+                }
                 Placed::Present(server) => present.push(server),
             }
         }
         warnings.extend(servers.iter().filter_map(unresolvable));
         let after = edited(home, before.as_deref(), &servers)?;
-        Ok(Self { source, servers, present, skipped, warnings, before, after })
+        Ok(Self { source, servers, present, skipped, is_connected, warnings, before, after })
     }
 
     /// The paths of all servers that the gateway has after the import, in the client's file.
@@ -140,9 +144,19 @@ fn section_of(entry: &Entry) -> Option<&[String]> {
     entry.path.split_last().map(|(_, section)| section)
 }
 
+/// Warns that something looks like a reference. The text is not shown, because it may be part of a secret.
+fn plain_text(name: &ServerName, source: &Source) -> Warning {
+    let who = source.client.map_or("a client", |client| client.title);
+    Warning::about_file(format!(
+        "`{name}` contains a `${{…}}` that {who} does not resolve; it stays plain text, which the settings write as \
+         `$${{…}}`"
+    ))
+}
+
 /// Warns of a server that will be misconfigured, because only an editor can resolve its references.
 fn unresolvable(server: &NewServer) -> Option<Warning> {
-    let text = server.definition.to_string();
+    // What is escaped is no reference.
+    let text = server.definition.to_string().replace("$${", "");
     let reference = ["${input:", "${workspaceFolder", "${command:", "${config:"].into_iter().find_map(|start| {
         let (_, rest) = text.split_once(start)?;
         let (inside, _) = rest.split_once('}')?;

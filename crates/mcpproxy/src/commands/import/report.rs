@@ -99,6 +99,7 @@ fn shown(path: &Path) -> String {
 
 /// The result of an import.
 pub(super) struct Report<'p> {
+    home: &'p Home,
     plan: &'p Plan,
     is_dry_run: bool,
     has_removed: bool,
@@ -107,8 +108,8 @@ pub(super) struct Report<'p> {
 }
 
 impl<'p> Report<'p> {
-    pub(super) fn new(plan: &'p Plan, is_dry_run: bool) -> Self {
-        Self { plan, is_dry_run, has_removed: false, backup: None, states: None }
+    pub(super) fn new(home: &'p Home, plan: &'p Plan, is_dry_run: bool) -> Self {
+        Self { home, plan, is_dry_run, has_removed: false, backup: None, states: None }
     }
 
     pub(super) fn removed(&mut self, backup: Option<PathBuf>) {
@@ -164,24 +165,48 @@ impl<'p> Report<'p> {
         if !plan.servers.is_empty() && self.states.is_none() {
             text.push_str("Start the gateway with `mcpproxy serve` to use them.\n");
         }
-        let file = shown(&plan.source.file.path);
-        match (&self.backup, self.has_removed) {
-            (Some(backup), _) => {
-                let (backup, file_word) = (shell::plain_word(&shown(backup)), shell::plain_word(&file));
-                text.push_str(&format!("Removed them from {}.\n", line(&file)));
-                text.push_str(&format!("To restore that file: cp {backup} {file_word}\n"));
-                if let Some(client) = plan.source.client {
-                    text.push_str(&format!("{}\n", client.restart));
-                }
-            }
-            (None, true) => {}
-            (None, false) if plan.direct_paths().is_empty() => {}
-            (None, false) => text.push_str(&format!(
-                "They are still in {} too, so its tools are seen twice once the client uses mcpproxy.\n\
-                 Remove them with --remove-direct.\n",
-                line(&file)
-            )),
-        }
+        text.push_str(&self.direct());
         text
     }
+
+    /// Describes the direct entries in the client's file, and the next step.
+    fn direct(&self) -> String {
+        let plan = self.plan;
+        let file = line(&shown(&plan.source.file.path));
+        let count = plan.direct_paths().len();
+        if let Some(backup) = &self.backup {
+            let (backup, word) = (shell::plain_word(&shown(backup)), shell::plain_word(&shown(&plan.source.file.path)));
+            let removed = format!("Removed {} from {file}.\nTo restore that file: cp {backup} {word}\n", these(count));
+            return removed + &self.next_step();
+        }
+        if self.has_removed || count == 0 {
+            return String::new();
+        }
+        let (who, given) = match plan.source.client {
+            Some(client) => (client.title, client.id.to_owned()),
+            None => ("its client", shell::plain_word(&shown(&plan.source.file.path))),
+        };
+        let command = self.home.command("mcpproxy", &format!("import {given} --remove-direct"));
+        format!(
+            "{file} still has {} too. Once {who} uses mcpproxy, it sees each tool twice.\nTo remove {}: {command}\n",
+            these(count),
+            if count == 1 { "it" } else { "them" }
+        )
+    }
+
+    /// A client that lost its servers needs the gateway, or it has none at all.
+    fn next_step(&self) -> String {
+        match self.plan.source.client {
+            Some(client) if self.plan.is_connected => format!("{}\n", client.restart),
+            Some(client) => {
+                let command = self.home.command("mcpproxy", &format!("connect {}", client.id));
+                format!("{} does not use mcpproxy yet. Connect it: {command}\n", client.title)
+            }
+            None => String::new(),
+        }
+    }
+}
+
+fn these(count: usize) -> String {
+    if count == 1 { "this server".to_owned() } else { format!("these {count} servers") }
 }

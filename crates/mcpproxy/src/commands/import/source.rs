@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use mcpproxy_core::nearest;
 use serde_json::{Map, Value};
 
+use super::references;
 use crate::agent_clients::document::{self, KeyPath};
 use crate::agent_clients::file::ClientFile;
 use crate::agent_clients::{self, CLIENTS, Client, FileFormat, Machine};
@@ -42,6 +43,8 @@ pub(super) struct Entry {
     pub(super) definition: Value,
     /// Why it cannot be imported.
     pub(super) refused: Option<&'static str>,
+    /// True if `${` was escaped, because the client does not resolve it.
+    pub(super) is_escaped: bool,
 }
 
 impl Entry {
@@ -145,7 +148,8 @@ fn entries(value: &Value, client: Option<&Client>) -> Vec<Entry> {
             let path = section.iter().chain([name]).cloned().collect();
             let mut definition = definition.clone();
             let refused = prepare(&mut definition, client);
-            entries.push(Entry { path, definition, refused });
+            let is_escaped = references::escape(&mut definition, client);
+            entries.push(Entry { path, definition, refused, is_escaped });
         }
     }
     entries

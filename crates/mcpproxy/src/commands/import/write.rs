@@ -8,25 +8,29 @@ use crate::agent_clients::document::{self, Edit};
 use crate::agent_clients::{self, backup};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
+use crate::home::lock::HeldLock;
 use crate::home::secret::{Readers, create_folder, replace_file, write_secret};
 use crate::operator_files::settings_file;
 use crate::terminal::output::tell;
 
 /// The files that were written, so that they can be undone.
 pub(super) struct Written {
-    settings: PathBuf,
+    home: Home,
+    /// The new text of the settings.
+    after: String,
     /// The text to restore. `None` inside if there was no file. `None` if the settings are untouched.
     before: Option<Option<String>>,
     secrets: Vec<PathBuf>,
 }
 
-/// Writes secrets and settings. Undoes everything if one step fails.
-pub(super) fn settings(home: &Home, plan: &Plan) -> anyhow::Result<Written> {
-    let mut written = Written { settings: home.settings(), before: None, secrets: Vec::new() };
+/// Writes secrets and settings. Undoes everything if one step fails. The lock ends with this function, because a reload
+/// may take long.
+pub(super) fn settings(home: &Home, plan: &Plan, lock: HeldLock) -> anyhow::Result<Written> {
+    let mut written = Written { home: home.clone(), after: plan.after.clone(), before: None, secrets: Vec::new() };
     match write_all(home, plan, &mut written) {
         Ok(()) => Ok(written),
         Err(error) => {
-            written.undo();
+            written.undo(lock);
             Err(error)
         }
     }
@@ -36,7 +40,6 @@ fn write_all(home: &Home, plan: &Plan, written: &mut Written) -> anyhow::Result<
     if plan.servers.is_empty() {
         return Ok(());
     }
-    home.create()?;
     let path = home.settings();
     let now = settings_file::read_text(&path)?.map(|(_, text)| text);
     if now != plan.before {
@@ -67,16 +70,11 @@ impl Written {
         self.before.is_some()
     }
 
-    /// Restores the settings and removes the new secrets.
-    pub(super) fn undo(&self) {
-        let restored = match &self.before {
-            None => Ok(()),
-            Some(Some(text)) => replace_file(&self.settings, text, Readers::AsBefore),
-            Some(None) if self.settings.exists() => fs::remove_file(&self.settings).map_err(Into::into),
-            Some(None) => Ok(()),
-        };
-        if let Err(error) = restored {
-            tell(&format!("warning: could not restore `{}`: {error:#}", self.settings.display()));
+    /// Restores the settings and removes the new secrets. If another command has changed the settings in between, its
+    /// change counts, and everything stays.
+    pub(super) fn undo(&self, _lock: HeldLock) {
+        if let Err(error) = self.restore() {
+            tell(&format!("warning: could not restore `{}`: {error:#}", self.home.settings().display()));
             // The new settings still refer to the secrets.
             return;
         }
@@ -84,6 +82,22 @@ impl Written {
             if let Err(error) = fs::remove_file(path) {
                 tell(&format!("warning: could not remove `{}`: {error}", path.display()));
             }
+        }
+    }
+
+    fn restore(&self) -> anyhow::Result<()> {
+        let Some(before) = &self.before else { return Ok(()) };
+        let path = self.home.settings();
+        let now = settings_file::read_text(&path)?.map(|(_, text)| text);
+        if now == *before {
+            return Ok(());
+        }
+        if now.as_deref() != Some(self.after.as_str()) {
+            anyhow::bail!("it has changed since; remove the imported servers with `mcpproxy servers remove NAME`");
+        }
+        match before {
+            Some(text) => replace_file(&path, text, Readers::AsBefore),
+            None => fs::remove_file(&path).map_err(Into::into),
         }
     }
 }
@@ -111,5 +125,35 @@ pub(super) fn remove_direct(home: &Home, plan: &Plan) -> Result<Option<PathBuf>,
             backup::remove(&backup);
             Err(failure)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn undo_keeps_a_change_of_another_command() {
+        let check = |before: Option<&str>, now: &str, expected: Option<&str>, is_secret_kept: bool| {
+            let folder = tempfile::tempdir().unwrap();
+            let home = Home::resolve(Some(folder.path().to_owned())).unwrap();
+            let secret = folder.path().join("secret");
+            fs::write(&secret, "s").unwrap();
+            fs::write(home.settings(), now).unwrap();
+            let written = Written {
+                home: home.clone(),
+                after: "after".to_owned(),
+                before: Some(before.map(str::to_owned)),
+                secrets: vec![secret.clone()],
+            };
+            written.undo(home.lock_settings().unwrap());
+            assert_eq!(fs::read_to_string(home.settings()).ok().as_deref(), expected);
+            assert_eq!(secret.exists(), is_secret_kept);
+        };
+        check(Some("before"), "after", Some("before"), false);
+        check(None, "after", None, false);
+        check(Some("before"), "before", Some("before"), false);
+        check(Some("before"), "after, and more", Some("after, and more"), true);
+        check(None, "after, and more", Some("after, and more"), true);
     }
 }
