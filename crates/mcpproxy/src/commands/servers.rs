@@ -92,7 +92,11 @@ Examples:
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("way").required(true).args(["url", "command"]))]
+#[command(
+    group = ArgGroup::new("way").required(true).args(["url", "command"]),
+    override_usage = "mcpproxy servers add [OPTIONS] <NAME> -- <COMMAND>...\n       \
+                      mcpproxy servers add [OPTIONS] <NAME> --url <URL>"
+)]
 pub(crate) struct Add {
     /// Name of the server: lower-case letters, digits, `-` and `_`
     #[arg(value_parser = ServerName::parse)]
@@ -101,7 +105,7 @@ pub(crate) struct Add {
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     url: Option<String>,
     /// HTTP header to send; repeatable
-    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_pair, requires = "url")]
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_header, requires = "url")]
     headers: Vec<(String, String)>,
     /// Environment variable for the process; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair, conflicts_with = "url")]
@@ -118,7 +122,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: ServersCommand) ->
         ServersCommand::Restart { name } => {
             let path = format!("/api/v1/servers/{name}/restart");
             let answer = Rest::connect(home)?.ask(Method::POST, &path).await?;
-            format.print(&answer, || format!("{name} is {}\n", member(&answer, "state")))?;
+            format.print(&answer, || format!("{name} is {}\n", state::state_word(&member(&answer, "state"))))?;
         }
         ServersCommand::Add(add) => change(home, &add.name.clone(), Change::Add(definition(add))).await?,
         ServersCommand::Remove { name } => change(home, &name, Change::Remove).await?,
@@ -139,7 +143,10 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
         let rows = servers.iter().map(|server| {
             let cells = ["name", "transport", "state", "tools", "protocol", "restarts", "reason"];
             let cell = |name: &str| match name {
-                "state" => Cell::new(member(server, name), of_state(&member(server, name))),
+                "state" => {
+                    let state = member(server, name);
+                    Cell::new(state::state_word(&state), of_state(&state))
+                }
                 _ => member(server, name).into(),
             };
             cells.into_iter().map(cell).collect()
@@ -148,7 +155,7 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
             + &notes(servers)
             + &hints(servers)
     })?;
-    state::warn(&rest).await;
+    state::warn(home, &rest).await;
     Ok(())
 }
 
@@ -205,16 +212,27 @@ async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
     let unchanged = |failure: Failure| failure.hint("the settings file was not changed");
     let settings = settings_file::check_shape(&path, &edited).map_err(unchanged)?;
     // A mistake in another server is none of this change.
-    if let Some((_, mistakes)) = settings.misconfigured().find(|(server, _)| server.name == *name && done != "disabled")
-    {
-        return Err(unchanged(settings_file::bad(&path, mistakes)).into());
+    let own = settings.misconfigured().find(|(server, _)| server.name == *name);
+    match (own, done) {
+        (None, _) | (Some(_), "disabled") => {}
+        // The mistake is in the arguments, and no line of the file has it.
+        (Some((_, mistakes)), "added") => {
+            let messages: Vec<&str> = mistakes.iter().map(|mistake| mistake.message.as_str()).collect();
+            let message = format!("Server `{name}` cannot be added: {}", messages.join("; "));
+            return Err(unchanged(Failure::new(Exit::Usage, message)).into());
+        }
+        (Some((_, mistakes)), _) => return Err(unchanged(settings_file::bad(&path, mistakes)).into()),
     }
     // The gateway refuses secrets in a file that other users can read.
     let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
     replace_file(&path, &edited, readers)?;
     print(&format!("{done} {name} in {}\n", path.display()))?;
     if home.running()?.is_none() {
-        output::tell("Start the gateway with `mcpproxy serve` to use it.");
+        let serve = home.command("mcpproxy", "serve");
+        output::tell(&match done {
+            "added" | "enabled" => format!("No gateway is running. Start it with `{serve}` to use {name}."),
+            _ => "No gateway is running, so nothing else changes.".to_owned(),
+        });
         return Ok(());
     }
     let answer = Rest::connect(home)?.reload().await?;
@@ -245,9 +263,36 @@ fn definition(add: Add) -> Value {
     server
 }
 
+/// Parses `NAME=VALUE`, or `NAME: VALUE` as in curl. A header name contains neither `=` nor `:`.
+fn parse_header(text: &str) -> Result<(String, String), String> {
+    match text.find(['=', ':']).and_then(|at| Some((text.get(..at)?, text.get(at + 1..)?, text.as_bytes().get(at)?))) {
+        Some((name, value, b':')) if !name.is_empty() => Ok((name.to_owned(), value.trim().to_owned())),
+        _ => parse_pair(text),
+    }
+}
+
 fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_in_both_spellings() {
+        let check = |given: &str, expected: Option<(&str, &str)>| {
+            let parsed = parse_header(given).ok();
+            assert_eq!(parsed.as_ref().map(|(name, value)| (name.as_str(), value.as_str())), expected, "{given}");
+        };
+        check("Authorization=Bearer a:b=c", Some(("Authorization", "Bearer a:b=c")));
+        check("Authorization: Bearer a:b=c", Some(("Authorization", "Bearer a:b=c")));
+        check("X-Empty:", Some(("X-Empty", "")));
+        check("X=${env:TOKEN}", Some(("X", "${env:TOKEN}")));
+        check(": x", None);
+        check("nothing", None);
     }
 }

@@ -76,7 +76,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: ToolsCommand) -> a
         ToolsCommand::List { server } => {
             let answer = rest.ask(Method::GET, &path("/api/v1/tools", &[("server", server)])).await?;
             format.print(&answer, || list(&answer))?;
-            state::warn(&rest).await;
+            state::warn(home, &rest).await;
         }
         ToolsCommand::Search { query, limit, server, explain } => {
             let explain = explain.then(|| "true".to_owned());
