@@ -6,11 +6,30 @@ use serde_json::Value;
 use crate::client::Rest;
 use crate::commands::tools::HIDDEN;
 use crate::home::Home;
-use crate::terminal::output::{Format, counted, line, member, table};
+use crate::terminal::output::{Format, counted, counted_as, line, member, table, warn};
+
+/// The lint code of a contract for a tool that its server does not have.
+const NO_SUCH_TOOL: &str = "C002";
 
 pub(super) async fn run(home: &Home, format: Format) -> anyhow::Result<()> {
-    let answer = Rest::connect(home)?.ask(Method::GET, "/api/v1/contracts").await?;
-    format.print(&answer, || told(&answer))
+    let rest = Rest::connect(home)?;
+    let answer = rest.ask(Method::GET, "/api/v1/contracts").await?;
+    format.print(&answer, || told(&answer))?;
+    let lint = rest.ask(Method::GET, "/api/v1/contracts/lint").await?;
+    if let Some(warning) = unmatched(home, &lint) {
+        warn(&warning);
+    }
+    Ok(())
+}
+
+/// Counts the contracts that match no tool of a connected server.
+fn unmatched(home: &Home, lint: &Value) -> Option<String> {
+    let findings = lint.get("findings").and_then(Value::as_array).into_iter().flatten();
+    let unmatched = findings.filter(|finding| finding.get("code").and_then(Value::as_str) == Some(NO_SUCH_TOOL));
+    let count = Some(unmatched.count()).filter(|count| *count > 0)?;
+    let contracts =
+        counted_as(count, "contract has no effect, because it matches", "contracts have no effect, because they match");
+    Some(format!("{contracts} no tool. Run `{}`.", home.command("mcpproxy", "contract lint")))
 }
 
 fn told(answer: &Value) -> String {

@@ -150,7 +150,7 @@ fn servers_that_do_not_work() {
     );
     let rows = report(&facts, Vec::new()).checks;
     let of = |name: &str| rows.iter().find(|row| row.finding.subject.as_deref() == Some(name)).unwrap().finding.clone();
-    assert_eq!(of("git").message, "the process ended with exit code 1 It last wrote: GIT_TOKEN is not set");
+    assert_eq!(of("git").message, "the process ended with exit code 1. It last wrote: GIT_TOKEN is not set");
     assert_eq!(of("git").next.as_deref(), Some("mcpproxy servers logs git"));
     assert_eq!(of("docs").next.as_deref(), Some("export DOCS_TOKEN"));
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Finding, NEEDS_SETTINGS, Outcome, about, found, or_ok, skipped, text, with_gateway};
 use crate::client::state;
 use crate::commands::doctor::facts::{Facts, GatewayFacts};
-use crate::terminal::output::{counted, line};
+use crate::terminal::output::{counted, line, sentence};
 
 fn servers<'f>(gateway: &'f GatewayFacts, states: &[&str]) -> Vec<&'f Value> {
     let servers = gateway.servers.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) fn down(facts: &Facts) -> Vec<Finding> {
             let mut message = text(server, "reason").map_or_else(|| "The server is not reachable.".to_owned(), line);
             // The reason may already contain the line that explains it.
             if let Some(said) = gateway.last_lines.get(name).filter(|said| !message.contains(said.as_str())) {
-                message.push_str(&format!(" It last wrote: {said}"));
+                message = format!("{} It last wrote: {said}", sentence(&message));
             }
             let next = text(server, "hint").map_or(logs, line);
             about(name, found(Outcome::Error, message, next))
