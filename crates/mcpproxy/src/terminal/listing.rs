@@ -130,7 +130,9 @@ impl List {
     fn without_empty_columns(&self) -> Option<Self> {
         let is_value = |cell: &Cell| !cell.text.is_empty() && cell.text != NONE;
         let has_value = |index: usize| self.rows.iter().any(|row| row.get(index).is_some_and(is_value));
-        let kept: Vec<usize> = (0..self.header.len()).filter(|index| *index == 0 || has_value(*index)).collect();
+        // The first and the last column have their own layout.
+        let is_outer = |index: usize| index == 0 || index + 1 == self.header.len();
+        let kept: Vec<usize> = (0..self.header.len()).filter(|index| is_outer(*index) || has_value(*index)).collect();
         if kept.len() == self.header.len() {
             return None;
         }
