@@ -201,12 +201,7 @@ async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
         // Check the file first. Otherwise this change would be blamed for earlier errors.
         settings_file::check_shape(&path, text)?;
     }
-    let done = match &change {
-        Change::Add(_) => "added",
-        Change::Remove => "removed",
-        Change::Enable => "enabled",
-        Change::Disable => "disabled",
-    };
+    let done = Done::of(&change);
     let edited =
         edit::apply(text.as_deref(), name, change).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
     let unchanged = |failure: Failure| failure.hint("the settings file was not changed");
@@ -214,30 +209,61 @@ async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
     // A mistake in another server is none of this change.
     let own = settings.misconfigured().find(|(server, _)| server.name == *name);
     match (own, done) {
-        (None, _) | (Some(_), "disabled") => {}
+        (None, _) | (Some(_), Done::Disabled) => {}
         // The mistake is in the arguments, and no line of the file has it.
-        (Some((_, mistakes)), "added") => {
+        (Some((_, mistakes)), Done::Added) => {
             let messages: Vec<&str> = mistakes.iter().map(|mistake| mistake.message.as_str()).collect();
             let message = format!("Server `{name}` cannot be added: {}", messages.join("; "));
             return Err(unchanged(Failure::new(Exit::Usage, message)).into());
         }
-        (Some((_, mistakes)), _) => return Err(unchanged(settings_file::bad(&path, mistakes)).into()),
+        (Some((_, mistakes)), Done::Removed | Done::Enabled) => {
+            return Err(unchanged(settings_file::bad(&path, mistakes)).into());
+        }
     }
     // The gateway refuses secrets in a file that other users can read.
     let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
     replace_file(&path, &edited, readers)?;
-    print(&format!("{done} {name} in {}\n", path.display()))?;
+    print(&format!("{} {name} in {}\n", done.as_str(), path.display()))?;
     if home.running()?.is_none() {
         let serve = home.command("mcpproxy", "serve");
         output::tell(&match done {
-            "added" | "enabled" => format!("No gateway is running. Start it with `{serve}` to use {name}."),
-            _ => "No gateway is running, so nothing else changes.".to_owned(),
+            Done::Added | Done::Enabled => format!("No gateway is running. Start it with `{serve}` to use {name}."),
+            Done::Removed | Done::Disabled => "No gateway is running, so nothing else changes.".to_owned(),
         });
         return Ok(());
     }
     let answer = Rest::connect(home)?.reload().await?;
     output::tell(&state::describe(home, &answer, name.as_str()));
     Ok(())
+}
+
+/// A change that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    Added,
+    Removed,
+    Enabled,
+    Disabled,
+}
+
+impl Done {
+    fn of(change: &Change) -> Self {
+        match change {
+            Change::Add(_) => Self::Added,
+            Change::Remove => Self::Removed,
+            Change::Enable => Self::Enabled,
+            Change::Disable => Self::Disabled,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Removed => "removed",
+            Self::Enabled => "enabled",
+            Self::Disabled => "disabled",
+        }
+    }
 }
 
 fn definition(add: Add) -> Value {
