@@ -7,6 +7,8 @@ use crate::client::Rest;
 use crate::commands::tools::HIDDEN;
 use crate::home::Home;
 use crate::terminal::output::{Format, counted, counted_as, line, member, table, warn};
+use crate::terminal::size;
+use crate::terminal::wrap::hanging;
 
 /// The lint code of a contract for a tool that its server does not have.
 const NO_SUCH_TOOL: &str = "C002";
@@ -53,10 +55,14 @@ fn told(answer: &Value) -> String {
         let tools = counted(usize::try_from(count("tools")).unwrap_or(usize::MAX), "tool");
         let who = format!("{} by you, {} by the server", count("by_operator"), count("by_server"));
         let server = member(total, "server");
-        text.push_str(&match count("by_nobody") {
-            0 => format!("{server}: {tools}, {who}\n"),
-            none => format!("{server}: {tools}, {who}, {none} unclassified. Draft contracts with `mcpproxy contract draft {server}`.\n"),
-        });
+        let total = match count("by_nobody") {
+            0 => format!("{server}: {tools}, {who}"),
+            none => format!(
+                "{server}: {tools}, {who}, {none} unclassified. Draft contracts with `mcpproxy contract draft {server}`."
+            ),
+        };
+        let total = size::columns().map_or_else(|| total.clone(), |room| hanging(&total, room, 2));
+        text.push_str(&format!("{total}\n"));
     }
     text
 }

@@ -89,7 +89,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { code: "chain_damaged", title: "Chain of the activity log", run: chain, is_in_status: false },
     Check { code: "server_misconfigured", title: "Settings of servers", run: misconfigured, is_in_status: true },
     Check { code: "server_down", title: "Connections to servers", run: down, is_in_status: true },
-    Check { code: "tool_hidden", title: "Tools that are not offered", run: hidden_tools, is_in_status: true },
+    Check { code: "tool_hidden", title: "Offered tools", run: hidden_tools, is_in_status: true },
     Check { code: "no_approver", title: "User accounts", run: users, is_in_status: true },
     Check { code: "approval_waiting", title: "Approval requests", run: approvals, is_in_status: false },
     Check { code: "elicitation_declined", title: "Prompts in clients", run: elicitation, is_in_status: false },

@@ -152,6 +152,11 @@ fn servers_that_do_not_work() {
     let of = |name: &str| rows.iter().find(|row| row.finding.subject.as_deref() == Some(name)).unwrap().finding.clone();
     assert_eq!(of("git").message, "the process ended with exit code 1. It last wrote: GIT_TOKEN is not set");
     assert_eq!(of("git").next.as_deref(), Some("mcpproxy servers logs git"));
+    let Ok(Some(gateway)) = &mut facts.gateway else { panic!("it runs") };
+    gateway.last_lines.insert("git".to_owned(), "[mcpproxy] the process ended with exit code 1".to_owned());
+    let rows_again = report(&facts, Vec::new()).checks;
+    let git = rows_again.iter().find(|row| row.finding.subject.as_deref() == Some("git")).unwrap();
+    assert_eq!(git.finding.message, "the process ended with exit code 1", "the same reason is not repeated");
     assert_eq!(of("docs").next.as_deref(), Some("export DOCS_TOKEN"));
 }
 

@@ -43,7 +43,7 @@ pub(super) fn down(facts: &Facts) -> Vec<Finding> {
             let logs = facts.command(&format!("servers logs {name}"));
             let mut message = text(server, "reason").map_or_else(|| "The server is not reachable.".to_owned(), line);
             // The reason may already contain the line that explains it.
-            if let Some(said) = gateway.last_lines.get(name).filter(|said| !message.contains(said.as_str())) {
+            if let Some(said) = gateway.last_lines.get(name).filter(|said| is_news(said, &message)) {
                 message = format!("{} It last wrote: {said}", sentence(&message));
             }
             let next = text(server, "hint").map_or(logs, line);
@@ -56,6 +56,11 @@ pub(super) fn down(facts: &Facts) -> Vec<Finding> {
         };
         or_ok(findings.collect(), format!("{} connected{starting}", counted(ready, "server")))
     })
+}
+
+/// Returns whether a line of a server says more than the reason. The gateway writes its own reasons there too.
+fn is_news(said: &str, reason: &str) -> bool {
+    !reason.contains(said) && !said.contains(reason)
 }
 
 pub(super) fn hidden_tools(facts: &Facts) -> Vec<Finding> {
