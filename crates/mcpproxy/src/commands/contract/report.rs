@@ -116,7 +116,7 @@ fn block(alike: &[&Finding], room: Option<usize>) -> String {
     let beside = width(&start) + 2;
     if room.is_none_or(|room| beside + widest <= room) {
         let lines = subjects.join(&format!("\n{:beside$}", ""));
-        text.push_str(&format!("  {lines}").trim_end());
+        text.push_str(format!("  {lines}").trim_end());
     } else {
         subjects.iter().for_each(|subject| text.push_str(&format!("\n{INDENT}{}", fitted(subject, room))));
     }
