@@ -137,7 +137,8 @@ fn a_server_that_does_not_start() {
     let row = report["checks"].as_array().unwrap().iter().find(|row| row["code"] == "server_down").unwrap();
     assert!(row["message"].as_str().unwrap().contains("GIT_TOKEN is not set"), "{row}");
     let (status, _) = json_of(&folder, &["status"]);
-    assert!(status["next"].as_str().unwrap().ends_with("servers logs git"), "{status}");
+    assert_eq!(status["next"], status["problems"][0]["next"], "the first error comes first: {status}");
+    assert!(status["next"].as_str().unwrap().starts_with("The server misses GIT_TOKEN."), "{status}");
 }
 
 #[test]
@@ -220,7 +221,7 @@ fn a_client_that_declines_unseen_prompts_is_named() {
     writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": prompt["id"], "result": {"action": "decline"}})).unwrap();
 
     let named = || rows(&json_of(&folder, &["doctor"]).0, "elicitation_declined");
-    wait("the record", || named() == [("warn".to_owned(), Some("hasty 1.0".to_owned()))]);
+    wait("the record", || named() == [("warn".to_owned(), Some("client \"hasty 1.0\"".to_owned()))]);
     drop(input);
     assert_eq!(serving.stop(), Some(0));
     assert_eq!(named().len(), 1, "the record is found without a gateway too");

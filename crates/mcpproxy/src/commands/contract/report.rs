@@ -210,6 +210,6 @@ mod tests {
         );
         let narrow = report.told(Some(50));
         assert!(narrow.lines().all(|line| width(line) <= 50), "{narrow}");
-        assert!(narrow.starts_with("! warning  C304\n    mail:send  contracts/mail.yaml:3\n"), "{narrow}");
+        assert!(narrow.starts_with("! warning  C304\n    mail:send contracts/mail.yaml:3\n"), "{narrow}");
     }
 }

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::Method;
-use mcpproxy_core::Mistake;
 use mcpproxy_core::settings::{self, Settings};
+use mcpproxy_core::{DeniedBy, Mistake};
 use mcpproxy_store::{Checkpoint, Filter, Kind, Location, Record, Status, Store, StoreError, TokenInfo, VerifyOptions};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -328,9 +328,12 @@ async fn unshown(store: &Store) -> anyhow::Result<Vec<String>> {
     let page = store.list(&filter, None, NOT_SHOWN_MAX).await?;
     let unshown =
         page.records.into_iter().filter(|record| record.code.as_ref().is_some_and(|c| c.for_json() == NOT_SHOWN));
-    let client = |record: Record| match record.client {
-        Some(client) => client.for_terminal().into_owned(),
-        None => record.agent.unwrap_or_default(),
+    let client = |record: Record| {
+        let metadata: Value = serde_json::from_str(record.metadata.for_json()).unwrap_or_default();
+        match DeniedBy::read(metadata.get("by").and_then(Value::as_str)) {
+            DeniedBy::Client(client) => client.for_terminal().into_owned(),
+            DeniedBy::User(_) | DeniedBy::AdminKey | DeniedBy::Unknown => record.agent.unwrap_or_default(),
+        }
     };
     Ok(unshown.map(client).collect())
 }

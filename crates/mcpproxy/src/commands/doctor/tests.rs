@@ -151,7 +151,7 @@ fn servers_that_do_not_work() {
     let rows = report(&facts, Vec::new()).checks;
     let of = |name: &str| rows.iter().find(|row| row.finding.subject.as_deref() == Some(name)).unwrap().finding.clone();
     assert_eq!(of("git").message, "the process ended with exit code 1. It last wrote: GIT_TOKEN is not set");
-    assert_eq!(of("git").next.as_deref(), Some("mcpproxy servers logs git"));
+    assert_eq!(of("git").next.as_deref(), Some("mcpproxy --home /data servers logs git"));
     let Ok(Some(gateway)) = &mut facts.gateway else { panic!("it runs") };
     gateway.last_lines.insert("git".to_owned(), "[mcpproxy] the process ended with exit code 1".to_owned());
     let rows_again = report(&facts, Vec::new()).checks;
