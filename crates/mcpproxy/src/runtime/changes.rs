@@ -22,6 +22,9 @@ const SERVER_WINDOW: Duration = Duration::from_secs(60);
 /// Lines of all servers in [`ALL_WINDOW`].
 const ALL_LINES: usize = 40;
 const ALL_WINDOW: Duration = Duration::from_secs(10);
+/// Time between a change and the search for contracts without a tool. A reload announces itself before its snapshot is
+/// complete, and many servers connect at the same time.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// Lines about contracts without a tool after one change.
 const UNMATCHED_LINES: usize = 5;
 
@@ -31,14 +34,20 @@ pub(crate) async fn follow(gateway: &Gateway, mut events: Receiver<GatewayEvent>
     for status in gateway.servers().into_iter().filter(|status| status.state == StateName::Misconfigured) {
         tell(&misconfigured(&status.name, &status.reason.unwrap_or_default()));
     }
-    let (mut throttle, mut unmatched) = (Throttle::default(), Unmatched::default());
+    let (mut throttle, mut unmatched, mut look_at) = (Throttle::default(), Unmatched::default(), None);
     loop {
-        match events.recv().await {
+        let event = tokio::select! {
+            event = events.recv() => event,
+            () = due(look_at) => {
+                look_at = None;
+                unmatched.lines(gateway.unmatched_contracts()).iter().for_each(|line| tell(line));
+                continue;
+            }
+        };
+        match event {
             Ok(event) => {
                 throttle.lines(&event, Instant::now()).iter().for_each(|line| tell(line));
-                if may_match_less(&event) {
-                    unmatched.lines(gateway.unmatched_contracts()).iter().for_each(|line| tell(line));
-                }
+                look_at = next_look(&event, look_at, Instant::now());
             }
             Err(RecvError::Lagged(missed)) => throttle.hidden += usize::try_from(missed).unwrap_or(usize::MAX),
             Err(RecvError::Closed) => return std::future::pending().await,
@@ -46,12 +55,24 @@ pub(crate) async fn follow(gateway: &Gateway, mut events: Receiver<GatewayEvent>
     }
 }
 
-/// Returns whether a contract may match no tool any more, or for the first time visibly so.
-fn may_match_less(event: &GatewayEvent) -> bool {
+/// Waits until a time, or forever without one.
+async fn due(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns when to look for contracts that match no tool: after a server connects, and after contracts change.
+fn next_look(event: &GatewayEvent, planned: Option<Instant>, now: Instant) -> Option<Instant> {
     match event {
-        GatewayEvent::Up { .. } => true,
-        GatewayEvent::Reloaded(summary) => summary.contracts,
-        GatewayEvent::Refused(_) | GatewayEvent::Down { .. } | GatewayEvent::Misconfigured { .. } => false,
+        // A server that connects again and again must not put it off forever.
+        GatewayEvent::Up { .. } => planned.or(Some(now + LOOK_PAUSE)),
+        GatewayEvent::Reloaded(summary) if summary.contracts => Some(now + LOOK_PAUSE),
+        GatewayEvent::Reloaded(_)
+        | GatewayEvent::Refused(_)
+        | GatewayEvent::Down { .. }
+        | GatewayEvent::Misconfigured { .. } => planned,
     }
 }
 
