@@ -62,6 +62,8 @@ fn without_a_gateway() {
     }
     let (status, _) = json_of(&folder, &["status"]);
     assert!(status["next"].as_str().unwrap().ends_with(" config check"), "{status}");
+    let text = folder.run(&["status"]);
+    assert!(text.ends_with(" config check\n") && !text.contains(" serve"), "one next step: {text}");
 }
 
 /// A mistake in one server is found before a gateway starts.

@@ -71,7 +71,9 @@ pub(crate) async fn run(home: &Home, format: Format) -> anyhow::Result<Exit> {
         tell(&format!("error: The gateway does not answer: {}", line(error)));
         return Ok(Exit::Failed);
     }
-    Err(no_gateway(home).into())
+    // Starting a gateway is no use before the errors are corrected.
+    let has_errors = report.problems.iter().any(|problem| problem.finding.result == Outcome::Error);
+    Err(if has_errors { no_gateway(home).hint(&report.next) } else { no_gateway(home) }.into())
 }
 
 fn report(facts: &Facts) -> Report<'_> {
