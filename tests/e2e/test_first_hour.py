@@ -54,8 +54,8 @@ def test_an_unset_variable_concerns_one_server(tmp_path: Path) -> None:
 
         listed = gateway.run("servers", "list")
         assert "misconfigured" in listed.stdout and "FIRST_HOUR_UNSET" in listed.stdout
-        assert listed.stderr.startswith("warning: bad is misconfigured: line ")
-        assert "bad is misconfigured" in gateway.run("tools", "list").stderr
+        assert listed.stderr.startswith("warning: 1 server is not ready (bad). Run `mcpproxy ")
+        assert "1 server is not ready (bad)" in gateway.run("tools", "list").stderr
         assert "✗ bad is misconfigured: line " in gateway.words()
 
         assert gateway.run("servers", "restart", "bad").returncode == 1
@@ -207,13 +207,27 @@ def test_the_terminal_shows_every_change(tmp_path: Path) -> None:
         line = "; it wrote: ModuleNotFoundError: No module named 'no_such_module_here')"
         until(lambda: line in gateway.words(), SECONDS, "the line that explains is shown")
         assert line in gateway.servers()["broken"]["reason"]
-        assert "broken is down: " in gateway.run("servers", "list").stderr
+        assert "1 server is not ready (broken)" in gateway.run("servers", "list").stderr
         gateway.write_settings('{"mcpServers": {}')
         until(lambda: "✗ Settings not reloaded: " in gateway.words(), SECONDS, "the refusal is shown")
         assert "mcp_config.json:1:" in gateway.words()
         (mistake,) = gateway.admin("/status")["settings"]["mistakes"]
         assert mistake["file"].endswith("mcp_config.json") and mistake["line"] == 1
-        assert "settings not reloaded: " in gateway.run("tools", "list").stderr
+        assert "The newest settings are invalid and not in force. " in gateway.run("tools", "list").stderr
+
+
+def test_a_contract_without_a_tool_is_told(tmp_path: Path) -> None:
+    with Gateway(tmp_path) as gateway:
+        until(lambda: "✓ demo is ready: 18 tools" in gateway.words(), SECONDS, "the server is up")
+        gateway.write("contracts/demo.yaml", "tool: demo:list_project\nriskLevel: low\n")
+        line = "! The contract for demo:list_project (contracts/demo.yaml:2) has no effect: "
+        until(lambda: line in gateway.words(), SECONDS, "the contract is named")
+        assert "did you mean `demo:list_projects`?" in gateway.words()
+        warning = gateway.run("contract", "coverage").stderr
+        assert warning.startswith("warning: 1 contract has no effect, because it matches no tool. Run `mcpproxy "), warning
+        gateway.write("contracts/demo.yaml", "tool: demo:list_projects\nriskLevel: low\n")
+        until(lambda: gateway.words().count("↻ reloaded: contracts") == 2, SECONDS, "the correction is loaded")
+        assert gateway.run("contract", "coverage").stderr == "" and gateway.words().count(line) == 1
 
 
 def test_a_failing_server_is_told_once(tmp_path: Path) -> None:

@@ -49,11 +49,13 @@ pub(crate) struct Failure {
     exit: Exit,
     message: String,
     hint: Option<String>,
+    /// First line for a failure of [`Exit::BadSettings`], whose message has one line for each error.
+    title: String,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None }
+        Self { exit, message: message.into(), hint: None, title: "invalid settings".to_owned() }
     }
 
     /// Joins several failures. The first one sets the exit code, and the first hint is kept.
@@ -66,6 +68,12 @@ impl Failure {
             all.hint = all.hint.or(failure.hint);
         }
         all
+    }
+
+    /// Replaces the first line of a failure with several errors.
+    pub(crate) fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
     }
 
     pub(crate) fn exit(&self) -> Exit {
@@ -103,8 +111,8 @@ pub(crate) fn report(outcome: &anyhow::Result<Exit>) -> (Exit, Option<String>) {
     let failure = error.downcast_ref::<Failure>();
     let exit = failure.map_or(Exit::Failed, |failure| failure.exit);
     // Each error in the settings has its own line, which starts with `file:line:column` for editors.
-    let mut text =
-        if exit == Exit::BadSettings { format!("invalid settings\n{error:#}") } else { format!("{error:#}") };
+    let title = failure.filter(|_| exit == Exit::BadSettings).map(|failure| format!("{}\n", failure.title));
+    let mut text = format!("{}{error:#}", title.unwrap_or_default());
     if let Some(hint) = failure.and_then(|failure| failure.hint.as_ref()) {
         text.push_str(&format!("\nhint: {hint}"));
     }

@@ -203,7 +203,8 @@ mod tests {
         let running = home.running().unwrap().unwrap();
         assert_eq!((running.pid, running.address.as_str()), (std::process::id(), "127.0.0.1:1234"));
         let refused = home.take_lock().err().unwrap().to_string();
-        assert!(refused.starts_with(&format!("data directory is locked by pid {}", std::process::id())), "{refused}");
+        assert!(refused.starts_with("A gateway already runs at http://127.0.0.1:1234. "), "{refused}");
+        assert!(refused.ends_with(&format!("locked by pid {}.", std::process::id())), "{refused}");
         drop(lock);
         assert!(home.running().unwrap().is_none());
         home.take_lock().unwrap();

@@ -69,9 +69,6 @@ fn parse() -> Result<Cli, Exit> {
         return Err(exit);
     }
     let _stderr_is_closed = error.print();
-    if let Some(hint) = usage::hint(error.kind(), &words) {
-        terminal::output::tell(&format!("hint: {hint}"));
-    }
     Err(if error.use_stderr() { Exit::Usage } else { Exit::Done })
 }
 

@@ -67,7 +67,10 @@ fn the_first_run_shows_the_whole_product() {
     }
 
     let second = folder.run(&["serve", "--listen", "127.0.0.1:0"]);
-    assert_snapshot!("second_serve", second.replace(&serving.pid().to_string(), "PID"));
+    assert_snapshot!(
+        "second_serve",
+        second.replace(&serving.address, "ADDRESS").replace(&serving.pid().to_string(), "PID")
+    );
     assert_eq!(serving.stop(), Some(0));
     assert_eq!(folder.read("gateway.lock"), "");
     assert!(folder.run(&["servers", "list"]).starts_with("exit 7\n"));

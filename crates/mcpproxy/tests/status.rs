@@ -57,8 +57,25 @@ fn without_a_gateway() {
     folder.write("mcp_config.json", "{\"mcpServers\": [");
     let (report, code) = json_of(&folder, &["doctor"]);
     assert_eq!((code, rows(&report, "settings_invalid")), (Some(1), is("error")));
+    for check in ["port_in_use", "storage_unreachable", "no_approver", "server_misconfigured"] {
+        assert_eq!(rows(&report, check), is("skipped"), "{check} needs valid settings");
+    }
     let (status, _) = json_of(&folder, &["status"]);
     assert!(status["next"].as_str().unwrap().ends_with(" config check"), "{status}");
+    let text = folder.run(&["status"]);
+    assert!(text.ends_with(" config check\n") && !text.contains(" serve"), "one next step: {text}");
+}
+
+/// A mistake in one server is found before a gateway starts.
+#[test]
+fn a_misconfigured_server_without_a_gateway() {
+    let folder = Folder::new();
+    folder.write("mcp_config.json", &settings("\"a\": {\"comand\": \"x\"}, \"demo\": {\"type\": \"demo\"}"));
+    let (report, code) = json_of(&folder, &["doctor"]);
+    let found = rows(&report, "server_misconfigured");
+    assert_eq!((code, found), (Some(1), vec![("error".to_owned(), Some("a".to_owned()))]), "{report}");
+    let (status, _) = json_of(&folder, &["status"]);
+    assert!(status["next"].as_str().unwrap().starts_with("correct `a` in "), "{status}");
 }
 
 #[test]
@@ -83,6 +100,8 @@ fn a_running_gateway() {
     assert_eq!((&status["running"], code), (&json!(true), Some(0)));
     assert_eq!(status["gateway"]["address"], json!(serving.address));
     assert_eq!(status["problems"][0]["code"], "no_approver");
+    assert_eq!((&status["users"], &status["approvers"]), (&json!(0), &json!(0)));
+    assert!(status["next"].as_str().unwrap().starts_with("open the setup link "), "{status}");
     let text = folder.run(&["status"]);
     for line in [
         "Gateway    ✓ running version ",
@@ -120,7 +139,8 @@ fn a_server_that_does_not_start() {
     let row = report["checks"].as_array().unwrap().iter().find(|row| row["code"] == "server_down").unwrap();
     assert!(row["message"].as_str().unwrap().contains("GIT_TOKEN is not set"), "{row}");
     let (status, _) = json_of(&folder, &["status"]);
-    assert!(status["next"].as_str().unwrap().ends_with("servers logs git"), "{status}");
+    assert_eq!(status["next"], status["problems"][0]["next"], "the first error comes first: {status}");
+    assert!(status["next"].as_str().unwrap().starts_with("The server misses GIT_TOKEN."), "{status}");
 }
 
 #[test]
@@ -167,5 +187,45 @@ fn a_connected_client_is_listed_with_its_revision() {
     let (report, _) = json_of(&folder, &["doctor"]);
     assert_eq!(rows(&report, "client_revision"), [("ok".to_owned(), Some("editor 1.2".to_owned()))]);
     drop(client.stdin.take());
+    client.wait().unwrap();
+}
+
+/// A client that declines a prompt at once has asked nobody. The gateway records it, and `doctor` names the client.
+#[test]
+fn a_client_that_declines_unseen_prompts_is_named() {
+    let folder = Folder::new();
+    folder.write("mcp_config.json", &settings("\"demo\": {\"type\": \"demo\"}"));
+    let serving = Serving::start(&folder);
+    assert_eq!(rows(&json_of(&folder, &["doctor"]).0, "elicitation_declined"), is("ok"));
+    let mut client = folder.command(&["stdio"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = client.stdin.take().unwrap();
+    let mut output = BufReader::new(client.stdout.take().unwrap()).lines();
+    let mut until = |wanted: &dyn Fn(&Value) -> bool| {
+        let mut messages = output.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+        messages.find(|message| wanted(message)).expect("the message comes")
+    };
+    let params = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {"elicitation": {"form": {}, "url": {}}},
+        "clientInfo": {"name": "hasty", "version": "1.0"},
+    });
+    writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})).unwrap();
+    until(&|message| message["id"] == 1);
+    writeln!(input, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).unwrap();
+    let call = json!({
+        "name": "call_tool_destructive",
+        "arguments": {
+            "name": "demo:delete_user", "args": {"userId": "u_max"},
+            "intent": {"operation_type": "destructive", "data_sensitivity": "private", "reason": "asked for"},
+        },
+    });
+    writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call})).unwrap();
+    let prompt = until(&|message| message["method"] == "elicitation/create");
+    writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": prompt["id"], "result": {"action": "decline"}})).unwrap();
+
+    let named = || rows(&json_of(&folder, &["doctor"]).0, "elicitation_declined");
+    wait("the record", || named() == [("warn".to_owned(), Some("client \"hasty 1.0\"".to_owned()))]);
+    drop(input);
+    assert_eq!(serving.stop(), Some(0));
+    assert_eq!(named().len(), 1, "the record is found without a gateway too");
     client.wait().unwrap();
 }

@@ -229,7 +229,7 @@ fn completion_in_bash() {
 fn manual_pages() {
     let folder = Folder::new();
     let page = |args: &[&str]| String::from_utf8(folder.command(args).output().unwrap().stdout).unwrap();
-    assert!(page(&["man"]).contains(".TH mcpproxy 1"));
+    assert!(page(&["man"]).contains(".TH \"MCPPROXY\" \"1\" \"\" \"mcpproxy "));
     assert!(page(&["man", "servers", "add"]).contains("mcpproxy\\-servers\\-add"));
     assert!(folder.run(&["man", "nonsense"]).starts_with("exit 2\n"));
     let pages = folder.file("pages").display().to_string();

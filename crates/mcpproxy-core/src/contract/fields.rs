@@ -78,7 +78,7 @@ contract_fields! {
         calls_only: false,
     }
     confirmation: Confirmation {
-        key: "confirmation", also: ["confirm"],
+        key: "confirmation", also: ["confirm", "confirmationRequired", "requireConfirmation", "requiresConfirmation"],
         about: "`required`: a user approves every call. `none` is not possible for risk levels `high` and `critical`.",
         schema: json!({ "enum": Confirmation::ALL.map(Confirmation::as_str) }),
         read: |reader, node| reader.choice(node, &Confirmation::ALL.map(|one| (one.as_str(), one))),

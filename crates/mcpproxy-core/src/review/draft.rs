@@ -200,20 +200,27 @@ impl Judgement {
         let own_operation = own.and_then(|own| own.operation.as_ref()).map(|written| written.value);
         let own_risk = own.and_then(|own| own.risk.as_ref()).map(|written| written.value);
         let hinted = offered.hints.operation();
-        let said = |who: &str, what: &str| format!("{who} says {what}");
+        let (wild_operation, wild_risk) = (wild.operation.map(|(it, _)| it), wild.risk.map(|(it, _)| it));
         let mut reasons = Vec::new();
-        reasons.extend(own_operation.map(|it| said("the server's contract", it.operation())));
-        reasons.extend(own_risk.map(|it| said("the server's contract", it.as_str())));
-        reasons.extend(wild.operation.map(|(it, key)| said(&format!("`{key}`"), it.operation())));
-        reasons.extend(wild.risk.map(|(it, key)| said(&format!("`{key}`"), it.as_str())));
+        reasons.extend(said("the server's contract", own_operation, own_risk));
+        match (wild.operation, wild.risk) {
+            (Some((_, one)), Some((_, other))) if one != other => {
+                reasons.extend(said(&format!("`{one}`"), wild_operation, None));
+                reasons.extend(said(&format!("`{other}`"), None, wild_risk));
+            }
+            (operation, risk) => {
+                let key = operation.map(|(_, key)| key).or(risk.map(|(_, key)| key)).unwrap_or_default();
+                reasons.extend(said(&format!("`{key}`"), wild_operation, wild_risk));
+            }
+        }
         reasons.extend(hinted.map(|it| format!("annotations say {}", it.operation())));
         reasons.extend(verb.map(|verb| format!("`{}` in its name suggests {}", verb.word, verb.operation)));
 
         let named = verb.map(|verb| verb.operation);
-        let operations = [own_operation, wild.operation.map(|(operation, _)| operation), hinted, named];
+        let operations = [own_operation, wild_operation, hinted, named];
         let operation = operations.into_iter().flatten().max();
         // A server's statement about its own tools counts only where it is stricter.
-        let stated = own_risk.max(wild.risk.map(|(risk, _)| risk));
+        let stated = own_risk.max(wild_risk);
         let guess_from = if stated.is_some() { hinted.max(named) } else { Some(operation.unwrap_or(Variant::Write)) };
         let is_delicate = names::forbidden(tool).is_some() || wild.is_secret;
         let least = if is_delicate { RiskLevel::High } else { RiskLevel::Low };
@@ -232,6 +239,12 @@ impl Judgement {
         let reasons = comments(tool, risk, &reasons, wild);
         Self { risk, operation: operation.unwrap_or(Variant::Write), reasons }
     }
+}
+
+/// Words what one source says about a tool, such as `the server's contract says write and low`.
+fn said(who: &str, operation: Option<Variant>, risk: Option<RiskLevel>) -> Option<String> {
+    let words: Vec<&str> = operation.map(Variant::operation).into_iter().chain(risk.map(RiskLevel::as_str)).collect();
+    (!words.is_empty()).then(|| format!("{who} says {}", words.join(" and ")))
 }
 
 /// Returns the comments above a contract.

@@ -73,6 +73,20 @@ pub fn lint(contracts: &Contracts, catalog: &Catalog) -> Vec<Finding> {
     findings.sorted()
 }
 
+/// Finds contracts that match no tool of a connected server: the findings C002 of [`lint`], without the other checks.
+/// A gateway looks for them each time a server connects.
+pub fn unmatched(contracts: &Contracts, catalog: &Catalog) -> Vec<Finding> {
+    let offered: Vec<&Offered> = catalog.tools().chain(catalog.forbidden()).map(|tool| tool.offered.as_ref()).collect();
+    let offers = Offers::new(&offered);
+    let mut findings = Findings::default();
+    let unmatched = contracts.iter().filter(|(pattern, _)| catalog.has_server(&pattern.server));
+    for (pattern, contract) in unmatched.filter(|(pattern, _)| offers.matching(pattern).is_empty()) {
+        let line = first_line(contract).unwrap_or_else(|| contracts.line(pattern));
+        findings.matches_nothing(pattern, contract.file.clone().map(|file| (file, line)), catalog, &offers);
+    }
+    findings.sorted()
+}
+
 /// Finds contract files that are still marked as drafts. `files` are names and texts.
 pub fn lint_files(files: &[(String, String)]) -> Vec<Finding> {
     let mut findings = Findings::default();

@@ -7,7 +7,7 @@ use mcpproxy_core::contract::{Contracts, Effective};
 use mcpproxy_core::policy::Outcome;
 use mcpproxy_core::review::coverage::{Coverage, coverage};
 use mcpproxy_core::review::draft;
-use mcpproxy_core::review::lint::{Finding, lint};
+use mcpproxy_core::review::lint::{Finding, lint, unmatched};
 use mcpproxy_core::{Agent, Digest, Hints, ServerName, Tool, ToolName, Variant, declare};
 
 use super::Gateway;
@@ -25,6 +25,12 @@ impl Gateway {
     pub fn contract_lint(&self) -> Lint {
         let snapshot = self.state.snapshot.load_full();
         Lint { findings: lint(&snapshot.contracts, &snapshot.catalog), version: version(&snapshot.contracts) }
+    }
+
+    /// Finds active contracts that match no tool of a connected server.
+    pub fn unmatched_contracts(&self) -> Vec<Finding> {
+        let snapshot = self.state.snapshot.load_full();
+        unmatched(&snapshot.contracts, &snapshot.catalog)
     }
 
     /// Drafts a contract file for a server's tools.

@@ -194,6 +194,15 @@ impl Store {
         rows.iter().map(|row| Columns::of(row, "a user without a name").word(0)).collect()
     }
 
+    /// Lists the names of users with a second factor in order. Only they can approve: until a user has one, the only
+    /// page that they can use is the one that adds it.
+    pub async fn list_approvers(&self) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT name FROM users WHERE totp_secret IS NOT NULL \
+                   OR EXISTS (SELECT 1 FROM passkeys WHERE passkeys.user_name = users.name) ORDER BY name";
+        let rows = self.database().fetch(Statement::plain(sql), READING).await?;
+        rows.iter().map(|row| Columns::of(row, "a user without a name").word(0)).collect()
+    }
+
     /// Changes this user's password, and ends all their sessions except this one.
     pub async fn change_password(
         &self,

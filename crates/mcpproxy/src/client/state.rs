@@ -13,49 +13,52 @@ use crate::terminal::shell::plain_word;
 const NAMED_MAX: usize = 3;
 
 /// Prints a warning on standard error if something is wrong with the gateway. Commands that list things end with it.
-pub(crate) async fn warn(rest: &Rest) {
+pub(crate) async fn warn(home: &Home, rest: &Rest) {
     // The list itself was printed. A status that cannot be read is no reason to fail.
     let Ok(status) = rest.ask(Method::GET, "/api/v1/status").await else { return };
     let problems = problems(&status);
     if !problems.is_empty() {
-        output::warn(&format!("{}. Run `mcpproxy status` for the next step.", problems.join("; ")));
+        output::warn(&format!("{}. Run `{}`.", problems.join(". "), home.command("mcpproxy", "status")));
     }
 }
 
-/// Lists what is wrong according to `GET /api/v1/status`, each without a full stop.
-pub(crate) fn problems(status: &Value) -> Vec<String> {
+/// Lists what is wrong according to `GET /api/v1/status`, each in a few words and without a full stop. `status` has the
+/// reasons and the next steps.
+fn problems(status: &Value) -> Vec<String> {
     let mut problems = Vec::new();
-    if let Some(error) = status.pointer("/settings/error").and_then(Value::as_str) {
-        let first = line(error.lines().next().unwrap_or_default());
-        let more = error.lines().count().saturating_sub(1);
-        let more = if more > 0 { format!(" (and {})", counted(more, "more error")) } else { String::new() };
-        problems.push(format!("settings not reloaded: {}{more}", without_stop(&first)));
+    if status.pointer("/settings/error").is_some_and(Value::is_string) {
+        problems.push("The newest settings are invalid and not in force".to_owned());
     }
     let unready = status.get("unready_servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    // A server that connects for the first time has no reason yet, and nothing is wrong with it.
-    let wrong: Vec<&Value> =
-        unready.iter().filter(|server| server.get("reason").is_some_and(Value::is_string)).collect();
-    for server in wrong.iter().take(NAMED_MAX) {
-        let state = match member(server, "state").as_str() {
-            "misconfigured" => "misconfigured",
-            _ => "down",
-        };
-        let (name, reason) = (member(server, "name"), member(server, "reason"));
-        problems.push(format!("{name} is {state}: {}", without_stop(&reason)));
+    let wrong: Vec<String> = unready.iter().filter(|server| is_wrong(server)).map(|s| member(s, "name")).collect();
+    if !wrong.is_empty() {
+        let named = wrong.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if wrong.len() > NAMED_MAX { ", …" } else { "" };
+        problems.push(format!("{} not ready ({named}{more})", counted_as(wrong.len(), "server is", "servers are")));
     }
-    if wrong.len() > NAMED_MAX {
-        let more = wrong.len() - NAMED_MAX;
-        problems.push(format!("{} not ready", counted_as(more, "more server is", "more servers are")));
-    }
-    if let Some(reason) = status.pointer("/log/reason").and_then(Value::as_str) {
-        problems
-            .push(format!("the activity log cannot be written, so no call is sent: {}", without_stop(&line(reason))));
+    if status.pointer("/log/reason").is_some_and(Value::is_string) {
+        problems.push("The activity log cannot be written, so no call is sent".to_owned());
     }
     problems
 }
 
-fn without_stop(text: &str) -> &str {
-    text.trim_end_matches('.')
+/// Returns whether something is wrong with a server. A server that connects for the first time has no reason yet, and
+/// nothing is wrong with it.
+pub(crate) fn is_wrong(server: &Value) -> bool {
+    match server.get("state").and_then(Value::as_str) {
+        Some("ready" | "disabled") => false,
+        Some("connecting") => server.get("reason").is_some_and(Value::is_string),
+        Some(_) | None => true,
+    }
+}
+
+/// Words a state of the REST API for people. A server between two attempts is `waiting` there, and counted as `failed`.
+/// For people it is down, as in the messages of `serve` and in the code `server_down`.
+pub(crate) fn state_word(state: &str) -> String {
+    match state {
+        "waiting" | "failed" => "down".to_owned(),
+        other => line(other),
+    }
 }
 
 /// Describes a server of `GET /api/v1/servers` or of a reload: its state, its tools, and the ones that nobody is asked
@@ -68,11 +71,13 @@ pub(crate) fn describe(home: &Home, answer: &Value, name: &str) -> String {
     let reason = server.get("reason").and_then(Value::as_str).map(line);
     let hint = server.get("hint").and_then(Value::as_str).map(|hint| format!("\nhint: {}", line(hint)));
     let hint = hint.unwrap_or_default();
-    match (member(server, "state").as_str(), reason) {
+    match (state_word(&member(server, "state")).as_str(), reason) {
         ("ready", _) => ready(home, server, name),
         ("disabled", _) => format!("{name} is disabled in the running gateway."),
         (state, Some(reason)) => format!("{name} is {state}: {reason}{hint}"),
-        (state, None) => format!("{name} is {state}. Follow it with `mcpproxy servers list`."),
+        (state, None) => {
+            format!("{name} is {state}. Follow it with `{}`.", home.command("mcpproxy", "servers list"))
+        }
     }
 }
 
@@ -122,11 +127,13 @@ mod tests {
             problems(&json!({"settings": {"error": null}, "unready_servers": [server("a", "connecting", None)]}))
                 .is_empty()
         );
+        let one = json!({"unready_servers": [server("a\u{1b}[2J", "waiting", Some("gone"))]});
+        assert_eq!(problems(&one), ["1 server is not ready (a\\u{1b}[2J)"]);
         let status = json!({
             "settings": {"error": "mcp_config.json:1:2: bad.\nmcp_config.json:3:4: worse"},
             "unready_servers": [
                 server("a", "misconfigured", Some("line 1, column 2: no")),
-                server("b", "waiting", Some("gone \u{1b}[2J")),
+                server("b", "waiting", Some("gone")),
                 server("c", "connecting", Some("gone.")),
                 server("d", "waiting", Some("gone")),
             ],
@@ -135,12 +142,9 @@ mod tests {
         assert_eq!(
             problems(&status),
             [
-                "settings not reloaded: mcp_config.json:1:2: bad (and 1 more error)",
-                "a is misconfigured: line 1, column 2: no",
-                "b is down: gone \\u{1b}[2J",
-                "c is down: gone",
-                "1 more server is not ready",
-                "the activity log cannot be written, so no call is sent: disk full",
+                "The newest settings are invalid and not in force",
+                "4 servers are not ready (a, b, c, …)",
+                "The activity log cannot be written, so no call is sent",
             ]
         );
     }

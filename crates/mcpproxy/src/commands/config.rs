@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use mcpproxy_core::Mistake;
-use mcpproxy_core::settings::{self, Settings};
+use mcpproxy_core::settings::{self, ServerSettings, Settings};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
@@ -101,8 +101,12 @@ async fn check(home: &Home, format: Format, path: &Path) -> anyhow::Result<()> {
         (Ok(settings), Ok(contracts), Ok(policies), None) => (settings, contracts, policies),
         // Report all errors at once, so that the operator can fix them in one go.
         (settings, contracts, policies, servers) => {
+            let title = match (&settings, &contracts, &policies) {
+                (Ok(settings), Ok(_), Ok(_)) => only_servers(settings, told),
+                _ => "invalid settings".to_owned(),
+            };
             let failures = [settings.err(), servers, contracts.err(), policies.err()].into_iter().flatten();
-            return Err(Failure::all(failures).into());
+            return Err(Failure::all(failures).title(title).into());
         }
     };
     for difference in told {
@@ -123,6 +127,22 @@ async fn check(home: &Home, format: Format, path: &Path) -> anyhow::Result<()> {
         let (contracts, policies) = (counted(*contracts, "contract"), counted_as(*policies, "policy", "policies"));
         format!("{file}: valid, {enabled} of {servers} servers enabled, {contracts}, {policies}")
     })
+}
+
+/// Says that only single servers have mistakes. The gateway runs all others.
+fn only_servers(settings: &Settings, differences: &[Difference]) -> String {
+    let is_wrong = |server: &ServerSettings| match differences.iter().find(|d| d.server == server.name.as_str()) {
+        // The view of the running gateway decides.
+        Some(difference) => difference.gateway.is_some(),
+        None => server.transport.mistakes().is_some(),
+    };
+    let enabled: Vec<&ServerSettings> = settings.servers.iter().filter(|server| server.enabled).collect();
+    let wrong = enabled.iter().filter(|server| is_wrong(server)).count();
+    let count = counted_as(wrong, "server is", "servers are");
+    match wrong == enabled.len() {
+        true => format!("{count} misconfigured, and no other server is enabled"),
+        false => format!("{count} misconfigured. The rest of the settings is valid, and the other servers run"),
+    }
 }
 
 /// Returns the mistakes of single servers: those found here, except where the running gateway has what is missing here,

@@ -29,14 +29,17 @@ enforces it. Contracts are YAML or JSON files in contracts/ in the data folder. 
 reloads them.")]
 pub(crate) enum ContractCommand {
     /// Check contracts for errors and questionable choices
-    #[command(after_help = "\
+    #[command(
+        alias = "check",
+        after_help = "\
 Examples:
   mcpproxy contract lint                    Check contracts/ in the data folder
   mcpproxy contract lint mail.yaml          Check a file before you commit it
   mcpproxy contract lint --strict -o json   For CI: treat warnings as errors
 
 Without FILE, the command compares the contracts with the tools that the running gateway knows. If no \
-gateway runs, it checks only the files. The exit code is 0 without errors and 1 with errors.")]
+gateway runs, it checks only the files. The exit code is 0 without errors and 1 with errors."
+    )]
     Lint {
         /// Contract files to check [default: all files of contracts/ in the data folder]
         #[arg(value_name = "FILE")]

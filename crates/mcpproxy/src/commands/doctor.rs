@@ -5,7 +5,7 @@
 
 pub(crate) mod checks;
 pub(crate) mod facts;
-mod fix;
+mod modes;
 mod port;
 
 use clap::Args;
@@ -56,7 +56,7 @@ struct Report {
 }
 
 pub(crate) async fn run(home: &Home, format: Format, doctor: &Doctor) -> anyhow::Result<Exit> {
-    let fixed = if doctor.fix { fix::run(home) } else { Vec::new() };
+    let fixed = if doctor.fix { modes::fix(home) } else { Vec::new() };
     let facts = Facts::collect(home, Depth::Everything).await;
     let report = report(&facts, fixed);
     let exit = if report.errors > 0 { Exit::Failed } else { Exit::Done };
@@ -86,24 +86,28 @@ fn text(report: &Report, room: usize, colours: Colours) -> String {
     format!("{text}\n{sum}\n")
 }
 
-/// Formats a row: mark, word and code, and below it what it means and what to do.
+/// Formats a row. A problem starts with its code, and below it says what it means and what to do. A row without a
+/// problem starts with its title, because `server_down` would read as a contradiction there.
 fn block(row: &Row, room: usize, colours: Colours) -> String {
-    let outcome = row.finding.result;
+    let Row { code, title, finding } = row;
+    let outcome = finding.result;
     let start = format!("{:<9}", outcome.words());
-    let subject = row.finding.subject.as_ref().map(|subject| format!(" {subject}")).unwrap_or_default();
-    let mut text =
-        format!("{}{}{subject}", colours.paint(outcome.tone(), &start), colours.paint(Tone::Strong, row.code));
     let indent = width(&start);
-    if matches!(outcome, Outcome::Ok | Outcome::Skipped) {
-        // What is fine takes one line where it fits.
-        let one = format!("{text}  {}", row.finding.message);
-        let plain = indent + width(row.code) + width(&subject) + 2 + width(&row.finding.message);
-        if plain <= room {
-            return one + "\n";
-        }
+    let mark = colours.paint(outcome.tone(), &start);
+    let is_fine = match outcome {
+        Outcome::Ok | Outcome::Skipped => true,
+        Outcome::Warning | Outcome::Error => false,
+    };
+    if is_fine {
+        let subject = finding.subject.as_ref().map(|subject| format!("{subject}, ")).unwrap_or_default();
+        let text = hanging(&format!("{title}: {subject}{}", finding.message), room, indent);
+        return format!("{mark}{}\n", text.replacen(title, &colours.paint(Tone::Strong, title), 1));
     }
-    text.push_str(&format!("\n{:indent$}{}\n", "", hanging(&row.finding.message, room, indent)));
-    if let Some(next) = &row.finding.next {
+    let subject = finding.subject.as_ref().map(|subject| format!(" {subject}")).unwrap_or_default();
+    let name = hanging(&format!("{code}{subject}"), room, indent);
+    let mut text = format!("{mark}{}\n", name.replacen(code, &colours.paint(Tone::Strong, code), 1));
+    text.push_str(&format!("{:indent$}{}\n", "", hanging(&finding.message, room, indent)));
+    if let Some(next) = &finding.next {
         let label = colours.paint(Tone::Dim, "next:");
         text.push_str(&format!("{:indent$}{label} {}\n", "", hanging(next, room.saturating_sub(6), indent)));
     }

@@ -79,7 +79,52 @@ fn name_of(command: &clap::Command) -> &str {
 
 fn page(command: &clap::Command) -> anyhow::Result<Vec<u8>> {
     let mut page = Vec::new();
-    // The date of a build would make every page differ.
-    ManPage::new(command.clone()).date("").render(&mut page).context("could not write the manual page")?;
-    Ok(page)
+    ManPage::new(command.clone()).render(&mut page).context("could not write the manual page")?;
+    let usage = command.clone().render_usage().to_string();
+    Ok(corrected(&String::from_utf8(page)?, name_of(command), &usage).into_bytes())
+}
+
+/// Replaces the title and the synopsis of a page.
+///
+/// The library writes an empty date as nothing, so that the next field of the title takes its place. Its synopsis lists
+/// every option, and knows no second form of a command. The usage of `--help` is better.
+fn corrected(page: &str, name: &str, usage: &str) -> String {
+    let mut text = String::new();
+    let mut is_synopsis = false;
+    for line in page.lines() {
+        if line.starts_with(".TH ") {
+            // The date of a build would make every page differ.
+            let (name, version) = (name.to_uppercase(), env!("CARGO_PKG_VERSION"));
+            text.push_str(&format!(".TH \"{name}\" \"1\" \"\" \"mcpproxy {version}\" \"mcpproxy\"\n"));
+        } else if line == ".SH SYNOPSIS" {
+            is_synopsis = true;
+            text.push_str(&format!("{line}\n.nf\n"));
+            let forms = usage.lines().map(|form| form.trim_start_matches("Usage:").trim());
+            forms.for_each(|form| text.push_str(&format!("{}\n", form.replace('\\', "\\e").replace('-', "\\-"))));
+            text.push_str(".fi\n");
+        } else if !is_synopsis || line.starts_with(".SH") {
+            is_synopsis = false;
+            text.push_str(&format!("{line}\n"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_title_has_a_version_and_the_synopsis_every_form() {
+        let mut root = Cli::command();
+        root.build();
+        let add = root.find_subcommand("servers").unwrap().find_subcommand("add").unwrap();
+        let page = String::from_utf8(page(add).unwrap()).unwrap();
+        let title = format!(".TH \"MCPPROXY-SERVERS-ADD\" \"1\" \"\" \"mcpproxy {}\"", env!("CARGO_PKG_VERSION"));
+        assert!(page.contains(&title), "{page}");
+        let synopsis = ".SH SYNOPSIS\n.nf\n\
+                        mcpproxy servers add [OPTIONS] <NAME> \\-\\- <COMMAND>...\n\
+                        mcpproxy servers add [OPTIONS] <NAME> \\-\\-url <URL>\n.fi\n.SH DESCRIPTION\n";
+        assert!(page.contains(synopsis), "{page}");
+    }
 }

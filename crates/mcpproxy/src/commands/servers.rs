@@ -95,7 +95,11 @@ Examples:
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("way").required(true).args(["url", "command"]))]
+#[command(
+    group = ArgGroup::new("way").required(true).args(["url", "command"]),
+    override_usage = "mcpproxy servers add [OPTIONS] <NAME> -- <COMMAND>...\n       \
+                      mcpproxy servers add [OPTIONS] <NAME> --url <URL>"
+)]
 pub(crate) struct Add {
     /// Name of the server: lower-case letters, digits, `-` and `_`
     #[arg(value_parser = ServerName::parse)]
@@ -104,7 +108,7 @@ pub(crate) struct Add {
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     url: Option<String>,
     /// HTTP header to send; repeatable
-    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_pair, requires = "url")]
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_header, requires = "url")]
     headers: Vec<(String, String)>,
     /// Environment variable for the process; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair, conflicts_with = "url")]
@@ -121,7 +125,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: ServersCommand) ->
         ServersCommand::Restart { name } => {
             let path = format!("/api/v1/servers/{name}/restart");
             let answer = Rest::connect(home)?.ask(Method::POST, &path).await?;
-            format.print(&answer, || format!("{name} is {}\n", member(&answer, "state")))?;
+            format.print(&answer, || format!("{name} is {}\n", state::state_word(&member(&answer, "state"))))?;
         }
         ServersCommand::Add(add) => change(home, &add.name.clone(), Change::Add(definition(add))).await?,
         ServersCommand::Remove { name } => change(home, &name, Change::Remove).await?,
@@ -142,7 +146,10 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
         let rows = servers.iter().map(|server| {
             let cells = ["name", "transport", "state", "tools", "protocol", "restarts", "reason"];
             let cell = |name: &str| match name {
-                "state" => Cell::new(member(server, name), of_state(&member(server, name))),
+                "state" => {
+                    let state = member(server, name);
+                    Cell::new(state::state_word(&state), of_state(&state))
+                }
                 _ => member(server, name).into(),
             };
             cells.into_iter().map(cell).collect()
@@ -151,7 +158,7 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
             + &notes(servers)
             + &hints(servers)
     })?;
-    state::warn(&rest).await;
+    state::warn(home, &rest).await;
     Ok(())
 }
 
@@ -192,17 +199,16 @@ async fn logs(home: &Home, format: Format, name: &ServerName, lines: u32) -> any
 async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<()> {
     home.create()?;
     let path = home.settings();
-    let done = match &change {
-        Change::Add(_) => "added",
-        Change::Remove => "removed",
-        Change::Enable => "enabled",
-        Change::Disable => "disabled",
-    };
+    let done = Done::of(&change);
     let unused = write_change(home, name, change)?;
-    print(&format!("{done} {name} in {}\n", path.display()))?;
+    print(&format!("{} {name} in {}\n", done.as_str(), path.display()))?;
     tell_unused(home, &unused);
     if home.running()?.is_none() {
-        output::tell("Start the gateway with `mcpproxy serve` to use it.");
+        let serve = home.command("mcpproxy", "serve");
+        output::tell(&match done {
+            Done::Added | Done::Enabled => format!("No gateway is running. Start it with `{serve}` to use {name}."),
+            Done::Removed | Done::Disabled => "No gateway is running, so nothing else changes.".to_owned(),
+        });
         return Ok(());
     }
     let answer = Rest::connect(home)?.reload().await?;
@@ -219,14 +225,22 @@ fn write_change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
         // Check the file first. Otherwise this change would be blamed for earlier errors.
         settings_file::check_shape(&path, text)?;
     }
-    let can_be_broken = matches!(change, Change::Disable | Change::Remove);
+    let done = Done::of(&change);
     let edited =
         edit::apply(text.as_deref(), name, change).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
     let unchanged = |failure: Failure| failure.hint("the settings file was not changed");
     let settings = settings_file::check_shape(&path, &edited).map_err(unchanged)?;
     // A mistake in another server is none of this change.
-    if let Some((_, mistakes)) = settings.misconfigured().find(|(server, _)| server.name == *name && !can_be_broken) {
-        return Err(unchanged(settings_file::bad(&path, mistakes)).into());
+    let own = settings.misconfigured().find(|(server, _)| server.name == *name);
+    match (own, done) {
+        (None, _) | (Some(_), Done::Disabled | Done::Removed) => {}
+        // The mistake is in the arguments, and no line of the file has it.
+        (Some((_, mistakes)), Done::Added) => {
+            let messages: Vec<&str> = mistakes.iter().map(|mistake| mistake.message.as_str()).collect();
+            let message = format!("Server `{name}` cannot be added: {}", messages.join("; "));
+            return Err(unchanged(Failure::new(Exit::Usage, message)).into());
+        }
+        (Some((_, mistakes)), Done::Enabled) => return Err(unchanged(settings_file::bad(&path, mistakes)).into()),
     }
     // The gateway refuses secrets in a file that other users can read.
     let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
@@ -241,6 +255,35 @@ fn tell_unused(home: &Home, unused: &BTreeSet<String>) {
     if !words.is_empty() {
         let secrets = if words.len() == 1 { "Its secret stays" } else { "Its secrets stay" };
         output::tell(&format!("{secrets} in the data folder. To delete: rm {}", words.join(" ")));
+    }
+}
+
+/// A change that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    Added,
+    Removed,
+    Enabled,
+    Disabled,
+}
+
+impl Done {
+    fn of(change: &Change) -> Self {
+        match change {
+            Change::Add(_) => Self::Added,
+            Change::Remove => Self::Removed,
+            Change::Enable => Self::Enabled,
+            Change::Disable => Self::Disabled,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Removed => "removed",
+            Self::Enabled => "enabled",
+            Self::Disabled => "disabled",
+        }
     }
 }
 
@@ -267,9 +310,36 @@ fn definition(add: Add) -> Value {
     server
 }
 
+/// Parses `NAME=VALUE`, or `NAME: VALUE` as in curl. A header name contains neither `=` nor `:`.
+fn parse_header(text: &str) -> Result<(String, String), String> {
+    match text.find(['=', ':']).and_then(|at| Some((text.get(..at)?, text.get(at + 1..)?, text.as_bytes().get(at)?))) {
+        Some((name, value, b':')) if !name.is_empty() => Ok((name.to_owned(), value.trim().to_owned())),
+        _ => parse_pair(text),
+    }
+}
+
 fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_in_both_spellings() {
+        let check = |given: &str, expected: Option<(&str, &str)>| {
+            let parsed = parse_header(given).ok();
+            assert_eq!(parsed.as_ref().map(|(name, value)| (name.as_str(), value.as_str())), expected, "{given}");
+        };
+        check("Authorization=Bearer a:b=c", Some(("Authorization", "Bearer a:b=c")));
+        check("Authorization: Bearer a:b=c", Some(("Authorization", "Bearer a:b=c")));
+        check("X-Empty:", Some(("X-Empty", "")));
+        check("X=${env:TOKEN}", Some(("X", "${env:TOKEN}")));
+        check(": x", None);
+        check("nothing", None);
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::doctor::checks::{CHECKS, Finding, Outcome};
 use super::doctor::facts::{Depth, Facts, GatewayFacts};
 use crate::client::no_gateway;
+use crate::client::state::state_word;
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::terminal::output::{Format, counted, line, tell};
@@ -18,6 +19,7 @@ use crate::terminal::wrap::hanging;
 const LABELS: usize = 11;
 const RUNNING: &str = "✓ running";
 const STOPPED: &str = "✗ not running";
+const NEXT: &str = "Next:";
 
 /// Show what runs, what is wrong, and the next command
 #[derive(Debug, Args)]
@@ -37,6 +39,8 @@ struct Report<'a> {
     gateway: Option<&'a Value>,
     agents: Option<Agents>,
     users: Option<usize>,
+    /// Users with a second factor. Only they can approve.
+    approvers: Option<usize>,
     problems: Vec<Problem>,
     next: String,
 }
@@ -67,7 +71,9 @@ pub(crate) async fn run(home: &Home, format: Format) -> anyhow::Result<Exit> {
         tell(&format!("error: The gateway does not answer: {}", line(error)));
         return Ok(Exit::Failed);
     }
-    Err(no_gateway(home).into())
+    // Starting a gateway is no use before the errors are corrected.
+    let has_errors = report.problems.iter().any(|problem| problem.finding.result == Outcome::Error);
+    Err(if has_errors { no_gateway(home).hint(&report.next) } else { no_gateway(home) }.into())
 }
 
 fn report(facts: &Facts) -> Report<'_> {
@@ -77,7 +83,7 @@ fn report(facts: &Facts) -> Report<'_> {
         problems.extend(findings.map(|finding| Problem { code: check.code, finding }));
     }
     let gateway = facts.gateway.as_ref().ok().and_then(Option::as_ref);
-    let storage = facts.storage.as_ref().ok().and_then(Option::as_ref);
+    let storage = facts.storage.facts();
     let agents = storage.map(|storage| {
         let valid: Vec<_> = storage.tokens.iter().filter(|token| token.revoked_ms.is_none()).collect();
         Agents { valid: valid.len(), unused: valid.iter().filter(|token| token.last_used_ms.is_none()).count() }
@@ -88,31 +94,32 @@ fn report(facts: &Facts) -> Report<'_> {
         gateway: gateway.map(|gateway| &gateway.status),
         agents,
         users: storage.map(|storage| storage.users),
+        approvers: storage.map(|storage| storage.approvers),
         next: next(facts, gateway, &problems),
         problems,
     }
 }
 
-/// Chooses the one command that helps most now.
+/// Chooses the one step that helps most now: the first error, then approval requests, then the first warning.
 fn next(facts: &Facts, gateway: Option<&GatewayFacts>, problems: &[Problem]) -> String {
     let command = |rest: &str| facts.command(rest);
-    let has = |code: &str| problems.iter().any(|problem| problem.code == code);
+    let first = |result: Outcome| problems.iter().find(|problem| problem.finding.result == result);
+    if let Some(error) = first(Outcome::Error) {
+        // `config check` lists all mistakes at once, with their positions.
+        let is_in_files = ["settings_invalid", "settings_refused"].contains(&error.code);
+        return error.finding.next.clone().filter(|_| !is_in_files).unwrap_or_else(|| command("config check"));
+    }
     let Some(gateway) = gateway else {
-        let is_invalid = has("settings_invalid");
-        return if is_invalid { command("config check") } else { command("serve") };
+        return match &facts.gateway {
+            Ok(_) => command("serve"),
+            Err(_) => command("doctor"),
+        };
     };
     let number = |pointer: &str| gateway.status.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
-    let name_of = |code: &str| {
-        problems.iter().find(|problem| problem.code == code).and_then(|problem| problem.finding.subject.clone())
-    };
-    if has("settings_refused") || has("settings_invalid") {
-        command("config check")
-    } else if number("/approvals/waiting") > 0 {
+    if number("/approvals/waiting") > 0 {
         command("approvals list")
-    } else if let Some(name) = name_of("server_down") {
-        command(&format!("servers logs {name}"))
-    } else if !problems.is_empty() {
-        command("doctor")
+    } else if let Some(next) = first(Outcome::Warning).and_then(|warning| warning.finding.next.clone()) {
+        next
     } else if number("/tools") == 0 {
         command("servers add NAME -- COMMAND")
     } else {
@@ -145,14 +152,15 @@ fn text(report: &Report<'_>, room: usize, colours: Colours) -> String {
         let unused = if agents.unused > 0 { format!(", {} never used", agents.unused) } else { String::new() };
         row("Agents", &format!("{}{unused}", counted(agents.valid, "valid token")));
     }
-    if let Some(users) = report.users {
-        row("Users", &if users == 0 { "none, so nobody can approve calls".to_owned() } else { counted(users, "user") });
+    if let (Some(users), Some(approvers)) = (report.users, report.approvers) {
+        row("Users", &user_words(users, approvers));
     }
     for problem in &report.problems {
         let finding = &problem.finding;
         let subject = finding.subject.as_ref().map(|subject| format!(" {subject}")).unwrap_or_default();
         let mark = colours.paint(finding.result.tone(), finding.result.words());
-        text.push_str(&format!("\n{mark} {}{subject}\n", problem.code));
+        let name = hanging(&format!("{}{subject}", problem.code), room, 2);
+        text.push_str(&format!("\n{mark} {name}\n"));
         text.push_str(&format!("  {}\n", hanging(&finding.message, room, 2)));
         if let Some(next) = &finding.next {
             text.push_str(&format!("  next: {}\n", hanging(next, room.saturating_sub(6), 2)));
@@ -161,7 +169,18 @@ fn text(report: &Report<'_>, room: usize, colours: Colours) -> String {
     // Colours come last, because they would count as columns.
     let text = text.replacen(RUNNING, &colours.paint(Tone::Good, RUNNING), 1);
     let text = text.replacen(STOPPED, &colours.paint(Tone::Warning, STOPPED), 1);
-    format!("{text}\n{} {}\n", colours.paint(Tone::Dim, "Next:"), colours.paint(Tone::Strong, &report.next))
+    // A command stays on one line, so that it can be copied.
+    let is_command = report.next.starts_with("mcpproxy ");
+    let next = if is_command { report.next.clone() } else { hanging(&report.next, room, NEXT.len() + 1) };
+    format!("{text}\n{} {}\n", colours.paint(Tone::Dim, NEXT), colours.paint(Tone::Strong, &next))
+}
+
+fn user_words(users: usize, approvers: usize) -> String {
+    match (users, approvers) {
+        (0, _) => "none, so nobody can approve calls".to_owned(),
+        (_, 0) => format!("{}, none with a second factor, so nobody can approve calls", counted(users, "user")),
+        (_, _) => format!("{}, {approvers} can approve calls", counted(users, "user")),
+    }
 }
 
 fn gateway_words(status: &Value) -> String {
@@ -193,7 +212,7 @@ fn server_words(status: &Value) -> String {
     let counts = status.get("servers").and_then(Value::as_object);
     let states = counts.into_iter().flatten().filter_map(|(state, count)| Some((state, count.as_u64()?)));
     let states: Vec<String> =
-        states.filter(|(_, count)| *count > 0).map(|(state, count)| format!("{count} {}", line(state))).collect();
+        states.filter(|(_, count)| *count > 0).map(|(state, count)| format!("{count} {}", state_word(state))).collect();
     let tools = status.get("tools").and_then(Value::as_u64).unwrap_or_default();
     let tools = counted(usize::try_from(tools).unwrap_or(usize::MAX), "tool");
     if states.is_empty() { "none".to_owned() } else { format!("{}, {tools}", states.join(", ")) }

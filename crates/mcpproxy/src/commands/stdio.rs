@@ -1,5 +1,6 @@
 //! `stdio`: connects one agent on standard input and output, to the running gateway or to its own.
 
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -30,7 +31,14 @@ runs a gateway until the client disconnects. That gateway prints the setup link 
 requests on standard error, which most clients show as the log of the server.")]
 pub(crate) struct Stdio {}
 
+/// Told to a person who runs the command. A client connects pipes instead of a terminal.
+const FOR_CLIENTS: &str = "This command is for MCP clients, which write JSON-RPC messages to its standard input. Press \
+                           Ctrl-C to stop it. Connect a client with";
+
 pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
+    if std::io::stdin().is_terminal() {
+        tell(&format!("{FOR_CLIENTS} `{}`.", home.command("mcpproxy", "connect CLIENT")));
+    }
     if let Some(running) = home.running()? {
         bridge::run(home, &running, stdin(), stdout()).await?;
         return Ok(Exit::Done);

@@ -14,9 +14,13 @@ use crate::exit::Exit;
 use crate::home::Home;
 use crate::terminal::listing::{Cell, listing};
 use crate::terminal::output::{Format, line, lines, member, shorten};
+use crate::terminal::size::prose_columns;
 use crate::terminal::style::Tone;
+use crate::terminal::wrap::hanging;
 
 const DESCRIPTION_MAX_CHARS: usize = 80;
+/// Width of `Annotations:  `.
+const ANNOTATIONS_INDENT: usize = 14;
 /// Shown to operators for a forbidden tool.
 pub(crate) const HIDDEN: &str = "hidden from agents";
 
@@ -76,7 +80,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: ToolsCommand) -> a
         ToolsCommand::List { server } => {
             let answer = rest.ask(Method::GET, &path("/api/v1/tools", &[("server", server)])).await?;
             format.print(&answer, || list(&answer))?;
-            state::warn(&rest).await;
+            state::warn(home, &rest).await;
         }
         ToolsCommand::Search { query, limit, server, explain } => {
             let explain = explain.then(|| "true".to_owned());
@@ -166,7 +170,18 @@ fn show(tool: &Value) -> String {
     format!(
         "{name}\n\n{}\n\n{call}\nAnnotations:  {}\n\nArguments:\n{}\n\n{next}",
         lines(description),
-        member(tool, "annotations"),
+        hanging(&annotations(tool), prose_columns(), ANNOTATIONS_INDENT),
         pretty("inputSchema"),
     )
+}
+
+/// Lists the annotations of a tool, such as `readOnlyHint: true`.
+fn annotations(tool: &Value) -> String {
+    let members = tool.get("annotations").and_then(Value::as_object).into_iter().flatten();
+    let words: Vec<String> = members
+        .map(|(name, value)| {
+            format!("{}: {}", line(name), value.as_str().map_or_else(|| line(&value.to_string()), line))
+        })
+        .collect();
+    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
 }

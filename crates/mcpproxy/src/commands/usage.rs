@@ -1,42 +1,39 @@
 //! Advice for command lines that clap refuses.
 //!
-//! clap explains which argument is wrong. People who type one of these lines need to know what to type instead.
+//! clap explains which argument is wrong. People who type one of these lines need to know what to type instead. Advice
+//! replaces clap's message, because clap's own tip names the command with the most similar spelling, which is often
+//! another one.
+
+mod call;
+mod words;
 
 use clap::error::ErrorKind;
 
-use crate::client::Rest;
-use crate::client::quick::quickly;
-use crate::commands::names::home_in;
 use crate::exit::{Exit, Failure};
-use crate::home::Home;
 use crate::terminal::output::line;
 use crate::terminal::shell::plain_word;
 
-/// Words that people type, and the command that they mean.
-const SYNONYMS: &[(&str, &str)] = &[
-    ("start", "mcpproxy serve"),
-    ("run", "mcpproxy serve"),
-    ("up", "mcpproxy serve"),
-    ("ls", "mcpproxy servers list"),
-    ("list", "mcpproxy servers list"),
-    ("add", "mcpproxy servers add NAME -- COMMAND"),
-    ("remove", "mcpproxy servers remove NAME"),
-    ("search", "mcpproxy tools search QUERY"),
-    ("log", "mcpproxy activity list"),
-    ("logs", "mcpproxy servers logs NAME"),
-    ("history", "mcpproxy activity list"),
-    ("approve", "mcpproxy approvals approve ID"),
-    ("deny", "mcpproxy approvals deny ID"),
-    ("agents", "mcpproxy token list"),
-    ("ui", "mcpproxy open"),
-    ("console", "mcpproxy open"),
-    ("check", "mcpproxy doctor"),
-    ("health", "mcpproxy status"),
-    ("info", "mcpproxy status"),
-    ("version", "mcpproxy --version"),
+/// Options that take a value, so that the value is not mistaken for a command.
+const WITH_VALUE: &[&str] = &[
+    "--home",
+    "-o",
+    "--output",
+    "--env",
+    "--header",
+    "--url",
+    "--listen",
+    "--port",
+    "-p",
+    "--args",
+    "--json-args",
+    "--reason",
+    "--sensitivity",
+    "--idempotency-key",
+    "--approval-id",
+    "--tool-name",
 ];
-/// Options of `servers add` and global options that take a value.
-const WITH_VALUE: &[&str] = &["--home", "-o", "--output", "--env", "--header", "--url"];
+/// Options with which people name a port.
+const PORTS: [&str; 3] = ["--listen", "--port", "-p"];
 
 /// Returns the arguments, with `help COMMAND` as `COMMAND --help`.
 pub(crate) fn with_help(args: Vec<String>) -> Vec<String> {
@@ -56,61 +53,53 @@ pub(crate) fn advice(kind: ErrorKind, args: &[String]) -> Option<Failure> {
     let positions = positions(args);
     let words: Vec<&str> = positions.iter().filter_map(|at| args.get(*at)).map(String::as_str).collect();
     match (kind, words.as_slice()) {
-        (ErrorKind::UnknownArgument, ["servers", "add", name, program, ..]) => {
+        (ErrorKind::UnknownArgument, ["servers", "add", name, given, ..]) => {
             let split = *positions.get(3)?;
-            Some(without_dashes(name, program, args.get(..split)?, args.get(split..)?))
+            Some(without_dashes(name, given, args.get(..split)?, args.get(split..)?))
         }
-        (ErrorKind::InvalidSubcommand, ["call", tool, ..]) if tool.contains(':') => Some(without_variant(tool, args)),
+        (ErrorKind::UnknownArgument | ErrorKind::ValueValidation, [] | ["serve"]) => listen(args),
+        (ErrorKind::InvalidSubcommand, ["call", word, ..]) => call::without_variant(word, args),
+        (ErrorKind::UnknownArgument, ["call", _, _, _, ..]) => call::without_args(args, positions.get(3..)?),
+        (ErrorKind::ValueValidation, ["call", _, tool, ..] | ["tools" | "contract", "show", tool, ..])
+            if !tool.contains(':') =>
+        {
+            Some(call::without_server(tool, args))
+        }
+        (ErrorKind::InvalidSubcommand, words) => words::advice(words, args),
         _ => None,
     }
 }
 
-/// Returns a hint to print below clap's message.
-pub(crate) fn hint(kind: ErrorKind, args: &[String]) -> Option<String> {
-    let first = positions(args).first().and_then(|at| args.get(*at))?;
-    let command = SYNONYMS.iter().find(|(word, _)| word == first).map(|(_, command)| command)?;
-    (kind == ErrorKind::InvalidSubcommand).then(|| format!("use `{command}`"))
+/// Joins arguments to a command line that can be pasted.
+fn command(args: &[String]) -> String {
+    let words: Vec<String> = args.iter().map(|word| plain_word(word)).collect();
+    format!("mcpproxy {}", words.join(" "))
 }
 
-fn without_dashes(name: &str, program: &str, before: &[String], command: &[String]) -> Failure {
-    let quoted = |words: &[String]| words.iter().map(|word| plain_word(word)).collect::<Vec<_>>().join(" ");
-    if program.starts_with("http://") || program.starts_with("https://") {
-        let message = format!("`{}` is the URL of server `{}`. Put `--url` in front of it.", line(program), line(name));
-        return Failure::new(Exit::Usage, message).hint(format!(
-            "mcpproxy {} --url {}",
-            quoted(before),
-            quoted(command)
-        ));
-    }
-    let message =
-        format!("`{}` starts the command of server `{}`. Put `--` in front of it.", line(program), line(name));
-    Failure::new(Exit::Usage, message).hint(format!("mcpproxy {} -- {}", quoted(before), quoted(command)))
-}
-
-fn without_variant(tool: &str, args: &[String]) -> Failure {
-    let at = args.iter().position(|arg| arg == tool).unwrap_or_default();
-    let rest: Vec<String> = args.iter().skip(at + 1).map(|word| plain_word(word)).collect();
-    let rest = if rest.is_empty() { String::new() } else { format!(" {}", rest.join(" ")) };
-    let tool_word = plain_word(tool);
-    let message = "`call` needs a variant that declares the effect of the call.";
-    let variant = variant_of(tool, args);
-    let hint = match variant {
-        Some(variant) => format!("mcpproxy call {variant} {tool_word}{rest}"),
-        None => format!(
-            "mcpproxy call tool-read {tool_word}{rest}, or tool-write or tool-destructive if it changes or deletes data"
-        ),
+fn without_dashes(name: &str, given: &str, before: &[String], rest: &[String]) -> Failure {
+    let (given, name) = (line(given), line(name));
+    let is_url = given.starts_with("http://") || given.starts_with("https://");
+    let (message, option) = match is_url {
+        true => (format!("`{given}` is the URL of server `{name}`. Put `--url` in front of it."), "--url"),
+        false => (format!("`{given}` starts the command of server `{name}`. Put `--` in front of it."), "--"),
     };
-    Failure::new(Exit::Usage, message).hint(hint)
+    let all: Vec<String> = before.iter().cloned().chain([option.to_owned()]).chain(rest.iter().cloned()).collect();
+    Failure::new(Exit::Usage, message).hint(command(&all))
 }
 
-/// Asks the running gateway which variant the tool needs.
-fn variant_of(tool: &str, args: &[String]) -> Option<String> {
-    let home = Home::resolve(home_in(args.iter().map(Into::into))).ok()?;
-    let (server, name) = tool.split_once(':')?;
-    let path = format!("/api/v1/tools/{server}/{name}");
-    let answer = quickly(move || async move { Rest::connect(&home)?.ask(http::Method::GET, &path).await })?;
-    let variant = answer.get("call_with")?.as_str()?.strip_prefix("call_")?.replace('_', "-");
-    ["tool-read", "tool-write", "tool-destructive"].contains(&variant.as_str()).then_some(variant)
+/// Advises on a port without an address.
+fn listen(args: &[String]) -> Option<Failure> {
+    let (at, option) = args.iter().enumerate().find_map(|(at, arg)| {
+        let option = PORTS.into_iter().find(|option| arg == option || arg.starts_with(&format!("{option}=")))?;
+        Some((at, option))
+    })?;
+    let given = args.get(at)?.split_once('=').map(|(_, value)| value).or_else(|| args.get(at + 1).map(String::as_str));
+    let port: u16 = given?.trim_start_matches(':').parse().ok()?;
+    let message = match option {
+        "--listen" => "`--listen` needs an address and a port.".to_owned(),
+        other => format!("`serve` has no option `{other}`. The option `--listen` takes an address and a port."),
+    };
+    Some(Failure::new(Exit::Usage, message).hint(format!("mcpproxy serve --listen 127.0.0.1:{port}")))
 }
 
 /// Returns the positions of words that are neither options nor their values, up to `--`.
@@ -140,6 +129,16 @@ mod tests {
         text.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
     }
 
+    /// Returns the hint for a command line that clap refuses, or `None` if clap's own message is better.
+    fn hint(given: &str) -> Option<String> {
+        use clap::Parser as _;
+        let args = words(given);
+        let error = crate::commands::Cli::try_parse_from(words("mcpproxy").iter().chain(&args)).unwrap_err();
+        let advice = advice(error.kind(), &args)?;
+        let text = crate::exit::report(&Err(advice.into())).1.unwrap();
+        Some(text.lines().last().unwrap().to_owned())
+    }
+
     #[test]
     fn help_is_an_option() {
         let check = |given: &str, expected: &str| assert_eq!(with_help(words(given)), words(expected), "{given}");
@@ -153,28 +152,62 @@ mod tests {
     }
 
     #[test]
-    fn a_command_without_dashes() {
-        let check = |given: &str, expected: &str| {
-            let advice = advice(ErrorKind::UnknownArgument, &words(given)).unwrap();
-            let text = crate::exit::report(&Err(advice.into())).1.unwrap();
-            assert_eq!(text.lines().last().unwrap(), expected, "{given}");
-        };
-        check("servers add foo npx -y pkg", "hint: mcpproxy servers add foo -- npx -y pkg");
-        check("servers add foo --env A=b npx -y pkg", "hint: mcpproxy servers add foo --env A=b -- npx -y pkg");
-        check("--home /d servers add foo npx $X", "hint: mcpproxy --home /d servers add foo -- npx '$X'");
-        let http = "hint: mcpproxy servers add web --url https://h/mcp";
-        check("servers add web https://h/mcp", http);
-        check("servers add web https://h/mcp --header A=b", &format!("{http} --header A=b"));
-        check("servers add foo httpie -y", "hint: mcpproxy servers add foo -- httpie -y");
-        assert!(advice(ErrorKind::UnknownArgument, &words("servers add foo --nonsense")).is_none());
-        assert!(advice(ErrorKind::UnknownArgument, &words("tools list foo")).is_none());
+    fn command_lines_that_people_type() {
+        let check = |given: &str, expected: Option<&str>| assert_eq!(hint(given).as_deref(), expected, "{given}");
+        check("servers add foo npx -y pkg", Some("hint: mcpproxy servers add foo -- npx -y pkg"));
+        check("servers add foo --env A=b npx -y pkg", Some("hint: mcpproxy servers add foo --env A=b -- npx -y pkg"));
+        check("--home /d servers add foo npx $X", Some("hint: mcpproxy --home /d servers add foo -- npx '$X'"));
+        check(
+            "servers add web https://a.example/mcp",
+            Some("hint: mcpproxy servers add web --url https://a.example/mcp"),
+        );
+        check("servers add foo --nonsense", None);
+        check("tools list foo", None);
+        check("serve --port 9000", Some("hint: mcpproxy serve --listen 127.0.0.1:9000"));
+        check("serve -p=9000", Some("hint: mcpproxy serve --listen 127.0.0.1:9000"));
+        check("--port 9000", Some("hint: mcpproxy serve --listen 127.0.0.1:9000"));
+        check("serve --listen 9000", Some("hint: mcpproxy serve --listen 127.0.0.1:9000"));
+        check("serve --listen :9000", Some("hint: mcpproxy serve --listen 127.0.0.1:9000"));
+        check("serve --listen nowhere", None);
+        check("serve --nonsense", None);
+        check("start", Some("hint: use `mcpproxy serve`"));
+        check("--home /d ui", Some("hint: use `mcpproxy open`"));
+        check("servers delete docs", Some("hint: use `mcpproxy servers remove docs`"));
+        check("servers delete", Some("hint: use `mcpproxy servers remove NAME`"));
+        check("token rm ci", Some("hint: use `mcpproxy token revoke ci`"));
+        check("nonsense", None);
+        check("servers nonsense", None);
     }
 
     #[test]
-    fn words_that_people_type() {
-        let hint = |given: &str| hint(ErrorKind::InvalidSubcommand, &words(given));
-        assert_eq!(hint("start").as_deref(), Some("use `mcpproxy serve`"));
-        assert_eq!(hint("--home /d ui").as_deref(), Some("use `mcpproxy open`"));
-        assert_eq!(hint("nonsense"), None);
+    fn calls_that_people_type() {
+        let check = |given: &str, expected: Option<&str>| assert_eq!(hint(given).as_deref(), expected, "{given}");
+        check("--home /none call read demo:x", Some("hint: mcpproxy --home /none call tool-read demo:x"));
+        check("--home /none call delete demo:x", Some("hint: mcpproxy --home /none call tool-destructive demo:x"));
+        check("--home /none call nonsense demo:x", None);
+        check(
+            "--home /none call demo:x --reason why",
+            Some(
+                "hint: mcpproxy --home /none call tool-read demo:x --reason why, or tool-write or tool-destructive if it \
+                 changes or deletes data",
+            ),
+        );
+        check(
+            "--home /none call tool-read demo:x {\"a\":1} --reason why",
+            Some("hint: mcpproxy --home /none call tool-read demo:x --args '{\"a\":1}' --reason why"),
+        );
+        check(
+            "call tool-read demo:x id=5 name=ada on=true",
+            Some("hint: mcpproxy call tool-read demo:x --args '{\"id\":5,\"name\":\"ada\",\"on\":true}'"),
+        );
+        check("call tool-read demo:x y z", None);
+        check(
+            "--home /none call tool-read list_projects",
+            Some("hint: find its full name with `mcpproxy tools search list_projects`"),
+        );
+        check(
+            "--home /none tools show list_projects",
+            Some("hint: find its full name with `mcpproxy tools search list_projects`"),
+        );
     }
 }

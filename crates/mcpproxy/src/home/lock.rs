@@ -48,13 +48,16 @@ impl Home {
                 }
             }
         }
-        let holder = match read_running(&file) {
-            Some(running) => format!("data directory is locked by pid {}", running.pid),
-            None => "data directory is locked by another gateway".to_owned(),
+        let folder = self.folder.display();
+        let message = match read_running(&file) {
+            Some(Running { pid, address }) => {
+                format!("A gateway already runs at http://{address}. It keeps `{folder}` locked by pid {pid}.")
+            }
+            None => format!("Another gateway is starting or stopping, and keeps `{folder}` locked."),
         };
-        Err(Failure::new(Exit::Failed, format!("{holder} (`{}`)", self.folder.display()))
-            .hint("use the running gateway (mcpproxy servers list), stop it, or choose another folder with --home")
-            .into())
+        let status = self.command("mcpproxy", "status");
+        let hint = format!("use that gateway (`{status}`), stop it, or choose another data folder with --home DIR");
+        Err(Failure::new(Exit::Failed, message).hint(hint).into())
     }
 
     /// Waits until no other command changes the settings file. The data folder must exist.

@@ -5,15 +5,16 @@
 //! in a loop gets a few lines a minute, and the same failure is not repeated until the server was up again. Nothing is
 //! lost: the activity log has every change, and `servers logs` the output of a server.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use mcpproxy_core::ServerName;
+use mcpproxy_core::review::lint::Finding;
 use mcpproxy_gateway::{Gateway, GatewayEvent, ReloadSummary, StateName};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::terminal::output::{counted, line, tell};
+use crate::terminal::output::{counted, line, sentence, tell};
 
 /// Lines of one server in [`SERVER_WINDOW`].
 const SERVER_LINES: usize = 4;
@@ -21,6 +22,11 @@ const SERVER_WINDOW: Duration = Duration::from_secs(60);
 /// Lines of all servers in [`ALL_WINDOW`].
 const ALL_LINES: usize = 40;
 const ALL_WINDOW: Duration = Duration::from_secs(10);
+/// Time between a change and the search for contracts without a tool. A reload announces itself before its snapshot is
+/// complete, and many servers connect at the same time.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// Lines about contracts without a tool after one change.
+const UNMATCHED_LINES: usize = 5;
 
 /// Prints changes until dropped. `events` may have been opened earlier, so that none is missed.
 pub(crate) async fn follow(gateway: &Gateway, mut events: Receiver<GatewayEvent>) {
@@ -28,13 +34,67 @@ pub(crate) async fn follow(gateway: &Gateway, mut events: Receiver<GatewayEvent>
     for status in gateway.servers().into_iter().filter(|status| status.state == StateName::Misconfigured) {
         tell(&misconfigured(&status.name, &status.reason.unwrap_or_default()));
     }
-    let mut throttle = Throttle::default();
+    let (mut throttle, mut unmatched, mut look_at) = (Throttle::default(), Unmatched::default(), None);
     loop {
-        match events.recv().await {
-            Ok(event) => throttle.lines(&event, Instant::now()).iter().for_each(|line| tell(line)),
+        let event = tokio::select! {
+            event = events.recv() => event,
+            () = due(look_at) => {
+                look_at = None;
+                unmatched.lines(gateway.unmatched_contracts()).iter().for_each(|line| tell(line));
+                continue;
+            }
+        };
+        match event {
+            Ok(event) => {
+                throttle.lines(&event, Instant::now()).iter().for_each(|line| tell(line));
+                look_at = next_look(&event, look_at, Instant::now());
+            }
             Err(RecvError::Lagged(missed)) => throttle.hidden += usize::try_from(missed).unwrap_or(usize::MAX),
             Err(RecvError::Closed) => return std::future::pending().await,
         }
+    }
+}
+
+/// Waits until a time, or forever without one.
+async fn due(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns when to look for contracts that match no tool: after a server connects, and after contracts change.
+fn next_look(event: &GatewayEvent, planned: Option<Instant>, now: Instant) -> Option<Instant> {
+    match event {
+        // A server that connects again and again must not put it off forever.
+        GatewayEvent::Up { .. } => planned.or(Some(now + LOOK_PAUSE)),
+        GatewayEvent::Reloaded(summary) if summary.contracts => Some(now + LOOK_PAUSE),
+        GatewayEvent::Reloaded(_)
+        | GatewayEvent::Refused(_)
+        | GatewayEvent::Down { .. }
+        | GatewayEvent::Misconfigured { .. } => planned,
+    }
+}
+
+/// Words contracts that match no tool, each of them once. A typing mistake in a contract leaves the tool without it.
+#[derive(Default)]
+struct Unmatched {
+    told: BTreeSet<String>,
+}
+
+impl Unmatched {
+    fn lines(&mut self, findings: Vec<Finding>) -> Vec<String> {
+        let words = |finding: &Finding| {
+            let place = finding.place.as_ref().map(|(file, at)| format!(" ({file}:{at})")).unwrap_or_default();
+            let (subject, message) = (line(&finding.subject), sentence(&line(&finding.message)));
+            format!("! The contract for {subject}{} has no effect: {message} Fix: {}", line(&place), line(&finding.fix))
+        };
+        let all: BTreeSet<String> = findings.iter().map(words).collect();
+        let new: Vec<String> = all.difference(&self.told).cloned().collect();
+        self.told = all;
+        let more = new.len().saturating_sub(UNMATCHED_LINES);
+        let rest = (more > 0).then(|| format!("… {}. See `mcpproxy contract lint`.", counted(more, "more contract")));
+        new.into_iter().take(UNMATCHED_LINES).chain(rest).collect()
     }
 }
 
@@ -44,12 +104,16 @@ fn words(event: &GatewayEvent) -> String {
         GatewayEvent::Reloaded(summary) => format!("↻ reloaded: {}", summed_up(summary)),
         GatewayEvent::Refused(reason) => {
             let reason = reason.lines().map(line).collect::<Vec<_>>().join("; ");
-            format!("✗ Settings not reloaded: {reason}. The previous settings, contracts and policies remain active.")
+            let reason = sentence(&reason);
+            format!("✗ Settings not reloaded: {reason} The previous settings, contracts and policies remain active.")
         }
         GatewayEvent::Up { server, tools } => format!("✓ {server} is ready: {}", counted(*tools, "tool")),
         GatewayEvent::Down { server, reason, hint } => {
-            let hint = hint.as_deref().map(|hint| format!(". {}", line(hint))).unwrap_or_default();
-            format!("✗ {server} is down: {}{hint}", line(reason))
+            let down = format!("✗ {server} is down: {}", line(reason));
+            match hint {
+                Some(hint) => format!("{} {}", sentence(&down), line(hint)),
+                None => down,
+            }
         }
         GatewayEvent::Misconfigured { server, reason } => misconfigured(server, reason),
     }
@@ -107,8 +171,9 @@ impl Throttle {
                 return Vec::new();
             }
             ServerLine::Last(server) => {
+                text = sentence(&text);
                 text.push_str(&format!(
-                    ". {server} changes often, so its next changes are not shown for a while. See `mcpproxy servers logs {server}`."
+                    " {server} changes often, so its next changes are not shown for a while. See `mcpproxy servers logs {server}`."
                 ));
             }
             ServerLine::Free => {}
@@ -193,6 +258,9 @@ mod tests {
         let hint = Some("Set X.".to_owned());
         let failed = GatewayEvent::Down { server: name("fx"), reason: "gone\u{1b}[2J".to_owned(), hint };
         assert_eq!(words(&failed), "✗ fx is down: gone\\u{1b}[2J. Set X.");
+        let hint = Some("Install it.".to_owned());
+        let missing = GatewayEvent::Down { server: name("fx"), reason: "is it on the PATH?".to_owned(), hint };
+        assert_eq!(words(&missing), "✗ fx is down: is it on the PATH? Install it.");
         let refused = words(&GatewayEvent::Refused("a:1:2: bad\nb:3:4: worse".to_owned()));
         assert_eq!(
             refused,
@@ -210,6 +278,27 @@ mod tests {
             "↻ reloaded: added time; removed a, b; contracts; restart to apply listen"
         );
         assert_eq!(words(&GatewayEvent::Reloaded(ReloadSummary::default())), "↻ reloaded: nothing changed");
+    }
+
+    #[test]
+    fn a_contract_without_a_tool_is_told_once() {
+        let finding = |subject: &str| Finding {
+            code: "C002",
+            severity: mcpproxy_core::review::lint::Severity::Warning,
+            subject: subject.to_owned(),
+            place: Some(("a.yaml".into(), 3)),
+            message: "server `fx` has no such tool".to_owned(),
+            fix: "did you mean `fx:list`?".to_owned(),
+        };
+        let mut unmatched = Unmatched::default();
+        let told = "! The contract for fx:lst (a.yaml:3) has no effect: server `fx` has no such tool. Fix: did you mean \
+                    `fx:list`?";
+        assert_eq!(unmatched.lines(vec![finding("fx:lst")]), [told]);
+        assert!(unmatched.lines(vec![finding("fx:lst")]).is_empty());
+        assert!(unmatched.lines(Vec::new()).is_empty());
+        assert_eq!(unmatched.lines(vec![finding("fx:lst")]), [told], "it matched meanwhile");
+        let many = (0..9).map(|number| finding(&format!("fx:{number}"))).collect();
+        assert_eq!(unmatched.lines(many).last().unwrap(), "… 4 more contracts. See `mcpproxy contract lint`.");
     }
 
     #[test]

@@ -13,6 +13,8 @@
 //!   Deletes a user and leaves their tasks without an assignee.
 //! ```
 //!
+//! Where not everything fits, columns without a single value are left out.
+//!
 //! No layout cuts a name, an id or a reason. Only a long word, such as a URL, can be wider than the terminal.
 
 use crate::terminal::size;
@@ -111,6 +113,9 @@ impl List {
         let Some(room) = layout.room.filter(|room| total(&widths) > *room) else {
             return self.lines(&widths, layout.colours);
         };
+        if let Some(list) = self.without_empty_columns() {
+            return list.text(flexible, layout);
+        }
         let fitted = match flexible {
             Flexible::LastIsCut => self.with_cut_last(widths, room),
             Flexible::WidestIsWrapped => self.with_wrapped_widest(widths, room),
@@ -119,6 +124,20 @@ impl List {
             Some(widths) => self.columns(&widths, flexible, layout.colours),
             None => self.cards(flexible, room, layout.colours),
         }
+    }
+
+    /// Returns the list without columns that have no value in any row, or `None` if each column has one.
+    fn without_empty_columns(&self) -> Option<Self> {
+        let is_value = |cell: &Cell| !cell.text.is_empty() && cell.text != NONE;
+        let has_value = |index: usize| self.rows.iter().any(|row| row.get(index).is_some_and(is_value));
+        // The first and the last column have their own layout.
+        let is_outer = |index: usize| index == 0 || index + 1 == self.header.len();
+        let kept: Vec<usize> = (0..self.header.len()).filter(|index| is_outer(*index) || has_value(*index)).collect();
+        if kept.len() == self.header.len() {
+            return None;
+        }
+        let keep = |row: &Vec<Cell>| kept.iter().filter_map(|index| row.get(*index).cloned()).collect();
+        Some(Self { header: keep(&self.header), rows: self.rows.iter().map(keep).collect() })
     }
 
     /// Returns the width of each column.

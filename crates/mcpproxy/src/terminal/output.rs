@@ -100,6 +100,12 @@ pub(crate) fn member(value: &Value, name: &str) -> String {
     }
 }
 
+/// Ends a text with a full stop, unless it already ends like a sentence.
+pub(crate) fn sentence(text: &str) -> String {
+    let text = text.trim_end();
+    if text.ends_with(['.', '?', '!', '…']) { text.to_owned() } else { format!("{text}.") }
+}
+
 /// Formats a count with its noun: `1 server`, `2 servers`.
 pub(crate) fn counted(count: usize, word: &str) -> String {
     counted_as(count, word, &format!("{word}s"))
@@ -127,6 +133,7 @@ mod tests {
         assert_eq!(member(&serde_json::json!({"a": "x\u{1b}[2J"}), "a"), "x\\u{1b}[2J");
         assert_eq!(member(&serde_json::json!({"a": null}), "a"), "-");
         assert_eq!(shorten("abcdef", 4), "abc…");
+        assert_eq!([sentence("gone"), sentence("gone."), sentence("gone? ")], ["gone.", "gone.", "gone?"]);
         assert_eq!(shorten("abcd", 4), "abcd");
         assert_eq!((counted(0, "server"), counted(1, "server")), ("0 servers".to_owned(), "1 server".to_owned()));
     }

@@ -41,6 +41,10 @@ fn keys() {
         ],
     );
     check_fields(
+        "confirmationRequired: true",
+        &["line 2, column 1: unknown key `confirmationRequired`; did you mean `confirmation`?"],
+    );
+    check_fields(
         "autonomous_execution: true\nstep_up_auth: true\ninput_schema: {}\nside_effects: []\naudit_event: a\nfailure_modes: []\ndry_run: none\nrate_limit: {}\nsensitiv: []",
         &[
             "line 2, column 1: unknown key `autonomous_execution`; did you mean `autonomousExecution`?",

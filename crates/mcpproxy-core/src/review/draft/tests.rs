@@ -114,7 +114,7 @@ fn what_servers_already_say_counts_where_it_is_stricter() {
     assert_eq!(
         body(&tools),
         "\
-# policy-delete: critical, because `mcp.digitalocean.com/registry` says destructive; `mcp.digitalocean.com/registry` says medium; annotations say destructive; `delete` in its name suggests destructive; its name and annotations suggest critical; these differ, so the stricter one is used.
+# policy-delete: critical, because `mcp.digitalocean.com/registry` says destructive and medium; annotations say destructive; `delete` in its name suggests destructive; its name and annotations suggest critical; these differ, so the stricter one is used.
 - tool: fx:policy-delete
   category: fx
   riskLevel: critical
@@ -226,7 +226,7 @@ fn a_server_cannot_talk_its_tools_down() {
     assert_eq!(
         body(&tools.iter().map(String::as_str).collect::<Vec<_>>()),
         "\
-# delete_users: critical, because the server's contract says read; the server's contract says low; annotations say read; `delete` in its name suggests destructive; its name and annotations suggest critical; these differ, so the stricter one is used.
+# delete_users: critical, because the server's contract says read and low; annotations say read; `delete` in its name suggests destructive; its name and annotations suggest critical; these differ, so the stricter one is used.
 - tool: fx:delete_users
   category: fx
   riskLevel: critical
@@ -235,7 +235,7 @@ fn a_server_cannot_talk_its_tools_down() {
   # permissions: [fx:delete]
   # auditEvent: fx.delete_users
 
-# drop_rows: critical, because the server's contract says read; the server's contract says low; `drop` in its name suggests destructive; its name and annotations suggest critical; these differ, so the stricter one is used.
+# drop_rows: critical, because the server's contract says read and low; `drop` in its name suggests destructive; its name and annotations suggest critical; these differ, so the stricter one is used.
 - tool: fx:drop_rows
   category: fx
   riskLevel: critical
@@ -244,7 +244,7 @@ fn a_server_cannot_talk_its_tools_down() {
   # permissions: [fx:drop]
   # auditEvent: fx.drop_rows
 
-# read_private_key: high, because the server's contract says read; the server's contract says low; `read` in its name suggests read; its name and annotations suggest high; these differ, so the stricter one is used.
+# read_private_key: high, because the server's contract says read and low; `read` in its name suggests read; its name and annotations suggest high; these differ, so the stricter one is used.
 # Consider `riskLevel: forbidden`: it seems to return a private key.
 - tool: fx:read_private_key
   category: fx
@@ -253,7 +253,7 @@ fn a_server_cannot_talk_its_tools_down() {
   failureModes: [gone]
   # permissions: [fx:read]
 
-# bulk_update: high, because the server's contract says read; the server's contract says low; `update` in its name suggests write; its name and annotations suggest high; these differ, so the stricter one is used.
+# bulk_update: high, because the server's contract says read and low; `update` in its name suggests write; its name and annotations suggest high; these differ, so the stricter one is used.
 - tool: fx:bulk_update
   category: fx
   riskLevel: high
@@ -263,7 +263,7 @@ fn a_server_cannot_talk_its_tools_down() {
   # permissions: [fx:update]
   # auditEvent: fx.bulk_update
 
-# list_items: low, because the server's contract says read; the server's contract says low; `list` in its name suggests read.
+# list_items: low, because the server's contract says read and low; `list` in its name suggests read.
 - tool: fx:list_items
   category: fx
   riskLevel: low

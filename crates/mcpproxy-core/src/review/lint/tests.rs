@@ -92,7 +92,10 @@ fn findings(tool: &str, hints: &str, own: Option<&str>, operator: Option<(&str, 
         .into_iter()
         .map(|(tools, text)| (pattern(tools), Contract { file: Some("contracts/fx.yaml".into()), ..contract(text) }))
         .collect();
-    lint(&contracts, &catalog)
+    let findings = lint(&contracts, &catalog);
+    let about_tools = findings.iter().filter(|finding| finding.code == "C002").cloned().collect::<Vec<_>>();
+    assert_eq!(unmatched(&contracts, &catalog), about_tools, "the same findings, without the other checks");
+    findings
 }
 
 fn told(findings: &[Finding]) -> Vec<String> {

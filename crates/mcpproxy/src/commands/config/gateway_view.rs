@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::client::Rest;
 use crate::home::Home;
 use crate::operator_files::settings_file;
-use crate::terminal::output::{line, member};
+use crate::terminal::output::{line, member, sentence};
 
 /// A server that is misconfigured in only one of the two environments.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -33,15 +33,15 @@ impl fmt::Display for Difference {
         match (here, gateway) {
             (_, Some(reason)) => write!(
                 f,
-                "{server} is misconfigured in the running gateway, and not here: {}. The gateway has another \
+                "{server} is misconfigured in the running gateway, and not here: {} The gateway has another \
                  environment. Set the variable where the gateway starts, then restart it",
-                line(reason)
+                sentence(&line(reason))
             ),
             (reason, None) => write!(
                 f,
-                "{server} is misconfigured here, and not in the running gateway: {}. The gateway has another \
-                 environment, and its own counts",
-                line(reason.as_deref().unwrap_or_default())
+                "{server} is misconfigured here, and not in the running gateway: {} The gateway has another \
+                 environment, so the server works there",
+                sentence(&line(reason.as_deref().unwrap_or_default()))
             ),
         }
     }
@@ -127,8 +127,8 @@ mod tests {
             told(None, "waiting"),
             [
                 "a is misconfigured here, and not in the running gateway: line 1, column 53: environment variable `T` is \
-              not set; set it where mcpproxy starts, or remove the reference. The gateway has another environment, and \
-              its own counts"
+              not set; set it where mcpproxy starts, or remove the reference. The gateway has another environment, so \
+              the server works there"
             ]
         );
     }

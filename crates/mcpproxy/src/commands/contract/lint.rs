@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::home::Home;
 use crate::operator_files::{self, CONTRACTS, MISTAKES_MAX};
 use crate::terminal::output::{Format, tell};
+use crate::terminal::size;
 
 /// Codes of findings that need only the contract. All other codes need the tool as well.
 const ALONE: [&str; 9] = ["C003", "C105", "C106", "C301", "C302", "C303", "C304", "C305", "C501"];
@@ -68,7 +69,7 @@ pub(super) async fn run(home: &Home, format: Format, files: &[PathBuf], is_stric
         }
     }
     report.sort();
-    format.print(&report, || report.told())?;
+    format.print(&report, || report.told(size::columns()))?;
     Ok(report.exit(is_strict))
 }
 

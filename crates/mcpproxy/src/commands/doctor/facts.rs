@@ -4,20 +4,21 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use http::Method;
-use mcpproxy_core::settings;
-use mcpproxy_store::{Checkpoint, Location, Store, StoreError, TokenInfo, VerifyOptions};
+use mcpproxy_core::settings::{self, Settings};
+use mcpproxy_core::{DeniedBy, Mistake};
+use mcpproxy_store::{Checkpoint, Filter, Kind, Location, Record, Status, Store, StoreError, TokenInfo, VerifyOptions};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::port;
+use super::{modes, port};
 use crate::agent_clients::file::ClientFile;
 use crate::agent_clients::{self, Client, ENTRY, Machine, document};
 use crate::client::Rest;
 use crate::database::location;
+use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::{self, settings_file};
 use crate::terminal::output::line;
@@ -30,6 +31,12 @@ const VERIFY_TIMEOUT: Duration = Duration::from_secs(10);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Lines of a server's standard error to look at.
 const LINES: usize = 5;
+/// Older records say little about a client, which may have been updated since.
+pub(crate) const UNSHOWN_DAYS: i64 = 7;
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+/// The code of a record about a prompt that a client declined without showing it.
+const NOT_SHOWN: &str = "approval_not_shown";
+const NOT_SHOWN_MAX: usize = 100;
 
 /// The amount of facts to collect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +51,14 @@ pub(crate) struct Facts {
     pub(crate) settings_path: String,
     /// The number of servers in the settings file, `None` without a file, or all errors.
     pub(crate) settings: Result<Option<usize>, String>,
+    /// Servers with a mistake in the settings file, as this command reads it, with the first mistake of each.
+    pub(crate) misconfigured: Vec<(String, String)>,
     /// Secrets that other users can access, with their modes.
     pub(crate) open_files: Vec<(String, u32)>,
     pub(crate) listen: SocketAddr,
     pub(crate) port: PortState,
     pub(crate) gateway: Result<Option<GatewayFacts>, String>,
-    pub(crate) storage: Result<Option<StorageFacts>, String>,
+    pub(crate) storage: StorageState,
     pub(crate) is_local_token_valid: Option<bool>,
     /// The clients that are installed on this machine.
     pub(crate) clients: Vec<ClientFacts>,
@@ -68,17 +77,39 @@ pub(crate) struct ClientFacts {
 pub(crate) struct GatewayFacts {
     pub(crate) status: Value,
     pub(crate) servers: Value,
-    /// Denied approval requests.
-    pub(crate) denied: Value,
     /// Clients with a session.
     pub(crate) clients: Value,
     /// The last line that each unready server wrote to standard error.
     pub(crate) last_lines: BTreeMap<String, String>,
 }
 
+/// The state of the database.
+pub(crate) enum StorageState {
+    Open(StorageFacts),
+    /// The first gateway creates it.
+    Missing,
+    /// The settings name its location, and they cannot be read.
+    NeedsSettings,
+    Unreachable(String),
+}
+
+impl StorageState {
+    pub(crate) fn facts(&self) -> Option<&StorageFacts> {
+        match self {
+            Self::Open(facts) => Some(facts),
+            Self::Missing | Self::NeedsSettings | Self::Unreachable(_) => None,
+        }
+    }
+}
+
 pub(crate) struct StorageFacts {
     pub(crate) tokens: Vec<TokenInfo>,
+    /// All user accounts.
     pub(crate) users: usize,
+    /// User accounts with a second factor. Only they can approve.
+    pub(crate) approvers: usize,
+    /// The clients that declined an approval prompt without showing it, once for each prompt.
+    pub(crate) unshown: Vec<String>,
     pub(crate) chain: ChainState,
 }
 
@@ -97,6 +128,8 @@ pub(crate) enum PortState {
     /// Another program holds it.
     Taken(Option<String>),
     Unknown(String),
+    /// The settings name the port, and they cannot be read.
+    NeedsSettings,
 }
 
 impl Facts {
@@ -104,30 +137,38 @@ impl Facts {
         let gateway = gateway(home, depth).await;
         let path = home.settings();
         let read = operator_files::read(&path, None);
-        let listen = read.as_ref().map_or_else(|_| settings::demo().listen, |read| read.files.settings.listen);
         let address = match &gateway {
             Ok(Some(gateway)) => {
                 gateway.status.get("address").and_then(Value::as_str).and_then(|text| text.parse().ok())
             }
             Ok(None) | Err(_) => None,
         };
+        let listen = listen(home);
+        let port = match (address, listen) {
+            (Some(_), _) => PortState::Ours,
+            (None, Some(listen)) => port::state_of(listen),
+            (None, None) => PortState::NeedsSettings,
+        };
+        let misconfigured = read.as_ref().map(|read| mistakes(&read.files.settings)).unwrap_or_default();
         let settings = match read {
             Ok(read) if read.has_settings => Ok(Some(read.files.settings.servers.len())),
             Ok(_) => Ok(None),
             Err(failure) => Err(failure.to_string()),
         };
         let (storage, is_local_token_valid) = match storage(home, depth).await {
-            Ok(Some((facts, is_valid))) => (Ok(Some(facts)), is_valid),
-            Ok(None) => (Ok(None), None),
-            Err(error) => (Err(format!("{error:#}")), None),
+            Ok(Some((facts, is_valid))) => (StorageState::Open(facts), is_valid),
+            Ok(None) => (StorageState::Missing, None),
+            Err(error) if is_about_settings(&error) => (StorageState::NeedsSettings, None),
+            Err(error) => (StorageState::Unreachable(format!("{error:#}")), None),
         };
         Self {
             home: home.clone(),
             settings_path: path.display().to_string(),
             settings,
-            open_files: open_files(home),
-            listen: address.unwrap_or(listen),
-            port: if address.is_some() { PortState::Ours } else { port::state_of(listen) },
+            misconfigured,
+            open_files: modes::open_files(home),
+            listen: address.or(listen).unwrap_or_else(|| settings::demo().listen),
+            port,
             gateway,
             storage,
             is_local_token_valid,
@@ -142,6 +183,25 @@ impl Facts {
     }
 }
 
+/// Returns the address in the settings, or `None` if they cannot be read. Contracts and policies do not matter here.
+fn listen(home: &Home) -> Option<SocketAddr> {
+    let path = home.settings();
+    match settings_file::read_text(&path).ok()? {
+        None => Some(settings::demo().listen),
+        Some((_, text)) => settings_file::check_shape(&path, &text).ok().map(|settings| settings.listen),
+    }
+}
+
+/// Returns the first mistake of each misconfigured server.
+fn mistakes(settings: &Settings) -> Vec<(String, String)> {
+    let first = |mistakes: &[Mistake]| mistakes.first().map(ToString::to_string).unwrap_or_default();
+    settings.misconfigured().map(|(server, mistakes)| (server.name.to_string(), first(mistakes))).collect()
+}
+
+fn is_about_settings(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Failure>().is_some_and(|failure| failure.exit() == Exit::BadSettings)
+}
+
 async fn gateway(home: &Home, depth: Depth) -> Result<Option<GatewayFacts>, String> {
     let all = async {
         if home.running()?.is_none() {
@@ -150,13 +210,12 @@ async fn gateway(home: &Home, depth: Depth) -> Result<Option<GatewayFacts>, Stri
         let rest = Rest::connect(home)?;
         let status = rest.ask(Method::GET, "/api/v1/status").await?;
         let servers = rest.ask(Method::GET, "/api/v1/servers").await?;
-        let (mut denied, mut clients, mut last_lines) = (Value::Null, Value::Null, BTreeMap::new());
+        let (mut clients, mut last_lines) = (Value::Null, BTreeMap::new());
         if depth == Depth::Everything {
-            denied = rest.ask(Method::GET, "/api/v1/approvals?state=denied&limit=100").await?;
             clients = rest.ask(Method::GET, "/api/v1/clients").await.unwrap_or_default();
             last_lines = self::last_lines(&rest, &servers).await;
         }
-        anyhow::Ok(Some(GatewayFacts { status, servers, denied, clients, last_lines }))
+        anyhow::Ok(Some(GatewayFacts { status, servers, clients, last_lines }))
     };
     match timeout(ANSWER_TIMEOUT, all).await {
         Ok(answered) => answered.map_err(|error| format!("{error:#}")),
@@ -219,11 +278,17 @@ async fn storage(home: &Home, depth: Depth) -> anyhow::Result<Option<(StorageFac
         Ok(token) => Some(store.find_agent(&token).await?.is_some()),
         Err(_) => None,
     };
-    let chain = match depth {
-        Depth::Everything => chain(home, &store).await?,
-        Depth::Summary => ChainState::NotVerified("not verified here".to_owned()),
+    let (chain, unshown) = match depth {
+        Depth::Everything => (chain(home, &store).await?, unshown(&store).await?),
+        Depth::Summary => (ChainState::NotVerified("not verified here".to_owned()), Vec::new()),
     };
-    let facts = StorageFacts { tokens: store.list_tokens().await?, users: store.list_users().await?.len(), chain };
+    let facts = StorageFacts {
+        tokens: store.list_tokens().await?,
+        users: store.list_users().await?.len(),
+        approvers: store.list_approvers().await?.len(),
+        unshown,
+        chain,
+    };
     store.close().await;
     Ok(Some((facts, is_local_token_valid)))
 }
@@ -251,27 +316,24 @@ async fn chain(home: &Home, store: &Store) -> anyhow::Result<ChainState> {
     })
 }
 
-/// Returns the secrets in the data folder that other users can access, and the folder itself if they can write to it.
-pub(super) fn open_files(home: &Home) -> Vec<(String, u32)> {
-    let mode = |path: &std::path::Path| std::fs::metadata(path).ok().map(|found| found.permissions().mode() & 0o777);
-    let keys = ["admin.key", "agent.token", "signing.key"].as_slice();
-    // The folder protects the database, unless others may enter it.
-    let is_entered = mode(home.folder()).is_some_and(|mode| mode & 0o011 != 0);
-    let databases = if is_entered { ["mcpproxy.db", "mcpproxy.db-wal"].as_slice() } else { &[] };
-    let secrets = keys.iter().chain(databases).map(|name| (home.folder().join(name), 0o077));
-    let folder = std::iter::once((home.folder().to_owned(), 0o022));
-    // Without secrets in it, others may read the settings, but never write them.
-    let files = std::iter::once((home.settings(), if has_secrets(home) { 0o077 } else { 0o022 }));
-    let open = folder.chain(files).chain(secrets).filter_map(|(path, refused)| {
-        let mode = mode(&path)?;
-        (mode & refused != 0).then(|| (path.display().to_string(), mode))
-    });
-    open.collect()
-}
-
-/// Returns whether the settings file itself contains secrets, instead of references to them.
-fn has_secrets(home: &Home) -> bool {
-    let path = home.settings();
-    let Ok(Some((_, text))) = settings_file::read_text(&path) else { return false };
-    settings_file::check_shape(&path, &text).is_ok_and(|settings| !settings.inline_secrets().is_empty())
+/// Returns the client of each recent prompt that a client declined without showing it.
+async fn unshown(store: &Store) -> anyhow::Result<Vec<String>> {
+    let filter = Filter {
+        kind: Some(Kind::Approval),
+        status: Some(Status::Error),
+        since_ms: Some(now_ms() - UNSHOWN_DAYS * DAY_MS),
+        text: Some(NOT_SHOWN.to_owned()),
+        ..Filter::default()
+    };
+    let page = store.list(&filter, None, NOT_SHOWN_MAX).await?;
+    let unshown =
+        page.records.into_iter().filter(|record| record.code.as_ref().is_some_and(|c| c.for_json() == NOT_SHOWN));
+    let client = |record: Record| {
+        let metadata: Value = serde_json::from_str(record.metadata.for_json()).unwrap_or_default();
+        match DeniedBy::read(metadata.get("by").and_then(Value::as_str)) {
+            DeniedBy::Client(client) => client.for_terminal().into_owned(),
+            DeniedBy::User(_) | DeniedBy::AdminKey | DeniedBy::Unknown => record.agent.unwrap_or_default(),
+        }
+    };
+    Ok(unshown.map(client).collect())
 }

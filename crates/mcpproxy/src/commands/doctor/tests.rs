@@ -7,7 +7,7 @@ use mcpproxy_core::Scope;
 use mcpproxy_store::TokenInfo;
 use serde_json::{Value, json};
 
-use super::facts::{ChainState, ClientFacts, GatewayFacts, PortState, StorageFacts};
+use super::facts::{ChainState, ClientFacts, GatewayFacts, PortState, StorageFacts, StorageState};
 use super::*;
 
 fn token(name: &str, created_ms: i64, last_used_ms: Option<i64>) -> TokenInfo {
@@ -19,7 +19,6 @@ fn gateway(servers: Value) -> GatewayFacts {
         status: json!({"version": "1.0.0", "address": "127.0.0.1:8080", "settings": {"error": null},
                        "log": {"reason": null}, "approvals": {"waiting": 0}}),
         servers: json!({ "servers": servers }),
-        denied: json!({"approvals": []}),
         clients: json!({"clients": []}),
         last_lines: BTreeMap::new(),
     }
@@ -31,15 +30,18 @@ fn healthy() -> Facts {
         home: Home::resolve(Some(PathBuf::from("/data"))).unwrap(),
         settings_path: "/data/mcp_config.json".to_owned(),
         settings: Ok(Some(2)),
+        misconfigured: Vec::new(),
         open_files: Vec::new(),
         listen: "127.0.0.1:8080".parse().unwrap(),
         port: PortState::Ours,
         gateway: Ok(Some(gateway(json!([{"name": "a", "state": "ready", "hidden_tools": []}])))),
-        storage: Ok(Some(StorageFacts {
+        storage: StorageState::Open(StorageFacts {
             tokens: vec![token("local", 0, Some(5))],
             users: 1,
+            approvers: 1,
+            unshown: Vec::new(),
             chain: ChainState::Intact(12),
-        })),
+        }),
         is_local_token_valid: Some(true),
         clients: Vec::new(),
         now_ms: 0,
@@ -95,7 +97,7 @@ fn each_problem_has_its_code_and_a_next_step() {
         &["! warn gateway_stopped -", "✗ error port_in_use -"],
     );
     check(&|facts| facts.gateway = Err("timeout".to_owned()), &["✗ error gateway_stopped -"]);
-    check(&|facts| facts.storage = Err("refused".to_owned()), &["✗ error storage_unreachable -"]);
+    check(&|facts| facts.storage = StorageState::Unreachable("refused".to_owned()), &["✗ error storage_unreachable -"]);
     check(
         &|facts| with(facts, &|gateway| gateway.status["log"]["reason"] = "disk full".into()),
         &["✗ error log_unavailable -"],
@@ -110,14 +112,16 @@ fn each_problem_has_its_code_and_a_next_step() {
         &["! warn approval_waiting -"],
     );
     let storage = |facts: &mut Facts, change: &dyn Fn(&mut StorageFacts)| {
-        let Ok(Some(storage)) = &mut facts.storage else { panic!("it answers") };
+        let StorageState::Open(storage) = &mut facts.storage else { panic!("it answers") };
         change(storage);
     };
     check(
         &|facts| storage(facts, &|storage| storage.chain = ChainState::Damaged("line 3".to_owned())),
         &["✗ error chain_damaged -"],
     );
-    check(&|facts| storage(facts, &|storage| storage.users = 0), &["! warn no_approver -"]);
+    check(&|facts| storage(facts, &|storage| (storage.users, storage.approvers) = (0, 0)), &["! warn no_approver -"]);
+    check(&|facts| storage(facts, &|storage| (storage.users, storage.approvers) = (2, 0)), &["! warn no_approver -"]);
+    check(&|facts| storage(facts, &|storage| (storage.users, storage.approvers) = (2, 1)), &[]);
     let old = 8 * 24 * 60 * 60 * 1000;
     check(
         &|facts| {
@@ -142,39 +146,59 @@ fn servers_that_do_not_work() {
     facts.gateway = Ok(Some(gateway));
     assert_eq!(
         problems(&facts),
-        [
-            "✗ error server_misconfigured docs",
-            "✗ error server_down git",
-            "! warn server_down slow",
-            "! warn tool_hidden odd",
-        ]
+        ["✗ error server_misconfigured docs", "✗ error server_down git", "! warn tool_hidden odd",]
     );
     let rows = report(&facts, Vec::new()).checks;
     let of = |name: &str| rows.iter().find(|row| row.finding.subject.as_deref() == Some(name)).unwrap().finding.clone();
-    assert_eq!(of("git").message, "the process ended with exit code 1 It last wrote: GIT_TOKEN is not set");
-    assert_eq!(of("git").next.as_deref(), Some("mcpproxy servers logs git"));
+    assert_eq!(of("git").message, "the process ended with exit code 1. It last wrote: GIT_TOKEN is not set");
+    assert_eq!(of("git").next.as_deref(), Some("mcpproxy --home /data servers logs git"));
+    let Ok(Some(gateway)) = &mut facts.gateway else { panic!("it runs") };
+    gateway.last_lines.insert("git".to_owned(), "[mcpproxy] the process ended with exit code 1".to_owned());
+    let rows_again = report(&facts, Vec::new()).checks;
+    let git = rows_again.iter().find(|row| row.finding.subject.as_deref() == Some("git")).unwrap();
+    assert_eq!(git.finding.message, "the process ended with exit code 1", "the same reason is not repeated");
     assert_eq!(of("docs").next.as_deref(), Some("export DOCS_TOKEN"));
 }
 
 #[test]
 fn a_client_that_never_showed_the_prompt() {
-    let denied = |by: &str, decided: &str| {
-        json!({"agent": "codex", "client": "codex 0.1", "decided_by": by,
-               "created": "2026-01-01T10:00:00Z", "decided": decided})
-    };
-    let check = |approvals: Value, expected: &[&str]| {
-        let mut facts = healthy();
-        let Ok(Some(gateway)) = &mut facts.gateway else { panic!("it runs") };
-        gateway.denied = json!({ "approvals": approvals });
-        assert_eq!(problems(&facts), expected);
-    };
-    let at_once = "2026-01-01T10:00:00.100Z";
-    check(
-        json!([denied("codex's client", at_once), denied("codex's client", at_once)]),
-        &["! warn elicitation_declined codex 0.1"],
-    );
-    check(json!([denied("codex's client", "2026-01-01T10:00:05Z")]), &[]);
-    check(json!([denied("anna", at_once)]), &[]);
+    let mut facts = healthy();
+    let StorageState::Open(storage) = &mut facts.storage else { panic!("it answers") };
+    storage.unshown = ["codex 0.1", "zed", "codex 0.1"].map(str::to_owned).to_vec();
+    assert_eq!(problems(&facts), ["! warn elicitation_declined codex 0.1", "! warn elicitation_declined zed"]);
+    let rows = report(&facts, Vec::new()).checks;
+    let message = &rows.iter().find(|row| row.finding.subject.is_some()).unwrap().finding.message;
+    assert!(message.contains("declined 2 approval prompts"), "{message}");
+}
+
+#[test]
+fn invalid_settings_are_no_problem_of_the_database() {
+    let mut facts = healthy();
+    facts.settings = Err("a.json:1:2: bad".to_owned());
+    (facts.gateway, facts.port, facts.storage) = (Ok(None), PortState::NeedsSettings, StorageState::NeedsSettings);
+    assert_eq!(problems(&facts), ["✗ error settings_invalid -", "! warn gateway_stopped -"]);
+    let rows = report(&facts, Vec::new()).checks;
+    for code in ["port_in_use", "storage_unreachable", "chain_damaged", "server_misconfigured", "no_approver"] {
+        let row = rows.iter().find(|row| row.code == code).unwrap();
+        assert_eq!((row.finding.result, row.finding.message.as_str()), (Outcome::Skipped, "needs valid settings"));
+    }
+}
+
+#[test]
+fn mistakes_of_servers_are_found_without_a_gateway() {
+    let mut facts = healthy();
+    facts.gateway = Ok(None);
+    facts.misconfigured = vec![("docs".to_owned(), "line 1, column 2: unset".to_owned())];
+    assert_eq!(problems(&facts), ["! warn gateway_stopped -", "✗ error server_misconfigured docs"]);
+}
+
+/// A word such as `server_down` beside a check mark would read as a contradiction.
+#[test]
+fn rows_without_a_problem_have_no_code() {
+    let text = text(&report(&healthy(), Vec::new()), 80, Colours::Off);
+    for check in CHECKS {
+        assert!(!text.contains(check.code) && text.contains(check.title), "{}\n{text}", check.code);
+    }
 }
 
 #[test]

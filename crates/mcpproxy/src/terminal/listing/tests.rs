@@ -56,6 +56,22 @@ fn prose_is_cut_and_names_are_not() {
 }
 
 #[test]
+fn columns_without_a_value_are_left_out_where_room_is_short() {
+    let rows = vec![row(["demo:list", "-", "-", "Lists everything there is to list."]), row(["demo:a", "", "-", "-"])];
+    let list = List::new(&["TOOL", "RISK", "NEEDS", "DESCRIPTION"], rows);
+    let check = |room: usize, expected: &str| {
+        assert_eq!(list.text(Flexible::LastIsCut, plain(Some(room))), expected, "{room}");
+    };
+    check(
+        80,
+        "TOOL       RISK  NEEDS  DESCRIPTION\n\
+         demo:list  -     -      Lists everything there is to list.\n\
+         demo:a           -      -\n",
+    );
+    check(50, "TOOL       DESCRIPTION\ndemo:list  Lists everything there is to list.\ndemo:a     -\n");
+}
+
+#[test]
 fn nothing_is_cut_in_a_table() {
     let check = |room: usize, expected: &str| {
         let rows = vec![

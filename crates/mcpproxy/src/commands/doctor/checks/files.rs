@@ -1,0 +1,41 @@
+//! Checks of the files in the data folder.
+
+use serde_json::Value;
+
+use super::{Finding, Outcome, about, found, ok, or_ok, with_gateway};
+use crate::commands::doctor::facts::Facts;
+use crate::terminal::output::{counted, line};
+
+pub(super) fn settings(facts: &Facts) -> Vec<Finding> {
+    let path = &facts.settings_path;
+    match &facts.settings {
+        Err(message) => message
+            .lines()
+            .map(|problem| {
+                let next = format!("correct the file, then run `{}`", facts.command("config check"));
+                found(Outcome::Error, line(problem), next)
+            })
+            .collect(),
+        Ok(None) => ok(format!("no settings file, so the demo server runs. `mcpproxy servers add` creates {path}")),
+        Ok(Some(servers)) => ok(format!("{path} is valid, {}", counted(*servers, "server"))),
+    }
+}
+
+pub(super) fn refused(facts: &Facts) -> Vec<Finding> {
+    with_gateway(facts, |gateway| match gateway.status.pointer("/settings/error").and_then(Value::as_str) {
+        None => ok("the newest files are in force"),
+        Some(error) => {
+            let message =
+                format!("The gateway keeps its previous settings, because the newest are invalid: {}", line(error));
+            vec![found(Outcome::Error, message, "correct the file. The gateway reloads it by itself")]
+        }
+    })
+}
+
+pub(super) fn file_modes(facts: &Facts) -> Vec<Finding> {
+    let findings = facts.open_files.iter().map(|(path, mode)| {
+        let message = format!("Other users have access (mode {mode:03o}).");
+        about(path, found(Outcome::Error, message, facts.command("doctor --fix")))
+    });
+    or_ok(findings.collect(), "only you can access the secrets in the data folder")
+}

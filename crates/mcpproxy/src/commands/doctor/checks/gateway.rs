@@ -1,0 +1,74 @@
+//! Checks of the running gateway, its port, its database and its log.
+
+use serde_json::Value;
+
+use super::{Finding, NEEDS_SETTINGS, Outcome, found, ok, skipped, with_gateway, with_storage};
+use crate::commands::doctor::facts::{ChainState, Facts, PortState, StorageState};
+use crate::terminal::output::{counted, line};
+
+pub(super) fn gateway(facts: &Facts) -> Vec<Finding> {
+    match &facts.gateway {
+        Ok(Some(gateway)) => {
+            let text = |name: &str| gateway.status.get(name).and_then(Value::as_str).unwrap_or("-");
+            ok(format!("version {} listens on {}", line(text("version")), line(text("address"))))
+        }
+        Ok(None) => {
+            let next = format!("start it in another terminal: {}", facts.command("serve"));
+            vec![found(Outcome::Warning, "No gateway is running on this data folder.", next)]
+        }
+        Err(error) => {
+            let next = format!("look at the output of `{}`, and restart it", facts.command("serve"));
+            vec![found(Outcome::Error, format!("The gateway does not answer: {}", line(error)), next)]
+        }
+    }
+}
+
+pub(super) fn port(facts: &Facts) -> Vec<Finding> {
+    let address = facts.listen;
+    match &facts.port {
+        PortState::Ours => ok(format!("the gateway listens on {address}")),
+        PortState::Free => ok(format!("{address} is free")),
+        PortState::Unknown(why) => skipped(format!("could not check {address}: {why}")),
+        PortState::NeedsSettings => skipped(NEEDS_SETTINGS),
+        PortState::Taken(holder) => {
+            let who = holder.as_ref().map_or("another program".to_owned(), |holder| line(holder));
+            let message = format!("{who} listens on {address}, so the gateway cannot start there.");
+            let next = format!("stop it, or choose another port: {}", facts.command("serve --listen 127.0.0.1:PORT"));
+            vec![found(Outcome::Error, message, next)]
+        }
+    }
+}
+
+pub(super) fn storage(facts: &Facts) -> Vec<Finding> {
+    match &facts.storage {
+        StorageState::Unreachable(error) => {
+            let next = format!("start the database, or correct `storage.url` in {}", facts.settings_path);
+            vec![found(Outcome::Error, format!("The database cannot be opened: {}", line(error)), next)]
+        }
+        StorageState::NeedsSettings => skipped(NEEDS_SETTINGS),
+        StorageState::Missing => ok("no database yet. The first gateway creates it"),
+        StorageState::Open(_) => ok("the database answers"),
+    }
+}
+
+pub(super) fn log(facts: &Facts) -> Vec<Finding> {
+    with_gateway(facts, |gateway| match gateway.status.pointer("/log/reason").and_then(Value::as_str) {
+        None => ok("records can be written"),
+        Some(reason) => {
+            let message = format!("Records cannot be written, so no call is sent: {}", line(reason));
+            vec![found(Outcome::Error, message, "free space on the disk, or start the database")]
+        }
+    })
+}
+
+pub(super) fn chain(facts: &Facts) -> Vec<Finding> {
+    with_storage(facts, |storage| match &storage.chain {
+        ChainState::Intact(lines) => ok(format!("{} verified", counted(*lines, "line"))),
+        ChainState::NotVerified(why) => skipped(format!("{why}. Run `{}`", facts.command("activity verify"))),
+        ChainState::Damaged(what) => {
+            let message = format!("The activity log was changed: {}", line(what));
+            let next = format!("{}. Then compare with a backup", facts.command("activity verify"));
+            vec![found(Outcome::Error, message, next)]
+        }
+    })
+}
