@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -184,6 +185,18 @@ def test_tools_without_annotations_are_reads_unless_the_settings_require_a_write
         refused = gateway.run("call", "tool-read", "hints:none")
         assert refused.returncode == 4 and "tool-write" in refused.stderr, refused.stderr
         assert gateway.run("call", "tool-write", "hints:none").returncode == 0
+
+
+def test_stopping_says_what_happens_to_a_running_call(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path, {"mcpServers": {"fx": peers.misbehaving("--hang")}})
+    said = "Stopping. 1 call is running. Its server is stopped now, so its result may be lost."
+    with ThreadPoolExecutor(1) as pool:
+        with gateway:
+            running = pool.submit(call, Wire(gateway.mcp, gateway.token, MODERN), "fx:hang")
+            until(lambda: gateway.records("--status", "started"), SECONDS, "the server runs the call")
+        answer = running.result(SECONDS)
+    assert said in gateway.words(), gateway.words()
+    assert answer["isError"] and "The server may have run it" in answer["content"][0]["text"], answer
 
 
 def test_a_misconfigured_server_cannot_be_restarted_and_says_why(tmp_path: Path) -> None:
