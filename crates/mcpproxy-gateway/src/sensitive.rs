@@ -183,7 +183,7 @@ mod tests {
         check(r#"{"name":"a:b","pin":"4711","args":{}}"#, r#"{"name":"a:b","pin":"***","args":{}}"#);
         check(
             r#"{"name":"a:b","pin":4711,"args_json":"{\"pin\":1}","input":{"pin":[1,2],"x":"y"}}"#,
-            r#"{"name":"a:b","pin":"***","args_json":"{\"pin\":\"***\"}","input":{"pin":"***","x":"y"}}"#,
+            r#"{"name":"a:b","pin":"***","args_json":"{\"pin\":\"***\"}","input":{"pin":["***","***"],"x":"y"}}"#,
         );
         check(r#"{"name":"a:b","params":"{\"pin\":4711}"}"#, r#"{"name":"a:b","params":"{\"pin\":\"***\"}"}"#);
         check(r#"["a:b",{"pin":"4711"}]"#, r#"["a:b",{"pin":"***"}]"#);

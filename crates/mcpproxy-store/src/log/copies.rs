@@ -42,11 +42,11 @@ impl Copies {
     }
 
     pub(crate) fn send(&self, note: String) {
-        if let Some(notes) = &self.notes {
-            if let Err(TrySendError::Full(_)) = notes.try_send(note) {
-                // No line loses its proof: the next checkpoint covers all lines before it, too.
-                tracing::error!("the disk for copies of checkpoints is too slow, so a checkpoint was not copied");
-            }
+        if let Some(notes) = &self.notes
+            && let Err(TrySendError::Full(_)) = notes.try_send(note)
+        {
+            // No line loses its proof: the next checkpoint covers all lines before it, too.
+            tracing::error!("the disk for copies of checkpoints is too slow, so a checkpoint was not copied");
         }
     }
 
