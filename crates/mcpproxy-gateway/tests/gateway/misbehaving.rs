@@ -54,7 +54,7 @@ async fn a_misconfigured_server_is_reported_to_the_user_and_not_retried() {
     let reason = rig.server("fx").reason.unwrap();
     assert_eq!(rig.gateway.restart(&name("fx")), Err(mcpproxy_gateway::NotRestarted::Misconfigured(reason.clone())));
     for way in WAYS {
-        let mut agent = Agent::new(&rig, way, "a").await;
+        let mut agent = Agent::new(&rig, way, &format!("{way:?}").to_lowercase()).await;
         assert_eq!(
             agent.call(&rig, "call_tool_read", ECHO).await.brief(),
             "upstream_unavailable The call to 'fx:echo' failed: the gateway does not start the server, because its settings \
