@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,7 +94,7 @@ def play(
 
 
 def play_stdio(
-    era: str, command: StdioServerParameters, steps: list[dict[str, Any]], answers: dict[str, Any] | None = None
+    era: str, command: StdioServerParameters, steps: Iterable[dict[str, Any]], answers: dict[str, Any] | None = None
 ) -> Transcript:
     """Plays the steps with the Python client over the standard input and output of a command."""
     return anyio.run(_play_python, era, command, steps, answers or {})
@@ -107,7 +108,7 @@ async def _play_python_http(
         return await _play_python(kind.era, streamable_http_client(url, http_client=http), steps, answers)
 
 
-async def _play_python(era: str, server: Any, steps: list[dict[str, Any]], answers: dict[str, Any]) -> Transcript:
+async def _play_python(era: str, server: Any, steps: Iterable[dict[str, Any]], answers: dict[str, Any]) -> Transcript:
     heard = Transcript()
     with anyio.fail_after(PLAN_SECONDS):
         async with Client(server, mode=era, **_callbacks(heard, answers)) as client:

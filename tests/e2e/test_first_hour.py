@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -159,6 +160,60 @@ def test_an_added_server_is_ready_and_says_what_runs_unasked(tmp_path: Path) -> 
         removed = gateway.run("servers", "remove", "demo")
         assert removed.returncode == 0 and "no longer has a server demo" in removed.stderr
         assert set(gateway.servers()) == {"office"}
+
+
+def test_tools_without_annotations_are_reads_unless_the_settings_require_a_write(tmp_path: Path) -> None:
+    """`servers add` says that the gateway relies on the agent, and how to change that."""
+    hint = '"intent_declaration": { "unannotated": "require_write" }'
+    with Gateway(tmp_path) as gateway:
+        command = [sys.executable, str(Path(__file__).parent / "hints_server.py"), str(tmp_path / "ledger")]
+        added = gateway.run_with({}, "servers", "add", "hints", "--", *command)
+        assert added.returncode == 0, added.stderr
+        # `none` and `not_destructive`; all others have a hint that decides.
+        assert "2 tools have no annotations, so agents can call them as reads." in added.stderr, added.stderr
+        assert hint in added.stderr and str(gateway.home / "mcp_config.json") in added.stderr
+        assert gateway.servers()["hints"]["unannotated_tools"] == 2
+        assert gateway.run("call", "tool-read", "hints:none").returncode == 0
+
+        written = json.loads((gateway.home / "mcp_config.json").read_text())
+        strict = {**written, **json.loads("{" + hint + "}")}
+        gateway.write_settings(json.dumps(strict))
+        again = gateway.run("servers", "enable", "hints")
+        assert again.returncode == 0 and "hints is ready: " in again.stderr, again.stderr
+        assert "no annotations" not in again.stderr
+        assert gateway.servers()["hints"]["unannotated_tools"] == 0
+        refused = gateway.run("call", "tool-read", "hints:none")
+        assert refused.returncode == 3 and "tool-write" in refused.stderr, refused.stderr
+        assert gateway.run("call", "tool-write", "hints:none").returncode == 0
+
+
+def test_stopping_says_what_happens_to_a_running_call(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path, {"mcpServers": {"fx": peers.misbehaving("--hang")}})
+    said = "Stopping. 1 call is running. Its server is stopped now, so its result may be lost."
+    with ThreadPoolExecutor(1) as pool:
+        with gateway:
+            running = pool.submit(call, Wire(gateway.mcp, gateway.token, MODERN), "fx:hang")
+            until(lambda: gateway.records("--status", "started"), SECONDS, "the server runs the call")
+        answer = running.result(SECONDS)
+    assert said in gateway.words(), gateway.words()
+    assert answer["isError"] and "The server may have run it" in answer["content"][0]["text"], answer
+
+
+def test_a_misconfigured_server_cannot_be_restarted_and_says_why(tmp_path: Path) -> None:
+    settings = {"mcpServers": {"bad": {"command": "x", "args": 7}, "off": {"command": "x", "enabled": False}, "demo": {}}}
+    settings["mcpServers"]["demo"] = {"command": peers.MCPPROXY, "args": ["demo-server"]}
+    gateway = Gateway(tmp_path)
+    gateway.write_settings(json.dumps(settings))
+    with gateway:
+        refused = gateway.run("servers", "restart", "bad")
+        assert refused.returncode == 1, refused
+        assert "bad cannot start, because its settings have a mistake: line " in refused.stderr, refused.stderr
+        assert "mcpproxy config check" in refused.stderr
+        disabled = gateway.run("servers", "restart", "off")
+        assert disabled.returncode == 1 and "mcpproxy servers enable" in disabled.stderr, disabled.stderr
+        called = gateway.run("call", "tool-read", "bad:anything")
+        assert "mcpproxy config check" in called.stderr, called.stderr
+        assert gateway.run("servers", "restart", "demo").returncode == 0
 
 
 def test_the_demo_can_be_removed_first(tmp_path: Path) -> None:

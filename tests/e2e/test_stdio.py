@@ -6,8 +6,10 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 from mcp import StdioServerParameters
@@ -73,21 +75,34 @@ DEMO = {"type": "demo"}
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_first_user_reads_the_client_s_log(tmp_path: Path, browser: Browser, era: str) -> None:
-    """The client's log contains the setup link and the approval request. Once approved, the held call continues."""
-    gateway = Gateway(tmp_path / "home", {"mcpServers": {"demo": DEMO}, "approvals": {"wait": "60s"}})
+    """The client's log contains the setup link and the approval request. The agent is told at once that nobody can
+    approve yet. After the approval it repeats the call."""
+    gateway = Gateway(tmp_path / "home", {"mcpServers": {"demo": DEMO}, "approvals": {"wait": "10m"}})
     log = tmp_path / "client.log"
+    answered, approved = Event(), Event()
+
+    def steps() -> Iterator[dict]:
+        yield call("call_tool_destructive", DELETE)
+        answered.set()
+        assert approved.wait(60)
+        yield call("call_tool_destructive", DELETE)
+
     with ThreadPoolExecutor(1) as pool, open(log, "w") as errors, User(browser, gateway) as ada:
         server = stdio_client(command(gateway), errlog=errors)
-        held = pool.submit(play_stdio, era, server, [call("call_tool_destructive", DELETE)])
+        played = pool.submit(play_stdio, era, server, steps())
         link = until(lambda: SETUP_LINK.search(log.read_text()), 30, "the link is in the log")
         asked = until(lambda: re.search(r"approval needed: .* (http://\S+)", log.read_text()), 30, "so is the question")
         # The link follows the request in a write of its own.
         until(lambda: log.read_text().count(link.group()) == 2, 10, "the link appears again beside the request")
+        assert answered.wait(60), "the call is not held for a user who does not exist"
         ada.set_up(link.group())
         ada.open(asked.group(1))
         ada.approve("totp")
-        heard = held.result(60)
-    assert heard.results[0]["structuredContent"]["deletedUserId"] == "u_max"
+        approved.set()
+        heard = played.result(60)
+    refused, done = heard.results
+    assert refused["structuredContent"]["error"]["details"]["approver_lacks"] == "account"
+    assert done["structuredContent"]["deletedUserId"] == "u_max"
     assert "approved by ada" in log.read_text() or "used by ada" in log.read_text()
 
 

@@ -48,7 +48,7 @@ use crate::{Agent, ApprovalRef};
 
 pub use approval_request::{ApprovalRequest, NotCovered, StandingApproval};
 pub use call::{Call, Warning};
-pub use checks::may_run_unasked;
+pub use checks::{may_be_read_on_trust, may_run_unasked};
 pub use claim::{Claim, Repeat};
 pub use dry_run::{DRY_RUN_FRESH_MS, Preview};
 pub use explain::{Explanation, Finding, Verdict, explain};

@@ -187,8 +187,18 @@ pub struct Ticket {
     pub expires_ms: i64,
     pub side_effects: Vec<Untrusted>,
     pub retry: Retry,
-    /// False if no approver account exists yet.
-    pub has_users: bool,
+    pub approvers: Approvers,
+}
+
+/// The users who could approve a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Approvers {
+    /// At least one account has a second factor.
+    Ready,
+    /// There are accounts, but none has a second factor yet.
+    NotEnrolled,
+    /// No account exists yet.
+    NoAccount,
 }
 
 /// The way to repeat a call after its approval.

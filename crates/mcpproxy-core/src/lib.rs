@@ -39,7 +39,7 @@ pub use decision::{
     PriorState, Repeat, StandingApproval, Warning, decide,
 };
 pub use denial::{
-    Denial, DeniedBy, FieldHint, IDEMPOTENCY_KEY_MAX_CHARS, Mark, Missing, REASON_MAX_CHARS, Retry, Ticket,
+    Approvers, Denial, DeniedBy, FieldHint, IDEMPOTENCY_KEY_MAX_CHARS, Mark, Missing, REASON_MAX_CHARS, Retry, Ticket,
 };
 pub use error_code::ErrorCode;
 pub use file::{JSONC, Mistake};

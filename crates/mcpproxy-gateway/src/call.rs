@@ -211,7 +211,7 @@ pub(crate) async fn refuse_unknown(
     arguments: &str,
     error: RpcError,
 ) -> Reply {
-    let record = record::of_unknown(name, arguments, &error.message, &agent.identity, agent.client.as_deref());
+    let record = record::of_unknown(name, arguments, &error.message, agent, &state.snapshot.load());
     let record = record::note(&state.ledger, record).await;
     Err(error.with_record_if(record))
 }

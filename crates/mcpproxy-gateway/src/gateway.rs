@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mcpproxy_core::decision::may_run_unasked;
+use mcpproxy_core::decision::{may_be_read_on_trust, may_run_unasked};
 use mcpproxy_core::settings::{Changes, Settings, diff};
 use mcpproxy_core::{ServerName, Untrusted, Variant};
 use mcpproxy_store::{Ledger, Store};
@@ -22,7 +22,7 @@ use crate::record;
 use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
 use crate::status::{ClientStatus, ServerStatus, StateName};
-use crate::upstream::{Server, sweep};
+use crate::upstream::sweep;
 use servers::{Servers, changed_lists};
 
 pub use contracts::{DraftError, Lint, PolicyResult, version};
@@ -170,15 +170,19 @@ impl Gateway {
         let statuses = self.servers.statuses();
         let snapshot = self.state.snapshot.load();
         let is_unlisted = |status: &ServerStatus| status.tools > 0 && snapshot.awaits_tools(&status.name);
-        let mut destructive: BTreeMap<&ServerName, (usize, usize)> = BTreeMap::new();
-        for tool in snapshot.catalog.tools().filter(|tool| tool.call_with() == Variant::Destructive) {
-            let (all, unasked) = destructive.entry(tool.name.server()).or_default();
-            *all += 1;
-            *unasked += usize::from(may_run_unasked(&snapshot.settings.contracts, tool));
+        let mut counts: BTreeMap<&ServerName, (usize, usize, usize)> = BTreeMap::new();
+        for tool in snapshot.catalog.tools() {
+            let (destructive, unasked, unannotated) = counts.entry(tool.name.server()).or_default();
+            if tool.call_with() == Variant::Destructive {
+                *destructive += 1;
+                *unasked += usize::from(may_run_unasked(&snapshot.settings.contracts, tool));
+            }
+            *unannotated += usize::from(may_be_read_on_trust(&snapshot.settings.intent, tool));
         }
         let counted = |status: ServerStatus| {
-            let (destructive_tools, unasked_tools) = destructive.get(&status.name).copied().unwrap_or_default();
-            ServerStatus { destructive_tools, unasked_tools, ..status }
+            let (destructive_tools, unasked_tools, unannotated_tools) =
+                counts.get(&status.name).copied().unwrap_or_default();
+            ServerStatus { destructive_tools, unasked_tools, unannotated_tools, ..status }
         };
         let shown = |status: ServerStatus| match status.state {
             StateName::Ready if is_unlisted(&status) => ServerStatus { state: StateName::Connecting, ..status },
@@ -208,11 +212,22 @@ impl Gateway {
         self.servers.find(name).map(|server| server.last_log(lines))
     }
 
-    /// Restarts a server. Returns `false` if there is no such enabled server.
-    pub fn restart(&self, name: &ServerName) -> bool {
-        let can_run = |server: &Arc<Server>| server.settings.enabled && server.settings.transport.mistakes().is_none();
-        let server = self.servers.find(name).filter(can_run);
-        server.map(|server| server.request_restart()).is_some()
+    /// Restarts a server, or returns why it cannot be started.
+    pub fn restart(&self, name: &ServerName) -> Result<(), NotRestarted> {
+        let server = self.servers.find(name).ok_or(NotRestarted::NoServer)?;
+        if !server.settings.enabled {
+            return Err(NotRestarted::Disabled);
+        }
+        if let Some(reason) = server.misconfigured() {
+            return Err(NotRestarted::Misconfigured(reason));
+        }
+        server.request_restart();
+        Ok(())
+    }
+
+    /// Counts the calls that servers are running now.
+    pub fn running_calls(&self) -> usize {
+        self.servers.running_calls()
     }
 
     /// Ends sessions and servers, then finishes the log and closes the store.
@@ -228,6 +243,15 @@ impl Gateway {
     fn reload_error_slot(&self) -> MutexGuard<'_, Option<String>> {
         self.reload_error.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Reason why a server is not restarted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotRestarted {
+    NoServer,
+    Disabled,
+    /// Its settings have a mistake, which is named here.
+    Misconfigured(String),
 }
 
 /// Sums up what new files change.

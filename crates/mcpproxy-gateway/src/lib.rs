@@ -44,7 +44,9 @@ pub use approvals::{
 pub use downstream::{router, serve_stdio};
 pub use event_stream::{Event, EventError, EventReader};
 pub use events::{GatewayEvent, ReloadSummary};
-pub use gateway::{DraftError, ExplainError, Gateway, Lint, Options, PolicyResult, Reasons, SearchResults, version};
+pub use gateway::{
+    DraftError, ExplainError, Gateway, Lint, NotRestarted, Options, PolicyResult, Reasons, SearchResults, version,
+};
 pub use headers::header_value;
 pub use reloader::{ReloadRequests, Reloaded, Reloader};
 pub use snapshot::Files;

@@ -6,10 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mcpproxy_core::json::{quote, string_value};
 use mcpproxy_core::{
-    Agent, ApprovalRef, Catalog, Declared, Denial, Intent, Permit, RiskLevel, ServerName, Tool, ToolName, Warning, mask,
+    Agent, ApprovalRef, Catalog, Declared, Denial, Intent, Permit, RiskLevel, ServerName, Tool, ToolName, Warning,
 };
 use mcpproxy_store::{Kind, Ledger, NewRecord, Payload, RecordId, Status, WaitFor};
 
+use crate::agents::ConnectedAgent;
 use crate::message::{member, with_members};
 use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
@@ -144,14 +145,20 @@ pub(crate) fn of_denial(
 }
 
 /// Builds the record of a `tools/call` for a name that is not offered.
-pub(crate) fn of_unknown(name: &str, arguments: &str, message: &str, agent: &Agent, client: Option<&str>) -> NewRecord {
+pub(crate) fn of_unknown(
+    name: &str,
+    arguments: &str,
+    message: &str,
+    agent: &ConnectedAgent,
+    snapshot: &Snapshot,
+) -> NewRecord {
     NewRecord {
-        agent: Some(agent.name.clone()),
-        client: client.map(str::to_owned),
+        agent: Some(agent.identity.name.clone()),
+        client: agent.client.clone(),
         tool: Some(name.to_owned()),
         code: Some("tool_not_found".to_owned()),
         message: Some(message.to_owned()),
-        args: Some(payload(arguments)),
+        args: Some(parameters(Some(name), arguments, snapshot)),
         ..blank(Kind::Refusal, Status::Refused)
     }
 }
@@ -193,13 +200,22 @@ impl<'a> RequestedCall<'a> {
 
     /// Masks the arguments, even if the call was refused before its tool was resolved.
     fn payload(&self, snapshot: &Snapshot) -> Payload {
-        let name = self.name().and_then(|name| ToolName::parse(&name).ok());
-        let pointers = name.map(|name| snapshot.sensitive(&name)).unwrap_or_default();
-        match self.direct {
-            Some(_) => Sensitive::new(pointers, "{}").arguments(self.arguments),
-            None => Sensitive::new(pointers, "{}").parameters(self.arguments),
+        match &self.direct {
+            Some(name) => Sensitive::new(snapshot.sensitive(name), "{}").arguments(self.arguments),
+            None => parameters(None, self.arguments, snapshot),
         }
     }
+}
+
+/// Parameters in which an agent may name the tool. Two of them are common mistakes.
+const NAMES: [&str; 3] = ["name", "tool", "tool_name"];
+
+/// Masks parameters by the contracts of every tool that they, or the name of the call, may mean.
+fn parameters(called: Option<&str>, text: &str, snapshot: &Snapshot) -> Payload {
+    let named = NAMES.into_iter().filter_map(|key| member(text, key).and_then(string_value));
+    let names = called.map(Cow::Borrowed).into_iter().chain(named);
+    let pointers = names.flat_map(|name| snapshot.sensitive_of(&name)).collect();
+    Sensitive::new(pointers, "{}").parameters(text)
 }
 
 pub(crate) async fn note_server(ledger: &Ledger, server: &ServerName, failure: Option<String>) {
@@ -219,11 +235,6 @@ pub(crate) async fn note_settings(ledger: &Ledger, failure: Option<String>) {
 pub(crate) async fn note(ledger: &Ledger, record: NewRecord) -> Option<RecordId> {
     let noted = ledger.append(record, WaitFor::Queue).await;
     noted.inspect_err(|error| tracing::debug!(%error, "could not write to the activity log")).ok()
-}
-
-/// Masks arguments of an unknown tool by general patterns only.
-fn payload(text: &str) -> Payload {
-    Payload::of(mask(text, &[]), text.len())
 }
 
 fn metadata(intent: &Intent, is_verified: Option<bool>, warnings: &[Warning], audit_event: Option<&str>) -> String {

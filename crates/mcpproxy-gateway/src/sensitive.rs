@@ -2,15 +2,13 @@
 
 use std::borrow::Cow;
 
-use mcpproxy_core::json::{quote, string_value};
+use mcpproxy_core::json::{members, quote, string_value};
 use mcpproxy_core::{Pointer, Tool, mask};
 use mcpproxy_store::Payload;
 use serde_json::value::RawValue;
 
-use crate::message::{RpcError, member, with_members};
+use crate::message::{RpcError, member, object, with_members};
 
-/// Parameters under which agents send the arguments of a tool. The last is a common mistake.
-const SPELLINGS: [&str; 3] = ["args", "args_json", "arguments"];
 /// Shorter values would match, and mask, unrelated text.
 const VALUE_MIN_BYTES: usize = 4;
 
@@ -68,25 +66,33 @@ impl Sensitive {
         Payload::of(mask(text, &self.pointers), text.len())
     }
 
-    /// Masks the parameters of a `call_tool_*`, which contain the arguments as an object or as JSON text. A refused call
-    /// may have them under another spelling, or beside the name.
+    /// Masks the parameters of a `call_tool_*`, which contain the arguments as an object or as JSON text. Only refused
+    /// calls are recorded this way. A model may have put the arguments under another name, or some of them beside
+    /// `args`. So every pointer is tried on the parameters themselves and inside each of them.
     pub(crate) fn parameters(&self, text: &str) -> Payload {
         if self.pointers.is_empty() {
             return Payload::of(mask(text, &[]), text.len());
         }
-        let given: Vec<&str> = SPELLINGS.into_iter().filter(|key| member(text, key).is_some()).collect();
-        let mut masked = text.to_owned();
-        for key in &given {
-            if let Some(inner) = member(text, key).and_then(string_value) {
-                masked = with_members(&masked, &[(key, &quote(mask(&inner, &self.pointers).as_str()))]);
-            }
-        }
-        let under: Vec<Pointer> = match given.as_slice() {
-            [] => self.pointers.clone(),
-            keys => keys.iter().flat_map(|key| self.pointers.iter().map(move |pointer| pointer.under(key))).collect(),
+        let fields = members(text).unwrap_or_default();
+        // One pointer for all parameters: an agent decides how many there are.
+        let inside = self.pointers.iter().map(Pointer::under_any);
+        let pointers: Vec<Pointer> = self.pointers.iter().cloned().chain(inside).collect();
+        let shown: Vec<(&str, Option<String>)> =
+            fields.iter().map(|(key, value)| (key.as_ref(), self.json_text(value))).collect();
+        let masked = match shown.iter().any(|(_, masked)| masked.is_some()) {
+            true => object(
+                shown.iter().zip(&fields).map(|((key, masked), (_, value))| (*key, masked.as_deref().unwrap_or(value))),
+            ),
+            false => text.to_owned(),
         };
-        let masked = self.json(&masked).into_owned();
-        Payload::of(mask(&masked, &under), text.len())
+        Payload::of(mask(&self.json(&masked), &pointers), text.len())
+    }
+
+    /// Masks arguments that a JSON string contains. Returns `None` if there is nothing to mask.
+    fn json_text(&self, value: &str) -> Option<String> {
+        let inner = string_value(value)?;
+        let masked = mask(&inner, &self.pointers);
+        (masked.as_str() != inner).then(|| quote(masked.as_str()))
     }
 
     /// Masks a result: the structured part, and texts that repeat it as JSON or in prose.
@@ -174,6 +180,22 @@ mod tests {
         );
         check(r#"{"name":"a:b","args":"{\"pin\":4711}"}"#, r#"{"name":"a:b","args":"{\"pin\":\"***\"}"}"#);
         check(r#"{"name":"a:b","pin":"4711"}"#, r#"{"name":"a:b","pin":"***"}"#);
+        check(r#"{"name":"a:b","pin":"4711","args":{}}"#, r#"{"name":"a:b","pin":"***","args":{}}"#);
+        check(
+            r#"{"name":"a:b","pin":4711,"args_json":"{\"pin\":1}","input":{"pin":[1,2],"x":"y"}}"#,
+            r#"{"name":"a:b","pin":"***","args_json":"{\"pin\":\"***\"}","input":{"pin":["***","***"],"x":"y"}}"#,
+        );
+        check(r#"{"name":"a:b","params":"{\"pin\":4711}"}"#, r#"{"name":"a:b","params":"{\"pin\":\"***\"}"}"#);
+        check(r#"["a:b",{"pin":"4711"}]"#, r#"["a:b",{"pin":"***"}]"#);
+        check("{}", "{}");
+    }
+
+    #[test]
+    fn masking_takes_no_longer_for_each_further_parameter() {
+        let sensitive = Sensitive::new(vec![Pointer::parse("/pin").unwrap(), Pointer::parse("/a/b").unwrap()], "{}");
+        let many: Vec<String> = (0..50_000).map(|number| format!("\"p{number}\":{{\"pin\":\"4711\"}}")).collect();
+        let masked = sensitive.parameters(&format!("{{{}}}", many.join(",")));
+        assert!(!masked.text().contains("4711"));
     }
 
     #[test]

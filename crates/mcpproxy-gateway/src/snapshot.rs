@@ -106,6 +106,19 @@ impl Snapshot {
         written.map(|places| places.value.iter().map(|place| place.pointer.clone()).collect()).unwrap_or_default()
     }
 
+    /// Returns the sensitive fields of every tool that a name from an agent may mean. A name without a server may mean
+    /// a tool of any server, whether or not the agent sees it: this is for the log, not for the agent.
+    pub(crate) fn sensitive_of(&self, name: &str) -> Vec<Pointer> {
+        if let Ok(full) = ToolName::parse(name) {
+            return self.sensitive(&full);
+        }
+        // Direct mode writes `server__tool`, and a tool's own name may contain `__` too.
+        let direct = ToolName::parse(&name.replacen("__", ":", 1)).ok();
+        let own = name.rsplit(':').next().unwrap_or(name);
+        let bare = self.settings.servers.iter().filter_map(|server| ToolName::of(&server.name, own).ok());
+        direct.into_iter().chain(bare).flat_map(|name| self.sensitive(&name)).collect()
+    }
+
     /// Returns true if a server is enabled and has listed no tools.
     pub(crate) fn awaits_tools(&self, name: &ServerName) -> bool {
         self.offers.get(name).is_some_and(|offers| offers.tools.is_empty())

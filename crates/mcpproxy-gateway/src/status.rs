@@ -21,6 +21,8 @@ pub struct ServerStatus {
     pub destructive_tools: usize,
     /// Destructive tools that run without an approval.
     pub unasked_tools: usize,
+    /// Tools that agents can call as reads although neither the server nor a contract says that they only read.
+    pub unannotated_tools: usize,
     pub prompts: usize,
     pub resources: usize,
     /// The MCP revision of the connection.

@@ -10,6 +10,7 @@ mod forward;
 mod http;
 mod http_sse;
 mod log;
+mod notices;
 mod offers;
 mod open_calls;
 mod orphans;

@@ -134,6 +134,12 @@ problems! {
     SERVER_NOT_FOUND = NOT_FOUND "server_not_found"
         "no such server, or it is disabled"
         hint "GET /api/v1/servers lists all servers";
+    SERVER_DISABLED = CONFLICT "server_disabled"
+        "the server is disabled"
+        hint "enable it with `mcpproxy servers enable NAME`";
+    SERVER_MISCONFIGURED = CONFLICT "server_misconfigured"
+        "the server cannot start, because its settings have a mistake"
+        hint "correct the mistake that `mcpproxy config check` shows; the gateway then starts the server by itself";
     TOOL_NOT_FOUND = NOT_FOUND "tool_not_found"
         "no such tool"
         hint "GET /api/v1/tools lists all tools";

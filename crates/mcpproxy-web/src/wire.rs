@@ -209,6 +209,9 @@ pub(crate) struct Server {
     destructive_tools: usize,
     /// Destructive tools that run without an approval, by contracts and settings. Tools with policies do not count.
     unasked_destructive_tools: usize,
+    /// Tools that agents can call as reads although neither annotations nor a contract say that they only read. 0 if
+    /// `intent_declaration.unannotated` is `require_write`.
+    unannotated_tools: usize,
     prompts: usize,
     resources: usize,
     /// The MCP revision of the connection.
@@ -238,6 +241,7 @@ impl From<ServerStatus> for Server {
             tools: status.tools,
             destructive_tools: status.destructive_tools,
             unasked_destructive_tools: status.unasked_tools,
+            unannotated_tools: status.unannotated_tools,
             prompts: status.prompts,
             resources: status.resources,
             protocol: status.protocol,

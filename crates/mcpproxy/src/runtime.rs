@@ -44,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 use self::http_server::HttpServer;
 use self::listen::{bind, own_url};
 use self::local_agent::LocalAgent;
-use self::reload::Reload;
+use self::reload::{Reload, WatchedFiles};
 use crate::database::location_of;
 use crate::home::Home;
 use crate::home::lock::Lock;
@@ -138,7 +138,9 @@ impl Runtime {
             stopping: stopping.clone(),
         });
         let server = HttpServer::new(listeners, app);
-        let reload = Reload { path, referenced, seen, current: files, gateway: gateway.clone(), guard, requests };
+        let read = operator_files::read;
+        let files = WatchedFiles { path, referenced, seen, current: files, gateway: gateway.clone(), guard, read };
+        let reload = Reload { files, requests };
         lock.announce(&address.to_string())?;
         Ok(Self {
             gateway,
@@ -158,11 +160,14 @@ impl Runtime {
 
     /// Serves until `end` completes, then stops everything in order.
     pub(crate) async fn run_until<T>(self, end: impl Future<Output = T>) -> T {
+        // Joined, so that a part that returns takes nothing with it. As branches of the `select!`, the first one to
+        // return would end the others, `end` included.
+        let parts = async {
+            tokio::join!(self.server.run(), self.reload.run(), changes::follow(&self.gateway, self.changes));
+        };
         let ended = tokio::select! {
             ended = end => ended,
-            () = self.server.run() => std::future::pending().await,
-            () = self.reload.run() => std::future::pending().await,
-            () = changes::follow(&self.gateway, self.changes) => std::future::pending().await,
+            () = parts => std::future::pending().await,
         };
         self.stopping.cancel();
         let stop = async { tokio::join!(self.server.finish(), self.gateway.stop()) };

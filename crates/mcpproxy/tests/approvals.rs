@@ -288,8 +288,16 @@ fn dry_runs_and_repeats() {
 #[test]
 fn a_call_that_is_held_says_where_to_decide() {
     let folder = holding("1s");
-    let _serving = Serving::start(&folder);
+    let serving = Serving::start(&folder);
+    make_anna(&serving);
     assert_snapshot!("held", steady(&folder.run(&SHARE)));
+}
+
+#[test]
+fn a_call_that_nobody_can_approve_is_not_held() {
+    let folder = holding("10m");
+    let _serving = Serving::start(&folder);
+    assert_snapshot!("nobody_can_approve", steady(&folder.run(&SHARE)));
 }
 
 #[test]

@@ -40,6 +40,7 @@ use crate::intent::{Arguments, Declared, Mode};
 use crate::settings::Unclassified;
 use crate::{Agent, RiskLevel, Variant};
 
+pub use annotations::may_be_read_on_trust;
 pub(super) use rate_limit::take_rate_slot;
 pub(super) use user::asks_by_setting;
 pub use user::may_run_unasked;

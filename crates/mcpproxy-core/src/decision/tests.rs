@@ -132,6 +132,38 @@ fn an_unknown_tool_comes_with_suggestions() {
 }
 
 #[test]
+fn tools_that_are_read_on_trust() {
+    use crate::contract::Contracts;
+    let server = ServerName::parse("fx").unwrap();
+    let check = |hints: (Option<bool>, Option<bool>), contract: &str, unannotated: Unannotated, expected: bool| {
+        let (offer, _) = Offer::new([Offered::parse(&server, &hints_json(hints.0, hints.1))]);
+        let files =
+            if contract.is_empty() { vec![] } else { vec![("contracts/a.yaml".to_owned(), contract.to_owned())] };
+        let contracts = Arc::new(Contracts::parse(&files).unwrap());
+        let catalog = Catalog::default().next([(server.clone(), Arc::new(offer))], &contracts, &Arc::default());
+        let settings = IntentSettings { unannotated, ..IntentSettings::default() };
+        let tool = catalog.tools().next().unwrap();
+        let found = may_be_read_on_trust(&settings, tool);
+        assert_eq!(found, expected, "{hints:?} {contract} {unannotated:?}");
+        // The decision agrees: on trust means allowed, and not confirmed by anybody.
+        if contract.is_empty() {
+            let decided = outcome(&settings, Scope::everything(), hints, Variant::Read, "fx:tool");
+            assert_eq!(found, decided.starts_with("allow unverified"), "{hints:?} {unannotated:?}: {decided}");
+        }
+    };
+    check((None, None), "", Unannotated::Trust, true);
+    check((None, Some(false)), "", Unannotated::Trust, true);
+    check((None, None), "", Unannotated::Warn, true);
+    check((None, None), "", Unannotated::RequireWrite, false);
+    check((Some(true), None), "", Unannotated::Trust, false);
+    check((Some(false), None), "", Unannotated::Trust, false);
+    check((None, Some(true)), "", Unannotated::Trust, false);
+    check((None, None), "tool: fx:tool\nriskLevel: low\n", Unannotated::Trust, true);
+    check((None, None), "tool: fx:tool\noperation: read\n", Unannotated::Trust, false);
+    check((None, None), "tool: fx:tool\noperation: write\n", Unannotated::Trust, false);
+}
+
+#[test]
 fn tools_that_run_without_approval() {
     use crate::contract::Contracts;
     use crate::policy::Policies;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Denial, FieldHint, IDEMPOTENCY_KEY_MAX_CHARS, REASON_MAX_CHARS, Retry, Ticket};
+use super::{Approvers, Denial, FieldHint, IDEMPOTENCY_KEY_MAX_CHARS, REASON_MAX_CHARS, Retry, Ticket};
 use crate::time::iso;
 use crate::{RiskLevel, ToolName, Untrusted};
 
@@ -107,7 +107,7 @@ fn confirmation_required(
         "needs": if needs_step_up { vec!["confirmation", "step_up"] } else { vec!["confirmation"] },
     });
     if let (Some(ticket), Some(fields)) = (approval, all.as_object_mut()) {
-        let Ticket { id, url, expires_ms, side_effects, retry, has_users } = ticket;
+        let Ticket { id, url, expires_ms, side_effects, retry, approvers } = ticket;
         fields.insert("approval_id".to_owned(), id.as_str().into());
         fields.insert("approve_url".to_owned(), url.as_str().into());
         fields.insert("expires_at".to_owned(), iso(*expires_ms).into());
@@ -118,8 +118,14 @@ fn confirmation_required(
             Retry::AsItIs => json!({}),
         };
         fields.insert("retry".to_owned(), json!({"same_call": true, "add": add}));
-        if !has_users {
+        let missing = match approvers {
+            Approvers::Ready => None,
+            Approvers::NotEnrolled => Some("second_factor"),
+            Approvers::NoAccount => Some("account"),
+        };
+        if let Some(missing) = missing {
             fields.insert("nobody_can_approve".to_owned(), true.into());
+            fields.insert("approver_lacks".to_owned(), missing.into());
         }
     }
     all

@@ -1,6 +1,6 @@
 //! The sentence that an agent gets with a refusal: what happened, why, and which tool or parameter to use next.
 
-use super::{Denial, DeniedBy, FieldHint, Mark, Missing, Retry, Ticket, Violation};
+use super::{Approvers, Denial, DeniedBy, FieldHint, Mark, Missing, Retry, Ticket, Violation};
 use crate::schema::Problem;
 use crate::{RiskLevel, ToolName, Untrusted};
 
@@ -87,9 +87,12 @@ impl Denial {
 
 /// Never contains the setup link itself: whoever opens it becomes an approver, and the reader of this text is an agent.
 /// The last sentence is for `mcpproxy stdio`: most clients do not keep its standard error.
-const NO_APPROVER: &str = "No approver account exists yet. Tell the user to open the one-time setup link that `mcpproxy serve` \
-                           prints in its terminal, or `mcpproxy stdio` in the client's log. A user who finds neither closes \
-                           this client, runs `mcpproxy serve`, and starts the client again. ";
+const NO_ACCOUNT: &str = "No approver account exists yet. Tell the user to open the one-time setup link that `mcpproxy serve` \
+                          prints in its terminal, or `mcpproxy stdio` in the client's log. The link is valid for an hour, and \
+                          each approval request prints a valid one. A user who finds neither closes this client, runs \
+                          `mcpproxy serve`, and starts the client again. ";
+const NOT_ENROLLED: &str = "No approver account has a second factor yet. Tell the user to run `mcpproxy open`, sign in, and add \
+                            an authenticator app or a passkey on the account page. ";
 const EXPIRED: &str =
     "The approval expired before the call was made. Repeat the call without approval_id to request a new one.";
 const NOT_FOUND: &str = "No approval has this approval_id. Repeat the call without approval_id to request one.";
@@ -165,12 +168,16 @@ fn confirmation_required(
     let fact = format!("A user must approve this call of '{tool}'{level}{factor}.");
     match approval {
         None => format!("{fact} Make the call to request the approval."),
-        Some(Ticket { id, url, retry, has_users, .. }) => {
+        Some(Ticket { id, url, retry, approvers, .. }) => {
             let with_id = match retry {
                 Retry::WithId => format!(" with approval_id={id}"),
                 Retry::AsItIs => String::new(),
             };
-            let setup = if *has_users { "" } else { NO_APPROVER };
+            let setup = match approvers {
+                Approvers::Ready => "",
+                Approvers::NotEnrolled => NOT_ENROLLED,
+                Approvers::NoAccount => NO_ACCOUNT,
+            };
             format!(
                 "{fact} {setup}Ask the user to open {url}. Then repeat exactly this call{with_id}. Do not change the arguments."
             )

@@ -1,7 +1,9 @@
 //! Texts for agents about users, dry runs and repeats, word for word.
 
 use mcpproxy_core::settings::TwoKey;
-use mcpproxy_core::{ApprovalId, Denial, DeniedBy, Retry, RiskLevel, Ticket, ToolName, Untrusted, Variant, declare};
+use mcpproxy_core::{
+    ApprovalId, Approvers, Denial, DeniedBy, Retry, RiskLevel, Ticket, ToolName, Untrusted, Variant, declare,
+};
 use serde_json::{Value, json};
 
 use super::{ID, NOW_MS, World};
@@ -23,7 +25,7 @@ fn confirmation_with_a_way_to_come_back() {
         expires_ms: NOW_MS,
         side_effects: vec![Untrusted::new("An email is sent.")],
         retry: Retry::WithId,
-        has_users: true,
+        approvers: Approvers::Ready,
     };
     let asked = Denial::ConfirmationRequired {
         tool: tool(),
@@ -48,22 +50,36 @@ fn confirmation_with_a_way_to_come_back() {
             "retry": {"same_call": true, "add": {"approval_id": ID}},
         }),
     );
-    let nobody = Ticket { has_users: false, ..approval.clone() };
-    let nobody = Denial::ConfirmationRequired {
+    let without = |approvers: Approvers| Denial::ConfirmationRequired {
         tool: tool(),
         risk: None,
         needs_step_up: false,
-        approval: Some(Box::new(nobody)),
+        approval: Some(Box::new(Ticket { approvers, ..approval.clone() })),
     };
+    let nobody = without(Approvers::NoAccount);
     assert_eq!(
         nobody.message(),
         "A user must approve this call of 'mail:send'. No approver account exists yet. Tell the user to open the one-time setup \
-         link that `mcpproxy serve` prints in its terminal, or `mcpproxy stdio` in the client's log. A user who finds neither \
-         closes this client, runs `mcpproxy serve`, and starts the client again. Ask the user to open \
+         link that `mcpproxy serve` prints in its terminal, or `mcpproxy stdio` in the client's log. The link is valid for an \
+         hour, and each approval request prints a valid one. A user who finds neither closes this client, runs `mcpproxy serve`, and starts the client again. Ask the user to open \
          http://localhost:8080/ui/approvals/01M7FFDZNC0000A0000000000B. Then repeat exactly this call with \
          approval_id=01M7FFDZNC0000A0000000000B. Do not change the arguments."
     );
-    assert_eq!(nobody.details()["nobody_can_approve"], true);
+    let lacks = |denial: &Denial| {
+        let details = denial.details();
+        [&details["nobody_can_approve"], &details["approver_lacks"]].map(ToString::to_string).join(" ")
+    };
+    assert_eq!(lacks(&nobody), r#"true "account""#);
+    let not_enrolled = without(Approvers::NotEnrolled);
+    assert_eq!(
+        not_enrolled.message(),
+        "A user must approve this call of 'mail:send'. No approver account has a second factor yet. Tell the user to run \
+         `mcpproxy open`, sign in, and add an authenticator app or a passkey on the account page. Ask the user to open \
+         http://localhost:8080/ui/approvals/01M7FFDZNC0000A0000000000B. Then repeat exactly this call with \
+         approval_id=01M7FFDZNC0000A0000000000B. Do not change the arguments."
+    );
+    assert_eq!(lacks(&not_enrolled), r#"true "second_factor""#);
+    assert_eq!(lacks(&asked), "null null");
     let world = World::default();
     check(
         &world.approval_request().unrequested(),

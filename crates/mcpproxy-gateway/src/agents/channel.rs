@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+use super::session::Session;
 use crate::message::RpcError;
 
 /// Sends messages to the agent of one open request.
@@ -19,6 +20,7 @@ pub(crate) struct AgentChannel {
     log_level: Option<LogLevel>,
     /// The client's MCP capabilities, as raw JSON.
     capabilities: Arc<str>,
+    session: Option<Arc<Session>>,
     /// The session's standing stream, for messages that come after the answer.
     later: Option<mpsc::Sender<String>>,
     /// Set while the agent does not read its messages.
@@ -65,16 +67,18 @@ impl AgentChannel {
         progress_token: Option<Arc<str>>,
         log_level: Option<LogLevel>,
         capabilities: Arc<str>,
-        later: Option<mpsc::Sender<String>>,
+        session: Option<Arc<Session>>,
     ) -> (Self, mpsc::Receiver<Box<Event>>) {
         // Boxed, because a channel reserves room for many events, and most requests send none.
         let (events, receiver) = mpsc::channel(EVENTS_WAITING);
+        let later = session.as_ref().and_then(|session| session.standing());
         (
             Self {
                 events,
                 progress_token,
                 log_level,
                 capabilities,
+                session,
                 later,
                 is_deaf: Arc::default(),
                 open_requests: Arc::default(),
@@ -95,9 +99,14 @@ impl AgentChannel {
         &self.capabilities
     }
 
-    /// Returns true if both lead to the same session's standing stream.
+    /// Returns true if both belong to the same session. Without a session, nobody knows who sent a request.
     pub(crate) fn is_same_agent(&self, other: &Self) -> bool {
-        self.later.as_ref().zip(other.later.as_ref()).is_some_and(|(one, two)| one.same_channel(two))
+        self.session.as_ref().zip(other.session.as_ref()).is_some_and(|(one, two)| Arc::ptr_eq(one, two))
+    }
+
+    /// Returns true if the agent has a standing stream, which messages can use after the answer.
+    pub(crate) fn is_reached_later(&self) -> bool {
+        self.later.is_some()
     }
 
     pub(crate) async fn notify(&self, notification: String) {

@@ -8,6 +8,7 @@
 //!        │            for the same call, or a new one
 //!        ▼ pending
 //!  reach (elicitation.rs): a form or a link in the agent's client, or only the web page
+//!        │            (nobody, if no account could approve: the agent gets `confirmation_required` at once)
 //!        ▼
 //!  wait (wait.rs): holds the call for `approvals.wait`, or while a form is open, with progress messages
 //!        ▼
@@ -44,7 +45,9 @@ use std::time::Duration;
 
 use mcpproxy_core::decision::PriorState;
 use mcpproxy_core::settings::Channel;
-use mcpproxy_core::{ApprovalRequest, ApprovalState, Assurance, Denial, DeniedBy, Moment, Permit, Retry, Ticket};
+use mcpproxy_core::{
+    ApprovalRequest, ApprovalState, Approvers, Assurance, Denial, DeniedBy, Moment, Permit, Retry, Ticket,
+};
 use mcpproxy_store::{StoreError, StoredApproval};
 
 use super::{CallExtras, Incoming, Stopped};
@@ -134,6 +137,11 @@ impl ApprovalFlow<'_> {
             approval.least == Assurance::Form && settings.channel(&self.request.tool().contract) == Channel::Form;
         let form_suffices = form_suffices && elicitation::shows_all(&approval);
         let prompt = Elicitation::of(&self.agent.capabilities, form_suffices);
+        // A form needs no account. Everything else does, so without one nobody can decide however long the call waits.
+        let can_be_decided = prompt == Some(Elicitation::Form) || self.approvers().await? == Approvers::Ready;
+        if !can_be_decided && self.extras.returned.is_none() {
+            return Ok(approval);
+        }
         let open_form = match (self.agent.era, prompt, &self.extras.returned) {
             (Era::Modern, Some(prompt), None) => {
                 let agent = &self.agent.identity;
@@ -156,7 +164,18 @@ impl ApprovalFlow<'_> {
             }
             (Era::Modern | Era::Legacy, _, _) => None,
         };
-        wait::for_decision(self, approval, settings.wait, open_form).await
+        let wait = if can_be_decided { settings.wait } else { Duration::ZERO };
+        wait::for_decision(self, approval, wait, open_form).await
+    }
+
+    /// Finds out whether any user could approve a call.
+    async fn approvers(&self) -> Result<Approvers, StoreError> {
+        let store = &self.state.store;
+        Ok(match store.has_approvers().await? {
+            true => Approvers::Ready,
+            false if store.has_users().await? => Approvers::NotEnrolled,
+            false => Approvers::NoAccount,
+        })
     }
 
     /// Names the agent's client as the origin of a decision.
@@ -189,7 +208,7 @@ impl ApprovalFlow<'_> {
                 EndpointMode::Four => Retry::WithId,
                 EndpointMode::Server(_) | EndpointMode::Direct => Retry::AsItIs,
             },
-            has_users: self.state.store.has_users().await?,
+            approvers: self.approvers().await?,
         }))
     }
 }

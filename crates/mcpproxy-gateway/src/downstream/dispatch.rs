@@ -64,8 +64,8 @@ pub(crate) fn begin(
     let open_request = agent.session.as_ref().zip(id).map(|(session, id)| session.begin(id, cancel.clone()));
     let meta = request.params.as_deref().and_then(|params| member(params, "_meta"));
     let progress_token = meta.and_then(|meta| member(meta, "progressToken")).map(Arc::from);
-    let later = agent.session.as_ref().and_then(|session| session.standing());
-    let (channel, events) = AgentChannel::new(progress_token, agent.log_level, Arc::clone(&agent.capabilities), later);
+    let (capabilities, session) = (Arc::clone(&agent.capabilities), agent.session.clone());
+    let (channel, events) = AgentChannel::new(progress_token, agent.log_level, capabilities, session);
     let (state, token) = (Arc::clone(state), cancel.clone());
     let work = async move {
         let reply = answer(&state, &agent, &request, &channel, &token).await;

@@ -36,6 +36,9 @@ pub(super) struct Servers {
     leaving: Mutex<Vec<Supervised>>,
     /// Source of the next snapshot. Snapshots are built one at a time, under this lock.
     files: Mutex<Files>,
+    /// Has no bound of its own: a change must not get lost, and its reporter must not wait for a snapshot. Each change
+    /// costs a server a list that was read, a connection or a backoff, with a pause after each list. So one server
+    /// adds about ten per second at most, and each round of [`take_changes`] takes all.
     changes: mpsc::UnboundedSender<(ServerName, Change)>,
 }
 
@@ -102,6 +105,10 @@ impl Servers {
         self.running().values().map(|supervised| supervised.server.status()).collect()
     }
 
+    pub(super) fn running_calls(&self) -> usize {
+        self.running().values().map(|supervised| supervised.server.running_calls()).sum()
+    }
+
     pub(super) fn were_all_tried(&self) -> bool {
         self.running().values().all(|supervised| supervised.server.was_tried())
     }
@@ -130,6 +137,13 @@ struct Watcher {
 
 impl Watch for Watcher {
     fn changed(&self, server: &Server, change: Change) {
+        // Snapshots contain no resources, and a server may send updates as fast as it can write. So they do not queue.
+        if let Change::ResourceUpdated(params) = &change {
+            if let Some(uri) = member(params, "uri").and_then(string_value) {
+                self.state.listeners.resource_updated(server.name(), &uri, params);
+            }
+            return;
+        }
         self.state.report_news();
         // Marked between the two steps. A task that sees the server as tried then also sees the report, and waits for
         // its snapshot.
@@ -188,11 +202,8 @@ async fn announce(state: &SharedState, changes: Vec<(ServerName, Change)>, befor
             Change::Tools => {}
             Change::Prompts => drop(lists.insert((name, ListKind::Prompts))),
             Change::Resources => drop(lists.insert((name, ListKind::Resources))),
-            Change::ResourceUpdated(params) => {
-                if let Some(uri) = member(&params, "uri").and_then(string_value) {
-                    state.listeners.resource_updated(&name, &uri, &params);
-                }
-            }
+            // Told at once, without a snapshot.
+            Change::ResourceUpdated(_) => {}
         }
     }
     for (name, kind) in lists {

@@ -7,13 +7,12 @@ use mcpproxy_core::json::{members, quote, string_value};
 use mcpproxy_core::settings::{ServerSettings, TransportSettings};
 use rmcp::model::ProtocolVersion;
 use serde_json::Value;
-use tokio::sync::mpsc;
 
-use super::Notice;
 use super::connection::{Connection, Link, Request, send};
 use super::error::UpstreamError;
 use super::http::HttpLink;
 use super::log::ServerLog;
+use super::notices::Notices;
 use super::stdio::{self, Process, Program};
 use crate::message::{self, member};
 use crate::protocol::{Era, IMPLEMENTATION, LEGACY_VERSION, MODERN_VERSION};
@@ -28,7 +27,7 @@ const LEGACY_CAPABILITIES: &str = "{\"elicitation\":{\"form\":{},\"url\":{}},\"s
 pub(crate) struct Reached {
     pub(crate) connection: Connection,
     pub(crate) process: Option<Process>,
-    pub(crate) notices: mpsc::UnboundedReceiver<Notice>,
+    pub(crate) notices: Arc<Notices>,
 }
 
 pub(crate) async fn reach(
@@ -37,7 +36,8 @@ pub(crate) async fn reach(
     log: Arc<ServerLog>,
 ) -> Result<Reached, UpstreamError> {
     let limit = settings.result_limit_bytes;
-    let (notify, notices) = mpsc::unbounded_channel();
+    let notices = Notices::new();
+    let notify = Arc::clone(&notices);
     let (link, process) = match &settings.transport {
         TransportSettings::Stdio { command, args, env, cwd } => {
             let passthrough = &settings.env_passthrough;
@@ -82,7 +82,7 @@ pub(crate) async fn reach_legacy(settings: &ServerSettings) -> Result<Connection
     match &settings.transport {
         TransportSettings::Http { url, headers } => {
             // The first connection already reports list changes.
-            let (unheard, _) = mpsc::unbounded_channel();
+            let unheard = Notices::new();
             initialize(Link::Http(HttpLink::new(url, headers, settings.result_limit_bytes, unheard)?)).await
         }
         TransportSettings::Stdio { .. }

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mcpproxy_core::json::string_value;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
-use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use super::Notice;
 use super::error::UpstreamError;
+use super::notices::Notices;
 use super::pending::{Answered, Belongs, Pending};
 use crate::agents::{AgentChannel, LogLevel};
 use crate::message::{self, INTERNAL_ERROR, Message, Reply, RpcError, member};
@@ -19,7 +20,7 @@ pub(crate) struct Duplex {
     outlet: Outlet,
     pending: Pending,
     next_id: AtomicU64,
-    notices: mpsc::UnboundedSender<Notice>,
+    notices: Arc<Notices>,
     /// Cancelled when the line is down.
     pub(crate) ended: CancellationToken,
 }
@@ -32,7 +33,7 @@ pub(crate) enum Outlet {
 }
 
 impl Duplex {
-    pub(crate) fn new(outlet: Outlet, notices: mpsc::UnboundedSender<Notice>) -> Arc<Self> {
+    pub(crate) fn new(outlet: Outlet, notices: Arc<Notices>) -> Arc<Self> {
         let (pending, ended) = (Pending::default(), CancellationToken::new());
         Arc::new(Self { outlet, pending, next_id: AtomicU64::new(1), notices, ended })
     }
@@ -126,7 +127,7 @@ impl Duplex {
 
     async fn notified(&self, method: &str, params: &str) {
         if let Some(notice) = Notice::parse(method, params) {
-            let _stopped = self.notices.send(notice);
+            self.notices.add(notice);
             return;
         }
         match method {

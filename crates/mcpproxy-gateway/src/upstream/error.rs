@@ -32,6 +32,9 @@ pub(crate) enum UpstreamError {
     Cancelled,
     #[error("{0}")]
     Unavailable(String),
+    /// The settings of the server have a mistake, which is named here for the operator.
+    #[error("{0}")]
+    Misconfigured(String),
     #[error("the server is already running {0} calls, which is its limit")]
     Busy(usize),
 }
@@ -52,7 +55,8 @@ impl UpstreamError {
             | Self::Unreachable(_)
             | Self::SessionLost
             | Self::Refused(_)
-            | Self::Unavailable(_) => ErrorCode::UpstreamUnavailable,
+            | Self::Unavailable(_)
+            | Self::Misconfigured(_) => ErrorCode::UpstreamUnavailable,
         };
         code.as_str()
     }
@@ -70,6 +74,11 @@ impl UpstreamError {
             Self::Spawn { .. } | Self::Unreachable(_) | Self::SessionLost | Self::Refused(_) | Self::Unavailable(_) => {
                 "the server is currently unavailable. Try again later".to_owned()
             }
+            // The agent cannot repair that, and waiting does not either.
+            Self::Misconfigured(_) => "the gateway does not start the server, because its settings have a mistake. \
+                                       Repeating the call does not help. Tell the user to run `mcpproxy config check`, \
+                                       which shows the mistake"
+                .to_owned(),
         }
     }
 
@@ -88,6 +97,7 @@ impl UpstreamError {
             | Self::SessionLost
             | Self::Refused(_)
             | Self::Unavailable(_)
+            | Self::Misconfigured(_)
             | Self::Busy(_) => false,
         }
     }

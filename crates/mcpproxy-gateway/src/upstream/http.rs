@@ -25,7 +25,6 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use mcpproxy_core::settings::Secret;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -33,6 +32,7 @@ use super::Notice;
 use super::client::{Answer, Client};
 use super::duplex::{ask_agent, say_log, say_progress};
 use super::error::UpstreamError;
+use super::notices::Notices;
 use super::open_calls::OpenCalls;
 use crate::agents::AgentChannel;
 use crate::event_stream::{EventError, EventReader};
@@ -55,7 +55,7 @@ pub(crate) struct HttpLink {
     version: OnceLock<HeaderValue>,
     next_id: AtomicU64,
     limit: usize,
-    notices: mpsc::UnboundedSender<Notice>,
+    notices: Arc<Notices>,
     /// Open calls, to find the agent of a message on the standing stream.
     open_calls: OpenCalls,
     lost_session: AtomicBool,
@@ -69,7 +69,7 @@ impl HttpLink {
         url: &str,
         operator_headers: &[(String, Secret)],
         limit: usize,
-        notices: mpsc::UnboundedSender<Notice>,
+        notices: Arc<Notices>,
     ) -> Result<Arc<Self>, UpstreamError> {
         let bad = |error: &dyn std::fmt::Display| UpstreamError::Http(error.to_string());
         let url = Url::parse(url).map_err(|error| bad(&error))?;
@@ -231,7 +231,7 @@ impl HttpLink {
             Message::Notification { method, params } => {
                 let params = params.unwrap_or("{}");
                 if let Some(notice) = Notice::parse(&method, params) {
-                    let _stopped = self.notices.send(notice);
+                    self.notices.add(notice);
                 } else if let Some(channel) = channel {
                     match method.as_ref() {
                         "notifications/progress" => say_progress(channel, params).await,

@@ -6,14 +6,13 @@ use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, header};
 use mcpproxy_core::settings::Secret;
-use tokio::sync::mpsc;
 use url::Url;
 
-use super::Notice;
 use super::client::Client;
 use super::duplex::{Duplex, Outlet};
 use super::error::UpstreamError;
 use super::http::{header_map, status_error};
+use super::notices::Notices;
 use crate::event_stream::EventReader;
 use crate::message;
 
@@ -41,7 +40,7 @@ pub(crate) async fn open(
     url: &str,
     headers: &[(String, Secret)],
     limit: usize,
-    notices: mpsc::UnboundedSender<Notice>,
+    notices: Arc<Notices>,
 ) -> Result<Arc<Duplex>, UpstreamError> {
     let headers = header_map(headers)?;
     let url = Url::parse(url).map_err(|error| UpstreamError::Http(error.to_string()))?;

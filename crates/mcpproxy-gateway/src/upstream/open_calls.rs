@@ -3,6 +3,9 @@
 //! The table holds open calls only, so its size is the number of calls in flight. A finished call still counts for a
 //! second, because a message may arrive after the answer. Two facts are enough to remember all finished calls: the last
 //! one, and when the last call of any *other* agent ended. So neither memory nor time grows with the call rate.
+//!
+//! A finished call counts beside an open one too. Otherwise a late message about Anna's call would reach Ben, whose
+//! call happens to be open.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -62,34 +65,44 @@ impl Table {
     }
 
     fn sole(&self, now: Instant) -> Option<AgentChannel> {
-        match self.open.as_slice() {
-            [] => {}
-            [(_, channel)] => return Some(channel.clone()),
-            [_, _, ..] => return None,
-        }
         let counts = |at: Instant| now.saturating_duration_since(at) < LINGER;
-        // An agent without a standing stream is nobody's same agent, and nothing reaches it after its answer.
-        let last =
-            self.last_ended.as_ref().filter(|last| counts(last.at) && last.channel.is_same_agent(&last.channel))?;
-        (!last.other_agent_at.is_some_and(counts)).then(|| last.channel.clone())
+        let last = self.last_ended.as_ref().filter(|last| counts(last.at));
+        let channel = match (self.open.as_slice(), last) {
+            ([], None) | ([_, _, ..], _) => return None,
+            // After its answer, only a standing stream reaches an agent.
+            ([], Some(last)) => Some(&last.channel).filter(|channel| channel.is_reached_later())?,
+            ([(_, channel)], _) => channel,
+        };
+        let is_doubtful =
+            last.is_some_and(|last| !last.channel.is_same_agent(channel) || last.other_agent_at.is_some_and(counts));
+        (!is_doubtful).then(|| channel.clone())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    use crate::agents::{EndpointMode, Session};
     use tokio::sync::mpsc;
 
-    /// An agent with a standing stream. Every call of it has a channel of its own.
-    struct Agent(mpsc::Sender<String>);
+    /// An agent with a session and, unless stated otherwise, a standing stream. Every call of it has its own channel.
+    struct Agent(Arc<Session>);
 
     impl Agent {
+        fn without_stream() -> Self {
+            Self(Arc::new(Session::new("agent".to_owned(), EndpointMode::Four, None, "{}".into())))
+        }
+
         fn new() -> Self {
-            Self(mpsc::channel(1).0)
+            let agent = Self::without_stream();
+            agent.0.stands_on(mpsc::channel(1).0);
+            agent
         }
 
         fn call(&self) -> AgentChannel {
-            AgentChannel::new(None, None, "{}".into(), Some(self.0.clone())).0
+            AgentChannel::new(None, None, "{}".into(), Some(Arc::clone(&self.0))).0
         }
 
         fn is(&self, found: Option<AgentChannel>) -> bool {
@@ -113,7 +126,8 @@ mod tests {
         table.open.push((2, ben.call()));
         assert!(table.sole(start).is_none(), "two calls are open");
         table.end(1, start);
-        assert!(ben.is(table.sole(start)), "an open call counts before a finished one");
+        assert!(table.sole(start).is_none(), "the message may be about the call that just finished");
+        assert!(ben.is(table.sole(start + LINGER)), "only one call is left that it can be about");
         table.end(2, start);
         assert!(table.sole(start).is_none(), "two agents just finished");
         let later = start + LINGER / 2;
@@ -135,10 +149,36 @@ mod tests {
     }
 
     #[test]
+    fn an_agents_own_finished_call_casts_no_doubt_on_its_next() {
+        for agent in [Agent::new(), Agent::without_stream()] {
+            let (mut table, now) = (Table::default(), Instant::now());
+            run(&mut table, 1, &agent, now);
+            table.open.push((2, agent.call()));
+            assert!(agent.is(table.sole(now)));
+            let other = Agent::without_stream();
+            run(&mut table, 3, &other, now);
+            run(&mut table, 4, &agent, now);
+            assert!(table.sole(now).is_none(), "another agent's call ended before the agent's last one");
+        }
+    }
+
+    #[test]
+    fn agents_without_a_session_are_never_the_same() {
+        let (mut table, now) = (Table::default(), Instant::now());
+        let call = || AgentChannel::new(None, None, "{}".into(), None).0;
+        table.open.push((1, call()));
+        assert!(table.sole(now).is_some());
+        table.end(1, now);
+        table.open.push((2, call()));
+        assert!(table.sole(now).is_none());
+        assert!(table.sole(now + LINGER).is_some());
+    }
+
+    #[test]
     fn sends_nothing_to_an_agent_without_a_stream_after_its_answer() {
-        let mut table = Table::default();
-        let now = Instant::now();
-        table.open.push((1, AgentChannel::new(None, None, "{}".into(), None).0));
+        let (mut table, now) = (Table::default(), Instant::now());
+        let agent = Agent::without_stream();
+        table.open.push((1, agent.call()));
         assert!(table.sole(now).is_some());
         table.end(1, now);
         assert!(table.sole(now).is_none());

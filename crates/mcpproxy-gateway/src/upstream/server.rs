@@ -119,9 +119,10 @@ impl Server {
             reason: state.reason.clone(),
             hint: state.hint.clone(),
             tools: offers.tools.len(),
-            // These two follow from contracts, which a server does not know.
+            // These follow from contracts and settings, which a server does not know.
             destructive_tools: 0,
             unasked_tools: 0,
+            unannotated_tools: 0,
             prompts: offers.prompts.len(),
             resources: offers.resources.len() + offers.templates.len(),
             protocol: self.connection.load().as_ref().map(|connection| connection.version.clone()),
@@ -172,7 +173,13 @@ impl Server {
     pub(crate) fn unavailable(&self) -> UpstreamError {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let because = state.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        UpstreamError::Unavailable(format!("server '{}' is {}{because}", self.settings.name, state.name.as_str()))
+        let text = format!("server '{}' is {}{because}", self.settings.name, state.name.as_str());
+        match state.name {
+            StateName::Misconfigured => UpstreamError::Misconfigured(text),
+            StateName::Connecting | StateName::Ready | StateName::Waiting | StateName::Disabled => {
+                UpstreamError::Unavailable(text)
+            }
+        }
     }
 
     /// Sets the state to connecting. The reason of the last failure stays visible.
@@ -190,6 +197,11 @@ impl Server {
         self.connection.store(Some(connection));
         self.set_state(State { name: StateName::Ready, reason: None, hint: None, pid });
         self.connected.notify_waiters();
+    }
+
+    /// Counts the calls that were sent and not answered yet.
+    pub(crate) fn running_calls(&self) -> usize {
+        self.settings.max_concurrent_calls.saturating_sub(self.slots.available_permits())
     }
 
     /// Waits until no call is open.

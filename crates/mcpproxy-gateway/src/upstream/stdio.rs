@@ -8,14 +8,15 @@ use mcpproxy_core::settings::Secret;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
+use super::diagnosis;
 use super::duplex::{Duplex, Outlet};
 use super::error::UpstreamError;
 use super::log::ServerLog;
+use super::notices::Notices;
 use super::orphans::Note;
-use super::{Notice, diagnosis};
 use crate::message;
 
 /// Variables of the gateway that every process gets: what programs need to run, to find the network and to speak the
@@ -83,7 +84,7 @@ pub(crate) struct Process {
 pub(crate) fn start(
     program: &Program<'_>,
     log: Arc<ServerLog>,
-    notices: mpsc::UnboundedSender<Notice>,
+    notices: Arc<Notices>,
 ) -> Result<Process, UpstreamError> {
     let mut command = Command::new(program.command);
     command.args(program.args).env_clear();

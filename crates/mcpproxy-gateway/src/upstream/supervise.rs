@@ -31,13 +31,13 @@ use std::time::Duration;
 
 use mcpproxy_core::settings::TransportSettings;
 use rand::RngExt as _;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::connect::{Reached, reach};
 use super::connection::{Connection, Link, Request};
 use super::error::UpstreamError;
+use super::notices::Notices;
 use super::offers::Offers;
 use super::server::Server;
 use super::{Notice, diagnosis, stdio};
@@ -130,7 +130,7 @@ async fn run_once(server: &Arc<Server>, demo: &[String], watch: &dyn Watch) -> E
         () = server.stop.cancelled() => return End::Stop,
         () = server.restart.notified() => return End::Restart,
     };
-    let Reached { connection, process, mut notices } = match reached {
+    let Reached { connection, process, notices } = match reached {
         Ok(Ok(reached)) => reached,
         Ok(Err(error)) => return End::Failed(error),
         Err(_) => return End::Failed(UpstreamError::Timeout(limit)),
@@ -138,7 +138,7 @@ async fn run_once(server: &Arc<Server>, demo: &[String], watch: &dyn Watch) -> E
     let connection = Arc::new(connection);
     let pid = process.as_ref().and_then(|process| process.pid);
     let end = tokio::select! {
-        end = live(server, &connection, pid, &mut notices, watch) => end,
+        end = live(server, &connection, pid, &notices, watch) => end,
         () = server.stop.cancelled() => End::Stop,
         () = server.restart.notified() => End::Restart,
     };
@@ -163,7 +163,7 @@ async fn live(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
     pid: Option<u32>,
-    notices: &mut mpsc::UnboundedReceiver<Notice>,
+    notices: &Notices,
     watch: &dyn Watch,
 ) -> End {
     let limit = server.settings.connect_timeout;
@@ -187,13 +187,12 @@ async fn live(
     }
     loop {
         let notice = tokio::select! {
-            notice = notices.recv() => notice,
+            notice = notices.next() => notice,
             () = connection.ended().cancelled() => return match &connection.link {
                 Link::Http(link) if link.lost_session() => End::Restart,
                 Link::Http(_) | Link::Duplex(_) => End::Failed(UpstreamError::Closed),
             },
         };
-        let Some(notice) = notice else { return End::Failed(UpstreamError::Closed) };
         if let Err(error) = take_notice(server, connection, notice, watch).await {
             return End::Failed(error);
         }

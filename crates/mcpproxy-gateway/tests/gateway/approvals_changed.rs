@@ -74,7 +74,7 @@ impl Change {
                 };
                 peer.rewrite(|script| script.tools = format!("[{tools}]"));
                 let settled = stage.rig.gateway.settled();
-                assert!(stage.rig.gateway.restart(&crate::rig::name("fx")));
+                assert_eq!(stage.rig.gateway.restart(&crate::rig::name("fx")), Ok(()));
                 within(settled).await;
                 within(stage.rig.gateway.ready()).await;
                 stage.rig.until("fx", |server| server.state == mcpproxy_gateway::StateName::Ready).await;

@@ -45,6 +45,33 @@ async fn a_held_call_is_let_go_by_a_decision_or_by_the_end() {
     }
 }
 
+/// Without an account that could approve, waiting is in vain. The answer comes at once and says what to do.
+#[tokio::test]
+async fn a_call_is_not_held_if_nobody_can_approve_it() {
+    let mut script = crate::peer::Script::new(crate::peer::Speaks::Legacy, &format!("[{}]", crate::asked::SEND));
+    script.call = |_| Some(crate::peer::text_result("sent"));
+    let peer = crate::peer::Peer::new(script).await;
+    let forever = ApprovalSettings { wait: Duration::from_secs(3600), ..held() };
+    let rig = Rig::start(files(&peer, HIGH, forever)).await;
+    let check = async |expected: &str, lacks: &str| {
+        for way in [Way::Session, Way::Stateless, Way::Line] {
+            let mut agent = Agent::new(&rig, way, &format!("{way:?}{lacks}").to_lowercase()).await;
+            let got = within(Got::of(&mut agent, &rig, &send(ARGS, ""))).await;
+            assert_eq!(got.code(), "confirmation_required", "{way:?}");
+            assert!(got.text().contains(expected), "{way:?}: {}", got.text());
+            assert_eq!(got.details()["approver_lacks"], lacks, "{way:?}");
+            // The request is there for the user who comes later.
+            let stored = rig.store.find_approval(&got.id()).await.unwrap().unwrap();
+            assert_eq!(stored.state, ApprovalState::Pending);
+        }
+    };
+    check("No approver account exists yet.", "account").await;
+    let now = crate::asked::now_ms();
+    let invitation = rig.store.invite([9; 32], None, now, 60_000).await.unwrap();
+    assert!(rig.store.create_user(&invitation, "ada", "no hash", now).await.unwrap());
+    check("No approver account has a second factor yet.", "second_factor").await;
+}
+
 /// Two held calls wait for one approval request. The approval covers only one of them.
 #[tokio::test]
 async fn of_two_held_calls_one_uses_the_approval() {

@@ -215,12 +215,38 @@ async fn fields_that_decide_what_is_written_down() {
         ("call_tool_write", r#"{"name":"fx:work","args_json":"{\"body\":\"plain\",\"to\":1}"}"#),
         // This one before its tool was even looked for.
         ("call_tool_write", r#"{"name":"fx:work","args":{"body":"x","to":2},"typo":1}"#),
+        // Arguments beside `args`, and under a wrong name.
+        ("call_tool_write", r#"{"name":"fx:work","args":{},"body":"x","input":{"to":2}}"#),
+        // A tool that does not exist, with a name in it that does.
+        ("call_tool", r#"{"name":"fx:work","args":{"body":"x","to":2}}"#),
+        ("fx__work", r#"{"body":"x","to":2}"#),
+        ("work", r#"{"body":"x","to":2}"#),
     ];
     let expected = (
-        r#"{"name":"fx:work","args":{"body":7}}{"name":"fx:work","args_json":"{\"body\":\"plain\",\"to\":\"***\"}"}{"name":"fx:work","args":{"body":"x","to":"***"},"typo":1}"#,
-        r#"{"name":"fx:work","args":{"body":"***"}}{"name":"fx:work","args_json":"{\"body\":\"***\",\"to\":1}"}{"name":"fx:work","args":{"body":"***","to":2},"typo":1}"#,
+        r#"{"name":"fx:work","args":{"body":7}}{"name":"fx:work","args_json":"{\"body\":\"plain\",\"to\":\"***\"}"}{"name":"fx:work","args":{"body":"x","to":"***"},"typo":1}{"name":"fx:work","args":{},"body":"x","input":{"to":"***"}}{"name":"fx:work","args":{"body":"x","to":"***"}}{"body":"x","to":"***"}{"body":"x","to":"***"}"#,
+        r#"{"name":"fx:work","args":{"body":"***"}}{"name":"fx:work","args_json":"{\"body\":\"***\",\"to\":1}"}{"name":"fx:work","args":{"body":"***","to":2},"typo":1}{"name":"fx:work","args":{},"body":"***","input":{"to":2}}{"name":"fx:work","args":{"body":"***","to":2}}{"body":"***","to":2}{"body":"***","to":2}"#,
     );
     check(sensitive, &refused, Observed::args, expected).await;
+}
+
+/// A bare name that several tools have is refused. Until then nobody knows whose fields are sensitive, so all are.
+#[tokio::test]
+async fn an_ambiguous_name_is_masked_by_the_contracts_of_all_tools_that_it_may_mean() {
+    let (one, two) = (peer(&format!("[{PLAIN}]")).await, peer(&format!("[{PLAIN}]")).await);
+    let text = "tool: fx:work\nsensitive: [/to]\n---\ntool: fy:work\nsensitive: [/body]\n---\ntool: fz:work\nsensitive: [/fail]\n";
+    let unreachable = mcpproxy_core::settings::ServerSettings { enabled: false, ..one.settings("fz") };
+    let settings = settings([one.settings("fx"), two.settings("fy"), unreachable]);
+    let rig = Rig::start(files(settings, contracts(text))).await;
+    let mut agent = Agent::new(&rig, Way::Session, "agent").await;
+    let call = r#"{"name":"work","args":{"to":"a","body":"b","fail":"c","else":"d"}}"#;
+    let reply = agent.call(&rig, "call_tool_write", call).await.brief();
+    assert!(reply.starts_with("invalid_tool_name Several servers have a tool of this name."), "{reply}");
+    let records = rig.whole_records().await;
+    let refused = records.iter().find(|whole| whole.record.tool.is_some()).unwrap();
+    assert_eq!(
+        refused.args.as_ref().unwrap().for_json(),
+        r#"{"name":"work","args":{"to":"***","body":"***","fail":"***","else":"d"}}"#
+    );
 }
 
 #[tokio::test]

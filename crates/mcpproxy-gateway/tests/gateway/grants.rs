@@ -115,7 +115,7 @@ async fn a_standing_approval_ends_when_revoked_expired_or_changed() {
             _ => {
                 stage.peer.rewrite(|script| script.tools = format!("[{}]", SEND.replace("Sends.", "Sends all.")));
                 let settled = stage.rig.gateway.settled();
-                assert!(stage.rig.gateway.restart(&crate::rig::name("fx")));
+                assert_eq!(stage.rig.gateway.restart(&crate::rig::name("fx")), Ok(()));
                 within(settled).await;
                 stage.rig.until("fx", |server| server.state == mcpproxy_gateway::StateName::Ready).await;
             }

@@ -163,7 +163,7 @@ async fn a_restart_on_request_is_a_new_process() {
     let peer = manual().await;
     let rig = Rig::start(settings([peer.settings("fx")])).await;
     let old = rig.server("fx").pid;
-    assert!(rig.gateway.restart(&crate::rig::name("fx")));
-    assert!(!rig.gateway.restart(&crate::rig::name("nope")));
+    assert_eq!(rig.gateway.restart(&crate::rig::name("fx")), Ok(()));
+    assert_eq!(rig.gateway.restart(&crate::rig::name("nope")), Err(mcpproxy_gateway::NotRestarted::NoServer));
     within(rig.until("fx", |status| status.state == StateName::Ready && status.pid != old)).await;
 }

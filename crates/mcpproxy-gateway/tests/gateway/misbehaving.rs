@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mcpproxy_core::settings::ServerSettings;
+use mcpproxy_core::settings::{ServerSettings, TransportSettings};
 use mcpproxy_gateway::StateName;
 
 use crate::agent::{Agent, WAYS, Way};
@@ -43,6 +43,31 @@ async fn an_answer_over_the_limit_is_dropped_and_the_next_one_comes() {
             "call error a fx:huge read result_too_large: the response is larger than 100000 bytes; the server may have run the call",
             "call success a fx:echo read -: -"
         ]
+    );
+}
+
+#[tokio::test]
+async fn a_misconfigured_server_is_reported_to_the_user_and_not_retried() {
+    let mistake = mcpproxy_core::Mistake { line: 3, column: 5, message: "`args` must be a list".to_owned() };
+    let transport = TransportSettings::Misconfigured { kind: "stdio", mistakes: vec![mistake] };
+    let rig = Rig::start(settings([ServerSettings::new(name("fx"), transport)])).await;
+    let reason = rig.server("fx").reason.unwrap();
+    assert_eq!(rig.gateway.restart(&name("fx")), Err(mcpproxy_gateway::NotRestarted::Misconfigured(reason.clone())));
+    for way in WAYS {
+        let mut agent = Agent::new(&rig, way, &format!("{way:?}").to_lowercase()).await;
+        assert_eq!(
+            agent.call(&rig, "call_tool_read", ECHO).await.brief(),
+            "upstream_unavailable The call to 'fx:echo' failed: the gateway does not start the server, because its settings \
+             have a mistake. Repeating the call does not help. Tell the user to run `mcpproxy config check`, which shows the \
+             mistake.",
+            "{way:?}"
+        );
+    }
+    // The operator reads the mistake itself in the log.
+    let records = rig.records().await;
+    assert!(
+        records.iter().all(|record| record.ends_with(&format!("server 'fx' is misconfigured: {reason}"))),
+        "{records:?}"
     );
 }
 

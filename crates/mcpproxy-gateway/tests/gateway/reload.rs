@@ -87,7 +87,7 @@ async fn a_disabled_server_is_gone_with_all_it_offers() {
     check("prompts/get", r#"{"name":"b__b-prompt"}"#, "-32602 Unknown prompt: b__b-prompt").await;
     check("resources/read", r#"{"uri":"mcpproxy://b/b://thing"}"#, "-32602 Resource not found").await;
     assert_eq!(rig.send(post("/mcp/s/b", &agent.token, &[], "{}")).await.status, http::StatusCode::NOT_FOUND);
-    assert!(!rig.gateway.restart(&crate::rig::name("b")));
+    assert_eq!(rig.gateway.restart(&crate::rig::name("b")), Err(mcpproxy_gateway::NotRestarted::Disabled));
     rig.gateway.reload(settings([a.settings("a"), b.settings("b")]));
     within(rig.gateway.ready()).await;
     assert_eq!(agent.call(&rig, "call_tool_read", r#"{"name":"b:work"}"#).await.brief(), "done");

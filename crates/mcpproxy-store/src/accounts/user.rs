@@ -128,6 +128,15 @@ impl Store {
         Ok(self.database().fetch_first(statement, READING).await?.is_some())
     }
 
+    /// Returns `true` if a user has a second factor. Without one, a user cannot approve a call.
+    pub async fn has_approvers(&self) -> Result<bool, StoreError> {
+        let statement = Statement::plain(
+            "SELECT name FROM users WHERE totp_secret IS NOT NULL \
+             OR EXISTS (SELECT 1 FROM passkeys WHERE passkeys.user_name = users.name) LIMIT 1",
+        );
+        Ok(self.database().fetch_first(statement, READING).await?.is_some())
+    }
+
     /// Creates an invitation and returns it. Only its digest is stored. Without `by` it is a bootstrap invitation,
     /// which is valid only until the first user exists.
     pub async fn invite(

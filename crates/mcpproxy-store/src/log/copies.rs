@@ -5,7 +5,11 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
+
+/// Checkpoints that wait for a slow disk. Each covers up to 1000 records.
+const WAITING_MAX: usize = 256;
 
 /// Files to which checkpoints are copied.
 #[derive(Clone, Debug, Default)]
@@ -18,13 +22,13 @@ pub(crate) struct CopyPaths {
 
 /// Writes copies in a task of its own, so that a slow disk delays no call.
 pub(crate) struct Copies {
-    notes: Option<mpsc::UnboundedSender<String>>,
+    notes: Option<mpsc::Sender<String>>,
     task: Option<JoinHandle<()>>,
 }
 
 impl Copies {
     pub(crate) fn start(paths: CopyPaths) -> Self {
-        let (notes, mut received) = mpsc::unbounded_channel::<String>();
+        let (notes, mut received) = mpsc::channel::<String>(WAITING_MAX);
         let task = tokio::spawn(async move {
             while let Some(note) = received.recv().await {
                 let paths = paths.clone();
@@ -38,8 +42,11 @@ impl Copies {
     }
 
     pub(crate) fn send(&self, note: String) {
-        if let Some(notes) = &self.notes {
-            let _ended = notes.send(note);
+        if let Some(notes) = &self.notes
+            && let Err(TrySendError::Full(_)) = notes.try_send(note)
+        {
+            // No line loses its proof: the next checkpoint covers all lines before it, too.
+            tracing::error!("the disk for copies of checkpoints is too slow, so a checkpoint was not copied");
         }
     }
 

@@ -9,7 +9,7 @@ use axum::routing::on;
 use axum::{Extension, Json};
 use http::StatusCode;
 use mcpproxy_core::{ServerName, ToolName};
-use mcpproxy_gateway::{Reasons, Reloaded, StateName};
+use mcpproxy_gateway::{NotRestarted, Reasons, Reloaded, StateName};
 use serde_json::Value;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{Object, Schema, Type};
@@ -64,7 +64,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         summary: "Restart a server",
         description: "Answers at once. The list of servers shows when the server is ready again.",
         answers: &[Answer::json::<wire::Restart>(StatusCode::ACCEPTED, "The server restarts.")],
-        errors: &[NO_SERVER],
+        errors: &[NO_SERVER, (StatusCode::CONFLICT, "The server is disabled, or its settings have a mistake.")],
         handler: |method| on(method, restart_server),
     },
     Endpoint {
@@ -202,9 +202,12 @@ async fn restart_server(
     name: Result<Path<String>, PathRejection>,
 ) -> Result<(StatusCode, Json<wire::Restart>), Problem> {
     let name = server_name(name)?;
-    if !web.gateway.restart(&name) {
-        return Err(Problem::SERVER_NOT_FOUND);
-    }
+    web.gateway.restart(&name).map_err(|refused| match refused {
+        NotRestarted::NoServer => Problem::SERVER_NOT_FOUND,
+        NotRestarted::Disabled => Problem::SERVER_DISABLED,
+        NotRestarted::Misconfigured(reason) => Problem::SERVER_MISCONFIGURED
+            .message(format!("server {name} cannot start, because its settings have a mistake: {reason}")),
+    })?;
     let restart = wire::Restart { name: name.to_string(), state: StateName::Connecting.as_str() };
     Ok((StatusCode::ACCEPTED, Json(restart)))
 }

@@ -72,7 +72,7 @@ pub(crate) fn describe(home: &Home, answer: &Value, name: &str) -> String {
     let hint = server.get("hint").and_then(Value::as_str).map(|hint| format!("\nhint: {}", line(hint)));
     let hint = hint.unwrap_or_default();
     match (state_word(&member(server, "state")).as_str(), reason) {
-        ("ready", _) => ready(home, server, name),
+        ("ready", _) => ready(home, server, name) + &unannotated(home, server),
         ("disabled", _) => format!("{name} is disabled in the running gateway."),
         (state, Some(reason)) => format!("{name} is {state}: {reason}{hint}"),
         (state, None) => {
@@ -102,6 +102,20 @@ fn ready(home: &Home, server: &Value, name: &str) -> String {
             format!("{name} is ready: {tools}, {those}.\nTo change that, {}.", next_step(home, name))
         }
     }
+}
+
+/// Says that tools can be called as reads although nothing says that they only read, and how to require a write.
+fn unannotated(home: &Home, server: &Value) -> String {
+    let (tools, them) = match server.get("unannotated_tools").and_then(Value::as_u64).unwrap_or_default() {
+        0 => return String::new(),
+        1 => ("1 tool has".to_owned(), "it"),
+        count => (format!("{count} tools have"), "them"),
+    };
+    format!(
+        "\n{tools} no annotations, so agents can call {them} as reads. To require a write call, set\n  \
+         \"intent_declaration\": {{ \"unannotated\": \"require_write\" }}\nin {}.",
+        home.settings().display()
+    )
 }
 
 /// Names the command that classifies the tools of a server, or the file that should.

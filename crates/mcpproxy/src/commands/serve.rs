@@ -32,7 +32,7 @@ pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
     let (mut end, mut again) = (EndSignal::listen()?, EndSignal::listen()?);
     let runtime = Runtime::start(home, Listen::Exactly(serve.listen)).await?;
     let mut first = FirstUser::of(&runtime);
-    tell(&banner(home, &runtime, first.link().await?.as_deref()));
+    tell(&banner(home, &runtime, first.link().await?.as_ref()));
     // Offer the next step once, to a person, and never wait for an answer.
     let has_person = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if let (true, false, Some(offer)) = (has_person, runtime.has_settings_file, offer(home)) {
@@ -40,13 +40,14 @@ pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
     }
     let bell = runtime.settings.approvals.notify.bell;
     let notices = notices::follow(runtime.gateway.approvals().clone(), first, bell);
+    let gateway = runtime.gateway.clone();
     let end = async {
         tokio::select! {
             () = end.next() => {}
             () = notices => {}
         }
-        if std::io::stderr().is_terminal() {
-            tell("Stopping. Press Ctrl-C again to stop at once.");
+        if let Some(text) = stopping(gateway.running_calls(), std::io::stderr().is_terminal()) {
+            tell(&text);
         }
     };
     let twice = async {
@@ -61,4 +62,20 @@ pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
             Ok(Exit::Interrupted)
         }
     }
+}
+
+/// Says what happens to calls that servers are running, and to a person how to stop at once.
+fn stopping(calls: usize, has_terminal: bool) -> Option<String> {
+    let calls = match calls {
+        0 => String::new(),
+        1 => " 1 call is running. Its server is stopped now, so its result may be lost. `mcpproxy activity list` shows how \
+              it ended."
+            .to_owned(),
+        count => format!(
+            " {count} calls are running. Their servers are stopped now, so their results may be lost. `mcpproxy activity \
+             list` shows how they ended."
+        ),
+    };
+    let again = if has_terminal { " Press Ctrl-C again to stop at once." } else { "" };
+    (has_terminal || !calls.is_empty()).then(|| format!("Stopping.{calls}{again}"))
 }

@@ -10,7 +10,7 @@ use tokio::io::{stdin, stdout};
 use crate::client::bridge;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::runtime::first_user::{self, FirstUser};
+use crate::runtime::first_user::FirstUser;
 use crate::runtime::notices;
 use crate::runtime::{EndSignal, Listen, Runtime};
 use crate::terminal::output::tell;
@@ -58,7 +58,7 @@ pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
     // Standard output belongs to the client. Users find this text in the client's log of the server.
     let mut first = FirstUser::of(&runtime);
     if let Some(link) = first.link().await? {
-        tell(&format!("{} {link}", first_user::SETUP));
+        tell(&format!("{} {}", link.sentence(), link.url));
     }
     let bell = runtime.settings.approvals.notify.bell;
     let notices = notices::follow(gateway.approvals().clone(), first, bell);

@@ -7,13 +7,13 @@ use serde_json::json;
 
 use crate::home::Home;
 use crate::runtime::Runtime;
-use crate::runtime::first_user;
+use crate::runtime::first_user::SetupLink;
 
 /// Maximum number of server names in the banner.
 const SERVERS_SHOWN_MAX: usize = 12;
 
 /// Formats the banner. `setup` is the setup link, if no user exists yet.
-pub(crate) fn banner(home: &Home, runtime: &Runtime, setup: Option<&str>) -> String {
+pub(crate) fn banner(home: &Home, runtime: &Runtime, setup: Option<&SetupLink>) -> String {
     let address = runtime.address;
     let url = format!("http://{address}/mcp");
     let token = &runtime.local.token;
@@ -57,11 +57,11 @@ Try in another terminal:
 }
 
 /// Returns the address of the approval page or, if no user exists yet, the setup link.
-fn approvals(runtime: &Runtime, setup: Option<&str>) -> String {
+fn approvals(runtime: &Runtime, setup: Option<&SetupLink>) -> String {
     let base = &runtime.base_url;
     match setup {
         None => format!("{base}/ui/"),
-        Some(setup) => format!("{}\n               {setup}", first_user::SETUP),
+        Some(setup) => format!("{}\n               {}", setup.sentence(), setup.url),
     }
 }
 

@@ -7,8 +7,12 @@
 //! Events are hints, never the truth: the reload compares fingerprints afterwards. A missed event, for example on a
 //! network disk, costs at most one polling interval. On other systems there are no events, and polling is faster.
 
+#[cfg(target_os = "linux")]
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+#[cfg(target_os = "linux")]
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 #[cfg(target_os = "linux")]
@@ -24,6 +28,9 @@ pub(super) const POLL_INTERVAL: Duration =
 pub(super) struct FileEvents {
     #[cfg(target_os = "linux")]
     watch: Option<Receiver>,
+    /// Folders that are watched, with the number that the system gave the watch. Only [`Self::watch`] uses it.
+    #[cfg(target_os = "linux")]
+    watched: Mutex<BTreeMap<PathBuf, i32>>,
 }
 
 #[cfg(target_os = "linux")]
@@ -35,18 +42,30 @@ impl FileEvents {
         if let Err(error) = &watch {
             tracing::debug!(%error, "no file events, so changes are found by polling");
         }
-        Self { watch: watch.ok() }
+        Self { watch: watch.ok(), watched: Mutex::default() }
     }
 
-    /// Watches folders. A folder that is watched already stays watched, and a missing one is skipped.
+    /// Watches these folders and no others. A folder that is watched already stays watched, and a missing one is
+    /// skipped. Blocks while the system looks the folders up.
     pub(super) fn watch(&self, folders: &BTreeSet<PathBuf>) {
         use inotify::WatchFlags as On;
         let Some(watch) = &self.watch else { return };
         let finished = On::CLOSE_WRITE | On::CREATE | On::MOVED_TO | On::MOVED_FROM | On::DELETE | On::ATTRIB;
+        let mut wanted = BTreeMap::new();
         for folder in folders {
-            if let Err(error) = inotify::add_watch(watch, folder, finished | On::ONLYDIR) {
-                tracing::debug!(%error, folder = %folder.display(), "could not watch a folder");
+            match inotify::add_watch(watch, folder, finished | On::ONLYDIR) {
+                Ok(number) => drop(wanted.insert(folder.clone(), number)),
+                Err(error) => tracing::debug!(%error, folder = %folder.display(), "could not watch a folder"),
             }
+        }
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *watched, wanted);
+        // Two paths of one folder share a number, and another folder of the same name has a new one.
+        let kept: BTreeSet<i32> = watched.values().copied().collect();
+        let dropped: BTreeSet<i32> = before.into_values().filter(|number| !kept.contains(number)).collect();
+        for number in dropped {
+            // A folder that was deleted took its watch with it.
+            let _gone = inotify::remove_watch(watch, number);
         }
     }
 
@@ -92,5 +111,33 @@ mod tests {
         woken().await;
         std::fs::remove_file(&b).unwrap();
         woken().await;
+    }
+
+    #[tokio::test]
+    async fn folders_that_are_no_longer_wanted_are_not_watched() {
+        use std::os::fd::{AsFd as _, AsRawFd as _};
+        let folder = tempfile::tempdir().unwrap();
+        let [a, b, link] = ["a", "b", "link"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&a).unwrap();
+        std::fs::create_dir(&b).unwrap();
+        std::os::unix::fs::symlink(&a, &link).unwrap();
+        let events = FileEvents::new();
+        let info = format!("/proc/self/fdinfo/{}", events.watch.as_ref().unwrap().as_fd().as_raw_fd());
+        let watches = || std::fs::read_to_string(&info).unwrap().lines().filter(|l| l.starts_with("inotify")).count();
+        let watch = |folders: &[&PathBuf]| events.watch(&folders.iter().map(|folder| (*folder).clone()).collect());
+        watch(&[&a, &b, &link]);
+        assert_eq!(watches(), 2);
+        watch(&[&a]);
+        assert_eq!(watches(), 1, "`a` is still wanted, though not under its other name");
+        // Another folder of the same name replaces the first, which lives on elsewhere.
+        std::fs::rename(&a, folder.path().join("c")).unwrap();
+        std::fs::create_dir(&a).unwrap();
+        watch(&[&a]);
+        assert_eq!(watches(), 1);
+        std::fs::write(a.join("file"), "text").unwrap();
+        tokio::time::timeout(Duration::from_secs(10), events.next()).await.unwrap();
+        std::fs::remove_dir_all(&a).unwrap();
+        watch(&[&a]);
+        assert_eq!(watches(), 0);
     }
 }

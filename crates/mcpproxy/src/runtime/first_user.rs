@@ -20,9 +20,28 @@ pub(crate) struct FirstUser {
     last: Option<SetupLink>,
 }
 
-struct SetupLink {
-    url: String,
+/// A setup link that is still valid.
+#[derive(Clone)]
+pub(crate) struct SetupLink {
+    pub(crate) url: String,
     until_ms: i64,
+}
+
+impl SetupLink {
+    /// Words what the link is for and how long it is valid. The link itself follows.
+    pub(crate) fn sentence(&self) -> String {
+        self.sentence_at(now_ms())
+    }
+
+    fn sentence_at(&self, now_ms: i64) -> String {
+        let left = match (self.until_ms - now_ms) / 60_000 {
+            // The hour began a moment ago.
+            59.. => "an hour".to_owned(),
+            ..=1 => "a minute".to_owned(),
+            minutes => format!("{minutes} minutes"),
+        };
+        format!("No approver account exists yet. Create one within {left} at")
+    }
 }
 
 impl FirstUser {
@@ -31,22 +50,39 @@ impl FirstUser {
     }
 
     /// Returns a setup link, or `None` if a user already exists.
-    pub(crate) async fn link(&mut self) -> anyhow::Result<Option<String>> {
+    pub(crate) async fn link(&mut self) -> anyhow::Result<Option<SetupLink>> {
         if self.store.has_users().await? {
             return Ok(None);
         }
         let now_ms = now_ms();
         if let Some(last) = self.last.as_ref().filter(|last| last.until_ms - now_ms > LEFT_MS) {
-            return Ok(Some(last.url.clone()));
+            return Ok(Some(last.clone()));
         }
         let secret = self.store.invite(random_bytes()?, None, now_ms, LINK_MS).await?;
-        let link = format!("{}/ui/setup/{secret}", self.base_url);
-        self.last = Some(SetupLink { url: link.clone(), until_ms: now_ms + LINK_MS });
+        let link = SetupLink { url: format!("{}/ui/setup/{secret}", self.base_url), until_ms: now_ms + LINK_MS };
+        self.last = Some(link.clone());
         Ok(Some(link))
     }
 }
 
-/// Printed with the link when the gateway starts.
-pub(crate) const SETUP: &str = "No approver account exists yet. Create one within an hour at";
-/// Printed with the link after an approval request, when less of the hour may be left.
-pub(crate) const SETUP_AGAIN: &str = "No approver account exists yet. Create one at";
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sentence_says_how_long_the_link_is_valid() {
+        let link = SetupLink { url: String::new(), until_ms: LINK_MS };
+        let check = |now_ms: i64, left: &str| {
+            assert_eq!(
+                link.sentence_at(now_ms),
+                format!("No approver account exists yet. Create one within {left} at")
+            );
+        };
+        check(0, "an hour");
+        check(30_000, "an hour");
+        check(61_000, "58 minutes");
+        check(LINK_MS - LEFT_MS, "10 minutes");
+        check(LINK_MS - 119_000, "a minute");
+        check(LINK_MS - 1, "a minute");
+    }
+}

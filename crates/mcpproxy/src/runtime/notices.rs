@@ -8,7 +8,7 @@ use mcpproxy_gateway::{ApprovalNotice, Approvals};
 use mcpproxy_store::StoredApproval;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::first_user::{self, FirstUser};
+use super::first_user::FirstUser;
 use crate::terminal::output::{line, ring, tell};
 use crate::terminal::time::clock;
 
@@ -26,7 +26,7 @@ pub(crate) async fn follow(approvals: Approvals, mut first: FirstUser, bell: boo
                     tell(&request_line(&request, Timestamp::now().as_millisecond()));
                     // The store logs its own errors.
                     if let Ok(Some(link)) = first.link().await {
-                        tell(&format!("  {} {link}", first_user::SETUP_AGAIN));
+                        tell(&format!("  {} {}", link.sentence(), link.url));
                     }
                     if bell {
                         ring();

@@ -14,19 +14,25 @@
 //! If all files are valid, they take effect together: the gateway builds a new snapshot, and calls that already started
 //! keep the old one. Unchanged parts keep their `Arc`, so that servers and policies are not rebuilt. If any file is
 //! invalid, nothing changes. The terminal and `GET /api/v1/status` show the error until the next change.
+//!
+//! A panic here must not leave a gateway that never reloads again: the operator would revoke a permission in vain.
+//! Everything that reads files works on a copy of the state. If it panics, the state is as before, the error is shown
+//! like that of an invalid file, and the next comparison follows after [`CRASH_PAUSE`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcpproxy_core::settings::{self, Warning};
+use mcpproxy_core::settings::{self, Settings, Warning};
 use mcpproxy_gateway::{Files, Gateway, ReloadRequests, Reloaded};
 use mcpproxy_web::Guard;
 use tokio::task::JoinError;
+use tokio::time::Instant;
 
 use super::file_events::{FileEvents, POLL_INTERVAL};
+use crate::exit::Failure;
 use crate::operator_files::settings_file::warning_lines;
-use crate::operator_files::{self, FileStamps};
+use crate::operator_files::{self, FileStamps, OperatorFiles};
 use crate::terminal::output::tell;
 
 /// Time between two comparisons after an event. Programs write several files, or one in several steps, without a longer
@@ -34,11 +40,24 @@ use crate::terminal::output::tell;
 const SETTLE: Duration = Duration::from_millis(15);
 /// Comparisons after an event until the clock takes over.
 const SETTLE_MAX: usize = 20;
+/// Shortest time between a comparison and the next one because of an event. A program that changes files in one of the
+/// folders all the time, for example an editor's backups, costs twenty comparisons per second and not more.
+const EVENT_PAUSE: Duration = Duration::from_millis(50);
+/// Time between a comparison that panicked and the next one.
+const CRASH_PAUSE: Duration = Duration::from_secs(3);
 /// A read that takes longer, for example from an unresponsive disk, is logged.
 const SLOW_READ: Duration = Duration::from_secs(30);
 
 /// Watches the operator's files and reloads them.
 pub(crate) struct Reload {
+    pub(crate) files: WatchedFiles,
+    pub(crate) requests: ReloadRequests,
+}
+
+/// The files of the operator, as they were last seen and as they are active. Every comparison works on a copy, which
+/// replaces the original only if the comparison did not panic.
+#[derive(Clone)]
+pub(crate) struct WatchedFiles {
     pub(crate) path: PathBuf,
     /// Files that the settings refer to.
     pub(crate) referenced: Vec<PathBuf>,
@@ -47,8 +66,11 @@ pub(crate) struct Reload {
     pub(crate) current: Files,
     pub(crate) gateway: Gateway,
     pub(crate) guard: Guard,
-    pub(crate) requests: ReloadRequests,
+    /// [`operator_files::read`], except in tests.
+    pub(crate) read: ReadFiles,
 }
+
+pub(crate) type ReadFiles = fn(&Path, Option<&Arc<Settings>>) -> Result<OperatorFiles, Failure>;
 
 /// The reason for a comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,39 +82,63 @@ enum Trigger {
 
 impl Reload {
     /// Watches until dropped.
-    pub(crate) async fn run(mut self) {
-        let events = FileEvents::new();
-        let mut last = self.seen.clone();
-        events.watch(&last.folders());
+    pub(crate) async fn run(self) {
+        let Self { mut files, mut requests } = self;
+        let events = Arc::new(FileEvents::new());
+        let mut last = files.seen.clone();
+        let (watching, stamps) = (Arc::clone(&events), last.clone());
+        let _watched = run_blocking(move || watching.watch(&stamps.folders())).await;
+        // Neither events nor the clock start a comparison before this time. A request always does.
+        let mut rest_until = Instant::now();
         loop {
-            let (trigger, request) = tokio::select! {
-                () = tokio::time::sleep(POLL_INTERVAL) => (Trigger::Clock, None),
-                () = events.next() => (Trigger::Event, None),
-                request = self.requests.next() => (Trigger::Request, Some(request)),
+            // Starts again after every comparison. An event's comparison finds everything that the clock would find.
+            let next_tick = (Instant::now() + POLL_INTERVAL).max(rest_until);
+            let next_event = async {
+                tokio::time::sleep_until(rest_until).await;
+                events.next().await;
             };
-            let before = last.clone();
+            let (trigger, request) = tokio::select! {
+                () = tokio::time::sleep_until(next_tick) => (Trigger::Clock, None),
+                () = next_event => (Trigger::Event, None),
+                request = requests.next() => (Trigger::Request, Some(request)),
+            };
+            let (mut copy, before, watching) = (files.clone(), last.clone(), Arc::clone(&events));
             // Disks can be slow, and a large catalog takes time to build. Calls continue meanwhile.
             let looked = run_blocking(move || {
-                let now = self.look(&before, trigger);
-                (self, now)
-            });
-            let now = match looked.await {
-                Ok(looked) => {
-                    self = looked.0;
-                    looked.1
+                let now = copy.look(&before, trigger);
+                if now != before {
+                    // Folders may be new, or replaced by others of the same name.
+                    watching.watch(&now.folders());
                 }
-                Err(error) => return tracing::error!(%error, "the gateway no longer reloads the settings"),
+                (copy, now)
+            });
+            let rest = match looked.await {
+                Ok((copy, now)) => {
+                    (files, last) = (copy, now);
+                    EVENT_PAUSE
+                }
+                Err(error) => {
+                    files.crashed(&error);
+                    CRASH_PAUSE
+                }
             };
-            if now != last {
-                // Folders may be new, or replaced by others of the same name.
-                events.watch(&now.folders());
-                last = now;
-            }
+            rest_until = Instant::now() + rest;
             if let Some(request) = request {
-                let result = self.gateway.reload_error().map_or(Reloaded::Applied, Reloaded::Refused);
+                let result = files.gateway.reload_error().map_or(Reloaded::Applied, Reloaded::Refused);
                 // The command may have disconnected.
                 let _ = request.send(result);
             }
+        }
+    }
+}
+
+impl WatchedFiles {
+    /// Reports that a comparison panicked. The error stays visible in `mcpproxy status` until a reload succeeds.
+    fn crashed(&self, error: &JoinError) {
+        tracing::error!(%error, "reading settings, contracts and policies failed because of a bug in mcpproxy");
+        let message = "mcpproxy crashed while it read the files, and tries again every few seconds";
+        if self.gateway.reload_error().as_deref() != Some(message) {
+            self.gateway.reload_failed(message.to_owned());
         }
     }
 
@@ -133,7 +179,7 @@ impl Reload {
     }
 
     fn reload(&mut self, trigger: Trigger) {
-        let read = operator_files::read(&self.path, Some(&self.current.settings));
+        let read = (self.read)(&self.path, Some(&self.current.settings));
         let error = self.gateway.reload_error();
         match read.and_then(|read| read.keeps(&self.current).map(|()| read)) {
             Ok(read) => {
@@ -194,4 +240,54 @@ async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
         "Reading settings, contracts and policies takes longer than {SLOW_READ:?}. Changes take effect afterwards."
     );
     work.await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::Home;
+    use crate::runtime::{Listen, Runtime};
+
+    /// Panics if the settings file says so.
+    fn read_or_panic(path: &Path, settings: Option<&Arc<Settings>>) -> Result<OperatorFiles, Failure> {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(!text.contains("panic"), "the settings file says so");
+        operator_files::read(path, settings)
+    }
+
+    async fn until(what: &str, is_true: impl Fn() -> bool) {
+        let poll = async {
+            while !is_true() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(60), poll).await.is_ok(), "{what}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_panic_is_reported_and_the_next_edit_still_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::resolve(Some(folder.path().to_owned())).unwrap();
+        let write = |names: &[&str], comment: &str| {
+            let server = |name: &&str| format!("\"{name}\": {{ \"url\": \"http://127.0.0.1:1/mcp\" }}");
+            let servers: Vec<String> = names.iter().map(server).collect();
+            let text = format!("{{ \"mcpServers\": {{ {} }} }} // {comment}", servers.join(", "));
+            std::fs::write(home.settings(), text).unwrap();
+        };
+        write(&["a"], "");
+        let mut runtime = Runtime::start(&home, Listen::Somewhere).await.unwrap();
+        runtime.reload.files.read = read_or_panic;
+        let gateway = runtime.gateway.clone();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let running = tokio::spawn(runtime.run_until(stopped));
+        write(&["a", "b"], "panic");
+        until("the panic is reported", || gateway.reload_error().is_some_and(|error| error.contains("crashed"))).await;
+        assert_eq!(gateway.servers().len(), 1, "the previous settings remain active");
+        write(&["a", "b"], "");
+        until("the next edit is active", || gateway.servers().len() == 2).await;
+        until("the error is gone", || gateway.reload_error().is_none()).await;
+        // A part that fails must not keep the gateway from stopping either.
+        stop.send(()).unwrap();
+        tokio::time::timeout(Duration::from_secs(60), running).await.unwrap().unwrap().unwrap();
+    }
 }

@@ -51,6 +51,18 @@ fn unannotated(settings: &IntentSettings, tool: &Tool, denial: &Denial) -> Resul
     }
 }
 
+/// Returns true if agents can call the tool as a read although nobody says that it only reads. The gateway then relies
+/// on the agent.
+pub fn may_be_read_on_trust(settings: &IntentSettings, tool: &Tool) -> bool {
+    let is_unannotated = tool.hints.read_only.is_none() && tool.hints.destructive != Some(true);
+    let has_operation = tool.contract.is_operators_operation() || tool.contract.written_operation.is_some();
+    let is_allowed = match settings.unannotated {
+        Unannotated::Trust | Unannotated::Warn => true,
+        Unannotated::RequireWrite => false,
+    };
+    is_unannotated && !has_operation && is_allowed
+}
+
 /// Returns true if the server's annotations or the operator's contract confirm the variant.
 pub(super) fn confirm(tool: &Tool, variant: Variant) -> bool {
     if tool.contract.is_operators_operation() {

@@ -27,7 +27,7 @@ use mcpproxy_gateway::{ApprovalDetails, ApprovalView, SaidBy, StatedRisk};
 use mcpproxy_store::{StoredApproval, StoredDryRun};
 use serde_json::Value;
 
-use super::labels::{Risk, State, Time};
+use super::labels::{Risk, State, Time, verb};
 use super::{Frame, grant_schema};
 use crate::auth::factor::Factors;
 use crate::visible::Visible;
@@ -48,6 +48,7 @@ pub(crate) struct Confirm {
     pub(crate) id: String,
     pub(crate) risk: Risk,
     pub(crate) state: State,
+    pub(crate) verb: &'static str,
     pub(crate) expires: Time,
     pub(crate) agent: Visible,
     pub(crate) tool: Visible,
@@ -59,6 +60,8 @@ pub(crate) struct Confirm {
     pub(crate) from_server: Effects,
     pub(crate) preview: Option<Preview>,
     pub(crate) arguments: Arguments,
+    /// Says whether values are masked, and which bytes the gateway sends.
+    pub(crate) masking: &'static str,
     pub(crate) attached: Option<Attached>,
     /// The parts that do not fit on the page.
     pub(crate) missing: Option<String>,
@@ -138,6 +141,7 @@ impl Confirm {
             id: approval.id.to_string(),
             risk: StatedRisk::of(approval).into(),
             state: state.into(),
+            verb: verb(state),
             expires: Time::new(approval.expires_ms, now_ms),
             agent: Visible::of(&approval.agent),
             tool: Visible::of(approval.tool.tool()),
@@ -152,6 +156,7 @@ impl Confirm {
             missing: missing(&arguments, preview.as_ref()),
             preview,
             arguments,
+            masking: masking(state),
             attached: Attached::new(view),
             yes_lasts: yes_lasts(view.yes_lasts_ms),
             client: approval.client.as_ref().map(Visible::untrusted),
@@ -164,6 +169,26 @@ impl Confirm {
             grant: grant_form(view, state, &typed),
             outcome: outcome(approval, state, now_ms),
             frame: Frame { key: format!("{}:{}", approval.id, state.as_str()), ..frame },
+        }
+    }
+}
+
+fn masking(state: ApprovalState) -> &'static str {
+    match state {
+        ApprovalState::Pending => {
+            "Nothing is masked here until you decide. After that, sensitive values are masked. If you approve, the gateway \
+             sends exactly these arguments."
+        }
+        ApprovalState::Approved => {
+            "The request is decided, so sensitive values are masked here. The gateway sends exactly the arguments that were \
+             approved."
+        }
+        ApprovalState::Consumed => {
+            "The request is decided, so sensitive values are masked here. The gateway sent exactly the arguments that were \
+             approved."
+        }
+        ApprovalState::Denied | ApprovalState::Expired | ApprovalState::Cancelled => {
+            "The request is closed, so sensitive values are masked here. The gateway sent nothing to the server."
         }
     }
 }

@@ -62,6 +62,16 @@ impl From<ApprovalState> for State {
     }
 }
 
+/// Returns the words between the agent and the tool in the heading of a request.
+pub(crate) fn verb(state: ApprovalState) -> &'static str {
+    match state {
+        ApprovalState::Pending => "wants to run",
+        ApprovalState::Approved => "may run",
+        ApprovalState::Consumed => "was allowed to run",
+        ApprovalState::Denied | ApprovalState::Expired | ApprovalState::Cancelled => "wanted to run",
+    }
+}
+
 /// A time in several formats.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Time {

@@ -5,17 +5,20 @@ use mcpproxy_core::{ToolName, canonical};
 use mcpproxy_gateway::ApprovalView;
 
 use super::confirm::preview_text;
+use super::labels::verb;
 use crate::diff::{Audience, Change, Row, WHOLE_ROWS, arguments};
 use crate::visible::plain;
 
-/// Formats the full call for the approver only, because nothing is masked while the request is pending.
+/// Formats the full call for the approver only, because nothing is masked while the request is pending. Afterwards
+/// sensitive values are masked here too.
 pub(crate) fn whole(view: &ApprovalView) -> String {
     let approval = &view.approval;
     let tool: &ToolName = &approval.tool;
     let mut text = format!(
-        "Approval request {}: agent {} wants to run {}.\nInvisible and control characters are shown as \\u{{…}}.\n",
+        "Approval request {}: agent {} {} {}.\nInvisible and control characters are shown as \\u{{…}}.\n",
         approval.id,
         plain(&approval.agent),
+        verb(approval.state),
         plain(&tool.to_string())
     );
     let diff = arguments(view, Audience::Approver, WHOLE_ROWS);

@@ -28,7 +28,12 @@ pub(super) fn failure(error: &GatewayError<'_>, invocation: &Invocation<'_>) -> 
     };
     let mut text = format!("{sentence} ({})", line(error.code));
     if error.details.get("nobody_can_approve").is_some() {
-        text.push_str("\n  No approver account exists yet. Open the setup link that `mcpproxy serve` printed.");
+        text.push_str(match error.text("approver_lacks") {
+            Some("second_factor") => {
+                "\n  No approver account has a second factor yet. Run `mcpproxy open`, sign in and add one."
+            }
+            _ => "\n  No approver account exists yet. Open the setup link that `mcpproxy serve` printed.",
+        });
     }
     for problem in error.list("problems") {
         text.push_str(&format!("\n  {}", problem_line(problem)));
