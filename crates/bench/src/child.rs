@@ -16,6 +16,7 @@ pub(crate) struct Child {
     name: &'static str,
     process: std::process::Child,
     log: File,
+    workers: Workers,
 }
 
 /// The destination of standard output. Use a pipe only if it is read, because a full pipe blocks the process.
@@ -23,6 +24,15 @@ pub(crate) struct Child {
 pub(crate) enum Stdout {
     Log,
     Pipe,
+}
+
+/// Who does the work of a process.
+#[derive(Clone, Copy)]
+pub(crate) enum Workers {
+    /// Its own threads. Its children, such as servers over stdio, are not counted.
+    Threads,
+    /// Its children, as in nginx.
+    Children,
 }
 
 impl Child {
@@ -39,7 +49,12 @@ impl Child {
             .stderr(log.try_clone()?)
             .spawn()
             .with_context(|| format!("could not start {name} (`{program}`)"))?;
-        Ok(Child { name, process, log })
+        Ok(Child { name, process, log, workers: Workers::Threads })
+    }
+
+    pub(crate) fn with_workers(mut self, workers: Workers) -> Self {
+        self.workers = workers;
+        self
     }
 
     pub(crate) fn first_line(&mut self) -> Result<String> {
@@ -69,12 +84,13 @@ impl Child {
         String::from_utf8_lossy(tail.get(..read).unwrap_or_default()).into_owned()
     }
 
-    /// Returns the CPU time of the process and its children. nginx does its work in child processes.
+    /// Returns the CPU time of the process, and of its children if they do its work.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let pid = self.process.id();
         let mut ticks = Stat::read(pid)?.cpu_ticks;
-        for child in children(pid)? {
-            ticks += child.cpu_ticks;
+        match self.workers {
+            Workers::Threads => {}
+            Workers::Children => ticks += children(pid)?.iter().map(|child| child.cpu_ticks).sum::<u64>(),
         }
         let per_second = rustix::param::clock_ticks_per_second().max(1);
         Ok(Duration::from_secs_f64(ticks as f64 / per_second as f64))

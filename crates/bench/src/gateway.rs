@@ -1,4 +1,4 @@
-//! Runs mcpproxy as a process of its own, with a new data folder and one server in its settings.
+//! Runs mcpproxy as a process of its own, with a new data folder and the echo servers in its settings.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,12 @@ use anyhow::{Context as _, Result, bail};
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::case::{Server, Setup};
 use crate::child::{Child, Stdout};
-use crate::load;
+use crate::{load, rules, tools};
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
@@ -28,12 +29,22 @@ pub(crate) struct Gateway {
     _home: TempDir,
 }
 
+/// The echo servers in the gateway's settings. A third one, over stdio, always comes along.
+pub(crate) struct Servers {
+    pub(crate) sessions: SocketAddr,
+    pub(crate) stateless: Option<SocketAddr>,
+    /// Number of tools that the first server must have.
+    pub(crate) tools: usize,
+}
+
 impl Gateway {
-    /// Starts mcpproxy in front of the echo server, and waits until it knows all tools.
-    pub(crate) async fn start(program: &Path, echo: SocketAddr, tools: usize) -> Result<Self> {
+    /// Starts mcpproxy in front of the echo servers, and waits until it knows all tools.
+    pub(crate) async fn start(program: &Path, servers: &Servers, setup: Setup, storage: Option<&str>) -> Result<Self> {
         let home = tempfile::tempdir().context("could not make a data folder for mcpproxy")?;
-        let settings = json!({ "mcpServers": { "echo": { "url": format!("http://{echo}/mcp") } } });
-        std::fs::write(home.path().join("mcp_config.json"), settings.to_string())?;
+        std::fs::write(home.path().join("mcp_config.json"), settings(servers, storage)?.to_string())?;
+        if setup == Setup::Rules {
+            rules::write(home.path())?;
+        }
         let mut command = Command::new(program);
         command.arg("serve").arg("--home").arg(home.path()).args(["--listen", "127.0.0.1:0"]);
         let mut child = Child::start("mcpproxy", command, Stdout::Log)?;
@@ -48,9 +59,10 @@ impl Gateway {
             }
             tokio::time::sleep(POLL).await;
         };
+        let expected = servers.tools + tools::OWN * (1 + usize::from(servers.stateless.is_some()));
         let known = tool_count(home.path(), address).await?;
-        if known != tools {
-            bail!("mcpproxy found {known} of the {tools} tools of the echo server\n{}", child.log_tail());
+        if known != expected {
+            bail!("mcpproxy found {known} of the {expected} tools of the echo servers\n{}", child.log_tail());
         }
         let token = create_token(program, home.path())?;
         Ok(Gateway { address, token, child, _home: home })
@@ -78,6 +90,23 @@ pub(crate) fn beside_this_program() -> Result<PathBuf> {
         bail!("`{}` does not exist. Run `cargo build --release` first, or pass --mcpproxy", program.display());
     }
     Ok(program)
+}
+
+fn settings(servers: &Servers, storage: Option<&str>) -> Result<Value> {
+    let this = std::env::current_exe().context("could not find this program")?;
+    let url = |address: SocketAddr| json!({ "url": format!("http://{address}/mcp") });
+    let mut all = json!({
+        Server::Sessions.name(): url(servers.sessions),
+        Server::Stdio.name(): { "command": this, "args": ["echo", "--server", Server::Stdio.name()] },
+    });
+    if let (Some(all), Some(address)) = (all.as_object_mut(), servers.stateless) {
+        all.insert(Server::Stateless.name().to_owned(), url(address));
+    }
+    let mut settings = json!({ "mcpServers": all });
+    if let (Some(settings), Some(storage)) = (settings.as_object_mut(), storage) {
+        settings.insert("storage".to_owned(), json!({ "url": storage }));
+    }
+    Ok(settings)
 }
 
 /// The fields of `gateway.lock` that are needed here.

@@ -13,8 +13,9 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
+use crate::case::Agent as Speaks;
 use crate::child::Child;
-use crate::request::{Call, Revision, SESSION_HEADER, refused};
+use crate::request::{Call, SESSION_HEADER, refused};
 
 const WARM_UP: Duration = Duration::from_millis(300);
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -89,10 +90,10 @@ struct Agent {
 
 impl Agent {
     async fn connect(mut call: Call) -> Result<Self> {
-        let mut sender = connect(call.address).await?;
-        match call.revision {
-            Revision::Modern => {}
-            Revision::Legacy => {
+        let mut sender = connect(call.target.address).await?;
+        match call.target.speaks {
+            Speaks::Stateless => {}
+            Speaks::Sessions => {
                 let (status, headers, body) = send(&mut sender, call.initialize()).await?;
                 if status != StatusCode::OK {
                     bail!(refused(status, &body));

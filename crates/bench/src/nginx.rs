@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
 
-use crate::child::{Child, Stdout};
+use crate::child::{Child, Stdout, Workers};
 
 const START_ATTEMPTS: usize = 5;
 const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ impl Nginx {
         std::fs::write(&settings, settings_text(address, upstream))?;
         let mut command = Command::new(program);
         command.arg("-p").arg(folder.path()).arg("-c").arg(&settings).args(["-e", "stderr"]);
-        let mut child = Child::start("nginx", command, Stdout::Log)?;
+        let mut child = Child::start("nginx", command, Stdout::Log)?.with_workers(Workers::Children);
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
             child.check_alive()?;
@@ -63,7 +63,7 @@ fn find_program() -> Result<PathBuf> {
         .chain([PathBuf::from("/usr/sbin")])
         .map(|folder| folder.join("nginx"))
         .find(|program| program.is_file())
-        .context("nginx is not installed. Install it with `apt-get install nginx-light`, or leave it out with --legs")
+        .context("nginx is not installed. Install it with `apt-get install nginx-light`, or leave it out with --paths")
 }
 
 fn settings_text(address: SocketAddr, upstream: SocketAddr) -> String {
@@ -81,9 +81,9 @@ http {{
     access_log off;
     keepalive_timeout 1h;
     keepalive_requests 1000000000;
-    client_max_body_size 2m;
-    client_body_buffer_size 2m;
-    proxy_buffers 32 64k;
+    client_max_body_size 16m;
+    client_body_buffer_size 16m;
+    proxy_buffers 256 64k;
     client_body_temp_path body;
     proxy_temp_path proxy;
     fastcgi_temp_path fastcgi;

@@ -5,32 +5,41 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::field::{Leg, MANY_TOOLS};
 use crate::load::Sample;
-use crate::request::Revision;
-use crate::{Leg, MANY_TOOLS, Options};
+use crate::tools;
 
-/// The result of one leg in one round.
+/// The result of one leg of one case in one round.
 pub(crate) struct Round {
+    pub(crate) case: String,
     pub(crate) connections: u16,
     pub(crate) leg: Leg,
     pub(crate) sample: Sample,
 }
 
-/// Resident memory of mcpproxy.
-#[derive(Clone, Copy)]
+/// Resident memory of mcpproxy, where it was measured.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Memory {
-    pub(crate) one_tool_kib: u64,
-    pub(crate) many_tools_kib: u64,
-    pub(crate) after_load_kib: u64,
+    pub(crate) idle_kib: Option<u64>,
+    pub(crate) many_tools_kib: Option<u64>,
+    pub(crate) after_load_kib: Option<u64>,
 }
 
-pub(crate) struct Report<'a> {
-    options: &'a Options,
+/// How long and how often each leg was measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Effort {
+    pub(crate) rounds: u16,
+    pub(crate) seconds: f64,
+}
+
+pub(crate) struct Report {
+    effort: Effort,
     rows: Vec<Row>,
-    memory: Option<Memory>,
+    memory: Memory,
 }
 
 struct Row {
+    case: String,
     connections: u16,
     leg: Leg,
     sample: Sample,
@@ -38,34 +47,37 @@ struct Row {
     to_direct: Option<f64>,
 }
 
-impl<'a> Report<'a> {
-    pub(crate) fn new(options: &'a Options, rounds: &[Round], memory: Option<Memory>) -> Self {
-        let mut rows = Vec::new();
-        for &connections in &options.connections {
-            let of = |leg| median_sample(rounds, connections, leg);
-            let ratio = |sample: &Sample, leg| Some(sample.p50_us / of(leg)?.p50_us);
-            for &leg in &options.legs {
-                let Some(sample) = of(leg) else { continue };
-                let (to_nginx, to_direct) = (ratio(&sample, Leg::Nginx), ratio(&sample, Leg::Direct));
-                rows.push(Row { connections, leg, sample, to_nginx, to_direct });
+impl Report {
+    pub(crate) fn new(effort: Effort, rounds: &[Round], memory: Memory) -> Self {
+        let mut rows: Vec<Row> = Vec::new();
+        for Round { case, connections, leg, .. } in rounds {
+            if rows.iter().any(|row| row.case == *case && row.connections == *connections && row.leg == *leg) {
+                continue;
             }
+            let of = |leg| median_sample(rounds, case, *connections, leg);
+            let Some(sample) = of(*leg) else { continue };
+            let ratio = |leg| Some(sample.p50_us / of(leg)?.p50_us);
+            let (to_nginx, to_direct) = (ratio(Leg::Nginx), ratio(Leg::Direct));
+            rows.push(Row { case: case.clone(), connections: *connections, leg: *leg, sample, to_nginx, to_direct });
         }
-        Report { options, rows, memory }
+        Report { effort, rows, memory }
     }
 
     pub(crate) fn table(&self) -> String {
-        let Options { payload, rounds, seconds, .. } = self.options;
-        let mut text = format!(
-            "MCP {}, {payload} bytes of text, medians of {rounds} rounds of {seconds} s, {} cores\n\n",
-            self.version(),
-            cores(),
-        );
-        text += "conns  leg                    p50 µs    p99 µs   calls/s  CPU µs/call  p50/nginx  p50/direct\n";
-        for Row { connections, leg, sample, to_nginx, to_direct } in &self.rows {
+        let Effort { rounds, seconds } = self.effort;
+        let mut text = format!("medians of {rounds} rounds of {seconds} s, {} cores\n", cores());
+        let mut case = "";
+        for row in &self.rows {
             // Writing to a string cannot fail.
+            if row.case != case {
+                case = &row.case;
+                let _ = writeln!(text, "\n{case}");
+                text += "conns  path                p50 µs     p99 µs   calls/s  CPU µs/call  p50/nginx  p50/direct\n";
+            }
+            let Row { connections, leg, sample, to_nginx, to_direct, .. } = row;
             let _ = writeln!(
                 text,
-                "{connections:>5}  {:<19} {:>9.1} {:>9.1} {:>9.0} {:>12} {:>10} {:>11}",
+                "{connections:>5}  {:<16} {:>9.1} {:>10.1} {:>9.0} {:>12} {:>10} {:>11}",
                 leg.label(),
                 sample.p50_us,
                 sample.p99_us,
@@ -75,16 +87,18 @@ impl<'a> Report<'a> {
                 or_dash(*to_direct, 2),
             );
         }
-        if let Some(memory) = self.memory {
-            let _ = writeln!(
-                text,
-                "\nmcpproxy resident memory in MiB: {} idle with one tool, {} idle with {MANY_TOOLS} more tools, {} after the load",
-                mib(memory.one_tool_kib),
-                mib(memory.many_tools_kib),
-                mib(memory.after_load_kib),
-            );
+        let Memory { idle_kib, many_tools_kib, after_load_kib } = self.memory;
+        let many = MANY_TOOLS + tools::OWN;
+        for (kib, when) in [
+            (idle_kib, "idle".to_owned()),
+            (many_tools_kib, format!("with {many} tools")),
+            (after_load_kib, "after the load".to_owned()),
+        ] {
+            if let Some(kib) = kib {
+                let _ = write!(text, "\nmcpproxy resident memory, {when}: {} MiB", mib(kib));
+            }
         }
-        text
+        text + "\n"
     }
 
     pub(crate) fn json(&self) -> Result<String> {
@@ -93,8 +107,9 @@ impl<'a> Report<'a> {
             .iter()
             .map(|row| {
                 json!({
+                    "case": row.case,
                     "connections": row.connections,
-                    "leg": row.leg.label(),
+                    "path": row.leg.label(),
                     "p50_us": row.sample.p50_us,
                     "p99_us": row.sample.p99_us,
                     "calls_per_s": row.sample.calls_per_s,
@@ -104,35 +119,27 @@ impl<'a> Report<'a> {
                 })
             })
             .collect();
-        let memory = self.memory.map(|memory| {
-            json!({
-                "idle_one_tool_kib": memory.one_tool_kib,
-                "idle_many_tools_kib": memory.many_tools_kib,
-                "many_tools": MANY_TOOLS + 1,
-                "after_load_kib": memory.after_load_kib,
-            })
-        });
+        let Memory { idle_kib, many_tools_kib, after_load_kib } = self.memory;
         let report = json!({
-            "revision": self.version(),
-            "payload_bytes": self.options.payload,
-            "rounds": self.options.rounds,
-            "seconds": self.options.seconds,
+            "rounds": self.effort.rounds,
+            "seconds": self.effort.seconds,
             "cores": cores(),
             "rows": rows,
-            "mcpproxy_rss": memory,
+            "mcpproxy_rss": {
+                "idle_kib": idle_kib,
+                "many_tools_kib": many_tools_kib,
+                "many_tools": MANY_TOOLS + tools::OWN,
+                "after_load_kib": after_load_kib,
+            },
         });
         Ok(serde_json::to_string_pretty(&report)? + "\n")
     }
-
-    fn version(&self) -> &'static str {
-        let revision = if self.options.legacy { Revision::Legacy } else { Revision::Modern };
-        revision.version()
-    }
 }
 
-fn median_sample(rounds: &[Round], connections: u16, leg: Leg) -> Option<Sample> {
+fn median_sample(rounds: &[Round], case: &str, connections: u16, leg: Leg) -> Option<Sample> {
     let of = |figure: fn(&Sample) -> Option<f64>| {
-        let series = rounds.iter().filter(|round| round.connections == connections && round.leg == leg);
+        let series =
+            rounds.iter().filter(|round| round.case == case && round.connections == connections && round.leg == leg);
         median(series.filter_map(|round| figure(&round.sample)).collect())
     };
     Some(Sample {
@@ -175,20 +182,25 @@ mod tests {
 
     #[test]
     fn medians_keep_series_apart() {
-        let round = |connections, leg, p50_us| Round {
+        let round = |case: &str, connections, leg, p50_us| Round {
+            case: case.to_owned(),
             connections,
             leg,
             sample: Sample { p50_us, p99_us: 9.0, calls_per_s: 1.0, cpu_us_per_call: None },
         };
         let rounds = [
-            round(1, Leg::Direct, 10.0),
-            round(1, Leg::Nginx, 30.0),
-            round(8, Leg::Direct, 90.0),
-            round(1, Leg::Direct, 20.0),
+            round("a", 1, Leg::Direct, 10.0),
+            round("a", 1, Leg::Nginx, 30.0),
+            round("a", 8, Leg::Direct, 90.0),
+            round("b", 1, Leg::Direct, 500.0),
+            round("a", 1, Leg::Direct, 20.0),
         ];
-        let p50 = |connections, leg| median_sample(&rounds, connections, leg).map(|sample| sample.p50_us);
-        assert_eq!(p50(1, Leg::Direct), Some(15.0));
-        assert_eq!(p50(8, Leg::Direct), Some(90.0));
-        assert_eq!(p50(8, Leg::Nginx), None);
+        let p50 = |case, connections, leg| median_sample(&rounds, case, connections, leg).map(|sample| sample.p50_us);
+        assert_eq!(p50("a", 1, Leg::Direct), Some(15.0));
+        assert_eq!(p50("a", 8, Leg::Direct), Some(90.0));
+        assert_eq!(p50("a", 8, Leg::Nginx), None);
+        let report = Report::new(Effort { rounds: 2, seconds: 1.0 }, &rounds, Memory::default());
+        assert_eq!(report.rows.len(), 4);
+        assert_eq!(report.rows[1].to_direct, Some(2.0));
     }
 }

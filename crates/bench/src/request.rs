@@ -9,6 +9,9 @@ use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, Heade
 use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 
+use crate::case::Agent;
+use crate::payload::Payload;
+
 pub(crate) const MODERN_VERSION: &str = "2026-07-28";
 pub(crate) const LEGACY_VERSION: &str = "2025-11-25";
 pub(crate) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -18,60 +21,43 @@ const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
 
 /// Start of the request IDs. All have the same length, so that all requests have the same size.
 const FIRST_ID: u64 = 1_000_000_000;
-/// Maximum length of a needle that is searched with vector instructions.
-const QUICK_CHECK_BYTES: usize = 32;
 const ID_PLACE: &str = "@ID@";
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Revision {
-    /// 2026-07-28: stateless, everything in each request.
-    Modern,
-    /// 2025-11-25: `initialize` first, then a session.
-    Legacy,
-}
-
-impl Revision {
-    pub(crate) fn version(self) -> &'static str {
-        match self {
-            Revision::Modern => MODERN_VERSION,
-            Revision::Legacy => LEGACY_VERSION,
-        }
-    }
+/// Where a call goes, and how it is spoken.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
+    pub(crate) path: &'static str,
+    pub(crate) token: Option<String>,
+    pub(crate) speaks: Agent,
 }
 
 /// A `tools/call` request that can be sent many times.
 #[derive(Clone)]
 pub(crate) struct Call {
-    pub(crate) address: SocketAddr,
-    pub(crate) revision: Revision,
+    pub(crate) target: Target,
     head: Request<()>,
     before_id: Bytes,
     after_id: Bytes,
-    text: String,
+    payload: Payload,
     next_id: u64,
 }
 
 impl Call {
-    pub(crate) fn new(
-        address: SocketAddr,
-        path: &str,
-        token: Option<&str>,
-        revision: Revision,
-        (tool, arguments): (&str, Value),
-        text: String,
-    ) -> Result<Self> {
+    /// Builds a call of `tool` whose answer must contain the payload.
+    pub(crate) fn new(target: Target, tool: &str, arguments: &Value, payload: Payload) -> Result<Self> {
         let mut head = Request::builder()
             .method(Method::POST)
-            .uri(path)
-            .header(HOST, address.to_string())
+            .uri(target.path)
+            .header(HOST, target.address.to_string())
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, text/event-stream");
-        if let Some(token) = token {
+        if let Some(token) = &target.token {
             head = head.header(AUTHORIZATION, format!("Bearer {token}"));
         }
         let mut params = json!({ "name": tool, "arguments": arguments });
-        match revision {
-            Revision::Modern => {
+        match target.speaks {
+            Agent::Stateless => {
                 head = head
                     .header(VERSION_HEADER, MODERN_VERSION)
                     .header(METHOD_HEADER, "tools/call")
@@ -80,18 +66,17 @@ impl Call {
                     params.insert("_meta".to_owned(), modern_meta());
                 }
             }
-            Revision::Legacy => {}
+            Agent::Sessions => {}
         }
         let body = json!({ "jsonrpc": "2.0", "id": ID_PLACE, "method": "tools/call", "params": params }).to_string();
         let place = format!("\"{ID_PLACE}\"");
         let (before_id, after_id) = body.split_once(&place).context("the request has no place for its id")?;
         Ok(Call {
-            address,
-            revision,
+            target,
             head: head.body(()).context("could not make the request")?,
             before_id: Bytes::copy_from_slice(before_id.as_bytes()),
             after_id: Bytes::copy_from_slice(after_id.as_bytes()),
-            text,
+            payload,
             next_id: FIRST_ID,
         })
     }
@@ -143,9 +128,9 @@ impl Call {
         self.check_quickly(status, body)?;
         let answer = parse_answer(body).with_context(|| refused(status, body))?;
         let result = answer.get("result").with_context(|| refused(status, body))?;
-        let missing_type = self.revision == Revision::Modern && result.get("resultType") != Some(&json!("complete"));
-        let text = result.pointer("/content/0/text").and_then(Value::as_str);
-        if missing_type || result.get("isError") == Some(&json!(true)) || text != Some(self.text.as_str()) {
+        let missing_type =
+            self.target.speaks == Agent::Stateless && result.get("resultType") != Some(&json!("complete"));
+        if missing_type || result.get("isError") == Some(&json!(true)) || !self.payload.is_in(result) {
             bail!(refused(status, body));
         }
         Ok(())
@@ -153,9 +138,8 @@ impl Call {
 
     /// Checks a measured answer quickly, without parsing, so that the load generator is not the bottleneck.
     pub(crate) fn check_quickly(&self, status: StatusCode, body: &[u8]) -> Result<()> {
-        let begin = self.text.get(..QUICK_CHECK_BYTES).unwrap_or(&self.text);
-        let good = body.len() > self.text.len()
-            && std::str::from_utf8(body).is_ok_and(|body| body.contains(begin) && !body.contains(r#""isError":true"#));
+        let good = std::str::from_utf8(body)
+            .is_ok_and(|body| self.payload.may_be_in(body) && !body.contains(r#""isError":true"#));
         if status != StatusCode::OK || !good {
             bail!(refused(status, body));
         }
@@ -167,17 +151,9 @@ impl Call {
     }
 }
 
-/// Builds a text of ordinary words, because a repeated letter would favour some implementations.
-pub(crate) fn payload(bytes: u32) -> String {
-    "the quick brown fox jumps over the lazy dog and runs on ".chars().cycle().take(bytes as usize).collect()
-}
-
-pub(crate) fn own_arguments(text: &str) -> Value {
-    json!({ "text": text })
-}
-
-pub(crate) fn read_arguments(text: &str) -> Value {
-    json!({ "name": "echo:echo", "args_json": own_arguments(text).to_string() })
+/// Returns the arguments of `call_tool_read` and its siblings for a tool's own arguments.
+pub(crate) fn wrapped(tool: &str, own: &Value) -> Value {
+    json!({ "name": tool, "args_json": own.to_string() })
 }
 
 pub(crate) fn refused(status: StatusCode, body: &[u8]) -> String {
@@ -209,12 +185,13 @@ mod tests {
     use http_body_util::BodyExt as _;
 
     use super::*;
+    use crate::case::Content;
 
-    fn call(revision: Revision) -> Call {
-        let text = payload(5);
-        let address = "127.0.0.1:9".parse().unwrap();
-        let tool = ("call_tool_read", read_arguments(&text));
-        Call::new(address, "/mcp", Some("t"), revision, tool, text).unwrap()
+    fn call(speaks: Agent) -> Call {
+        let payload = Payload::new(Content::Words, 5);
+        let target =
+            Target { address: "127.0.0.1:9".parse().unwrap(), path: "/mcp", token: Some("t".to_owned()), speaks };
+        Call::new(target, "call_tool_read", &wrapped("echo:echo", &payload.arguments), payload).unwrap()
     }
 
     async fn body(request: Request<Full<Bytes>>) -> Value {
@@ -223,7 +200,7 @@ mod tests {
 
     #[tokio::test]
     async fn modern_calls_name_everything_in_headers_and_meta() {
-        let mut call = call(Revision::Modern);
+        let mut call = call(Agent::Stateless);
         let request = call.request();
         let headers: Vec<_> =
             request.headers().iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
@@ -260,7 +237,7 @@ mod tests {
 
     #[tokio::test]
     async fn legacy_calls_carry_their_session() {
-        let mut call = call(Revision::Legacy);
+        let mut call = call(Agent::Sessions);
         call.join(Some(HeaderValue::from_static("s1")));
         let request = call.request();
         assert_eq!(request.headers()["mcp-session-id"], "s1");
@@ -271,7 +248,7 @@ mod tests {
 
     #[test]
     fn only_a_success_with_our_text_is_a_success() {
-        let call = call(Revision::Modern);
+        let call = call(Agent::Stateless);
         let check =
             |status: u16, body: &str| call.check(StatusCode::from_u16(status).unwrap(), body.as_bytes()).is_ok();
         let good = r#"{"id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"the q"}]}}"#;

@@ -1,4 +1,4 @@
-//! The tools that the echo server lists: `echo`, and any number of generated tools of realistic size.
+//! The tools that the echo server lists: `echo`, `keep`, and any number of generated tools of realistic size.
 
 use serde_json::{Map, Value, json};
 
@@ -38,21 +38,32 @@ const PARAMETERS: [(&str, &str, &str); 9] = [
     ("body", "string", "The text itself; Markdown is understood, attachments are referred to by their links."),
 ];
 
+/// A tool that reads.
+pub(crate) const ECHO: &str = "echo";
+/// A tool that writes.
+pub(crate) const KEEP: &str = "keep";
+/// Number of tools that every echo server has.
+pub(crate) const OWN: usize = 2;
+
 /// Returns the value of `tools` in the answer to `tools/list`.
 pub(crate) fn list(extra: usize) -> Value {
-    std::iter::once(echo()).chain((0..extra).map(made_up)).collect()
+    let own = [echo(ECHO, true), echo(KEEP, false)];
+    own.into_iter().chain((0..extra).map(made_up)).collect()
 }
 
-fn echo() -> Value {
+/// Returns a tool that sends its arguments back.
+fn echo(name: &str, read_only: bool) -> Value {
     json!({
-        "name": "echo",
-        "description": "Answers with the text it was given.",
+        "name": name,
+        "description": "Answers with the text or the data it was given.",
         "inputSchema": {
             "type": "object",
-            "properties": { "text": { "type": "string", "description": "What to answer." } },
-            "required": ["text"],
+            "properties": {
+                "text": { "type": "string", "description": "What to answer." },
+                "data": { "type": "object", "properties": { "rows": { "type": "array", "items": { "type": "object" } } } },
+            },
         },
-        "annotations": { "readOnlyHint": true, "openWorldHint": false },
+        "annotations": { "readOnlyHint": read_only, "destructiveHint": false, "openWorldHint": false },
     })
 }
 
@@ -95,7 +106,7 @@ mod tests {
         let tools = list(1000);
         let tools = tools.as_array().unwrap();
         let names: HashSet<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-        assert_eq!((tools.len(), names.len()), (1001, 1001));
+        assert_eq!((tools.len(), names.len()), (1002, 1002));
         // Real tools have a median of 1,159 bytes.
         let bytes = list(1000).to_string().len() / 1000;
         assert!((900..1500).contains(&bytes), "{bytes} bytes per tool");

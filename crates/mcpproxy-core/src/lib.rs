@@ -53,6 +53,9 @@ pub use name::{NameError, SERVER_NAME_MAX_CHARS, ServerName, TOOL_NAME_MAX_CHARS
 pub use nearest::nearest;
 pub use outcome::{Failure, Mismatch, UNDECLARED, check_result};
 pub use risk::RiskLevel;
-pub use search::{Features, Field, FieldMatch, Index, NoMatch, ScoreExplanation, SearchHit, SearchResult, WordMatch};
+pub use search::{
+    Confidence, Doubt, Features, Field, FieldMatch, Index, NoMatch, ScoreExplanation, SearchHit, SearchResult,
+    WordMatch,
+};
 pub use untrusted::Untrusted;
 pub use variant::Variant;

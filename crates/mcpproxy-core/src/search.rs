@@ -8,12 +8,12 @@
 //! 2. `query` splits the query into stemmed words, sentences and requests, and computes their vectors.
 //! 3. `candidates` picks up to 40 tools by words (an inverted index) and 20 per request by meaning (a vector scan).
 //! 4. `rank` computes seven features of each candidate, and one score from them.
-//! 5. `diverse` moves copies of one tool on several servers to the end. Tools below the floor are left out: no result
-//!    is better than a wrong one, because an agent calls what it gets.
+//! 5. `diverse` moves copies of one tool on several servers to the end. If even the best tool is below the floor, a few
+//!    are returned as guesses, because an agent calls what it gets. Without any relation to the query, there are none.
 //!
 //! ```text
 //! "open a bug report"    github:create_issue, jira:new_ticket, …
-//! "asdfgh"               no hits: every tool is below the floor, and `asdfgh` is unknown
+//! "asdfgh"               no hits: no tool is related, and `asdfgh` is unknown
 //! ```
 //!
 //! Vectors come from a table of word meanings that is compiled in (`table`). There is no model to load and no network:
@@ -65,8 +65,19 @@ pub struct Index {
 pub struct SearchResult {
     /// Best first.
     pub hits: Vec<SearchHit>,
+    /// Set if even the best hit is a guess.
+    pub doubt: Option<Doubt>,
     /// The reason why there are no hits.
     pub no_match: Option<NoMatch>,
+}
+
+/// The reason why all hits are guesses: the score of the best one is below the floor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Doubt {
+    pub best: f32,
+    pub floor: f32,
+    /// Words of the query that no tool has.
+    pub unknown: Vec<Untrusted>,
 }
 
 /// A tool that fits a query.
@@ -75,6 +86,15 @@ pub struct SearchHit {
     pub tool: Arc<Tool>,
     /// 0 to 1, comparable between queries. 1 if the query is the name of the tool.
     pub score: f32,
+    pub confidence: Confidence,
+}
+
+/// How sure it is that a hit answers the query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confidence {
+    Usual,
+    /// The hit is a guess, and so are all others of this search.
+    Low,
 }
 
 /// The reason why a search has no hits.
@@ -84,8 +104,8 @@ pub enum NoMatch {
     NoWords,
     /// The agent can see no tools.
     NoTools,
-    /// The score of the best tool is below the floor.
-    BelowFloor { best: f32, floor: f32, unknown: Vec<Untrusted> },
+    /// No tool is related to the query. Contains the words that no tool has.
+    Unrelated { unknown: Vec<Untrusted> },
 }
 
 /// The explanation of a tool's score.
@@ -150,9 +170,13 @@ impl Field {
 
 /// The score of a tool that the query names.
 const NAMED: f32 = 1.0;
-/// Minimum score of the best tool. A lower one would be a guess, so the search returns no hits.
+/// Minimum score of the best tool. A lower one is a guess, and marked as such.
 const FLOOR: f32 = 0.13;
-/// A tool with this share of the query's words is returned even below the floor.
+/// Minimum score of a guess that has no word of the query.
+const RELATED: f32 = 0.03;
+/// An agent reads each guess, and none of them is likely to be right.
+const GUESSES_MAX: usize = 3;
+/// A tool with this share of the query's words is no guess, even below the floor.
 const HALF_THE_WORDS: f32 = 0.5;
 /// Minimum score of the other tools. A query can contain several requests, and its best tool answers one of them.
 const FLOOR_OF_OTHERS: f32 = 0.05;
@@ -179,16 +203,18 @@ impl Index {
             return SearchResult::empty(NoMatch::NoTools);
         }
         let named = self.named(query, &visible);
-        let others = match (self.fitting(query, &visible), named) {
+        let (others, doubt) = match (self.fitting(query, &visible), named) {
             (Err(nothing), None) => return SearchResult::empty(nothing),
-            (Err(_), Some(_)) => Vec::new(),
-            (Ok(fitting), _) => fitting,
+            // Beside the tool that was named, a guess is noise.
+            (Err(_) | Ok((_, Some(_))), Some(_)) => (Vec::new(), None),
+            (Ok((fitting, doubt)), _) => (fitting, doubt),
         };
         let others = others.into_iter().filter(|(tool, _)| Some(*tool) != named);
         let first = named.map(|tool| (tool, NAMED)).into_iter();
         let chosen = diverse::choose(&self.merged, first.chain(others), limit);
-        let hits = chosen.into_iter().filter_map(|(tool, score)| self.hit(tool, score)).collect();
-        SearchResult { hits, no_match: None }
+        let confidence = if doubt.is_some() { Confidence::Low } else { Confidence::Usual };
+        let hits = chosen.into_iter().filter_map(|(tool, score)| self.hit(tool, score, confidence)).collect();
+        SearchResult { hits, doubt, no_match: None }
     }
 
     /// Returns the tool that a query names, as `server:tool` or as `tool` if only one server has it.
@@ -204,8 +230,8 @@ impl Index {
         named.next().filter(|_| named.next().is_none())
     }
 
-    /// Returns the tools that fit a query by words and meaning, best first.
-    fn fitting(&self, query: &str, visible: &VisibleTools) -> Result<Vec<(u32, f32)>, NoMatch> {
+    /// Returns the tools that fit a query by words and meaning, best first. If none does, returns a few guesses.
+    fn fitting(&self, query: &str, visible: &VisibleTools) -> Result<(Vec<(u32, f32)>, Option<Doubt>), NoMatch> {
         let index = &self.merged;
         let query = Query::read(query, index);
         if query.words.is_empty() {
@@ -219,10 +245,16 @@ impl Index {
             let is_known = |number: u32| visible.count(index, number) > 0;
             let unknown = query.words.iter().filter(|word| !word.number.is_some_and(is_known));
             let unknown = unknown.map(|word| Untrusted::new(word.as_written)).collect();
-            return Err(NoMatch::BelowFloor { best, floor: FLOOR, unknown });
+            let has_word = |tool: u32| weighed.iter().any(|(other, features)| *other == tool && features.words > 0.0);
+            ranked.retain(|(tool, score)| *score >= RELATED || has_word(*tool));
+            ranked.truncate(GUESSES_MAX);
+            return match ranked.is_empty() {
+                true => Err(NoMatch::Unrelated { unknown }),
+                false => Ok((ranked, Some(Doubt { best, floor: FLOOR, unknown }))),
+            };
         }
         ranked.retain(|(_, score)| *score >= FLOOR_OF_OTHERS);
-        Ok(ranked)
+        Ok((ranked, None))
     }
 
     /// Returns the candidates for a query with their features. The weights are learned from these.
@@ -230,7 +262,9 @@ impl Index {
         let visible = VisibleTools::of(&self.merged, scope, None);
         let query = Query::read(query, &self.merged);
         let all = self.weighed(&query, &visible);
-        all.into_iter().filter_map(|(tool, features)| Some((self.hit(tool, 0.0)?.tool, features))).collect()
+        all.into_iter()
+            .filter_map(|(tool, features)| Some((Arc::clone(self.merged.tools.get(tool as usize)?), features)))
+            .collect()
     }
 
     fn weighed(&self, query: &Query<'_>, visible: &VisibleTools) -> Vec<(u32, Features)> {
@@ -238,8 +272,8 @@ impl Index {
         rank::features(&self.merged, query, &candidates, visible)
     }
 
-    fn hit(&self, tool: u32, score: f32) -> Option<SearchHit> {
-        self.merged.tools.get(tool as usize).map(|tool| SearchHit { tool: Arc::clone(tool), score })
+    fn hit(&self, tool: u32, score: f32, confidence: Confidence) -> Option<SearchHit> {
+        self.merged.tools.get(tool as usize).map(|tool| SearchHit { tool: Arc::clone(tool), score, confidence })
     }
 }
 
@@ -252,6 +286,6 @@ fn ranked(weighed: &[(u32, Features)]) -> Vec<(u32, f32)> {
 
 impl SearchResult {
     fn empty(why: NoMatch) -> Self {
-        Self { hits: Vec::new(), no_match: Some(why) }
+        Self { hits: Vec::new(), doubt: None, no_match: Some(why) }
     }
 }

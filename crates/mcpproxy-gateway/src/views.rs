@@ -25,9 +25,10 @@ pub(crate) fn brief_hit(hit: &SearchHit) -> String {
     search::entry(hit, search::Form::Brief(Keep::Meaning), Detail::Brief)
 }
 
-/// Explains to an operator why a search found nothing.
+/// Explains to an operator why a search found nothing, or only guesses.
 pub(crate) fn note_for_operator(found: &SearchResult) -> Option<String> {
-    found.no_match.as_ref().map(|nothing| no_match::note(nothing, Reader::Operator))
+    let nothing = found.no_match.as_ref().map(|nothing| no_match::note(nothing, Reader::Operator));
+    nothing.or_else(|| found.doubt.as_ref().map(no_match::doubt))
 }
 
 /// Returns the members that every description of a tool has, as raw JSON.

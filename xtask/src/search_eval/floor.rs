@@ -1,6 +1,6 @@
 //! Checks the floor: queries for tools of other sets should match nothing, queries for the set's own tools something.
 
-use mcpproxy_core::{NoMatch, Scope, SearchResult};
+use mcpproxy_core::{Scope, SearchResult};
 use serde_json::{Value, json};
 
 use super::Part;
@@ -13,13 +13,17 @@ use super::table::{table, thousands};
 struct Answered {
     queries: usize,
     nothing: usize,
+    guessed: usize,
     /// The best score of each query, sorted, including those below the floor.
     best: Vec<f32>,
 }
 
 pub(super) fn part(sets: &[Set], is_wanted: impl Fn(&&str) -> bool) -> anyhow::Result<Part> {
     let sets: Vec<&Set> = sets.iter().filter(|set| set.name != BESIDE).collect();
-    let head = ["tools of", "own", "nothing", "p10", "p50", "p90", "foreign", "nothing", "p10", "p50", "p90"];
+    let head = [
+        "tools of", "own", "nothing", "guesses", "p10", "p50", "p90", "foreign", "nothing", "guesses", "p10", "p50",
+        "p90",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let mut data = Vec::new();
     for set in sets.iter().filter(|set| is_wanted(&set.name)) {
@@ -33,7 +37,7 @@ pub(super) fn part(sets: &[Set], is_wanted: impl Fn(&&str) -> bool) -> anyhow::R
         data.push(json!({ "set": set.name, "own": own.data(), "foreign": foreign.data() }));
     }
     let text = format!(
-        "{}nothing: queries told that nothing fits. p10 to p90: scores of the best tool, below the floor or not.\n\
+        "{}nothing: queries without a tool. guesses: queries with guesses only. p10 to p90: scores of the best tool.\n\
          Some foreign queries do have a tool that fits.\n",
         table(&rows)
     );
@@ -45,16 +49,17 @@ impl Answered {
         let everything = Scope::everything();
         let answers = spread(queries, |query| {
             let found = set.index.find(&query.text, &everything, None, ANSWERED);
-            (found.hits.is_empty(), best(&found))
+            (found.hits.is_empty(), found.doubt.is_some(), best(&found))
         })?;
-        let mut best: Vec<f32> = answers.iter().map(|(_, best)| *best).collect();
+        let mut best: Vec<f32> = answers.iter().map(|(_, _, best)| *best).collect();
         best.sort_by(f32::total_cmp);
-        let nothing = answers.iter().filter(|(is_nothing, _)| *is_nothing).count();
-        Ok(Self { queries: answers.len(), nothing, best })
+        let nothing = answers.iter().filter(|(is_nothing, _, _)| *is_nothing).count();
+        let guessed = answers.iter().filter(|(_, is_guess, _)| *is_guess).count();
+        Ok(Self { queries: answers.len(), nothing, guessed, best })
     }
 
-    fn share(&self) -> f64 {
-        self.nothing as f64 / self.queries.max(1) as f64
+    fn share(&self, count: usize) -> String {
+        format!("{:.1}%", count as f64 / self.queries.max(1) as f64 * 100.0)
     }
 
     fn at(&self, percent: usize) -> f32 {
@@ -62,7 +67,7 @@ impl Answered {
     }
 
     fn cells(&self) -> Vec<String> {
-        let mut cells = vec![thousands(self.queries), format!("{:.1}%", self.share() * 100.0)];
+        let mut cells = vec![thousands(self.queries), self.share(self.nothing), self.share(self.guessed)];
         cells.extend([10, 50, 90].map(|percent| format!("{:.2}", self.at(percent))));
         cells
     }
@@ -70,15 +75,11 @@ impl Answered {
     fn data(&self) -> Value {
         let at = |percent: usize| rounded(self.at(percent).into());
         json!({
-            "queries": self.queries, "nothing": self.nothing, "p10": at(10), "p50": at(50), "p90": at(90),
+            "queries": self.queries, "nothing": self.nothing, "guesses": self.guessed, "p10": at(10), "p50": at(50), "p90": at(90),
         })
     }
 }
 
 fn best(found: &SearchResult) -> f32 {
-    match &found.no_match {
-        Some(NoMatch::BelowFloor { best, .. }) => *best,
-        Some(NoMatch::NoWords | NoMatch::NoTools) => 0.0,
-        None => found.hits.first().map_or(0.0, |hit| hit.score),
-    }
+    found.hits.first().map_or(0.0, |hit| hit.score)
 }

@@ -1,10 +1,12 @@
-//! Explains why a search found nothing, and what to do.
+//! Explains why a search found nothing or only guesses, and what to do.
 
-use mcpproxy_core::{NoMatch, Untrusted};
+use mcpproxy_core::{Doubt, NoMatch, Untrusted};
 
 /// Number of unknown words that are named.
 const WORDS_MAX: usize = 5;
 const WORD_MAX_CHARS: usize = 32;
+
+const OTHER_WORDS: &str = "Otherwise describe the task in other words, without names or values.";
 
 /// The reader of the explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +27,20 @@ pub(super) fn note(nothing: &NoMatch, reader: Reader) -> String {
             };
             format!("There are no tools to search: no connected server offers any. {next}")
         }
-        NoMatch::BelowFloor { best, floor, unknown } => format!(
-            "No tool matches: the best score is {best:.2}, below the minimum of {floor:.2}.{} Describe the task in other \
-             words, without names or values.",
-            unknown_words(unknown)
-        ),
+        NoMatch::Unrelated { unknown } => {
+            format!("No tool is related to the query.{} Describe the task in other words.", unknown_words(unknown))
+        }
     }
+}
+
+/// Explains why all hits of a search are guesses.
+pub(super) fn doubt(doubt: &Doubt) -> String {
+    let Doubt { best, floor, unknown } = doubt;
+    format!(
+        "These are guesses: the best score is {best:.2}, and a match has at least {floor:.2}.{} Call one only if its \
+         description fits. {OTHER_WORDS}",
+        unknown_words(unknown)
+    )
 }
 
 fn unknown_words(unknown: &[Untrusted]) -> String {
@@ -55,25 +65,19 @@ mod tests {
         let check = |nothing: NoMatch, expected: &str| {
             assert_eq!(note(&nothing, Reader::Agent), expected);
         };
-        let fits = |unknown: &[&str]| NoMatch::BelowFloor {
-            best: 0.123,
-            floor: 0.25,
+        let unrelated = |unknown: &[&str]| NoMatch::Unrelated {
             unknown: unknown.iter().map(|word| Untrusted::new(*word)).collect(),
         };
+        check(unrelated(&[]), "No tool is related to the query. Describe the task in other words.");
         check(
-            fits(&[]),
-            "No tool matches: the best score is 0.12, below the minimum of 0.25. Describe the task in other words, without \
-             names or values.",
+            unrelated(&["a\u{1b}[2J\"b\""]),
+            "No tool is related to the query. No tool contains the word \"a\\u{1b}[2J'b'\". Describe the task in other \
+             words.",
         );
         check(
-            fits(&["a\u{1b}[2J\"b\""]),
-            "No tool matches: the best score is 0.12, below the minimum of 0.25. No tool contains the word \
-             \"a\\u{1b}[2J'b'\". Describe the task in other words, without names or values.",
-        );
-        check(
-            fits(&["a", "b", "c", "d", "e", "f", "g"]),
-            "No tool matches: the best score is 0.12, below the minimum of 0.25. No tool contains the words \"a\", \"b\", \
-             \"c\", \"d\" and \"e\". Describe the task in other words, without names or values.",
+            unrelated(&["a", "b", "c", "d", "e", "f", "g"]),
+            "No tool is related to the query. No tool contains the words \"a\", \"b\", \"c\", \"d\" and \"e\". Describe \
+             the task in other words.",
         );
         check(
             NoMatch::NoWords,

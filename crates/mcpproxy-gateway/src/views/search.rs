@@ -4,7 +4,7 @@
 mod tests;
 
 use mcpproxy_core::json::{members, quote};
-use mcpproxy_core::{Keep, SearchHit, SearchResult, Tool, brief};
+use mcpproxy_core::{Confidence, Keep, SearchHit, SearchResult, Tool, brief};
 
 use super::contract::{annotations, tool_contract};
 use super::no_match::{self, Reader};
@@ -15,7 +15,7 @@ use crate::message::object;
 const ANSWER_MAX_BYTES: usize = 16 << 10;
 /// A tool may use the room of at most one share, so that it does not push out the next few.
 const SHARES_MAX: usize = 4;
-const NOTE_MAX_BYTES: usize = 256;
+const NOTE_MAX_BYTES: usize = 512;
 /// Longer annotations are reduced to the standard hints.
 const ANNOTATIONS_MAX_BYTES: usize = 256;
 const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
@@ -58,7 +58,8 @@ pub(crate) fn answer(found: &SearchResult, detail: Detail, limit: usize) -> Stri
         return frame("", Some(&no_match::note(nothing, Reader::Agent)), USAGE_OF_NOTHING);
     }
     if let (Detail::Full, 1, [hit]) = (detail, limit, found.hits.as_slice()) {
-        return frame(&entry(hit, Form::Whole, detail), None, USAGE);
+        let note = found.doubt.as_ref().map(no_match::doubt);
+        return frame(&entry(hit, Form::Whole, detail), note.as_deref(), USAGE);
     }
     let mut room = ANSWER_MAX_BYTES.saturating_sub(frame("", None, USAGE).len() + NOTE_MAX_BYTES);
     let share = room / found.hits.len().clamp(1, SHARES_MAX);
@@ -71,8 +72,9 @@ pub(crate) fn answer(found: &SearchResult, detail: Detail, limit: usize) -> Stri
         is_cut |= detail == Detail::Full && form != Form::Whole;
         tools.push(tool);
     }
-    let note = note(tools.len(), found.hits.len(), is_cut);
-    frame(&tools.join(","), note.as_deref(), USAGE)
+    let doubt = found.doubt.as_ref().map(no_match::doubt);
+    let notes: Vec<String> = doubt.into_iter().chain(note(tools.len(), found.hits.len(), is_cut)).collect();
+    frame(&tools.join(","), (!notes.is_empty()).then(|| notes.join(" ")).as_deref(), USAGE)
 }
 
 fn note(shown: usize, found: usize, is_cut: bool) -> Option<String> {
@@ -111,6 +113,10 @@ pub(super) fn entry(hit: &SearchHit, form: Form, detail: Detail) -> String {
     let description = format!("{words}{separator}(Call with {}.)", tool.call_with().tool());
     let mut parts = parts(tool, &description, annotations, schema);
     parts.push(("score", format!("{:.3}", hit.score)));
+    match hit.confidence {
+        Confidence::Usual => {}
+        Confidence::Low => parts.push(("confidence", quote("low"))),
+    }
     let has_room = match form {
         Form::Whole => true,
         Form::Brief(keep) => keep.is_exact(),

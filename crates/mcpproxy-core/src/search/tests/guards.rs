@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{catalog, catalog_with, exact, find, names, offer, only, server, tool};
 use crate::catalog::{Catalog, Offer};
-use crate::search::{Index, NoMatch};
+use crate::search::{GUESSES_MAX, Index, NoMatch};
 use crate::{Scope, ServerName};
 
 /// Tools of an office, on several servers.
@@ -115,12 +115,23 @@ fn nothing_is_told_apart() {
     assert!(find(&index, "send email", 0).hits.is_empty());
 }
 
+#[test]
+fn guesses_are_few_and_marked() {
+    let index = Index::build(&catalog(&office()));
+    let guessed = find(&index, "the holiday greetings committee wants its people surprised", 50);
+    let doubt = guessed.doubt.expect("a guess");
+    assert!(doubt.best < doubt.floor && (1..=GUESSES_MAX).contains(&guessed.hits.len()));
+    assert!(doubt.unknown.iter().any(|word| word.for_json() == "holiday"), "{:?}", doubt.unknown);
+    assert_eq!(find(&index, "send an email", 5).doubt, None);
+}
+
 /// Checks what holds for every result.
 fn check_answer(index: &Index, query: &str, limit: usize) {
     let found = find(index, query, limit);
     assert!(found.hits.len() <= limit);
     assert!(found.hits.iter().all(|hit| hit.score.is_finite() && (0.0..=1.0).contains(&hit.score)), "{query:?}");
     assert!(found.no_match.is_none() || found.hits.is_empty());
+    assert!(found.doubt.is_none() || found.hits.len() <= GUESSES_MAX, "{query:?}");
     // No tool here has copies, which would be moved to the end.
     assert!(found.hits.is_sorted_by(|one, other| one.score >= other.score), "{query:?}");
     let mut all = names(&found);

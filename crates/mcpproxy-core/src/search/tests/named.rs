@@ -103,5 +103,5 @@ fn the_name_of_a_hidden_tool_leaves_no_trace() {
         assert_eq!(exact(&scoped), exact(&whole), "{query}");
         assert_eq!(scoped.no_match, whole.no_match, "{query}");
     }
-    assert!(matches!(find(&without, "zqx", 5).no_match, Some(NoMatch::BelowFloor { .. })));
+    assert!(matches!(find(&without, "zqx", 5).no_match, Some(NoMatch::Unrelated { .. })));
 }

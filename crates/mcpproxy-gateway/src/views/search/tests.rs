@@ -35,12 +35,15 @@ static REAL: LazyLock<Vec<SearchHit>> = LazyLock::new(|| {
 });
 
 fn hits(catalog: &Catalog) -> Vec<SearchHit> {
-    catalog.tools().map(|tool| SearchHit { tool: Arc::clone(tool), score: 0.5 }).collect()
+    catalog
+        .tools()
+        .map(|tool| SearchHit { tool: Arc::clone(tool), score: 0.5, confidence: Confidence::Usual })
+        .collect()
 }
 
 /// Requests all tools, checks what must be true of every answer, and returns what was shown.
 fn check(hits: &[SearchHit], detail: Detail) -> (usize, Value) {
-    let found = SearchResult { hits: hits.to_vec(), no_match: None };
+    let found = SearchResult { hits: hits.to_vec(), ..SearchResult::default() };
     let text = answer(&found, detail, hits.len());
     let answer: Value = serde_json::from_str(&text).unwrap();
     let tools = answer["tools"].as_array().unwrap();
@@ -157,7 +160,7 @@ fn a_tool_that_does_not_fit_hides_no_other() {
 
 #[test]
 fn nothing_says_why() {
-    let found = SearchResult { hits: vec![], no_match: Some(NoMatch::NoWords) };
+    let found = SearchResult { no_match: Some(NoMatch::NoWords), ..SearchResult::default() };
     for detail in [Detail::Brief, Detail::Full] {
         assert_eq!(
             answer(&found, detail, 5),
